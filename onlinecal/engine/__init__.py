@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     )
     from onlinecal.engine.keys.stored_key import Summary as Summary
     from onlinecal.engine.keys.totals import Total as Total
-    from onlinecal.engine.ledger.archive import archive_ledger as archive_ledger
-    from onlinecal.engine.ledger.archived import Archived as Archived
+    from onlinecal.engine.ledger.archive import (
+        Archived as Archived,
+        archive_ledger as archive_ledger,
+    )
     from onlinecal.engine.ledger.check import (
         Check as Check,
         check_ledger as check_ledger,

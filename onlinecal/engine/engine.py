@@ -17,9 +17,9 @@ from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.packing import garbage_left_alone
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
-from onlinecal.engine.ledger.archived import refuse_archive, refuse_archived
+from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.report import agreed_config, catch_up
+from onlinecal.engine.ledger.replay import agreed_config, catch_up
 from onlinecal.engine.ledger.schema import Changes, Noted
 from onlinecal.engine.looking_up import unknown
 from onlinecal.engine.settings import NEVER, all_settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from onlinecal.engine.ledger.archived import Archived
+    from onlinecal.engine.ledger.archive import Archived
 
 
 def archive(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
@@ -10,13 +10,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from onlinecal.engine.keys.cache import KeyCache
-from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.archived import Archived, archives_of, digest_of
+from onlinecal.engine.ledger.archive import Archived, archives_of, digest_of
 from onlinecal.engine.ledger.file import LedgerError
-from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.report import check_same, config_of
-from onlinecal.engine.ledger.schema import Logged, Snapshot
+from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
+from onlinecal.engine.ledger.replay import config_of, replay_key
+from onlinecal.engine.ledger.sums import changed_in
 from onlinecal.engine.watch.reliability import Reliability
 
 WAITING = (
@@ -24,17 +23,6 @@ WAITING = (
     " json_each(a.value, '$.open') AS j WHERE a.name = 'archive')"
 )
 """The queries of an archive that go on waiting."""
-
-Tell = Callable[[int, int], object]
-"""Called with how many events are done, and of how many."""
-
-
-def silent(_done: int, _all: int) -> None:
-    """Tell nobody."""
-
-
-TOLD = "rounds", "open", "expired", "certificate", "guarantee", "oldest"
-"""What stands beside a state so that it can be read without it."""
 
 
 class Check(Struct, frozen=True):
@@ -99,8 +87,7 @@ def _check_start(path: Path, last: Path, archive: Archived) -> list[str]:
 def _check(ledger: Ledger, tell: Tell) -> Check:
     problems = ledger.damage()
     problems += [f"{one} is none of a ledger's: remove it" for one in schema.strangers(ledger.rows)]
-    problems += _check_cold(ledger)
-    problems += _check_reliability(ledger)
+    problems += _check_beside(ledger)
     keys, start = KeyCache(config_of(ledger)), ledger.checkpoint()
     total = sum(ledger.counts()) - sum(one.events for one in archives_of(ledger))
     events = known = 0
@@ -114,81 +101,27 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
             problems.append(str(error))
             keys = KeyCache(keys.config)
         tell(events, total)
-    lost = ledger.closings_not_found()
-    if lost:
-        problems.append(f"{lost} closings are not found by their queries: `stream repair` mends that")
-    for number in ledger.double_numbers():
-        problems.append(f"number {number} stands for two events: two processes wrote at once")
     if events < total:
         problems.append(f"{total - events} closings belong to no query of the log")
     return Check(events, known, problems)
 
 
-def replay_key(
-    keys: KeyCache, ledger: Ledger, number: int, log: Iterable[Logged], start: int, upto: int | None = None
-) -> KeyState:
-    """A key's state when it has taken its events behind the checkpoint, which are all, or all up to a number.
-
-    LedgerError where the ledger has another answer, or another state at any place before that.
-    """
-    found = ledger.keys_numbered([number])
-    if not found:
-        raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
-    snapshot: Snapshot = found[0]
-    # behind what was archived, if the key was known then
-    first = ledger.rows("SELECT state FROM checkpoints WHERE key = ?", (number,))
-    keys.load([snapshot._replace(state=first[0][0] if first else None, upto=start)])
-    state, asked = keys.states[snapshot.name], []
-    compared = snapshot.state is None or (upto is not None and snapshot.upto > upto)
-
-    def compare() -> None:
-        keys.run()
-        if state.dump() != snapshot.state:
-            raise LedgerError(
-                f"{ledger.path}: the state of key {snapshot.name!r} is not what its events up to number "
-                f"{snapshot.upto} come to"
-            )
-        told = ledger.rows(f"SELECT {', '.join(TOLD)} FROM states WHERE key = ?", (number,))[0]
-        came = tuple(getattr(state.written(), name) for name in TOLD)
-        for name, one, other in zip(TOLD, told, came, strict=True):
-            if one != other:
-                raise LedgerError(
-                    f"{ledger.path}: the ledger says of key {snapshot.name!r} that its {name} is {one}; its "
-                    f"events come to {other}"
-                )
-
-    for event in log:
-        if not compared and event.number > snapshot.upto:
-            compare()
-            compared = True
-        issued = keys.apply(state, event)
-        if not event.closes:
-            asked.append((event, issued))
-    keys.run()
-    if not compared:
-        compare()
-    for event, issued in asked:
-        check_same(ledger, event, issued)
-    return state
-
-
-def _check_cold(ledger: Ledger) -> list[str]:
-    """Whether the states of keys without later events are those behind the archives."""
-    return [
-        f"the state of key {number} is older than what was archived, and another one"
-        for (number,) in ledger.rows(
-            "SELECT c.key FROM checkpoints AS c LEFT JOIN states AS s ON s.key = c.key"
-            " WHERE s.state IS NOT c.state AND coalesce(s.number, 0) <= ?",
-            (ledger.checkpoint(),),
-        )
-    ]
-
-
-def _check_reliability(ledger: Ledger) -> list[str]:
+def _check_beside(ledger: Ledger) -> list[str]:
+    """What a replay does not come to: checksums, numbers, states of keys without later events, reliability."""
+    with ledger.content_errors():
+        problems = changed_in(ledger.connection)
+    for (number,) in ledger.rows("SELECT number FROM queries JOIN closings USING (number)"):
+        problems.append(f"number {number} stands for two events: two processes wrote at once")
+    for (number,) in ledger.rows(
+        "SELECT c.key FROM checkpoints AS c LEFT JOIN states AS s ON s.key = c.key"
+        " WHERE s.state IS NOT c.state AND coalesce(s.number, 0) <= ?",
+        (ledger.checkpoint(),),
+    ):
+        problems.append(f"the state of key {number} is older than what was archived, and another one")
     try:
-        written = ledger.reliability()
-        if written is not None:
-            Reliability.load(written)
+        bins = ledger.reliability()
+        if bins is not None:
+            Reliability.load(bins)
     except (ValueError, TypeError) as error:
-        return [f"{error}; it begins anew when the ledger is opened"]
-    return []
+        problems.append(f"{error}; it begins anew when the ledger is opened")
+    return problems

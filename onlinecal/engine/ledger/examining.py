@@ -17,10 +17,9 @@ from msgspec import Struct
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.archived import digest_of
-from onlinecal.engine.ledger.file import MEND, advice
+from onlinecal.engine.ledger.archive import digest_of
+from onlinecal.engine.ledger.file import MEND, PARTS, advice
 from onlinecal.engine.ledger.ledger import HIGHEST
-from onlinecal.engine.ledger.writer_lock import PARTS
 
 BEHIND = 1_000_000
 """States that lack more events make a start take long."""

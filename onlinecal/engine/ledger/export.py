@@ -9,9 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onlinecal.engine.ledger.check import Tell, silent
 from onlinecal.engine.ledger.file import LedgerError, check_target
-from onlinecal.engine.ledger.ledger import OPEN, Ledger
+from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 
 if TYPE_CHECKING:
@@ -20,10 +19,12 @@ if TYPE_CHECKING:
 CHUNK = 100_000
 
 ROWS = (
-    "SELECT q.number, q.id, k.name, q.time, q.hint, q.probability, q.certificate"
+    "SELECT q.number, q.id, k.name, q.time, q.hint, q.probability, q.certificate, c.number, c.value, c.time"
     " FROM queries AS q JOIN keys AS k ON k.number = q.key"
-    " WHERE q.number > ? AND q.number <= ? ORDER BY q.number LIMIT ?"
+    " LEFT JOIN closings AS c ON c.query = q.number AND c.number <= ?2"
+    " WHERE q.number > ?1 AND q.number <= ?2 ORDER BY q.number LIMIT ?3"
 )
+"""Forecasts behind a number, with their outcomes, as of another number."""
 
 
 def export_ledger(path: str | Path, into: str | Path, *, force: bool = False, tell: Tell = silent) -> int:
@@ -90,9 +91,7 @@ def _frames(ledger: Ledger, last: int) -> Iterator[pl.DataFrame]:
     while found := ledger.rows(ROWS, (done, last, CHUNK)):
         done = found[-1][0]
         with ledger.content_errors():
-            closings = ledger.closings_of([row[0] for row in found])
-            known = {query: closing for query, closing in closings.items() if closing[0] <= last}
-            yield _frame([(*row, *known.get(row[0], OPEN)) for row in found])
+            yield _frame(found)
 
 
 def _frame(rows: list[Any]) -> pl.DataFrame:

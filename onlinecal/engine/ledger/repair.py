@@ -1,4 +1,7 @@
-"""What can be saved of a damaged ledger: its readable events, played into a new one."""
+"""What can be saved of a damaged ledger: its readable events, played into a new one.
+
+Where events were archived, the new one begins with the states behind them: from there the log can be played on.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,26 @@ from msgspec import Struct
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
+from onlinecal.engine.keys.cache import row_of
+from onlinecal.engine.keys.state import KeyState
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.closed import LAST_NUMBER
 from onlinecal.engine.ledger.file import LedgerError, check_target, made
-from onlinecal.engine.ledger.schema import loaded, loaded_outcome
-from onlinecal.engine.ledger.seeding import seed
+from onlinecal.engine.ledger.schema import loaded, loaded_outcome, write_states
+from onlinecal.engine.ledger.sums import LAST_NUMBER
+from onlinecal.engine.settings import all_settings
 
 BATCH = 4096
 FARTHEST = 1 << 22
 """Numbers to skip in search of the next readable row before giving up."""
+
+KEPT = {
+    "archives": "SELECT * FROM archives",
+    "archived": "SELECT * FROM archived",
+    "checkpoints": "SELECT * FROM checkpoints",
+    "keys": "SELECT * FROM keys WHERE number IN (SELECT key FROM checkpoints)",
+    "queries": "SELECT * FROM queries WHERE number <= (SELECT max(number) FROM archives)",
+}
+"""What a ledger keeps of its archives."""
 
 
 class Repaired(Struct, frozen=True):
@@ -66,7 +80,7 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
 def _played(connection: sqlite3.Connection, source: Path, target: Path, config: EngineConfig) -> Repaired:
     """Make the new ledger."""
     lost: list[str] = []
-    start = seed(connection, source, target, config)
+    start = _seed(connection, source, target, config)
     events, answered = _salvage(connection, lost, start)
     changed: dict[str, None] = {}
     refused = 0
@@ -86,19 +100,55 @@ def _played(connection: sqlite3.Connection, source: Path, target: Path, config: 
 
 
 def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
+    """How the keys of a ledger play; LedgerError if that cannot be read, or if this is no ledger to be played."""
     try:
         schema.check(connection)
-        if connection.execute("SELECT 1 FROM about WHERE name = 'archive'").fetchone():
-            raise ValueError("this is an archive, which is never played on: restore a backup of it")
-        written = connection.execute("SELECT value FROM about WHERE name = 'config'").fetchone()
+        facts = dict(connection.execute("SELECT name, value FROM about WHERE name IN ('archive', 'config')"))
     except ValueError as error:
         raise LedgerError(f"{source}: {error}") from error
     except sqlite3.Error as error:
         raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
+    if "archive" in facts:
+        raise LedgerError(f"{source}: this is an archive, which is never played on: restore a backup of it")
     try:
-        return msgspec.json.decode(written[0], type=EngineConfig)
+        return msgspec.json.decode(facts.get("config", ""), type=EngineConfig)
     except (ValueError, TypeError) as error:
         raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
+
+
+def _seed(connection: sqlite3.Connection, source: Path, into: Path, config: EngineConfig) -> int:
+    """Make a new ledger that holds what this one has behind its archives, if any, and nothing after it.
+
+    Answers the number of the last event that was archived, 0 if none was: then nothing is made. Raises
+    LedgerError if any of that is damaged: the log means nothing without it.
+    """
+    try:
+        # where nothing was archived, damage to the empty table of archives does no harm
+        if connection.execute("SELECT 1 FROM checkpoints").fetchone() is None:
+            return 0
+        start = connection.execute("SELECT max(number) FROM archives").fetchone()[0] or 0
+        if not start:
+            return 0
+        with closing(sqlite3.connect(into, isolation_level=None)) as new:
+            schema.prepare(new)
+            new.execute("BEGIN")
+            for table, sql in KEPT.items():
+                found = connection.execute(sql)
+                marks = ", ".join("?" * len(found.description))
+                new.executemany(f"INSERT INTO {table} VALUES ({marks})", found)
+            settings = all_settings(config)
+            for number, name, place, data in new.execute(
+                "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c JOIN keys AS k ON k.number = c.key"
+            ).fetchall():
+                write_states(new, [row_of(KeyState(name, number, settings[place], data), start)])
+            facts = [("config", msgspec.json.encode(config).decode()), ("tail", start)]
+            new.executemany("INSERT INTO about VALUES (?, ?)", facts)
+            new.execute("COMMIT")
+        return start
+    except (sqlite3.Error, ValueError, KeyError, TypeError) as error:
+        raise LedgerError(
+            f"{source}: what it keeps of its archives cannot be read ({error}). Restore a backup of it"
+        ) from error
 
 
 def _salvage(

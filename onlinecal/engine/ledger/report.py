@@ -1,26 +1,18 @@
-"""What a ledger holds, read from outside, also while it is written.
-
-From the log to the states: catching up at a start, and checking a whole ledger against its own log.
-
-The configuration of a ledger, agreed with the one that is wanted.
-"""
+"""What a ledger holds, read from outside, also while it is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.cache import KeyCache
-from onlinecal.engine.keys.lanes import Issued
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.schema import Logged
-from onlinecal.engine.settings import all_settings
+from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.watch.key_watch import Scores, scores_of_all
 from onlinecal.engine.watch.overview import sides
 from onlinecal.engine.watch.reliability import Reliability, Side
@@ -110,123 +102,44 @@ def total_of(summaries: Iterable[Summary]) -> Summary:
     )
 
 
-def config_of(ledger: Ledger) -> EngineConfig:
-    """The configuration that a ledger was made with."""
-    written = ledger.about("config") or "{}"
-    with ledger.content_errors():
-        return msgspec.json.decode(written, type=EngineConfig)
-
-
 def read_report(path: str | Path) -> Report:
     """The report of the ledger at `path`, which may be in use; nothing is written.
 
     Raises LedgerError if there is no ledger, or it is damaged.
     """
-    ledger = Ledger(Path(path), read_only=True)
-    try:
-        with ledger.snapshot(), ledger.content_errors():
-            keys = KeyCache(config_of(ledger))
-            after = ledger.about("tail") or 0
-            while events := ledger.log(after, CHUNK):
-                after = events[-1].number
-                take(keys, ledger, events)
-            lines = []
-            for line in ledger.summaries():
-                state = keys.states.get(line[0])
-                summary = state.summary() if state else keys.cold_summary(*line, ledger)
-                worth = None if summary.watched is None else summary.watched.scores
-                lines.append(KeyReport(line[0], line[1], summary, worth))
-            total = total_of(line.summary for line in lines)
-            watched = [line.summary.watched for line in lines if line.summary.watched is not None]
-            bins = ledger.reliability()
-            reliability = None if bins is None else Reliability.load(bins)
-            seen = (
-                (None, None) if reliability is None else sides(reliability, total.certificate, total.rounds)
-            )
-            oldest = None
-            if total.oldest is not None:
-                id, time = ledger.query_numbered(total.oldest)
-                key = next(line.name for line in lines if line.summary.oldest == total.oldest)
-                oldest = OpenForecast(total.oldest, id, key, time)
-            queries, closings = ledger.counts()
-            return Report(
-                str(path),
-                keys.config,
-                queries + closings,
-                queries,
-                closings,
-                lines,
-                total,
-                oldest,
-                scores_of_all(line.scores for line in lines if line.scores is not None),
-                sum(one.alarms for one in watched),
-                sum(one.hint_alarms for one in watched),
-                None if reliability is None else reliability.since,
-                *seen,
-            )
-    finally:
-        ledger.close()
-
-
-CHUNK = 10_000
-
-
-def catch_up(keys: KeyCache, ledger: Ledger) -> Iterator[int]:
-    """Bring the keys up to the end of the log, chunk by chunk; yields the number reached each time.
-
-    Raises LedgerError if a forecast comes out other than it was answered.
-    """
-    after = ledger.about("tail") or 0
-    while events := ledger.log(after, CHUNK):
-        after = events[-1].number
-        take(keys, ledger, events)
-        yield after
-
-
-def take(keys: KeyCache, ledger: Ledger, events: list[Logged]) -> None:
-    """Let the keys take logged events that they do not hold yet."""
-    by_number = {state.number: state for state in keys.states.values()}
-    cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
-    asked = []
-    with ledger.content_errors():
-        keys.load(cold)
-        by_number.update((one.number, keys.states[one.name]) for one in cold)
-        for event in events:
-            state = by_number[event.key]
-            if event.number > state.upto:
-                issued = keys.apply(state, event)
-                if not event.closes:
-                    asked.append((event, issued))
-        keys.run()
-    for event, issued in asked:
-        check_same(ledger, event, issued)
-
-
-def check_same(ledger: Ledger, event: Logged, issued: Issued) -> None:
-    """Refuse to go on if a forecast is not the one that was answered."""
-    if (issued.probability, issued.certificate) != (event.probability, event.certificate):
-        raise LedgerError(
-            f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log it is "
-            f"{issued.probability!r}: the ledger was changed, or written by an onlinecal with other rules"
+    with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.snapshot(), ledger.content_errors():
+        keys = KeyCache(config_of(ledger))
+        for _ in catch_up(keys, ledger):
+            pass
+        lines = []
+        for line in ledger.summaries():
+            state = keys.states.get(line[0])
+            summary = state.summary() if state else keys.cold_summary(*line, ledger)
+            worth = None if summary.watched is None else summary.watched.scores
+            lines.append(KeyReport(line[0], line[1], summary, worth))
+        total = total_of(line.summary for line in lines)
+        watched = [line.summary.watched for line in lines if line.summary.watched is not None]
+        oldest, since, seen = None, None, (None, None)
+        if (bins := ledger.reliability()) is not None:
+            reliability = Reliability.load(bins)
+            since, seen = reliability.since, sides(reliability, total.certificate, total.rounds)
+        if total.oldest is not None:
+            id, time = ledger.query_numbered(total.oldest)
+            key = next(line.name for line in lines if line.summary.oldest == total.oldest)
+            oldest = OpenForecast(total.oldest, id, key, time)
+        queries, closings = ledger.counts()
+        return Report(
+            str(path),
+            keys.config,
+            queries + closings,
+            queries,
+            closings,
+            lines,
+            total,
+            oldest,
+            scores_of_all(line.scores for line in lines if line.scores is not None),
+            sum(one.alarms for one in watched),
+            sum(one.hint_alarms for one in watched),
+            since,
+            *seen,
         )
-
-
-def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
-    """The ledger's configuration; a new ledger takes the one wanted, unless a parameter is out of range.
-
-    An old one takes its bounds.
-    """
-    written = ledger.about("config")
-    if written is None:
-        config = wanted or EngineConfig()
-        all_settings(config)
-        ledger.tell("config", msgspec.json.encode(config).decode())
-        return config
-    with ledger.content_errors():
-        config = msgspec.json.decode(written, type=EngineConfig)
-    agreed = wanted or config
-    if agreed.without_bounds() != config.without_bounds():
-        raise ValueError(f"{ledger.path}: the ledger was made with another configuration: {written}")
-    if agreed != config:
-        ledger.tell("config", msgspec.json.encode(agreed).decode())
-    return agreed

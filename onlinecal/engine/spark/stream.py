@@ -20,7 +20,7 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.step import KeyStep
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.report import config_of
+from onlinecal.engine.ledger.replay import config_of
 from onlinecal.engine.spark.rows import PACKED, REPLY, TOLD, KeyRows, columns_of, packs, told
 from onlinecal.engine.spark.session import check_workers, need_pyspark
 
