@@ -274,7 +274,7 @@ def _copy(ledger: Ledger, new: sqlite3.Connection, rows: str) -> None:
 
 
 def _every_key(ledger: Ledger, upto: int) -> Iterator[tuple[int, list[Logged]]]:
-    """The events of each key up to a number; then none of the keys that have been silent since the last archive."""
+    """The events of each key up to a number, at last of those that have had none since the last archive."""
     silent_ones = {row[0] for row in ledger.rows("SELECT key FROM checkpoints")}
     for number, log in groupby(ledger.log_by_key(upto), key=lambda event: event.key):
         silent_ones.discard(number)

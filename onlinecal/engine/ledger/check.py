@@ -107,7 +107,7 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
 
 
 def _check_beside(ledger: Ledger) -> list[str]:
-    """What a replay does not come to: checksums, numbers, states of keys without later events, reliability."""
+    """What no replay comes to: checksums, numbers, states of keys without later events, reliability."""
     with ledger.content_errors():
         problems = changed_in(ledger.connection)
     for (number,) in ledger.rows("SELECT number FROM queries JOIN closings USING (number)"):

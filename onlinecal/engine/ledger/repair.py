@@ -1,6 +1,6 @@
 """What can be saved of a damaged ledger: its readable events, played into a new one.
 
-Where events were archived, the new one begins with the states behind them: from there the log can be played on.
+Where events were archived, the new one begins with the states behind them: from there the log is played on.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _played(connection: sqlite3.Connection, source: Path, target: Path, config: 
 
 
 def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
-    """How the keys of a ledger play; LedgerError if that cannot be read, or if this is no ledger to be played."""
+    """The configuration; LedgerError if it cannot be read, or if this is no ledger to be played."""
     try:
         schema.check(connection)
         facts = dict(connection.execute("SELECT name, value FROM about WHERE name IN ('archive', 'config')"))
@@ -138,7 +138,8 @@ def _seed(connection: sqlite3.Connection, source: Path, into: Path, config: Engi
                 new.executemany(f"INSERT INTO {table} VALUES ({marks})", found)
             settings = all_settings(config)
             for number, name, place, data in new.execute(
-                "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c JOIN keys AS k ON k.number = c.key"
+                "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c"
+                " JOIN keys AS k ON k.number = c.key"
             ).fetchall():
                 write_states(new, [row_of(KeyState(name, number, settings[place], data), start)])
             facts = [("config", msgspec.json.encode(config).decode()), ("tail", start)]

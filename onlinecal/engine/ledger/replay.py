@@ -1,6 +1,6 @@
-"""From the log to the states: catching up at a start, and a key's events played again against what is written.
+"""From the log to the states: catching up at a start, and a key's events against what is written of it.
 
-Also the configuration of a ledger, by which its events are played.
+The configuration of a ledger, by which its events are played.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def check_same(ledger: Ledger, asked: list[tuple[Logged, Issued]]) -> None:
         if (issued.probability, issued.certificate) != (event.probability, event.certificate):
             raise LedgerError(
                 f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log "
-                f"it is {issued.probability!r}: the ledger was changed, or written by an onlinecal with other "
-                "rules"
+                f"it is {issued.probability!r}: the ledger was changed, or written by an onlinecal with "
+                "other rules"
             )
 
 
@@ -135,6 +135,6 @@ def check_state(ledger: Ledger, state: KeyState, written: Snapshot) -> None:
     for name, one in zip(TOLD, beside, strict=True):
         if one != getattr(summary, name):
             raise LedgerError(
-                f"{ledger.path}: the ledger says of key {written.name!r} that its {name} is {one}; its events "
-                f"come to {getattr(summary, name)}"
+                f"{ledger.path}: the ledger says of key {written.name!r} that its {name} is {one}; its "
+                f"events come to {getattr(summary, name)}"
             )

@@ -1,8 +1,8 @@
 """Checksums of those columns of the log that a replay cannot tell: numbers, ids, names, times.
 
-All forecasts and states come out again if an event has another time, or if two ids have changed places. So the
-ledger keeps a CRC-32 of each such column, which goes on from row to row in the order of their numbers. It is
-taken of what is in memory anyway, and written with the states.
+All forecasts and states come out again if an event has another time, or if two ids have changed places. So
+the ledger keeps a CRC-32 of each such column, which goes on from row to row in the order of their numbers. It
+is taken of what is in memory anyway, and written with the states.
 
 A change that leaves the checksums as they are is found. Who can write to the file can also compute them anew.
 """
@@ -71,7 +71,10 @@ def sums_written(connection: sqlite3.Connection) -> Sums | None:
 
 
 def sums_of(
-    connection: sqlite3.Connection, start: Sums | None = None, key: int = LAST_NUMBER, event: int = LAST_NUMBER
+    connection: sqlite3.Connection,
+    start: Sums | None = None,
+    key: int = LAST_NUMBER,
+    event: int = LAST_NUMBER,
 ) -> Sums:
     """The checksums of what the tables hold, up to these numbers; `start` has the first of them already."""
     found = start or Sums()
@@ -88,7 +91,7 @@ def sums_of(
 
 
 def changed_in(connection: sqlite3.Connection) -> list[str]:
-    """What of the log is not as its checksums are, one sentence a table; what is behind them is not looked at."""
+    """What is not as the checksums are, one sentence a table; of rows behind them nothing is said."""
     written = sums_written(connection)
     if written is None:
         # before the first commit there are none

@@ -74,7 +74,7 @@ def test_states_that_could_not_be_written_are_written_later(folder, sound, answe
 
 def test_a_restart_that_fails_is_tried_again(folder, sound, answers, monkeypatch):
     path, told = folder / "ledger.db", b""
-    monkeypatch.setattr("onlinecal.engine.ledger.report.CHUNK", 7)
+    monkeypatch.setattr("onlinecal.engine.ledger.replay.CHUNK", 7)
     with Engine(path, CONFIG, hot_keys=5, window=200) as engine:
         for data in batches(random.Random(3), LINES, 60):
             commit, engine._ledger.commit = engine._ledger.commit, failing_commit
