@@ -28,7 +28,7 @@ from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.file import LedgerError, check_target, made
 from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
 from onlinecal.engine.ledger.replay import config_of, replay_key
-from onlinecal.engine.ledger.schema import Logged, write_states
+from onlinecal.engine.ledger.schema import Logged, write_rows, write_states
 from onlinecal.engine.ledger.sums import changed_in, sums_of, write_sums
 from onlinecal.validation import check_count
 
@@ -179,26 +179,9 @@ def archive_ledger(
         check_count(keep, "keep", least=0)
     source, target = Path(path), Path(into)
     check_target(target, source, force=True)
-    if os.path.lexists(target):
-        _check_continues(source, target)
-    elif not _make(source, target, keep, before, tell):
+    if not os.path.lexists(target) and not _make(source, target, keep, before, tell):
         return None
     return _shrink(source, target, shrink)
-
-
-def _check_continues(source: Path, target: Path) -> None:
-    """ValueError unless a file is the archive that comes next, or one that is known already."""
-    try:
-        archive = Ledger(target, read_only=True)
-    except OSError:
-        marker = None
-    else:
-        with closing(archive):
-            marker, before = marker_of(archive), archives_of(archive)
-    with closing(Ledger(source, read_only=True)) as ledger:
-        known = archives_of(ledger)
-    if marker is None or (before != known and digest_of(target) not in {one.digest for one in known}):
-        raise ValueError(f"{target}: there is a file already; name one that is to be made")
 
 
 def _make(source: Path, target: Path, keep: int | None, before: float | None, tell: Tell) -> bool:
@@ -240,8 +223,8 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Tell) -> Non
     """Copy the events, replay them, and write the states before and behind them."""
     start, counts = ledger.checkpoint(), []
     with ledger.content_errors():
-        for problem in changed_in(ledger.connection):
-            raise LedgerError(f"{ledger.path}: {problem}")
+        if problems := changed_in(ledger.connection):
+            raise LedgerError(f"{ledger.path}: {problems[0]}")
     for table in ("archives", "checkpoints"):
         _copy(ledger, new, f"SELECT * FROM {table}")
     for table in ("queries", "closings"):
@@ -285,29 +268,29 @@ def _every_key(ledger: Ledger, upto: int) -> Iterator[tuple[int, list[Logged]]]:
 
 def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
     """Take what is in the archive out of the ledger, unless that was done."""
-    with closing(Ledger(target, read_only=True)) as archive:
+    marker = None
+    with suppress(LedgerError), closing(Ledger(target, read_only=True)) as archive:
         marker, before = marker_of(archive), archives_of(archive)
-        assert marker is not None
-        uri = f"{Path(os.path.realpath(target)).as_uri()}?mode=ro"
+    if marker is None:
+        raise ValueError(f"{target}: there is a file already; name one that is to be made")
     where = os.fsencode(os.path.abspath(target)).decode(errors="replace")
     moved = Archived(marker.number, where, marker.queries, marker.closings, digest_of(target))
-    ledger = _for_writing(source, target)
+    try:
+        ledger = Ledger(source)
+    except LedgerError as error:
+        raise LedgerError(
+            f"{error}; the archive {target} is made, the same command finishes when nobody writes"
+        ) from error
     with closing(ledger), ledger.ledger_errors():
         execute = ledger.connection.execute
         ledger.connection.create_function("hash_of_id", 1, hash_of_id, deterministic=True)
-        execute("ATTACH ? AS archive", (uri,))
-        execute("BEGIN IMMEDIATE")
-        try:
+        execute("ATTACH ? AS archive", (f"{Path(os.path.realpath(target)).as_uri()}?mode=ro",))
+        with ledger.transaction():
             known = archives_of(ledger)
             if moved.digest not in {one.digest for one in known}:
                 if before != known:
-                    raise ValueError(f"{target} does not go on from its last archive")
+                    raise ValueError(f"{target}: there is a file already, which is not its next archive")
                 _move(ledger, moved, marker.open)
-            execute("COMMIT")
-        except BaseException:
-            if ledger.connection.in_transaction:
-                execute("ROLLBACK")
-            raise
         execute("DETACH archive")
         if vacuum:
             execute("VACUUM")
@@ -317,21 +300,11 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
     return moved
 
 
-def _for_writing(source: Path, target: Path) -> Ledger:
-    try:
-        return Ledger(source)
-    except LedgerError as error:
-        raise LedgerError(
-            f"{error}; the archive {target} is made, the same command finishes when nobody writes"
-        ) from error
-
-
 def _move(ledger: Ledger, moved: Archived, waiting: list[int]) -> None:
     """Inside a transaction: what the archive holds goes, once it is certain that it does.
 
     The queries with the numbers `waiting` stay.
     """
-    execute = ledger.connection.execute
     for table in ("queries", "closings"):
         [(missing,)] = ledger.rows(
             f"SELECT count(*) FROM (SELECT * FROM main.{table} WHERE number <= ?"
@@ -340,25 +313,21 @@ def _move(ledger: Ledger, moved: Archived, waiting: list[int]) -> None:
         )
         if missing:
             raise ValueError(f"{missing} rows of {table} are not in the archive as they are in the ledger")
-    gone = "number <= ? AND number NOT IN (SELECT value FROM json_each(?))"
-    which = (moved.number, msgspec.json.encode(waiting).decode())
-    execute(
-        f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) FROM main.queries WHERE {gone} ORDER BY 1",
-        which,
+    upto, stay = moved.number, msgspec.json.encode(waiting).decode()
+    gone = (
+        f"FROM main.queries WHERE number <= {upto} AND number NOT IN (SELECT value FROM json_each('{stay}'))"
     )
-    execute("DELETE FROM main.closings WHERE number <= ?", which[:1])
-    execute(f"DELETE FROM main.queries WHERE {gone}", which)
-    execute("DELETE FROM main.checkpoints")
-    execute("INSERT INTO main.checkpoints SELECT key, state FROM archive.states")
-    # a state from before, of a ledger whose writer was killed, would lack events that are gone now
-    execute(
+    for statement in (
+        f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) {gone} ORDER BY 1",
+        f"DELETE FROM main.closings WHERE number <= {upto}",
+        f"DELETE {gone}",
+        "DELETE FROM main.checkpoints",
+        "INSERT INTO main.checkpoints SELECT key, state FROM archive.states",
+        # a state from before, of a ledger whose writer was killed, would lack events that are gone now
         "INSERT OR REPLACE INTO main.states SELECT a.* FROM archive.states AS a LEFT JOIN main.states AS s"
-        " ON s.key = a.key WHERE coalesce(s.number, 0) <= ?",
-        which[:1],
-    )
-    execute(
-        "INSERT OR REPLACE INTO main.about VALUES ('tail', max(?, ?))",
-        (moved.number, ledger.about("tail") or 0),
-    )
-    execute("INSERT INTO main.archives VALUES (?, ?, ?, ?, ?)", msgspec.structs.astuple(moved))
+        f" ON s.key = a.key WHERE coalesce(s.number, 0) <= {upto}",
+        f"INSERT OR REPLACE INTO main.about VALUES ('tail', {max(upto, ledger.about('tail') or 0)})",
+    ):
+        ledger.connection.execute(statement)
+    write_rows(ledger.connection, "archives", [msgspec.structs.astuple(moved)], 5)
     write_sums(ledger.connection, sums_of(ledger.connection))

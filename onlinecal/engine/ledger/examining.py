@@ -28,12 +28,11 @@ LEAST_FREE = 1 << 30
 
 OLDEST = (
     "SELECT q.id, k.name, q.time, q.number FROM queries AS q JOIN keys AS k ON k.number = q.key"
-    " WHERE (q.number IN (SELECT oldest FROM states) OR q.number > ?)"
-    " AND q.number NOT IN (SELECT query FROM closings WHERE number > ?) ORDER BY q.number LIMIT 1"
+    " LEFT JOIN closings AS c ON c.query = q.number"
+    " WHERE (q.number IN (SELECT oldest FROM states) OR q.number > ?) AND c.number IS NULL"
+    " ORDER BY q.number LIMIT 1"
 )
-"""The first open forecast, of those that states have as their oldest and those behind all states.
-
-What was open in one of the states has been closed since then, or not at all."""
+"""The first open forecast, of those that states have as their oldest and those behind all states."""
 
 Facts = dict[str, Any]
 
@@ -78,31 +77,22 @@ def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
     for part in PARTS:
         with suppress(OSError):
             states[part] = os.stat(real + part)
-    facts["bytes"] = states[""].st_size
-    facts["wal_bytes"] = states["-wal"].st_size if "-wal" in states else 0
+    size, wal = (states[part].st_size if part in states else 0 for part in PARTS[:2])
     # the log of commits is written last, and is gone when the last process has closed the ledger
-    facts["last_commit"] = max(one.st_mtime for name, one in states.items() if name != "-shm")
-    facts["writer"] = holder_of(f"{real}-lock")
-    facts["free_bytes"] = free = shutil.disk_usage(os.path.dirname(real)).free
+    last = max(one.st_mtime for name, one in states.items() if name != "-shm")
+    free = shutil.disk_usage(os.path.dirname(real)).free
+    writer = holder_of(f"{real}-lock")
+    facts.update(bytes=size, wal_bytes=wal, last_commit=last, writer=writer, free_bytes=free)
     if states[""].st_nlink > 1:
-        findings.append(
-            Finding(f"the file has {states[''].st_nlink} names (hard links)", "remove the others, or copy it")
-        )
-    if free < max(LEAST_FREE, facts["wal_bytes"]):
-        findings.append(
-            Finding(
-                f"{free / 2**20:,.0f} MiB of disk are free",
-                "make room; or move older events to another disk with `stream archive --shrink`",
-            )
-        )
-    if facts["wal_bytes"] > max(LARGE_WAL, facts["bytes"]):
-        findings.append(
-            Finding(
-                f"the log of commits, {path}-wal, has {facts['wal_bytes'] / 2**20:,.0f} MiB",
-                "end what has been reading the ledger for long (a report, a backup): it cannot be emptied "
-                "before",
-            )
-        )
+        wrong = f"the file has {states[''].st_nlink} names (hard links)"
+        findings.append(Finding(wrong, "remove the others, or copy it"))
+    if free < max(LEAST_FREE, wal):
+        do = "make room; or move older events to another disk with `stream archive --shrink`"
+        findings.append(Finding(f"{free / 2**20:,.0f} MiB of disk are free", do))
+    if wal > max(LARGE_WAL, size):
+        wrong = f"the log of commits, {path}-wal, has {wal / 2**20:,.0f} MiB"
+        do = "end what has been reading the ledger for long (a report, a backup): it cannot be emptied before"
+        findings.append(Finding(wrong, do))
 
 
 def holder_of(lock: str) -> int | None:
@@ -138,30 +128,24 @@ def _tables(connection: sqlite3.Connection, facts: Facts, findings: list[Finding
 
 
 def _content(connection: sqlite3.Connection, facts: Facts, findings: list[Finding]) -> None:
-    def one(sql: str) -> Any:
-        return connection.execute(sql).fetchone()
-
-    last = one(HIGHEST)[0]
-    facts["events"], facts["keys"] = last, one("SELECT count(*) FROM keys")[0]
-    tail = (one("SELECT value FROM about WHERE name = 'tail'") or (0,))[0]
-    facts["states_behind"] = last - tail
-    if facts["states_behind"] > BEHIND:
-        findings.append(
-            Finding(
-                f"the states are {last - tail:,} events behind the log",
-                "stop the engine with SIGTERM once: it writes them; until then a start replays these events",
-            )
-        )
+    last = connection.execute(HIGHEST).fetchone()[0]
+    about = dict(connection.execute("SELECT name, value FROM about"))
+    tail = about.get("tail", 0)
+    [keys] = connection.execute("SELECT count(*) FROM keys").fetchone()
+    facts.update(events=last, keys=keys, states_behind=last - tail)
+    if last - tail > BEHIND:
+        wrong = f"the states are {last - tail:,} events behind the log"
+        do = "stop the engine with SIGTERM once: it writes them; until then a start replays these events"
+        findings.append(Finding(wrong, do))
     if facts["writer"] is None and last > tail:
         facts["ended"] = "killed: the next start replays what the states lack"
-    config = one("SELECT value FROM about WHERE name = 'config'")
-    if config:
-        msgspec.json.decode(config[0], type=EngineConfig)
-    oldest = connection.execute(OLDEST, (tail, tail)).fetchone()
+    if "config" in about:
+        msgspec.json.decode(about["config"], type=EngineConfig)
+    oldest = connection.execute(OLDEST, (tail,)).fetchone()
     if oldest:
         names = ("id", "key", "time", "events_ago")
         facts["oldest_open"] = dict(zip(names, (*oldest[:3], last - oldest[3]), strict=True))
-    facts["is_archive"] = one("SELECT 1 FROM about WHERE name = 'archive'") is not None
+    facts["is_archive"] = "archive" in about
     facts["archives"] = [
         {"path": path, "upto": number, "there": os.path.exists(path)}
         for path, number in connection.execute("SELECT path, number FROM archives ORDER BY number")
@@ -176,6 +160,5 @@ def _integrity(connection: sqlite3.Connection, facts: Facts, findings: list[Find
     if facts.get("archives"):
         for path, digest in connection.execute("SELECT path, digest FROM archives ORDER BY number"):
             if os.path.exists(path) and digest_of(Path(path)) != digest:
-                findings.append(
-                    Finding(f"{path}: the archive is not as it was made", "restore a backup of it")
-                )
+                wrong = f"{path}: the archive is not as it was made"
+                findings.append(Finding(wrong, "restore a backup of it"))

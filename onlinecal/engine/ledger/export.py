@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from onlinecal.engine.ledger.file import LedgerError, check_target
 from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
+from onlinecal.tables import whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,44 +44,24 @@ def export_ledger(path: str | Path, into: str | Path, *, force: bool = False, te
     """
     import polars as pl
 
-    target = Path(into)
+    target, rows, parts = Path(into), 0, list[Path]()
     check_target(target, Path(path), force)
     try:
-        return _exported(Path(path), target, tell)
-    except pl.exceptions.ComputeError as error:
-        raise LedgerError(f"{target}: could not be written: {error}") from error
-
-
-def _exported(path: Path, target: Path, tell: Tell) -> int:
-    """Write parts of bounded memory, then all of them as one file."""
-    import polars as pl
-
-    with closing(Ledger(path, read_only=True)) as ledger:
-        last, start, rows = ledger.last_numbers()[0], ledger.checkpoint(), 0
-        with _folder_beside(target) as folder:
-            parts: list[Path] = []
+        with closing(Ledger(Path(path), read_only=True)) as ledger, whole(target) as file:
+            last, start = ledger.last_numbers()[0], ledger.checkpoint()
             for frame in _frames(ledger, last):
-                parts.append(Path(folder) / f"{len(parts)}.parquet")
+                parts.append(file.with_name(f"{len(parts)}.part"))
                 frame.write_parquet(parts[-1])
                 rows += frame.height
                 tell(frame["asked_number"][-1], last)
             if ledger.checkpoint() != start:
                 raise LedgerError(f"{path}: events were archived meanwhile; export again")
-            whole = Path(folder) / "whole.parquet"
-            if parts:
-                pl.scan_parquet(parts).sink_parquet(whole)
-            else:
-                _frame([]).write_parquet(whole)
-            os.replace(whole, target)
-    return rows
-
-
-def _folder_beside(target: Path) -> tempfile.TemporaryDirectory[str]:
-    """Where the parts of a file are kept until it is complete."""
-    try:
-        return tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
+            (pl.scan_parquet(parts) if parts else _frame([]).lazy()).sink_parquet(file)
+    except pl.exceptions.ComputeError as error:
+        raise LedgerError(f"{target}: could not be written: {error}") from error
+    except (PermissionError, FileNotFoundError) as error:
         raise LedgerError(f"{target}: cannot be written here: {error.strerror}") from error
+    return rows
 
 
 def _frames(ledger: Ledger, last: int) -> Iterator[pl.DataFrame]:

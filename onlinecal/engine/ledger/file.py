@@ -207,6 +207,18 @@ class LedgerFile:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is written inside is written as a whole, or not at all."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
+
     def damage(self) -> list[str]:
         """What SQLite finds wrong with the file: indexes, constraints and references included."""
         found = [row[0] for row in self.rows("PRAGMA integrity_check")]

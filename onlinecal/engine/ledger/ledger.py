@@ -62,10 +62,12 @@ class Ledger(LedgerFile):
 
     _tail = -1
     """What the last commit wrote: it is mostly the same for many batches."""
+    _sums: Summing | None = None
+    """Of the last commit, if it did not fail."""
 
     def __init__(self, path: Path | None, read_only: bool = False, window: int = EVERY) -> None:
         super().__init__(path, read_only)
-        self._summing = Summing(self.connection, window)
+        self._window = window
 
     def about(self, name: str) -> Any:
         """A fact about the ledger; None if it is not known."""
@@ -172,40 +174,33 @@ class Ledger(LedgerFile):
     def commit(self, changes: Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
         self.check_in_place()
-        with self.ledger_errors():
-            execute, summing = self.connection.execute, self._summing
-            execute("BEGIN IMMEDIATE")
-            try:
-                if self.last_numbers() != changes.after:
-                    raise ValueError(
-                        "another process has written to this ledger; nothing of this batch was kept"
-                    )
-                summing.begin()
-                for table, rows, width in (
-                    ("keys", changes.keys, 3),
-                    ("queries", changes.queries, 7),
-                    ("closings", changes.closings, 4),
-                    ("inputs", changes.inputs, 3),
-                ):
-                    # most batches are of one event
-                    if rows:
-                        write_rows(self.connection, table, rows, width)
-                        summing.note(table, rows)
-                if changes.states:
-                    write_states(self.connection, changes.states)
-                if changes.tail != self._tail:
-                    execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
-                summing.write(anyway=changes.tail != self._tail)
-                if changes.reliability is not None:
-                    execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,))
-                execute("COMMIT")
-                self._tail = changes.tail
-            except BaseException:
-                summing.forget()
-                self._tail = -1
-                if self.connection.in_transaction:
-                    execute("ROLLBACK")
-                raise
+        with self.ledger_errors(), self.transaction():
+            # what came of a commit that fails is not to be gone on with
+            sums, tail = self._sums, self._tail
+            self._sums, self._tail = None, -1
+            if self.last_numbers() != changes.after:
+                raise ValueError("another process has written to this ledger; nothing of this batch was kept")
+            sums = sums or Summing(self.connection, self._window)
+            for table, rows, width in (
+                ("keys", changes.keys, 3),
+                ("queries", changes.queries, 7),
+                ("closings", changes.closings, 4),
+                ("inputs", changes.inputs, 3),
+            ):
+                # most batches are of one event
+                if rows:
+                    write_rows(self.connection, table, rows, width)
+                    sums.note(table, rows)
+            if changes.states:
+                write_states(self.connection, changes.states)
+            if changes.tail != tail:
+                self.tell("tail", changes.tail)
+            if changes.reliability is not None:
+                self.connection.execute(
+                    "INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,)
+                )
+            sums.write(anyway=changes.tail != tail)
+        self._tail, self._sums = changes.tail, sums
 
 
 def names_in(given: Iterable[Any]) -> str:

@@ -77,13 +77,23 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
             return _played(connection, source, part, config)
 
 
+def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
+    """The configuration; LedgerError if it cannot be read, or if this is no ledger to be played."""
+    try:
+        schema.check(connection)
+        about = dict(connection.execute("SELECT name, value FROM about"))
+        if "archive" in about:
+            raise ValueError("this is an archive, which is never played on: restore a backup of it")
+        return msgspec.json.decode(about.get("config", ""), type=EngineConfig)
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
+
+
 def _played(connection: sqlite3.Connection, source: Path, target: Path, config: EngineConfig) -> Repaired:
     """Make the new ledger."""
-    lost: list[str] = []
+    lost, changed, refused = list[str](), dict[str, None](), 0
     start = _seed(connection, source, target, config)
     events, answered = _salvage(connection, lost, start)
-    changed: dict[str, None] = {}
-    refused = 0
     with Engine(target, config) as engine:
         engine.trust_times()
         for start in range(0, len(events), BATCH):
@@ -91,29 +101,10 @@ def _played(connection: sqlite3.Connection, source: Path, target: Path, config: 
                 if isinstance(answer, Rejected):
                     refused += 1
                     lost.append(f"event {answer.id!r} was not accepted again: {answer.detail}")
-                elif isinstance(answer, Forecast) and answered[answer.id] != (
-                    answer.probability,
-                    answer.certificate,
-                ):
-                    changed[answer.key] = None
+                elif isinstance(answer, Forecast):
+                    came = answer.probability, answer.certificate
+                    changed |= {} if came == answered[answer.id] else {answer.key: None}
     return Repaired(len(events) - refused, len({e.key for e in events}), lost, list(changed))
-
-
-def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
-    """The configuration; LedgerError if it cannot be read, or if this is no ledger to be played."""
-    try:
-        schema.check(connection)
-        facts = dict(connection.execute("SELECT name, value FROM about WHERE name IN ('archive', 'config')"))
-    except ValueError as error:
-        raise LedgerError(f"{source}: {error}") from error
-    except sqlite3.Error as error:
-        raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
-    if "archive" in facts:
-        raise LedgerError(f"{source}: this is an archive, which is never played on: restore a backup of it")
-    try:
-        return msgspec.json.decode(facts.get("config", ""), type=EngineConfig)
-    except (ValueError, TypeError) as error:
-        raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
 
 
 def _seed(connection: sqlite3.Connection, source: Path, into: Path, config: EngineConfig) -> int:
@@ -187,26 +178,19 @@ def _salvage(
             lost.append(f"event {number}, an outcome of {id!r}, makes no sense: {error}")
             continue
         numbered[number, True] = Withdraw(id, key, time) if came is None else Outcome(id, came, key, time)
-    lost += _missing(sorted(one for one in there if one > start), start, _told_last(connection))
+    lost += _missing(connection, sorted(one for one in there if one > start), start)
     return [numbered[place] for place in sorted(numbered)], answered
 
 
-def _told_last(connection: sqlite3.Connection) -> int:
-    """A number that the log had come to when states were written last; 0 if that cannot be told."""
+def _missing(connection: sqlite3.Connection, numbers: list[int], start: int) -> Iterator[str]:
+    """Which of the numbers behind a start are not there: they were given out one after the other."""
+    last = numbers[-1] if numbers else start
     with suppress(sqlite3.Error):
-        row = connection.execute("SELECT value FROM about WHERE name = 'tail'").fetchone()
-        if row is not None and type(row[0]) is int:
-            return int(row[0])
-    return 0
-
-
-def _missing(numbers: list[int], start: int, last: int) -> Iterator[str]:
-    """Which of the numbers behind a start are not there: they were given out one after the other.
-
-    Those at the very end are missed up to the `last` one that there must have been.
-    """
-    ends = [*numbers, last + 1] if last > (numbers[-1] if numbers else start) else numbers
-    for before, after in pairwise([start, *ends]):
+        # when states were written last, the log had come to this number
+        for (tail,) in connection.execute("SELECT value FROM about WHERE name = 'tail'"):
+            if type(tail) is int and tail > last:
+                numbers = [*numbers, tail + 1]
+    for before, after in pairwise([start, *numbers]):
         if after - before == 2:
             yield f"event {before + 1} is missing"
         elif after - before > 2:
@@ -216,17 +200,16 @@ def _missing(numbers: list[int], start: int, last: int) -> Iterator[str]:
 def _readable(connection: sqlite3.Connection, table: str, lost: list[str]) -> Iterator[tuple[Any, ...]]:
     """The rows of a table in the order of their numbers, past those that cannot be read."""
     rows = f"SELECT * FROM {table} NOT INDEXED WHERE number > ?"
-    last = 0
-    start: int | None = 0
-    while start is not None:
+    last = start = 0
+    while start >= 0:
         try:
             for row in connection.execute(rows, (start,)):
-                if row[0] <= last:  # damage has put it out of order
-                    continue
-                if start > last:
-                    lost.append(f"{table}: rows between numbers {last} and {row[0]} cannot be read")
-                last = start = row[0]
-                yield row
+                # damage may have put some out of order
+                if row[0] > last:
+                    if start > last:
+                        lost.append(f"{table}: rows between numbers {last} and {row[0]} cannot be read")
+                    last = start = row[0]
+                    yield row
             break
         except sqlite3.DatabaseError:
             # at least twice as far as before, if what was found there was of no use
@@ -235,19 +218,19 @@ def _readable(connection: sqlite3.Connection, table: str, lost: list[str]) -> It
         lost.append(f"{table}: what came after number {last} cannot be read")
 
 
-def _past_damage(connection: sqlite3.Connection, next_row: str, last: int, least: int) -> int | None:
-    """The lowest number from last + least on after which a row, or the end, can be read; None: too far."""
+def _past_damage(connection: sqlite3.Connection, next_row: str, last: int, least: int) -> int:
+    """The lowest number from last + least on after which a row, or the end, can be read; -1: too far."""
 
-    def fails(more: int) -> bool:
+    def works(more: int) -> bool:
         try:
             connection.execute(next_row, (min(last + more, LAST_NUMBER),)).fetchone()
         except sqlite3.DatabaseError:
-            return True
-        return False
+            return False
+        return True
 
-    step = low = least
-    while step > FARTHEST or fails(step):
-        if step > FARTHEST:
-            return None
+    low = step = least
+    while step <= FARTHEST:
+        if works(step):
+            return last + low + bisect_left(range(low, step), True, key=works)
         low, step = step, 2 * step
-    return last + low + bisect_left(range(low, step), True, key=lambda more: not fails(more))
+    return -1

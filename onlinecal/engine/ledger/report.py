@@ -119,10 +119,11 @@ def read_report(path: str | Path) -> Report:
             lines.append(KeyReport(line[0], line[1], summary, worth))
         total = total_of(line.summary for line in lines)
         watched = [line.summary.watched for line in lines if line.summary.watched is not None]
-        oldest, since, seen = None, None, (None, None)
-        if (bins := ledger.reliability()) is not None:
+        bins, since, seen = ledger.reliability(), None, tuple[Side | None, Side | None]((None, None))
+        if bins is not None:
             reliability = Reliability.load(bins)
             since, seen = reliability.since, sides(reliability, total.certificate, total.rounds)
+        oldest = None
         if total.oldest is not None:
             id, time = ledger.query_numbered(total.oldest)
             key = next(line.name for line in lines if line.summary.oldest == total.oldest)

@@ -85,9 +85,9 @@ CREATE TABLE archived (         -- the ids that are only in archives
 ) STRICT;
 """
 # SQLite enforces UNIQUE: a query has one closing. That adds 12 % to a commit of 1,000 events if labels are 50
-# rounds late, 60 % if they are 5,000 rounds late. With the query as the primary key of closings it would be more,
-# since the log needs them in the order of their numbers, too. References are compared by `check` alone: to look
-# each query up again would add 10 to 17 %.
+# rounds late, 60 % if they are 5,000 rounds late. With the query as the primary key of closings it would be
+# more, since the log needs them in the order of their numbers, too. References are compared by `check` alone:
+# to look each query up again would add 10 to 17 %.
 
 
 def prepare(connection: sqlite3.Connection) -> None:

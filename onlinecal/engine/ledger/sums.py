@@ -15,14 +15,12 @@ from typing import Any
 from zlib import crc32
 
 import msgspec
-from msgspec import Struct
 
 from onlinecal.engine.ledger.schema import columns_of
 
 EVERY = 1 << 16
 """After so many events the checksums are written, at the latest."""
 CHUNK = 10_000
-DAMAGED = "the checksums of the log are damaged: `onlinecal stream repair` makes them anew"
 LAST_NUMBER = (1 << 63) - 1
 
 SUMMED = {
@@ -32,28 +30,21 @@ SUMMED = {
 }
 """The columns, by their tables, with their places in a row."""
 
+Sums = dict[str, int]
+"""The checksums by table and column, and the numbers of the last `key` and of the last `event` in them."""
 
-class Sums(Struct):
-    """Checksums by table and column, of the rows up to the number of a key, and of an event."""
+NOTHING = {"key": 0, "event": 0} | {f"{table}.{name}": 0 for table, names in SUMMED.items() for name in names}
 
-    key: int = 0
-    event: int = 0
-    of: dict[str, dict[str, int]] = msgspec.field(
-        default_factory=lambda: {table: dict.fromkeys(columns, 0) for table, columns in SUMMED.items()}
-    )
 
-    def add(self, table: str, columns: Sequence[Sequence[Any]]) -> None:
-        """Go on with rows of a table: its summed columns, the numbers first."""
-        sums = self.of[table]
-        for name, column in zip(SUMMED[table], columns, strict=True):
-            data = msgspec.msgpack.encode(column)
-            # without the head, which says how many there are
-            head = 1 if len(column) < 16 else 3 if len(column) < 1 << 16 else 5
-            sums[name] = crc32(memoryview(data)[head:], sums[name])
-        if table == "keys":
-            self.key = columns[0][-1]
-        else:
-            self.event = max(self.event, columns[0][-1])
+def add(sums: Sums, table: str, columns: Sequence[Sequence[Any]]) -> None:
+    """Go on with rows of a table: its summed columns, the numbers first."""
+    for name, column in zip(SUMMED[table], columns, strict=True):
+        data = msgspec.msgpack.encode(column)
+        # without the head, which says how many there are
+        head = 1 if len(column) < 16 else 3 if len(column) < 1 << 16 else 5
+        sums[f"{table}.{name}"] = crc32(memoryview(data)[head:], sums[f"{table}.{name}"])
+    last = "key" if table == "keys" else "event"
+    sums[last] = max(sums[last], columns[0][-1])
 
 
 def sums_written(connection: sqlite3.Connection) -> Sums | None:
@@ -61,74 +52,58 @@ def sums_written(connection: sqlite3.Connection) -> Sums | None:
     row = connection.execute("SELECT value FROM about WHERE name = 'sums'").fetchone()
     try:
         found = None if row is None else msgspec.json.decode(row[0], type=Sums)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{DAMAGED} ({error})") from error
-    if found is not None and {table: list(sums) for table, sums in found.of.items()} != {
-        table: list(columns) for table, columns in SUMMED.items()
-    }:
-        raise ValueError(DAMAGED)
+    except (ValueError, TypeError):
+        found = {}
+    if found is not None and found.keys() != NOTHING.keys():
+        raise ValueError("the checksums of the log are damaged: `onlinecal stream repair` makes them anew")
     return found
 
 
 def sums_of(
-    connection: sqlite3.Connection,
-    start: Sums | None = None,
-    key: int = LAST_NUMBER,
-    event: int = LAST_NUMBER,
+    connection: sqlite3.Connection, start: Sums = NOTHING, key: int = LAST_NUMBER, event: int = LAST_NUMBER
 ) -> Sums:
     """The checksums of what the tables hold, up to these numbers; `start` has the first of them already."""
-    found = start or Sums()
-    after = {"keys": found.key, "queries": found.event, "closings": found.event}
+    found = dict(start)
     for table, columns in SUMMED.items():
-        upto = key if table == "keys" else event
-        cursor = connection.execute(
-            f"SELECT {', '.join(columns)} FROM {table} WHERE number > ? AND number <= ? ORDER BY number",
-            (after[table], upto),
-        )
+        after, upto = (start["key"], key) if table == "keys" else (start["event"], event)
+        sql = f"SELECT {', '.join(columns)} FROM {table} WHERE number > ? AND number <= ? ORDER BY number"
+        cursor = connection.execute(sql, (after, upto))
         while rows := cursor.fetchmany(CHUNK):
-            found.add(table, columns_of(rows))
+            add(found, table, columns_of(rows))
     return found
 
 
 def changed_in(connection: sqlite3.Connection) -> list[str]:
-    """What is not as the checksums are, one sentence a table; of rows behind them nothing is said."""
+    """Which columns are not as their checksums are, one sentence each; of rows behind them none."""
     written = sums_written(connection)
     if written is None:
         # before the first commit there are none
         empty = connection.execute("SELECT 1 FROM about WHERE name = 'tail'").fetchone() is None
         return [] if empty else ["the checksums of the log are lost"]
-    found = sums_of(connection, None, written.key, written.event).of
-    changed = {
-        table: [name for name, checksum in sums.items() if checksum != found[table][name]]
-        for table, sums in written.of.items()
-    }
-    return [
-        f"{table}: {', '.join(names)} of some rows were changed, or rows are lost or added"
-        for table, names in changed.items()
-        if names
-    ]
+    found = sums_of(connection, NOTHING, written["key"], written["event"])
+    changed = [name for name in NOTHING if "." in name and found[name] != written[name]]
+    return [f"{name} was changed in some row, or rows are lost or added" for name in changed]
+
+
+def write_sums(connection: sqlite3.Connection, sums: Sums) -> None:
+    """Write checksums in the place of older ones."""
+    written = msgspec.json.encode(sums).decode()
+    connection.execute("INSERT OR REPLACE INTO about VALUES ('sums', ?)", (written,))
 
 
 class Summing:
-    """The checksums of a ledger that is written to, and the rows that they lack: many are added at a time."""
+    """The checksums of a ledger that is written to, and the rows that they lack: many are added at a time.
+
+    It begins inside a transaction, with what is written of the checksums and the rows behind them.
+    """
 
     def __init__(self, connection: sqlite3.Connection, every: int) -> None:
         self._connection, self._every = connection, min(every, EVERY)
-        self._sums: Sums | None = None
-        self._columns: dict[str, list[list[Any]]] = {}
-
-    def forget(self) -> None:
-        """Read the checksums anew before the next commit: after one that failed."""
-        self._sums = None
-
-    def begin(self) -> None:
-        """Inside a transaction, before anything is added: know what is written, and what is behind it."""
-        if self._sums is None:
-            self._sums = sums_of(self._connection, sums_written(self._connection))
-            self._columns = {table: [[] for _ in columns] for table, columns in SUMMED.items()}
+        self._sums = sums_of(connection, sums_written(connection) or NOTHING)
+        self._columns = {table: [list[Any]() for _ in columns] for table, columns in SUMMED.items()}
 
     def note(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Rows that were added to a table; no row where the table has no sums."""
+        """Rows that were added to a table; of those that have no checksums nothing is noted."""
         if table in SUMMED:
             columns = columns_of(rows)
             for mine, place in zip(self._columns[table], SUMMED[table].values(), strict=True):
@@ -136,18 +111,11 @@ class Summing:
 
     def write(self, anyway: bool) -> None:
         """Write the checksums of all there is, if it is time; or `anyway`."""
-        assert self._sums is not None
         if not anyway and sum(len(columns[0]) for columns in self._columns.values()) < self._every:
             return
         for table, columns in self._columns.items():
             if columns[0]:
-                self._sums.add(table, columns)
+                add(self._sums, table, columns)
                 for column in columns:
                     column.clear()
         write_sums(self._connection, self._sums)
-
-
-def write_sums(connection: sqlite3.Connection, sums: Sums) -> None:
-    """Write checksums in the place of older ones."""
-    written = msgspec.json.encode(sums).decode()
-    connection.execute("INSERT OR REPLACE INTO about VALUES ('sums', ?)", (written,))

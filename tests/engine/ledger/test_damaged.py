@@ -114,7 +114,7 @@ def pages_of(path, name):
     return [page - 1 for (page,) in rows]
 
 
-@pytest.mark.parametrize("name", ["states", "sqlite_autoindex_queries_1", "closed"])
+@pytest.mark.parametrize("name", ["states", "sqlite_autoindex_queries_1", "sqlite_autoindex_closings_1"])
 def test_damage_to_what_follows_from_the_log_costs_nothing(ledger, sound, folder, name):
     bad = bytearray(sound.read_bytes())
     for page in pages_of(sound, name):
