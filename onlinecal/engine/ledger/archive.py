@@ -326,7 +326,7 @@ def _move(ledger: Ledger, moved: Archived, waiting: list[int]) -> None:
         # a state from before, of a ledger whose writer was killed, would lack events that are gone now
         "INSERT OR REPLACE INTO main.states SELECT a.* FROM archive.states AS a LEFT JOIN main.states AS s"
         f" ON s.key = a.key WHERE coalesce(s.number, 0) <= {upto}",
-        f"INSERT OR REPLACE INTO main.about VALUES ('tail', {max(upto, ledger.about('tail') or 0)})",
+        f"INSERT OR REPLACE INTO main.about VALUES ('tail', {max(upto, ledger.tail())})",
     ):
         ledger.connection.execute(statement)
     write_rows(ledger.connection, "archives", [msgspec.structs.astuple(moved)], 5)

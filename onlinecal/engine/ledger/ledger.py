@@ -15,7 +15,7 @@ from msgspec.json import encode
 
 from onlinecal.engine.events import only_names
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.ledger.file import LedgerFile
+from onlinecal.engine.ledger.file import MEND, LedgerFile
 from onlinecal.engine.ledger.schema import (
     Changes,
     Logged,
@@ -73,6 +73,14 @@ class Ledger(LedgerFile):
         """A fact about the ledger; None if it is not known."""
         rows = self.rows("SELECT value FROM about WHERE name = ?", (name,))
         return rows[0][0] if rows else None
+
+    def tail(self) -> int:
+        """The number up to which all states hold what happened."""
+        with self.ledger_errors():
+            found = self.about("tail")
+            if found is not None and type(found) is not int:
+                raise ValueError(f"`tail`, up to where all states go, is damaged, {found!r}: {MEND}")
+            return found or 0
 
     def reliability(self) -> Any:
         """What the ledger has of the reliability of all keys together; None if nothing."""

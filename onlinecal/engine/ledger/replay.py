@@ -58,7 +58,7 @@ def catch_up(keys: KeyCache, ledger: Ledger) -> Iterator[int]:
 
     Raises LedgerError if a forecast comes out other than it was answered.
     """
-    after = ledger.about("tail") or 0
+    after = ledger.tail()
     while events := ledger.log(after, CHUNK):
         after = events[-1].number
         take(keys, ledger, events)

@@ -1,22 +1,29 @@
-"""What a ledger holds, read from outside, also while it is written."""
+"""What a ledger holds, read from outside, also while it is written: a report, a table of all forecasts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.cache import KeyCache
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.file import LedgerError, check_target
+from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
 from onlinecal.engine.ledger.replay import catch_up, config_of
+from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 from onlinecal.engine.watch.key_watch import Scores, scores_of_all
 from onlinecal.engine.watch.overview import sides
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.html import MOST, Shown, Table
+from onlinecal.tables import whole
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class KeyReport(Struct, frozen=True):
@@ -144,3 +151,96 @@ def read_report(path: str | Path) -> Report:
             since,
             *seen,
         )
+
+
+CHUNK = 100_000
+
+ROWS = (
+    "SELECT q.number, q.id, k.name, q.time, q.hint, q.probability, q.certificate, c.number, c.value, c.time"
+    " FROM queries AS q JOIN keys AS k ON k.number = q.key"
+    " LEFT JOIN closings AS c ON c.query = q.number AND c.number <= ?2"
+    " WHERE q.number > ?1 AND q.number <= ?2 ORDER BY q.number LIMIT ?3"
+)
+"""Forecasts behind a number, with their outcomes, as of another number."""
+
+
+def export_ledger(path: str | Path, into: str | Path, *, force: bool = False, tell: Tell = silent) -> int:
+    """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order asked; how many.
+
+    Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
+    `hint_of_classes` and `probability_of_classes`, lists of (label, probability); `status` ("open", which
+    includes expired ones, "settled" or "withdrawn"); `outcome` from 0 to 1, or `outcome_class`, or of a soft
+    label `outcome_of_classes`;
+    `certificate` of the key when the forecast was made; `asked_at` and `settled_at`, times as in the events;
+    `asked_number` and `settled_number`, places in the order of all accepted events. What does not apply is
+    null.
+
+    The table is as of the moment of the call, in chunks of bounded memory; a writer is not held up. The file
+    gets its name when it is complete; with `force` in place of one that was there. `tell` is called with the
+    numbers of the last query done and of the last event. Raises LedgerError if the ledger cannot be read, or
+    if events are archived meanwhile; ValueError if `into` exists, or is a ledger's.
+    """
+    import polars as pl
+
+    target, rows, parts = Path(into), 0, list[Path]()
+    check_target(target, Path(path), force)
+    try:
+        with closing(Ledger(Path(path), read_only=True)) as ledger, whole(target) as file:
+            last, start = ledger.last_numbers()[0], ledger.checkpoint()
+            for frame in _frames(ledger, last):
+                parts.append(file.with_name(f"{len(parts)}.part"))
+                frame.write_parquet(parts[-1])
+                rows += frame.height
+                tell(frame["asked_number"][-1], last)
+            if ledger.checkpoint() != start:
+                raise LedgerError(f"{path}: events were archived meanwhile; export again")
+            (pl.scan_parquet(parts) if parts else _frame([]).lazy()).sink_parquet(file)
+    except pl.exceptions.ComputeError as error:
+        raise LedgerError(f"{target}: could not be written: {error}") from error
+    except (PermissionError, FileNotFoundError) as error:
+        raise LedgerError(f"{target}: cannot be written here: {error.strerror}") from error
+    return rows
+
+
+def _frames(ledger: Ledger, last: int) -> Iterator[pl.DataFrame]:
+    """Tables of consecutive forecasts, as of the event with the last number."""
+    done = 0
+    while found := ledger.rows(ROWS, (done, last, CHUNK)):
+        done = found[-1][0]
+        with ledger.content_errors():
+            yield _frame(found)
+
+
+def _frame(rows: list[Any]) -> pl.DataFrame:
+    import polars as pl
+
+    by_class = pl.List(pl.Struct({"label": pl.String, "probability": pl.Float64}))
+    types: dict[str, Any] = {
+        "id": pl.String, "key": pl.String,
+        "hint": pl.Float64, "hint_of_classes": by_class,
+        "probability": pl.Float64, "probability_of_classes": by_class,
+        "status": pl.String,
+        "outcome": pl.Float64, "outcome_class": pl.String, "outcome_of_classes": by_class,
+        "certificate": pl.Float64, "asked_at": pl.Float64, "settled_at": pl.Float64,
+        "asked_number": pl.Int64, "settled_number": pl.Int64,
+    }  # fmt: skip
+    return pl.DataFrame([_line(*row) for row in rows], schema=types, orient="row")
+
+
+def _line(
+    asked: int, id: str, key: str, time: float | None, hint: Any, probability: Any, certificate: float,
+    closed: int | None, value: Any, closed_time: float | None,
+) -> tuple[Any, ...]:  # fmt: skip
+    status = "open" if closed is None else "withdrawn" if value is None else "settled"
+    came = loaded_outcome(value)
+    number, of_classes = _either(came)
+    outcome = (None, came, None) if isinstance(came, str) else (number, None, of_classes)
+    said = *_either(loaded(hint)), *_either(loaded(probability))
+    return id, key, *said, status, *outcome, certificate, time, closed_time, asked, closed
+
+
+def _either(given: Any) -> tuple[float | None, list[dict[str, Any]] | None]:
+    """A probability of outcome 1 and none of classes, or the other way round."""
+    if isinstance(given, dict):
+        return None, [{"label": label, "probability": p} for label, p in given.items()]
+    return given, None

@@ -286,7 +286,7 @@ def columns_of(rows: Iterable[Sequence[Any]]) -> Sequence[Sequence[Any]]:
 
 
 PARAMETERS = 999
-"""Values that a statement takes at a time; more make nothing faster."""
+"""Values of a statement: as many as every SQLite takes."""
 
 
 def write_rows(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[Any]], width: int) -> None:

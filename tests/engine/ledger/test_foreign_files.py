@@ -168,11 +168,9 @@ def test_a_state_that_was_changed_is_named_by_the_check(ledger, sound):
     [
         "UPDATE states SET state = substr(state, 2)",
         "UPDATE states SET state = x''",
-        "UPDATE states SET state = 'text'",
         "UPDATE states SET number = number - 7",
         "UPDATE queries SET probability = 'sun'",
         "UPDATE queries SET hint = '{'",
-        "UPDATE queries SET time = 'noon'",
         "UPDATE queries SET key = 77",
         "UPDATE queries SET id = number || id",
         "UPDATE closings SET value = 2",
