@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import sys
 import traceback
 
@@ -88,6 +89,13 @@ def assert_refused(found, path, *words):
     assert str(path) in said
     for word in words:
         assert word in said
+
+
+def changed(path, *statements):
+    """Change a ledger behind its back."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
 
 
 def looked_at(path):

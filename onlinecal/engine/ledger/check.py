@@ -2,8 +2,8 @@
 
 `check_ledger` plays its whole log again: every forecast and every state must come out as it is written.
 `examine` looks at what an operator needs to know, also where a ledger cannot be opened any more; it relies on
-nothing of the rest, and what cannot be found out is left out. `repair_ledger` plays what can be read into a new
-ledger.
+nothing of the rest, and what cannot be found out is left out. `repair_ledger` plays what can be read into a
+new ledger.
 """
 
 from __future__ import annotations

@@ -193,12 +193,13 @@ class Ledger(LedgerFile):
                 ("keys", changes.keys, 3),
                 ("queries", changes.queries, 7),
                 ("closings", changes.closings, 4),
-                ("inputs", changes.inputs, 3),
             ):
                 # most batches are of one event
                 if rows:
                     write_rows(self.connection, table, rows, width)
                     sums.note(table, rows)
+            if changes.inputs:
+                write_rows(self.connection, "inputs", changes.inputs, 3)
             if changes.states:
                 write_states(self.connection, changes.states)
             if changes.tail != tail:
@@ -207,7 +208,7 @@ class Ledger(LedgerFile):
                 self.connection.execute(
                     "INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,)
                 )
-            sums.write(anyway=changes.tail != tail)
+            sums.write(changes.after[0], anyway=changes.tail != tail)
         self._tail, self._sums = changes.tail, sums
 
 

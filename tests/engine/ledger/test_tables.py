@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import re
 import shutil
 import sqlite3
 
@@ -14,8 +13,7 @@ from onlinecal.engine import Engine, LedgerError, Outcome, Query, archive_ledger
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Changes
 from onlinecal.engine.ledger.sums import NOTHING, SUMMED, sums_of, sums_written
-from tests.engine.fault_tools import INPUT, LINES, raises_for
-from tests.engine.ledger.archiving import changed
+from tests.engine.fault_tools import INPUT, LINES, changed, opened, raises_for
 from tests.engine.scripts import CONFIG, assert_same_ledgers, assert_sound, batches, tables_of
 
 
@@ -57,7 +55,7 @@ ALTERED = {
     "queries.id": "UPDATE queries SET id = 'other' WHERE number = 1",
     "queries.time": "UPDATE queries SET time = NULL WHERE number = 1",
     "keys.name": "UPDATE keys SET name = 'plain/other' WHERE name = 'plain/0'",
-    "closings.query": "UPDATE closings SET query = query + 1000000 WHERE number = (SELECT max(number) FROM closings)",
+    "closings.query": "UPDATE closings SET query = query + 1000000 WHERE query = (SELECT min(query) FROM closings)",
 }
 
 
@@ -69,22 +67,18 @@ def test_what_no_replay_can_tell_is_told_by_the_checksums(ledger, folder, column
         archive_ledger(ledger, folder / "archive", keep=10)
 
 
-@pytest.mark.parametrize(
-    ("statement", "words"),
-    [
-        ("DELETE FROM about WHERE name = 'sums'", "the checksums of the log are lost"),
-        ("UPDATE about SET value = '{}' WHERE name = 'sums'", "the checksums of the log are damaged"),
-        ("UPDATE about SET value = 7 WHERE name = 'sums'", "the checksums of the log are damaged"),
-    ],
-)
-def test_checksums_that_are_lost_or_damaged_are_told(ledger, statement, words):
-    changed(ledger, statement)
-    try:
-        assert check_ledger(ledger).problems == [words]
-    except LedgerError as error:
-        assert re.search(words, str(error))
-        with raises_for(ledger, words), Engine(ledger) as engine:
-            engine.query("new", "plain/0")
+def test_checksums_that_are_lost_are_told(ledger):
+    changed(ledger, "DELETE FROM about WHERE name = 'sums'")
+    assert check_ledger(ledger).problems == ["the checksums of the log are lost"]
+
+
+@pytest.mark.parametrize("value", ["'{}'", "7", "x'ff'"])
+def test_checksums_that_make_no_sense_are_told(ledger, value):
+    changed(ledger, f"UPDATE about SET value = {value} WHERE name = 'sums'")
+    for look in (check_ledger, lambda path: opened(path, b'{"type": "query", "id": "new", "key": "k"}\n')):
+        with raises_for(ledger, "the checksums of the log are damaged: `onlinecal stream repair`"):
+            found = look(ledger)
+            raise found
 
 
 @pytest.mark.parametrize("most", [1, 60])
