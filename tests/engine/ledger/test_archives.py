@@ -1,4 +1,4 @@
-"""Ledgers whose older events were moved to archives: nothing changes but what they weigh, wherever it is killed."""
+"""Ledgers whose older events were moved to archives: nothing changes but what they weigh, killed anywhere or not."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ ALTERED = {
     "queries.id": "UPDATE queries SET id = 'other' WHERE number = 1",
     "queries.time": "UPDATE queries SET time = NULL WHERE number = 1",
     "keys.name": "UPDATE keys SET name = 'plain/other' WHERE name = 'plain/0'",
-    "closings.query": "UPDATE closings SET query = query + 1000000 WHERE query = (SELECT min(query) FROM closings)",
+    "closings.query": "UPDATE closings SET query = 1000000 WHERE query = (SELECT min(query) FROM closings)",
 }
 
 
