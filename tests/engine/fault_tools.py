@@ -13,17 +13,8 @@ import traceback
 
 import pytest
 
-from onlinecal.engine import (
-    Engine,
-    LedgerError,
-    check_ledger,
-)
-from tests.engine.scripts import (
-    CONFIG,
-    batches,
-    lines_of,
-    script,
-)
+from onlinecal.engine import Engine, LedgerError, check_ledger
+from tests.engine.scripts import CONFIG, batches, lines_of, script
 
 LINES = lines_of(script(11, 400))
 INPUT = b"\n".join(LINES) + b"\n"

@@ -1,4 +1,4 @@
-"""Ledgers whose older events were moved to archives: nothing changes but what they weigh, killed anywhere or not."""
+"""Ledgers whose older events were moved to archives: nothing changes but what they weigh, killed or not."""
 
 from __future__ import annotations
 
@@ -27,14 +27,7 @@ from onlinecal.engine.ledger import archive
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import loaded_outcome
 from tests.engine.fault_tools import INPUT, LINES, changed, command, in_child, raises_for
-from tests.engine.scripts import (
-    CONFIG,
-    assert_sound,
-    batches,
-    quick_folder,
-    report_of,
-    tables_of,
-)
+from tests.engine.scripts import CONFIG, assert_sound, batches, quick_folder, report_of, tables_of
 
 HALF = len(LINES) // 2
 SMALL = {"hot_keys": 5, "window": 100}

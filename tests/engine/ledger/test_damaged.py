@@ -29,12 +29,7 @@ from tests.engine.fault_tools import (
     opened,
     raises_for,
 )
-from tests.engine.scripts import (
-    CONFIG,
-    assert_same_ledgers,
-    assert_sound,
-    tables_of,
-)
+from tests.engine.scripts import CONFIG, assert_same_ledgers, assert_sound, tables_of
 
 
 def other_database(path):

@@ -35,13 +35,7 @@ from tests.engine.fault_tools import (
     opened,
     raises_for,
 )
-from tests.engine.scripts import (
-    CONFIG,
-    assert_sound,
-    report_of,
-    script,
-    tables_of,
-)
+from tests.engine.scripts import CONFIG, assert_sound, report_of, script, tables_of
 
 
 @pytest.fixture
