@@ -224,7 +224,7 @@ class LedgerFile:
         found = [row[0] for row in self.rows("PRAGMA integrity_check")]
         lost = self.rows('SELECT "table", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2')
         return [one for one in found if one != "ok"] + [
-            f"{count} of {table} refer to {parent} that are not there" for table, parent, count in lost
+            f"{count} rows of {table} refer to {parent} that are not there" for table, parent, count in lost
         ]
 
 

@@ -46,7 +46,7 @@ def test_what_cannot_be_in_a_column_is_refused_by_sqlite(ledger, statement):
 
 def test_a_closing_of_a_query_that_is_not_there_is_told(ledger):
     changed(ledger, "INSERT INTO closings VALUES (1000000, 999999, 1, NULL)")
-    assert "1 of closings refer to queries that are not there" in check_ledger(ledger).problems
+    assert "1 rows of closings refer to queries that are not there" in check_ledger(ledger).problems
 
 
 ALTERED = {
