@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     )
     from onlinecal.engine.keys.stored_key import Summary as Summary
     from onlinecal.engine.keys.totals import Total as Total
-    from onlinecal.engine.ledger.archive import archive_ledger as archive_ledger
-    from onlinecal.engine.ledger.archived import Archived as Archived
+    from onlinecal.engine.ledger.archive import (
+        Archived as Archived,
+        archive_ledger as archive_ledger,
+    )
     from onlinecal.engine.ledger.check import (
         Check as Check,
-        check_ledger as check_ledger,
-    )
-    from onlinecal.engine.ledger.export import export_ledger as export_ledger
-    from onlinecal.engine.ledger.file import LedgerError as LedgerError
-    from onlinecal.engine.ledger.repair import (
         Repaired as Repaired,
+        check_ledger as check_ledger,
         repair_ledger as repair_ledger,
     )
+    from onlinecal.engine.ledger.file import LedgerError as LedgerError
     from onlinecal.engine.ledger.report import (
         Report as Report,
+        export_ledger as export_ledger,
         read_report as read_report,
     )
     from onlinecal.engine.ledger.schema import Noted as Noted

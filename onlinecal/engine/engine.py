@@ -18,9 +18,9 @@ from onlinecal.engine.keys.key import NEVER
 from onlinecal.engine.keys.packing import garbage_left_alone
 from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.keys.totals import Line, Total, Totals
-from onlinecal.engine.ledger.archived import refuse_archive, refuse_archived
+from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.report import agreed_config, catch_up
+from onlinecal.engine.ledger.replay import agreed_config, catch_up
 from onlinecal.engine.ledger.schema import Changes, Noted, Record
 from onlinecal.engine.settings import all_settings
 from onlinecal.engine.watch.overview import Overview, Served, overview_of

@@ -324,7 +324,7 @@ class Batch:
         self._asks, self._tells = (
             np.flatnonzero(accepted & which) for which in (kinds == QUERY, kinds != QUERY)
         )
-        self._at, self._numbers = np.asarray(table.at), np.asarray(table.numbers)
+        self._at, self._numbers = np.array(table.at, np.int64), np.array(table.numbers, np.int64)
         self._probabilities, self._certificates = self.book.answers(self._at[self._asks])
 
     def answers(self) -> list[Answer]:

@@ -7,22 +7,14 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import sys
 import traceback
 
 import pytest
 
-from onlinecal.engine import (
-    Engine,
-    LedgerError,
-    check_ledger,
-)
-from tests.engine.scripts import (
-    CONFIG,
-    batches,
-    lines_of,
-    script,
-)
+from onlinecal.engine import Engine, LedgerError, check_ledger
+from tests.engine.scripts import CONFIG, batches, lines_of, script
 
 LINES = lines_of(script(11, 400))
 INPUT = b"\n".join(LINES) + b"\n"
@@ -88,6 +80,13 @@ def assert_refused(found, path, *words):
     assert str(path) in said
     for word in words:
         assert word in said
+
+
+def changed(path, *statements):
+    """Change a ledger behind its back."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
 
 
 def looked_at(path):

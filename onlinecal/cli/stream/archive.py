@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from onlinecal.engine.ledger.archived import Archived
+    from onlinecal.engine.ledger.archive import Archived
 
 
 def archive(
@@ -115,7 +115,7 @@ def export(
     """
     from onlinecal.cli.output import print_json, results
     from onlinecal.cli.stream.progress import telling
-    from onlinecal.engine.ledger.export import export_ledger
+    from onlinecal.engine.ledger.report import export_ledger
     from onlinecal.tables import counted
 
     with telling("exporting") as tell:

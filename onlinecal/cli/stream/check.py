@@ -72,7 +72,7 @@ def repair(
     import msgspec
 
     from onlinecal.cli.output import print_json, results
-    from onlinecal.engine.ledger.repair import repair_ledger
+    from onlinecal.engine.ledger.check import repair_ledger
     from onlinecal.tables import counted
 
     saved = repair_ledger(ledger, into)

@@ -35,7 +35,7 @@ def doctor(
     import msgspec
 
     from onlinecal.cli.output import print_json, results
-    from onlinecal.engine.ledger.examining import examine
+    from onlinecal.engine.ledger.check import examine
 
     program, found = surroundings()
     facts, wrong = examine(ledger, integrity)
@@ -62,7 +62,7 @@ def surroundings() -> tuple[dict[str, Any], list[Any]]:
     from importlib.metadata import PackageNotFoundError, version
 
     from onlinecal.compiling.folder import looked_into
-    from onlinecal.engine.ledger.examining import Finding
+    from onlinecal.engine.ledger.check import Finding
     from onlinecal.version import STATE_FORMAT
 
     facts: dict[str, Any] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}

@@ -4,40 +4,128 @@ First the archive is made, beside a writer if there is one, by replaying the eve
 disk under its name when it is complete. Then the ledger shrinks in one transaction, for which nobody else may
 write to it. Stopped anywhere, the same call goes on: an event is in the ledger, or in an archive, or for a
 moment in both, never in none.
+
+The ledger knows its archives, each by a digest, and the ids in them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing, suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import msgspec
+from msgspec import Struct
 
+from onlinecal.engine.columns.columns import REFUSED, Columns
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.archived import (
-    Archived,
-    Marker,
-    archives_of,
-    digest_of,
-    hash_of_id,
-    marker_of,
-    refuse_archive,
-)
-from onlinecal.engine.ledger.check import Tell, replay_key, silent
-from onlinecal.engine.ledger.closed import SLOTS, Closed
 from onlinecal.engine.ledger.file import LedgerError, check_target, made
-from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.report import config_of
-from onlinecal.engine.ledger.schema import write_states
+from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
+from onlinecal.engine.ledger.replay import config_of, replay_key
+from onlinecal.engine.ledger.schema import Logged, write_rows, write_states
+from onlinecal.engine.ledger.sums import changed_in, sums_of, write_sums
 from onlinecal.validation import check_count
 
+REASON = "archived"
+
 TIMES = "SELECT number, time FROM queries UNION ALL SELECT number, time FROM closings"
+
+
+class Archived(Struct, frozen=True, array_like=True):
+    """What a ledger remembers of one of its archives: a row of the table `archives`.
+
+    Attributes
+    ----------
+    number
+        That of the last event in the archive.
+    path
+        Where the archive was written.
+    queries, closings
+        How many queries it has, and how many outcomes or withdrawals.
+    digest
+        Of the archive's file (SHA-256).
+    """
+
+    number: int
+    path: str
+    queries: int
+    closings: int
+    digest: bytes
+
+    @property
+    def events(self) -> int:
+        """How many events are in the archive."""
+        return self.queries + self.closings
+
+
+class Marker(Struct, frozen=True):
+    """What makes a ledger an archive: as above, and the numbers of the queries that go on waiting."""
+
+    number: int
+    queries: int
+    closings: int
+    open: list[int]
+
+
+def digest_of(archive: Path) -> bytes:
+    """The digest of an archive's file; LedgerError if it cannot be read."""
+    try:
+        with open(archive, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise LedgerError(f"{archive}: cannot be read: {error.strerror}") from error
+
+
+def archives_of(ledger: Ledger) -> list[Archived]:
+    """The archives that a ledger knows, the oldest first."""
+    with ledger.content_errors():
+        return [Archived(*row) for row in ledger.rows("SELECT * FROM archives ORDER BY number")]
+
+
+def marker_of(ledger: Ledger) -> Marker | None:
+    """What makes a ledger an archive; None if it is none."""
+    written = ledger.about("archive")
+    with ledger.content_errors():
+        return None if written is None else msgspec.json.decode(written, type=Marker)
+
+
+def refuse_archive(ledger: Ledger) -> None:
+    """ValueError for an archive: nothing may be added to it."""
+    if ledger.about("archive") is not None:
+        raise ValueError(f"{ledger.path}: this is an archive, which is only read: name the ledger itself")
+
+
+def hash_of_id(id: str) -> int:
+    """64 bits of an id, as SQLite's integers."""
+    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def refuse_archived(ledger: Ledger, columns: Columns, waiting: Container[str]) -> None:
+    """Refuse the events that are about an archived forecast; `waiting` are ids that are known to be open.
+
+    A new id is refused by mistake if it has the hash of an archived one: with 10^8 archived, any one of 10^8
+    new ones with a chance of .0005.
+    """
+    hashes: dict[int, set[str]] = {}
+    for id, kind in zip(columns.ids, columns.kinds, strict=True):
+        if kind != REFUSED and id not in waiting:
+            hashes.setdefault(hash_of_id(id), set()).add(id)
+    found = ledger.rows(
+        "SELECT hash FROM json_each(?) AS j CROSS JOIN archived ON hash = j.value",
+        (json.dumps(list(hashes)),),
+    )
+    ids = {id for row in found for id in hashes[row[0]]}
+    # by chance an id that is here may have the hash of one that is gone
+    ids -= ledger.recall(ids).keys()
+    for i, id in enumerate(columns.ids) if ids else ():
+        if id in ids and columns.kinds[i] != REFUSED:
+            columns.refuse(i, REASON, f"forecast {id!r} was moved to an archive, nothing more is told of it")
 
 
 def archive_ledger(
@@ -82,26 +170,9 @@ def archive_ledger(
         check_count(keep, "keep", least=0)
     source, target = Path(path), Path(into)
     check_target(target, source, force=True)
-    if os.path.lexists(target):
-        _check_continues(source, target)
-    elif not _make(source, target, keep, before, tell):
+    if not os.path.lexists(target) and not _make(source, target, keep, before, tell):
         return None
     return _shrink(source, target, shrink)
-
-
-def _check_continues(source: Path, target: Path) -> None:
-    """ValueError unless a file is the archive that comes next, or one that is known already."""
-    try:
-        archive = Ledger(target, read_only=True)
-    except OSError:
-        marker = None
-    else:
-        with closing(archive):
-            marker, before = marker_of(archive), archives_of(archive)
-    with closing(Ledger(source, read_only=True)) as ledger:
-        known = archives_of(ledger)
-    if marker is None or (before != known and digest_of(target) not in {one.digest for one in known}):
-        raise ValueError(f"{target}: there is a file already; name one that is to be made")
 
 
 def _make(source: Path, target: Path, keep: int | None, before: float | None, tell: Tell) -> bool:
@@ -142,16 +213,17 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
 def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Tell) -> None:
     """Copy the events, replay them, and write the states before and behind them."""
     start, counts = ledger.checkpoint(), []
+    with ledger.content_errors():
+        if problems := changed_in(ledger.connection):
+            raise LedgerError(f"{ledger.path}: {problems[0]}")
     for table in ("archives", "checkpoints"):
         _copy(ledger, new, f"SELECT * FROM {table}")
     for table in ("queries", "closings"):
         _copy(ledger, new, f"SELECT * FROM {table} WHERE number <= {upto}")
         [count] = new.execute(f"SELECT count(*) FROM {table} WHERE number > ?", (start,)).fetchone()
         counts.append(count)
-    Closed(new).write(upto)
-    book, done, waiting = Book(config_of(ledger)), 0, []
-    logs = groupby(ledger.log_by_key(upto), key=lambda event: event.key)
-    for number, log in _every_key(logs, [row[0] for row in ledger.rows("SELECT key FROM checkpoints")]):
+    book, done, waiting = Book(config_of(ledger)), 0, list[int]()
+    for number, log in _every_key(ledger, upto):
         with ledger.content_errors():
             key = replay_key(book, ledger, number, log, start, upto)
             waiting += map(book.query_number, key.entries())
@@ -165,6 +237,7 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Tell) -> Non
     marker = msgspec.json.encode(Marker(upto, counts[0], counts[1], sorted(waiting))).decode()
     facts = [("config", ledger.about("config")), ("tail", upto), ("archive", marker)]
     new.executemany("INSERT INTO about VALUES (?, ?)", facts)
+    write_sums(new, sums_of(new))
 
 
 def _copy(ledger: Ledger, new: sqlite3.Connection, rows: str) -> None:
@@ -174,46 +247,41 @@ def _copy(ledger: Ledger, new: sqlite3.Connection, rows: str) -> None:
     new.executemany(f"INSERT INTO {rows.split()[3]} VALUES ({marks})", found)
 
 
-def _every_key(logs: Iterator[tuple[int, Any]], known: list[int]) -> Iterator[tuple[int, list[Any]]]:
-    """The events of each key, in the order of their numbers; none of keys that have been silent."""
-    silent_ones = iter(sorted(known))
-    waiting = next(silent_ones, None)
-    for number, log in logs:
-        while waiting is not None and waiting < number:
-            yield waiting, []
-            waiting = next(silent_ones, None)
-        if waiting == number:
-            waiting = next(silent_ones, None)
+def _every_key(ledger: Ledger, upto: int) -> Iterator[tuple[int, list[Logged]]]:
+    """The events of each key up to a number, at last of those that have had none since the last archive."""
+    silent_ones = {row[0] for row in ledger.rows("SELECT key FROM checkpoints")}
+    for number, log in groupby(ledger.log_by_key(upto), key=lambda event: event.key):
+        silent_ones.discard(number)
         yield number, list(log)
-    if waiting is not None:
-        yield from ((one, []) for one in [waiting, *silent_ones])
+    for number in sorted(silent_ones):
+        yield number, []
 
 
 def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
     """Take what is in the archive out of the ledger, unless that was done."""
-    with closing(Ledger(target, read_only=True)) as archive:
+    marker = None
+    with suppress(LedgerError), closing(Ledger(target, read_only=True)) as archive:
         marker, before = marker_of(archive), archives_of(archive)
-        assert marker is not None
-        uri = f"{Path(os.path.realpath(target)).as_uri()}?mode=ro"
+    if marker is None:
+        raise ValueError(f"{target}: there is a file already; name one that is to be made")
     where = os.fsencode(os.path.abspath(target)).decode(errors="replace")
     moved = Archived(marker.number, where, marker.queries, marker.closings, digest_of(target))
-    ledger = _for_writing(source, target)
+    try:
+        ledger = Ledger(source)
+    except LedgerError as error:
+        raise LedgerError(
+            f"{error}; the archive {target} is made, the same command finishes when nobody writes"
+        ) from error
     with closing(ledger), ledger.ledger_errors():
         execute = ledger.connection.execute
         ledger.connection.create_function("hash_of_id", 1, hash_of_id, deterministic=True)
-        execute("ATTACH ? AS archive", (uri,))
-        execute("BEGIN IMMEDIATE")
-        try:
+        execute("ATTACH ? AS archive", (f"{Path(os.path.realpath(target)).as_uri()}?mode=ro",))
+        with ledger.transaction():
             known = archives_of(ledger)
             if moved.digest not in {one.digest for one in known}:
                 if before != known:
-                    raise ValueError(f"{target} does not go on from its last archive")
+                    raise ValueError(f"{target}: there is a file already, which is not its next archive")
                 _move(ledger, moved, marker.open)
-            execute("COMMIT")
-        except BaseException:
-            if ledger.connection.in_transaction:
-                execute("ROLLBACK")
-            raise
         execute("DETACH archive")
         if vacuum:
             execute("VACUUM")
@@ -223,21 +291,11 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
     return moved
 
 
-def _for_writing(source: Path, target: Path) -> Ledger:
-    try:
-        return Ledger(source)
-    except LedgerError as error:
-        raise LedgerError(
-            f"{error}; the archive {target} is made, the same command finishes when nobody writes"
-        ) from error
-
-
 def _move(ledger: Ledger, moved: Archived, waiting: list[int]) -> None:
     """Inside a transaction: what the archive holds goes, once it is certain that it does.
 
     The queries with the numbers `waiting` stay.
     """
-    execute = ledger.connection.execute
     for table in ("queries", "closings"):
         [(missing,)] = ledger.rows(
             f"SELECT count(*) FROM (SELECT * FROM main.{table} WHERE number <= ?"
@@ -246,29 +304,21 @@ def _move(ledger: Ledger, moved: Archived, waiting: list[int]) -> None:
         )
         if missing:
             raise ValueError(f"{missing} rows of {table} are not in the archive as they are in the ledger")
-    gone = "number <= ? AND number NOT IN (SELECT value FROM json_each(?))"
-    which = (moved.number, msgspec.json.encode(waiting).decode())
-    execute(
-        f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) FROM main.queries WHERE {gone} ORDER BY 1",
-        which,
+    upto, stay = moved.number, msgspec.json.encode(waiting).decode()
+    gone = (
+        f"FROM main.queries WHERE number <= {upto} AND number NOT IN (SELECT value FROM json_each('{stay}'))"
     )
-    execute("DELETE FROM main.closings WHERE number <= ?", which[:1])
-    execute(f"DELETE FROM main.queries WHERE {gone}", which)
-    execute(
-        "DELETE FROM main.closed WHERE block < ?1 / ?2"
-        " AND block NOT IN (SELECT number / ?2 FROM main.queries WHERE number <= ?1)",
-        (moved.number, SLOTS),
-    )
-    execute("DELETE FROM main.checkpoints")
-    execute("INSERT INTO main.checkpoints SELECT key, state FROM archive.states")
-    # a state from before, of a ledger whose writer was killed, would lack events that are gone now
-    execute(
+    for statement in (
+        f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) {gone} ORDER BY 1",
+        f"DELETE FROM main.closings WHERE number <= {upto}",
+        f"DELETE {gone}",
+        "DELETE FROM main.checkpoints",
+        "INSERT INTO main.checkpoints SELECT key, state FROM archive.states",
+        # a state from before, of a ledger whose writer was killed, would lack events that are gone now
         "INSERT OR REPLACE INTO main.states SELECT a.* FROM archive.states AS a LEFT JOIN main.states AS s"
-        " ON s.key = a.key WHERE coalesce(s.number, 0) <= ?",
-        which[:1],
-    )
-    execute(
-        "INSERT OR REPLACE INTO main.about VALUES ('tail', max(?, ?))",
-        (moved.number, ledger.about("tail") or 0),
-    )
-    execute("INSERT INTO main.archives VALUES (?, ?, ?, ?, ?)", msgspec.structs.astuple(moved))
+        f" ON s.key = a.key WHERE coalesce(s.number, 0) <= {upto}",
+        f"INSERT OR REPLACE INTO main.about VALUES ('tail', {max(upto, ledger.tail())})",
+    ):
+        ledger.connection.execute(statement)
+    write_rows(ledger.connection, "archives", [msgspec.structs.astuple(moved)], 5)
+    write_sums(ledger.connection, sums_of(ledger.connection))

@@ -7,7 +7,7 @@ keeps others from it by a lock that ends with the process; any number may read.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,20 @@ from msgspec.json import encode
 
 from onlinecal.engine.events import only_names
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.ledger.closed import EVERY, LAST_NUMBER, Closed
-from onlinecal.engine.ledger.file import LedgerFile
+from onlinecal.engine.ledger.file import MEND, LedgerFile
 from onlinecal.engine.ledger.schema import (
     Changes,
-    Into,
     Logged,
     Noted,
     Record,
     Snapshot,
-    first_columns,
     logged,
     recalled,
     summary_in,
+    write_rows,
     write_states,
 )
+from onlinecal.engine.ledger.sums import EVERY, LAST_NUMBER, Summing
 
 LOG = (
     "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
@@ -39,7 +38,6 @@ LOG = (
 )
 """The events after a number, which is given twice; the columns are those of `Logged`."""
 
-
 HIGHEST = "SELECT max({}, {}, {}), {}".format(
     *(
         f"coalesce((SELECT max(number) FROM {table}), 0)"
@@ -48,35 +46,41 @@ HIGHEST = "SELECT max({}, {}, {}), {}".format(
 )
 """The numbers of the last event and of the last key; 0 where there is none."""
 
+Tell = Callable[[int, int], object]
+"""Called with how many events are done, and of how many."""
 
-OPEN = (None, None, None)
-"""In the place of a closing."""
 
-INTO_KEYS = Into("INSERT INTO keys", 3)
-INTO_QUERIES = Into("INSERT INTO queries", 7)
-INTO_CLOSINGS = Into("INSERT INTO closings", 4)
-INTO_INPUTS = Into("INSERT OR REPLACE INTO inputs", 3)
+def silent(_done: int, _all: int) -> None:
+    """Tell nobody."""
 
 
 class Ledger(LedgerFile):
-    """An open ledger: what is known of ids, keys and the log, and the commits that add to it."""
+    """An open ledger: what is known of ids, keys and the log, and the commits that add to it.
+
+    `window`: after so many events at the latest the checksums of the log are written.
+    """
 
     _tail = -1
     """What the last commit wrote: it is mostly the same for many batches."""
+    _sums: Summing | None = None
+    """Of the last commit, if it did not fail."""
 
     def __init__(self, path: Path | None, read_only: bool = False, window: int = EVERY) -> None:
         super().__init__(path, read_only)
-        try:
-            with self.ledger_errors():
-                self._closed = Closed(self.connection, window)
-        except BaseException:
-            self.close()
-            raise
+        self._window = window
 
     def about(self, name: str) -> Any:
         """A fact about the ledger; None if it is not known."""
         rows = self.rows("SELECT value FROM about WHERE name = ?", (name,))
         return rows[0][0] if rows else None
+
+    def tail(self) -> int:
+        """The number up to which all states hold what happened."""
+        with self.ledger_errors():
+            found = self.about("tail")
+            if found is not None and type(found) is not int:
+                raise ValueError(f"`tail`, up to where all states go, is damaged, {found!r}: {MEND}")
+            return found or 0
 
     def reliability(self) -> Any:
         """What the ledger has of the reliability of all keys together; None if nothing."""
@@ -97,50 +101,27 @@ class Ledger(LedgerFile):
     def recall(self, ids: Iterable[str]) -> dict[str, Record]:
         """The queries among these ids that the ledger holds."""
         rows = self.rows(
-            "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate"
-            " FROM json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
-            " JOIN keys AS k ON k.number = q.key",
+            "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate,"
+            " c.number, c.value, c.time FROM json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
+            " JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number",
             (names_in(ids),),
         )
         with self.content_errors():
-            closings = self.closings_of([row[0] for row in rows])
-            return {row[1]: recalled(row, closings.get(row[0], OPEN)) for row in rows}
-
-    def closings_of(self, queries: list[int]) -> dict[int, tuple[int, Any, float | None]]:
-        """How those of the queries with these numbers were closed that were: number, value, time."""
-        # mostly all ids are new
-        if not queries:
-            return {}
-        with self.ledger_errors():
-            found = self._closed.of(queries)
-        rows = self.rows(
-            "SELECT c.number, c.value, c.time FROM json_each(?) AS j"
-            " CROSS JOIN closings AS c ON c.number = j.value",
-            (json.dumps(list(found.values())),),
-        )
-        by_number = {row[0]: row for row in rows}
-        return {query: by_number[number] for query, number in found.items()}
-
-    def closings_not_found(self) -> int:
-        """How many closings are not where they are looked for."""
-        with self.ledger_errors():
-            return sum(1 for _ in self._closed.wrong())
+            return {row[1]: recalled(row) for row in rows}
 
     def keys_named(self, names: Iterable[str]) -> list[Snapshot]:
         """The keys among these names that the ledger knows."""
-        return self._snapshots("json_each(?) AS j CROSS JOIN keys AS k ON k.name = j.value", names_in(names))
+        return self._snapshots("k.name", names_in(names))
 
     def keys_numbered(self, numbers: Iterable[int]) -> list[Snapshot]:
         """The keys with these numbers."""
-        return self._snapshots(
-            "json_each(?) AS j CROSS JOIN keys AS k ON k.number = j.value", json.dumps(list(numbers))
-        )
+        return self._snapshots("k.number", json.dumps(list(numbers)))
 
-    def _snapshots(self, source: str, parameter: str) -> list[Snapshot]:
+    def _snapshots(self, column: str, values: str) -> list[Snapshot]:
         rows = self.rows(
-            f"SELECT k.number, k.name, k.config, coalesce(s.number, 0), s.state FROM {source}"
-            " LEFT JOIN states AS s ON s.key = k.number",
-            (parameter,),
+            "SELECT k.number, k.name, k.config, coalesce(s.number, 0), s.state FROM json_each(?) AS j"
+            f" CROSS JOIN keys AS k ON {column} = j.value LEFT JOIN states AS s ON s.key = k.number",
+            (values,),
         )
         return [Snapshot(*row) for row in rows]
 
@@ -178,19 +159,16 @@ class Ledger(LedgerFile):
 
     def counts(self) -> tuple[int, int]:
         """How many queries were accepted, and how many of them were closed, those in archives included."""
-        after = self.checkpoint()
-        return tuple(
-            self.rows(
-                f"SELECT (SELECT count(*) FROM {table} WHERE number > ?) + coalesce(sum({table}), 0)"
-                " FROM archives",
-                (after,),
-            )[0][0]
-            for table in ("queries", "closings")
+        [found] = self.rows(
+            "SELECT {}, {} FROM archives".format(
+                *(
+                    f"(SELECT count(*) FROM {table} WHERE number > ?1) + coalesce(sum({table}), 0)"
+                    for table in ("queries", "closings")
+                )
+            ),
+            (self.checkpoint(),),
         )
-
-    def double_numbers(self) -> list[int]:
-        """Numbers that stand for two events."""
-        return [row[0] for row in self.rows("SELECT number FROM queries JOIN closings USING (number)")]
+        return found
 
     def query_numbered(self, number: int) -> tuple[str, float | None]:
         """The id and the time of a query."""
@@ -204,37 +182,34 @@ class Ledger(LedgerFile):
     def commit(self, changes: Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
         self.check_in_place()
-        with self.ledger_errors():
-            execute = self.connection.execute
-            execute("BEGIN IMMEDIATE")
-            try:
-                if self.last_numbers() != changes.after:
-                    raise ValueError(
-                        "another process has written to this ledger; nothing of this batch was kept"
-                    )
-                for into, rows in (
-                    (INTO_KEYS, changes.keys),
-                    (INTO_QUERIES, changes.queries),
-                    (INTO_CLOSINGS, changes.closings),
-                    (INTO_INPUTS, changes.inputs),
-                ):
-                    # most batches are of one event
-                    if rows:
-                        into.write(self.connection, rows)
-                if changes.states:
-                    write_states(self.connection, changes.states)
-                if changes.tail != self._tail:
-                    execute("INSERT OR REPLACE INTO about VALUES ('tail', ?)", (changes.tail,))
-                if changes.reliability is not None:
-                    execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,))
-                upto = self._closed.write(changes.after[0])
-                execute("COMMIT")
-                self._closed.written(upto, *first_columns(changes.closings, 2))
-                self._tail = changes.tail
-            except BaseException:
-                if self.connection.in_transaction:
-                    execute("ROLLBACK")
-                raise
+        with self.ledger_errors(), self.transaction():
+            # what came of a commit that fails is not to be gone on with
+            sums, tail = self._sums, self._tail
+            self._sums, self._tail = None, -1
+            if self.last_numbers() != changes.after:
+                raise ValueError("another process has written to this ledger; nothing of this batch was kept")
+            sums = sums or Summing(self.connection, self._window)
+            for table, rows, width in (
+                ("keys", changes.keys, 3),
+                ("queries", changes.queries, 7),
+                ("closings", changes.closings, 4),
+            ):
+                # most batches are of one event
+                if rows:
+                    write_rows(self.connection, table, rows, width)
+                    sums.note(table, rows)
+            if changes.inputs:
+                write_rows(self.connection, "inputs", changes.inputs, 3)
+            if changes.states:
+                write_states(self.connection, changes.states)
+            if changes.tail != tail:
+                self.tell("tail", changes.tail)
+            if changes.reliability is not None:
+                self.connection.execute(
+                    "INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,)
+                )
+            sums.write(changes.after[0], anyway=changes.tail != tail)
+        self._tail, self._sums = changes.tail, sums
 
 
 def names_in(given: Iterable[Any]) -> str:

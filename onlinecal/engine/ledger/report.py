@@ -1,31 +1,29 @@
-"""What a ledger holds, read from outside, also while it is written.
-
-From the log to the states: catching up at a start, and checking a whole ledger against its own log.
-
-The configuration of a ledger, agreed with the one that is wanted.
-"""
+"""What a ledger holds, read from outside, also while it is written: a report, a table of all forecasts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-import numpy as np
 from msgspec import Struct
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.key import Key
 from onlinecal.engine.keys.stored_key import Summary
-from onlinecal.engine.ledger.file import LedgerError
-from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.schema import Logged
-from onlinecal.engine.settings import all_settings
+from onlinecal.engine.ledger.file import LedgerError, check_target
+from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
+from onlinecal.engine.ledger.replay import catch_up, config_of
+from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 from onlinecal.engine.watch.key_watch import Scores, scores_of_all
 from onlinecal.engine.watch.overview import sides
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.html import MOST, Shown, Table
+from onlinecal.tables import whole
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class KeyReport(Struct, frozen=True):
@@ -111,124 +109,138 @@ def total_of(summaries: Iterable[Summary]) -> Summary:
     )
 
 
-def config_of(ledger: Ledger) -> EngineConfig:
-    """The configuration that a ledger was made with."""
-    written = ledger.about("config") or "{}"
-    with ledger.content_errors():
-        return msgspec.json.decode(written, type=EngineConfig)
-
-
 def read_report(path: str | Path) -> Report:
     """The report of the ledger at `path`, which may be in use; nothing is written.
 
     Raises LedgerError if there is no ledger, or it is damaged.
     """
-    ledger = Ledger(Path(path), read_only=True)
+    with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.snapshot(), ledger.content_errors():
+        book = Book(config_of(ledger))
+        for _ in catch_up(book, ledger):
+            pass
+        lines = []
+        for line in ledger.summaries():
+            key = book.keys.get(line[0])
+            summary = key.summary() if key else book.cold_summary(*line, ledger)
+            worth = None if summary.watched is None else summary.watched.scores
+            lines.append(KeyReport(line[0], line[1], summary, worth))
+        total = total_of(line.summary for line in lines)
+        watched = [line.summary.watched for line in lines if line.summary.watched is not None]
+        bins, since, seen = ledger.reliability(), None, tuple[Side | None, Side | None]((None, None))
+        if bins is not None:
+            reliability = Reliability.load(bins)
+            since, seen = reliability.since, sides(reliability, total.certificate, total.rounds)
+        oldest = None
+        if total.oldest is not None:
+            id, time = ledger.query_numbered(total.oldest)
+            key = next(line.name for line in lines if line.summary.oldest == total.oldest)
+            oldest = OpenForecast(total.oldest, id, key, time)
+        queries, closings = ledger.counts()
+        return Report(
+            str(path),
+            book.config,
+            queries + closings,
+            queries,
+            closings,
+            lines,
+            total,
+            oldest,
+            scores_of_all(line.scores for line in lines if line.scores is not None),
+            sum(one.alarms for one in watched),
+            sum(one.hint_alarms for one in watched),
+            since,
+            *seen,
+        )
+
+
+CHUNK = 100_000
+
+ROWS = (
+    "SELECT q.number, q.id, k.name, q.time, q.hint, q.probability, q.certificate, c.number, c.value, c.time"
+    " FROM queries AS q JOIN keys AS k ON k.number = q.key"
+    " LEFT JOIN closings AS c ON c.query = q.number AND c.number <= ?2"
+    " WHERE q.number > ?1 AND q.number <= ?2 ORDER BY q.number LIMIT ?3"
+)
+"""Forecasts behind a number, with their outcomes, as of another number."""
+
+
+def export_ledger(path: str | Path, into: str | Path, *, force: bool = False, tell: Tell = silent) -> int:
+    """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order asked; how many.
+
+    Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
+    `hint_of_classes` and `probability_of_classes`, lists of (label, probability); `status` ("open", which
+    includes expired ones, "settled" or "withdrawn"); `outcome` from 0 to 1, or `outcome_class`, or of a soft
+    label `outcome_of_classes`;
+    `certificate` of the key when the forecast was made; `asked_at` and `settled_at`, times as in the events;
+    `asked_number` and `settled_number`, places in the order of all accepted events. What does not apply is
+    null.
+
+    The table is as of the moment of the call, in chunks of bounded memory; a writer is not held up. The file
+    gets its name when it is complete; with `force` in place of one that was there. `tell` is called with the
+    numbers of the last query done and of the last event. Raises LedgerError if the ledger cannot be read, or
+    if events are archived meanwhile; ValueError if `into` exists, or is a ledger's.
+    """
+    import polars as pl
+
+    target, rows, parts = Path(into), 0, list[Path]()
+    check_target(target, Path(path), force)
     try:
-        with ledger.snapshot(), ledger.content_errors():
-            book = Book(config_of(ledger))
-            after = ledger.about("tail") or 0
-            while events := ledger.log(after, CHUNK):
-                after = events[-1].number
-                take(book, ledger, events)
-            lines = []
-            for line in ledger.summaries():
-                key = book.keys.get(line[0])
-                summary = key.summary() if key else book.cold_summary(*line, ledger)
-                worth = None if summary.watched is None else summary.watched.scores
-                lines.append(KeyReport(line[0], line[1], summary, worth))
-            total = total_of(line.summary for line in lines)
-            watched = [line.summary.watched for line in lines if line.summary.watched is not None]
-            bins = ledger.reliability()
-            reliability = None if bins is None else Reliability.load(bins)
-            seen = (
-                (None, None) if reliability is None else sides(reliability, total.certificate, total.rounds)
-            )
-            oldest = None
-            if total.oldest is not None:
-                id, time = ledger.query_numbered(total.oldest)
-                key = next(line.name for line in lines if line.summary.oldest == total.oldest)
-                oldest = OpenForecast(total.oldest, id, key, time)
-            queries, closings = ledger.counts()
-            return Report(
-                str(path),
-                book.config,
-                queries + closings,
-                queries,
-                closings,
-                lines,
-                total,
-                oldest,
-                scores_of_all(line.scores for line in lines if line.scores is not None),
-                sum(one.alarms for one in watched),
-                sum(one.hint_alarms for one in watched),
-                None if reliability is None else reliability.since,
-                *seen,
-            )
-    finally:
-        ledger.close()
+        with closing(Ledger(Path(path), read_only=True)) as ledger, whole(target) as file:
+            last, start = ledger.last_numbers()[0], ledger.checkpoint()
+            for frame in _frames(ledger, last):
+                parts.append(file.with_name(f"{len(parts)}.part"))
+                frame.write_parquet(parts[-1])
+                rows += frame.height
+                tell(frame["asked_number"][-1], last)
+            if ledger.checkpoint() != start:
+                raise LedgerError(f"{path}: events were archived meanwhile; export again")
+            (pl.scan_parquet(parts) if parts else _frame([]).lazy()).sink_parquet(file)
+    except pl.exceptions.ComputeError as error:
+        raise LedgerError(f"{target}: could not be written: {error}") from error
+    except (PermissionError, FileNotFoundError) as error:
+        raise LedgerError(f"{target}: cannot be written here: {error.strerror}") from error
+    return rows
 
 
-CHUNK = 10_000
+def _frames(ledger: Ledger, last: int) -> Iterator[pl.DataFrame]:
+    """Tables of consecutive forecasts, as of the event with the last number."""
+    done = 0
+    while found := ledger.rows(ROWS, (done, last, CHUNK)):
+        done = found[-1][0]
+        with ledger.content_errors():
+            yield _frame(found)
 
 
-def catch_up(book: Book, ledger: Ledger) -> Iterator[int]:
-    """Bring the keys up to the end of the log, chunk by chunk; yields the number reached each time.
+def _frame(rows: list[Any]) -> pl.DataFrame:
+    import polars as pl
 
-    Raises LedgerError if a forecast comes out other than it was answered.
-    """
-    after = ledger.about("tail") or 0
-    while events := ledger.log(after, CHUNK):
-        after = events[-1].number
-        take(book, ledger, events)
-        yield after
-
-
-def take(book: Book, ledger: Ledger, events: list[Logged]) -> None:
-    """Let the keys take logged events that they do not hold yet."""
-    by_number = {key.number: key for key in book.keys.values()}
-    cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
-    with ledger.content_errors():
-        book.load(cold)
-        by_number.update((one.number, book.keys[one.name]) for one in cold)
-        pairs = ((by_number[event.key], event) for event in events)
-        replay(book, ledger, [(key, event) for key, event in pairs if event.number > key.upto])
+    by_class = pl.List(pl.Struct({"label": pl.String, "probability": pl.Float64}))
+    types: dict[str, Any] = {
+        "id": pl.String, "key": pl.String,
+        "hint": pl.Float64, "hint_of_classes": by_class,
+        "probability": pl.Float64, "probability_of_classes": by_class,
+        "status": pl.String,
+        "outcome": pl.Float64, "outcome_class": pl.String, "outcome_of_classes": by_class,
+        "certificate": pl.Float64, "asked_at": pl.Float64, "settled_at": pl.Float64,
+        "asked_number": pl.Int64, "settled_number": pl.Int64,
+    }  # fmt: skip
+    return pl.DataFrame([_line(*row) for row in rows], schema=types, orient="row")
 
 
-def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> None:
-    """Let keys take events once more; LedgerError if a forecast is not the one that was answered."""
-    asked, entries = [], []
-    for key, event in events:
-        entry = book.replay(key, event)
-        if not event.closes:
-            asked.append(event)
-            entries.append(entry)
-    book.play()
-    for event, *answer in zip(asked, *book.answers(np.array(entries, np.int64)), strict=True):
-        if answer != [event.probability, event.certificate]:
-            raise LedgerError(
-                f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log "
-                f"it is {answer[0]!r}: the ledger was changed, or written by an onlinecal with other rules"
-            )
-    book.release()
+def _line(
+    asked: int, id: str, key: str, time: float | None, hint: Any, probability: Any, certificate: float,
+    closed: int | None, value: Any, closed_time: float | None,
+) -> tuple[Any, ...]:  # fmt: skip
+    status = "open" if closed is None else "withdrawn" if value is None else "settled"
+    came = loaded_outcome(value)
+    number, of_classes = _either(came)
+    outcome = (None, came, None) if isinstance(came, str) else (number, None, of_classes)
+    said = *_either(loaded(hint)), *_either(loaded(probability))
+    return id, key, *said, status, *outcome, certificate, time, closed_time, asked, closed
 
 
-def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
-    """The ledger's configuration; a new ledger takes the one wanted, unless a parameter is out of range.
-
-    An old one takes its bounds.
-    """
-    written = ledger.about("config")
-    if written is None:
-        config = wanted or EngineConfig()
-        all_settings(config)
-        ledger.tell("config", msgspec.json.encode(config).decode())
-        return config
-    with ledger.content_errors():
-        config = msgspec.json.decode(written, type=EngineConfig)
-    agreed = wanted or config
-    if agreed.without_bounds() != config.without_bounds():
-        raise ValueError(f"{ledger.path}: the ledger was made with another configuration: {written}")
-    if agreed != config:
-        ledger.tell("config", msgspec.json.encode(agreed).decode())
-    return agreed
+def _either(given: Any) -> tuple[float | None, list[dict[str, Any]] | None]:
+    """A probability of outcome 1 and none of classes, or the other way round."""
+    if isinstance(given, dict):
+        return None, [{"label": label, "probability": p} for label, p in given.items()]
+    return given, None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.report import config_of
+from onlinecal.engine.ledger.replay import config_of
 from onlinecal.engine.spark.rows import PACKED, REPLY, TOLD, KeyRows, columns_of, packs, told
 from onlinecal.engine.spark.session import check_workers, need_pyspark
 from onlinecal.engine.step import KeyStep

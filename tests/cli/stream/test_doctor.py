@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from onlinecal.cli.stream import progress
 from onlinecal.compiling import folder as compiled_folder
 from onlinecal.engine import Engine, archive_ledger
-from onlinecal.engine.ledger import examining
+from onlinecal.engine.ledger import check as examining
 from onlinecal.version import STATE_FORMAT
 from simulations.cli.console import app
 from tests.engine.fault_tools import LINES

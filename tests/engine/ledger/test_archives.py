@@ -1,33 +1,70 @@
-"""Ledgers whose older events were moved to archives: nothing changes but what the ledger weighs."""
+"""Ledgers whose older events were moved to archives: nothing changes but what they weigh, killed or not."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import random
 import shutil
+import signal
+import sqlite3
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from onlinecal.engine import (
     Engine,
+    LedgerError,
     archive_ledger,
     check_ledger,
     export_ledger,
     read_report,
     repair_ledger,
 )
-from onlinecal.engine.ledger import archive, archived
+from onlinecal.engine.ledger import archive
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import loaded_outcome
-from tests.engine.fault_tools import INPUT, LINES, command, raises_for
-from tests.engine.ledger.archiving import HALF, PARTS, SMALL, assert_whole, changed, feed, make_moved
-from tests.engine.scripts import (
-    CONFIG,
-    assert_sound,
-    quick_folder,
-    tables_of,
-)
+from tests.engine.fault_tools import INPUT, LINES, changed, command, in_child, raises_for
+from tests.engine.scripts import CONFIG, assert_sound, batches, quick_folder, report_of, tables_of
+
+HALF = len(LINES) // 2
+SMALL = {"hot_keys": 5, "window": 100}
+PARTS = ("one.archive", "two.archive")
+
+
+def feed(path, lines, seed=0):
+    with Engine(path, CONFIG, **SMALL) as engine:
+        return b"".join(engine.handle_lines(data) for data in batches(random.Random(seed), lines, 60))
+
+
+def assert_whole(path, archives, sound, since=0):
+    """A ledger and its archives hold what a ledger holds from which nothing was moved, and all is proven.
+
+    The picture of reliability is that of the rounds since event `since`.
+    """
+    assert check_ledger(path, archives=archives).problems == []
+    parts, whole = [tables_of(one) for one in (*archives, path)], tables_of(sound)
+    for table, rows in whole.items():
+        assert sorted({row for part in parts for row in part[table]}) == rows
+    # what was moved is nowhere twice, but for queries that went on waiting
+    closings = [row for part in parts for row in part["closings"]]
+    assert len(closings) == len(whole["closings"])
+    found, expected = report_of(path), report_of(sound)
+    if since:
+        assert found.since == since
+        expected = replace(expected, since=since, forecasts=found.forecasts, hints=found.hints)
+    assert found == expected
+
+
+def make_moved(folder):
+    path, archives = folder / "moved.db", [folder / name for name in PARTS]
+    feed(path, LINES[:HALF])
+    assert archive_ledger(path, archives[0], keep=100).events > 100
+    feed(path, LINES[HALF:], 1)
+    assert archive_ledger(path, archives[1], keep=50).events > 100
+
 
 ONE = "WHERE number = (SELECT {}(number) FROM {})"
 
@@ -82,7 +119,7 @@ def test_an_archived_id_is_never_taken_for_a_new_one(moved, answers, monkeypatch
     before = tables_of(path)
     with Engine(path) as engine:
         assert_told(engine, asked)
-        monkeypatch.setattr(archived, "hash_of_id", lambda id: archive.hash_of_id("q0"))
+        monkeypatch.setattr(archive, "hash_of_id", lambda id, of=archive.hash_of_id: of("q0"))
         # even if all ids had one hash, those that are here would be known
         assert_told(engine, set())
     assert tables_of(path) == before
@@ -143,6 +180,42 @@ def test_what_a_ledger_keeps_of_its_archives_is_checked(moved, sql, needs_archiv
     assert check_ledger(path, archives=archives).problems
     if not needs_archives:
         assert check_ledger(path).problems
+
+
+DAMAGE = [
+    "UPDATE checkpoints SET state = x''",
+    "UPDATE states SET state = x''",
+    "UPDATE states SET number = -5, oldest = 99999999",
+    "DELETE FROM checkpoints WHERE key = 2",
+    "UPDATE keys SET config = 9223372036854775807",
+    "UPDATE archives SET number = 9223372036854775807 WHERE number = (SELECT max(number) FROM archives)",
+    "UPDATE archives SET path = char(0), queries = -5, digest = x'00'",
+    "DELETE FROM archives",
+    "INSERT OR REPLACE INTO about VALUES ('archive', 7)",
+    "UPDATE about SET value = 5 WHERE name = 'config'",
+    "UPDATE about SET value = x'00' WHERE name = 'tail'",
+    "DELETE FROM about",
+]
+
+
+@pytest.mark.parametrize("statement", DAMAGE)
+@pytest.mark.parametrize("name", ["moved.db", *PARTS])
+def test_whatever_is_damaged_of_a_ledger_with_archives_there_are_words_for_it(moved, folder, name, statement):
+    path, archives = moved
+    changed(folder / name, statement)
+    for work in (
+        lambda: check_ledger(path, archives=archives),
+        lambda: [read_report(one) for one in (path, *archives)],
+        lambda: repair_ledger(folder / name, folder / "repaired.db"),
+        lambda: archive_ledger(path, archives[1], keep=5),
+        lambda: archive_ledger(path, folder / "third.archive", keep=5),
+        lambda: feed(path, LINES),
+    ):
+        try:
+            work()
+        except (LedgerError, ValueError) as error:
+            assert str(folder) in str(error)  # noqa: PT017
+            assert "\n" not in str(error)  # noqa: PT017
 
 
 def test_an_archive_of_another_ledger_is_told(moved, folder):
@@ -249,3 +322,79 @@ def test_an_export_is_every_forecast_with_its_outcome(moved, sound, folder):
     # the parts together, where the last word on a forecast counts
     parts = pl.concat(pl.read_parquet(folder / f"{n}.parquet") for n in range(3))
     assert parts.unique("id", keep="last").sort("asked_number").equals(whole)
+
+
+def at_points(point):
+    """From now on `point` is called before every statement and around every file that gets its name."""
+    connect, replace = sqlite3.connect, os.replace
+
+    def traced(*arguments, **settings):
+        connection = connect(*arguments, **settings)
+        connection.set_trace_callback(lambda _: point())
+        return connection
+
+    def replaced(*names):
+        point()
+        replace(*names)
+        point()
+
+    sqlite3.connect, os.replace = traced, replaced
+
+
+def archived_up_to(path, into, at, told):
+    """Archive, but be killed at the point of that number; else tell how many there were."""
+    calls = 0
+
+    def point():
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    at_points(point)
+    archive_ledger(path, into, keep=40)
+    told.write_text(str(calls))
+
+
+def killed_while_archiving(folder, sound, choose):
+    """Kill it at some of all points, and then let it finish."""
+    begun, told, first = folder / "begun.db", folder / "points", folder / "one.archive"
+    feed(begun, LINES[:HALF])
+    archive_ledger(begun, first, keep=90)
+    feed(begun, LINES[HALF:])
+    # its writer was killed: states are behind the log
+    start = "(SELECT max(number) FROM archives)"
+    changed(begun, f"UPDATE about SET value = {start} WHERE name = 'tail'")
+    changed(begun, "DELETE FROM states WHERE key % 2")
+    with contextlib.closing(sqlite3.connect(begun, isolation_level=None)) as connection:
+        connection.execute("ATTACH ? AS archive", (str(first),))
+        connection.execute("INSERT INTO states SELECT * FROM archive.states WHERE key % 2")
+
+    def run(at):
+        path, into = folder / f"{at}.db", folder / f"{at}.archive"
+        shutil.copyfile(begun, path)
+        return path, into, in_child(lambda: archived_up_to(path, into, at, told))
+
+    assert run(0)[2] == 0
+    points = int(told.read_text())
+    for at in choose(points):
+        path, into, code = run(at)
+        assert code == -signal.SIGKILL
+        if not at % 4:
+            assert_sound(path)
+        archive_ledger(path, into, keep=40)
+        assert_whole(path, [first, into], sound)
+        assert not list(folder.glob(f".{into.name}.*"))
+    return points
+
+
+def test_archiving_that_is_killed_anywhere_loses_and_doubles_nothing(folder, sound):
+    # the move is in the last twenty
+    killed_while_archiving(
+        folder, sound, lambda points: [points // 2, points - 24, *range(points - 14, points, 6)]
+    )
+
+
+@pytest.mark.slow
+def test_archiving_that_is_killed_at_each_of_its_points(folder, sound):
+    print(killed_while_archiving(folder, sound, lambda points: range(1, points + 1)), "points")

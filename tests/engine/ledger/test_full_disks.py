@@ -13,19 +13,9 @@ import subprocess
 import polars as pl
 import pytest
 
-from onlinecal.engine import (
-    Engine,
-    LedgerError,
-    export_ledger,
-)
+from onlinecal.engine import Engine, LedgerError, export_ledger
 from tests.engine.fault_tools import INPUT, LINES, assert_refused, command, raises_for
-from tests.engine.scripts import (
-    CONFIG,
-    CONFIG_TOML,
-    assert_same_ledgers,
-    batches,
-    tables_of,
-)
+from tests.engine.scripts import CONFIG, CONFIG_TOML, assert_same_ledgers, batches, tables_of
 
 
 def test_a_full_ledger_keeps_nothing_of_the_batch_and_goes_on_when_there_is_room(folder, sound, answers):
@@ -74,7 +64,7 @@ def test_states_that_could_not_be_written_are_written_later(folder, sound, answe
 
 def test_a_restart_that_fails_is_tried_again(folder, sound, answers, monkeypatch):
     path, told = folder / "ledger.db", b""
-    monkeypatch.setattr("onlinecal.engine.ledger.report.CHUNK", 7)
+    monkeypatch.setattr("onlinecal.engine.ledger.replay.CHUNK", 7)
     with Engine(path, CONFIG, hot_keys=5, window=200) as engine:
         for data in batches(random.Random(3), LINES, 60):
             commit, engine._ledger.commit = engine._ledger.commit, failing_commit
@@ -143,10 +133,7 @@ def test_a_small_disk_that_fills_up(folder, sound, answers):
         pytest.skip("a disk of its own cannot be mounted here")
     try:
         path, told = disk / "ledger.db", b""
-        with (
-            contextlib.suppress(LedgerError),
-            Engine(path, CONFIG, hot_keys=5, window=100) as engine,
-        ):
+        with contextlib.suppress(LedgerError), Engine(path, CONFIG, hot_keys=5, window=100) as engine:
             for data in batches(random.Random(4), LINES, 60):
                 told += engine.handle_lines(data)
             pytest.fail("all of it went onto the disk")

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from onlinecal.engine.ledger.archive import archive_ledger
-from onlinecal.engine.ledger.export import export_ledger
+from onlinecal.engine.ledger.check import repair_ledger
 from onlinecal.engine.ledger.file import LedgerError, made
-from onlinecal.engine.ledger.repair import repair_ledger
+from onlinecal.engine.ledger.report import export_ledger
 from tests import commands
 
 MAKERS = {

@@ -1,10 +1,15 @@
-"""Who may write to a ledger, and who may only read."""
+"""Who may write to a ledger, one at a time and whatever it is called, and who may only read."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import multiprocessing
 import os
 import signal
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
 
@@ -13,8 +18,12 @@ import pytest
 from onlinecal.engine import (
     Engine,
     LedgerError,
+    Outcome,
     Query,
+    Settled,
+    check_ledger,
     read_report,
+    repair_ledger,
 )
 from tests.engine.fault_tools import (
     INPUT,
@@ -26,12 +35,273 @@ from tests.engine.fault_tools import (
     opened,
     raises_for,
 )
-from tests.engine.scripts import (
-    CONFIG,
-    assert_sound,
-    report_of,
-    script,
-)
+from tests.engine.scripts import CONFIG, assert_sound, report_of, script, tables_of
+
+
+@pytest.fixture
+def path(folder):
+    """Where a ledger is to be, in a folder of its own."""
+    (folder / "real").mkdir()
+    return folder / "real" / "ledger.db"
+
+
+def other_name(kind, path):
+    """The same file under another name."""
+    name = path.parent.parent / "other.db"
+    if kind == "symbolic link":
+        name.symlink_to(path)
+    elif kind == "hard link":
+        os.link(path, name)
+    elif kind == "linked folder":
+        name.symlink_to(path.parent)
+        name = name / path.name
+    return name
+
+
+@pytest.mark.parametrize("kind", ["symbolic link", "hard link", "linked folder"])
+@pytest.mark.parametrize("first", ["real", "other"])
+def test_the_same_file_under_another_name_has_one_writer(path, kind, first):
+    Engine(path).close()
+    name = other_name(kind, path)
+    names = [path, name] if first == "real" else [name, path]
+    if kind == "hard link":
+        # SQLite would look for the last commits under another name, too
+        for one in names:
+            with raises_for(one, "2 names", "copy"):
+                Engine(one)
+            with raises_for(one, "2 names"):
+                read_report(one)
+        name.unlink()
+        names = [path, path]
+    with Engine(names[0]) as engine:
+        engine.query("a", "k")
+        with raises_for(names[1], "another process writes|open already"):
+            Engine(names[1])
+        assert in_child(lambda: Engine(names[1])) == 99
+        assert read_report(names[1]).queries == 1
+    with Engine(names[1]) as engine:
+        assert engine.outcome("a", 1) == Settled("a")
+
+
+def test_a_ledger_behind_a_link_is_made_where_the_link_points(path):
+    name = path.parent.parent / "link.db"
+    name.symlink_to(path)
+    with Engine(name) as engine:
+        engine.query("a", "k")
+    assert read_report(path).queries == 1
+
+
+@contextlib.contextmanager
+def other_process():
+    """Another process: a function that lets it ask for a forecast, and says what came of that.
+
+    It is begun before any ledger is open here: SQLite cannot be used across a fork.
+    """
+    here, there = multiprocessing.Pipe()
+
+    def work():
+        held = []
+        while (message := there.recv()) is not None:
+            path, id, keeps = message
+            try:
+                engine = Engine(path)
+                held.append(engine)
+                if id is not None:
+                    engine.query(id, "k")
+                if not keeps:
+                    engine.close()
+                there.send("")
+            except LedgerError as error:
+                there.send(str(error))
+
+    process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
+    process.start()
+
+    def ask(path, id=None, keeps=False):
+        here.send((path, id, keeps))
+        assert here.poll(60)
+        return here.recv()
+
+    try:
+        yield ask
+    finally:
+        process.kill()
+        process.join()
+
+
+def test_a_writer_whose_lock_file_was_removed_takes_it_again_and_no_number_is_used_twice(path):
+    with other_process() as ask, Engine(path) as first:
+        first.query("a", "k")
+        assert "another process writes" in ask(path, "b")
+        os.unlink(f"{path}-lock")
+        # nobody could know: the first has not written since
+        assert ask(path, "b") == ""
+        with raises_for(path, "another process has written"):
+            first.query("c", "k")
+        assert first.query("c", "k").probability > 0
+        # from now on there is a lock again
+        assert "another process writes" in ask(path, "d")
+        assert first.outcome("b", 1) == Settled("b")
+    assert [row[1] for row in tables_of(path)["queries"]] == ["a", "b", "c"]
+    assert_sound(path)
+
+
+def test_the_first_of_two_writers_says_so_when_the_second_has_the_lock(path):
+    with other_process() as ask, Engine(path) as first:
+        first.query("a", "k")
+        os.unlink(f"{path}-lock")
+        assert ask(path, keeps=True) == ""
+        with raises_for(path, "another process writes"):
+            first.query("b", "k")
+        with raises_for(path, "another process writes"):
+            first.flush()
+        os.unlink(f"{path}-lock")
+        assert first.query("b", "k").probability > 0
+    assert_sound(path)
+
+
+def test_a_number_that_stands_for_two_events_is_named_by_the_check(path):
+    with Engine(path) as engine:
+        engine.handle([Query("a", "k"), Query("b", "k"), Outcome("a", 1), Outcome("b", 1)])
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE closings SET number = 2 WHERE number = 3")
+    connection.commit()
+    connection.close()
+    assert any("number 2 stands for two events" in problem for problem in check_ledger(path).problems)
+    # and all events are saved
+    assert repair_ledger(path, path.with_name("saved.db")).events == 4
+    assert_sound(path.with_name("saved.db"))
+
+
+def test_the_lock_file_is_neither_followed_nor_emptied(path):
+    precious = path.parent / "precious.txt"
+    precious.write_text("do not lose")
+    lock = path.parent / "ledger.db-lock"
+    lock.symlink_to(precious)
+    with raises_for(path, "lock"):
+        Engine(path)
+    lock.unlink()
+    os.link(precious, lock)
+    Engine(path).close()
+    assert precious.read_text() == "do not lose"
+    lock.unlink()
+    os.mkfifo(lock)
+    with raises_for(path, "lock"):
+        Engine(path)
+
+
+def test_the_lock_goes_with_the_engine_that_took_it_not_with_forked_children(path):
+    engine = Engine(path)
+    engine.query("a", "k")
+    ready, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            refused = b"?"
+            try:
+                engine.query("b", "k")
+            except LedgerError as error:
+                refused = b"!" if "process" in str(error) else b"?"
+            engine._ledger.close()
+            os.write(tell, refused)
+            signal.pause()
+        finally:
+            os._exit(1)
+    try:
+        assert os.read(ready, 1) == b"!"
+        # what the child let go of was not the lock
+        assert in_child(lambda: Engine(path)) == 99
+        assert engine.outcome("a", 1) == Settled("a")
+        engine.close()
+        # nor does the child keep it
+        Engine(path).close()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(ready)
+        os.close(tell)
+
+
+PARENT = """
+import os, signal, sys
+from onlinecal.engine import Engine
+engine = Engine(sys.argv[1])
+engine.query("a", "k")
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
+    os.close(1)
+    signal.pause()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_engine_leaves_no_lock_with_its_children(path):
+    found = subprocess.run([sys.executable, "-c", PARENT, str(path)], stdout=subprocess.PIPE, check=False)
+    child = int(found.stdout)
+    try:
+        with Engine(path) as engine:
+            assert engine.outcome("a", 1) == Settled("a")
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def moved(path):
+    os.rename(path, f"{path}.old")
+
+
+def replaced(path):
+    os.rename(path, f"{path}.old")
+    path.touch()
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("how", [os.unlink, moved, replaced])
+def test_a_ledger_that_is_gone_takes_no_more_events(path, how, end):
+    engine = Engine(path)
+    engine.query("a", "k")
+    how(path.with_name(path.name + end))
+    for call in (lambda: engine.query("b", "k"), lambda: engine.outcome("a", 1), engine.flush, engine.close):
+        with raises_for(path, "removed or replaced", "since it was opened"):
+            call()
+    with pytest.raises(LedgerError, match="closed"):
+        engine.query("b", "k")
+
+
+def test_a_ledger_that_was_put_back_goes_on(path):
+    with Engine(path) as engine:
+        engine.query("a", "k")
+        moved(path)
+        with raises_for(path, "removed or replaced"):
+            engine.query("b", "k")
+        os.rename(f"{path}.old", path)
+        assert engine.query("b", "k").probability > 0
+    assert read_report(path).queries == 2
+
+
+def test_the_command_says_that_its_ledger_is_gone(folder, path):
+    def before():
+        commit = Engine._write_states
+
+        def commit_and_remove(self, *arguments):
+            commit(self, *arguments)
+            path.unlink(missing_ok=True)
+
+        Engine._write_states = commit_and_remove
+
+    found = command(
+        folder, "stream", "--ledger", path, "--batch", "50", "--quiet", source=INPUT, before=before
+    )
+    assert_refused(found, path, "removed or replaced")
+    assert found[1].count(b"\n") == 50
+
+
+def test_a_file_system_without_locks_is_not_taken_for_another_writer(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    with pytest.raises(LedgerError, match="cannot be locked here: No locks available"):
+        Engine(tmp_path / "ledger.db")
 
 
 def test_a_second_writer_is_refused_until_the_first_is_gone(folder, answers):

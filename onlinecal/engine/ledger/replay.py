@@ -1,0 +1,134 @@
+"""From the log to the states: catching up at a start, and a key's events against what is written of it.
+
+The configuration of a ledger, by which its events are played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from msgspec.json import decode, encode
+
+from onlinecal.engine.config import EngineConfig
+from onlinecal.engine.keys.book import Book
+from onlinecal.engine.keys.key import Key
+from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.schema import Logged, Snapshot
+from onlinecal.engine.ledger.sums import LAST_NUMBER
+from onlinecal.engine.settings import all_settings
+
+CHUNK = 10_000
+
+TOLD = "rounds", "open", "expired", "certificate", "guarantee", "oldest"
+"""What stands beside a state so that it can be read without it."""
+
+
+def config_of(ledger: Ledger) -> EngineConfig:
+    """The configuration that a ledger was made with."""
+    written = ledger.about("config") or "{}"
+    with ledger.content_errors():
+        return decode(written, type=EngineConfig)
+
+
+def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
+    """The ledger's configuration; a new ledger takes the one wanted, unless a parameter is out of range.
+
+    An old one takes its bounds.
+    """
+    if ledger.about("config") is None:
+        config = wanted or EngineConfig()
+        all_settings(config)
+    else:
+        held = config_of(ledger)
+        config = wanted or held
+        if config.without_bounds() != held.without_bounds():
+            raise ValueError(
+                f"{ledger.path}: the ledger was made with another configuration: {encode(held).decode()}"
+            )
+        if config == held:
+            return config
+    ledger.tell("config", encode(config).decode())
+    return config
+
+
+def catch_up(book: Book, ledger: Ledger) -> Iterator[int]:
+    """Bring the keys up to the end of the log, chunk by chunk; yields the number reached each time.
+
+    Raises LedgerError if a forecast comes out other than it was answered.
+    """
+    after = ledger.tail()
+    while events := ledger.log(after, CHUNK):
+        after = events[-1].number
+        take(book, ledger, events)
+        yield after
+
+
+def take(book: Book, ledger: Ledger, events: list[Logged]) -> None:
+    """Let the keys take logged events that they do not hold yet."""
+    by_number = {key.number: key for key in book.keys.values()}
+    cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
+    with ledger.content_errors():
+        book.load(cold)
+        by_number.update((one.number, book.keys[one.name]) for one in cold)
+        known = ((by_number[event.key], event) for event in events)
+        replay(book, ledger, [(key, event) for key, event in known if event.number > key.upto])
+
+
+def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> None:
+    """Let keys take events once more; LedgerError if a forecast is not the one that was answered."""
+    asked, entries = [], []
+    for key, event in events:
+        entry = book.replay(key, event)
+        if not event.closes:
+            asked.append(event)
+            entries.append(entry)
+    book.play()
+    for event, *answer in zip(asked, *book.answers(np.array(entries, np.int64)), strict=True):
+        if answer != [event.probability, event.certificate]:
+            raise LedgerError(
+                f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log "
+                f"it is {answer[0]!r}: the ledger was changed, or written by an onlinecal with other rules"
+            )
+    book.release()
+
+
+def replay_key(
+    book: Book, ledger: Ledger, number: int, log: list[Logged], start: int, upto: int = LAST_NUMBER
+) -> Key:
+    """A key when it has taken its events behind the checkpoint, which are all, or all up to a number.
+
+    LedgerError where the ledger has another answer, or another state at any place before that.
+    """
+    found = ledger.keys_numbered([number])
+    if not found:
+        raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
+    snapshot = found[0]
+    # behind what was archived, if the key was known then
+    first = ledger.rows("SELECT state FROM checkpoints WHERE key = ?", (number,))
+    book.load([snapshot._replace(state=first[0][0] if first else None, upto=start)])
+    key = book.keys[snapshot.name]
+    held = [event for event in log if event.number <= snapshot.upto]
+    replay(book, ledger, ((key, event) for event in held))
+    if snapshot.state is not None and snapshot.upto <= upto:
+        check_state(book, ledger, key, snapshot)
+    replay(book, ledger, ((key, event) for event in log[len(held) :]))
+    return key
+
+
+def check_state(book: Book, ledger: Ledger, key: Key, written: Snapshot) -> None:
+    """LedgerError if a state, or what stands beside it, is not what is written."""
+    [(_, _, summary, state)] = book.rows_of([key], written.upto)
+    if state != written.state:
+        raise LedgerError(
+            f"{ledger.path}: the state of key {written.name!r} is not what its events up to number "
+            f"{written.upto} come to"
+        )
+    [beside] = ledger.rows(f"SELECT {', '.join(TOLD)} FROM states WHERE key = ?", (written.number,))
+    for name, one in zip(TOLD, beside, strict=True):
+        if one != getattr(summary, name):
+            raise LedgerError(
+                f"{ledger.path}: the ledger says of key {written.name!r} that its {name} is {one}; its "
+                f"events come to {getattr(summary, name)}"
+            )

@@ -1,0 +1,145 @@
+"""What the tables of a ledger refuse, and what its checksums tell."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import sqlite3
+
+import pytest
+
+from onlinecal.engine import Engine, LedgerError, Outcome, Query, archive_ledger, check_ledger
+from onlinecal.engine.ledger.ledger import Ledger
+from onlinecal.engine.ledger.schema import Changes
+from onlinecal.engine.ledger.sums import NOTHING, SUMMED, sums_of, sums_written
+from tests.engine.fault_tools import INPUT, LINES, changed, opened, raises_for
+from tests.engine.scripts import CONFIG, assert_same_ledgers, assert_sound, batches, tables_of
+
+
+def test_a_second_closing_of_a_query_is_refused_by_sqlite(ledger):
+    before = tables_of(ledger)
+    closed = before["closings"][0][1]
+    with contextlib.closing(Ledger(ledger)) as open_ledger:
+        last = open_ledger.last_numbers()
+        rows = [(last[0] + 1, closed, 1, None)]
+        with raises_for(ledger, "UNIQUE constraint failed: closings.query"):
+            open_ledger.commit(Changes((), (), rows, (), last[0], (), last))
+    assert tables_of(ledger) == before
+    assert_sound(ledger)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE queries SET time = 'noon'",
+        "UPDATE states SET state = 'text'",
+        "UPDATE closings SET query = 'q7'",
+        "UPDATE queries SET key = NULL",
+        "UPDATE closings SET query = 1",
+    ],
+)
+def test_what_cannot_be_in_a_column_is_refused_by_sqlite(ledger, statement):
+    with pytest.raises(sqlite3.IntegrityError):
+        changed(ledger, statement)
+
+
+def test_a_closing_of_a_query_that_is_not_there_is_told(ledger):
+    changed(ledger, "INSERT INTO closings VALUES (1000000, 999999, 1, NULL)")
+    assert "1 rows of closings refer to queries that are not there" in check_ledger(ledger).problems
+
+
+ALTERED = {
+    "closings.time": "UPDATE closings SET time = time + 1 WHERE number = (SELECT max(number) FROM closings"
+    " WHERE time IS NOT NULL)",
+    "queries.id": "UPDATE queries SET id = 'other' WHERE number = 1",
+    "queries.time": "UPDATE queries SET time = NULL WHERE number = 1",
+    "keys.name": "UPDATE keys SET name = 'plain/other' WHERE name = 'plain/0'",
+    "closings.query": "UPDATE closings SET query = 1000000 WHERE query = (SELECT min(query) FROM closings)",
+}
+
+
+@pytest.mark.parametrize("column", ALTERED)
+def test_what_no_replay_can_tell_is_told_by_the_checksums(ledger, folder, column):
+    changed(ledger, ALTERED[column])
+    assert f"{column} was changed in some row, or rows are lost or added" in check_ledger(ledger).problems
+    with raises_for(ledger, column):
+        archive_ledger(ledger, folder / "archive", keep=10)
+
+
+def test_checksums_that_are_lost_are_told(ledger):
+    changed(ledger, "DELETE FROM about WHERE name = 'sums'")
+    assert check_ledger(ledger).problems == ["the checksums of the log are lost"]
+
+
+@pytest.mark.parametrize("value", ["'{}'", "7", "x'ff'"])
+def test_checksums_that_make_no_sense_are_told(ledger, value):
+    changed(ledger, f"UPDATE about SET value = {value} WHERE name = 'sums'")
+    for look in (check_ledger, lambda path: opened(path, b'{"type": "query", "id": "new", "key": "k"}\n')):
+        with raises_for(ledger, "the checksums of the log are damaged: `onlinecal stream repair`"):
+            found = look(ledger)
+            raise found
+
+
+@pytest.mark.parametrize("most", [1, 60])
+@pytest.mark.parametrize("window", [1, 40, 100_000])
+def test_checksums_are_those_of_the_rows_however_they_came(folder, sound, most, window):
+    path = folder / "ledger.db"
+    with Engine(path, CONFIG, window=window) as engine:
+        for data in batches(random.Random(most), LINES[:300], most):
+            engine.handle_lines(data)
+    with Engine(path, window=window) as engine:
+        engine.handle_lines(b"\n".join(LINES[300:]) + b"\n")
+    with contextlib.closing(Ledger(path, read_only=True)) as ledger:
+        written = sums_written(ledger.connection)
+        assert written == sums_of(ledger.connection)
+        assert (written["event"], written["key"]) == ledger.last_numbers()
+    assert_same_ledgers(path, sound)
+
+
+def test_checksums_of_a_killed_writer_are_brought_up_to_the_log(folder, answers):
+    path = folder / "killed.db"
+    with Engine(folder / "ledger.db", CONFIG) as engine:
+        for data in batches(random.Random(3), LINES, 60):
+            engine.handle_lines(data)
+        for end in ("", "-wal"):
+            shutil.copyfile(folder / f"ledger.db{end}", f"{path}{end}")
+    with contextlib.closing(Ledger(path, read_only=True)) as ledger:
+        written = sums_written(ledger.connection)
+        assert written["event"] < ledger.last_numbers()[0] - 100
+        assert written == sums_of(ledger.connection, NOTHING, written["key"], written["event"])
+    with Engine(path, CONFIG) as engine:
+        assert engine.handle_lines(INPUT) == answers
+    with contextlib.closing(Ledger(path, read_only=True)) as ledger:
+        assert sums_written(ledger.connection) == sums_of(ledger.connection)
+
+
+def test_a_commit_that_failed_leaves_no_trace_in_the_checksums(folder):
+    with Engine(folder / "ledger.db", window=1) as engine:
+        engine.query("a", "k")
+        ledger = engine._ledger
+        ledger.connection.execute(
+            "CREATE TEMP TRIGGER full BEFORE INSERT ON main.states BEGIN SELECT RAISE(ABORT, ''); END"
+        )
+        with pytest.raises(LedgerError):
+            engine.query("b", "k")
+        ledger.connection.execute("DROP TRIGGER full")
+        engine.handle([Query("c", "other"), Outcome("a", 1)])
+        assert sums_written(ledger.connection) == sums_of(ledger.connection)
+    assert_sound(folder / "ledger.db")
+
+
+def test_every_column_with_a_checksum_is_in_its_place(ledger):
+    with contextlib.closing(Ledger(ledger, read_only=True)) as found:
+        for table, columns in SUMMED.items():
+            names = [row[1] for row in found.rows(f"PRAGMA table_info({table})")]
+            assert {name: names.index(name) for name in columns} == columns
+
+
+def test_the_log_behind_the_states_is_found_without_a_scan(ledger):
+    from onlinecal.engine.ledger.ledger import LOG
+
+    with contextlib.closing(Ledger(ledger, read_only=True)) as found:
+        plan = [row[3] for row in found.rows(f"EXPLAIN QUERY PLAN {LOG} ORDER BY 1 LIMIT ?", (1, 1, 10))]
+    assert not [step for step in plan if step.startswith("SCAN")]
+    assert sum("INTEGER PRIMARY KEY (rowid>?)" in step for step in plan) == 2
