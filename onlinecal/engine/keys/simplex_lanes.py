@@ -211,7 +211,7 @@ class SimplexLane(ClassLane):
         for issued in waiting:
             forecasts = list(issued.probability.values())
             if issued.cell is not None:
-                check_simplex_cell(Cell(*issued.cell), forecasts, self.run_state.memory)
+                check_simplex_cell(issued.cell, forecasts, self.run_state.memory)
             elif forecasts:
                 raise ValueError("a forecast without a cell cannot be that of any run")
 
@@ -222,10 +222,10 @@ class SimplexLane(ClassLane):
             if outcome is None:
                 run.note_late(others)
                 cell, vector = run.announce(self._guide(hint))
-                issued.cell = cell
+                issued.cell = None if cell is None else cell.data
                 issued.probability = dict(zip(run.numbers, vector, strict=True))
             else:
-                cell = None if issued.cell is None else Cell(*issued.cell)
+                cell = None if issued.cell is None else Cell(issued.cell)
                 told = tuple(issued.probability.values())
                 if isinstance(outcome, str):
                     run.observe(cell, told, outcome)
