@@ -32,10 +32,10 @@ def lanes_of(config: KeyConfig) -> Lanes:
     if config.kind == "lp":
         from onlinecal.engine.keys.lp_lanes import LpLanes
 
-        return LpLanes(config.classes, **given)
+        return LpLanes(config.classes, config.most_classes, **given)
     from onlinecal.engine.keys.simplex_lanes import SimplexLanes
 
-    return SimplexLanes(config.classes, config.lanes > 1, config.hints, **given)
+    return SimplexLanes(config.classes, config.lanes > 1, config.hints, config.most_classes, **given)
 
 
 def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
@@ -46,7 +46,7 @@ def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
         return ProbabilitySteering
     from onlinecal.engine.keys.class_labels import ClassSteering
 
-    return partial(ClassSteering, config.classes)
+    return partial(ClassSteering, config.classes, config.most_classes)
 
 
 def watch_of(config: KeyConfig) -> Callable[[], KeyWatch]:

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from onlinecal.engine.keys.arena import ArenaLane
+from onlinecal.engine.keys.class_labels import is_large, size_asked
 from onlinecal.engine.keys.lanes import Issued, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
 from onlinecal.engine.keys.stored_key import Summary
@@ -22,7 +23,6 @@ from onlinecal.engine.keys.storing import NOTHING, Storing, decoder, is_spent
 from onlinecal.engine.keys.waiting import FEW
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP
-from onlinecal.forecasters.simplex.input import shown
 from onlinecal.summing import in_turn
 from onlinecal.version import check_format
 
@@ -141,6 +141,7 @@ class KeyState(Storing):
         for issued, own in zip(waiting, alone, strict=True):
             issued.cell = own.cell
         self.busy, self.late = [len(waiting)], [self.arena.late(self.player)]
+        self.asked = sum(map(size_asked, waiting))
         self.steps, self.notes = [], []
         self.arena, self.player, self.usual = None, -1, False
 
@@ -149,12 +150,16 @@ class KeyState(Storing):
 
         Or so many are settled, as of the last `run`.
         """
-        if self.spent:
+        if self.spent or (self.settings.config.kind != "binary" and self._is_large()):
             return True
         if self.waiting < FEW:
             return False
         spare = self.waiting - max(FEW, min(lane.most_open for lane in self.lanes))
         return spare >= 0 and not self._are_over(spare + 1, time)
+
+    def _is_large(self) -> bool:
+        """Whether the state of a key of several classes takes as many bytes as it may, as of the last `run`."""
+        return is_large(self.lanes, self.asked, self.waiting)
 
     def _release(self, issued: Issued, outcome: Any = None, number: int = 0) -> None:
         self._wait_no_longer(issued.id)
@@ -163,6 +168,7 @@ class KeyState(Storing):
         else:
             self.notes.append((issued, GIVEN_UP if outcome is None else outcome, number))
             self.busy[issued.lane] -= 1
+            self.asked -= size_asked(issued)
         # those that wait no more are left out before they are most of the heap
         if self.times and len(self.times) > 2 * self.waiting + FEW:
             self._list_times()
@@ -182,6 +188,7 @@ class KeyState(Storing):
             self.steps.append((issued, None, hint, self.busy[lane]))
             self.notes.append((issued, ASKED, number))
             self.busy[lane] += 1
+            self.asked += size_asked(issued)
         if issued.time is not None and self.settings.patience < NEVER:
             heappush(self.times, (issued.time, id))
         return issued
@@ -198,8 +205,7 @@ class KeyState(Storing):
             lane, late = self.lanes[issued.lane], 0 if self.arena is not None else self.late[issued.lane]
             if self.steps and lane.looks_at_itself(outcome):
                 self.run()
-            if not lane.admits(outcome, late):
-                raise ValueError(f"value {shown(outcome)} has more classes than can be told apart")
+            lane.admits(outcome, late)
             if type(outcome) is float:
                 self.move_out()
             if self.arena is None:

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from onlinecal.engine.keys.arena import Arena
+from onlinecal.engine.keys.class_labels import size_asked
 from onlinecal.engine.keys.judging import PLAYER
 from onlinecal.engine.keys.lanes import Lane, Step, window_bounds
 from onlinecal.engine.keys.packing import with_sum
@@ -33,13 +34,14 @@ NOTHING: Any = ()
 class Storing(Seated):
     """What a key that keeps all to itself consists of, and how any key is stored."""
 
-    __slots__ = ("busy", "lanes", "late", "notes", "steering", "steps", "watch")
+    __slots__ = ("asked", "busy", "lanes", "late", "notes", "steering", "steps", "watch")
 
     steps: list[Step]
     notes: list[Note]
     late: list[int]
     lanes: list[Lane]
     busy: list[int]
+    asked: int
     steering: KeySteering | None
     watch: KeyWatch | None
 
@@ -54,6 +56,7 @@ class Storing(Seated):
         self.late = []
         self.lanes = []
         self.busy = []
+        self.asked = 0
         self.steering = None
         self.watch = self.settings.new_watch()
 
@@ -79,6 +82,7 @@ class Storing(Seated):
             lane.check_open(waiting)
             require(lane.rounds_left >= len(waiting), "its rounds")
         self.busy = list(map(len, of_lane))
+        self.asked = sum(map(size_asked, stored.open))
         self.steering = loaded(stored.steering, self.settings.new_steering, stored.open)
         self.watch = self.settings.new_watch()
         self.watch.take(stored.watch, stored.open)
