@@ -175,9 +175,8 @@ class ClassLane:
             return True
         new = self.labels.union(parts_of(outcome))
         if len(new) > self.most:
-            raise ValueError(
-                f"with value {shown(outcome)} there are {len(new):,} classes, {too_many(self.most)}"
-            )
+            named = f"with value {shown(outcome)} there are {len(new):,} classes"
+            raise ValueError(f"{named}, {too_many(self.most)}")
         self.know(new)
         return True
 
@@ -216,7 +215,7 @@ class ClassSteering(KeySteering):
     __slots__ = ("most", "numbers")
 
     def __init__(self, classes: tuple[str, ...] | None, most: int = MOST_CLASSES) -> None:
-        self.most = most
+        self.most = most if classes is None else len(classes)
         self.numbers = {label: number for number, label in enumerate(classes or ())}
         super().__init__(new_trusted_steering(len(self.numbers)))
 
