@@ -60,11 +60,15 @@ def size_asked(issued: Issued) -> int:
     return BYTES_A_SIGN * (len(issued.id) + sum(map(len, hint))) + 16 * len(hint)
 
 
-def is_large(lanes: Sequence[Any], asked: int, waiting: int) -> bool:
-    """Whether a key with these lanes, and so many open forecasts asked for with so much, takes no more."""
-    if not lanes:
-        return False
-    each, k = max(lane.size_open for lane in lanes), max(len(lane.labels) for lane in lanes)
+def is_large(lanes: Sequence[Any], steering: Any, asked: int, waiting: int) -> bool:
+    """Whether a key's state may have `MOST_BYTES`: that of its lanes, its steering, its open forecasts.
+
+    `asked` is what `size_asked` says of these together. It is an estimate from above, as of the last run.
+    """
+    k = 0 if steering is None else len(steering.numbers)
+    k = max([k, *(len(lane.labels) for lane in lanes)])
+    # of a forecast: its answer, its cell, steering's ticket, stakes
+    each = 256 + 100 * k + max([0, *(lane.label_bytes for lane in lanes)])
     # steering has some 3 KB a class
     return sum(lane.size for lane in lanes) + 3200 * k + asked + waiting * each > MOST_BYTES
 
@@ -163,11 +167,6 @@ class ClassLane:
     def size(self) -> int:
         """About how many bytes it takes of a state, at most, without its open forecasts."""
         raise NotImplementedError
-
-    @property
-    def size_open(self) -> int:
-        """The same of each open forecast: its answer, cell, steering's ticket and stakes."""
-        return 256 + 100 * len(self.labels) + self.label_bytes
 
     def admits(self, outcome: ClassOutcome, late: int) -> bool:
         """True; the classes are known from now on. ValueError if these are too many."""

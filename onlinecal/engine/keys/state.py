@@ -158,8 +158,8 @@ class KeyState(Storing):
         return spare >= 0 and not self._are_over(spare + 1, time)
 
     def _is_large(self) -> bool:
-        """Whether the state of a key of several classes takes as many bytes as it may, as of the last `run`."""
-        return is_large(self.lanes, self.asked, self.waiting)
+        """Whether the state of a key of several classes takes as many bytes as it may."""
+        return is_large(self.lanes, self.steering, self.asked, self.waiting)
 
     def _release(self, issued: Issued, outcome: Any = None, number: int = 0) -> None:
         self._wait_no_longer(issued.id)

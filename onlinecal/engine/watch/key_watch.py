@@ -426,8 +426,8 @@ class ClassWatch(KeyWatch):
             account[place + 4 + 2 * whose] += fsum(costs)
             # without a class that was met there is nothing to bet on
             if threshold < inf and issued.probability:
-                label, p = likeliest(told)
-                came, asked = soft.get(label or "", 0.0), issued.number
+                likely, p = likeliest(told)
+                came, asked = soft.get(likely or "", 0.0), issued.number
                 if settle_bets(account, ticket, whose, p, came, asked, number, threshold):
                     self._raise(whose)
 
