@@ -9,10 +9,14 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from onlinecal.forecasters.simplex.input import MOST_CLASSES
 from onlinecal.validation import check_count, check_number, check_open_unit
 
 MAX_JUMP = 1e10
 """Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
+
+DISCOVERED = 100
+"""So many classes a key may discover, unless another number is set."""
 
 Kind = Literal["binary", "simplex", "lp"]
 PARAMETERS: dict[Kind, tuple[str, ...]] = {
@@ -34,6 +38,9 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         by `LpCalibratedClassifier`, whose certificate is the l_p error of what was said, times the rounds.
     classes
         The labels of a simplex or of "lp"; None: they are discovered as they come.
+    most_classes
+        How many classes a key without `classes` may discover, 1 to 1,024. What names more labels, or one
+        label more, is rejected.
     horizon, n_cells, grid, rule, slack, report
         Parameters of the forecaster; None: its default. A horizon counts the rounds of one lane.
     window
@@ -74,6 +81,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
 
     kind: Kind = "binary"
     classes: tuple[str, ...] | None = None
+    most_classes: int = DISCOVERED
     horizon: int | None = None
     n_cells: int | None = None
     grid: str | None = None
@@ -112,6 +120,12 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
             raise ValueError(
                 "window needs classes with kind 'simplex' (a class that is discovered changes the grid, and "
                 f"nothing is proven of windows then), got {self.window!r} and none"
+            )
+        check_count(self.most_classes, "most_classes", most=MOST_CLASSES)
+        if self.most_classes != DISCOVERED and (self.kind == "binary" or self.classes is not None):
+            raise ValueError(
+                "most_classes is for classes that are discovered, so for kinds 'simplex' and 'lp' without "
+                f"classes, got {self.most_classes!r}"
             )
         named = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
         for name in named:

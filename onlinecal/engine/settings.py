@@ -33,10 +33,10 @@ def kind_of(config: KeyConfig) -> Any:
     if config.kind == "lp":
         from onlinecal.engine.keys.lp_lanes import LpLanes
 
-        return LpLanes(config.classes, **given)
+        return LpLanes(config.classes, config.most_classes, **given)
     from onlinecal.engine.keys.simplex_lanes import SimplexLanes
 
-    return SimplexLanes(config.classes, config.lanes > 1, config.hints, **given)
+    return SimplexLanes(config.classes, config.lanes > 1, config.hints, config.most_classes, **given)
 
 
 def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
@@ -45,7 +45,7 @@ def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
         return None
     from onlinecal.engine.keys.class_labels import ClassSteering
 
-    return partial(ClassSteering, config.classes)
+    return partial(ClassSteering, config.classes, config.most_classes)
 
 
 class Settings:

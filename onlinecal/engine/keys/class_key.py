@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from onlinecal.engine.keys.key import RESERVE, Key
+from onlinecal.engine.keys.class_labels import is_large, size_asked
+from onlinecal.engine.keys.key import RESERVE, Key, Waits
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import with_sum
 from onlinecal.engine.keys.steering import KeySteering, loaded
 from onlinecal.engine.keys.stored_key import StoredKey, Summary
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.input import shown
 from onlinecal.summing import in_turn
 from onlinecal.version import STATE_FORMAT
 
@@ -35,11 +35,13 @@ class ClassKey(Key):
         Its forecasters; how many forecasts of each wait; the most others that were open when it was asked.
     open
         The forecasts that wait, by entry, the oldest first.
+    asked
+        An estimate of the bytes that the open forecasts take.
     steering, watch
         That of its hints, None before the first; its account.
     """
 
-    __slots__ = ("busy", "lanes", "late", "notes", "open", "steering", "steps", "watch")
+    __slots__ = ("asked", "busy", "lanes", "late", "notes", "open", "steering", "steps", "watch")
 
     lanes: list[Lane]
     steering: KeySteering | None
@@ -47,7 +49,7 @@ class ClassKey(Key):
     def __init__(self, name: str, number: int, settings: Any, upto: int = 0) -> None:
         super().__init__(name, number, settings, upto)
         self.lanes, self.busy, self.late, self.open = [], list[int](), list[int](), dict[int, Issued]()
-        self.steps, self.notes = list[Step](), list[Note]()
+        self.steps, self.notes, self.asked = list[Step](), list[Note](), 0
         self.steering, self.watch = None, settings.new_watch()
 
     def load(self, stored: StoredKey, entries: Sequence[int]) -> None:
@@ -60,6 +62,7 @@ class ClassKey(Key):
             require(lane.rounds_left >= len(waiting), "its rounds")
         self.spent = any(map(is_spent, self.lanes))
         self.busy = list(map(len, of_lane))
+        self.asked = sum(map(size_asked, stored.open))
         self.open = dict(zip(entries, stored.open, strict=True))
         self.steering = loaded(stored.steering, self.settings.new_steering, stored.open)
         self.watch.take(stored.watch, stored.open)
@@ -88,6 +91,11 @@ class ClassKey(Key):
         """How many forecasts may be open."""
         return min(lane.most_open for lane in self.lanes)
 
+    def is_full_at(self, time: float | None, waits: Waits) -> bool:
+        """Whether so many forecasts are open by then, or its state is as large as it may be, as of the last `run`."""
+        too_large = is_large(self.lanes, self.steering, self.asked, self.waiting)
+        return too_large or super().is_full_at(time, waits)
+
     def ask(self, entry: int, issued: Issued) -> None:
         """A forecast is asked for; its answer is there after `run`."""
         lane = issued.lane = self._free_lane()
@@ -96,6 +104,7 @@ class ClassKey(Key):
         self.steps.append((issued, None, issued.hint, self.busy[lane]))
         self.notes.append((issued, ASKED, issued.number))
         self.busy[lane] += 1
+        self.asked += size_asked(issued)
 
     def admit(self, entry: int, outcome: Any) -> None:
         """ValueError if the outcome has too many classes, or is a soft label that its lane cannot take."""
@@ -103,8 +112,7 @@ class ClassKey(Key):
         lane = self.lanes[issued.lane]
         if self.steps and lane.looks_at_itself(outcome):
             self.run()
-        if not lane.admits(outcome, self.late[issued.lane]):
-            raise ValueError(f"value {shown(outcome)} has more classes than can be told apart")
+        lane.admits(outcome, self.late[issued.lane])
 
     def close(self, entry: int, outcome: Any, number: int) -> Issued:
         """Settle a forecast with an outcome that was admitted; None if it will never have one."""
@@ -113,6 +121,7 @@ class ClassKey(Key):
             self.steps.append((issued, outcome, None, 0))
         self.notes.append((issued, GIVEN_UP if outcome is None else outcome, number))
         self.busy[issued.lane] -= 1
+        self.asked -= size_asked(issued)
         return issued
 
     def _free_lane(self) -> int:

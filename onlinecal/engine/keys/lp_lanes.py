@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import Any
 
@@ -10,15 +10,13 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from onlinecal.arrays import Floats
-from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane
+from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, shared_out
 from onlinecal.engine.keys.lanes import Issued, Step
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
     check_distributions,
     check_labels,
-    over_known,
     shown,
 )
 from onlinecal.measures.lp.running import RunningLpError
@@ -76,6 +74,7 @@ class LpLanes(ClassLabels):
     def __init__(
         self,
         classes: tuple[str, ...] | None,
+        most: int = MOST_CLASSES,
         p: float = 2.0,
         epsilon: float = 0.1,
         n_levels: int = 5,
@@ -84,7 +83,7 @@ class LpLanes(ClassLabels):
         first_fit: int = 100,
         fading: float | None = None,
     ) -> None:
-        super().__init__(classes)
+        super().__init__(classes, most)
         self.known = () if classes is None else check_labels(list(classes), "classes")
         self.p = float(check_number(p, "p", 1.0, 100.0, "(]", "a number above 1, at most 100"))
         self.first_fit = check_count(first_fit, "first_fit")
@@ -124,7 +123,7 @@ class LpLane(ClassLane):
     def __init__(self, kind: LpLanes) -> None:
         self.kind, self.next_fit = kind, kind.first_fit
         self.numbers: dict[str, int] = {label: number for number, label in enumerate(kind.known)}
-        super().__init__(self.numbers)
+        super().__init__(self.numbers, kind.most)
         self.online = OnlineLp(kind.settings, None, kind.fading)
         self.error = RunningLpError(kind.p)
 
@@ -132,6 +131,12 @@ class LpLane(ClassLane):
     def most_open(self) -> int:
         """How many forecasts may be open."""
         return MOST_OPEN
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes of a state, at most: what is counted, the map, biases."""
+        used, counted = self.online.map, len(self.online.counts[0].entries) + len(self.error.biases)
+        return 512 + (counted + (0 if used is None else len(used.values))) * (64 + 24 * len(self.numbers))
 
     @property
     def rounds_left(self) -> int:
@@ -166,7 +171,9 @@ class LpLane(ClassLane):
         certificates = []
         for issued, outcome, hint, _ in steps:
             if outcome is None:
-                answer = self.online.answer(self._guide(hint)) if self.numbers else np.empty(0)
+                answer = (
+                    self.online.answer(shared_out(hint or {}, self.numbers)) if self.numbers else np.empty(0)
+                )
                 issued.probability = dict(zip(self.numbers, answer.tolist(), strict=False))
             else:
                 self._settle(issued, self.numbers.setdefault(outcome, len(self.numbers)))
@@ -178,15 +185,10 @@ class LpLane(ClassLane):
         announced = np.zeros(len(self.numbers))
         announced[list(told)] = list(told.values())
         self.error.add(level_set_of(announced, self.kind.n_levels), told, number)
-        self.online.keep(self._guide(issued.hint), number)
+        self.online.keep(shared_out(issued.hint or {}, self.numbers), number)
         if self.rounds >= self.next_fit:
             self.online.fit(list(self.numbers))
             self.next_fit = self.rounds + self.online.rounds_to_next()
-
-    def _guide(self, hint: Mapping[str, float] | None) -> Floats:
-        """A hint over the classes that are known; the weight of others, or of none, is shared out."""
-        given = hint or {}
-        return over_known(np.array([given.get(label, 0.0) for label in self.numbers]))
 
     def dump(self) -> bytes:
         """Counts, map and biases."""
@@ -213,10 +215,9 @@ class LpLane(ClassLane):
     def take(self, state: LpState) -> None:
         """Take up what was dumped; ValueError if it cannot be played on."""
         k, kind = len(state.labels), self.kind
-        require(len(set(state.labels)) == k <= MOST_CLASSES, "its classes")
         require(not kind.known or list(kind.known) == state.labels, "its classes")
         self.numbers = kind.numbered(state.labels)
-        self.labels = set(self.numbers)
+        self.know(self.numbers)
         online, error = self.online, self.error
         online.rounds, online.fits, self.next_fit = state.rounds, state.fits, state.next_fit
         [counts] = online.counts

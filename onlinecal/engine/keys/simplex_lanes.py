@@ -13,14 +13,14 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome, parts_of
+from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome, parts_of, shared_out
 from onlinecal.engine.keys.lanes import Issued, Step, check_wanted
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.account import Cell
 from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex.input import over_known
+from onlinecal.forecasters.simplex.input import MOST_CLASSES
 from onlinecal.forecasters.simplex.machine.soft_windows import entry_size
-from onlinecal.forecasters.simplex.machine.table import HEADER
+from onlinecal.forecasters.simplex.machine.table import HEADER, USED
 from onlinecal.forecasters.simplex.machine.windows import ENTRY, most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soft import observe_soft
@@ -59,9 +59,10 @@ class SimplexLanes(ClassLabels):
         classes: tuple[str, ...] | None,
         shared: bool = False,
         hints: bool = True,
+        most: int = MOST_CLASSES,
         **parameters: Any,
     ) -> None:
-        super().__init__(classes)
+        super().__init__(classes, most)
         self.shared = shared
         tuned = hints and not {"report", "n_cells", "horizon", "window"}.intersection(parameters)
         grid: Grid = "adaptive" if tuned else "nested"
@@ -79,7 +80,7 @@ class SimplexLanes(ClassLabels):
 
     def _lane(self, run: SimplexRun, moments: NDArray[np.int64]) -> SimplexLane:
         shares = self.shared and run.window is not None
-        return SimplexLane(run, deque(moments.tolist(), run.window) if shares else None)
+        return SimplexLane(run, deque(moments.tolist(), run.window) if shares else None, self.most)
 
     def load(self, data: bytes) -> SimplexLane:
         """The lane that was dumped; ValueError if it cannot be played on."""
@@ -135,14 +136,21 @@ class SimplexLane(ClassLane):
 
     __slots__ = ("moments", "run_state")
 
-    def __init__(self, run: SimplexRun, moments: deque[int] | None) -> None:
-        super().__init__(run.numbers)
+    def __init__(self, run: SimplexRun, moments: deque[int] | None, most: int) -> None:
+        super().__init__(run.numbers, most)
         self.run_state, self.moments = run, moments
 
     @property
     def most_open(self) -> int:
         """How many forecasts may be open."""
         return self.run_state.most_open
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes of a state, at most: frames, points, window."""
+        memory, k = self.run_state.memory, len(self.labels)
+        points = int(memory[USED]) if len(memory) else 0
+        return 512 + 3 * k * k + (32 + 6 * k) * points + 4 * len(self.run_state.table)
 
     @property
     def rounds_left(self) -> int:
@@ -211,7 +219,7 @@ class SimplexLane(ClassLane):
         for issued in waiting:
             forecasts = list(issued.probability.values())
             if issued.cell is not None:
-                check_simplex_cell(Cell(*issued.cell), forecasts, self.run_state.memory)
+                check_simplex_cell(issued.cell, forecasts, self.run_state.memory)
             elif forecasts:
                 raise ValueError("a forecast without a cell cannot be that of any run")
 
@@ -221,11 +229,13 @@ class SimplexLane(ClassLane):
         for issued, outcome, hint, others in steps:
             if outcome is None:
                 run.note_late(others)
-                cell, vector = run.announce(self._guide(hint))
-                issued.cell = cell
-                issued.probability = dict(zip(run.numbers, vector, strict=True))
+                known = run.numbers
+                guide = shared_out(hint, known) if hint is not None and known else NO_HINT
+                cell, vector = run.announce(guide)
+                issued.cell = None if cell is None else cell.data
+                issued.probability = dict(zip(known, vector, strict=True))
             else:
-                cell = None if issued.cell is None else Cell(*issued.cell)
+                cell = None if issued.cell is None else Cell(issued.cell)
                 told = tuple(issued.probability.values())
                 if isinstance(outcome, str):
                     run.observe(cell, told, outcome)
@@ -235,10 +245,3 @@ class SimplexLane(ClassLane):
                     self.moments.append(next(moments))
             certificates.append(self.certificate)
         return certificates
-
-    def _guide(self, hint: dict[str, float] | None) -> Any:
-        """A hint over the classes that are known; the weight of others is shared out among them."""
-        known = self.run_state.numbers
-        if hint is None or not known:
-            return NO_HINT
-        return over_known(np.array([hint.get(label, 0.0) for label in known]))

@@ -389,22 +389,26 @@ class ClassWatch(KeyWatch):
 
     def _settle(self, ticket: Ticket, issued: Issued, outcome: ClassOutcome, number: int) -> None:
         hinted, soft = issued.hint is not None, parts_of(outcome)
-        account, place = self.account, HINTED if hinted else UNHINTED
+        account, place, threshold = self.account, HINTED if hinted else UNHINTED, self.threshold
+        spread = 0.0 if len(soft) == 1 else max(0.0, 1.0 - fsum([y * y for y in soft.values()]))
         account[place] += 1.0
-        # in the place of the squares of outcomes that are numbers
-        account[place + 2] += spread_of(soft)
+        # how far it is from one class, in the place of the squares of outcomes that are numbers
+        account[place + 2] += spread
         for label, y in soft.items():
             counts, came = self.labels.get(label, (0, 0)), 1 if y == 1.0 else y
             self.labels[label] = (counts[0], counts[1] + came) if hinted else (counts[0] + came, counts[1])
-        add_class_losses(account, place + 3, issued.probability, soft)
-        if hinted:
-            add_class_losses(account, place + 5, issued.hint, soft)
-        bets = self._probabilities(issued)
-        for whose, told in enumerate((issued.probability, issued.hint)):
-            if self.threshold < inf and bets[whose] == bets[whose]:
-                came = soft.get(likeliest(told)[0] or "", 0.0)
-                asked, threshold = issued.number, self.threshold
-                if settle_bets(account, ticket, whose, bets[whose], came, asked, number, threshold):
+        for whose, told in enumerate((issued.probability, issued.hint)[: 1 + hinted]):
+            given = [told.get(label, 0.0) for label in soft]
+            right = fsum([y * p for y, p in zip(soft.values(), given, strict=True)])
+            squares = fsum([p * p for p in told.values()]) - 2.0 * right + (1.0 - spread)
+            costs = [y * log_cost(p) for y, p in zip(soft.values(), given, strict=True)]
+            account[place + 3 + 2 * whose] += max(0.0, squares)
+            account[place + 4 + 2 * whose] += fsum(costs)
+            # without a class that was met there is nothing to bet on
+            if threshold < inf and issued.probability:
+                likely, p = likeliest(told)
+                came, asked = soft.get(likely or "", 0.0), issued.number
+                if settle_bets(account, ticket, whose, p, came, asked, number, threshold):
                     self._raise(whose)
 
     def watched(self) -> Watched:
@@ -434,16 +438,3 @@ def likeliest(told: dict[str, float] | None) -> tuple[str | None, float]:
         return None, nan
     label = max(told, key=told.__getitem__)
     return label, told[label]
-
-
-def spread_of(soft: dict[str, float]) -> float:
-    """How far a soft label is from one class: 1 less the sum of its squares."""
-    return max(0.0, 1.0 - fsum(y * y for y in soft.values()))
-
-
-def add_class_losses(account: Floats, place: int, told: dict[str, float], soft: dict[str, float]) -> None:
-    """Add a round's squared error, over all classes, and its log loss."""
-    given = fsum(y * told.get(label, 0.0) for label, y in soft.items())
-    squares = fsum(p * p for p in told.values()) - 2.0 * given + (1.0 - spread_of(soft))
-    account[place] += max(0.0, squares)
-    account[place + 1] += fsum(y * log_cost(told.get(label, 0.0)) for label, y in soft.items())

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from onlinecal.forecasters.simplex.biases import bias_bound, bias_formula
 from onlinecal.forecasters.simplex.guarantees import (
@@ -19,6 +22,7 @@ from onlinecal.forecasters.simplex.guarantees import (
     window_cells,
     window_guarantee,
 )
+from onlinecal.forecasters.simplex.machine.cells import CELL_SCALE, CELL_STEP, FIRST
 from onlinecal.forecasters.simplex.machine.memory import slack_at
 from onlinecal.forecasters.simplex.machine.table import FOLLOWS
 from onlinecal.html import Bar, Shown, Table
@@ -199,13 +203,40 @@ class Account:
         return promised + self._divided(rounds) + self.follows * rounds * ROUNDING
 
 
-class Cell(NamedTuple):
-    """The cell that was announced, exactly: in units of 1/scale, and of 1/(k scale) for the sums."""
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The cell that was announced, exactly.
 
-    scale: int
-    sums: tuple[int, ...]
-    vertices: tuple[tuple[int, ...], ...]
-    """By class: a round whose outcome is class j will be charged to vertices[j]."""
+    Attributes
+    ----------
+    data
+        The bytes of what `machine.cells` says.
+    """
+
+    data: bytes
+
+    @property
+    def numbers(self) -> NDArray[np.int32]:
+        """The integers that it is."""
+        return np.frombuffer(self.data, np.int32)
+
+    @property
+    def scale(self) -> int:
+        """Its vertices are in units of one over this."""
+        return int(self.numbers[CELL_SCALE])
+
+    @property
+    def vertices(self) -> NDArray[np.int64]:
+        """By class, shape (k, k): a round whose outcome is class j will be charged to vertices[j]."""
+        numbers = self.numbers
+        k = len(numbers) // 3
+        steps, losers = np.zeros((k, k), np.int64), numbers[FIRST + k : FIRST + 2 * k - 1]
+        steps[0] = numbers[FIRST : FIRST + k]
+        after = np.arange(1, k)
+        steps[after, losers] -= numbers[CELL_STEP]
+        steps[after, (losers + 1) % k] += numbers[CELL_STEP]
+        found: NDArray[np.int64] = steps.cumsum(axis=0)[np.argsort(numbers[FIRST + 2 * k - 1 :])]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The run of a simplex forecaster: its memory, the classes met so far, and the grids it was played on.
 
-What the memory of a simplex run says: the exact cell of a frame, the charged points, their biases.
+What the memory of a simplex run says: the charged points, their biases.
 """
 
 from __future__ import annotations
@@ -20,37 +20,25 @@ from onlinecal.forecasters.simplex.guarantees import FOREVER
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of
 from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine import soft_windows, windows
+from onlinecal.forecasters.simplex.machine.cells import cell_size
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
-from onlinecal.forecasters.simplex.machine.rules import RULES, from_barycentre, from_report
+from onlinecal.forecasters.simplex.machine.rules import RULES
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
     CLASSES,
     HERE,
-    LABELS,
     LIMIT,
     POINT,
     ROUNDS,
     SCALE,
     SUMS,
-    part_of,
     units,
-    vertex_at,
 )
 from onlinecal.forecasters.simplex.soft import play_soft, settle_soft
 from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory, check_tuning
 from onlinecal.forecasters.simplex.tuning import allowance, spare
 
 Memory = NDArray[np.int64]
-
-
-def cell_of(memory: Memory, frame: int) -> Cell:
-    """The exact cell of a frame."""
-    k, scale = int(memory[CLASSES]), int(memory[SCALE])
-    labels, points = int(part_of(memory, frame, LABELS)), int(vertex_at(memory, frame, 0))
-    rows = memory[points : points + k * k].reshape(k, k)
-    order = np.argsort(memory[labels : labels + k])
-    sums = tuple(memory[frame + SUMS : frame + SUMS + k].tolist())
-    return Cell(scale, sums, tuple(tuple(row) for row in rows[order].tolist()))
 
 
 def charged_points(memory: Memory) -> tuple[Floats, Floats]:
@@ -221,22 +209,15 @@ class SimplexRun(Fitted):
             spare(self.memory, away)
         MACHINE.settle(self.memory, self.table, corner, self.numbers[label], away)
 
-    def settle(self, cell: Cell, number: int, vector: tuple[float, ...]) -> None:
+    def settle(self, cell: Cell, number: int, vector: Sequence[float]) -> None:
         """Charge a round to the cell it was announced in, which may be older than the present grid."""
         if self.parts > 1 and self.notes_parts:
             settle_soft(self, cell, vector, np.eye(len(self.numbers))[number])
             return
-        self.grow()
-        k, scale = self.units()
-        vertex, known = cell.vertices[number], len(cell.sums)
-        if self.follows:
-            away = from_report(self.memory, vertex, 0, cell.scale, vector, known)
-        else:
-            distance = from_barycentre(vertex, 0, cell.sums, 0, known)
-            away = -(-distance * units(self.memory) // (known * cell.scale))
-        point = np.zeros(k, np.int64)
-        point[:known] = np.array(vertex) * (scale // cell.scale)
-        MACHINE.settle(self.memory, self.table, point, number, away)
+        numbers, told = cell.numbers, np.array(vector)
+        if not MACHINE.settle_cell(self.memory, self.table, numbers, told, number, False):
+            self.grow()
+            MACHINE.settle_cell(self.memory, self.table, numbers, told, number, True)
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
@@ -258,16 +239,16 @@ class SimplexRun(Fitted):
 
     def announce(self, guide: NDArray[np.float64]) -> tuple[Cell | None, list[float]]:
         """A cell near the guide, a distribution over the known classes or empty, and its forecast."""
-        if not len(guide):
-            vector = self.current()
-            return (self.cell(int(self.memory[HERE])) if vector else None), vector
-        if self.memory[ROUNDS] >= self.memory[LIMIT]:
+        k = len(self.numbers)
+        if not k:
+            return None, []
+        forecast, cell = np.empty(k), np.empty(cell_size(k), np.int32)
+        if MACHINE.issue(self.memory, guide, forecast, cell) < 0:
             self.grow()
-        forecast = np.empty(len(guide))
-        frame = MACHINE.issue(self.memory, guide, forecast)
-        return self.cell(int(frame)), forecast.tolist()
+            MACHINE.issue(self.memory, guide, forecast, cell)
+        return Cell(cell.tobytes()), forecast.tolist()
 
-    def observe(self, cell: Cell | None, vector: tuple[float, ...], label: Any) -> None:
+    def observe(self, cell: Cell | None, vector: Sequence[float], label: Any) -> None:
         """Settle what `announce` answered with the class that came, which may be a new one."""
         number = self.numbers.get(label)
         if number is None:
@@ -276,10 +257,6 @@ class SimplexRun(Fitted):
             self.settle_newcomer(label)
         else:
             self.settle(cell, number, vector)
-
-    def cell(self, frame: int) -> Cell:
-        """The exact cell of a frame."""
-        return cell_of(self.memory, frame)
 
     def look_ahead(self) -> SimplexLookAhead:
         """The points charged so far and their biases."""

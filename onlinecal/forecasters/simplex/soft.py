@@ -69,9 +69,8 @@ def settle_soft(run: SimplexRun, cell: Cell | None, vector: Sequence[float], out
     points[k] = weights * (scale // run.parts)
     way = IN_PARTS
     if cell is not None:
-        factor = scale // cell.scale
-        sums = [s * factor for s in cell.sums]
-        points[:known, :known] = np.array(cell.vertices) * factor
+        points[:known, :known] = cell.vertices * (scale // cell.scale)
+        sums = points[:known, :known].sum(axis=0).tolist()
         rows = points[:, :known].tolist()
         if known == k:
             firsts = points[:k, 0]

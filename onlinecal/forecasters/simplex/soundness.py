@@ -17,6 +17,7 @@ from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.account import Cell
 from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
+from onlinecal.forecasters.simplex.machine.cells import CELL_SCALE, CELL_STEP, FIRST, cell_size
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.memory import (
     FEWEST_RECORDS,
@@ -205,15 +206,18 @@ def check_account(
         require(1 <= k <= MOST_CLASSES and 1 <= m <= MOST_CELLS, "its account")
 
 
-def check_simplex_cell(cell: Cell, forecasts: list[Any], memory: NDArray[np.int64]) -> None:
-    """ValueError unless a round that was announced in this cell with these forecasts can be settled."""
+def check_simplex_cell(data: Any, forecasts: list[Any], memory: NDArray[np.int64]) -> None:
+    """ValueError unless a round that was announced in the cell of these bytes can be settled."""
     known, what = len(forecasts), "the cell of a forecast"
-    require(1 <= known <= int(memory[CLASSES]) and type(cell.scale) is int, what)
-    require(cell.scale > 0 and int(memory[SCALE]) % cell.scale == 0, what)
-    require(len(cell.sums) == len(cell.vertices) == known, what)
-    for number, vertex in enumerate(cell.vertices):
-        require(len(vertex) == known and all(type(x) is int and x >= 0 for x in vertex), what)
-        require(sum(vertex) == cell.scale and vertex[number] > 0, what)
-    columns = zip(*cell.vertices, strict=True)
-    require(all(total == sum(column) for total, column in zip(cell.sums, columns, strict=True)), what)
+    require(1 <= known <= int(memory[CLASSES]) and isinstance(data, bytes), what)
+    require(len(data) == 4 * cell_size(known), what)
+    cell = Cell(data)
+    scale, step = cell.numbers[[CELL_SCALE, CELL_STEP]].tolist()
+    losers, labels = np.split(cell.numbers[FIRST + known :], [known - 1])
+    require(scale > 0 and int(memory[SCALE]) % scale == 0 and 0 < step <= scale, what)
+    require(bool((np.sort(labels) == np.arange(known)).all()), what)
+    require(bool(((losers >= 0) & (losers < known)).all()), what)
+    vertices = cell.vertices
+    require(bool((vertices >= 0).all() and (vertices.sum(axis=1) == scale).all()), what)
+    require(bool((vertices.diagonal() > 0).all()), what)
     require(all(type(p) is float and 0.0 <= p <= 1.0 for p in forecasts), "a forecast")

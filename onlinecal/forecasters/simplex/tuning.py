@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,14 +50,22 @@ def wish(
     """
     if memory[BALANCE] < (RESERVE + 1) * int(units(memory)):
         return base
-    biases = int(memory[USED]) * point_bound(min(k, base + 1), slack)
-    distance = (int(memory[ROUNDS]) + 1) * reach(k, k, bool(memory[REPORT]))
+    bias, distance = bounds_of(k, min(k, base + 1), slack, bool(memory[REPORT]))
+    biases, distances = int(memory[USED]) * bias, (int(memory[ROUNDS]) + 1) * distance
     cells, eagerness = base, EAGERNESS[memory[REPORT]]
-    while 2 * cells <= MOST_CELLS and cells * biases < eagerness * distance:
+    while 2 * cells <= MOST_CELLS and cells * biases < eagerness * distances:
         if most_late(k, 2 * cells * parts, slack, grows) < MANY:
             break
         cells *= 2
     return cells
+
+
+@lru_cache(maxsize=256)
+def bounds_of(k: int, support: int, slack: float | None, follows: bool) -> tuple[int, int]:
+    """How far a charged point may be biased, and how far a round may be from it, in a unit of their own."""
+    bias, distance = point_bound(support, slack), reach(k, k, follows)
+    unit = bias.denominator * distance.denominator
+    return int(bias * unit), int(distance * unit)
 
 
 def next_review(rounds: int) -> int:
@@ -72,6 +82,7 @@ def rebased(memory: NDArray[np.int64], old: int, m: int) -> None:
     memory[BASE] = scale // m
     if not old:
         memory[BALANCE] = allowance(k) * int(units(memory))
+    if old in (0, m):
         return
     table = records_of(memory)
     points = table[:, POINT : POINT + k]

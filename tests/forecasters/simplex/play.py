@@ -23,6 +23,7 @@ from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 
 MANY = 1 << 12
 NO_HINTS = np.empty((0, 0))
+NO_CELL = np.empty(0, np.int32)
 
 
 def ready(k, m, slack=None, records=MANY):

@@ -15,14 +15,22 @@ from onlinecal.forecasters.simplex.machine.memory import records_of
 from onlinecal.forecasters.simplex.machine.rules import moved, vertex_of
 from onlinecal.forecasters.simplex.machine.table import LABEL, POINT, SCALE
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
-from tests.forecasters.simplex.play import biases_of, outcomes_of, ready, replay, sums_of, vertices_of
+from tests.forecasters.simplex.play import (
+    NO_CELL,
+    biases_of,
+    outcomes_of,
+    ready,
+    replay,
+    sums_of,
+    vertices_of,
+)
 from tests.forecasters.simplex.reference import every_cell
 from tests.properties import examples
 
 
 def announced(memory, hint):
     forecast = np.empty(len(hint))
-    return MACHINE.issue(memory, hint, forecast), forecast
+    return MACHINE.issue(memory, hint, forecast, NO_CELL), forecast
 
 
 def nearest_full_cell(memory, hint, k, m, cells):
@@ -50,13 +58,13 @@ def test_a_hinted_cell_has_all_labels_and_leaves_the_current_one_alone(size, sla
     (k, m), rng = size, np.random.default_rng(seed)
     memory = ready(k, m, slack)
     replay(memory, outcomes_of("drift", k, 200, seed), rng.dirichlet(np.ones(k), 200))
-    here = sums_of(memory, MACHINE.issue(memory, np.empty(0), np.empty(k)))
+    here = sums_of(memory, MACHINE.issue(memory, np.empty(0), np.empty(k), NO_CELL))
     frame, forecast = announced(memory, rng.dirichlet(np.ones(k)))
     cell = vertices_of(memory, frame)
     assert sorted(label for _, label in cell) == list(range(k))
     assert all(x[label] > 0 for x, label in cell)
     assert forecast.sum() == pytest.approx(1.0)
-    assert sums_of(memory, MACHINE.issue(memory, np.empty(0), np.empty(k))) == here
+    assert sums_of(memory, MACHINE.issue(memory, np.empty(0), np.empty(k), NO_CELL)) == here
 
 
 @pytest.mark.parametrize("informed", [True, False])

@@ -24,7 +24,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     WIDTH,
     capacity,
 )
-from tests.forecasters.simplex.play import biases_of, interpret, outcomes_of, replay, vertices_of
+from tests.forecasters.simplex.play import NO_CELL, biases_of, interpret, outcomes_of, replay, vertices_of
 from tests.properties import examples
 
 TOLERANCE = 1e-9
@@ -71,7 +71,7 @@ def test_every_vertex_accepts_its_label_and_the_best_cell_is_the_hints_own(size,
     hints = rng.dirichlet(np.full(k, 0.3), 100)
     for t, y in enumerate(outcomes_of("drift", k, 100, seed)):
         forecast = np.empty(k)
-        frame = MACHINE.issue(memory, hints[t], forecast)
+        frame = MACHINE.issue(memory, hints[t], forecast, NO_CELL)
         biases = biases_of(memory)
         cell = vertices_of(memory, frame)
         assert sorted(label for _, label in cell) == list(range(k))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import reach
+from onlinecal.forecasters.simplex.machine.cells import write_cell
 from onlinecal.forecasters.simplex.machine.memory import certificate
 from onlinecal.forecasters.simplex.machine.report import NEAR_ENOUGH, move_inside
 from onlinecal.forecasters.simplex.machine.rules import RULES
@@ -87,7 +88,7 @@ def test_a_distance_in_floats_understates_a_round_by_no_more_than_is_proved(k, m
         token, before = forecaster.forecast(hint), int(forecaster.memory[MOVED])
         forecaster.observe(token, y)
         booked = Fraction(int(forecaster.memory[MOVED]) - before, int(units(forecaster.memory)))
-        vertex = [Fraction(x, token.cell.scale) for x in token.cell.vertices[y]]
+        vertex = [Fraction(x, token.cell.scale) for x in token.cell.vertices[y].tolist()]
         exact = sum(abs(Fraction(p) - x) for p, x in zip(token.vector, vertex, strict=True))
         assert booked - exact >= -(k + 2) * Fraction(1, 2**51)
         least = min(least, booked - exact)
@@ -136,8 +137,12 @@ def test_the_interpreter_moves_as_the_compiled_code_does():
 
 def frame_of_cell(forecaster, cell):
     """Where the memory holds that cell."""
-    frames = [int(forecaster.memory[place]) for place in (HERE, OTHER, SLAB)]
-    return next(frame for frame in frames if forecaster._run.cell(frame) == cell)
+    memory, found = forecaster.memory, np.empty(len(cell.numbers), np.int32)
+    for frame in (int(memory[place]) for place in (HERE, OTHER, SLAB)):
+        write_cell(memory, frame, found)
+        if found.tobytes() == cell.data:
+            return frame
+    raise AssertionError("no frame holds the cell")
 
 
 def test_an_unknown_report_is_named():

@@ -18,7 +18,26 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.simplex.machine import rules, soft, windows
-from onlinecal.forecasters.simplex.machine.table import HERE, MOVED, key_of, point_of, rehash
+from onlinecal.forecasters.simplex.machine.cells import (
+    CELL_SCALE,
+    bears_surely,
+    write_cell,
+    write_sums,
+    write_vertex,
+)
+from onlinecal.forecasters.simplex.machine.table import (
+    CLASSES,
+    HERE,
+    LIMIT,
+    MOVED,
+    REPORT,
+    ROUNDS,
+    SCALE,
+    key_of,
+    point_of,
+    rehash,
+    units,
+)
 
 
 class SimplexMachine(NamedTuple):
@@ -27,9 +46,13 @@ class SimplexMachine(NamedTuple):
     reindex(memory): fill the slots of a memory that was enlarged.
     begin(memory): make a new or rebuilt memory ready to play.
     advance(memory, table, outcome) -> bool: charge the current cell; False if there is no room.
-    issue(memory, hint, forecast) -> frame: fill the forecast, shape (k,); the frame of its cell.
+    issue(memory, hint, forecast, cell) -> frame: fill the forecast, shape (k,), and the cell, shape
+    (cell_size(k),) or (0,) if it is not wanted; the frame of its cell. -1 if another grid is due.
     settle(memory, table, point, outcome, away) -> bool: charge a round to a point; False if there is no
     room.
+    settle_cell(memory, table, cell, forecast, outcome, sure) -> bool: charge a round that was announced as
+    this forecast in a cell, when there may have been fewer classes; False if there is no room, or unless it
+    is sure (to the caller, or at a glance) that one more round is borne.
     replay(memory, table, outcomes, hints, forecasts, charged, start) -> rounds done: from row `start` until
     the end or until there is no room; fills the forecasts (and the charged points, unless that array is
     empty), of shape (T, k).
@@ -40,6 +63,7 @@ class SimplexMachine(NamedTuple):
     advance: Callable[..., bool]
     issue: Callable[..., int]
     settle: Callable[..., bool]
+    settle_cell: Callable[..., bool]
     replay: Callable[..., int]
 
 
@@ -47,6 +71,7 @@ def compile_simplex() -> SimplexMachine:
     """The entry points; each is compiled, or loaded from the cache, at its first call."""
     has_room, announce, _, point, settle_round = rules.RULES
     announce_near, write_barycentre = rules.announce_near, rules.write_barycentre
+    from_report, from_barycentre = rules.from_report, rules.from_barycentre
     prepare, settle_current, charge_point = rules.begin, rules.settle_current, rules.charge_point
     fits, number_in, number_of, note = windows.fits, windows.number_in, windows.number_of, windows.note
 
@@ -70,8 +95,18 @@ def compile_simplex() -> SimplexMachine:
         return True
 
     @compiled
-    def issue(memory: NDArray[np.int64], hint: NDArray[np.float64], forecast: NDArray[np.float64]) -> int:
-        return announce(memory, hint, forecast)
+    def issue(
+        memory: NDArray[np.int64],
+        hint: NDArray[np.float64],
+        forecast: NDArray[np.float64],
+        cell: NDArray[np.int32],
+    ) -> int:
+        if memory[ROUNDS] >= memory[LIMIT]:
+            return -1
+        frame = announce(memory, hint, forecast)
+        if len(cell) > 0:
+            write_cell(memory, frame, cell)
+        return frame
 
     @compiled
     def settle(
@@ -86,6 +121,38 @@ def compile_simplex() -> SimplexMachine:
         target = point_of(memory)
         for c in range(len(point)):
             memory[target + c] = point[c]
+        moved, windowed = memory[MOVED], len(table) > 0
+        number = number_of(memory, target, key_of(memory, target)) if windowed else 0
+        charge_point(memory, outcome, away)
+        if windowed:
+            note(memory, table, number, outcome, moved)
+        return True
+
+    @compiled
+    def settle_cell(
+        memory: NDArray[np.int64],
+        table: NDArray[np.int64],
+        cell: NDArray[np.int32],
+        forecast: NDArray[np.float64],
+        outcome: int,
+        sure: bool,
+    ) -> bool:
+        if not (has_room(memory) and fits(memory, table) and (sure or bears_surely(memory))):
+            return False
+        known, target, scale = len(forecast), point_of(memory), cell[CELL_SCALE]
+        write_vertex(cell, known, outcome, memory, target)
+        if memory[REPORT] > 0:
+            away = from_report(memory, memory, target, scale, forecast, known)
+        else:
+            sums = np.empty(known, np.int64)
+            write_sums(cell, known, sums)
+            distance = from_barycentre(memory, target, sums, 0, known)
+            away = -(-distance * units(memory) // (known * scale))
+        factor = memory[SCALE] // scale
+        for c in range(known):
+            memory[target + c] *= factor
+        for c in range(known, memory[CLASSES]):
+            memory[target + c] = 0
         moved, windowed = memory[MOVED], len(table) > 0
         number = number_of(memory, target, key_of(memory, target)) if windowed else 0
         charge_point(memory, outcome, away)
@@ -126,7 +193,7 @@ def compile_simplex() -> SimplexMachine:
                 note(memory, table, number, outcomes[t], moved)
         return len(outcomes)
 
-    return SimplexMachine(reindex, begin, advance, issue, settle, replay)
+    return SimplexMachine(reindex, begin, advance, issue, settle, settle_cell, replay)
 
 
 MACHINE = compile_simplex()

@@ -10,11 +10,13 @@ at most 2^21 to SPREAD. So memories bear about 2^32 rounds; with FINE = 1 and k 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.compiling import compiled
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.simplex.guarantees import FOREVER
 from onlinecal.forecasters.simplex.machine.table import (
@@ -73,19 +75,33 @@ def new_memory(
 
     `growing` says that classes may be added later, by `rebuilt`; `report` is REPORT.
     """
-    width, frames, size = record_size(classes), frames_of(classes), frame_size(classes)
-    slots = frames + 3 * size
-    memory = np.zeros(slots + 2 * records + records * width + remembered(classes, records, report), np.int64)
+    slots = frames_of(classes) + 3 * frame_size(classes)
+    size = records * record_size(classes) + remembered(classes, records, report)
+    memory = np.zeros(slots + 2 * records + size, np.int64)
+    front = front_of(classes, scale, step, slack, growing, report)
+    memory[: len(front)] = front
+    memory[MASK], memory[RECORDS] = 2 * records - 1, slots + 2 * records
+    return memory
+
+
+@lru_cache(maxsize=256)
+def front_of(
+    classes: int, scale: int, step: int, slack: float | None, growing: bool, report: int
+) -> NDArray[np.int64]:
+    """With what such memories begin, up to the sums of their cell."""
+    frames, size = frames_of(classes), frame_size(classes)
+    memory = np.zeros(frames + SUMS + classes, np.int64)
     memory[[FORMAT, CLASSES, SCALE, STEP, LIMIT]] = FORMAT_SIMPLEX, classes, scale, step, FOREVER
     memory[REPORT] = report
     memory[FINE] = 1 << (max(1, FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
-    memory[[WIDTH, SLOTS, MASK, RECORDS]] = width, slots, 2 * records - 1, slots + 2 * records
+    memory[[WIDTH, SLOTS]] = record_size(classes), frames + 3 * size
     set_slack(memory, slack)
     largest = (1 << 60) // (scale * (classes + 1))
     for c in range(classes):
         memory[HEADER + c] = pow(0x9E3779B1, c + 1, (1 << 61) - 1) % largest
     memory[[HERE, OTHER, SLAB]] = frames, frames + size, frames + 2 * size
-    memory[frames + SUMS : frames + SUMS + classes] = scale
+    memory[frames + SUMS :] = scale
+    memory.setflags(write=False)
     return memory
 
 
@@ -110,21 +126,27 @@ def rebuilt(
     The scale may only be multiplied. Classes may only be added; the points charged so far have no weight
     on them. The distance moved is rounded up to the new unit. The cell will be near the old forecast.
     """
-    old_classes, used = int(memory[CLASSES]), int(memory[USED])
-    records = max(FEWEST_RECORDS, 1 << int(used).bit_length())
+    records = max(FEWEST_RECORDS, 1 << int(memory[USED]).bit_length())
     new = new_memory(classes, scale, step, slack, records, growing, report)
     factor = scale // int(memory[SCALE])
     _take_totals(memory, new, factor)
-    table = records_of(memory)
-    into = records_of(new, used)
-    into[:, LABEL : SUPPORT + 1] = table[:, LABEL : SUPPORT + 1]
-    into[:, POINT : POINT + old_classes] = table[:, POINT : POINT + old_classes] * factor
-    into[:, POINT + classes : POINT + classes + old_classes] = table[:, POINT + old_classes :] * factor
-    sums, target = int(memory[HERE]) + SUMS, int(new[HERE]) + SUMS
-    new[target : target + classes] = 0
-    for c in range(old_classes):
-        new[target + c] = int(memory[sums + c]) * classes * factor // old_classes
+    take_points(memory, new, factor)
     return new
+
+
+@compiled
+def take_points(memory: NDArray[np.int64], new: NDArray[np.int64], factor: int) -> None:
+    """Give a memory for as many classes or more, whose units are so many times finer, points and forecast."""
+    old_k, k, old_width, width = memory[CLASSES], new[CLASSES], memory[WIDTH], new[WIDTH]
+    for i in range(memory[USED]):
+        old, record = memory[RECORDS] + i * old_width, new[RECORDS] + i * width
+        new[record + LABEL], new[record + SUPPORT] = memory[old + LABEL], memory[old + SUPPORT]
+        for c in range(old_k):
+            new[record + POINT + c] = memory[old + POINT + c] * factor
+            new[record + POINT + k + c] = memory[old + POINT + old_k + c] * factor
+    sums, target = memory[HERE] + SUMS, new[HERE] + SUMS
+    for c in range(k):
+        new[target + c] = memory[sums + c] * k * factor // old_k if c < old_k else 0
 
 
 def divided(
@@ -153,12 +175,14 @@ def divided(
 
 def _take_totals(memory: NDArray[np.int64], new: NDArray[np.int64], factor: int) -> None:
     """Give a memory in units of coordinates so many times finer what another one has summed up."""
-    new[ROUNDS:REPORT] = memory[ROUNDS:REPORT]
-    new[BASE:HEADER] = memory[BASE:HEADER]
-    new[SPREAD] *= factor
-    new[BASE] *= factor
-    new[BALANCE] = int(memory[BALANCE]) * int(units(new)) // int(units(memory))
-    new[MOVED] = -(-int(memory[MOVED]) * int(units(new)) // int(units(memory)))
+    totals, old, now = memory[ROUNDS:HEADER].tolist(), int(units(memory)), int(units(new))
+    totals[REPORT - ROUNDS] = new[REPORT]
+    totals[SPREAD - ROUNDS] *= factor
+    totals[BASE - ROUNDS] *= factor
+    if old != now:
+        totals[BALANCE - ROUNDS] = totals[BALANCE - ROUNDS] * now // old
+        totals[MOVED - ROUNDS] = -(-totals[MOVED - ROUNDS] * now // old)
+    new[ROUNDS:HEADER] = totals
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -181,7 +205,9 @@ def records_of(memory: NDArray[np.int64], number: int | None = None) -> NDArray[
 
 def certificate(memory: Any) -> float:
     """l1 distance from the forecasts to the charged points plus those points' biases, a sum."""
-    return certified(memory, int(memory[MOVED]), int(memory[SPREAD]))
+    # a list, since numbers that stand alone are slow to take out of an array
+    head = memory[:HEADER].tolist() if isinstance(memory, np.ndarray) else memory
+    return certified(head, head[MOVED], head[SPREAD])
 
 
 def certified(memory: Any, moved: int, spread: int) -> float:
@@ -196,11 +222,12 @@ def most_rounds(memory: NDArray[np.int64], changing: bool) -> int:
 
 def rounds_left(memory: NDArray[np.int64], changing: bool) -> int:
     """How many more rounds fit whatever they are; with `changing` also if the grid or the classes change."""
-    now = int(units(memory))
+    head = memory[:HEADER].tolist()
+    now = head[CLASSES] * head[SCALE] * head[FINE]
     finest = max(FINENESS, now) if changing else now
-    moved = -(-max(int(memory[MOVED]), int(memory[BALANCE])) * finest // now)
-    by_bias = (BRIM - int(memory[SPREAD])) >> max(22, int(memory[SCALE]).bit_length() + 1)
-    return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - int(memory[ROUNDS])))
+    moved = -(-max(head[MOVED], head[BALANCE]) * finest // now)
+    by_bias = (BRIM - head[SPREAD]) >> max(22, head[SCALE].bit_length() + 1)
+    return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - head[ROUNDS]))
 
 
 def check_bears(memory: NDArray[np.int64], changing: bool, rounds: int) -> None:
@@ -217,6 +244,7 @@ def slack_at(late: int, slack: float | None, grows: bool) -> float | None:
     return slack * math.sqrt(1.0 + late) if grows and slack is not None else slack
 
 
+@lru_cache(maxsize=1024)
 def most_late(k: int, scale: int, slack: float | None, grows: bool) -> int:
     """How many late labels leave the labels' products 2 k M^2 (1 + |alpha_j|) within 64 bits; -1: not even 0.
 

@@ -1,0 +1,98 @@
+"""What a key of several classes may take at most: classes that it discovers, and bytes of its state."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import numpy as np
+import pytest
+from onlinecal.engine.keys.state import KeyState
+
+from onlinecal import SimplexAlmostOneStepAhead
+from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Rejected, Settled
+from onlinecal.engine.keys import class_labels
+from onlinecal.engine.keys.packing import SUM
+from onlinecal.engine.settings import Settings
+
+
+def even(n, first=0):
+    return {f"c{i}": 1 / n for i in range(first, first + n)}
+
+
+@pytest.mark.parametrize("kind", ["simplex", "lp"])
+def test_more_classes_than_a_key_may_discover_are_refused_by_name(kind):
+    with Engine(None, EngineConfig(KeyConfig(kind=kind, most_classes=3))) as engine:
+        for i in range(3):
+            assert engine.handle([Query(f"q{i}", "k"), Outcome(f"q{i}", f"c{i}")])[1] == Settled(f"q{i}")
+        told = engine.handle(
+            [Query("q", "k"), Outcome("q", "d"), Query("r", "k", even(4)), Outcome("q", "c0")]
+        )
+    assert [type(one) for one in told] == [Forecast, Rejected, Rejected, Settled]
+    assert told[1].detail.endswith("are 4 classes, more than the 3 that a key may discover (most_classes)")
+    assert told[2].detail == "hint has 4 labels, more than the 3 that a key may discover (most_classes)"
+
+
+def test_a_refusal_of_many_labels_does_not_look_at_them():
+    kind = Settings(KeyConfig(kind="simplex")).kind
+    spent = []
+    # an object's keys that are no labels would be found at the first look
+    for labels in (101, 10**6):
+        value = dict.fromkeys(range(labels), 1.0)
+        begin = time.process_time()
+        with pytest.raises(
+            ValueError, match=f"value has {labels:,} labels, more than the 100 that a key may"
+        ):
+            kind.outcome_of(value)
+        spent.append(time.process_time() - begin)
+    assert spent[1] < 0.01
+
+
+@pytest.mark.parametrize("config", [{}, {"kind": "simplex", "classes": ("a", "b")}])
+def test_most_classes_is_for_classes_that_are_discovered(config):
+    with pytest.raises(ValueError, match="most_classes is for classes that are discovered"):
+        KeyConfig(most_classes=7, **config)
+    with pytest.raises(ValueError, match="most_classes"):
+        KeyConfig(kind="simplex", most_classes=1025)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 100])
+def test_an_open_forecast_keeps_small_integers_for_each_class(k):
+    labels = [f"c{i}" for i in range(k)]
+    state = KeyState("k", 1, Settings(KeyConfig(kind="simplex", classes=tuple(labels))))
+    issued = state.ask("q", 1, even(k), None)
+    state.run()
+    assert len(issued.cell) == 4 * (3 * k + 1)
+    stored = msgspec.msgpack.decode(state.dump()[SUM:])
+    assert len(msgspec.msgpack.encode(stored[5])) < 64 + 50 * k
+
+
+@pytest.mark.parametrize("k", [2, 3, 6])
+def test_the_cell_that_is_kept_is_the_one_that_was_announced(k):
+    rng, forecaster = np.random.default_rng(k), SimplexAlmostOneStepAhead(k, hints=True, report="barycentre")
+    for y in rng.integers(0, k, 100).tolist():
+        token = forecaster.forecast(rng.dirichlet(np.ones(k)))
+        vertices, scale = token.cell.vertices, token.cell.scale
+        assert vertices.mean(axis=0) / scale == pytest.approx(token.vector)
+        assert (vertices.sum(axis=1) == scale).all()
+        assert (vertices.diagonal() > 0).all()
+        forecaster.observe(token, y)
+        charged = forecaster.look_ahead.points
+        assert (charged == vertices[y] / scale).all(axis=1).any()
+
+
+@pytest.mark.parametrize("kind", ["simplex", "lp"])
+def test_a_state_of_as_many_bytes_as_it_may_have_takes_no_queries(kind, monkeypatch):
+    monkeypatch.setattr(class_labels, "MOST_BYTES", 60_000)
+    config, n = KeyConfig(kind=kind), 0
+    with Engine(None, EngineConfig(config)) as engine:
+        engine.handle([Query("q", "k"), Outcome("q", "c0")])
+        while isinstance(told := engine.handle([Query(f"q{n}", "k", even(10))])[0], Forecast):
+            n += 1
+        assert told.reason == "full"
+        assert 5 < n < 200
+        state = engine._keys.states["k"]
+        assert len(data := state.dump()) < 60_000
+        assert KeyState("k", 1, Settings(config), data).is_full_at(None)
+        engine.handle([Outcome(f"q{i}", "c0") for i in range(n // 2)])
+        assert isinstance(engine.handle([Query("again", "k")])[0], Forecast)
