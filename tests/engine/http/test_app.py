@@ -175,10 +175,10 @@ def test_questions_that_cannot_be_answered_are_refused(client, path, status, nam
 
 def test_other_paths_and_methods_are_refused(client):
     nothing = client.get("/nothing")
-    assert (nothing.status_code, "nothing at /nothing" in nothing.json()["error"]) == (404, True)
+    assert (nothing.status_code, "Not Found: GET /nothing" in nothing.json()["error"]) == (404, True)
     for answer, allowed in (client.get("/query"), "POST"), (client.post("/certificate"), "GET, HEAD"):
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
-        assert f"takes {allowed}, not" in answer.json()["error"]
+        assert "Method Not Allowed: " in answer.json()["error"]
     assert client.get("/../engine.py").status_code == 404
 
 
@@ -223,15 +223,15 @@ def test_empty_lines_cost_nothing(client):
 def test_large_bodies_wait_until_there_is_room_for_them(engine):
     lines = b'{"type": "query", "id": "q", "key": "k"}\n'.ljust(LARGE) + b"\n"
     with client_of(engine, patience=0.2) as client:
-        intake = next(route.app for route in client.app._app.routes if route.path == "/events")
-        taken, intake._room.free = intake._room.free, 0
+        intake = next(route.app for route in client.app.app.routes if route.path == "/events")
+        taken, intake.room.free = intake.room.free, 0
         answer = client.post("/events", content=lines)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert client.post("/events", content=lines[:100]).status_code == 200
-        intake._room.free = taken
+        intake.room.free = taken
         assert client.post("/events", content=lines).status_code == 200
         assert client.post("/events", content=iter([lines])).status_code == 200
-        assert intake._room.free == taken
+        assert intake.room.free == taken
 
 
 def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):
