@@ -20,7 +20,7 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST
 Values = Iterable[tuple[str, float]]
 
 
-@dataclass
+@dataclass(eq=False)
 class Reading(Collector):
     """One overview as metrics."""
 
