@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
-from onlinecal.engine import Engine, LedgerError, Outcome, Query
+from onlinecal.engine import Engine, EngineConfig, KeyConfig, LedgerError, Outcome, Query
+from onlinecal.engine.http import app
 from onlinecal.engine.http.app import LARGE, STATUS
 from tests.engine.http.clients import client_of
 
@@ -149,6 +150,32 @@ def test_certificates_and_keys_are_those_of_the_engine(client, engine):
     ]
     assert ratios == sorted((line["certificate"] / line["rounds"] for line in listed), reverse=True)
     assert client.get("/health").json() == {"status": "ok"}
+
+
+def test_lines_of_keys_that_are_not_in_memory_have_their_windows(tmp_path):
+    path, names = tmp_path / "ledger.db", [f"key {i}" for i in range(4)]
+    with Engine(path, EngineConfig(KeyConfig(window=5))) as engine:
+        for t in range(10):
+            engine.handle([Query(f"{name}/{t}", name, 0.5) for name in names])
+            engine.handle([Outcome(f"{name}/{t}", t % 2) for name in names])
+        wanted = {name: msgspec.to_builtins(engine.summary(name)) for name in names}
+    with Engine(path, hot_keys=1) as engine, client_of(engine) as client:
+        for route in ("/watch", "/keys?order=largest", "/keys"):
+            found = client.get(route).json()
+            lines = found["keys"] if "keys" in found else found["largest"]
+            assert {line.pop("key"): line for line in lines} == wanted
+        assert wanted["key 0"]["window_certificate"] > 0
+
+
+def test_health_does_not_wait_for_an_engine_at_work_but_not_for_ever(client, engine, monkeypatch):
+    monkeypatch.setattr(app, "PROMPT", 0.05)
+    with engine._mutex:
+        assert client.get("/health").json() == {"status": "ok"}
+        monkeypatch.setattr(app, "STUCK", 0.0)
+        answer = client.get("/health")
+        assert (answer.status_code, "not answered" in answer.json()["error"]) == (503, True)
+    monkeypatch.setattr(app, "PROMPT", 20.0)
+    assert client.get("/health").status_code == 200
 
 
 @pytest.mark.parametrize(
