@@ -270,8 +270,3 @@ def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):
         answer = client.post("/query", json={"id": "q", "key": "k"})
         assert (answer.status_code, answer.json()) == (503, {"error": "the disk is full"})
     assert client.post("/query", json={"id": "q", "key": "k"}).status_code == 200
-
-
-def test_outcomes_through_http_settle_what_the_engine_asked(client, engine):
-    engine.handle([Query("q", "k", 0.5), Outcome("q", 1)])
-    assert client.post("/outcome", json={"id": "q", "value": True}).json() == {"type": "settled", "id": "q"}
