@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,14 +20,8 @@ if TYPE_CHECKING:
 SCORES = ["Brier score", "log loss"]
 
 
-class Order(StrEnum):
-    """What the keys are sorted by, the largest or latest first; names in the order of the alphabet."""
-
-    certificate = "certificate"
-    open = "open"
-    rounds = "rounds"
-    alarms = "alarms"
-    name = "name"
+Order = Literal["certificate", "open", "rounds", "alarms", "name"]
+"""What the keys are sorted by, the largest or latest first; names in the order of the alphabet."""
 
 
 def report(
@@ -37,7 +29,7 @@ def report(
     keys: Annotated[int, typer.Option("--keys", min=0, help="Most keys to list.")] = 10,
     sort: Annotated[
         Order, typer.Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
-    ] = Order.certificate,
+    ] = "certificate",
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the pictures.")] = None,
     plot: Annotated[
         bool, typer.Option("--plot", help="Pictures, in results/stream if there is no --out.")
@@ -83,14 +75,14 @@ def first_keys(keys: list[KeyReport], order: Order, most: int) -> list[KeyReport
     """The keys that come first; among equal ones, the older."""
     from heapq import nsmallest
 
-    places: dict[Order, Callable[[KeyReport], Any]] = {
-        Order.certificate: lambda key: -key.summary.certificate,
-        Order.open: lambda key: -key.summary.open,
-        Order.rounds: lambda key: -key.summary.rounds,
-        Order.alarms: lambda key: -max((alarm.event for _, alarm in alarms_of(key)), default=0),
-        Order.name: lambda key: key.name,
-    }
-    return nsmallest(most, keys, key=places[order])
+    def place(key: KeyReport) -> Any:
+        if order == "name":
+            return key.name
+        if order == "alarms":
+            return -max((alarm.event for _, alarm in alarms_of(key)), default=0)
+        return -getattr(key.summary, order)
+
+    return nsmallest(most, keys, key=place)
 
 
 def totals(found: Report) -> Table:
@@ -178,7 +170,7 @@ def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
         for key in listed
         for one in [key.summary]
     ]
-    how = "by name" if order is Order.name else f"{order.value} first"
+    how = "by name" if order == "name" else f"{order} first"
     some = "all" if len(listed) == len(found.keys) else f"{number(len(listed))} of {number(len(found.keys))}"
     columns = ["key", "rounds", "open", "expired", "certificate", "guarantee", "oldest open forecast"]
     columns += [*SCORES, "last alarm"]
