@@ -69,6 +69,15 @@ def test_what_the_image_is_made_of_is_there_and_is_all_that_the_builder_sees():
     assert "*" in let
 
 
+def test_the_image_is_told_its_version():
+    assert "SETUPTOOLS_SCM_PRETEND_VERSION=${VERSION}" in STAGES[0]
+    assert 'test -n "${VERSION}" || {' in STAGES[0]
+    assert "VERSION: ${VERSION:?" in (DEPLOY / "compose.yaml").read_text()
+    release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    assert '--build-arg VERSION="${GITHUB_REF_NAME#v}"' in release
+    assert "export VERSION=" in (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+
+
 def assert_understood(arguments):
     """The command `stream serve` has these options."""
     told = CliRunner().invoke(app, ["stream", "serve", "--help"], env={"COLUMNS": "200", "TERM": "dumb"})

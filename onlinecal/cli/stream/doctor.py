@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from onlinecal.cli.output import print_json
+from onlinecal.cli.stream.keeping import AsJson, say
 from onlinecal.cli.verbs import CHECK_FAILED
 
 
@@ -21,7 +23,7 @@ def doctor(
             help="Have every page looked at, of archives, too: a few seconds a gigabyte.",
         ),
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Look a ledger over, with the program and the machine around it, and say what to do where it is off.
 
@@ -34,7 +36,6 @@ def doctor(
     """
     import msgspec
 
-    from onlinecal.cli.output import print_json, results
     from onlinecal.engine.ledger.check import examine
 
     program, found = surroundings()
@@ -44,13 +45,12 @@ def doctor(
         told = {"path": str(ledger), "program": program, "ledger": facts}
         print_json({**told, "wrong": msgspec.to_builtins(found)})
     else:
-        console = results()
         for name, told_of_it in [*spelt(program), *spelt(facts)]:
-            console.print(f"{name:<16} {told_of_it}", markup=False, soft_wrap=True)
+            say(f"{name:<16} {told_of_it}")
         for one in found:
-            console.print(f"\nWRONG: {one.wrong}\n  do:  {one.do}", markup=False, soft_wrap=True)
+            say(f"\nWRONG: {one.wrong}\n  do:  {one.do}")
         if not found:
-            console.print("\nnothing is wrong", markup=False)
+            say("\nnothing is wrong")
     if found:
         raise typer.Exit(CHECK_FAILED)
 

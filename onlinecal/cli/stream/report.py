@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from onlinecal.cli.stream.keeping import AsJson, Readable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,27 +20,21 @@ if TYPE_CHECKING:
 SCORES = ["Brier score", "log loss"]
 
 
-class Order(StrEnum):
-    """What the keys are sorted by, the largest or latest first; names in the order of the alphabet."""
-
-    certificate = "certificate"
-    open = "open"
-    rounds = "rounds"
-    alarms = "alarms"
-    name = "name"
+Order = Literal["certificate", "open", "rounds", "alarms", "name"]
+"""What the keys are sorted by, the largest or latest first; names in the order of the alphabet."""
 
 
 def report(
-    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger, which may be in use, or an archive.")],
+    ledger: Readable,
     keys: Annotated[int, typer.Option("--keys", min=0, help="Most keys to list.")] = 10,
     sort: Annotated[
         Order, typer.Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
-    ] = Order.certificate,
+    ] = "certificate",
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the pictures.")] = None,
     plot: Annotated[
         bool, typer.Option("--plot", help="Pictures, in results/stream if there is no --out.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a ledger holds at this moment: rounds, open forecasts, certificates, alarms, key by key.
 
@@ -81,14 +75,14 @@ def first_keys(keys: list[KeyReport], order: Order, most: int) -> list[KeyReport
     """The keys that come first; among equal ones, the older."""
     from heapq import nsmallest
 
-    places: dict[Order, Callable[[KeyReport], Any]] = {
-        Order.certificate: lambda key: -key.summary.certificate,
-        Order.open: lambda key: -key.summary.open,
-        Order.rounds: lambda key: -key.summary.rounds,
-        Order.alarms: lambda key: -max((alarm.event for _, alarm in alarms_of(key)), default=0),
-        Order.name: lambda key: key.name,
-    }
-    return nsmallest(most, keys, key=places[order])
+    def place(key: KeyReport) -> Any:
+        if order == "name":
+            return key.name
+        if order == "alarms":
+            return -max((alarm.event for _, alarm in alarms_of(key)), default=0)
+        return -getattr(key.summary, order)
+
+    return nsmallest(most, keys, key=place)
 
 
 def totals(found: Report) -> Table:
@@ -116,8 +110,9 @@ def totals(found: Report) -> Table:
         ("guarantee, all keys together", both(total.guarantee, total)),
     ]
     if (scores := found.scores) is not None:
-        for name in scores.losses:
-            lines.append((f"{name}, {arrow(scores)}", inwards(scores, name)))
+        of = "forecasts" if scores.hints is None else "hints → forecasts"
+        for name in SCORES:
+            lines.append((f"{name}, {of}", inwards(scores, name)))
             lines.append((f"{name} of the best constant of each key", f"{scores.constants[name]:.4f}"))
     lines += watched_lines(found)
     return table(escape(found.path), ["", ""], lines)
@@ -169,25 +164,17 @@ def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
             both(one.certificate, one),
             both(one.guarantee, one),
             "–" if one.oldest is None else ago(found, one.oldest),
-            *(
-                "–" if key.scores is None else inwards(key.scores, name)
-                for name in ("Brier score", "log loss")
-            ),
+            *("–" if key.scores is None else inwards(key.scores, name) for name in SCORES),
             last_alarm(found, key),
         )
         for key in listed
         for one in [key.summary]
     ]
-    how = "by name" if order is Order.name else f"{order.value} first"
+    how = "by name" if order == "name" else f"{order} first"
     some = "all" if len(listed) == len(found.keys) else f"{number(len(listed))} of {number(len(found.keys))}"
     columns = ["key", "rounds", "open", "expired", "certificate", "guarantee", "oldest open forecast"]
     columns += [*SCORES, "last alarm"]
     return table(f"{some} keys, {how}", columns, rows)
-
-
-def arrow(scores: Scores) -> str:
-    """What came in and what went out, in words."""
-    return "forecasts" if scores.hints is None else "hints → forecasts"
 
 
 def inwards(scores: Scores, name: str) -> str:
@@ -202,9 +189,8 @@ def comparisons(found: Report) -> list[str]:
 
     if (scores := found.scores) is None:
         return []
-    per_key = scores.rounds / sum(
-        key.scores is not None for key in found.keys
-    )  # each learns its own constant
+    # each key learns its own constant
+    per_key = scores.rounds / sum(key.scores is not None for key in found.keys)
     texts = constant_remarks("what went out", per_key, beside(scores.losses, scores.constants))
     if scores.hints is not None:
         texts += input_remarks("what went out", "the hints", beside(scores.losses, scores.hints))
@@ -229,11 +215,8 @@ def machine_readable(found: Report, listed: list[KeyReport], pictures: list[Path
     """The report with the listed keys only."""
     import msgspec
 
-    answer = msgspec.to_builtins(found)
-    answer["n_keys"] = len(found.keys)
-    answer["keys"] = [msgspec.to_builtins(key) for key in listed]
-    answer["pictures"] = [str(path) for path in pictures]
-    return answer
+    told = {"n_keys": len(found.keys), "pictures": [str(path) for path in pictures]}
+    return {**msgspec.to_builtins(msgspec.structs.replace(found, keys=listed)), **told}
 
 
 def draw_report(found: Report, folder: Path) -> list[Path]:

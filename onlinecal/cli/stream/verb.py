@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from onlinecal.cli.stream.archive import archive, export
-from onlinecal.cli.stream.check import check, repair
 from onlinecal.cli.stream.doctor import doctor
+from onlinecal.cli.stream.keeping import archive, check, export, repair
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
 from onlinecal.cli.verbs import DONE, Verb, Verbs

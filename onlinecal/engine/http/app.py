@@ -1,8 +1,6 @@
 """The engine over HTTP: an ASGI application. Needs the extra `serve`.
 
 docs/engine.md lists the routes and what they answer.
-
-How events come in HTTP bodies and how their answers go out: one, an array of them, or JSON lines.
 """
 
 from __future__ import annotations
@@ -10,23 +8,22 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from enum import Enum
-from functools import partial
+from dataclasses import InitVar, dataclass
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta, Struct
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
 
 from onlinecal.engine.concurrent import AsyncEngine, Room
 from onlinecal.engine.events import (
     LONGEST_LINE,
     LONGEST_NAME,
-    Answer,
     Incoming,
     Outcome,
     Query,
@@ -36,23 +33,13 @@ from onlinecal.engine.events import (
     encode_lines,
     is_name,
 )
-from onlinecal.engine.http import app as bodies
-from onlinecal.engine.http.gate import (
-    LOOPBACK_NAMES,
-    Gate,
-    Receive,
-    Refusal,
-    Scope,
-    Send,
-    read_body,
-    respond,
-    size_of_body,
-)
+from onlinecal.engine.http.gate import LOOPBACK_NAMES, Gate, read_body, size_of_body
 from onlinecal.engine.http.metrics import MEDIA_TYPE, as_text
 from onlinecal.engine.keys.totals import Line
+from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.watch.overview import Overview
 
-JSON, LINES = b"application/json", b"application/x-ndjson"
+LINES = "application/x-ndjson"
 
 STATUS = {
     "malformed": 400,
@@ -67,79 +54,6 @@ STATUS = {
 }
 """What a single event that was rejected is answered with, by the reason."""
 
-Events = list[Incoming | Rejected]
-
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
-# no line break can be inside of a JSON text, so these are two objects and not parts of one
-_two_lines = re.compile(rb"\}[ \t\r]*\n\s*\{")
-_array = msgspec.json.Decoder(list[msgspec.Raw])
-_encoder = msgspec.json.Encoder()
-
-
-class Form(Enum):
-    """How many events a body holds, and in what form."""
-
-    ONE = "one"
-    ARRAY = "array"
-    LINES = "lines"
-
-
-class TooMany(Exception):
-    """A body with more events than a body may hold; the argument is their number."""
-
-
-def read_typed(
-    body: bytes, content_type: bytes, most: int, decoder: msgspec.json.Decoder[Any]
-) -> tuple[Form, Events]:
-    """The events of one type, which need not name it, in a body; refusals where there is none."""
-    if content_type.startswith((LINES, b"application/jsonl")) or _two_lines.search(body):
-        return Form.LINES, [_typed(line, decoder) for line in _lines(body, most)]
-    if body.lstrip()[:1] != b"[":
-        return Form.ONE, [_typed(body, decoder)]
-    try:
-        found = _array.decode(body)
-    except UNREADABLE as error:
-        return Form.ONE, [Rejected(None, "malformed", str(error))]
-    return Form.ARRAY, [_typed(bytes(one), decoder) for one in _checked(found, most)]
-
-
-def read_any(body: bytes, content_type: bytes, most: int) -> tuple[Form, Events]:
-    """The events of all types in a body of lines."""
-    return Form.LINES, [decode(line) for line in _lines(body, most)]
-
-
-def _lines(body: bytes, most: int) -> list[bytes]:
-    """The lines that are not empty."""
-    return _checked([line for line in body.split(b"\n") if line and not line.isspace()], most)
-
-
-def _checked(events: list[Any], most: int) -> list[Any]:
-    if len(events) > most:
-        raise TooMany(len(events))
-    return events
-
-
-def _typed(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Incoming | Rejected:
-    if len(data) > LONGEST_LINE or not data.strip():
-        return decode(data)
-    try:
-        return decoder.decode(data)
-    except UNREADABLE as error:
-        return Rejected(getattr(decode(data), "id", None), "malformed", str(error))
-
-
-def write(form: Form, answers: Sequence[Answer]) -> tuple[int, bytes, bytes]:
-    """Status, content type and body. Of many, each says itself whether it was rejected: the status is 200."""
-    if form is Form.LINES:
-        return 200, LINES, encode_lines(answers)
-    if form is Form.ARRAY:
-        return 200, JSON, _encoder.encode(answers)
-    [answer] = answers
-    status = STATUS[answer.reason] if isinstance(answer, Rejected) else 200
-    return status, JSON, _encoder.encode(answer)
-
-
 LARGEST_BODY = 1 << 20
 MOST_EVENTS = 10_000
 """Events of a body."""
@@ -150,26 +64,31 @@ PATIENCE = 10.0
 ROOM = 1 << 24
 """Bytes of the large bodies that are being read and answered at a time."""
 
-LONGEST_PAGE = 1_000
-"""Keys in one answer."""
+LARGE = 1 << 14
+"""Bytes of a body from which on it waits until there is room for it, and is read in a thread of its own."""
 
 MOST_WATCHED = 100
 """Keys of each kind in an overview that a request may ask for."""
 
-LARGE = 1 << 14
-"""Bytes of a body from which on it waits until there is room for it, and is read in a thread of its own."""
-
-FRESH = 1.0
-"""Seconds for which an overview is good."""
+FRESH, PROMPT, STUCK = 1.0, 1.0, 60.0
+"""Seconds for which an overview is good; after which /health does not wait for an engine that is at work; and
+after which that engine is not well."""
 
 PAGE = {
-    "/": ("page.html", "text/html; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/": ("page.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
-Reader = Callable[[bytes, bytes, int], tuple[Form, Events]]
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+Decoder = msgspec.json.Decoder[Any]
+Form = Literal["one", "array", "lines"]
+
+# no line break can be inside of a JSON text, so these are two objects and not parts of one
+_two_lines = re.compile(rb"\}[ \t\r]*\n\s*\{")
+_array = msgspec.json.Decoder(list[msgspec.Raw])
+_encoder = msgspec.json.Encoder()
 
 
 def create_app(
@@ -200,109 +119,124 @@ def create_app(
 
     Raises ValueError for a token that is too short.
     """
-    room = Room(max(ROOM, largest_body))
-    intake = partial(
-        Intake, engine, room, largest_body=largest_body, most_events=most_events, patience=patience
-    )
-    readings = Readings(engine)
+    room, readings = Room(max(ROOM, largest_body)), Readings(engine)
     routes = [
-        Place("/query", intake(typed(Query)), methods=["POST"]),
-        Place("/outcome", intake(typed(Outcome)), methods=["POST"]),
-        Place("/withdraw", intake(typed(Withdraw)), methods=["POST"]),
-        Place("/events", intake(bodies.read_any), methods=["POST"]),
-        Place("/certificate", readings.certificate),
-        Place("/keys", readings.keys),
-        Place("/watch", readings.watch),
-        Place("/metrics", readings.metrics),
-        Place("/health", readings.health),
-        *(Place(path, static(*source)) for path, source in PAGE.items()),
+        Route(path, Intake(engine, room, event, largest_body, most_events, patience), methods=["POST"])
+        for path, event in (
+            ("/query", Query),
+            ("/outcome", Outcome),
+            ("/withdraw", Withdraw),
+            ("/events", None),
+        )
     ]
-    router = Router(routes, redirect_slashes=False, default=nothing_here)
-    return Gate(router, token, hosts, frozenset({*PAGE, "/health"}))
+    for name in ("certificate", "keys", "watch", "metrics", "health"):
+        routes.append(Route(f"/{name}", getattr(readings, name)))
+    for path, (name, media_type) in PAGE.items():
+        content = (files("onlinecal.engine.http") / "static" / name).read_bytes()
+        routes.append(Route(path, Response(content, media_type=media_type), methods=["GET"]))
+    return Gate(Router(routes, redirect_slashes=False), token, hosts, frozenset({*PAGE, "/health"}))
 
 
-class Place(Route):
-    """A path, which refuses what it does not take in words."""
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request to it."""
-        if self.methods and scope["method"] not in self.methods:
-            allowed = ", ".join(sorted(self.methods))
-            detail = f"{scope['path']} takes {allowed}, not {scope['method']}"
-            raise Refusal(405, detail, (b"allow", allowed.encode()))
-        await super().handle(scope, receive, send)
-
-
-async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
-    """Any other path."""
-    raise Refusal(404, f"there is nothing at {scope['path']}: docs/engine.md lists the paths")
-
-
-def typed(event: type[Any]) -> Reader:
-    """Reads bodies of events of one type."""
-    return partial(bodies.read_typed, decoder=msgspec.json.Decoder(event))
-
-
+@dataclass
 class Intake:
-    """Takes the events of a body, all that are in it, and answers when they are durable."""
+    """Takes the events of a body, all that are in it, and answers when they are durable.
 
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        room: Room,
-        read: Reader,
-        *,
-        largest_body: int,
-        most_events: int,
-        patience: float,
-    ) -> None:
-        self._engine, self._room, self._read = engine, room, read
-        self._largest, self._most, self._patience = largest_body, most_events, patience
+    `event` is their type, which they then need not name; None: of any type, in lines.
+    """
+
+    engine: AsyncEngine
+    room: Room
+    event: InitVar[type[Any] | None]
+    largest: int
+    most: int
+    patience: float
+
+    def __post_init__(self, event: type[Any] | None) -> None:
+        self._decoder = None if event is None else msgspec.json.Decoder(event)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        size = size_of_body(scope, self._largest)
+        size = size_of_body(scope, self.largest)
         if size < LARGE:
-            status, content_type, answer = await self._answer(scope, receive)
+            answer = await self._answer(scope, receive)
         else:
-            async with self._place(size):
-                status, content_type, answer = await self._answer(scope, receive)
-        await respond(send, status, answer, content_type)
+            try:
+                async with asyncio.timeout(self.patience):
+                    await self.room.enter(size)
+            except TimeoutError:
+                told, headers = "too many large bodies are being read", {"retry-after": "1"}
+                raise HTTPException(503, told, {**headers, "connection": "close"}) from None
+            try:
+                answer = await self._answer(scope, receive)
+            finally:
+                self.room.leave(size)
+        await answer(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes, bytes]:
-        body = await read_body(receive, self._largest, self._patience)
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        body = await read_body(receive, self.largest, self.patience)
         content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+        if len(body) < LARGE:
+            form, events = read(body, content_type, self.most, self._decoder)
+        else:
+            form, events = await asyncio.to_thread(read, body, content_type, self.most, self._decoder)
+        answers = await self.engine.handle(events)
+        if form == "lines":
+            return Response(encode_lines(answers), media_type=LINES)
+        if form == "array":
+            return json(answers)
+        [answer] = answers
+        return json(answer, STATUS[answer.reason] if isinstance(answer, Rejected) else 200)
+
+
+def read(
+    body: bytes, content_type: bytes, most: int, decoder: Decoder | None
+) -> tuple[Form, list[Incoming | Rejected]]:
+    """The events in a body, refusals where there is none, and the form that answers are to have, too.
+
+    Of many answers each says itself whether its event was rejected; that to one event does by the status.
+    """
+    kinds = LINES.encode(), b"application/jsonl"
+    form: Form = "one"
+    parts: list[Any] = [body]
+    if decoder is None or content_type.startswith(kinds) or _two_lines.search(body):
+        form, parts = "lines", [line for line in body.split(b"\n") if line and not line.isspace()]
+    elif body.lstrip()[:1] == b"[":
         try:
-            if len(body) < LARGE:
-                form, events = self._read(body, content_type, self._most)
-            else:
-                form, events = await asyncio.to_thread(self._read, body, content_type, self._most)
-        except bodies.TooMany as error:
-            detail = f"a body may hold {self._most} events, this one has {error}: send them in several"
-            raise Refusal(413, detail) from None
-        return bodies.write(form, await self._engine.handle(events))
-
-    @asynccontextmanager
-    async def _place(self, size: int) -> AsyncIterator[None]:
-        """Room for a large body while it is read and answered."""
-        try:
-            async with asyncio.timeout(self._patience):
-                await self._room.enter(size)
-        except TimeoutError:
-            detail = "too many large bodies are being read, send it again"
-            raise Refusal(503, detail, (b"retry-after", b"1"), (b"connection", b"close")) from None
-        try:
-            yield
-        finally:
-            self._room.leave(size)
+            form, parts = "array", _array.decode(body)
+        except UNREADABLE as error:
+            return "one", [Rejected(None, "malformed", str(error))]
+    if len(parts) > most:
+        told = f"a body may hold {most} events, this one has {len(parts)}: send them in several"
+        raise HTTPException(413, told)
+    return form, [event_of(bytes(part), decoder) for part in parts]
 
 
-class Seen(NamedTuple):
-    """An overview with the first so many keys of each kind, and until when it is good."""
+def event_of(data: bytes, decoder: Decoder | None) -> Incoming | Rejected:
+    """The event that some bytes hold."""
+    if decoder is None or len(data) > LONGEST_LINE or not data.strip():
+        return decode(data)
+    try:
+        return decoder.decode(data)
+    except UNREADABLE as error:
+        return Rejected(getattr(decode(data), "id", None), "malformed", str(error))
 
-    limit: int
-    until: float
-    overview: Overview | None
+
+class Asked(Struct):
+    """What a request may ask for; `keys` are those of each kind in an overview."""
+
+    key: str | None = None
+    offset: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    order: Literal["met", "largest"] = "met"
+    keys: Annotated[int, Meta(ge=1, le=MOST_WATCHED)] = 10
+
+
+def asked(request: Request) -> Asked:
+    """The parameters of a request."""
+    try:
+        return msgspec.convert(dict(request.query_params), Asked, strict=False)
+    except msgspec.ValidationError as error:
+        raise HTTPException(400, f"{error}, got {request.url.query[:200]!r}") from None
 
 
 class Readings:
@@ -310,90 +244,78 @@ class Readings:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._seen = Seen(0, 0.0, None)
+        self._seen: tuple[float, Overview] | None = None
+        self._look: tuple[float, asyncio.Future[list[Line]]] | None = None
 
     async def certificate(self, request: Request) -> Response:
         """GET /certificate: of all keys together, or with ?key= of one."""
-        key = request.query_params.get("key")
+        key = asked(request).key
         if key is None:
             return json(await self._engine.total())
         if not is_name(key):
-            raise Refusal(400, f"key must have 1 to {LONGEST_NAME} characters and no NUL, got {key[:40]!r}")
+            told = f"key must have 1 to {LONGEST_NAME} characters and no NUL, got {key[:40]!r}"
+            raise HTTPException(400, told)
         summary = await self._engine.summary(key)
         if summary is None:
-            raise Refusal(404, f"no forecast was asked for with key {key!r}")
+            raise HTTPException(404, f"no forecast was asked for with key {key!r}")
         return json(as_object((key, summary)))
 
     async def keys(self, request: Request) -> Response:
         """GET /keys: a part of the list of all keys, or the largest in certificate per round."""
-        offset = number_in(request, "offset", 0, 1 << 62)
-        limit = number_in(request, "limit", 100, LONGEST_PAGE, 1)
-        order = request.query_params.get("order", "met")
-        if order not in ("met", "largest"):
-            raise Refusal(400, f"order must be met or largest, got {order!r}")
-        if order == "largest" and offset:
-            raise Refusal(400, f"offset goes with order=met, got {offset}")
-        if order == "met":
-            lines = await self._engine.keys(offset, limit)
+        page = asked(request)
+        if page.order == "met":
+            lines = await self._engine.keys(page.offset, page.limit)
+        elif page.offset:
+            raise HTTPException(400, f"offset goes with order=met, got {page.offset}")
         else:
-            lines = (await self._overview(limit)).largest
-        return json({"keys": [as_object(line) for line in lines]})
-
-    async def _overview(self, limit: int) -> Overview:
-        """An overview, at most a second old, with so many keys of each kind."""
-        seen = self._seen
-        if seen.overview is None or limit > seen.limit or time.monotonic() > seen.until:
-            overview = await self._engine.overview(limit)
-            self._seen = seen = Seen(limit, time.monotonic() + FRESH, overview)
-        assert seen.overview is not None
-        largest, alarmed = seen.overview.largest[:limit], seen.overview.alarmed[:limit]
-        return msgspec.structs.replace(seen.overview, largest=largest, alarmed=alarmed)
+            lines = await self._engine.largest(page.limit)
+        return json({"keys": await self._whole(lines)})
 
     async def watch(self, request: Request) -> Response:
         """GET /watch: what an operator looks at, with up to ?keys= keys of each kind."""
-        overview = await self._overview(number_in(request, "keys", 10, MOST_WATCHED, 1))
-        found = msgspec.to_builtins(overview)
-        for name in ("largest", "alarmed"):
-            found[name] = [as_object(line) for line in getattr(overview, name)]
-        return json(found)
+        overview = await self._overview(request)
+        largest, alarmed = [await self._whole(some) for some in (overview.largest, overview.alarmed)]
+        return json({**msgspec.to_builtins(overview), "largest": largest, "alarmed": alarmed})
 
     async def metrics(self, request: Request) -> Response:
         """GET /metrics: the same for Prometheus."""
-        overview = await self._overview(number_in(request, "keys", 10, MOST_WATCHED, 1))
-        return Response(as_text(overview), media_type=MEDIA_TYPE)
+        return Response(as_text(await self._overview(request)), media_type=MEDIA_TYPE)
+
+    async def _overview(self, request: Request) -> Overview:
+        """An overview, at most a second old."""
+        limit = asked(request).keys
+        if self._seen is None or time.monotonic() > self._seen[0]:
+            overview = await self._engine.overview(MOST_WATCHED)
+            self._seen = time.monotonic() + FRESH, overview
+        seen = self._seen[1]
+        return msgspec.structs.replace(seen, largest=seen.largest[:limit], alarmed=seen.alarmed[:limit])
+
+    async def _whole(self, lines: list[Line]) -> list[dict[str, Any]]:
+        """Summaries with names; sums over keys are made of less than a summary, which has windows, too."""
+        return [as_object((name, await self._engine.summary(name) or one)) for name, one in lines]
 
     async def health(self, _: Request) -> Response:
-        """GET /health: whether the ledger can be read."""
-        await self._engine.keys(0, 1)
+        """GET /health: whether the ledger can be read.
+
+        An engine that is at work for long, as on the first sums over many keys, is well for a minute.
+        """
+        now = time.monotonic()
+        if self._look is None or self._look[1].done():
+            self._look = now, asyncio.ensure_future(self._engine.keys(0, 1))
+        since, look = self._look
+        if (await asyncio.wait({look}, timeout=PROMPT))[0]:
+            look.result()
+        elif now - since > STUCK:
+            raise LedgerError(f"the engine has not answered for {now - since:.0f} s")
         return json({"status": "ok"})
 
 
-def json(answer: Any) -> Response:
+def json(answer: Any, status: int = 200) -> Response:
     """A JSON answer."""
-    return Response(msgspec.json.encode(answer), media_type="application/json")
+    return Response(_encoder.encode(answer), status, media_type="application/json")
 
 
 def as_object(line: Line) -> dict[str, Any]:
     """A key's summary with its name."""
     name, summary = line
     return {"key": name, **msgspec.to_builtins(summary)}
-
-
-def number_in(request: Request, name: str, default: int, most: int, least: int = 0) -> int:
-    """A whole number among the query's parameters."""
-    text = request.query_params.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) > most:
-        raise Refusal(400, f"{name} must be a whole number of at most {most}, got {text[:40]!r}")
-    if int(text) < least:
-        raise Refusal(400, f"{name} must be at least {least}, got {text}")
-    return int(text)
-
-
-def static(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
-    """A file of the page."""
-    content = (files("onlinecal.engine.http") / "static" / name).read_bytes()
-
-    async def answer(_: Request) -> Response:
-        return Response(content, media_type=media_type)
-
-    return answer

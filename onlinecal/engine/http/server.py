@@ -8,8 +8,8 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -24,29 +24,6 @@ TOKEN_VARIABLE = "ONLINECAL_TOKEN"
 
 BACKLOG = 128
 """Connections that wait to be accepted."""
-
-MOST_CONNECTIONS = 500
-"""Above these, requests are answered with 503; systems often allow a process 1,024 open files."""
-
-KEEP_ALIVE = 30
-"""Seconds between two requests of a connection."""
-
-GRACE = 10
-"""Seconds that requests under way get when the server stops."""
-
-
-@contextmanager
-def seldom() -> Iterator[None]:
-    """What clients can cause to be logged is logged once in a while."""
-    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
-    once_in_a_while = Seldom()
-    for logger in loggers:
-        logger.addFilter(once_in_a_while)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(once_in_a_while)
 
 
 def is_loopback(host: str) -> bool:
@@ -80,15 +57,13 @@ def bind(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
+        with ExitStack() as stack:
+            sock = stack.enter_context(socket.socket(family, kind, protocol))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(address)
             sock.listen(BACKLOG)
-        except OSError:
-            sock.close()
-            raise
-        return sock
+            stack.pop_all()
+            return sock
     except OSError as error:
         raise OSError(f"{host} port {port}: {error.strerror or error}") from error
 
@@ -101,9 +76,9 @@ async def serve(
     token: str | None = None,
     largest_body: int = LARGEST_BODY,
     patience: float = PATIENCE,
-    connections: int = MOST_CONNECTIONS,
-    silence: int = KEEP_ALIVE,
-    grace: int = GRACE,
+    connections: int = 500,
+    silence: int = 30,
+    grace: int = 10,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Answer requests until SIGTERM, SIGINT or the task's cancellation; the engine stays open.
@@ -117,7 +92,8 @@ async def serve(
     host, port
         Where to listen; port 0 takes one that is free. Other addresses than loopback need a token.
     connections
-        How many there may be: where there are as many, requests are answered with 503.
+        How many there may be: where there are as many, requests are answered with 503. Systems often allow
+        a process 1,024 open files.
     silence
         Seconds that a connection may last between two requests.
     grace
@@ -150,8 +126,16 @@ async def serve(
         timeout_keep_alive=silence,
         timeout_graceful_shutdown=grace,
     )
-    await engine.total()
-    with bind(host, port) as sock, ending_here(), seldom():
+    with bind(host, port) as sock, ExitStack() as stack:
+        once_in_a_while = Seldom()
+        for name in ("uvicorn.error", "asyncio"):
+            # clients can cause what these log, as often as they like
+            logging.getLogger(name).addFilter(once_in_a_while)
+            stack.callback(logging.getLogger(name).removeFilter, once_in_a_while)
+        if threading.current_thread() is threading.main_thread():
+            # uvicorn raises the signal that has ended it once more: it is to end the server alone
+            for one in (signal.SIGINT, signal.SIGTERM):
+                stack.callback(signal.signal, one, signal.signal(one, lambda *_: None))
         ready(f"http://{written(host)}:{sock.getsockname()[1]}")
         server = uvicorn.Server(config)
         running = asyncio.ensure_future(server.serve(sockets=[sock]))
@@ -166,17 +150,3 @@ async def serve(
 def written(host: str) -> str:
     """A host as it stands in an address."""
     return f"[{host}]" if ":" in host else host
-
-
-@contextmanager
-def ending_here() -> Iterator[None]:
-    """The signals that end a server end it alone: uvicorn raises them once more when it has stopped."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)

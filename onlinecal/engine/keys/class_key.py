@@ -92,7 +92,7 @@ class ClassKey(Key):
         return min(lane.most_open for lane in self.lanes)
 
     def is_full_at(self, time: float | None, waits: Waits) -> bool:
-        """Whether so many forecasts are open by then, or its state is as large as it may be, as of the last `run`."""
+        """The same, or whether its state is as large as it may be, as of the last `run`."""
         too_large = is_large(self.lanes, self.steering, self.asked, self.waiting)
         return too_large or super().is_full_at(time, waits)
 

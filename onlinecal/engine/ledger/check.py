@@ -30,7 +30,7 @@ from onlinecal.engine.ledger.archive import Archived, archives_of, digest_of
 from onlinecal.engine.ledger.file import MEND, PARTS, LedgerError, advice, check_target, made
 from onlinecal.engine.ledger.ledger import HIGHEST, Ledger, Tell, silent
 from onlinecal.engine.ledger.replay import config_of, replay_key
-from onlinecal.engine.ledger.schema import loaded, loaded_outcome, write_states
+from onlinecal.engine.ledger.schema import Snapshot, loaded, loaded_outcome, write_states
 from onlinecal.engine.ledger.sums import LAST_NUMBER, changed_in
 from onlinecal.engine.watch.reliability import Reliability
 

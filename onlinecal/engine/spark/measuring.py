@@ -35,9 +35,6 @@ MEASURES = {
 }
 """The columns that `distances` adds to the group's own, and their types in Spark."""
 
-WITNESS_ROUNDS = 1_000_000
-"""Rounds up to which a group's bracket is taken together with its witness, which takes 25 bytes a round."""
-
 
 def distances(
     table: DataFrame,
@@ -184,12 +181,8 @@ def _measuring(keys: list[str], budget: float, rtol: float) -> Callable[[pyarrow
 def measures_of_counts(counts: Counts, budget: float, rtol: float) -> dict[str, Any]:
     """The measures of one group, by the names in MEASURES; sums over its rounds."""
     values, zeros, ones = counts.values, counts.zeros, counts.ones
-    if counts.n_rounds <= WITNESS_ROUNDS:
-        whole = calibration_distance_from_counts(values, zeros, ones, budget=budget, rtol=rtol)
-        lower, upper, exact = whole.lower, whole.upper, whole.exact is not None
-    else:
-        part = bracket(counts, [conditional_means(counts)], budget, rtol)
-        lower, upper, exact = part.lower, part.upper, part.is_exact
+    # without a witness, which takes 25 bytes a round
+    found = bracket(counts, [conditional_means(counts)], budget, rtol)
     return {
         "rounds": counts.n_rounds,
         "ones": counts.n_ones,
@@ -197,9 +190,9 @@ def measures_of_counts(counts: Counts, budget: float, rtol: float) -> dict[str, 
         "ece": expected_error_of_counts(counts),
         "smooth": smooth_error_of_counts(counts),
         "brier": math.fsum(zeros * values**2 + ones * (1.0 - values) ** 2),
-        "distance_lower": lower,
-        "distance_upper": upper,
-        "exact": exact,
+        "distance_lower": found.lower,
+        "distance_upper": found.upper,
+        "exact": found.is_exact,
     }
 
 

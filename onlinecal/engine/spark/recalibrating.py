@@ -110,40 +110,32 @@ def _plan(
     if is_grouped:
         if not isinstance(columns, str):
             raise ValueError(f"columns must be one column of forecasts for a GroupRecalibrator, got {names}")
-        needed = [number(table, columns), *map(column, members)]
-        return needed, _asking_by_groups(recalibrator, columns), False
-    if is_boosted:
-        _check_fit(recalibrator, names)
-        first = [] if initial is None else [number(table, initial, "initial").alias(INITIAL)]
-        return [*map(column, names), *first], _asking_by_features(recalibrator), False
-    if not hasattr(recalibrator, "predict_proba"):
+
+        def by_groups(frame: Any) -> Floats:
+            return recalibrator.predict(frame[columns].to_numpy(), frame.drop(columns=columns))
+
+        return [number(table, columns), *map(column, members)], by_groups, False
+    if not is_boosted and not hasattr(recalibrator, "predict_proba"):
         raise ValueError(f"recalibrator must have predict_proba, got {recalibrator!r}")
-    if isinstance(columns, str):
+    if not is_boosted and isinstance(columns, str):
         arrays = [array(table, columns)]
         return arrays, lambda frame: recalibrator.predict_proba(np.stack(frame[columns])), True
     _check_fit(recalibrator, names)
-    return [number(table, name) for name in names], _asking_by_columns(recalibrator), True
 
+    def as_fitted(frame: Any) -> Any:
+        """The frame, without names for what was fitted without: that would warn of them."""
+        return frame if hasattr(recalibrator, "feature_names_in_") else frame.to_numpy()
 
-def _asking_by_groups(recalibrator: Any, forecast: str) -> Predict:
-    return lambda frame: recalibrator.predict(frame[forecast].to_numpy(), frame.drop(columns=forecast))
+    if not is_boosted:
+        needed = [number(table, name) for name in names]
+        return needed, lambda frame: recalibrator.predict_proba(as_fitted(frame)), True
 
+    def by_features(frame: Any) -> Floats:
+        start = frame.pop(INITIAL).to_numpy() if INITIAL in frame else None
+        return recalibrator.predict(as_fitted(frame), start)
 
-def _asking_by_columns(recalibrator: Any) -> Predict:
-    return lambda frame: recalibrator.predict_proba(_as_fitted(recalibrator, frame))
-
-
-def _as_fitted(recalibrator: Any, frame: Any) -> Any:
-    """The frame, without names for what was fitted without: that would warn of them."""
-    return frame if hasattr(recalibrator, "feature_names_in_") else frame.to_numpy()
-
-
-def _asking_by_features(recalibrator: Any) -> Predict:
-    def predict(frame: Any) -> Floats:
-        initial = frame.pop(INITIAL).to_numpy() if INITIAL in frame else None
-        return recalibrator.predict(_as_fitted(recalibrator, frame), initial)
-
-    return predict
+    first = [] if initial is None else [number(table, initial, "initial").alias(INITIAL)]
+    return [*map(column, names), *first], by_features, False
 
 
 def _on_frames(predict: Predict) -> Callable[[Any], Any]:

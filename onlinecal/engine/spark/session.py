@@ -80,8 +80,8 @@ def local_session(cores: int = 2, master: str | None = None, **conf: str) -> Spa
 def check_workers(spark: SparkSession) -> None:
     """Refuse a session, `spark`, whose workers cannot run this package as the driver does.
 
-    Looks at a few tasks on every core that the session has now: the interpreter's version, this package's
-    version, and whether pyarrow is there. Executors that join later are not looked at.
+    Looks at a few tasks on every core that the session has now: whether they can run the driver's Python and
+    pyarrow, and this package's version. Executors that join later are not looked at.
 
     Raises
     ------
@@ -98,7 +98,6 @@ def check_workers(spark: SparkSession) -> None:
     from onlinecal import __version__
 
     def look(batches: Iterator[Any]) -> Iterator[Any]:
-        import platform as here
         import sys as at
         from importlib.metadata import PackageNotFoundError, version
 
@@ -110,34 +109,25 @@ def check_workers(spark: SparkSession) -> None:
             package = version("onlinecal")
         except PackageNotFoundError:
             package = "missing"
-        columns = [[at.executable], [here.python_version()], [package]]
-        yield pyarrow.RecordBatch.from_arrays(
-            [pyarrow.array(c) for c in columns], ["path", "python", "package"]
-        )
+        columns = [pyarrow.array([at.executable]), pyarrow.array([package])]
+        yield pyarrow.RecordBatch.from_arrays(columns, ["path", "package"])
 
     tasks = CHECKS_PER_CORE * _cores(spark)
-    looks = spark.range(tasks, numPartitions=tasks).mapInArrow(
-        look, "path string, python string, package string"
-    )
+    looks = spark.range(tasks, numPartitions=tasks).mapInArrow(look, "path string, package string")
     try:
-        found = sorted({tuple(row) for row in looks.collect()})
+        found = {tuple(row) for row in looks.collect()}
     except (PySparkException, Py4JError) as error:
+        # Spark itself refuses workers with another Python
         raise ValueError(
             f"the workers of this Spark session cannot run the driver's Python {platform.python_version()}: "
             f"{_reason(error)}. Set the environment variable PYSPARK_PYTHON to an interpreter with "
             f"onlinecal[spark] on every worker, before the session starts; here it would be {sys.executable}"
         ) from error
-    ours = platform.python_version_tuple()[:2]
-    for path, python, package in found:
-        if tuple(python.split(".")[:2]) != ours:
-            raise ValueError(
-                f"a worker runs Python {python} ({path}), the driver {platform.python_version()}: "
-                "set PYSPARK_PYTHON to the driver's version before the session starts"
-            )
+    for path, package in sorted(found):
         if package != __version__:
             raise ValueError(
                 f"onlinecal is {package} for the worker's Python ({path}), {__version__} for the driver: "
-                f"install onlinecal[spark]=={__version__} there, or point PYSPARK_PYTHON to where it is"
+                f"install {__version__} there, or point PYSPARK_PYTHON to where it is"
             )
 
 

@@ -27,14 +27,10 @@ from onlinecal.engine.step import KeyStep
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
 need_pyspark()
 
 from pyspark.sql import Row  # noqa: E402
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle  # noqa: E402
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 ANSWERS = f"key string, {REPLY}"
 """The schema of the answers: the key and what a worker says of one event."""

@@ -137,16 +137,6 @@ def test_resume_answers_a_line_again_that_had_no_end(ledger, file):
     assert whole.stdout_bytes == expected(lines).splitlines(keepends=True)[1]
 
 
-def test_resume_reads_another_file_of_that_name_from_its_beginning(ledger, file):
-    file.write_bytes(lines_of([query(0)]))
-    stream("--ledger", ledger, "--input", file)
-    other = lines_of([query(1, time=1234.5), query(2)])
-    file.write_bytes(other)
-    answer = stream("--ledger", ledger, "--input", file, "--resume", "--quiet")
-    assert len(answer.stdout_bytes.splitlines()) == 2
-    assert "is not the file that was answered" in answer.stderr
-
-
 def test_the_configuration_is_taken_from_a_file_and_kept(ledger, file, tmp_path):
     config = tmp_path / "config.toml"
     config.write_text('[[keys]]\nmatch = "sport/*"\nkind = "simplex"\nclasses = ["home", "draw", "away"]\n')

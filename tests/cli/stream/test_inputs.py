@@ -115,15 +115,6 @@ def test_a_file_is_known_by_its_beginning_and_by_what_comes_before_the_position(
     assert len(resumed(ledger, file)[0]) == 101
 
 
-def test_resume_goes_on_in_a_copy_of_the_file(ledger, file):
-    file.write_bytes(queries(*range(100, 200)))
-    resumed(ledger, file)
-    copy = file.with_suffix(".copy")
-    copy.write_bytes(file.read_bytes() + queries(10))
-    copy.replace(file)
-    assert resumed(ledger, file) == (ids(10), "")
-
-
 def test_paths_need_not_be_text(ledger, tmp_path):
     folder = os.fsencode(tmp_path / "events") + b"\xff"
     os.mkdir(folder)

@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
-from onlinecal.engine import Engine, LedgerError, Outcome, Query
+from onlinecal.engine import Engine, EngineConfig, KeyConfig, LedgerError, Outcome, Query
+from onlinecal.engine.http import app
 from onlinecal.engine.http.app import LARGE, STATUS
 from tests.engine.http.clients import client_of
 
@@ -151,6 +152,32 @@ def test_certificates_and_keys_are_those_of_the_engine(client, engine):
     assert client.get("/health").json() == {"status": "ok"}
 
 
+def test_lines_of_keys_that_are_not_in_memory_have_their_windows(tmp_path):
+    path, names = tmp_path / "ledger.db", [f"key {i}" for i in range(4)]
+    with Engine(path, EngineConfig(KeyConfig(window=5))) as engine:
+        for t in range(10):
+            engine.handle([Query(f"{name}/{t}", name, 0.5) for name in names])
+            engine.handle([Outcome(f"{name}/{t}", t % 2) for name in names])
+        wanted = {name: msgspec.to_builtins(engine.summary(name)) for name in names}
+    with Engine(path, hot_keys=1) as engine, client_of(engine) as client:
+        for route in ("/watch", "/keys?order=largest", "/keys"):
+            found = client.get(route).json()
+            lines = found["keys"] if "keys" in found else found["largest"]
+            assert {line.pop("key"): line for line in lines} == wanted
+        assert wanted["key 0"]["window_certificate"] > 0
+
+
+def test_health_does_not_wait_for_an_engine_at_work_but_not_for_ever(client, engine, monkeypatch):
+    monkeypatch.setattr(app, "PROMPT", 0.05)
+    with engine._mutex:
+        assert client.get("/health").json() == {"status": "ok"}
+        monkeypatch.setattr(app, "STUCK", 0.0)
+        answer = client.get("/health")
+        assert (answer.status_code, "not answered" in answer.json()["error"]) == (503, True)
+    monkeypatch.setattr(app, "PROMPT", 20.0)
+    assert client.get("/health").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("path", "status", "named"),
     [
@@ -175,10 +202,10 @@ def test_questions_that_cannot_be_answered_are_refused(client, path, status, nam
 
 def test_other_paths_and_methods_are_refused(client):
     nothing = client.get("/nothing")
-    assert (nothing.status_code, "nothing at /nothing" in nothing.json()["error"]) == (404, True)
+    assert (nothing.status_code, "Not Found: GET /nothing" in nothing.json()["error"]) == (404, True)
     for answer, allowed in (client.get("/query"), "POST"), (client.post("/certificate"), "GET, HEAD"):
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
-        assert f"takes {allowed}, not" in answer.json()["error"]
+        assert "Method Not Allowed: " in answer.json()["error"]
     assert client.get("/../engine.py").status_code == 404
 
 
@@ -223,15 +250,15 @@ def test_empty_lines_cost_nothing(client):
 def test_large_bodies_wait_until_there_is_room_for_them(engine):
     lines = b'{"type": "query", "id": "q", "key": "k"}\n'.ljust(LARGE) + b"\n"
     with client_of(engine, patience=0.2) as client:
-        intake = next(route.app for route in client.app._app.routes if route.path == "/events")
-        taken, intake._room.free = intake._room.free, 0
+        intake = next(route.app for route in client.app.app.routes if route.path == "/events")
+        taken, intake.room.free = intake.room.free, 0
         answer = client.post("/events", content=lines)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert client.post("/events", content=lines[:100]).status_code == 200
-        intake._room.free = taken
+        intake.room.free = taken
         assert client.post("/events", content=lines).status_code == 200
         assert client.post("/events", content=iter([lines])).status_code == 200
-        assert intake._room.free == taken
+        assert intake.room.free == taken
 
 
 def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):
@@ -243,8 +270,3 @@ def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):
         answer = client.post("/query", json={"id": "q", "key": "k"})
         assert (answer.status_code, answer.json()) == (503, {"error": "the disk is full"})
     assert client.post("/query", json={"id": "q", "key": "k"}).status_code == 200
-
-
-def test_outcomes_through_http_settle_what_the_engine_asked(client, engine):
-    engine.handle([Query("q", "k", 0.5), Outcome("q", 1)])
-    assert client.post("/outcome", json={"id": "q", "value": True}).json() == {"type": "settled", "id": "q"}

@@ -51,6 +51,19 @@ async def asked(port, sent=HEALTH):
         writer.close()
 
 
+def test_it_listens_before_any_key_is_read(monkeypatch):
+    def read(*_):
+        raise AssertionError("nobody has asked for sums over keys")
+
+    monkeypatch.setattr("onlinecal.engine.engine.Engine.total", read)
+
+    async def main():
+        async with served() as port:
+            assert b"200 OK" in await asked(port)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("sent", "status"),
     [

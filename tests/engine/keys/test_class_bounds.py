@@ -7,13 +7,12 @@ import time
 import msgspec
 import numpy as np
 import pytest
-from onlinecal.engine.keys.state import KeyState
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Rejected, Settled
 from onlinecal.engine.keys import class_labels
 from onlinecal.engine.keys.packing import SUM
-from onlinecal.engine.settings import Settings
+from tests.engine.one_key import OneKey
 
 
 def even(n, first=0):
@@ -59,10 +58,10 @@ def test_most_classes_is_for_classes_that_are_discovered(config):
 @pytest.mark.parametrize("k", [1, 2, 5, 100])
 def test_an_open_forecast_keeps_small_integers_for_each_class(k):
     labels = [f"c{i}" for i in range(k)]
-    state = KeyState("k", 1, Settings(KeyConfig(kind="simplex", classes=tuple(labels))))
+    state = OneKey(KeyConfig(kind="simplex", classes=tuple(labels)))
     issued = state.ask("q", 1, even(k), None)
     state.run()
-    assert len(issued.cell) == 4 * (3 * k + 1)
+    assert len(state.key.open[issued.entry].cell) == 4 * (3 * k + 1)
     stored = msgspec.msgpack.decode(state.dump()[SUM:])
     assert len(msgspec.msgpack.encode(stored[5])) < 64 + 50 * k
 
@@ -91,8 +90,9 @@ def test_a_state_of_as_many_bytes_as_it_may_have_takes_no_queries(kind, monkeypa
             n += 1
         assert told.reason == "full"
         assert 5 < n < 200
-        state = engine._keys.states["k"]
-        assert len(data := state.dump()) < 60_000
-        assert KeyState("k", 1, Settings(config), data).is_full_at(None)
+        data = engine._book.keys["k"].dump(engine._book.ids)
+        assert len(data) < 60_000
+        again = OneKey(config, data)
+        assert again.key.is_full_at(None, again.book.waits)
         engine.handle([Outcome(f"q{i}", "c0") for i in range(n // 2)])
         assert isinstance(engine.handle([Query("again", "k")])[0], Forecast)

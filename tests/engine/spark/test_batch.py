@@ -101,26 +101,14 @@ def test_a_rough_bracket_still_contains_the_distance(spark):
 
 
 def test_very_long_groups_are_measured_without_their_rounds_in_memory():
-    from onlinecal.engine.spark.measuring import WITNESS_ROUNDS, measures_of_counts
+    from onlinecal.engine.spark.measuring import measures_of_counts
     from onlinecal.measures.counts import check_counts
 
     counts = check_counts([0.2, 0.4, 0.9], [10**9, 10**8, 10**7], [3 * 10**8, 10**8, 10**8])
     found = measures_of_counts(counts, budget=0.1, rtol=0.0)
-    assert found["rounds"] == 1_610_000_000 > WITNESS_ROUNDS
+    assert found["rounds"] == 1_610_000_000
     assert 0 < found["distance_lower"] <= found["distance_upper"] <= found["ece"] * (1 + 1e-12)
     assert found["smooth"] <= 2 * found["distance_upper"]
-
-
-def test_both_ways_of_measuring_agree_where_they_meet(monkeypatch):
-    from onlinecal.engine.spark import measuring
-    from onlinecal.measures.counts import count_rounds
-
-    rng = np.random.default_rng(8)
-    p = rng.integers(0, 31, 20_000) / 30
-    counts, _, _ = count_rounds(p, rng.random(20_000) < p)
-    with_witness = measuring.measures_of_counts(counts, 0.1, 0.0)
-    monkeypatch.setattr(measuring, "WITNESS_ROUNDS", 0)
-    assert measuring.measures_of_counts(counts, 0.1, 0.0) == with_witness
 
 
 def test_group_values_keep_their_types_and_any_name_will_do(spark):

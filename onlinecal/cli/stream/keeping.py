@@ -1,0 +1,193 @@
+"""The verbs that keep a ledger: `stream check`, `repair`, `archive` and `export`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onlinecal.cli.output import print_json, results
+from onlinecal.cli.verbs import CHECK_FAILED
+
+Readable = Annotated[Path, typer.Option("--ledger", help="The ledger, which may be in use, or an archive.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+
+SHOWN = 20
+"""Differences that are listed; --json lists all."""
+
+
+def say(text: str) -> None:
+    """One line for people."""
+    results().print(text, markup=False, soft_wrap=True)
+
+
+def check(
+    ledger: Readable,
+    archives: Annotated[
+        list[Path] | None,
+        typer.Option("--archive", help="An archive of it, to be checked, too; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay a whole ledger: every forecast and every state must come out as it is written there.
+
+    Where older events were archived, the replay starts from the states behind them; archives have to have the
+    digests that the ledger keeps of them. Reads only. Exit code 1 if anything differs.
+
+    Example:
+
+    [bold]onlinecal stream check --ledger rain.db[/bold]
+    """
+    import msgspec
+
+    from onlinecal.cli.stream.progress import telling
+    from onlinecal.engine.ledger.check import check_ledger
+    from onlinecal.tables import counted, number
+
+    with telling("checking") as tell:
+        found = check_ledger(ledger, archives=archives or [], tell=tell)
+    if as_json:
+        print_json({"path": str(ledger), **msgspec.to_builtins(found)})
+    else:
+        for problem in found.problems[:SHOWN]:
+            say(problem)
+        replayed = f"{ledger}: {counted(found.events, 'event')} of {counted(found.keys, 'key')} replayed"
+        how = "differences: " + number(len(found.problems)) if found.problems else "all as written"
+        say(f"{replayed}, {how}")
+    if found.problems:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def repair(
+    ledger: Annotated[Path, typer.Option("--ledger", help="The damaged ledger; it stays as it is.")],
+    into: Annotated[Path, typer.Option("--into", help="The ledger to make.")],
+    as_json: AsJson = False,
+) -> None:
+    """Play what can be read of a damaged ledger into a new one.
+
+    Exit code 1 if events were lost, or if forecasts come out other than they were answered, because events
+    before them are lost; each is named.
+
+    Example:
+
+    [bold]onlinecal stream repair --ledger rain.db --into saved.db[/bold]
+    """
+    import msgspec
+
+    from onlinecal.engine.ledger.check import repair_ledger
+    from onlinecal.tables import counted
+
+    saved = repair_ledger(ledger, into)
+    if as_json:
+        print_json({"path": str(into), **msgspec.to_builtins(saved)})
+    else:
+        for sentence in saved.lost:
+            say(f"lost: {sentence}")
+        for key in saved.changed:
+            say(f"changed: forecasts of key {key!r}")
+        kept = f"{into}: {counted(saved.events, 'event')} of {counted(saved.keys, 'key')} saved"
+        say(kept + ("" if saved.lost else ", nothing lost"))
+    if saved.lost or saved.changed:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def archive(
+    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger.")],
+    into: Annotated[
+        Path,
+        typer.Option("--into", help="The archive to make, or one that was interrupted: then go on."),
+    ],
+    before: Annotated[
+        str | None,
+        typer.Option(
+            "--before",
+            help="Move what comes before the first event of that time: a number as in the events, or a date "
+            "such as 2026-01-31 or 2026-01-31T12:00:00Z where they count seconds since 1970.",
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option("--keep", min=0, help="Move all but so many of the last events."),
+    ] = None,
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="Give the space to the disk; else new events fill it.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move older events to an archive, so that a ledger that runs for years stays small.
+
+    Forecasts that are open stay, whatever their age. The events are replayed on the way, as by `check`. The
+    archive is made beside a running engine; for the move itself, one transaction, nobody else may write:
+    stop the engine, and repeat the same command if it was running. Interrupted, the same command goes on.
+
+    An archive is read as a ledger is, by `report`, `check` and `export`. An id that was moved cannot be used
+    again: events about it are rejected as `archived`.
+
+    Example:
+
+    [bold]onlinecal stream archive --ledger rain.db --before 2026-01-01 --into rain-2025.archive[/bold]
+    """
+    from onlinecal.cli.stream.progress import telling
+    from onlinecal.engine.ledger.archive import archive_ledger
+    from onlinecal.tables import counted
+
+    when = None if before is None else seconds(before)
+    if (keep is None) == (when is None):
+        raise ValueError("give one of --keep and --before")
+    with telling("archiving") as tell:
+        moved = archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, tell=tell)
+    archived, said = None, f"{ledger}: there is nothing older to move"
+    if moved is not None:
+        digest = moved.digest.hex()
+        counts = {name: getattr(moved, name) for name in ("events", "queries", "closings", "number")}
+        archived = {**counts, "digest": digest}
+        said = f"{into}: {counted(moved.events, 'event')} up to number {moved.number}, SHA-256 {digest}"
+    if as_json:
+        print_json({"path": str(ledger), "into": str(into), "archived": archived})
+    else:
+        say(said)
+
+
+def seconds(when: str) -> float:
+    """A time as events have it: a number, or a date, of UTC if it names no other zone."""
+    try:
+        found = float(when)
+    except ValueError:
+        try:
+            date = datetime.fromisoformat(when)
+        except ValueError as error:
+            raise ValueError(f"--before must be a number or a date like 2026-01-31, got {when!r}") from error
+        found = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    if not isfinite(found):
+        raise ValueError(f"--before must be finite, got {when!r}")
+    return found
+
+
+def export(
+    ledger: Readable,
+    into: Annotated[Path, typer.Option("--into", help="The Parquet file to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Write it in place of a file of that name.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write every forecast of a ledger with its outcome to a table in Parquet, a row each, for analysis.
+
+    Reads only, and may be asked while `onlinecal stream` is writing: the table is as of its start. The file
+    is there when it is complete. docs/operate.md says what the columns are.
+
+    Example:
+
+    [bold]onlinecal stream export --ledger rain.db --into rain.parquet[/bold]
+    """
+    from onlinecal.cli.stream.progress import telling
+    from onlinecal.engine.ledger.report import export_ledger
+    from onlinecal.tables import counted
+
+    with telling("exporting") as tell:
+        rows = export_ledger(ledger, into, force=force, tell=tell)
+    if as_json:
+        print_json({"path": str(ledger), "into": str(into), "rows": rows})
+    else:
+        say(f"{into}: {counted(rows, 'forecast')}")
