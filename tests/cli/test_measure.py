@@ -284,7 +284,6 @@ GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
         ("p,won\n0.5,1\n", [*GOOD[:4], "wn"], "has no column 'wn'; did you mean 'won'?"),
         ("p,won\n0.5,1\n", [*GOOD, "--sort", "day"], "has no column 'day'"),
         ("p,won\n0.5,1\n", [*GOOD, "--budget", "0"], "budget must be positive, got 0.0"),
-        ("p,won\n0.5,1\n", [*GOOD, "--budget", "nan"], "budget must be positive, got nan"),
         ("p,won\n0.5,1\n", [*GOOD, "--exact", "--budget", "2"], "exclude each other"),
         ("p,won\n0.5,1\n", [*GOOD, "--bins", "0"], "--bins"),
         ("p,won\n0.5,1\n0.5,2\n", GOOD, "must be boolean or lie in [0, 1], got '2' at row 1"),

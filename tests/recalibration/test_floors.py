@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from onlinecal import DecisionRecalibrator, LpRecalibrator, decision_calibration_error, decision_loss_gap
 from onlinecal.recalibration import TemperatureScaling, TopLabelIsotonic, gaussian_losses
-
-HERE = Path(__file__).parent
 
 
 def source(n=400, n_classes=4, seed=0):
@@ -61,17 +57,3 @@ def test_a_floor_costs_the_guarantee_one_row_at_most(given):
         left = decision_calibration_error(bare.predict_proba(table), labels, 2, "hard")
         found = decision_calibration_error(answers, labels, 2, "hard")
         assert found <= left + np.sqrt(1 - 1 / 4) / 61 + 1e-9
-
-
-def test_the_squared_error_to_floored_labels_never_rises():
-    table, labels = source()
-    model = DecisionRecalibrator(2, start="temperature", share=1, keep=0).fit(table, labels)
-    assert model.n_rounds_ > 0
-    stages = [*model.staged_predict_proba(table)]
-    assert np.array_equal(stages[-1], model.predict_proba(table))
-    shrunk = 1 - 4 * model.floor_
-    corners = shrunk * np.eye(4)[labels] + model.floor_
-    errors = np.array([((stage - corners) ** 2).sum(axis=1).mean() for stage in stages])
-    assert (np.diff(errors) <= 1e-12).all()
-    assert np.allclose(errors, shrunk**2 * model.history_["squared_error"])
-    assert (model.predict(table) == stages[-1].argmax(axis=1)).all()

@@ -264,7 +264,6 @@ def test_strings_for_labels():
     ("settings", "message"),
     [
         ({"groups": []}, "groups is empty"),
-        ({"groups": {}}, "groups is empty"),
         ({"groups": 3}, "groups must be names and functions, or a list of columns, got 3"),
         ({"groups": {"a": 3}}, "groups must map names to functions, got 'a': 3"),
         ({"groups": {EVERYONE: bool}}, "groups must map names to functions, got 'everyone'"),

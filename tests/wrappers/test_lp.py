@@ -177,7 +177,6 @@ def test_a_real_stream_gets_better():
     ("parameters", "message"),
     [
         ({"epsilon": 2}, "epsilon must be a number between 0 and 1, got 2"),
-        ({"p": 1}, "p must be a number above 1"),
         ({"first_fit": 0}, "first_fit must be a whole number"),
         ({"window": 5}, "window must be a whole number of at least 8, got 5"),
         ({"fading": 1.0}, r"fading must be a number between 0 and 1, got 1\.0"),

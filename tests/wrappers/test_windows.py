@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -123,20 +121,6 @@ def test_one_table_has_the_forecasters_bound_and_several_share_one_grid():
         shared = CalibratedClassifier(Said(), window=window, n_buckets=5)
         list(settled_windows(shared, coins(200), 0, window))
         assert shared.window_guarantee <= surprises + 2 * math.sqrt(2 * window * 5) * 1.000001
-
-
-def test_copies_go_on_identically_and_share_nothing():
-    model = CalibratedClassifier(Said(), window=25, n_buckets=2)
-    rounds = list(coins(240))
-    list(settled_windows(model, rounds[:120], 3, 25))
-    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
-    list(settled_windows(model, rounds[120:], 3, 25))
-    for one in copies:
-        assert one.n_rounds == 117
-        list(settled_windows(one, rounds[120:], 3, 25))
-        assert one.window_certificate == model.window_certificate
-        assert one.window_guarantee == model.window_guarantee
-    assert model.clone().window == 25
 
 
 def test_a_window_shows_what_the_average_hides():

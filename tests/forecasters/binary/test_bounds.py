@@ -198,12 +198,3 @@ def test_the_closed_form_holds_while_the_slack_is_at_most_three_times_the_reach(
     forecaster = AlmostOneStepAhead(slack=slack, report=report, hints=report == "hint")
     for t in [*range(1, 3000), *np.geomspace(3000, 1e12, 2000).astype(np.int64).tolist()]:
         assert forecaster.promise(t) <= 2 * math.sqrt(3 * slack * reach * t) * (1 + 1e-15)
-
-
-def test_the_table_of_an_anytime_grid_stays_small():
-    rng = np.random.default_rng(1)
-    for grid in ("nested", "adaptive"):
-        forecaster = AlmostOneStepAhead(grid=grid)
-        forecaster.replay(rng.random(10**6) < np.repeat(rng.random(1000), 1000))
-        assert len(forecaster.look_ahead.points) <= 4 * math.sqrt(10**6)
-        assert forecaster.memory.nbytes <= 2 * 16 * len(forecaster.look_ahead.points) + 24 * 8

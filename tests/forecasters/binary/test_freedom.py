@@ -54,20 +54,6 @@ def test_whatever_hints_and_outcomes_the_certificate_is_below_the_guarantee(m, s
     assert len(in_use(forecaster.memory)) == TABLE + m + 1
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("config", [{"n_cells": 9}, {"n_cells": 8, "report": "hint"}, {}], ids=label)
-def test_with_late_labels_too(config, seed):
-    rng = np.random.default_rng(seed)
-    forecaster, waiting = fresh(config, hints=True), []
-    for _ in range(600):
-        waiting.append(forecaster.forecast(rng.choice([0.1, 0.3, 0.31, 0.9, rng.random()])))
-        while len(waiting) > 4 or (waiting and rng.random() < 0.4):
-            token = waiting.pop(rng.integers(len(waiting)))
-            # against the forecast, most of the time
-            forecaster.observe(token, (token.probability < 0.5) ^ (rng.random() < 0.2))
-            assert forecaster.certificate <= forecaster.guarantee + 1e-9
-
-
 @pytest.mark.parametrize(
     "bias", [0.2, 0.5, 0.85, *(pytest.param(p, marks=pytest.mark.slow) for p in (0.1, 0.3, 0.4))]
 )

@@ -75,15 +75,3 @@ def test_no_point_misses_more_than_the_proof_says(m):
     climb = 0.5 * (1 + math.log(m))
     assert worst <= 6 * m * (1 + math.log(most)) / (most + 1) + 4 * most + 0.25
     assert rounds + m * climb <= (m - 1) ** 2
-
-
-def test_the_numbers_of_the_proof():
-    for m in [*range(40, 2000), *np.geomspace(2000, 1e12, 500).astype(np.int64).tolist()]:
-        most, log = math.isqrt(m - 1) + 1, math.log(m)
-        missing = 6 * m * (1 + math.log(most)) / (most + 1) + 4 * most + 0.25 + 0.5 * (1 + log) + 0.5
-        assert missing <= math.sqrt(m) * (10 + 3 * log) + 12 + 0.5 * log + 1e-9
-        assert missing <= math.sqrt(m) * (10 + 4 * log)
-        assert m * (4 * math.sqrt(m) + 3 + log) + 0.5 * m * (1 + log) <= (m - 1) ** 2
-    for m in range(1, 40):
-        # empty there: m >= sqrt(T)
-        assert m <= math.sqrt(m) * (10 + 4 * math.log(m))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import pickle
 from functools import cache
 
 import numpy as np
@@ -169,37 +168,6 @@ def test_points_that_are_free_may_add_what_the_guarantee_says(config, window, pl
     for _ in play_late(forecaster, *played, most, np.random.default_rng(0)):
         forecaster.memory[MOVED] = 0  # as if the reports had saved all distance: free for ever
         assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
-
-
-@pytest.mark.parametrize("config", [{}, {"grid": "nested"}, {"slack": 1.0, "report": "hint"}], ids=label)
-def test_copies_in_the_midst_go_on_identically(config):
-    rng = np.random.default_rng(1)
-    outcomes, hints = rng.integers(0, 2, 300), rng.random(300)
-    forecaster = fresh({**config, "window": 40}, hints=True)
-    forecaster.replay(outcomes[:100], hints[:100])
-    copies = [copy.deepcopy(forecaster), pickle.loads(pickle.dumps(forecaster))]
-    forecaster.replay(outcomes[100:], hints[100:])
-    for one in copies:
-        for y, hint in zip(outcomes[100:], hints[100:], strict=True):
-            one.observe(one.forecast(hint), y)
-        assert one.window_certificate == forecaster.window_certificate
-        assert one.window_guarantee == forecaster.window_guarantee
-    clone = forecaster.clone()
-    assert clone.window == 40
-    assert clone.window_certificate == 0.0
-
-
-def test_a_refused_outcome_leaves_the_window():
-    forecaster = AlmostOneStepAhead(window=5)
-    forecaster.replay([1, 0, 1])
-    before = forecaster.window_certificate
-    for bad in (2, -1, math.nan, "yes"):
-        with pytest.raises(ValueError, match="y must"):
-            forecaster.learn_one({}, bad)
-    with pytest.raises(ValueError, match="outcomes"):
-        forecaster.replay([1, 0, 7])
-    assert forecaster.window_certificate == before
-    assert len(forecaster._window.rounds) == 3
 
 
 @pytest.mark.parametrize("window", [0, -1, 2.5, True, "10", (1 << 24) + 1])

@@ -133,21 +133,6 @@ def test_the_dearest_rounds_are_kept_and_loaded(n_cells, report):
         assert again.window_certificate == forecaster.window_certificate
 
 
-@pytest.mark.parametrize("config", [{}, {"grid": "nested"}, {"slack": 1.0, "report": "hint"}], ids=label)
-@pytest.mark.parametrize("at", [50, 150])
-def test_copies_in_the_midst_go_on_identically(config, at):
-    outcomes, hints = wins_then_shares(100, 100, 2)
-    forecaster = fresh({**config, "window": 40}, hints=True)
-    for y, hint in zip(outcomes[:at], hints[:at], strict=True):
-        forecaster.observe(forecaster.forecast(hint), y)
-    copies = [copy.deepcopy(forecaster), pickle.loads(pickle.dumps(forecaster))]
-    for one in (forecaster, *copies):
-        for y, hint in zip(outcomes[at:], hints[at:], strict=True):
-            one.observe(one.forecast(hint), y)
-    assert {one.window_certificate for one in copies} == {forecaster.window_certificate}
-    assert {one.window_guarantee for one in copies} == {forecaster.window_guarantee}
-
-
 def test_a_window_in_units_of_before_is_no_window_of_the_memory():
     forecaster = AlmostOneStepAhead(window=10)
     forecaster.replay([0, 1, 1])

@@ -158,24 +158,6 @@ def test_hints_make_the_grid_of_a_window_finer():
     assert 0 < hinted.window_certificate <= hinted.window_guarantee
 
 
-@pytest.mark.parametrize("window", [20, 1000])
-def test_copies_in_the_midst_go_on_identically(window):
-    rng = np.random.default_rng(1)
-    outcomes, hints = rng.integers(0, 3, 300), rng.dirichlet(np.ones(3), 300)
-    forecaster = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], window=window, hints=True)
-    named = np.array(["a", "b", "c"])[outcomes].tolist()
-    forecaster.replay(named[:100], hints[:100])
-    copies = [copy.deepcopy(forecaster), pickle.loads(pickle.dumps(forecaster))]
-    forecaster.replay(named[100:], hints[100:])
-    for one in copies:
-        one.replay(named[100:], hints[100:])
-        assert one.window_certificate == forecaster.window_certificate
-        assert one.window_guarantee == forecaster.window_guarantee
-    clone = forecaster.clone()
-    assert clone.window == window
-    assert clone.window_certificate == 0.0
-
-
 @pytest.mark.parametrize(
     ("place", "value"), [(0, 11), (1, 1 << 40), (2, 0), (RING, 99), (RING + 1, 3), (-1, 1)]
 )

@@ -4,55 +4,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from onlinecal.measures import functional_multicalibration_error
-from tests.properties import examples
-
-seeds = st.integers(0, 2**32 - 1)
-
-
-def level_set(seed):
-    """A level set with mean outcome v, and a test function on it."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 12))
-    y = rng.random(n) if rng.random() < 0.5 else rng.integers(0, 2, n).astype(float)
-    return y, rng.normal(rng.normal(), rng.exponential(), n) + rng.normal() * y
-
-
-@settings(max_examples=examples(500))
-@given(seeds)
-def test_lower_squared_error_on_a_level_set_is_a_violation(seed):
-    y, h = level_set(seed)
-    v = y.mean()
-    gain = np.mean((v - y) ** 2 - (h - y) ** 2)
-    assert np.mean(h * (y - v)) >= gain / 2 - 1e-12
-
-
-@settings(max_examples=examples(500))
-@given(seeds, st.floats(0, 1))
-def test_without_calibration_the_bias_comes_in(seed, v):
-    y, h = level_set(seed)
-    gain = np.mean((v - y) ** 2 - (h - y) ** 2)
-    assert np.mean(h * (y - v)) >= gain / 2 + v * (y.mean() - v) - 1e-12
-
-
-def test_calibration_is_needed_for_the_first_lemma():
-    y, h, v = np.array([0.0, 0.0]), np.array([0.0, 0.0]), 0.5
-    assert np.mean((v - y) ** 2 - (h - y) ** 2) == 0.25
-    assert np.mean(h * (y - v)) == 0.0
-
-
-@settings(max_examples=examples(500))
-@given(seeds, st.floats(0, 1))
-def test_a_violation_gives_a_step_that_lowers_the_squared_error(seed, v):
-    y, h = level_set(seed)
-    square, alpha = np.mean(h**2), np.mean(h * (y - v))
-    assume(square > 1e-9)
-    better = v + alpha / square * h  # of either sign
-    fall = np.mean((v - y) ** 2 - (better - y) ** 2)
-    assert fall == pytest.approx(alpha**2 / square, abs=1e-9)
 
 
 def partitions(items):

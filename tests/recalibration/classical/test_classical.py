@@ -90,15 +90,6 @@ def test_top_label_isotonic_calibrates_the_confidence_and_keeps_the_others_propo
     assert np.allclose(model.predict_proba([[1.0, 0.0, 0.0, 0.0]]).sum(), 1.0)
 
 
-@pytest.mark.parametrize("kind", [TemperatureScaling, DirichletCalibration, TopLabelIsotonic])
-def test_baselines_know_labels_by_name(kind):
-    table, labels = source(300)
-    names = ["ant", "bee", "cow", "dog"]
-    model = kind(classes=names).fit(table, np.array(names)[labels])
-    assert set(model.predict(table)) <= set(names)
-    assert np.allclose(model.predict_proba(table).sum(axis=1), 1)
-
-
 def test_shares_have_the_least_log_loss_with_their_prior():
     rng = np.random.default_rng(0)
     said, counts = rng.uniform(0.01, 1.0, (3, 60)), rng.integers(1, 4, 60).astype(float)

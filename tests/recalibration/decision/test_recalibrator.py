@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from onlinecal import DecisionRecalibrator, decision_calibration_error, decision_loss_gap
@@ -237,14 +236,6 @@ def test_files_of_something_else_are_refused(tmp_path):
         DecisionRecalibrator.load(text)
     with pytest.raises(NotFittedError):
         DecisionRecalibrator().save(other)
-
-
-def test_the_face_is_that_of_scikit_learn(fitted):
-    model, table, labels = fitted
-    with pytest.raises(NotFittedError):
-        DecisionRecalibrator().compress(np.zeros((2, 3)))
-    again = clone(model).fit(pd.DataFrame(table), pd.Series(labels))
-    assert np.array_equal(again.predict_proba(table), model.predict_proba(table))
 
 
 def test_warm_starts_add_rounds():

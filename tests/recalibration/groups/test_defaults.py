@@ -169,11 +169,7 @@ def test_groups_of_categories_have_the_mass_of_their_weights():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1.0], "sample_weight must have a weight for each of 2 rows, got 1"),
         ([1.0, -2.0], "sample_weight must be at least 0 and finite, got -2.0 at row 1"),
-        ([np.nan, 1.0], "sample_weight must be at least 0 and finite, got nan at row 0"),
-        ([0, 0], "sample_weight must be positive for some row, got 0 for all"),
-        (["a", "b"], "sample_weight must be numbers, got 'a'"),
         ([1.5, 1], "sample_weight must be whole numbers with patch='value', got 1.5 at row 0"),
     ],
 )
@@ -204,13 +200,11 @@ def test_stages_end_with_the_prediction(patch):
     [
         ({"start": "sigmoid"}, "start must be one of auto, none, temperature"),
         ({"n_folds": 1}, "n_folds must be a whole number of at least 2, got 1"),
-        ({"n_folds": -1}, "n_folds must be a whole number of at least 2, got -1"),
         (
             {"n_folds": 5, "validation_fraction": 0.2},
             "n_folds must be None or 0 with validation_fraction=0.2",
         ),
         ({"shrinkage": -1}, "shrinkage must be a finite number of at least 0, got -1"),
-        ({"shrinkage": np.inf}, "shrinkage must be a finite number of at least 0, got inf"),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):

@@ -114,18 +114,6 @@ def test_the_order_of_value_patches_does_matter():
     assert ends == [[2, 2, 8], [2, 8, 8]]
 
 
-def test_setting_means_can_go_round_in_circles():
-    """Why means are shifted: each of two overlapping groups undoes the other's value for ever."""
-    members = np.array([[1, 0], [1, 1], [0, 1]], bool)
-    y, f, seen = np.array([0.0, 0.5, 1.0]), np.full(3, 0.5), []
-    for step in range(20):
-        g = step % 2
-        assert abs(f[members[:, g]].mean() - y[members[:, g]].mean()) > 0.1
-        f = np.where(members[:, g], y[members[:, g]].mean(), f)
-        seen.append(tuple(f))
-    assert seen[2:4] == seen[18:20]
-
-
 @settings(deadline=None, max_examples=examples(100))
 @given(tables(), st.sampled_from([0.3, 0.01, 0.0001]))
 def test_means_alone(table, alpha):

@@ -76,12 +76,3 @@ def test_a_hidden_group_is_found_repaired_and_shown(patch):
     first = str(repair).splitlines()[1]
     assert first.startswith("region=south & kind=c")
     assert f"{found['violation_after']:.6f}" in first
-
-
-def test_what_is_calibrated_for_groups_already_is_left_alone():
-    rng = np.random.default_rng(1)
-    truth = rng.random(20_000)
-    y, members = rng.random(20_000) < truth, rng.random((20_000, 8)) < 0.3
-    model = GroupRecalibrator.as_in_paper(1e-3, "shift", n_levels=30).fit(truth, y, members)
-    assert model.n_patches_ == 0
-    assert (model.predict(truth, members) == truth).all()

@@ -96,17 +96,6 @@ def test_predicates_are_asked_about_any_table(frame):
         GroupRecalibrator(predicates={"f": 3}).fit(P, Y, table)
 
 
-def test_the_conventions_of_estimators():
-    members = np.column_stack([SIZE > 2, COLOUR == "red"])
-    model = GroupRecalibrator.as_in_paper(alpha=0.002, patch="shift", n_levels=20)
-    assert model.get_params()["alpha"] == 0.002
-    assert model.fit(P, Y, members) is model
-    assert clone(model).fit(P, Y, members).history_.tobytes() == model.history_.tobytes()
-    kept = P.copy()
-    model.predict(P, members)
-    assert (kept == P).all()
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -85,12 +85,6 @@ def test_late_labels_keep_the_certificate_and_weaken_the_guarantee():
     assert late["guarantee"] > 3 * prompt["guarantee"]
 
 
-@pytest.mark.parametrize("name", sources.HARD)
-def test_hard_streams_leave_the_certificate_true(name):
-    *_, ours = scores("--stream", name, "--rounds", 1500, "--budget", 0.1)
-    assert ours["distance_upper"] <= ours["certificate"] <= ours["guarantee"]
-
-
 def test_hard_streams_are_what_they_say():
     flip = sources.hard("flip", 20_000, 0)
     labels = np.array([flip.label(t, 0.5) for t in range(20_000)])
@@ -153,7 +147,6 @@ def test_every_model_can_be_named():
         (["--river", "Phishing", "--rounds", "99999"], "at most the 1250"),
         (["--river", "Phishing", "--rounds", "0"], "--rounds"),
         (["--river", "Phishing", "--outcome", "y"], "--outcome names a column of a file"),
-        (["--river", "Phishing", "--slack", "0.4"], "slack must be a number from 0.5 to 1000, got 0.4"),
         (["--river", "Phishing", "--buckets", "0"], "n_buckets must be a whole number of at least 1, got 0"),
         (["--river", "Phishing", "--buckets", "some"], "at least 1 or 'auto', got 'some'"),
         (["--river", "Phishing", "--late", "-1"], "--late"),

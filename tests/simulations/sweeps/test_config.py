@@ -31,13 +31,10 @@ def test_specs_become_canonical_and_rounds_ascend():
         ({"adversaries": ["two-phase"], "rounds": [1]}, r"adversaries\[0\]: two-phase needs a horizon"),
         ({"adversaries": ["coin", "coin:bias=0.5"]}, "adversaries: 'coin' is listed twice"),
         ({"rounds": [0]}, r"rounds\[0\] must be a whole number of at least 1, got 0"),
-        ({"rounds": [True]}, r"rounds\[0\] must be a whole number"),
-        ({"rounds": [10.0]}, r"rounds\[0\] must be a whole number"),
         ({"rounds": [10, 10]}, "rounds: 10 is listed twice"),
         ({"rounds": [10**10]}, r"rounds\[0\] must be at most 1000000000, got 10000000000"),
         ({"seeds": [-1]}, r"seeds\[0\] must be a whole number of at least 0, got -1"),
         ({"budget": 0}, "budget must be a positive number, got 0"),
-        ({"budget": float("inf")}, "budget must be a positive number"),
         ({"checkpoints": "many"}, "checkpoints must be a whole number"),
     ],
 )
