@@ -71,25 +71,6 @@ def test_a_composed_adversary_may_be_registered_too():
     assert adversaries.create("one-nought-one").outcomes(6).tolist() == [1, 0, 1, 1, 1, 1]
 
 
-def test_registering_again_replaces_ones_own_adversary_only():
-    adversaries.register(ECHO)
-    adversaries.register(ECHO)
-    again = replace(ECHO, summary="the same step, another kind")
-    adversaries.register(again)
-    assert adversaries.catalogue()["late-coin"] is again
-    with pytest.raises(ValueError, match="'late-coin' is taken by another adversary: the same step"):
-        adversaries.register(replace(ECHO, step=replay_step))
-    assert adversaries.catalogue()["late-coin"] is again
-    coin = adversaries.catalogue()["coin"]
-    adversaries.register(coin)
-    for taker in (replace(ECHO, name="coin"), replace(coin, parameters=())):
-        with pytest.raises(
-            ValueError, match="the name 'coin' is taken by another adversary: independent tosses"
-        ):
-            adversaries.register(taker)
-    assert adversaries.catalogue()["coin"] is coin
-
-
 @pytest.mark.parametrize(
     "changes, message",
     [

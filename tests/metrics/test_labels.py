@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from river import datasets, evaluate, metrics, naive_bayes, utils
+from river import utils
 
 from onlinecal.metrics import ECE, Brier, CalibrationDistance, SmoothCalibration
 
@@ -26,12 +26,6 @@ def test_a_label_that_is_neither_true_nor_false_is_refused_and_not_counted(kind,
         with pytest.raises(ValueError, match=r"y_pred has the label .* or \w+\(top_label=True\)"):
             metric.update(True, {label: 1.0})
     assert metric.get() == before > 0.0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_three_labels_without_a_positive_one_are_refused_in_progressive_validation(kind):
-    with pytest.raises(ValueError, match="must be named"):
-        evaluate.progressive_val_score(datasets.ImageSegments(), naive_bayes.GaussianNB(), kind())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -85,23 +79,6 @@ def test_the_top_label_is_the_event_that_the_most_probable_label_comes(kind):
     assert top.get() == pytest.approx(alone.get())
 
 
-def test_the_top_label_of_a_real_stream_with_many_labels():
-    ours = Brier(top_label=True) + metrics.Accuracy()
-    model = naive_bayes.GaussianNB()
-    distance = CalibrationDistance(budget=0.05, top_label=True)
-    evaluate.progressive_val_score(datasets.ImageSegments().take(600), model.clone(), ours + distance)
-    squares = []
-    for x, y in datasets.ImageSegments().take(600):
-        answer = model.predict_proba_one(x)
-        if answer:
-            best = max(answer, key=answer.get)
-            squares.append((min(answer[best], 1.0) - (y == best)) ** 2)
-        model.learn_one(x, y)
-    assert ours[0].get() == pytest.approx(np.mean(squares))
-    assert ours[0].get() > 0.1
-    assert distance.get() > 0.05
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_cannot_be_asked_is_refused(kind):
     with pytest.raises(ValueError, match="pos_val and top_label exclude each other, got pos_val='a'"):
@@ -128,15 +105,3 @@ def test_copies_remember_which_labels_came_and_windows_do_too(kind):
     for y, answer in [("spam", {"spam": 0.5}), *[("ham", {"ham": 1.0}), ("eggs", {"ham": 1.0})] * 3]:
         rolling.update(y, answer)
     assert rolling.get() == 0.0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_progress_can_be_shown_before_a_rare_label_of_three_has_come(kind, capsys):
-    labels = ["fine", "late", *["fine"] * 28, "fraud", "late"]
-    stream = [({"x": float(i)}, label) for i, label in enumerate(labels)]
-    metric = kind(pos_val="fraud")
-    both = metric + metrics.Accuracy()
-    evaluate.progressive_val_score(stream, naive_bayes.GaussianNB(), both, print_every=10)
-    said = capsys.readouterr().out
-    assert f"{type(metric).__name__}: none yet, pos_val='fraud' has not come" in said
-    assert metric.get() > 0.0

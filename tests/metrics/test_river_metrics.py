@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing, tree, utils
+from river import datasets, evaluate, metrics, tree, utils
 
 from onlinecal import calibration_distance, expected_calibration_error
 from onlinecal.measures import smooth_calibration_error
@@ -141,16 +141,8 @@ def test_small_errors_are_better():
         assert not build().requires_labels
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        naive_bayes.GaussianNB(),
-        tree.HoeffdingTreeClassifier(),
-        preprocessing.StandardScaler() | linear_model.LogisticRegression(),
-    ],
-    ids=["bayes", "tree", "logistic"],
-)
-def test_they_run_in_progressive_validation_together_with_rivers_own(model):
+def test_they_run_in_progressive_validation_together_with_rivers_own():
+    model = tree.HoeffdingTreeClassifier()
     ours = CalibrationDistance(budget=0.05) + ECE(bins=15) + SmoothCalibration() + Brier()
     both = metrics.LogLoss() + metrics.Accuracy() + Brier()
     evaluate.progressive_val_score(datasets.Phishing().take(300), model.clone(), ours)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from river import base, datasets, naive_bayes
+from river import base
 
 from onlinecal import LpCalibratedClassifier, LpRecalibrator, lp_calibration_error
 from onlinecal.recalibration.lp.counts import LevelSetCounts
@@ -152,25 +152,6 @@ def test_before_any_label_and_with_odd_answers():
     model.learn_one({}, "a")
     model.recalibrate()
     assert sum(model.predict_proba_one({}).values()) == pytest.approx(1.0)
-
-
-def test_a_real_stream_gets_better():
-    raw, ours, labels = [], [], []
-    base_model = naive_bayes.GaussianNB()
-    model = LpCalibratedClassifier(base_model, n_levels=5, epsilon=0.05, within="shift")
-    for x, y in datasets.ImageSegments():
-        answer = model.predict_proba_one(x)
-        if len(model._columns) == 7 and len(model.raw_proba_one(x)) == 7:
-            names = list(model._columns)
-            plain_answer = model.raw_proba_one(x)
-            raw.append([plain_answer[name] for name in names])
-            ours.append([answer[name] for name in names])
-            labels.append(names.index(y))
-        model.learn_one(x, y)
-    raw, ours = (np.array(rows) / np.sum(rows, axis=1, keepdims=True) for rows in (raw, ours))
-    hot = np.eye(7)[labels]
-    assert lp_calibration_error(ours, labels, 2, 5) < lp_calibration_error(raw, labels, 2, 5)
-    assert ((ours - hot) ** 2).sum() < ((raw - hot) ** 2).sum()
 
 
 @pytest.mark.parametrize(

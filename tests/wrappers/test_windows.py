@@ -135,14 +135,6 @@ def test_a_window_shows_what_the_average_hides():
     assert 0 < model.window_certificate < model.certificate
 
 
-def test_without_a_window_there_is_nothing_of_it():
-    model = CalibratedClassifier(Said())
-    list(settled_windows(model, coins(50), 0, 10))
-    assert model.window_certificate is None
-    assert model.window_guarantee is None
-    assert all(table._window is None for table in model._strategies["binary"].projection(None).tables)
-
-
 def test_what_does_not_go_is_refused():
     with pytest.raises(ValueError, match="simplex"):
         CalibratedClassifier(Said(), strategy="simplex", window=10)

@@ -1,4 +1,4 @@
-"""The river face: official checks, labels of every kind, copies that go on identically, clear refusals."""
+"""The river face: labels of every kind, clear refusals."""
 
 from __future__ import annotations
 

@@ -141,15 +141,6 @@ def test_a_look_ahead_sequence_can_only_help():
     assert_calibrated_at(helped, p, y)
 
 
-def test_almost_one_step_ahead_stays_within_sqrt_rounds():
-    rng = np.random.default_rng(5)
-    p, y, charged = look_ahead_run(lambda t, v: int(rng.random() < 0.5 + 0.4 * np.sin(t / 500)), 10_000, 100)
-    result = calibration_distance(p, y, look_ahead=charged)
-    assert result.upper <= 100.0
-    assert result.lower <= result.upper
-    assert is_perfectly_calibrated(result.witness, y)
-
-
 def test_a_long_history_of_distinct_forecasts_is_bracketed():
     rng = np.random.default_rng(6)
     p = rng.random(50_000)

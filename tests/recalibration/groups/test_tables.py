@@ -36,19 +36,6 @@ def test_categories_make_all_one_way_and_two_way_groups(frame):
     assert (multicalibration_error(after, Y, members) <= 0.001 + 1e-12).all()
 
 
-def test_both_kinds_of_frames_make_the_same_groups():
-    models = [
-        GroupRecalibrator.as_in_paper(0.001, "shift").fit(P, Y, make({"colour": COLOUR, "size": SIZE}))
-        for make in FRAMES.values()
-    ]
-    assert models[0].group_names_ == models[1].group_names_
-    answers = [
-        m.predict(P, make({"size": SIZE, "colour": COLOUR}))
-        for m, make in zip(models, FRAMES.values(), strict=True)
-    ]
-    assert (answers[0] == answers[1]).all()
-
-
 def test_new_and_missing_categories(frame):
     colour = ["red", None] * 50
     table = frame({"colour": colour, "size": [1.0, 2.0, float("nan"), 2.0] * 25})

@@ -28,27 +28,6 @@ def rows(n=400, k=3, seed=0):
     return table, labels
 
 
-def test_parameters():
-    assert LpRecalibrator(p=4, epsilon=0.2).set_params(epsilon=0.3).epsilon == 0.3
-    assert LpRecalibrator().get_params() == {
-        "p": 2.0,
-        "epsilon": 0.05,
-        "delta": 0.05,
-        "n_levels": 3,
-        "tolerance": None,
-        "estimation": "plug-in",
-        "seed": 0,
-        "within": None,
-        "classes": None,
-        "start": "auto",
-        "share": None,
-        "keep": 0.2,
-        "limit": None,
-        "n_folds": 5,
-        "least_rows": 3.0,
-    }
-
-
 @pytest.mark.parametrize("within", ["constant", "shift"])
 def test_fitted_attributes(within):
     table, labels = rows()
@@ -63,14 +42,6 @@ def test_fitted_attributes(within):
     assert model.history_.error[-1] < model.history_.error[0]
     assert model.predict(table).tolist() == model.predict_proba(table).argmax(axis=1).tolist()
     assert 0 <= model.score(table, labels) <= 1
-
-
-def test_the_papers_coupling():
-    table, labels = rows()
-    model = LpRecalibrator.as_in_paper(p=2, epsilon=0.2).fit(table, labels)
-    assert model.beta_ == pytest.approx(0.02)
-    assert (model.n_levels_, model.tolerance_) == (50, pytest.approx(0.01))
-    assert LpRecalibrator.as_in_paper(p=math.inf, epsilon=0.3).fit(table, labels).n_levels_ == 4
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -161,16 +132,6 @@ def test_labels_of_any_kind(classes):
     expected = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, numbers)
     assert (model.predict_proba(table) == expected.predict_proba(table)).all()
     assert list(model.predict(table[:20])) == [classes[number] for number in expected.predict(table[:20])]
-
-
-def test_labels_as_arrays_and_frames():
-    table, numbers = rows()
-    words = np.array(["cat", "dog", "eel"])
-    expected = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, numbers).predict_proba(table)
-    for labels in (words[numbers], pd.Series(words[numbers]), pl.Series(words[numbers])):
-        model = LpRecalibrator(n_levels=4, tolerance=0.01, classes=words).fit(table, labels)
-        assert (model.predict_proba(table) == expected).all()
-        assert model.score(table, labels) > 0
 
 
 @pytest.mark.parametrize(

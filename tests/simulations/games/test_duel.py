@@ -5,7 +5,7 @@ import pytest
 
 import adversaries
 from onlinecal import AlmostOneStepAhead
-from onlinecal.forecasters import FosterForecaster, RunningMean
+from onlinecal.forecasters import FosterForecaster
 from onlinecal.forecasters.binary.cells import NO_HINT
 from simulations.games import players
 from simulations.games.duel import foresight, log_spaced, play
@@ -207,14 +207,6 @@ def test_an_adversary_sees_the_draw_or_the_mean_of_the_draw():
     assert not np.array_equal(hidden.outcomes, hidden.forecasts < 0.5)
     with pytest.raises(ValueError, match="draw must be one of hidden, seen, got 'shown'"):
         play(FosterForecaster(), adversaries.create("coin"), 10, draw="shown")
-
-
-def test_a_deterministic_forecaster_has_no_draw_to_hide():
-    games = [
-        play(RunningMean(), adversaries.create("certificate-greedy", seed=1), 200, draw=draw)
-        for draw in ("hidden", "seen")
-    ]
-    assert games[0].forecasts.tolist() == games[1].forecasts.tolist()
 
 
 AHEAD = ["balanced", "nested", "adaptive", "one-step-ahead", "running-mean", "foster", "minimax"]

@@ -64,18 +64,6 @@ def test_distance_shows_the_median_of_the_seeds_their_range_and_the_bound(swept)
         assert row["bound"] == players.create(row["forecaster"]).bound(row["rounds"])
 
 
-def test_with_one_seed_the_band_is_the_bracket(swept):
-    results = Store(swept).read_table("results").filter(pl.col("seed") == 2)
-    for row in figure_module("distance").prepare(results).to_dicts():
-        (game,) = results.filter(
-            pl.col("forecaster") == row["forecaster"],
-            pl.col("adversary") == row["adversary"],
-            pl.col("rounds") == row["rounds"],
-        ).to_dicts()
-        assert row["line"] == row["high"] == game["distance_upper"]
-        assert row["low"] == game["distance_lower"]
-
-
 def test_landscape_shows_medians_beside_the_fitted_exponents(swept):
     results = Store(swept).read_table("results")
     rates = rates_table(results)
