@@ -39,9 +39,9 @@ from tests.benchmarks.test_recalibration_peers import (
     by_netcal,
     by_scikit_learn,
     missing,
-    network,
     timed,
 )
+from tests.networks import halves
 
 PACKAGES = ("netcal", "mcgrad", "mapie", "venn_abers", "relplot")
 EVERY, WINDOW, FIRST = 500, 2000, 100
@@ -236,7 +236,7 @@ def digits() -> tuple[Any, Any, Any, Any]:
 
 TABLES = {
     "digits, a small network": digits,
-    "CIFAR-10, WideResNet": partial(network, "wideresnet-16-4-cifar-10"),
+    "CIFAR-10, WideResNet": partial(halves, "wideresnet-16-4-cifar-10"),
 }
 BESIDE = {"Venn-Abers": by_venn_abers, "top label, MAPIE": by_mapie}
 

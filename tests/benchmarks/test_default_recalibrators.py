@@ -21,7 +21,8 @@ from onlinecal import DecisionRecalibrator, LpRecalibrator, decision_loss_gap, l
 from onlinecal.measures.scores import class_scores
 from onlinecal.recalibration import TemperatureScaling, VectorScaling, gaussian_losses
 from onlinecal.recalibration.classical.linear import chosen_dirichlet
-from tests.benchmarks.decision_targets import NETWORKS
+from tests.benchmarks.test_decision_quality import NETWORKS
+from tests.networks import halves
 
 SPLITS = range(5)
 FEW_CLASSES = 20
@@ -51,22 +52,17 @@ def quality(table, labels, losses):
     return Quality(scores.log_loss, scores.brier, scores.accuracy, error, float(gap))
 
 
-def means(path):
-    with np.load(path) as data:
-        table, labels = data["predictions"].astype(float), data["ground_truth"].ravel().astype(int)
-    table /= table.sum(axis=1, keepdims=True)
-    losses = gaussian_losses(2, table.shape[1])
+def means(network):
     found = {name: [] for name in MODELS}
     for split in SPLITS:
-        fit, test = np.split(np.random.default_rng(split).permutation(len(labels)), 2)
+        P, y, Q, z = halves(network, split)
+        losses = gaussian_losses(2, P.shape[1])
         for name, make in MODELS.items():
-            if name == "Dirichlet" and table.shape[1] > FEW_CLASSES:
+            if name == "Dirichlet" and P.shape[1] > FEW_CLASSES:
                 continue
             model = make()
-            mapped = table[test]
-            if model is not None:
-                mapped = model.fit(table[fit], labels[fit]).predict_proba(mapped)
-            found[name].append(quality(mapped, labels[test], losses))
+            mapped = Q if model is None else model.fit(P, y).predict_proba(Q)
+            found[name].append(quality(mapped, z, losses))
     return {name: Quality(*np.mean(each, axis=0)) for name, each in found.items() if each}
 
 
@@ -78,8 +74,6 @@ def heading(note):
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_defaults_cost_no_skill(note, network):
-    if not NETWORKS[network].exists():
-        pytest.skip(f"{NETWORKS[network].name} is not here")
     found = means(NETWORKS[network])
     for name, (log_loss, brier, accuracy, error, gap) in found.items():
         figures = f"{log_loss:.4f} | {brier:.4f} | {accuracy:.4f} | {error:.4f} | {gap:.5f}"

@@ -43,7 +43,7 @@ from onlinecal.measures.groups.multicalibration import group_mean_error, multica
 from onlinecal.measures.scores import class_scores, event_scores
 from onlinecal.recalibration import AveragedCalibration, TemperatureScaling
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
-from tests import DATA
+from tests.networks import halves
 
 NETWORKS = ("wideresnet-16-4-cifar-10", "lenet-5-cifar-10", "densenet-bc-100-cifar-100")
 BINS = 15
@@ -126,18 +126,6 @@ def timed(mapped: Callable[..., Any], *rows: Any) -> tuple[Any, float]:
         return np.asarray(answers), time.process_time() - start
 
 
-def network(name: str, seed: int = 0) -> tuple[Any, Any, Any, Any]:
-    """A half to fit and a half to measure: tables and labels."""
-    path = DATA / f"{name}.npz"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here")
-    with np.load(path) as data:
-        P, y = data["predictions"].astype(float), data["ground_truth"].ravel().astype(np.int64)
-    P /= P.sum(axis=1, keepdims=True)
-    fit, test = np.split(np.random.default_rng(seed).permutation(len(y)), 2)
-    return P[fit], y[fit], P[test], y[test]
-
-
 def missing(names: tuple[str, ...]) -> str:
     return ", ".join(name for name in names if importlib.util.find_spec(name) is None)
 
@@ -145,7 +133,7 @@ def missing(names: tuple[str, ...]) -> str:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_tables_of_networks(note, name):
-    P, y, Q, z = network(name)
+    P, y, Q, z = halves(name)
     k = P.shape[1]
     losses = np.random.default_rng(0).standard_normal((500, 2, k))
     note("")
@@ -227,7 +215,7 @@ def test_groups_of_networks(note, name):
     """
     found: dict[str, list[Any]] = {}
     for seed in range(SPLITS):
-        P, y, Q, z = network(name, seed)
+        P, y, Q, z = halves(name, seed)
         top, new = P.argmax(axis=1), Q.argmax(axis=1)
         right, members = (new == z).astype(np.uint8), new[:, None] == np.unique(top)
         for method, mapped in GROUPED.items():

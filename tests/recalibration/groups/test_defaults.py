@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 
 from onlinecal import GroupRecalibrator, multicalibration_error
 from onlinecal.recalibration.groups.start import StartMap
-from tests import DATA
+from tests.networks import predictions
 from tests.properties import examples
 from tests.recalibration.groups.reference import tables
 from tests.recalibration.groups.test_repair import logistic, population
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
-NETWORK = DATA / "wideresnet-16-4-cifar-10.npz"
 
 
 def losses(p, y):
@@ -79,10 +78,8 @@ def test_what_is_wrong_is_mended_on_fresh_rows(n):
     assert (again.predict(q, groups) == after).all()
 
 
-@pytest.mark.skipif(not NETWORK.exists(), reason="the network's predictions are not here")
 def test_the_top_label_of_a_network():
-    with np.load(NETWORK) as data:
-        table, labels = data["predictions"].astype(float), data["ground_truth"].ravel()
+    table, labels = predictions("wideresnet-16-4-cifar-10")
     p, top = table.max(axis=1), table.argmax(axis=1)
     y, members = top == labels, top[:, None] == np.arange(10)
     # .28 and .066 as it comes

@@ -16,7 +16,7 @@ from onlinecal.recalibration.lp.algorithm import contradicts, round_bound, run
 from onlinecal.recalibration.lp.sizes import error_bound, laplace_scale, sample_sizes
 from onlinecal.recalibration.lp.statistics import Statistics, noisy_pools, plug_in_statistics
 from onlinecal.remarks import LabelWarning
-from tests import DATA
+from tests.networks import halves
 
 inf = math.inf
 
@@ -298,17 +298,6 @@ def test_no_level_set_with_enough_mass():
     assert outcome.finished
 
 
-def halves_of(name):
-    file = DATA / f"{name}.npz"
-    if not file.exists():
-        pytest.skip(f"the predictions of the network (shared/data/{name}.npz) are not here")
-    found = np.load(file)
-    table, labels = found["predictions"].astype(float), found["ground_truth"].ravel().astype(int)
-    order = np.random.default_rng(0).permutation(len(labels))
-    fit, test = np.split(order, [len(order) // 2])
-    return table[fit], labels[fit], table[test], labels[test]
-
-
 def brier(table, labels):
     return ((table - np.eye(table.shape[1])[labels]) ** 2).sum(axis=1).mean()
 
@@ -326,7 +315,7 @@ def brier(table, labels):
 )
 def test_the_error_on_the_test_half_falls(name, n_levels, before, at_most, within):
     """epsilon = 0.05: beta = 0.00125 for p = 2, so the tolerance is 0.000625."""
-    table, labels, fresh, truth = halves_of(name)
+    table, labels, fresh, truth = halves(name)
     assert lp_calibration_error(fresh, truth, 2, n_levels) == pytest.approx(before, abs=1e-4)
     model = LpRecalibrator.as_in_paper(2, 0.05, n_levels=n_levels, within=within).fit(table, labels)
     mapped = model.predict_proba(fresh)
@@ -337,7 +326,7 @@ def test_the_error_on_the_test_half_falls(name, n_levels, before, at_most, withi
 
 @pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 def test_the_papers_coupling_finds_nothing_to_correct_on_a_good_network():
-    table, labels, fresh, truth = halves_of("wideresnet-16-4-cifar-10")
+    table, labels, fresh, truth = halves("wideresnet-16-4-cifar-10")
     model = LpRecalibrator.as_in_paper(p=2, epsilon=0.1).fit(table, labels)
     assert model.n_levels_ == 200
     assert lp_calibration_error(fresh, truth, 2, 200) < 0.1
