@@ -37,12 +37,6 @@ def slots_of(atoms, label):
     return np.array([s / (r + s) for r, s in atoms for _ in range((r, s)[label])])
 
 
-def test_all_multisets_of_atoms_are_listed_once():
-    # vectors of two numbers as sums of such vectors, OEIS A002774 on the diagonal
-    assert [len(atoms_of(n, n)) for n in range(5)] == [1, 2, 9, 31, 109]
-    assert all(len(set(atoms_of(3, n))) == len(atoms_of(3, n)) for n in range(5))
-
-
 @settings(max_examples=examples(60), deadline=None)
 @given(histories(9))
 def test_the_exact_distance_is_the_cheapest_matching_over_all_atoms(history):

@@ -73,10 +73,3 @@ def test_multicalibrated_means_bayes_optimal_exactly_under_weak_learning(name, d
     ]
     assert violations(truth, truth, functions).max() < 1e-12  # the Bayes predictor always is
     assert (not others) == learns_weakly(truth, functions)
-
-
-def test_both_cases_occur():
-    line = [np.arange(5.0)]
-    assert learns_weakly(TRUTHS["rising"], line)
-    assert learns_weakly(TRUTHS["steps"], line)
-    assert not learns_weakly(TRUTHS["valley"], line)

@@ -60,12 +60,6 @@ def test_the_plain_algorithm_reaches_its_tolerance_within_the_proven_rounds(part
     assert left < 1.1 * epsilon < decision_calibration_error(table, labels, n_actions)
 
 
-def test_two_classes_end_exactly_below_the_tolerance():
-    table, labels = source(500, n_classes=2)
-    model = DecisionRecalibrator.as_in_paper(3, 0.02, partition="hard").fit(table, labels)
-    assert decision_calibration_error(model.predict_proba(table), labels, 3) <= 0.02
-
-
 def test_the_squared_error_never_rises_on_the_fitted_rows(fitted):
     model, table, labels = fitted
     least = model.floor_

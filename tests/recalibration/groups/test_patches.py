@@ -174,22 +174,3 @@ def test_early_stopping_keeps_the_best_prefix():
         full = free.fit(p[~held], y[~held], members[~held])
         assert full.n_patches_ == stopped.n_patches_ + stopped.n_taken_back_
         assert error <= np.mean((full.predict(p[held], members[held]) - y[held]) ** 2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("patch", ["value", "shift"])
-@pytest.mark.parametrize("alpha", [0.01, 0.001, 0.0003])
-def test_promises_at_scale(patch, alpha):
-    rng = np.random.default_rng(7)
-    n = 300_000
-    mass = rng.uniform(0.01, 0.6, 40)
-    members, p = rng.random((n, 40)) < mass, rng.random(n)
-    y = as_outcomes(rng, 1 / (1 + np.exp(-(members - mass) @ rng.normal(0, 1, 40))))
-    model = GroupRecalibrator.as_in_paper(alpha, patch).fit(p, y, members)
-    after = model.predict(p, members)
-    violations = multicalibration_error(after, y, members, n_levels=model.n_levels_)
-    assert violations.max() <= alpha + 1e-12
-    assert 0 < model.n_patches_ <= model.max_patches_
-    assert (model.history_["fall"] >= alpha**2 / 4 - 1e-12).all()
-    start = p if patch == "shift" else grid(p, model.n_levels_)
-    assert np.mean((after - y) ** 2) <= np.mean((start - y) ** 2) - model.history_["fall"].sum() + 1e-9

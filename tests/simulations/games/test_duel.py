@@ -210,22 +210,18 @@ def test_an_adversary_sees_the_draw_or_the_mean_of_the_draw():
 
 
 AHEAD = ["balanced", "nested", "adaptive", "one-step-ahead", "running-mean", "foster", "minimax"]
+OTHERS = ["foster-hart", "linear-optimisation", "two-choices", "drift-corrected"]
 
 
 @pytest.mark.parametrize("draw", ["hidden", "seen"])
-@pytest.mark.parametrize("depth", [pytest.param(2, marks=pytest.mark.slow), 3])
-@pytest.mark.parametrize("spec", AHEAD)
-def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
-    assert_same_duel(spec, f"certificate-greedy:depth={depth}", draw, 40, brute_force(depth))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("draw", ["hidden", "seen"])
+@pytest.mark.parametrize("depth", [3, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (2, 6))])
 @pytest.mark.parametrize(
     "spec", [*AHEAD, "foster-hart", "linear-optimisation", "two-choices", "drift-corrected"]
 )
-def test_deep_look_ahead_is_the_best_of_all_continuations(spec, draw):
-    assert_same_duel(spec, "certificate-greedy:depth=6", draw, 60, brute_force(6))
+def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
+    assert_same_duel(
+        spec, f"certificate-greedy:depth={depth}", draw, 60 if depth == 6 else 40, brute_force(depth)
+    )
 
 
 @pytest.mark.parametrize("seen", [True, False])

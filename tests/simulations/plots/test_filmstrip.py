@@ -45,15 +45,6 @@ def test_coloured_parts_do_not_overlap(table):
         assert ((low <= own["value"].to_numpy()) & (own["value"].to_numpy() <= high)).all()
 
 
-def test_forecasts_lie_between_the_lowest_and_the_highest(games, table):
-    film = table.filter(pl.col("forecaster") == "adaptive")
-    course = film.group_by("round").agg(pl.col("lowest", "forecast", "highest").first()).sort("round")
-    assert (course["lowest"] <= course["forecast"]).all()
-    assert (course["forecast"] <= course["highest"]).all()
-    assert course["highest"].max() == games[1].forecasts.max()
-    assert course["forecast"].to_list() == games[1].forecasts[course["round"].to_numpy() - 1].tolist()
-
-
 @pytest.mark.parametrize("rounds", [1, 2, 7, 5000])
 def test_moments_are_rounds_and_end_with_the_last(rounds):
     moments = moments_of(MOMENTS, rounds)
