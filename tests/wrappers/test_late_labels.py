@@ -338,25 +338,6 @@ def test_copies_of_features_with_lists_and_arrays_find_their_forecasts():
     assert len({late_labels.features_key({"a": value}) for value in apart}) == len(apart)
 
 
-@pytest.mark.parametrize("strategy", ["auto", "simplex", "top-label", "classwise", "tree"])
-@pytest.mark.parametrize("late", [0, 1, 15])
-def test_three_labels_one_of_them_new(strategy, late):
-    rng = np.random.default_rng(5)
-    rounds = []
-    for t in range(250):
-        shares = rng.dirichlet([1.0, 1.0, 1.0] if t > 60 else [1.0, 1.0])
-        names = "uvw"[: len(shares)]
-        rounds.append(
-            ({"answer": dict(zip(names, shares, strict=True)), "t": t}, rng.choice(list(names), p=shares))
-        )
-    rounds = [({**x, "answer": tuple(x["answer"].items())}, y) for x, y in rounds]
-    model = CalibratedClassifier(Scripted(), strategy=strategy)
-    record = played(model, rounds, late)
-    assert distance(record) <= model.certificate <= model.guarantee
-    plans = {plan.name for plan in model._strategies.values() if plan.projections}
-    assert plans == {"auto": {"binary", "classwise"}, "simplex": set()}.get(strategy, {strategy})
-
-
 @pytest.mark.parametrize("build", [naive_bayes.GaussianNB, tree.HoeffdingTreeClassifier])
 @pytest.mark.parametrize("late", [0, 12])
 def test_a_second_label_that_appears_late(build, late):

@@ -15,14 +15,6 @@ from onlinecal import AlmostOneStepAhead, calibration_distance
 history = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=40)
 
 
-@given(history)
-@settings(deadline=None)
-def test_the_brier_score_is_within_twice_the_distance_of_the_best_constant(rounds):
-    p, y = np.array(rounds, dtype=float).T
-    distance = calibration_distance(p, y.astype(int), method="exact").exact
-    assert np.sum((p - y) ** 2) <= np.sum((y.mean() - y) ** 2) + 2 * distance + 1e-9
-
-
 def test_the_brier_score_is_within_the_bound_of_every_map_on_all_short_histories():
     values = np.linspace(0.0, 1.0, 5)
     tight = 0.0

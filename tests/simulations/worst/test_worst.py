@@ -1,9 +1,7 @@
 """The worst case is that of brute force: every sequence, replayed and measured one by one."""
 
-import json
 import math
 
-import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -139,9 +137,3 @@ def test_the_picture_shows_the_worst_game_and_how_it_is_repaired():
     without_bound = picture.prepare(enumerate_games("foster", 2, draws=2, measure="ece"))
     assert without_bound["bound"].dtype == pl.Float64
     picture.draw(without_bound)
-
-
-def test_records_can_be_written():
-    record = json.loads(msgspec.json.encode(enumerate_games("sign", 4).record()))
-    assert [game["rounds"] for game in record["games"]] == [1, 2, 3, 4]
-    assert record["games"][-1]["over_root"] == pytest.approx(1.25)
