@@ -1,4 +1,4 @@
-"""What is learnt online, as ratios: replays and duels, one event, several classes, hints, wrappers, columns."""
+"""What is learnt online, as ratios: replays, duels, one event, several classes, hints, wrappers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of one's own arrays: the numbers are the measures', the Axes come back, nothing global is changed."""
+"""Pictures of one's own arrays: the measures' numbers, one's own Axes, nothing global changed."""
 
 from __future__ import annotations
 

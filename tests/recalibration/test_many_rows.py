@@ -173,12 +173,7 @@ def test_a_row_is_mapped_as_it_would_be_alone():
 
 
 def source(n, k, seed=0):
-    """Probabilities that are too sure by another factor in each class, and labels."""
-    rng = np.random.default_rng(seed)
-    truth = rng.dirichlet(np.linspace(0.3, 1.0, k), n)
-    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-    table = (truth + 1e-9) ** np.linspace(1.2, 2.5, k)
-    return table / table.sum(axis=1, keepdims=True), labels
+    return weighted_source(n, k, seed)[:2]
 
 
 @pytest.mark.parametrize("start", ["temperature", "none", "isotonic"])

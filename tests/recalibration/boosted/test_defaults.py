@@ -69,7 +69,11 @@ def test_every_kind_of_start_and_of_table():
     given = BoostedRecalibrator(n_folds=2).fit(X, y, start)
     expected = given.predict(X, start)
     for frame in (pd.DataFrame(X, columns=list("abc")), pl.DataFrame(X, schema=list("abc"))):
-        assert (BoostedRecalibrator(n_folds=2).fit(frame, y, start).predict(frame, start) == expected).all()
+        model = BoostedRecalibrator(n_folds=2).fit(frame, y, start)
+        assert (model.predict(frame, start) == expected).all()
+        assert model.feature_names_in_.tolist() == list("abc")
+        with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+            model.predict(pd.DataFrame(X, columns=list("bac")), start)
     sparse = BoostedRecalibrator(n_folds=2).fit(csr_matrix(X), y, start).predict(csr_matrix(X), start)
     assert sparse == pytest.approx(expected, abs=0.05)
     asked = BoostedRecalibrator(n_folds=2).fit(X, y, lambda table: base.predict_proba(table[:, :1])[:, 1])

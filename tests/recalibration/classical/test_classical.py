@@ -1,4 +1,4 @@
-"""Temperatures, Dirichlet maps, isotonic top labels, averages; a set probability stays the largest if it can."""
+"""Temperatures, Dirichlet maps, isotonic top labels, averages; a set probability stays on top if it can."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.recalibration.groups.test_repair import logistic, population
 
 from onlinecal import GroupRecalibrator, multicalibration_error
 from onlinecal.recalibration.groups.start import StartMap
