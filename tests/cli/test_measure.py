@@ -334,20 +334,8 @@ def test_forecasts_worse_than_a_constant_or_than_the_first_column_are_remarked_o
     pl.DataFrame({"p": p, "tame": 0.25 + p / 2, "wild": 1 - p, "won": y}).write_csv(path)
     good = run("measure", path, "--forecast", "p", "--outcome", "won", "--draws", 0, "--budget", 0.01)
     assert good.stderr == ""
-    answer = run(
-        "measure",
-        path,
-        "--forecast",
-        "p",
-        "--forecast",
-        "tame",
-        "--forecast",
-        "wild",
-        "--outcome",
-        "won",
-        "--draws",
-        0,
-    )
+    columns = "--forecast p --forecast tame --forecast wild --outcome won"
+    answer = run("measure", path, *columns.split(), "--draws", 0)
     said = " ".join(answer.stderr.split())
     assert f"tame: worse than p, Brier score {((0.25 + p / 2 - y) ** 2).mean():.4f} instead of" in said
     assert "wild: worse than a constant, Brier score" in said

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal import GroupCalibratedClassifier, LabelWarning, calibration_distance
+from onlinecal import GroupCalibratedClassifier, calibration_distance
 from onlinecal.wrappers.groups.forecasters import EVERYONE, AtomForecaster, SharedForecaster
 from tests.properties import examples
 from tests.wrappers.scripted import Said
@@ -154,20 +154,6 @@ def test_late_labels_in_any_order(seed, slack, with_horizon):
         if isinstance(forecaster, SharedForecaster):
             guarantees = forecaster.guarantees()
             assert all(c <= guarantees[name] + 1e-9 for name, c in forecaster.certificates().items())
-
-
-def test_late_labels_find_their_forecast():
-    model = GroupCalibratedClassifier(Said(), ["a"])
-    first, second = {"p": 0.9, "a": "u"}, {"p": 0.1, "a": "v"}
-    model.predict_proba_one(first)
-    model.predict_proba_one(second)
-    model.learn_one(dict(first), True)
-    assert model.rounds == {EVERYONE: 1, "a=u": 1, "a=v": 0}
-    model.learn_one(second, False)
-    with pytest.warns(LabelWarning, match="a label came for features that no forecast waits for"):
-        model.learn_one({"p": 0.5, "a": "u"}, True)  # nobody asked about this one
-    assert model.rounds == {EVERYONE: 2, "a=u": 1, "a=v": 1}
-    assert (model.n_rounds, model.n_unmatched) == (2, 1)
 
 
 @pytest.mark.parametrize("scheme", ["atoms", "shared"])

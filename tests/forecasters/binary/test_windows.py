@@ -103,15 +103,15 @@ settings_of = st.sampled_from(RULES + UNIFORM[2::4] + ANYTIME)
 
 
 def play_late(forecaster, outcomes, hints, most, rng):
-    """Settle in random order, with up to `most` others open: the rounds in the order of settling."""
+    """Settle in random order, with up to `most` others open: then what was announced, charged and came."""
     open_, settled = [], []
     for y, hint in zip(outcomes, hints, strict=True):
         open_.append((forecaster.forecast(hint), y))
         while len(open_) > rng.integers(0, most + 1):
-            token, y = open_.pop(rng.integers(len(open_)))
-            forecaster.observe(token, y)
-            settled.append((token.probability, token.upper if y else token.lower, int(y)))
-            yield tuple(np.array(part) for part in zip(*settled, strict=True))
+            token, late = open_.pop(rng.integers(len(open_)))
+            forecaster.observe(token, late)
+            settled.append((token.probability, float(np.clip(late, token.lower, token.upper)), late))
+            yield settled
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -275,15 +275,9 @@ def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window,
 @given(settings_of, windows, outcomes_and_hints, st.integers(1, 8), st.integers(0, 2**32 - 1))
 def test_late_labels_in_any_order_also_of_forecasts_in_units_of_before(config, window, played, most, seed):
     """The window is of settled rounds; the guarantee takes one more a point for each other open forecast."""
-    rng = np.random.default_rng(seed)
-    forecaster, open_, settled = fresh({**config, "window": window}, hints=True), [], []
-    for y, hint in zip(*played, strict=True):
-        open_.append((forecaster.forecast(hint), y))
-        while len(open_) > rng.integers(0, most + 1):
-            token, late = open_.pop(rng.integers(len(open_)))
-            forecaster.observe(token, late)
-            settled.append((token.probability, float(np.clip(late, token.lower, token.upper)), late))
-            check(forecaster, settled, window)
+    forecaster = fresh({**config, "window": window}, hints=True)
+    for settled in play_late(forecaster, *played, most, np.random.default_rng(seed)):
+        check(forecaster, settled, window)
 
 
 @pytest.mark.parametrize("config", RULES + UNIFORM + ANYTIME, ids=label)

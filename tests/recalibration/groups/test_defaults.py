@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from onlinecal import GroupRecalibrator, multicalibration_error
 from onlinecal.recalibration.groups.start import StartMap
-from tests.networks import predictions
 from tests.properties import examples
 from tests.recalibration.groups.reference import tables
 
@@ -148,16 +147,6 @@ def test_what_is_wrong_is_mended_on_fresh_rows(n):
     assert (losses(after, fresh) < [1, 0.99, 0.93][[200, 1000, 5000].index(n)] * losses(q, fresh)).all()
     again = GroupRecalibrator().fit(p, y, members)
     assert (again.predict(q, groups) == after).all()
-
-
-def test_the_top_label_of_a_network():
-    table, labels = predictions("wideresnet-16-4-cifar-10")
-    p, top = table.max(axis=1), table.argmax(axis=1)
-    y, members = top == labels, top[:, None] == np.arange(10)
-    # .28 and .066 as it comes
-    for n, limits in ((100, [0.2821, 0.066]), (500, [0.2, 0.06]), (5000, [0.178, 0.055])):
-        model = GroupRecalibrator().fit(p[:n], y[:n], members[:n])
-        assert (losses(model.predict(p[5000:], members[5000:]), y[5000:]) < limits).all()
 
 
 def test_starts_are_the_maps_of_the_least_log_loss():

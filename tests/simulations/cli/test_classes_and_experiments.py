@@ -34,18 +34,8 @@ def test_several_numbers_of_classes_in_one_table():
 
 
 def test_json_has_the_measures():
-    answer = run(
-        "simulate",
-        "--classes",
-        3,
-        "--rounds",
-        500,
-        "--forecaster",
-        "simplex",
-        "--forecaster",
-        "uniform",
-        "--json",
-    )
+    game = "--classes 3 --rounds 500 --forecaster simplex --forecaster uniform"
+    answer = run("simulate", *game.split(), "--json")
     report = json.loads(answer.stdout)
     first, second = report["games"]
     assert (first["forecaster"], first["classes"], first["rounds"]) == ("simplex", 3, 500)

@@ -1,6 +1,7 @@
-"""The verb `evaluate`: a table of true numbers, pictures beside their CSV, one line for wrong requests."""
+"""The verb evaluate: true numbers, pictures beside their CSV, streams that break nothing here."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -11,6 +12,7 @@ from river import datasets, linear_model, metrics, naive_bayes, preprocessing
 from onlinecal import CalibratedClassifier, expected_calibration_error
 from onlinecal.metrics import Brier
 from simulations.evaluation import sources
+from simulations.evaluation.scoring import evaluate
 from tests.commands import record, refused, run
 
 
@@ -117,11 +119,6 @@ def test_a_broken_bound_is_an_exit_code(monkeypatch):
     answer = run("evaluate", "--river", "Phishing", "--rounds", 100)
     assert answer.exit_code == 1
     assert "BROKEN: distance to calibration" in answer.stdout
-
-
-def test_every_model_can_be_named():
-    for name in sources.MODELS:
-        assert sources.create(name).predict_proba_one({"a": 1.0}) is not None
 
 
 @pytest.mark.parametrize(
@@ -233,3 +230,17 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     assert float(constant[3]) == pytest.approx(0.25, abs=0.01)
     upside_down = run("evaluate", "--file", path, "--forecast", "q", "--outcome", "y", "--budget", "0.01")
     assert "base forecasts on a.csv: worse than a constant, Brier score" in upside_down.stderr
+
+
+@pytest.mark.parametrize("name", sources.HARD)
+def test_no_stream_breaks_it(name):
+    source = sources.hard(name, 5000, 3)
+    scores = {
+        method: evaluate(source, wrap(sources.Recorded()), "forecasts", method, budget=0.1).score
+        for method, wrap in sources.methods(1.0, 1).items()
+    }
+    ours = scores.pop("calibrated")
+    assert ours.distance_upper <= ours.certificate <= ours.guarantee
+    assert ours.brier <= 1.02 * min(score.brier for score in scores.values())
+    for score in scores.values():
+        assert ours.distance_upper <= max(score.distance_lower, 1 / math.sqrt(5000))

@@ -122,18 +122,8 @@ def test_simulate_speaks_json():
 
 
 def test_simulate_replays_a_file_and_compares_its_own_forecasts(stream):
-    answer = run(
-        "simulate",
-        "--file",
-        stream,
-        "--outcome",
-        "won",
-        "--forecast",
-        "probability",
-        "--sort",
-        "day",
-        "--json",
-    )
+    columns = "--outcome won --forecast probability --sort day"
+    answer = run("simulate", "--file", stream, *columns.split(), "--json")
     raw, ours = json.loads(answer.stdout)["games"]
     assert raw["forecaster"] == "probability itself"
     assert raw["certificate"] is None
@@ -201,14 +191,12 @@ def test_plot_fails_when_a_bound_is_broken(grid, tmp_path):
 @pytest.mark.parametrize(
     "arguments,words",
     [
-        (["simulat"], "No such command 'simulat'"),
         (
             ["simulate", "--adversary", "coi"],
             "unknown adversary 'coi'; did you mean 'coin'? Known: alternating",
         ),
         (["simulate", "--forecaster", "sine"], "unknown forecaster 'sine'; did you mean 'sign'?"),
         (["simulate", "--rounds", "0"], "--rounds"),
-        (["simulate", "--rounds", "many"], "got 'many'"),
         (["simulate", "--seed", "-1"], "--seed"),
         (["simulate", "--budget", "0"], "budget must be positive"),
         (
@@ -230,6 +218,9 @@ def test_plot_fails_when_a_bound_is_broken(grid, tmp_path):
         (["plot", "nowhere", "--figure", "pie"], "unknown figure 'pie'"),
         (["sweep", "demo", "--load", "nowhere.py"], "/nowhere.py"),
         (["forecasters", "--load", "nowhere.py"], "no such file: nowhere.py"),
+        (["worst", "--forecaster", "nobody"], "unknown forecaster 'nobody'"),
+        (["worst", "--rounds", "25"], "rounds must be"),
+        (["worst", "--measure", "brier"], "brier"),
     ],
 )
 def test_wrong_requests_get_one_line(arguments, words):
@@ -280,33 +271,10 @@ def test_worst_says_what_randomised_errors_are():
     assert "worst ECE" in answer.stdout
 
 
-@pytest.mark.parametrize(
-    "arguments,message",
-    [
-        (["worst", "--forecaster", "nobody"], "unknown forecaster 'nobody'"),
-        (["worst", "--rounds", "25"], "rounds must be"),
-        (["worst", "--measure", "brier"], "brier"),
-        (["simulate", "--load", "nowhere.py"], "nowhere.py"),
-    ],
-)
-def test_wrong_requests_are_refused_in_one_line(arguments, message):
-    assert message in refused(*arguments)
-
-
 def test_simulate_draws_randomised_forecasters_by_its_seed():
     def forecasts(seed):
-        answer = run(
-            "simulate",
-            "--forecaster",
-            "foster",
-            "--adversary",
-            "threshold",
-            "--rounds",
-            100,
-            "--seed",
-            seed,
-            "--json",
-        )
+        game = "--forecaster foster --adversary threshold --rounds 100"
+        answer = run("simulate", *game.split(), "--seed", seed, "--json")
         return json.loads(answer.stdout)["games"][0]["ece"]
 
     assert forecasts(1) == forecasts(1)
