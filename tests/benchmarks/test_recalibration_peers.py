@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
@@ -53,7 +52,7 @@ from onlinecal.measures.scores import class_scores, event_scores
 from onlinecal.recalibration import AveragedCalibration, TemperatureScaling
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from tests.benchmarks.conftest import seconds
-from tests.networks import halves
+from tests.networks import Told, halves
 
 PACKAGES = ("netcal", "mcgrad", "multicalibration", "mapie", "venn_abers", "relplot")
 NETWORKS = ("wideresnet-16-4-cifar-10", "lenet-5-cifar-10", "densenet-bc-100-cifar-100")
@@ -62,23 +61,6 @@ SPLITS = 10
 """Of groups."""
 SLOW_CLASSES = 20
 """More classes than this take some peers minutes."""
-
-
-class Told(ClassifierMixin, BaseEstimator):
-    """A classifier whose features are its probabilities: how scikit-learn's methods are given a table."""
-
-    def fit(self, X: Any, y: Any) -> Told:
-        self.classes_ = np.arange(np.shape(X)[1])
-        return self
-
-    def predict_proba(self, X: Any) -> Any:
-        return X
-
-    def predict(self, X: Any) -> Any:
-        return X.argmax(axis=1)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
 
 def ours(make: Callable[[], Any]) -> Callable[..., Any]:

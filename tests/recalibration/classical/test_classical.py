@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 
 from onlinecal.recalibration import (
@@ -21,6 +20,7 @@ from onlinecal.recalibration import (
 )
 from onlinecal.recalibration.classical.averaged import PRIOR, best_shares
 from onlinecal.recalibration.simplex_projection import spread_rest
+from tests.networks import Told
 
 
 def source(n=1500, seed=0):
@@ -31,27 +31,9 @@ def source(n=1500, seed=0):
     return table / table.sum(axis=1, keepdims=True), labels
 
 
-class Told(ClassifierMixin, BaseEstimator):
-    """A classifier whose features are its probabilities."""
-
-    classes_ = np.arange(4)
-
-    def fit(self, X, y):
-        return self
-
-    def predict_proba(self, X):
-        return X
-
-    def predict(self, X):
-        return X.argmax(axis=1)
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-
 def test_temperature_scaling_is_that_of_scikit_learn():
     table, labels = source()
-    frozen = pytest.importorskip("sklearn.frozen").FrozenEstimator(Told())
+    frozen = pytest.importorskip("sklearn.frozen").FrozenEstimator(Told().fit(table, labels))
     theirs = CalibratedClassifierCV(frozen, method="temperature")
     try:
         theirs.fit(table, labels)

@@ -148,6 +148,15 @@ def test_shrunk_steps_keep_signal_and_drop_noise():
     assert np.mean(shares) < 0.2
 
 
+def wrong_by(forecasts, labels):
+    """The mean distance of forecasts of three classes to the shares of the labels that came with them."""
+    wrong = 0.0
+    for forecast in np.unique(forecasts, axis=0):
+        here = (forecasts == forecast).all(axis=1)
+        wrong += here.mean() * np.linalg.norm(forecast - np.eye(3)[labels[here]].mean(axis=0))
+    return wrong
+
+
 def test_compressed_predictors_keep_every_decision_and_are_distribution_calibrated(fitted):
     model, table, labels = fitted
     probabilities = model.predict_proba(table)
@@ -158,10 +167,7 @@ def test_compressed_predictors_keep_every_decision_and_are_distribution_calibrat
         assert len(np.unique(forecasts, axis=0)) <= 2
         assert small.masses.sum() == pytest.approx(1)
         # what each forecast is wrong by is the mean error on the loss's region
-        wrong = 0.0
-        for forecast in np.unique(forecasts, axis=0):
-            here = (forecasts == forecast).all(axis=1)
-            wrong += here.mean() * np.linalg.norm(forecast - np.eye(3)[labels[here]].mean(axis=0))
+        wrong = wrong_by(forecasts, labels)
         regions = Partition(-loss, hard=True)(probabilities)
         bias = regions.T @ residuals(probabilities, labels) / len(labels)
         assert wrong == pytest.approx(np.linalg.norm(bias, axis=1).sum())
@@ -173,11 +179,7 @@ def test_compressed_predictors_are_calibrated_up_to_the_tolerance(partition):
     model = DecisionRecalibrator.as_in_paper(2, 0.04, partition=partition).fit(table, labels)
     for loss in gaussian_losses(2, 3, 50):
         forecasts = model.compress(loss).predict_proba(model.predict_proba(table))
-        wrong = 0.0
-        for forecast in np.unique(forecasts, axis=0):
-            here = (forecasts == forecast).all(axis=1)
-            wrong += here.mean() * np.linalg.norm(forecast - np.eye(3)[labels[here]].mean(axis=0))
-        assert wrong <= 0.04 * (1 + 1e-9)
+        assert wrong_by(forecasts, labels) <= 0.04 * (1 + 1e-9)
 
 
 def test_saved_models_map_to_the_same_bits(fitted, tmp_path):

@@ -273,14 +273,6 @@ def test_many_values_are_grouped_and_nothing_is_lost(games, table):
     assert part["bias"] == pytest.approx((game.duel.charged - game.outcomes)[inside].sum(), abs=1e-6)
 
 
-def test_coloured_parts_do_not_overlap(table):
-    parts = table.select("forecaster", "value", "low", "high").unique().sort("forecaster", "value")
-    for _, own in parts.group_by("forecaster"):
-        low, high = own["low"].to_numpy(), own["high"].to_numpy()
-        assert (low[1:] >= high[:-1] - 1e-12).all()
-        assert ((low <= own["value"].to_numpy()) & (own["value"].to_numpy() <= high)).all()
-
-
 @pytest.mark.parametrize("rounds", [1, 2, 7, 5000])
 def test_moments_are_rounds_and_end_with_the_last(rounds):
     moments = moments_of(MOMENTS, rounds)
