@@ -143,21 +143,6 @@ def test_auto_changes_with_the_number_of_labels():
     assert plans == ["binary" if n < 3 else "classwise" for n in numbers]
 
 
-def test_top_label_forecasts_speak_of_the_label_that_is_answered():
-    model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="top-label")
-    record = []
-    for t, (x, y) in enumerate(datasets.ImageSegments().take(600)):
-        answer, forecasts = model.predict_proba_one(x), model.forecasts_one(x)
-        if t > 100:
-            ((label, p),) = forecasts.items()
-            assert label == max(answer, key=answer.get) == sorted(answer, key=answer.get)[-1]
-            assert answer[label] == p
-            assert is_distribution(answer)
-        record.append((answer, forecasts, y))
-        model.learn_one(x, y)
-    assert distance(record) <= model.certificate <= model.guarantee
-
-
 def test_classwise_answers_are_the_nearest_distribution_and_are_what_is_certified():
     model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="classwise")
     record, gaps = [], []

@@ -43,27 +43,6 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(config, played):
         assert in_use(forecaster.memory).tolist() == in_use(memory)
 
 
-@settings(max_examples=examples(120), deadline=None)
-@given(configs, hinted_sequences())
-def test_replay_tokens_and_river_are_the_same_game(config, played):
-    outcomes, hints = played
-    replayed, river, tokens = fresh(config), fresh(config), fresh(config)
-    forecasts = replayed.replay(outcomes)
-    for y, p in zip(outcomes.tolist(), forecasts, strict=True):
-        assert river.predict_proba_one({})[True] == p
-        river.learn_one({}, y)
-        token = tokens.forecast()
-        assert token.probability == p
-        tokens.observe(token, y)
-    assert river.certificate == tokens.certificate == replayed.certificate
-    hinted, asked = fresh(config, hints=True), fresh(config, hints=True)
-    for y, hint, p in zip(outcomes.tolist(), hints, hinted.replay(outcomes, hints), strict=True):
-        token = asked.forecast(hint)
-        assert token.probability == p
-        asked.observe(token, y)
-    assert hinted.certificate == asked.certificate
-
-
 def all_valid_cells(forecaster, step):
     """Lower ends of the valid cells of that width, by looking at every one."""
     memory = forecaster.memory

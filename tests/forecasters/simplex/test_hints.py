@@ -17,49 +17,36 @@ from hypothesis import strategies as st
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import reach
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
-from onlinecal.forecasters.simplex.machine.memory import certificate, new_memory, records_of
+from onlinecal.forecasters.simplex.machine.memory import certificate, new_memory
 from onlinecal.forecasters.simplex.machine.report import NEAR_ENOUGH
-from onlinecal.forecasters.simplex.machine.rules import RULES, begin, moved, vertex_of
+from onlinecal.forecasters.simplex.machine.rules import RULES, begin
 from onlinecal.forecasters.simplex.machine.table import (
     FOLLOWS,
-    LABEL,
     LAST,
     LEFT,
     MOVED,
     PIVOTS,
     PLACE,
-    POINT,
     RECORDS,
     SCALE,
     WIDTH,
     capacity,
     units,
 )
-from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from tests.forecasters.simplex.play import (
     biases_of,
     interpret,
     outcomes_of,
     ready,
     replay,
-    sums_of,
     vertices_of,
 )
-from tests.forecasters.simplex.reference import every_cell
 from tests.properties import examples
 
 
 def announced(memory, hint):
     forecast = np.empty(len(hint))
     return MACHINE.issue(memory, hint, forecast), forecast
-
-
-def nearest_full_cell(memory, hint, k, m, cells):
-    """Distance from the hint to the nearest barycentre of a full cell, by looking at every cell."""
-    table = {tuple(row[POINT : POINT + k].tolist()): int(row[LABEL]) for row in records_of(memory)}
-    label = {x: table.get(x, max(range(k), key=lambda j: (x[j], j))) for cell in cells for x in cell}
-    full = [cell for cell in cells if len({label[x] for x in cell}) == k]
-    return min(np.abs(np.mean(list(cell), axis=0) / m - hint).sum() for cell in full)
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -69,42 +56,6 @@ def test_where_every_label_may_lean_the_cell_nearest_to_the_hint_is_announced(k,
     hint = np.random.default_rng(seed).dirichlet(np.full(k, 0.5))
     _, forecast = announced(ready(k, m, slack=1.0), hint)
     assert np.abs(forecast - hint).sum() <= (k / 2 + 2) / m
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    st.sampled_from([(2, 9), (3, 8), (4, 5), (6, 2)]), st.sampled_from([None, 1.0]), st.integers(0, 2**32 - 1)
-)
-def test_a_hinted_cell_has_all_labels_and_leaves_the_current_one_alone(size, slack, seed):
-    (k, m), rng = size, np.random.default_rng(seed)
-    memory = ready(k, m, slack)
-    replay(memory, outcomes_of("drift", k, 200, seed), rng.dirichlet(np.ones(k), 200))
-    here = sums_of(memory, MACHINE.issue(memory, np.empty(0), np.empty(k)))
-    frame, forecast = announced(memory, rng.dirichlet(np.ones(k)))
-    cell = vertices_of(memory, frame)
-    assert sorted(label for _, label in cell) == list(range(k))
-    assert all(x[label] > 0 for x, label in cell)
-    assert forecast.sum() == pytest.approx(1.0)
-    assert sums_of(memory, MACHINE.issue(memory, np.empty(0), np.empty(k))) == here
-
-
-@pytest.mark.parametrize("informed", [True, False])
-def test_the_cell_found_is_not_much_farther_than_the_nearest_one(informed):
-    """On average, without slack: the walk is no search, but it ends in the right region."""
-    k, m, rng = 3, 20, np.random.default_rng(1)
-    cells, memory, found, nearest = list(every_cell(k, m)), ready(k, m), [], []
-    for t in range(2000):
-        truth = rng.dirichlet(np.full(k, 0.7))
-        hint = truth if informed else rng.dirichlet(np.ones(k))
-        frame, forecast = announced(memory, hint)
-        if t % 100 == 99:
-            found.append(np.abs(forecast - hint).sum())
-            nearest.append(nearest_full_cell(memory, hint, k, m, cells))
-        i = vertex_of(memory, frame, rng.choice(k, p=truth))
-        x, outcome = vertices_of(memory, frame)[i]
-        MACHINE.settle(memory, NO_WINDOW, np.array(x), outcome, int(moved(memory, frame, forecast, i)))
-    assert all(a >= b - 1e-12 for a, b in zip(found, nearest, strict=True))
-    assert np.mean(found) <= 2.0 * np.mean(nearest)
 
 
 def test_more_slack_brings_the_forecasts_closer_to_a_good_model():

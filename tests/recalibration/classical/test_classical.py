@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from sklearn.calibration import CalibratedClassifierCV
 
 from onlinecal.recalibration import (
     AveragedCalibration,
@@ -20,7 +19,6 @@ from onlinecal.recalibration import (
 )
 from onlinecal.recalibration.classical.averaged import PRIOR, best_shares
 from onlinecal.recalibration.simplex_projection import spread_rest
-from tests.networks import Told
 
 
 def source(n=1500, seed=0):
@@ -29,19 +27,6 @@ def source(n=1500, seed=0):
     labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
     table = truth**2.5
     return table / table.sum(axis=1, keepdims=True), labels
-
-
-def test_temperature_scaling_is_that_of_scikit_learn():
-    table, labels = source()
-    frozen = pytest.importorskip("sklearn.frozen").FrozenEstimator(Told().fit(table, labels))
-    theirs = CalibratedClassifierCV(frozen, method="temperature")
-    try:
-        theirs.fit(table, labels)
-    except ValueError:
-        pytest.skip("this scikit-learn has no temperature scaling")
-    ours = TemperatureScaling().fit(table, labels)
-    assert ours.inverse_temperature_ == pytest.approx(0.4, abs=0.03)
-    assert np.abs(ours.predict_proba(table) - theirs.predict_proba(table)).max() < 1e-6
 
 
 def test_temperature_scaling_needs_no_label_of_every_class_and_takes_certain_rows():

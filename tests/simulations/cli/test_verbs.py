@@ -1,7 +1,6 @@
 """The verbs: results on stdout, one line on stderr when the request is wrong, telling exit codes."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -279,15 +278,6 @@ def test_simulate_draws_randomised_forecasters_by_its_seed():
 
     assert forecasts(1) == forecasts(1)
     assert len({forecasts(seed) for seed in range(1, 5)}) > 1
-
-
-def test_simulate_reports_first_use_once(tmp_path):
-    play = [sys.executable, "-m", "onlinecal", "simulate", "--forecaster", "constant", "--rounds", "20"]
-    fresh = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    first, second = (subprocess.run(play, env=fresh, capture_output=True, text=True) for _ in range(2))
-    assert first.stderr.count("for the first time") == 1
-    assert "first time" not in second.stderr
-    assert first.stdout == second.stdout
 
 
 def test_simulate_shows_a_dash_where_nothing_is_promised():

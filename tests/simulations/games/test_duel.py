@@ -180,17 +180,6 @@ def test_a_baseline_plays_the_same_duel_in_the_interpreter(spec, adversary, draw
     assert_same_duel(spec, adversary, draw, 150, one_round)
 
 
-@pytest.mark.parametrize("spec", BASELINES)
-def test_a_baseline_is_the_same_in_a_duel_and_round_by_round(spec):
-    player = players.create(spec)
-    duel = play(player.build(300, seed=3), adversaries.create("markov", seed=1), 300)
-    replayed, rounds = player.build(300, seed=3), player.build(300, seed=3)
-    assert replayed.replay(duel.outcomes).tolist() == duel.charged.tolist()
-    for p, y in zip(duel.forecasts, duel.outcomes, strict=True):
-        assert rounds.predict_proba_one({})[True] == p
-        rounds.learn_one({}, int(y))
-
-
 def test_draws_go_on_from_duel_to_duel_and_over_long_ones():
     adversary = adversaries.create("alternating")
     whole, parts = FosterForecaster(horizon=300_000), FosterForecaster(horizon=300_000)
