@@ -25,7 +25,6 @@ FIRST = (
     "test_typing.py",
     "measures/distance/test_multiclass.py",
     "simulations/demos/",
-    "test_operate.py",
     "recalibration/test_reproducible.py",
     "test_remarks.py",
     "cli/stream/test_stopping.py",

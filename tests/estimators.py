@@ -152,6 +152,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"classifier": tree.HoeffdingTreeClassifier()},
         {"classifier": preprocessing.StandardScaler() | logistic()},
         {"classifier": logistic(), "n_buckets": 4, "slack": 2.0},
+        {"classifier": logistic(), "n_buckets": "auto"},
         {"classifier": logistic(), "n_buckets": 2, "window": 50},
         {"classifier": bayes(), "strategy": "simplex"},
         {"classifier": bayes(), "strategy": "top-label"},

@@ -17,7 +17,7 @@ from tests.estimators import EXAMPLES, SETTINGS, predictions, public_estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 each = pytest.mark.parametrize("name", EXAMPLES)
-PROVEN = ("certificate", "certificates", "guarantee", "n_rounds")
+PROVEN = ("certificate", "certificates", "guarantee", "window_certificate", "window_guarantee", "n_rounds")
 
 
 def river_checks() -> Iterator[Any]:

@@ -1,7 +1,8 @@
-"""Blocks of every page run, and print the figures that stand beside them; what tutorials show is theirs."""
+"""Blocks of every page run and print the figures beside them; tutorials and commands show what is theirs."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -37,8 +38,8 @@ PAGES = {
 }
 BLOCKS = {name: blocks for name, path in PAGES.items() if (blocks := blocks_of(path))}
 NOT_RUN = {
-    ("operate", "from zlib"): "run by test_operate.py, in its place among the commands",
-    ("operate", "read_parquet"): "run by test_operate.py, in its place among the commands",
+    ("operate", "from zlib"): "run in its place among the commands",
+    ("operate", "read_parquet"): "run in its place among the commands",
     ("gallery", "results/arena/rates.parquet"): "reads what the sweep of the arena leaves after hours",
 }
 """By page and a piece of the block, why not."""
@@ -169,3 +170,30 @@ def test_the_blocks_of_a_page_run_and_print_what_stands_beside_them(page, monkey
 def test_what_is_not_run_is_there():
     for page, piece in NOT_RUN:
         assert [block for block in BLOCKS[page] if piece in block.code], (page, piece)
+
+
+OPERATE = (ROOT / "docs/operate.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^```(sh|python)\n(.*?)^```", OPERATE, re.S | re.M)
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs the command sqlite3")
+def test_the_commands_of_the_page_work_one_after_the_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", with_commands())
+    assert len(COMMANDS) > 7
+    for language, block in COMMANDS:
+        if language == "sh":
+            for line in block.replace("\\\n", "").splitlines():
+                subprocess.run(line, shell=True, check=True, cwd=tmp_path)
+            continue
+        told, lines = promises(block), printed(block, {})
+        assert told
+        for line, text in lines:
+            assert_kept(told[line], text)
+    assert (tmp_path / "answers.jsonl").read_text().count("forecast") == 3
+
+
+def test_the_page_tells_of_every_file_that_is_deployed():
+    for path in ROOT.glob("deploy/*"):
+        if path.suffix != ".dockerignore" and path.name != "token":
+            assert f"(../deploy/{path.name})" in OPERATE

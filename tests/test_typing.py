@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -129,23 +128,6 @@ def test_importing_loads_none_of_the_libraries():
         check=True,
     )
     assert {"numpy", "numba", "scipy", "river", "sklearn", "polars"}.isdisjoint(told.stdout.split())
-
-
-def test_names_are_found_in_an_archive(tmp_path):
-    """As `spark-submit --py-files` has it."""
-    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
-        for path in (ROOT / "onlinecal").rglob("*.py"):
-            archive.write(path, path.relative_to(ROOT))
-    script = "import onlinecal; print(onlinecal.__file__, onlinecal.AlmostOneStepAhead(10).horizon)"
-    told = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(tmp_path / "all.zip")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert told.stdout.split() == [str(tmp_path / "all.zip" / "onlinecal" / "__init__.py"), "10"]
 
 
 def test_the_packages_say_that_they_are_typed():

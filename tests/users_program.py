@@ -45,23 +45,15 @@ from onlinecal import Nonsense  # error: attr-defined
 from onlinecal import plots
 from onlinecal.engine import archive_ledger, check_ledger, export_ledger, read_report, repair_ledger
 from onlinecal.datasets import NBAGames
-from onlinecal.datasets import NFLGames  # error: attr-defined
 from onlinecal.engine import Archived, Check, Noted, Overview, Repaired, Report, Summary, Total
 from onlinecal.engine import AsyncEngine, Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
-from onlinecal.engine import Nothing  # error: attr-defined
 from onlinecal.engine.spark import distances, streams  # error: attr-defined
 from onlinecal.forecasters import FosterForecaster, RunningMean, SimplexForecast
-from onlinecal.forecasters import Running  # error: attr-defined
 from onlinecal.forecasters.baselines import MinimaxForecaster
-from onlinecal.forecasters.baselines import Maximin  # error: attr-defined
 from onlinecal.measures import Interval, lp_calibration_interval, smooth_calibration_error
-from onlinecal.measures import smooth_error  # error: attr-defined
-from onlinecal.measures.decision import DecisionLosses, Losses  # error: attr-defined
-from onlinecal.measures.distance import CalibrationDistance, Distance  # error: attr-defined
+from onlinecal.measures.distance import CalibrationDistance
 from onlinecal.metrics import ECE, Brier
-from onlinecal.metrics import Gini  # error: attr-defined
 from onlinecal.plots import level_sets, running_biases
-from onlinecal.plots import level_set  # error: attr-defined
 from onlinecal.recalibration import (
     AveragedCalibration,
     BetaCalibration,
@@ -70,9 +62,7 @@ from onlinecal.recalibration import (
     VectorScaling,
     epsilon_for,
 )
-from onlinecal.recalibration import Temperature  # error: attr-defined
 from onlinecal.wrappers import WrappedForecast
-from onlinecal.wrappers import Calibrated  # error: attr-defined
 
 p, y = np.full(4, 0.5), [0, 1, 1, 0]
 table = np.full((4, 3), 1 / 3)

@@ -25,51 +25,31 @@ T = 300
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_the_plain_face_equals_a_compiled_loop(spec):
-    game = scripted_game(T)
+def test_plain_and_compiled_play_agree_and_so_do_copies_and_whoever_begins_again(spec):
+    forecasts, zero, one = game = scripted_game(T)
     adversary = adversaries.create(spec, horizon=T, seed=5)
-    plain = play_plainly(adversary, *game)
+    plain, twins = [], []
+    for stop, again in ((60, pickled), (200, copy.deepcopy), (T, None)):
+        begun = slice(len(plain), stop)
+        plain += play_plainly(adversary, forecasts[begun], zero[begun], one[begun])
+        if again is not None:
+            twins.append((stop, again(adversary)))
     assert plain == play_compiled(adversary, *game)
     assert set(plain) <= {0, 1}
     assert all(type(outcome) is int for outcome in plain)
     assert adversary.n_rounds == T
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_the_same_seed_gives_the_same_outcomes_and_reset_starts_again(spec):
-    game = scripted_game(T)
-    one = adversaries.create(spec, horizon=T, seed=3)
-    other = adversaries.create(spec, horizon=T, seed=3)
-    outcomes = play_plainly(one, *game)
-    assert outcomes == play_plainly(other, *game)
-    one.reset()
-    assert one.n_rounds == 0
-    assert outcomes == play_plainly(one, *game)
+    for stop, twin in twins:
+        assert repr(twin) == repr(adversary)
+        assert play_plainly(twin, forecasts[stop:], zero[stop:], one[stop:]) == plain[stop:]
+    adversary.reset()
+    assert adversary.n_rounds == 0
+    again = adversaries.create(adversary.name, horizon=T, seed=5)
+    assert again.name == adversary.name
+    assert play_plainly(adversary, *game) == play_plainly(again, *game) == plain
 
 
 def pickled(thing):
     return pickle.loads(pickle.dumps(thing))
-
-
-@pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize(("again", "stop"), [(pickled, 0), (copy.deepcopy, 60), (pickled, 200)])
-def test_a_copy_made_mid_stream_continues_identically(spec, again, stop):
-    forecasts, zero, one = scripted_game(T)
-    adversary = adversaries.create(spec, horizon=T, seed=8)
-    play_plainly(adversary, forecasts[:stop], zero[:stop], one[:stop])
-    twin = again(adversary)
-    assert repr(twin) == repr(adversary)
-    rest = (forecasts[stop:], zero[stop:], one[stop:])
-    assert play_plainly(adversary, *rest) == play_plainly(twin, *rest)
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_the_canonical_name_makes_the_same_adversary(spec):
-    game = scripted_game(T)
-    adversary = adversaries.create(spec, horizon=T, seed=1)
-    again = adversaries.create(adversary.name, horizon=T, seed=1)
-    assert again.name == adversary.name
-    assert play_plainly(adversary, *game) == play_plainly(again, *game)
 
 
 @pytest.mark.parametrize("spec", oblivious_specs())

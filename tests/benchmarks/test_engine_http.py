@@ -1,12 +1,15 @@
-"""The HTTP server with a durable ledger: requests a second."""
+"""The HTTP server with a durable ledger: requests a second, from a process of its own that asks."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import subprocess
 import sys
+import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 SERVE = "from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
-LOAD = Path(__file__).with_name("http_load.py")
+ASKING = Path(__file__)
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def test_single_events_over_http(server, note, connections):
 
     for _ in range(3):
         before = used()
-        command = [sys.executable, str(LOAD), port, str(connections), str(8_000 // connections)]
+        command = [sys.executable, str(ASKING), port, str(connections), str(8_000 // connections)]
         done = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         cpu = 1e6 * (used() - before) / (done["requests"] + 40 * connections)
         note(
@@ -49,3 +52,44 @@ def test_single_events_over_http(server, note, connections):
             f" 2000; p50 {done['p50']:4.1f} ms, p99 {done['p99']:5.1f} ms, target 20; server {cpu:.0f} us of"
             f" processor a request; load average {os.getloadavg()[0]:.1f}"
         )
+
+
+async def caller(port, name, pairs, latencies):
+    """Ask for forecasts and settle each, over one connection; seconds per request go to `latencies`."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def post(path, body):
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+        start = time.perf_counter()
+        writer.write(f"{head}{body}".encode())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        body = await reader.readexactly(length)
+        latencies.append(time.perf_counter() - start)
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"{answer.decode()}{body.decode()}")
+
+    for i in range(pairs):
+        await post("/query", f'{{"id":"{name}/{i}","key":"{name}","hint":{i % 10 / 10}}}')
+        await post("/outcome", f'{{"id":"{name}/{i}","value":{int(i % 3 == 0)}}}')
+    writer.close()
+
+
+async def load(port, connections, pairs):
+    """What came of it, after a warm-up."""
+    run = uuid.uuid4().hex[:8]
+    latencies: list[float] = []
+    for name, count in ((f"warm/{run}", 20), (run, pairs)):
+        latencies.clear()
+        start = time.perf_counter()
+        await asyncio.gather(
+            *(caller(port, f"{name}/{place}", count, latencies) for place in range(connections))
+        )
+        seconds = time.perf_counter() - start
+    latencies.sort()
+    quantiles = {f"p{q}": 1e3 * latencies[len(latencies) * q // 100] for q in (50, 90, 99)}
+    return {"requests": len(latencies), "seconds": seconds, **quantiles}
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(load(*map(int, sys.argv[1:])))))

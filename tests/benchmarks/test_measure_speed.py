@@ -1,4 +1,4 @@
-"""The measures at size: times and widths of brackets, the smooth error against a general solver."""
+"""The measures at size: times and widths of brackets, the smooth error; brackets of several classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytest
 
 import adversaries
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
+from onlinecal.measures import multiclass_calibration_distance
 from simulations.games.duel import play
+from simulations.games.multiclass.duel import play_multiclass
+from simulations.games.multiclass.players import create_player
 from simulations.sweeps.config import find_config, read_config
 
 
@@ -66,3 +69,25 @@ def test_smooth_error_of_a_million_forecasts(note):
     start = time.perf_counter()
     smooth_calibration_error(forecasts, outcomes)
     note(line("smooth error, n = 10^6", time.perf_counter() - start, "1.5 s"))
+
+
+KINDS = ("weights", "dirichlet-drift", "target-sweep", "categorical-forecast", "least-likely")
+
+
+def bracket(kind, k, rounds):
+    forecaster = create_player("simplex").build(k, rounds)
+    duel = play_multiclass(forecaster, adversaries.create_multiclass(kind, k, rounds, 0), rounds)
+    start = time.process_time()
+    found = multiclass_calibration_distance(duel.forecasts, duel.outcomes, look_ahead=duel.charged)
+    return found, time.process_time() - start
+
+
+@pytest.mark.parametrize("rounds", [1000, 10_000, 100_000])
+@pytest.mark.parametrize("k", [3, 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_bracket_of_a_game(note, kind, k, rounds):
+    bracket(kind, k, 200)
+    found, seconds = bracket(kind, k, rounds)
+    ratio = found.upper / found.lower
+    ends = f"{found.lower:9.1f} … {found.upper:9.1f}   ratio {ratio:.3f}   target 1.5"
+    note(f"{kind:21s} {k} classes, T = {rounds:7d}   {ends}   {seconds:6.1f} s")

@@ -1,8 +1,8 @@
-"""Recalibrators beside those of other packages, on the same halves: quality and seconds, in one run.
+"""Other packages beside this one, on the same rows: quality and seconds of recalibrators, streams, measures.
 
-netcal, MCGrad and multicalibration are no dependencies: what is not installed is named and left out. For all
+They are no dependencies: what is not installed is named and left out. For all
 
-    pip install netcal mcgrad multicalibration
+    pip install netcal mcgrad multicalibration mapie venn-abers relplot
     python -m pytest -m speed -n 0 tests/benchmarks/test_recalibration_peers.py
 """
 
@@ -13,12 +13,13 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
@@ -26,6 +27,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -33,41 +35,32 @@ from threadpoolctl import threadpool_limits
 
 from onlinecal import (
     BoostedRecalibrator,
+    CalibratedClassifier,
     DecisionRecalibrator,
     GroupRecalibrator,
     LpRecalibrator,
     RecalibratedClassifierCV,
+    calibration_distance,
+    classwise_calibration_error,
+    datasets,
+    recalibrate_stream,
+    smooth_calibration_error,
 )
-from onlinecal.measures import classwise_calibration_error, decision_loss_gap, lp_calibration_error
+from onlinecal.measures import decision_loss_gap, lp_calibration_error
 from onlinecal.measures.groups.multicalibration import group_mean_error, multicalibration_error
 from onlinecal.measures.scores import class_scores, event_scores
 from onlinecal.recalibration import AveragedCalibration, TemperatureScaling
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
-from tests import DATA
+from tests.benchmarks.conftest import seconds
+from tests.networks import Told, halves
 
+PACKAGES = ("netcal", "mcgrad", "multicalibration", "mapie", "venn_abers", "relplot")
 NETWORKS = ("wideresnet-16-4-cifar-10", "lenet-5-cifar-10", "densenet-bc-100-cifar-100")
 BINS = 15
 SPLITS = 10
 """Of groups."""
 SLOW_CLASSES = 20
 """More classes than this take some peers minutes."""
-
-
-class Told(ClassifierMixin, BaseEstimator):
-    """A classifier whose features are its probabilities: how scikit-learn's methods are given a table."""
-
-    def fit(self, X: Any, y: Any) -> Told:
-        self.classes_ = np.arange(np.shape(X)[1])
-        return self
-
-    def predict_proba(self, X: Any) -> Any:
-        return X
-
-    def predict(self, X: Any) -> Any:
-        return X.argmax(axis=1)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
 
 def ours(make: Callable[[], Any]) -> Callable[..., Any]:
@@ -111,7 +104,32 @@ OURS = {
     "LpRecalibrator()": ours(LpRecalibrator),
     "DecisionRecalibrator()": ours(DecisionRecalibrator),
 }
-SLOW = {"beta, netcal", "vector, netcal", "Dirichlet, here"}
+
+
+def by_venn_abers(P: Any, y: Any, Q: Any) -> Any:
+    calibrator = importlib.import_module("venn_abers").VennAbersCalibrator()
+    return calibrator.predict_proba(p_cal=P, y_cal=np.asarray(y, int), p_test=Q)
+
+
+def by_mapie(P: Any, y: Any, Q: Any) -> Any:
+    """The top label's probability is MAPIE's; it has none for the others, which share the rest as before."""
+    module = importlib.import_module("mapie.calibration")
+    top = (
+        module.TopLabelCalibrator(Told().fit(P, y), calibrator="isotonic", cv="prefit")
+        .fit(P, y)
+        .predict_proba(Q)
+    )
+    best, table = Q.argmax(axis=1), Q.copy()
+    rows = np.arange(len(Q))
+    p = np.nan_to_num(top[rows, best], nan=0.0)
+    table[rows, best] = 0.0
+    table *= ((1.0 - p) / np.maximum(table.sum(axis=1), 1e-12))[:, None]
+    table[rows, best] = p
+    return table
+
+
+BESIDE = {"Venn-Abers": by_venn_abers, "top label, MAPIE": by_mapie}
+SLOW = {"beta, netcal", "vector, netcal", "Dirichlet, here", *BESIDE}
 
 
 def timed(mapped: Callable[..., Any], *rows: Any) -> tuple[Any, float]:
@@ -126,26 +144,31 @@ def timed(mapped: Callable[..., Any], *rows: Any) -> tuple[Any, float]:
         return np.asarray(answers), time.process_time() - start
 
 
-def network(name: str, seed: int = 0) -> tuple[Any, Any, Any, Any]:
-    """A half to fit and a half to measure: tables and labels."""
-    path = DATA / f"{name}.npz"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here")
-    with np.load(path) as data:
-        P, y = data["predictions"].astype(float), data["ground_truth"].ravel().astype(np.int64)
-    P /= P.sum(axis=1, keepdims=True)
-    fit, test = np.split(np.random.default_rng(seed).permutation(len(y)), 2)
-    return P[fit], y[fit], P[test], y[test]
-
-
 def missing(names: tuple[str, ...]) -> str:
     return ", ".join(name for name in names if importlib.util.find_spec(name) is None)
 
 
+def digits() -> tuple[Any, Any, Any, Any]:
+    """The table of docs/tutorials/network.md: one half to fit, one to measure."""
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(y))
+    X, y = X[order] / 16 + 0.3 * rng.standard_normal(X.shape), y[order]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MLPClassifier(64, max_iter=400, random_state=0).fit(X[:600], y[:600])
+    P, labels = model.predict_proba(X[600:]), y[600:].astype(np.int64)
+    half = len(labels) // 2
+    return P[:half], labels[:half], P[half:], labels[half:]
+
+
+TABLES = {"digits, a small network": digits, **{name: partial(halves, name) for name in NETWORKS}}
+
+
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", NETWORKS)
-def test_tables_of_networks(note, name):
-    P, y, Q, z = network(name)
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(note, name):
+    P, y, Q, z = TABLES[name]()
     k = P.shape[1]
     losses = np.random.default_rng(0).standard_normal((500, 2, k))
     note("")
@@ -154,7 +177,7 @@ def test_tables_of_networks(note, name):
         f"{'l_2':>7s} {'gap':>7s} {'seconds':>7s}"
     )
     found = {}
-    for method, mapped in {**PEERS, **OURS}.items():
+    for method, mapped in {**PEERS, **BESIDE, **OURS}.items():
         if k > SLOW_CLASSES and method in SLOW:
             continue
         table, seconds = timed(mapped, P, y, Q)
@@ -171,12 +194,11 @@ def test_tables_of_networks(note, name):
             f"{method:27s} {scores.log_loss:8.4f} {scores.brier:7.4f} {scores.accuracy:8.4f} "
             f"{classwise:9.4f} {scores.ece:9.4f} {lp:7.4f} {gap:7.4f} {seconds:7.1f}"
         )
-    left = missing(("netcal",))
-    if left or k > SLOW_CLASSES:
-        note(f"left out: {left or ''}{f' {sorted(SLOW)}, minutes' if k > SLOW_CLASSES else ''}")
+    note(f"left out: {missing(PACKAGES)}{f' {sorted(SLOW)}, minutes' if k > SLOW_CLASSES else ''}")
     best = found["temperature, here"]
-    assert found["AveragedCalibration()"].log_loss <= 1.005 * best.log_loss
-    assert found["AveragedCalibration()"].brier <= 1.005 * best.brier
+    if name in NETWORKS:
+        assert found["AveragedCalibration()"].log_loss <= 1.005 * best.log_loss
+        assert found["AveragedCalibration()"].brier <= 1.005 * best.brier
 
 
 def by_mcgrad(p: Any, y: Any, top: Any, q: Any, new: Any) -> Any:
@@ -227,7 +249,7 @@ def test_groups_of_networks(note, name):
     """
     found: dict[str, list[Any]] = {}
     for seed in range(SPLITS):
-        P, y, Q, z = network(name, seed)
+        P, y, Q, z = halves(name, seed)
         top, new = P.argmax(axis=1), Q.argmax(axis=1)
         right, members = (new == z).astype(np.uint8), new[:, None] == np.unique(top)
         for method, mapped in GROUPED.items():
@@ -300,3 +322,174 @@ def test_classifiers_of_scikit_learn(note):
     note(f"{'mean':33s}" + "".join(f"{a:17.4f} / {b:.4f}" for a, b in zip(loss, brier, strict=True)))
     assert loss[3] < loss[:3].min()
     assert brier[3] < brier[:3].min()
+
+
+EVERY, WINDOW, FIRST = 500, 2000, 100
+"""Batch methods on streams: fitted anew so often, to so many rows, once there are so many."""
+T = 8000
+
+
+def by_mcgrad_alone(P: Any, y: Any, Q: Any) -> Any:
+    q = by_mcgrad(P[:, 1], y, np.zeros(len(P), int), Q[:, 1], np.zeros(len(Q), int))
+    return np.stack([1.0 - q, q], axis=1)
+
+
+def by_netcal_of_two(P: Any, y: Any, Q: Any) -> Any:
+    q = np.ravel(by_netcal("scaling", "BetaCalibration")(P[:, 1], y, Q[:, 1]))
+    return np.stack([1.0 - q, q], axis=1)
+
+
+class Stream:
+    """Probabilities, and outcomes (T,), or a rule that reads the forecasts; days if they are late."""
+
+    def __init__(self, p: Any, outcomes: Any, days: Any = None) -> None:
+        self.p, self.days, self.late = p, days, days is not None
+        self.reads = callable(outcomes)
+        self.y = np.zeros(len(p), int) if self.reads else np.asarray(outcomes, int)
+        self.rule = outcomes
+
+    def settle(self, rows: slice, q: Any) -> Any:
+        """What comes of these rows, once they are forecast."""
+        if self.reads:
+            self.y[rows] = self.rule(np.asarray(q))
+        return self.y[rows]
+
+    def known(self, row: int) -> int:
+        """How many rows are settled when this one is forecast."""
+        return int(np.searchsorted(self.days, self.days[row])) if self.late else row
+
+
+def refitted(mapped: Callable[..., Any], every: int = EVERY, window: int = WINDOW) -> Callable[..., Any]:
+    """A batch method, used online by fitting it again and again."""
+
+    def play(stream: Stream) -> Any:
+        q, n = np.array(stream.p, float), len(stream.p)
+        cuts = [0, FIRST, *range(every, n, every), n]
+        for begin, end in pairwise(cuts):
+            rows, past = slice(begin, end), slice(max(0, stream.known(begin) - window), stream.known(begin))
+            if begin and 0 < stream.y[past].sum() < past.stop - past.start:
+                two = [np.stack([1.0 - one, one], axis=1) for one in (stream.p[past], stream.p[rows])]
+                q[rows] = np.clip(np.asarray(mapped(two[0], stream.y[past], two[1]))[:, 1], 0.0, 1.0)
+            stream.settle(rows, q[rows])
+        return q
+
+    return play
+
+
+def by_gradient(stream: Stream, rate: float = 0.01) -> Any:
+    """Online Platt scaling by one step of gradient descent a round, as proposed to river in its PR 1988."""
+    logits = np.log(np.clip(stream.p, 1e-6, 1 - 1e-6) / (1 - np.clip(stream.p, 1e-6, 1 - 1e-6)))
+    slope, offset, learnt, q = 1.0, 0.0, 0, np.empty(len(logits))
+    for t, z in enumerate(logits):
+        while learnt < stream.known(t):
+            error = 1 / (1 + np.exp(-slope * logits[learnt] - offset)) - stream.y[learnt]
+            slope, offset = slope - rate * error * logits[learnt], offset - rate * error
+            learnt += 1
+        q[t] = 1 / (1 + np.exp(-slope * z - offset))
+        stream.settle(slice(t, t + 1), q[t : t + 1])
+    return q
+
+
+class Hints:
+    """A river classifier that says what its features say."""
+
+    def predict_proba_one(self, x: Any) -> dict[bool, float]:
+        return {False: 1.0 - x["p"], True: x["p"]}
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        pass
+
+
+def here(stream: Stream) -> Any:
+    """`recalibrate_stream`; row by row, which is the same, where outcomes depend on the forecasts."""
+    if not stream.reads:
+        when = {"settled_at": stream.days, "times": stream.days} if stream.late else {}
+        return recalibrate_stream(stream.p, stream.y, **when).probabilities
+    model, q = CalibratedClassifier(Hints(), classes=[False, True]), np.empty(len(stream.p))
+    for t, p in enumerate(stream.p.tolist()):
+        q[t] = model.predict_proba_one({"p": p})[True]
+        model.learn_one({"p": p}, bool(stream.settle(slice(t, t + 1), q[t : t + 1])[0]))
+    return q
+
+
+def as_it_came(stream: Stream) -> Any:
+    stream.settle(slice(None), stream.p)
+    return stream.p
+
+
+ONLINE: dict[str, Callable[[Stream], Any]] = {
+    "as it came": as_it_came,
+    "online Platt, proposed to river": by_gradient,
+    "sigmoid, scikit-learn": refitted(by_scikit_learn("sigmoid")),
+    "isotonic, scikit-learn": refitted(by_scikit_learn("isotonic")),
+    "Venn-Abers": refitted(by_venn_abers),
+    "beta, netcal": refitted(by_netcal_of_two, 2000, T),
+    "MCGrad": refitted(by_mcgrad_alone, 2000, T),
+    "onlinecal": here,
+}
+"""Beta calibration of netcal and MCGrad take seconds a fit: every 2,000 rows, to all there are."""
+
+
+def logistic(z: Any) -> Any:
+    return 1 / (1 + np.exp(-z))
+
+
+def streams() -> dict[str, Callable[[], Stream]]:
+    rng = np.random.default_rng(0)
+    p, u = rng.random(T), rng.random(T)
+    logits = np.log(p / (1 - p))
+    slopes = np.where(np.arange(T) < T // 2, 0.5, 2.0)
+    rare = 0.05 * rng.beta(0.5, 4.0, 5 * T)
+    odds, came = 8 * rare / (1 - rare), rng.random(5 * T) < rare
+    games = pl.read_csv(datasets.NBAGames().path, try_parse_dates=True)
+    days = games["date"].to_physical().to_numpy()
+    return {
+        "honest": lambda: Stream(p, u < p),
+        "too sure, above 1/2 only": lambda: Stream(p, u < np.where(p < 0.5, p, 0.4 + 0.2 * p)),
+        "half way another world": lambda: Stream(p, u < logistic(slopes * logits)),
+        "rare, odds 8 times too high": lambda: Stream(odds / (1 + odds), came),
+        "NBA, settled by day": lambda: Stream(games["forecast"].to_numpy(), games["home_won"], days),
+        "outcomes that read the forecast": lambda: Stream(p, lambda q: q < 0.5),
+    }
+
+
+@pytest.mark.timeout(3600)
+def test_streams(note):
+    found = {}
+    for name, make in streams().items():
+        note("")
+        note(f"{name:34s} {'Brier':>8s} {'log loss':>8s} {'distance':>8s} {'window':>8s} {'seconds':>8s}")
+        for method, play in ONLINE.items():
+            stream = make()
+            q, spent = timed(play, stream)
+            if q is None:
+                continue
+            scores = event_scores(q, stream.y.astype(np.uint8))
+            far = calibration_distance(q, stream.y, normalize=True, budget=0.1).upper
+            off = max(abs((q - stream.y)[at : at + 1000].mean()) for at in range(0, len(q) - 999, 1000))
+            found[name, method] = (scores.brier, far)
+            note(
+                f"{method:34s} {scores.brier:8.4f} {scores.log_loss:8.4f} {far:8.4f} {off:8.4f} {spent:8.2f}"
+            )
+    note(f"left out: {missing(PACKAGES) or 'nothing'}")
+    for name in streams():
+        briers = [score for (where, _), (score, _) in found.items() if where == name]
+        assert found[name, "onlinecal"][0] <= 1.01 * min(briers), name
+    assert found["outcomes that read the forecast", "onlinecal"][1] < 0.05
+
+
+def test_measures(note):
+    """relplot's smooth ECE and the smooth calibration error here are two measures; seconds and values."""
+    games = pl.read_csv(datasets.NBAGames().path)
+    p, y = games["forecast"].to_numpy(), games["home_won"].to_numpy()
+    calls = {
+        "smooth calibration error, here": lambda: smooth_calibration_error(p, y, normalize=True),
+        "distance to calibration, here": lambda: calibration_distance(p, y, normalize=True).upper,
+    }
+    if not missing(("relplot",)):
+        calls["smooth ECE, relplot"] = lambda: importlib.import_module("relplot").smECE(p, y)
+    note("")
+    for name, call in calls.items():
+        call()
+        spent = seconds(call)
+        note(f"{name:34s} {call():8.4f} {spent:8.3f} s")

@@ -1,12 +1,17 @@
-"""Compiling that takes long is told on stderr, once, with the package that it is for and where it is kept."""
+"""Compiling that takes long is told on stderr, once; arrays without an owner in compiled code."""
 
+from __future__ import annotations
+
+import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from numba import njit
 from numba.core import config
 
 from onlinecal.compiling import progress
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.measures.smooth import maximal_intervals
 from onlinecal.recalibration.lp.algorithm import advance
 
@@ -66,3 +71,26 @@ def test_where_no_thread_can_be_started_nothing_is_told(listener, monkeypatch):
     monkeypatch.setattr(progress.threading.Thread, "start", refused)
     compile_for(listener, maximal_intervals, told=False)
     assert listener.spent == {"onlinecal.measures": pytest.approx(0.25, abs=0.1)}
+
+
+@njit
+def hand_over(values, number):
+    values[number] += 1
+    return values
+
+
+@njit
+def count(values):
+    values = borrowed(values)
+    for number in range(len(values)):
+        if values[number] == 0:
+            values = hand_over(values, number)
+    return values.sum()
+
+
+def test_a_borrowed_array_is_the_same_array_and_no_reference_is_kept_or_lost():
+    values = np.array([0, 2, 0, 5])
+    before = sys.getrefcount(values)
+    assert [count(values) for _ in range(1000)] == [9] * 1000
+    assert sys.getrefcount(values) == before
+    assert values.tolist() == [1, 2, 1, 5]

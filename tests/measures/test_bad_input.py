@@ -93,7 +93,6 @@ COUNTS = m.calibration_distance_from_counts
         (partial(COUNTS, [0.5], [1.5], [1]), "zeros.*1.5 at row 0"),
         (partial(COUNTS, [0.5], [0], [0]), "no round"),
         (partial(COUNTS, [0.5, 0.6], [1], [1]), "values and zeros"),
-        (partial(COUNTS, [1.5], [1], [1]), "values.*1.5 at row 0"),
         (partial(m.smooth_calibration_error_from_counts, [0.5], [-1], [1]), "zeros.*-1 at row 0"),
         (partial(m.CalibrationMonitor, resolution=0), "resolution"),
         *(

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal import AlmostOneStepAhead
 from onlinecal.measures import (
     CalibrationMonitor,
     calibration_distance,
@@ -143,27 +142,3 @@ def test_the_summary_breaks_no_bound():
         assert errors.broken_bounds() == []
         assert is_perfectly_calibrated(witness, y)
         assert errors.brier_constant == pytest.approx(400 * y.var())
-
-
-@settings(max_examples=examples(40), deadline=None)
-@given(
-    st.sampled_from([{}, {"horizon": 150}, {"grid": "nested"}, {"hints": True, "slack": 1.0}]),
-    st.sampled_from(["random", "against", "inside"]),
-    st.integers(0, 2**32 - 1),
-)
-def test_no_forecaster_is_caught_farther_from_calibrated_than_it_says(settings, kind, seed):
-    rng = np.random.default_rng(seed)
-    forecaster, p, y = AlmostOneStepAhead(**settings), [], []
-    for _ in range(150):
-        forecast = forecaster.predict_proba_one({})[True]
-        outcome = float(rng.choice(QUARTERS))
-        if kind == "against":
-            outcome = float(rng.choice([0.0, 0.25] if forecast > 0.5 else [0.75, 1.0]))
-        elif kind == "inside":
-            outcome = min(QUARTERS, key=lambda share: abs(share - forecast))
-        forecaster.learn_one({}, outcome)
-        p.append(forecast)
-        y.append(outcome)
-        if len(p) in (10, 50, 150):
-            assert calibration_distance(p, y, budget=0.05).lower <= forecaster.certificate + 1e-6
-            assert forecaster.certificate <= forecaster.guarantee + 1e-6

@@ -192,15 +192,6 @@ def test_there_are_no_more_folds_than_rows_of_the_rarest_class():
     assert len(model.calibrated_classifiers_) == 3
 
 
-def test_a_row_of_weight_two_is_two_rows():
-    rng = np.random.default_rng(0)
-    weights = rng.integers(1, 4, len(Y))
-    frozen = FrozenEstimator(GaussianNB().fit(X[::2], Y[::2]))
-    weighted = RecalibratedClassifierCV(frozen).fit(X, Y, sample_weight=weights).predict_proba(X)
-    repeated = RecalibratedClassifierCV(frozen).fit(X.repeat(weights, axis=0), Y.repeat(weights))
-    assert np.abs(weighted - repeated.predict_proba(X)).max() < 1e-4
-
-
 def test_a_frozen_classifier_is_asked_about_all_rows():
     frozen = FrozenEstimator(GaussianNB().fit(X[::2], Y[::2]))
     rows, labels = X[1::2], Y[1::2]

@@ -21,6 +21,16 @@ class Scripted(base.Classifier):
         return dict(x["answer"])
 
 
+class Told(base.Classifier):
+    """Answers with its features, which are probabilities."""
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_proba_one(self, x):
+        return dict(x)
+
+
 class Said(base.Classifier):
     """Answers True with the probability that the features carry under "p"."""
 

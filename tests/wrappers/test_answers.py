@@ -143,29 +143,6 @@ def test_auto_changes_with_the_number_of_labels():
     assert plans == ["binary" if n < 3 else "classwise" for n in numbers]
 
 
-def test_auto_looks_at_the_top_label_only_when_there_are_many():
-    model = CalibratedClassifier(naive_bayes.GaussianNB())
-    for t in range(30):
-        model.predict_proba_one({"x": float(t % 11)})
-        model.learn_one({"x": float(t % 11)}, t % 11)
-    assert model._plan.name == "top-label"
-
-
-def test_top_label_forecasts_speak_of_the_label_that_is_answered():
-    model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="top-label")
-    record = []
-    for t, (x, y) in enumerate(datasets.ImageSegments().take(600)):
-        answer, forecasts = model.predict_proba_one(x), model.forecasts_one(x)
-        if t > 100:
-            ((label, p),) = forecasts.items()
-            assert label == max(answer, key=answer.get) == sorted(answer, key=answer.get)[-1]
-            assert answer[label] == p
-            assert is_distribution(answer)
-        record.append((answer, forecasts, y))
-        model.learn_one(x, y)
-    assert distance(record) <= model.certificate <= model.guarantee
-
-
 def test_classwise_answers_are_the_nearest_distribution_and_are_what_is_certified():
     model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="classwise")
     record, gaps = [], []
@@ -248,13 +225,6 @@ def test_a_model_that_memorises_gains_nothing(asked, strategy):
     for (_, before), (kind, t) in itertools.pairwise(diary):
         assert kind == "learn" or t > before
     assert not asked or np.mean(errors) > 0.24
-
-
-def test_buckets_have_tables_of_their_own():
-    model = CalibratedClassifier(Said(), n_buckets=5)
-    played(model, coins(500))
-    assert [table.n_rounds > 0 for table in model._binary.tables] == [True] * 5
-    assert sum(table.n_rounds for table in model._binary.tables) == 500
 
 
 @pytest.mark.parametrize("buckets", [1, 5])

@@ -85,15 +85,6 @@ def test_thresholds_are_in_order_and_each_is_within_its_certificate(rounds, late
     assert len(model._pending) == 0
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(0, 8), st.randoms())
-def test_putting_in_order_never_raises_the_errors(p, first, random):
-    p, b = np.array(p), np.arange(len(p)) >= first
-    ordered = np.sort(p)
-    assert ((ordered - b) ** 2).sum() <= ((p - b) ** 2).sum() + 1e-12
-    z = np.sort([random.random() for _ in p])
-    assert np.abs(ordered - z).sum() <= np.abs(p - z).sum() + 1e-12
-
-
 def test_forecasts_of_one_s_own_thresholds_can_be_out_of_order_and_then_moving_is_counted():
     # the event of the lower threshold is forecast from its biases alone once the model's errors have changed
     rng = np.random.default_rng(0)

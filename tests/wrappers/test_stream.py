@@ -1,7 +1,8 @@
-"""Whole columns are recalibrated as the wrapper would row by row, with outcomes in time and late."""
+"""Whole columns and tables are recalibrated as the wrapper would row by row, outcomes in time and late."""
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from datetime import datetime, timedelta
 
@@ -10,11 +11,13 @@ import polars as pl
 import pytest
 
 from onlinecal import CalibratedClassifier, LabelWarning, calibration_distance, recalibrate_stream
-from tests.wrappers.scripted import Said
+from tests.wrappers.scripted import Scripted
 
-ROWS = 900
+ROWS = 400
 
-pytestmark = pytest.mark.filterwarnings("ignore:what comes out:onlinecal.LabelWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:what comes out:onlinecal.LabelWarning", "ignore::onlinecal.GuaranteeWarning"
+)
 """Short columns may come out worse than they came in."""
 
 
@@ -25,34 +28,74 @@ def column(rounds=ROWS, seed=0):
     return p, (rng.random(rounds) < 0.25 + p / 2).astype(int)
 
 
-def row_by_row(p, y, settled_at=None, groups=None, **settings):
-    """What wrappers, one a group, answer if each outcome comes after the row `settled_at`; the wrappers."""
-    groups = np.zeros(len(p)) if groups is None else groups
-    models = {key: CalibratedClassifier(Said(), strategy="binary", **settings) for key in groups.tolist()}
-    at = np.arange(len(p)) if settled_at is None else np.asarray(settled_at)
-    rounds = [{"p": float(q), "row": t} for t, q in enumerate(p)]
-    due, answers = deque(np.argsort(at, kind="stable").tolist()), []
+def table(k, rounds=ROWS, seed=0):
+    """The same of k classes, and their numbers."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.ones(k), rounds)
+    said = truth**2 / (truth**2).sum(axis=1, keepdims=True)
+    labels = (truth.cumsum(axis=1) < rng.random((rounds, 1))).sum(axis=1)
+    return said, np.minimum(labels, k - 1)
+
+
+def history(k, rounds=ROWS):
+    """Of one class a column, else a table."""
+    return column(rounds) if k == 1 else table(k, rounds)
+
+
+def row_by_row(said, labels, settled_at=None, groups=None, **settings):
+    """What wrappers, one a group, answer if each outcome comes after the row `settled_at`.
+
+    With the sum of their certificates after each row, and the wrappers.
+    """
+    if said.ndim == 1:
+        classes, known = [False, True], {"strategy": "binary"}
+        said = np.column_stack([1.0 - said, said])
+    else:
+        classes = list(range(said.shape[1]))
+        known = {"classes": classes}
+    groups = np.zeros(len(said)) if groups is None else groups
+    models = {key: CalibratedClassifier(Scripted(), **known, **settings) for key in groups.tolist()}
+    at = np.arange(len(said)) if settled_at is None else np.asarray(settled_at)
+    rounds = [{"answer": dict(zip(classes, p, strict=True)), "row": t} for t, p in enumerate(said.tolist())]
+    due, answers, certificates = deque(np.argsort(at, kind="stable").tolist()), [], []
     for t, x in enumerate(rounds):
-        answers.append(models[groups[t]].predict_proba_one(x)[True])
-        while due and (at[due[0]] <= t or t == len(p) - 1):
+        answer = models[groups[t]].predict_proba_one(x)
+        answers.append(answer[True] if "strategy" in known else [answer[label] for label in classes])
+        while due and (at[due[0]] <= t or t == len(rounds) - 1):
             row = due.popleft()
-            models[groups[row]].learn_one(rounds[row], bool(y[row]))
-    return np.array(answers), models
+            models[groups[row]].learn_one(rounds[row], classes[labels[row]])
+        certificates.append(sum(model.certificate for model in models.values()))
+    return np.array(answers), np.array(certificates), models
 
 
 def late(rounds=ROWS, most=40, seed=1):
     return np.arange(rounds) + np.random.default_rng(seed).integers(0, most, rounds)
 
 
+SETTINGS = [
+    (1, {}),
+    (1, {"slack": 0.5, "horizon": ROWS}),
+    (2, {}),
+    (2, {"strategy": "simplex"}),
+    (3, {}),
+    (3, {"strategy": "top-label", "slack": 0.5, "horizon": ROWS}),
+    (3, {"strategy": "simplex", "horizon": ROWS}),
+    (4, {"horizon": ROWS}),
+    (12, {}),
+]
+
+
 @pytest.mark.parametrize("settled_at", [None, late(), np.arange(ROWS) // 100 * 100 + 99, np.full(ROWS, 5000)])
-@pytest.mark.parametrize("settings", [{}, {"slack": 0.5, "horizon": ROWS}])
-def test_a_column_is_forecast_as_row_by_row(settled_at, settings):
-    p, y = column()
+@pytest.mark.parametrize(("k", "settings"), SETTINGS)
+def test_columns_and_tables_are_forecast_as_row_by_row(k, settings, settled_at):
+    p, y = history(k)
     result = recalibrate_stream(p, y, settled_at, **settings)
-    answers, models = row_by_row(p, y, settled_at, **settings)
+    answers, certificates, models = row_by_row(p, y, settled_at, **settings)
     (model,) = models.values()
     assert np.array_equal(result.probabilities, answers)
-    assert (result.certificate[-1], result.guarantee) == (model.certificate, model.guarantee)
+    assert np.allclose(result.certificate, certificates, rtol=1e-12)
+    assert result.certificate[-1] == pytest.approx(model.certificate, rel=0 if k == 1 else 1e-12)
+    assert result.guarantee == model.guarantee
     assert np.all(result.certificate <= result.guarantee)
 
 
@@ -70,19 +113,36 @@ def test_the_certificate_is_that_of_the_rows_settled_so_far():
 
 
 @pytest.mark.parametrize("settled_at", [None, late()])
-def test_each_group_has_a_forecaster_of_its_own(settled_at):
-    p, y = column()
-    groups = np.random.default_rng(2).choice(["b", "a", "c"], ROWS, p=[0.7, 0.2, 0.1])
+@pytest.mark.parametrize("k", [1, 4])
+def test_each_group_has_forecasters_of_its_own(k, settled_at):
+    p, y = history(k)
+    groups = np.random.default_rng(2).choice(["b", "a", "c"], ROWS, p=[0.6, 0.2, 0.2])
     result = recalibrate_stream(p, y, settled_at, groups=groups)
     report = result.report()
     assert list(report.groups) == list(dict.fromkeys(groups.tolist()))
-    answers, models = row_by_row(p, y, settled_at, groups)
+    answers, certificates, models = row_by_row(p, y, settled_at, groups)
     assert np.array_equal(result.probabilities, answers)
+    assert np.allclose(result.certificate, certificates, rtol=1e-12)
     for key, one in report.groups.items():
         assert one.n_rounds == np.sum(groups == key)
-        assert (one.certificate, one.guarantee) == (models[key].certificate, models[key].guarantee)
-    assert result.certificate[-1] == pytest.approx(sum(one.certificate for one in report.groups.values()))
+        assert one.certificate == pytest.approx(models[key].certificate, rel=1e-12)
+        assert one.guarantee == models[key].guarantee
+        if settled_at is None:
+            assert one == recalibrate_stream(p[groups == key], y[groups == key]).report()
     assert result.guarantee == sum(one.guarantee for one in report.groups.values())
+    assert pickle.loads(pickle.dumps(result)).report() == report
+
+
+def test_two_columns_are_steered_as_one():
+    p, y = table(2)
+    one = recalibrate_stream(p[:, 1], y)
+    both = recalibrate_stream(p, y == 1)
+    assert np.array_equal(both.probabilities[:, 1], one.probabilities)
+    assert np.array_equal(both.probabilities[:, 0], 1.0 - one.probabilities)
+    assert np.array_equal(both.certificate, one.certificate)
+    # as a sum over both classes
+    assert both.report().brier_in == pytest.approx(2 * one.report().brier_in)
+    assert both.report().log_loss_out == one.report().log_loss_out
 
 
 def test_rows_of_one_match_do_not_leak_into_each_other():
@@ -93,7 +153,6 @@ def test_rows_of_one_match_do_not_leak_into_each_other():
     leaky = recalibrate_stream(p, y).report()
     result = recalibrate_stream(p, y, settled_at=match * 100 + 99)
     assert leaky.brier_out < 0.1 < 0.22 < result.report().brier_out
-    assert np.array_equal(result.probabilities, row_by_row(p, y, match * 100 + 99)[0])
     # nothing that is said within a match depends on its own outcome
     other = np.where(match == 63, 1 - y, y)
     again = recalibrate_stream(p, other, settled_at=match * 100 + 99)
@@ -121,7 +180,7 @@ def test_times_settle_as_row_numbers_do():
     assert first.certificate[0] == 0.0 < first.certificate[1]
 
 
-def test_what_comes_in_comes_out_as_what_it_was():
+def test_columns_come_out_as_what_they_were():
     p, y = column(50)
     plain = recalibrate_stream(p, y).probabilities
     assert isinstance(plain, np.ndarray)
@@ -137,19 +196,52 @@ def test_what_comes_in_comes_out_as_what_it_was():
     pd.testing.assert_series_equal(answer, pd.Series(plain, index=frame.index, name="risk"))
 
 
-def test_the_report_compares_and_warns():
-    rng = np.random.default_rng(4)
-    p, y = column(2000)
-    report = recalibrate_stream(p, y).report()
-    assert report.n_rounds == 2000
-    assert report.brier_in == pytest.approx(np.mean((p - y) ** 2))
-    assert report.brier_out < report.brier_in
-    assert report.brier_constant == pytest.approx(np.var(y))
-    assert report.log_loss_constant == pytest.approx(
-        -np.mean(y * np.log(y.mean()) + (1 - y) * np.log(1 - y.mean()))
+def test_outcomes_of_tables_are_names_or_numbers_and_frames_keep_their_names():
+    p, y = table(3)
+    plain = recalibrate_stream(p, y).probabilities
+    assert np.array_equal(recalibrate_stream(p.tolist(), y.tolist()).probabilities, plain)
+    assert np.array_equal(recalibrate_stream(pl.DataFrame(p, list("abc")), y).probabilities, plain)
+    named = recalibrate_stream(pl.DataFrame(p, list("abc")), ["abc"[number] for number in y]).probabilities
+    assert isinstance(named, pl.DataFrame)
+    assert named.columns == list("abc")
+    assert np.array_equal(named.to_numpy(), plain)
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(p, index=np.arange(ROWS)[::-1] * 3, columns=[3, 1, 2])
+    names = pd.Series(np.array([3, 1, 2])[y])
+    pd.testing.assert_frame_equal(
+        recalibrate_stream(frame, names).probabilities,
+        pd.DataFrame(plain, index=frame.index, columns=frame.columns),
     )
+    # columns 3, 1, 2: whether 0 is the first of them nobody can know
+    with pytest.raises(ValueError, match=r"outcomes must be one of the classes \[3, 1, 2\], got 0 at row"):
+        recalibrate_stream(frame, y)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_report_compares_what_comes_in_and_out(k):
+    p, y = history(k, 3000)
+    result = recalibrate_stream(p, y)
+    report, out = result.report(), result.probabilities
+    came, of_label = (np.eye(k)[y], out[np.arange(3000), y]) if k > 1 else (y, np.where(y, out, 1 - out))
+
+    def squares(q):
+        return ((q - came) ** 2).reshape(3000, -1).sum(axis=1).mean()
+
+    assert report.n_rounds == 3000
+    assert report.brier_in == pytest.approx(squares(p))
+    assert report.brier_out == pytest.approx(squares(out))
+    assert report.log_loss_out == pytest.approx(-np.log(of_label).mean())
+    assert report.brier_constant == pytest.approx(squares(came.mean(axis=0)))
+    shares = np.bincount(y) / 3000
+    assert report.log_loss_constant == pytest.approx(-(shares * np.log(shares)).sum())
+    assert report.brier_out < report.brier_in
+    assert report.log_loss_out < report.log_loss_in
     assert report.remarks == ()
     assert f"came out      {report.brier_out:12.4f}{report.log_loss_out:10.4f}" in str(report)
+
+
+def test_what_comes_out_worse_is_warned_of():
+    rng, (_, y) = np.random.default_rng(4), column(2000)
     with pytest.warns(LabelWarning, match="worse than what came in") as warned:
         worse = recalibrate_stream((y + 0.01 * rng.random(2000)) / 1.01, y, np.full(2000, 2000), slack=0.5)
     assert warned[0].filename == __file__
@@ -157,46 +249,69 @@ def test_the_report_compares_and_warns():
 
 
 TIMES = {"times": [1, 2, 3, 4]}
+OF_COLUMNS = [
+    ({"probabilities": [0.5, 0.5, 1.5, 0.5]}, r"probabilities must lie in \[0, 1\], got 1.5 at row 2"),
+    ({"probabilities": [0.5]}, "probabilities and outcomes must have the same length, got 1 and 4"),
+    ({"outcomes": [0, 1, 2, 0]}, "outcomes must be 0/1 or boolean, got 2 at row 2"),
+    ({"outcomes": [0, 1, 0.5, 0]}, "got 0.5 at row 2: .* between 0 and 1 go with AlmostOneStepAhead"),
+    ({"settled_at": [0, 1, 2]}, "probabilities and settled_at must have the same length, got 4 and 3"),
+    ({"settled_at": [0, 0, 2, 3]}, "settled_at has 0 at row 1, before the forecast .* of row 1"),
+    ({"settled_at": [0, 1.5, 2, 3]}, "settled_at holds no row numbers .* give the forecasts' as times="),
+    ({"settled_at": [0, None, 2, 3]}, "settled_at has no value at row 1"),
+    ({"settled_at": [1, 2, np.nan, 4.0], **TIMES}, "settled_at has no value at row 2"),
+    ({"settled_at": [1, 2, 2, 4], **TIMES}, "settled_at has 2 at row 2, before .* of times 3"),
+    ({"settled_at": [9, 9, 9, 9], "times": [1, 3, 2, 4]}, "times must not decrease, got 2 at row 2 after 3"),
+    ({"settled_at": list("abcd"), **TIMES}, "settled_at and 'times' cannot be compared: String and Int64"),
+    (TIMES, "times say nothing without settled_at"),
+    ({"groups": ["a", "b"]}, "probabilities and groups must have the same length, got 4 and 2"),
+    ({"groups": ["a", None, "a", "b"]}, "groups must name a key for every row, got None at row 1"),
+    ({"groups": ["a", {}, "a", "b"]}, "groups must be keys with a hash, got {} at row 1"),
+    ({"slack": 0.2}, "slack must be"),
+    ({"horizon": 0}, "horizon must be"),
+]
+OF_TABLES = [
+    ({"probabilities": [[1.0]] * 3}, "at least 2, got 1: for two classes a flat column"),
+    ({"probabilities": [[0.5, 0.5], [0.5, 0.6], [1.0, 0.0]]}, "sum to 1 in every row, got 1.1 at row 1"),
+    ({"probabilities": [[0.5, 0.5], [np.nan, 0.5], [1.0, 0.0]]}, "got nan at row 1, class 0"),
+    ({"probabilities": [[0.5, 0.5], [0.5], [1.0, 0.0]]}, "probabilities must be .* got a ragged one"),
+    ({"probabilities": np.full((3, 2, 2), 0.5)}, r"probabilities must be .* shape \(3, 2, 2\)"),
+    ({"outcomes": [0, 1, 2]}, "outcomes must be .*, got 2 at row 2"),
+    ({"outcomes": [0, 1, "up"]}, "outcomes must be .*, got 'up' at row 2"),
+    ({"outcomes": np.full((3, 2), 0.5)}, r"outcomes must have one label a row, got shape \(3, 2\)"),
+    ({"probabilities": pl.DataFrame({"1": [1.0] * 3, "2": [0.0] * 3})}, "classes .*, got 0 at row 0"),
+    ({"strategy": "all"}, "strategy must be one of"),
+    ({"probabilities": np.full((3, 4), 0.25), "strategy": "binary"}, "two classes, got a table of 4"),
+    ({"probabilities": [0.5] * 3, "strategy": "classwise"}, r"shape \(T, k\), got a column"),
+]
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("given", "changed", "message"),
     [
-        ({"probabilities": [0.5, 0.5, 1.5, 0.5]}, r"probabilities must lie in \[0, 1\], got 1.5 at row 2"),
-        ({"probabilities": [0.5, np.nan, 1.5, 0.5]}, r"probabilities must lie in \[0, 1\], got nan at row 1"),
-        ({"probabilities": [0.5]}, "probabilities and outcomes must have the same length, got 1 and 4"),
-        ({"outcomes": [0, 1, 2, 0]}, "outcomes must be 0/1 or boolean, got 2 at row 2"),
-        ({"outcomes": [0, 1, np.nan, 0]}, "outcomes must be 0/1 or boolean, got nan at row 2"),
-        ({"outcomes": [0, 1, 0.5, 0]}, "got 0.5 at row 2: .* between 0 and 1 go with AlmostOneStepAhead"),
-        ({"settled_at": [0, 1, 2]}, "probabilities and settled_at must have the same length, got 4 and 3"),
-        ({"settled_at": [0, 0, 2, 3]}, "settled_at has 0 at row 1, before the forecast .* of row 1"),
-        ({"settled_at": [0, 1.5, 2, 3]}, "settled_at holds no row numbers .* give the forecasts' as times="),
-        ({"settled_at": [0, None, 2, 3]}, "settled_at has no value at row 1"),
-        ({"settled_at": [1, 2, np.nan, 4.0], **TIMES}, "settled_at has no value at row 2"),
-        ({"settled_at": [1, 2, 2, 4], **TIMES}, "settled_at has 2 at row 2, before .* of times 3"),
-        (
-            {"settled_at": [9, 9, 9, 9], "times": [1, 3, 2, 4]},
-            "times must not decrease, got 2 at row 2 after 3",
-        ),
-        (
-            {"settled_at": list("abcd"), **TIMES},
-            "settled_at and 'times' cannot be compared: String and Int64",
-        ),
-        (TIMES, "times say nothing without settled_at"),
-        ({"groups": ["a", "b"]}, "probabilities and groups must have the same length, got 4 and 2"),
-        ({"groups": ["a", None, "a", "b"]}, "groups must name a key for every row, got None at row 1"),
-        ({"groups": ["a", {}, "a", "b"]}, "groups must be keys with a hash, got {} at row 1"),
-        ({"slack": 0.2}, "slack must be"),
-        ({"horizon": 0}, "horizon must be"),
+        *(({"probabilities": [0.1, 0.5, 0.5, 0.9], "outcomes": [0, 1, 1, 1]}, *case) for case in OF_COLUMNS),
+        *(({"probabilities": [[0.2, 0.8]] * 3, "outcomes": [0, 1, 1]}, *case) for case in OF_TABLES),
     ],
 )
-def test_bad_input_is_named(changed, message):
-    given = {"probabilities": [0.1, 0.5, 0.5, 0.9], "outcomes": [0, 1, 1, 1], **changed}
+def test_bad_input_is_named(given, changed, message):
     with pytest.raises(ValueError, match=message):
-        recalibrate_stream(**given)
+        recalibrate_stream(**{**given, **changed})
 
 
 def test_of_a_column_no_strategies_are_made_that_are_not_played(monkeypatch):
     p, y = column(50)
     monkeypatch.delattr("onlinecal.wrappers.stream.new_strategies")
     assert len(recalibrate_stream(p, y).probabilities) == 50
+
+
+def test_declared_classes_are_known_before_the_first_round():
+    model = CalibratedClassifier(Scripted(), classes=["no", "yes"])
+    x = {"answer": {"no": 0.9, "yes": 0.1}}
+    assert set(model.predict_proba_one(x)) == {"no", "yes"}
+    assert set(model.forecasts_one(x)) == {"yes"}
+    state = model.certificate, model.n_rounds
+    with pytest.raises(ValueError, match=r"y must be one of the classes \['no', 'yes'\], got 'maybe'"):
+        model.learn_one(x, "maybe")
+    assert (model.certificate, model.n_rounds) == state
+    for classes in (["a"], ["a", "a"], "ab", [None, 1]):
+        with pytest.raises(ValueError, match="classes must"):
+            CalibratedClassifier(Scripted(), classes=classes)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -125,20 +123,6 @@ def test_one_table_has_the_forecasters_bound_and_several_share_one_grid():
         assert shared.window_guarantee <= surprises + 2 * math.sqrt(2 * window * 5) * 1.000001
 
 
-def test_copies_go_on_identically_and_share_nothing():
-    model = CalibratedClassifier(Said(), window=25, n_buckets=2)
-    rounds = list(coins(240))
-    list(settled_windows(model, rounds[:120], 3, 25))
-    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
-    list(settled_windows(model, rounds[120:], 3, 25))
-    for one in copies:
-        assert one.n_rounds == 117
-        list(settled_windows(one, rounds[120:], 3, 25))
-        assert one.window_certificate == model.window_certificate
-        assert one.window_guarantee == model.window_guarantee
-    assert model.clone().window == 25
-
-
 def test_a_window_shows_what_the_average_hides():
     """Phishing, then the same with labels at random: the window is of the present alone."""
     model = CalibratedClassifier(
@@ -149,14 +133,6 @@ def test_a_window_shows_what_the_average_hides():
         model.learn_one(x, y)
     assert model.window_certificate <= model.window_guarantee < 45
     assert 0 < model.window_certificate < model.certificate
-
-
-def test_without_a_window_there_is_nothing_of_it():
-    model = CalibratedClassifier(Said())
-    list(settled_windows(model, coins(50), 0, 10))
-    assert model.window_certificate is None
-    assert model.window_guarantee is None
-    assert all(table._window is None for table in model._strategies["binary"].projection(None).tables)
 
 
 def test_what_does_not_go_is_refused():

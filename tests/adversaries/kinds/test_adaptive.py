@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from adversaries import create
 from onlinecal import AlmostOneStepAhead
-from tests.adversaries.play import GridForecaster, duel, play_plainly, scripted_game
+from tests.adversaries.play import play_plainly, scripted_game
 
 probabilities = st.floats(0.0, 1.0)
 forecast_lists = st.lists(
@@ -38,12 +36,6 @@ def test_threshold_sweep_moves_its_value_over_the_horizon():
     adversary = create("threshold-sweep:start=0.25,end=0.75", horizon=101)
     answers = [adversary.outcome(0.5) for _ in range(150)]
     assert answers == [0] * 51 + [1] * 99
-
-
-def test_threshold_sweep_pulls_a_grid_forecaster_through_every_cell():
-    forecaster = GridForecaster(30)
-    duel(create("threshold-sweep", horizon=2000), forecaster, 2000)
-    assert set(forecaster.cells) == set(range(30))
 
 
 @given(forecast_lists, st.integers(0, 50))
@@ -85,15 +77,6 @@ def test_boundary_hugger_pushes_against_the_last_move(forecasts):
             assert outcomes[t] == outcomes[t - 1]
         else:
             assert outcomes[t] == int(forecasts[t] < forecasts[t - 1])
-
-
-def test_boundary_hugger_keeps_a_grid_forecaster_between_neighbouring_cells():
-    forecaster = GridForecaster(20)
-    duel(create("boundary-hugger"), forecaster, 400)
-    moves = np.abs(np.diff(forecaster.cells))
-    assert moves.max() == 1
-    assert moves.mean() > 0.4
-    assert len(set(forecaster.cells)) <= 3
 
 
 @given(forecast_lists, st.integers(1, 12))
@@ -153,43 +136,6 @@ def test_certificate_greedy_asks_its_driver_to_look_ahead(depth):
     early, late = create(f"two-phase:first=certificate-greedy:depth={depth}", horizon=10).phases
     assert (early.depth, late.depth) == (depth, 1)
     assert phase.state.tolist() == [0.5]
-
-
-def best_rise(forecaster, rounds):
-    """The largest rise that any so many outcomes can bring about."""
-    if rounds == 0:
-        return 0.0
-    forecaster.forecast()
-    return max(rise_after(forecaster, outcome, rounds) for outcome in (0, 1))
-
-
-def rise_after(forecaster, outcome, rounds):
-    """The largest rise of the next `rounds` rounds if the first outcome is this one."""
-    rise = forecaster.rises()[outcome]
-    following = copy.deepcopy(forecaster)
-    following.observe(outcome)
-    return rise + best_rise(following, rounds - 1)
-
-
-def test_certificate_greedy_is_a_best_response_when_the_depth_reaches_the_end():
-    rounds = 5
-    for before in range(12):
-        forecaster = GridForecaster(3)
-        duel(create("coin", seed=before), forecaster, before)
-        best = best_rise(copy.deepcopy(forecaster), rounds)
-        adversary = create(f"certificate-greedy:depth={rounds}", seed=before)
-        start = forecaster.certificate_part()
-        for left in range(rounds, 0, -1):
-            p = forecaster.forecast()
-            forecaster.observe(adversary.outcome(p, *(rise_after(forecaster, y, left) for y in (0, 1))))
-        assert forecaster.certificate_part() - start == pytest.approx(best, abs=1e-9)
-
-
-def test_certificate_greedy_hurts_more_than_coins_do():
-    greedy, coins = GridForecaster(25), GridForecaster(25)
-    duel(create("certificate-greedy", seed=1), greedy, 600)
-    duel(create("coin", seed=1), coins, 600)
-    assert greedy.certificate_part() > coins.certificate_part()
 
 
 @pytest.mark.parametrize(

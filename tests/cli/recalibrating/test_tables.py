@@ -19,6 +19,7 @@ from onlinecal.cli.recalibrating.parts import split_rows
 from onlinecal.cli.recalibrating.tables import read_names, read_table
 from onlinecal.plots.recalibration.levels import level_name, level_set_errors
 from onlinecal.recalibration.classical.isotonic import PerClassIsotonic
+from tests.networks import Told
 
 
 @pytest.fixture
@@ -134,16 +135,9 @@ def test_chance_is_what_right_probabilities_are_left_with(drawn):
 
 def test_isotonic_per_class_is_scikit_learns(drawn):
     table, labels = drawn
-
-    class Same(PerClassIsotonic):
-        """A classifier that answers the table it is given."""
-
-        def predict_proba(self, P):
-            return P
-
     bold = table**3 / (table**3).sum(axis=1, keepdims=True)
-    same = Same().fit(bold, labels)
-    theirs = CalibratedClassifierCV(FrozenEstimator(same), method="isotonic", ensemble=False)
+    told = FrozenEstimator(Told().fit(bold, labels))
+    theirs = CalibratedClassifierCV(told, method="isotonic", ensemble=False)
     theirs.fit(bold, labels)
     mine = PerClassIsotonic().fit(bold, labels).predict_proba(bold[:500])
     assert mine == pytest.approx(theirs.predict_proba(bold[:500]), abs=1e-9)

@@ -12,7 +12,7 @@ from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Rejected, Settled
 from onlinecal.engine.keys import class_labels
 from onlinecal.engine.keys.packing import SUM
-from tests.engine.one_key import OneKey
+from tests.engine.one_key import OneKey, settings_of
 
 
 def even(n, first=0):
@@ -33,7 +33,7 @@ def test_more_classes_than_a_key_may_discover_are_refused_by_name(kind):
 
 
 def test_a_refusal_of_many_labels_does_not_look_at_them():
-    kind = Settings(KeyConfig(kind="simplex")).kind
+    kind = settings_of(KeyConfig(kind="simplex")).kind
     spent = []
     # an object's keys that are no labels would be found at the first look
     for labels in (101, 10**6):

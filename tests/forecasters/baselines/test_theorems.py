@@ -258,19 +258,6 @@ def test_foster_vohra_draws_from_a_stationary_distribution_of_the_whole_chain(bo
         assert np.abs(flow).max() <= 1e-9 * max(1.0, rates.max(initial=0.0))
 
 
-def test_stationary_agrees_with_the_eigenvector():
-    rng = np.random.default_rng(3)
-    for states in [1, 2, 3, 5, 12, 30] * 5:
-        rates = rng.random((states, states)) ** rng.integers(1, 12)
-        np.fill_diagonal(rates, 0.0)
-        generator = rates - np.diag(rates.sum(axis=1))
-        values, vectors = np.linalg.eig(generator.T)
-        vector = np.real(vectors[:, np.argmin(np.abs(values))])
-        first, weights = stationary(rates.copy())
-        assert first == 0
-        assert weights == pytest.approx(vector / vector.sum(), abs=1e-9)
-
-
 def test_stationary_of_reducible_chains_is_stationary():
     rng = np.random.default_rng(4)
     seen = set()

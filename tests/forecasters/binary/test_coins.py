@@ -1,4 +1,4 @@
-"""What coins leave behind: excursions, fair coins on uniform grids, coins of any bias on the zooming grid."""
+"""What coins leave behind: excursions, fair coins on uniform grids, any coins on the self-tuning one."""
 
 from __future__ import annotations
 
@@ -10,82 +10,6 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import LOWER, SCALE
-
-UNIT = 1 << 28
-
-
-class Zooming:
-    """The zooming grid of docs/theory.md, section 9: the sign rule, wishes by a schedule, two accounts.
-
-    `allowance` gives A_t, `power` the schedule t^(3/5); d is 1/2. With `doublings`, a set of rounds, the grid
-    doubles before these and nothing else, whatever it costs; `halves` says which half is taken each time.
-    """
-
-    def __init__(self, allowance=None, doublings=None, halves=None, power=0.6):
-        self.allowance, self.doublings, self.halves, self.power = allowance, doublings, halves, power
-        self.lower, self.step = 0, UNIT
-        self.biases = {}
-        self.rounds = self.moved = self.saved = 0
-        self.refusals = 0
-        self.prepare()
-
-    def bias(self, point):
-        return self.biases.get(point, 0)
-
-    def accounts(self):
-        """O, S and the base grid's step, all in units of 2^-28; the base grid of c/d = 2."""
-        t, base = self.rounds + 1, 0
-        while t > 8 * 4**base // 3:
-            base += 1
-        base = UNIT >> base
-        orphaned = sum(abs(bias) for point, bias in self.biases.items() if point % base)
-        return orphaned, self.saved, base
-
-    def prepare(self):
-        """The cell of the coming round."""
-        t, step = self.rounds + 1, self.step
-        self.move()
-        if self.doublings is not None:
-            step >>= t in self.doublings
-        else:
-            orphaned, saved, base = self.accounts()
-            step = UNIT >> int(math.log2(t**self.power + 1e-9))
-            step, self.base = min(step, base), base
-            if step < base and orphaned + UNIT > saved + (5 / 3 + self.allowance(t)) * UNIT:
-                step, self.refusals = base, self.refusals + 1
-        while step < self.step:
-            self.step //= 2
-            middle = self.lower + self.step
-            upper = self.bias(middle) <= 0
-            if upper and self.bias(middle) >= 0:
-                upper = bool(self.halves) and bool(self.halves.pop())
-            self.lower = middle if upper else self.lower
-        if step > self.step:
-            self.step = step
-            self.lower = self.lower // step * step
-            self.move()
-
-    def move(self):
-        """To a valid cell of the same width."""
-        while self.bias(self.lower) > 0:
-            self.lower -= self.step
-        while self.bias(self.lower + self.step) < 0:
-            self.lower += self.step
-
-    def settle(self, y):
-        """Charge the round; the charged point."""
-        point = self.lower + y * self.step
-        self.biases[point] = self.bias(point) + point - y * UNIT
-        self.moved += self.step / 2
-        if self.doublings is None:
-            self.saved += (self.base - self.step) / 2
-        self.rounds += 1
-        self.prepare()
-        return point
-
-    @property
-    def certificate(self):
-        return (self.moved + sum(map(abs, self.biases.values()))) / UNIT
 
 
 def no_excursion_gains(lows, highs, points, outcomes, scale):
@@ -127,50 +51,6 @@ def test_no_excursion_gains_on_uniform_grids_on_all_sequences(config):
     assert tried > 1000
 
 
-@pytest.mark.parametrize("doublings", [{2, 3, 4}, {1, 5, 8}, {3, 6, 9}])
-def test_no_excursion_gains_on_grids_that_double_on_all_sequences(doublings):
-    tried = 0
-    for outcomes in product((0, 1), repeat=9):
-        for halves in ([0, 0, 0], [1, 1, 1], [0, 1, 0], [1, 0, 1]):
-            grid = Zooming(doublings=doublings, halves=list(halves))
-            lows, highs, points = [grid.lower], [grid.lower + grid.step], []
-            for y in outcomes:
-                points.append(grid.settle(y))
-                lows.append(grid.lower)
-                highs.append(grid.lower + grid.step)
-                # sorted: what was charged left of the cell accepts 0, right of it 1
-                assert all(bias <= 0 for point, bias in grid.biases.items() if point <= grid.lower)
-                assert all(bias >= 0 for point, bias in grid.biases.items() if point >= highs[-1])
-            tried += no_excursion_gains(lows, highs, points, outcomes, UNIT)
-    assert tried > 1000
-
-
-def test_the_balanced_rule_does_gain_at_doublings():
-    """Why Theorem 22 is about the sign rule: the check above would notice."""
-    high, found = UNIT // 2, 0
-    for outcomes in product((0, 1), repeat=10):
-        lower, step, sums, points = 0, UNIT, {}, []
-        cells = [(lower, step)]
-        for t, y in enumerate(outcomes):
-            points.append(lower + y * step)
-            sums[points[-1]] = sums.get(points[-1], points[-1]) + points[-1] - y * UNIT
-            step >>= t in (0, 1, 2, 4, 6)
-            # of the cells whose ends accept 0 and 1 the nearest
-            valid = (
-                at
-                for at in range(0, UNIT, step)
-                if sums.get(at, at) <= high <= sums.get(at + step, at + step)
-            )
-            lower = min(valid, key=lambda at, lower=lower: abs(at - lower))
-            cells.append((lower, step))
-        lows, highs = [low for low, _ in cells], [low + width for low, width in cells]
-        try:
-            no_excursion_gains(lows, highs, points, outcomes, UNIT)
-        except AssertionError:
-            found += 1
-    assert found
-
-
 @pytest.mark.parametrize("rule", ["balanced", "sign"])
 def test_fair_coins_stay_near_the_middle_of_a_uniform_grid(rule):
     slack = 0.5 if rule == "balanced" else 1.0
@@ -201,82 +81,6 @@ def test_on_fair_coins_a_uniform_grid_grows_about_as_the_power_two_fifths():
     assert found[-1] <= 0.35 * math.sqrt(lengths[-1])
 
 
-def width(t, delta):
-    """M_t, Lambda_t and A_t as docs/theory.md defines them (c/d = 2)."""
-    base = 0
-    while t > 8 * 4**base // 3:
-        base += 1
-    m = 2 ** max(base, int(math.log2(t**0.6 + 1e-9)))
-    logarithm = math.log(6 * t**4 / delta)
-    return m, logarithm, 5.2 * (logarithm * m**2) ** (1 / 3) + 2 * math.log2(2 * m)
-
-
-@pytest.mark.parametrize("bias", [0.0, 0.03, 0.1, 0.3, 0.5, 0.8])
-def test_coins_of_any_bias_stay_near_it_on_the_zooming_grid(bias):
-    delta, grid = 1e-3, Zooming(allowance=lambda t: width(t, 1e-3)[2])
-    coins = (np.random.default_rng(5).random(20_000) < bias).astype(int).tolist()
-    for t, y in enumerate(coins, 1):
-        point = grid.settle(y) / UNIT
-        m, logarithm, _ = width(t, delta)
-        assert abs(point - bias) <= 3 * (logarithm / (4 * m)) ** (1 / 3) + 1 / m
-    assert grid.refusals == 0
-    assert len(grid.biases) <= width(len(coins), delta)[2]
-    assert grid.certificate <= 2.5 * len(coins) ** 0.4 + width(len(coins), delta)[2]
-
-
-def test_on_coins_of_any_bias_the_zooming_grid_grows_about_as_the_power_two_fifths():
-    lengths = (1000, 4000, 16_000, 64_000)
-    for bias in (0.1, 0.3, 0.5):
-        found = np.zeros(len(lengths))
-        for seed in range(3):
-            grid, done = Zooming(allowance=lambda t: math.inf), 0
-            coins = (np.random.default_rng(seed).random(lengths[-1]) < bias).astype(int).tolist()
-            for place, length in enumerate(lengths):
-                for y in coins[done:length]:
-                    grid.settle(y)
-                done = length
-                found[place] += grid.certificate
-        assert np.polyfit(np.log(lengths), np.log(found), 1)[0] <= 0.45
-
-
-def nasty(rounds, kind, rng):
-    """Outcomes that make the wish for finer grids expensive; those of "push" answer the cell."""
-    if kind == "drift":
-        return (rng.random(rounds) < np.linspace(0.05, 0.95, rounds)).astype(int).tolist()
-    if kind == "jumps":
-        return (
-            (rng.random(rounds) < np.repeat(rng.random(rounds // 50 + 1), 50)[:rounds]).astype(int).tolist()
-        )
-    return [None] * rounds
-
-
-@pytest.mark.parametrize("kind", ["drift", "jumps", "push"])
-@pytest.mark.parametrize("allowed", [0.0, 3.0])
-def test_the_zooming_grid_keeps_its_bound_on_nasty_outcomes(kind, allowed):
-    factor = 7 * math.sqrt(3) / 4
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        grid, refused = Zooming(allowance=lambda t: allowed, power=0.85), 0
-        for t, y in enumerate(nasty(3000, kind, rng), 1):
-            if y is None:
-                y = int((grid.lower + grid.step / 2) / UNIT < t / 3000)
-            grid.settle(y)
-            orphaned, saved, _ = grid.accounts()
-            assert orphaned <= saved + (5 / 3 + allowed) * UNIT
-            if t >= 2:
-                assert grid.certificate <= factor * math.sqrt(t / 2) + allowed
-            refused = grid.refusals
-        assert refused or allowed
-
-
-def test_on_all_sequences_the_zooming_grid_keeps_its_bound():
-    for outcomes in product((0, 1), repeat=11):
-        grid = Zooming(allowance=lambda t: 0.0, power=1.2)
-        for t, y in enumerate(outcomes, 1):
-            grid.settle(y)
-            assert t < 2 or grid.certificate <= 7 * math.sqrt(3) / 4 * math.sqrt(t / 2)
-
-
 @pytest.mark.parametrize("bias", [0.1, 0.3, 0.5])
 def test_the_self_tuning_grid_with_the_sign_rule_grows_slowly_on_coins_of_any_bias(bias):
     """Measured, not proved."""
@@ -291,36 +95,3 @@ def test_the_self_tuning_grid_with_the_sign_rule_grows_slowly_on_coins_of_any_bi
             found[place] += forecaster.certificate / 4
     assert np.polyfit(np.log(lengths), np.log(found), 1)[0] <= 0.45
     assert found[-1] <= 0.45 * math.sqrt(lengths[-1])
-
-
-@pytest.mark.parametrize("delta", [1.0, 0.1, 1e-6, 1e-100])
-def test_the_numbers_in_the_proof_of_theorem_22(delta):
-    failing, last = 0.0, 1
-    times = [*range(2, 20_000), *np.unique(np.geomspace(20_000, 1e13, 2000).astype(np.int64)).tolist()]
-    claimed = 0
-    for t in times:
-        m, logarithm, allowance = width(t, delta)
-        reach = (logarithm / (4 * m)) ** (1 / 3)
-        levels = [2.0**level for level in range(int(math.log2(m)) + 1)]
-        count = sum(3 * (logarithm / (4 * level)) ** (1 / 3) * level + 2 for level in levels)
-        assert count <= allowance
-        assert m >= 0.5 * t**0.6
-        assert m / width(t - 1, delta)[0] in (1, 2)
-        if reach > 1 / 3:
-            continue
-        claimed += 1
-        assert t >= 243
-        assert m <= t**0.6
-        half, late = width(math.ceil(t / 2), delta)[0], 0.5 * reach * m - 1
-        assert 2 * half >= m
-        assert late > 0
-        assert 8 * reach**2 * late >= (logarithm - 1) * (1 - 1e-12)
-        assert reach * (t - 1) / 2 >= m
-        assert reach**2 * (t - 1) >= logarithm
-        starts, ends = t / 2 + 1, t / 2 + 2
-        share = 2 * (starts * ends / 2 * math.exp(1 - logarithm) + (t / 2 + 1) * math.exp(-logarithm))
-        assert share <= delta / (2 * t**2)
-        failing += share * (t - last)
-        last = t
-    assert claimed > 1000
-    assert failing < delta

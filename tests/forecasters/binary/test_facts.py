@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
 import numpy as np
@@ -11,32 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
-from tests.forecasters.configurations import configs, fresh, sequences
-from tests.properties import examples
+from onlinecal import AlmostOneStepAhead, calibration_distance
 
 history = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=40)
-
-
-@given(configs, st.integers(1, 60))
-@settings(deadline=None, max_examples=examples(60))
-def test_against_the_threshold_every_deterministic_forecaster_has_an_ece_of_half_the_rounds(config, rounds):
-    forecaster = fresh(config)
-    forecasts, outcomes = [], []
-    for _ in range(rounds):
-        p = forecaster.predict_proba_one({})[True]
-        forecasts.append(p)
-        outcomes.append(int(p < 0.5))
-        forecaster.learn_one({}, outcomes[-1])
-    assert expected_calibration_error(forecasts, outcomes) >= rounds / 2 - 1e-9
-
-
-@given(history)
-@settings(deadline=None)
-def test_the_brier_score_is_within_twice_the_distance_of_the_best_constant(rounds):
-    p, y = np.array(rounds, dtype=float).T
-    distance = calibration_distance(p, y.astype(int), method="exact").exact
-    assert np.sum((p - y) ** 2) <= np.sum((y.mean() - y) ** 2) + 2 * distance + 1e-9
 
 
 def test_the_brier_score_is_within_the_bound_of_every_map_on_all_short_histories():
@@ -76,14 +52,6 @@ def test_the_distance_of_a_union_is_at_most_the_sum(first, second):
     assert distance(first + second) <= distance(first) + distance(second) + 1e-9
 
 
-@given(sequences(longest=4000))
-@settings(deadline=None, max_examples=examples(200))
-def test_the_self_tuning_grid_keeps_few_points(outcomes):
-    forecaster = AlmostOneStepAhead(grid="adaptive")
-    forecaster.replay(outcomes)
-    assert len(forecaster.look_ahead.points) - 2 <= 3 * np.sqrt(2 * len(outcomes))
-
-
 @pytest.mark.parametrize(
     "adversary", ["change-points:changes=300", "linear-drift", "threshold-sweep", "blocks:length=900"]
 )
@@ -94,16 +62,6 @@ def test_the_self_tuning_grid_keeps_few_points_in_nasty_worlds(adversary):
     forecaster = AlmostOneStepAhead()
     play(forecaster, adversaries.create(adversary, horizon=300_000), 300_000)
     assert len(forecaster.look_ahead.points) - 2 <= 3 * np.sqrt(2 * 300_000)
-
-
-@given(st.integers(1, 12), st.integers(0, 11), st.lists(st.integers(0, 1), min_size=1, max_size=30))
-def test_in_a_bucket_some_constant_is_hardly_worse_than_any_hints(buckets, bucket, outcomes):
-    width = Fraction(1, buckets)
-    low = width * (bucket % buckets)
-    rounds, ones = len(outcomes), sum(outcomes)
-    constant = Fraction(ones * (rounds - ones), rounds)
-    hints = ones * (1 - low - width) ** 2 + (rounds - ones) * low**2
-    assert constant <= hints + rounds * (width / 2 - width**2 / 4)
 
 
 def bucketed(hints, outcomes_of, buckets, m):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, TILT, report
 from onlinecal.forecasters.binary.grids import dyadic, uniform
-from onlinecal.forecasters.binary.grids.dyadic_search import find, sum_from
+from onlinecal.forecasters.binary.grids.dyadic_search import ABOVE, BELOW, END, find, sum_from
 from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
 from tests.properties import examples
 
@@ -38,27 +41,6 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(config, played):
         assert compiled.tolist() == forecasts
         in_use = forecaster.machine.rules.in_use
         assert in_use(forecaster.memory).tolist() == in_use(memory)
-
-
-@settings(max_examples=examples(120), deadline=None)
-@given(configs, hinted_sequences())
-def test_replay_tokens_and_river_are_the_same_game(config, played):
-    outcomes, hints = played
-    replayed, river, tokens = fresh(config), fresh(config), fresh(config)
-    forecasts = replayed.replay(outcomes)
-    for y, p in zip(outcomes.tolist(), forecasts, strict=True):
-        assert river.predict_proba_one({})[True] == p
-        river.learn_one({}, y)
-        token = tokens.forecast()
-        assert token.probability == p
-        tokens.observe(token, y)
-    assert river.certificate == tokens.certificate == replayed.certificate
-    hinted, asked = fresh(config, hints=True), fresh(config, hints=True)
-    for y, hint, p in zip(outcomes.tolist(), hints, hinted.replay(outcomes, hints), strict=True):
-        token = asked.forecast(hint)
-        assert token.probability == p
-        asked.observe(token, y)
-    assert hinted.certificate == asked.certificate
 
 
 def all_valid_cells(forecaster, step):
@@ -158,3 +140,26 @@ def test_replay_goes_on_from_the_present_state():
         pieces = [parts.replay(piece) for piece in np.split(outcomes, [1, 17, 500])]
         assert np.concatenate(pieces).tolist() == expected.tolist()
         assert parts.n_rounds == 1000
+
+
+def check_ends(forecaster):
+    memory = forecaster.memory.tolist()
+    positions = memory[TABLE : memory[END] : 2]
+    assert all(left < right for left, right in pairwise(positions))
+    assert memory[BELOW] == find(memory, memory[LOWER])
+    assert memory[ABOVE] == find(memory, memory[LOWER] + memory[STEP])
+
+
+@pytest.mark.parametrize("config", ANYTIME, ids=label)
+@settings(max_examples=examples(15), deadline=None)
+@given(played=hinted_sequences(longest=200), most_open=st.integers(0, 5), seed=st.integers(0, 2**32 - 1))
+def test_the_header_knows_the_pairs_at_the_ends_of_the_current_cell(config, played, most_open, seed):
+    """Whatever is charged, here with hints, late labels and cells of a level that is no longer in use."""
+    rng = np.random.default_rng(seed)
+    forecaster, waiting = fresh(config, hints=True), []
+    check_ends(forecaster)
+    for y, hint in zip(*played, strict=True):
+        waiting.append((forecaster.forecast(hint if rng.random() < 0.5 else None), y))
+        if len(waiting) > most_open:
+            forecaster.observe(*waiting.pop(rng.integers(len(waiting))))
+            check_ends(forecaster)

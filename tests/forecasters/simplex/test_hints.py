@@ -1,8 +1,13 @@
-"""Hints: where the walk ends that starts at a hint, and how far the labels lean towards it."""
+"""Hints: the cell that is played near one, how far labels lean, and the report that follows it."""
 
 from __future__ import annotations
 
+import copy
+import itertools
+import math
 import pickle
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,35 +15,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.guarantees import reach
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
-from onlinecal.forecasters.simplex.machine.memory import records_of
-from onlinecal.forecasters.simplex.machine.rules import moved, vertex_of
-from onlinecal.forecasters.simplex.machine.table import LABEL, POINT, SCALE
-from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
+from onlinecal.forecasters.simplex.machine.memory import certificate, new_memory
+from onlinecal.forecasters.simplex.machine.report import NEAR_ENOUGH
+from onlinecal.forecasters.simplex.machine.rules import RULES, begin
+from onlinecal.forecasters.simplex.machine.table import (
+    FOLLOWS,
+    LAST,
+    LEFT,
+    MOVED,
+    PIVOTS,
+    PLACE,
+    RECORDS,
+    SCALE,
+    WIDTH,
+    capacity,
+    units,
+)
 from tests.forecasters.simplex.play import (
     NO_CELL,
     biases_of,
+    interpret,
     outcomes_of,
     ready,
     replay,
-    sums_of,
     vertices_of,
 )
-from tests.forecasters.simplex.reference import every_cell
 from tests.properties import examples
 
 
 def announced(memory, hint):
     forecast = np.empty(len(hint))
     return MACHINE.issue(memory, hint, forecast, NO_CELL), forecast
-
-
-def nearest_full_cell(memory, hint, k, m, cells):
-    """Distance from the hint to the nearest barycentre of a full cell, by looking at every cell."""
-    table = {tuple(row[POINT : POINT + k].tolist()): int(row[LABEL]) for row in records_of(memory)}
-    label = {x: table.get(x, max(range(k), key=lambda j: (x[j], j))) for cell in cells for x in cell}
-    full = [cell for cell in cells if len({label[x] for x in cell}) == k]
-    return min(np.abs(np.mean(list(cell), axis=0) / m - hint).sum() for cell in full)
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -48,42 +57,6 @@ def test_where_every_label_may_lean_the_cell_nearest_to_the_hint_is_announced(k,
     hint = np.random.default_rng(seed).dirichlet(np.full(k, 0.5))
     _, forecast = announced(ready(k, m, slack=1.0), hint)
     assert np.abs(forecast - hint).sum() <= (k / 2 + 2) / m
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    st.sampled_from([(2, 9), (3, 8), (4, 5), (6, 2)]), st.sampled_from([None, 1.0]), st.integers(0, 2**32 - 1)
-)
-def test_a_hinted_cell_has_all_labels_and_leaves_the_current_one_alone(size, slack, seed):
-    (k, m), rng = size, np.random.default_rng(seed)
-    memory = ready(k, m, slack)
-    replay(memory, outcomes_of("drift", k, 200, seed), rng.dirichlet(np.ones(k), 200))
-    here = sums_of(memory, MACHINE.issue(memory, np.empty(0), np.empty(k), NO_CELL))
-    frame, forecast = announced(memory, rng.dirichlet(np.ones(k)))
-    cell = vertices_of(memory, frame)
-    assert sorted(label for _, label in cell) == list(range(k))
-    assert all(x[label] > 0 for x, label in cell)
-    assert forecast.sum() == pytest.approx(1.0)
-    assert sums_of(memory, MACHINE.issue(memory, np.empty(0), np.empty(k), NO_CELL)) == here
-
-
-@pytest.mark.parametrize("informed", [True, False])
-def test_the_cell_found_is_not_much_farther_than_the_nearest_one(informed):
-    """On average, without slack: the walk is no search, but it ends in the right region."""
-    k, m, rng = 3, 20, np.random.default_rng(1)
-    cells, memory, found, nearest = list(every_cell(k, m)), ready(k, m), [], []
-    for t in range(2000):
-        truth = rng.dirichlet(np.full(k, 0.7))
-        hint = truth if informed else rng.dirichlet(np.ones(k))
-        frame, forecast = announced(memory, hint)
-        if t % 100 == 99:
-            found.append(np.abs(forecast - hint).sum())
-            nearest.append(nearest_full_cell(memory, hint, k, m, cells))
-        i = vertex_of(memory, frame, rng.choice(k, p=truth))
-        x, outcome = vertices_of(memory, frame)[i]
-        MACHINE.settle(memory, NO_WINDOW, np.array(x), outcome, int(moved(memory, frame, forecast, i)))
-    assert all(a >= b - 1e-12 for a, b in zip(found, nearest, strict=True))
-    assert np.mean(found) <= 2.0 * np.mean(nearest)
 
 
 def test_more_slack_brings_the_forecasts_closer_to_a_good_model():
@@ -98,14 +71,6 @@ def test_more_slack_brings_the_forecasts_closer_to_a_good_model():
         assert forecaster.certificate <= forecaster.guarantee
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[2] < 0.25 * gaps[0]
-
-
-def test_leaning_keeps_every_bias_above_minus_the_slack():
-    rng = np.random.default_rng(3)
-    for slack in (0.75, 1.5):
-        memory = ready(3, 12, slack)
-        replay(memory, rng.integers(0, 3, 3000), rng.dirichlet(np.full(3, 0.2), 3000))
-        assert min(min(biases) for biases in biases_of(memory).values()) >= -slack * 12
 
 
 CONFIGS = [
@@ -190,3 +155,223 @@ def test_a_named_report_and_a_slack_are_kept():
     named = SimplexAlmostOneStepAhead(3, slack=1.0, report="hint", hints=True)
     assert np.array_equal(narrow.replay(labels, hints), named.replay(labels, hints))
     assert narrow.guarantee == named.guarantee
+
+
+TOLERANCE = 1e-9
+
+
+def following(k, m, slack):
+    return new_memory(k, m, 1, slack, 1 << 10, growing=True, report=FOLLOWS)
+
+
+def regions_of(memory, k):
+    """What is remembered, one region a row."""
+    behind = int(memory[RECORDS]) + int(capacity(memory)) * int(memory[WIDTH])
+    return memory[behind:].reshape(-1, PLACE + 2 * k)
+
+
+def false_hints(k, rounds, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.ones(k), rounds), rng.integers(0, k, rounds)
+
+
+@pytest.mark.parametrize(("k", "m", "slack"), [(2, 30, 1.0), (3, 24, 1.0), (3, 40, None), (5, 6, 1.5)])
+def test_compiled_and_interpreted_agree_bit_for_bit(k, m, slack):
+    hints, outcomes = false_hints(k, 1500)
+    memory = following(k, m, slack)
+    plain = memory.tolist()
+    MACHINE.begin(memory)
+    begin(plain)
+    forecasts, charged = replay(memory, outcomes, hints)
+    told, _, points = interpret(plain, outcomes, hints)
+    assert np.array_equal(forecasts, told)
+    assert np.array_equal(charged, points)
+    assert memory.tolist() == plain
+    # some of these walks were long
+    assert k == 2 or regions_of(memory, k)[:, LAST].any()
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.sampled_from([(2, 9), (3, 8), (4, 5), (6, 2)]), st.floats(1.0, 4.0), st.integers(0, 2**32 - 1))
+def test_every_vertex_accepts_its_label_and_the_best_cell_is_the_hints_own(size, slack, seed):
+    """A charge must not take a bias below -slack: of the labels dealt out, and of those that walks find."""
+    (k, m), rng = size, np.random.default_rng(seed)
+    memory = following(k, m, slack)
+    MACHINE.begin(memory)
+    hints = rng.dirichlet(np.full(k, 0.3), 100)
+    for t, y in enumerate(outcomes_of("drift", k, 100, seed)):
+        forecast = np.empty(k)
+        frame = MACHINE.issue(memory, hints[t], forecast, NO_CELL)
+        biases = biases_of(memory)
+        cell = vertices_of(memory, frame)
+        assert sorted(label for _, label in cell) == list(range(k))
+        for x, label in cell:
+            bias = biases.get(x, [0] * k)[label]
+            assert x[label] > 0
+            assert bias + x[label] - m >= -slack * m
+        replay(memory, [y], hints[t : t + 1])
+        if t == 0:
+            assert np.abs(forecast - hints[0]).sum() <= k / m
+
+
+@pytest.mark.parametrize("config", [{"n_cells": 3, "slack": 1.0}, {}])
+def test_all_short_sequences(config):
+    hints = np.random.default_rng(0).dirichlet(np.full(3, 0.3), 6)
+    for played in product(range(3), repeat=6):
+        forecaster = SimplexAlmostOneStepAhead(3, **config, hints=True)
+        forecaster.replay(list(played), hints)
+        assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+
+
+def test_hints_that_have_nothing_to_do_with_the_outcomes_are_not_walked_from_every_time():
+    hints, outcomes = false_hints(3, 30_000)
+    forecaster = SimplexAlmostOneStepAhead(3, n_cells=100, slack=1.0, hints=True)
+    forecaster.replay(outcomes, hints)
+    assert forecaster.certificate <= forecaster.guarantee
+    # more than 80 a round, if each walk began at its hint
+    assert forecaster.memory[PIVOTS] < 20 * len(outcomes)
+
+
+def test_asked_again_it_says_the_same_and_copies_go_on():
+    hints, outcomes = false_hints(3, 1500)
+    once, often = (SimplexAlmostOneStepAhead(3, n_cells=60, slack=1.0, hints=True) for _ in range(2))
+    for t in range(1500):
+        if t % 700 == 0:
+            often = copy.deepcopy(often)
+            often._run.check()
+        said = [often.forecast(hints[t]) for _ in range(1 + t % 3)]
+        for other in said[1:]:
+            assert other.vector == said[0].vector
+            often.withdraw(other)
+        often.observe(said[0], int(outcomes[t]))
+        once.observe(once.forecast(hints[t]), int(outcomes[t]))
+    # how many were open at once is all that differs
+    assert once.certificate == often.certificate
+
+
+@pytest.mark.parametrize(("part", "value"), [(PLACE, -1), (PLACE, 1 << 40), (LEFT, -1)])
+def test_damaged_regions_are_refused(part, value):
+    hints, outcomes = false_hints(3, 3000)
+    forecaster = SimplexAlmostOneStepAhead(3, n_cells=60, slack=1.0, hints=True)
+    forecaster.replay(outcomes, hints)
+    rows = regions_of(forecaster._run.memory, 3)
+    rows[np.flatnonzero(rows[:, LAST])[0], part] = value
+    with pytest.raises(ValueError, match="its regions"):
+        forecaster._run.check()
+
+
+def game(k, rounds, seed):
+    rng = np.random.default_rng(seed)
+    hints = rng.dirichlet(np.ones(k), rounds)
+    outcomes = (rng.random((rounds, 1)) > np.cumsum(hints, axis=1)[:, :-1]).sum(axis=1)
+    return outcomes, hints
+
+
+def words(k, m):
+    """Every cell of the grid: the words of k points in which each step moves a unit to the next class."""
+    for first in itertools.product(range(m + 1), repeat=k):
+        for steps in itertools.permutations(range(k), k - 1) if sum(first) == m else ():
+            word = [np.array(first)]
+            for c in steps:
+                word.append(word[-1] + np.eye(k, dtype=int)[(c + 1) % k] - np.eye(k, dtype=int)[c])
+            if min(point.min() for point in word) >= 0:
+                yield word
+
+
+@pytest.mark.parametrize(("k", "m"), [(2, 3), (3, 1), (3, 4), (4, 1), (4, 3), (5, 1), (5, 3)])
+def test_the_reach_is_the_largest_distance_between_vertices_of_a_cell(k, m):
+    widest = max(np.abs(a - b).sum() for word in words(k, m) for a, b in itertools.combinations(word, 2))
+    assert widest == reach(k, m, follows=True)
+
+
+def is_best(vector, hint, vertices):
+    """Whether no point of the cell has an expected log loss that is less by more than a hair."""
+    gains = (hint * vertices / np.maximum(vector, 1e-12)).sum(axis=1)
+    return gains.max() <= 1.0 + NEAR_ENOUGH + 1e-9
+
+
+@given(
+    st.integers(2, 6),
+    st.integers(1, 12),
+    st.sampled_from([None, 1.0, 2.5]),
+    st.integers(0, 10**6),
+    st.booleans(),
+)
+@settings(deadline=None)
+def test_the_report_is_the_best_of_its_cell(k, m, slack, seed, one_hot):
+    forecaster = SimplexAlmostOneStepAhead(k, n_cells=m, slack=slack, report="hint", hints=True)
+    outcomes, hints = game(k, 30, seed)
+    hints = np.eye(k)[outcomes[::-1]] if one_hot else hints
+    moved = 0.0
+    for y, hint in zip(outcomes.tolist(), hints, strict=True):
+        token = forecaster.forecast(hint)
+        vector, vertices = np.array(token.vector), np.array(token.cell.vertices) / token.cell.scale
+        inside = np.linalg.solve(vertices.T, vector)
+        assert inside.min() >= -1e-9
+        assert inside.sum() == pytest.approx(1.0)
+        assert is_best(vector, hint, vertices)
+        if np.linalg.solve(vertices.T, hint).min() >= 0:
+            assert vector == pytest.approx(hint, abs=1e-12)
+        way = np.abs(vector - vertices[y]).sum()
+        assert way <= reach(k, m, follows=True) / m + 1e-9
+        moved += way
+        forecaster.observe(token, y)
+    biases = np.abs(forecaster.look_ahead.biases).sum()
+    assert moved + biases <= forecaster.certificate + 1e-9 <= moved + biases + 1e-6
+    assert forecaster.certificate <= forecaster.guarantee
+
+
+@pytest.mark.parametrize(("k", "m"), [(2, 7), (3, 49), (5, 11), (10, 3), (17, 13)])
+def test_a_distance_in_floats_understates_a_round_by_no_more_than_is_proved(k, m):
+    outcomes, hints = game(k, 300, k)
+    forecaster = SimplexAlmostOneStepAhead(k, n_cells=m, slack=1.0, report="hint", hints=True)
+    least = math.inf
+    for y, hint in zip(outcomes.tolist(), hints, strict=True):
+        token, before = forecaster.forecast(hint), int(forecaster.memory[MOVED])
+        forecaster.observe(token, y)
+        booked = Fraction(int(forecaster.memory[MOVED]) - before, int(units(forecaster.memory)))
+        vertex = [Fraction(x, token.cell.scale) for x in token.cell.vertices[y].tolist()]
+        exact = sum(abs(Fraction(p) - x) for p, x in zip(token.vector, vertex, strict=True))
+        assert booked - exact >= -(k + 2) * Fraction(1, 2**51)
+        least = min(least, booked - exact)
+    # what is rounded up is less than a unit
+    assert least <= Fraction(1, int(units(forecaster.memory)))
+
+
+@pytest.mark.parametrize(
+    "settings_",
+    [{"n_classes": 3, "n_cells": 9}, {"n_classes": 5, "n_cells": 11}, {"n_classes": 4, "slack": 1.0}],
+)
+def test_replay_follows_hints_as_tokens_do(settings_):
+    outcomes, hints = game(settings_["n_classes"], 400, 5)
+    by_hand = SimplexAlmostOneStepAhead(**settings_, report="hint", hints=True)
+    replayed = SimplexAlmostOneStepAhead(**settings_, report="hint", hints=True)
+    forecasts, charged = replayed.replay(outcomes, hints, return_look_ahead=True)
+    for t, y in enumerate(outcomes.tolist()):
+        token = by_hand.forecast(hints[t])
+        assert token.vector == tuple(forecasts[t])
+        by_hand.observe(token, y)
+    assert by_hand.certificate == replayed.certificate
+    assert np.abs(forecasts - charged).sum() <= replayed.certificate
+    assert replayed.certificate <= replayed.guarantee
+
+
+def test_an_unknown_report_is_named():
+    with pytest.raises(ValueError, match="report must be one of barycentre, hint, got 'vertex'"):
+        SimplexAlmostOneStepAhead(3, report="vertex")
+
+
+@pytest.mark.parametrize("report", ["barycentre", "hint"])
+def test_rises_are_those_of_the_certificate_with_and_without_hints(report):
+    forecaster = SimplexAlmostOneStepAhead(4, n_cells=7, slack=1.0, report=report, hints=True)
+    outcomes, hints = game(4, 40, 11)
+    forecaster.replay(outcomes, hints)
+    for hint in ([], hints[0].tolist(), hints[1].tolist()):
+        memory, forecast, rising = forecaster.memory.tolist(), [0.0] * 4, [0.0] * 4
+        frame = RULES.announce(memory, hint, forecast)
+        RULES.certificate_rises(memory, frame, forecast, rising)
+        before = certificate(memory)
+        for outcome in range(4):
+            settled = list(memory)
+            RULES.settle(settled, frame, forecast, outcome)
+            assert certificate(settled) - before == pytest.approx(rising[outcome], abs=1e-12)

@@ -21,8 +21,8 @@ from onlinecal.measures.decision.partitions import Partition, error_of, residual
 from onlinecal.measures.decision.search import soft_error
 from onlinecal.measures.fixed_order import BLOCK
 from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
-from tests import DATA
 from tests.measures.decision.reference import population, supremum_by_brute_force, supremum_over_intervals
+from tests.networks import predictions
 
 
 def draw(rng, n, n_classes, sharpness=1.0):
@@ -229,11 +229,6 @@ def test_the_width_covers_the_distance_to_the_source():
     ],
 )
 def test_known_gaps_of_real_networks(name, n_actions, figure):
-    file = DATA / f"{name}.npz"
-    if not file.exists():
-        pytest.skip(f"the predictions of {name} are not here")
-    with np.load(file) as data:
-        table, labels = data["predictions"].astype(float), data["ground_truth"].ravel()
-    table /= table.sum(axis=1, keepdims=True)
+    table, labels = predictions(name)
     predicted, true = decision_losses(table, labels, gaussian_losses(n_actions, table.shape[1]))
     assert np.abs(predicted - true).mean() == pytest.approx(figure, abs=6e-5)

@@ -1,4 +1,4 @@
-"""The l_p calibration error against its definition; what level sets are; the report and the intervals."""
+"""The l_p calibration error, of a history and running, against its definition; level sets, intervals."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from onlinecal import lp_calibration_error
 from onlinecal.measures import lp_calibration_interval, lp_calibration_report
+from onlinecal.measures.lp import running
 from onlinecal.measures.lp.level_sets import (
     count_level_sets,
     levels_of,
@@ -19,6 +20,8 @@ from onlinecal.measures.lp.level_sets import (
     norm_of_pair,
     number_level_sets,
 )
+from onlinecal.measures.lp.running import RunningLpError
+from onlinecal.recalibration.lp.online import level_set_of
 from onlinecal.recalibration.lp.statistics import rho
 from tests.properties import examples
 
@@ -195,3 +198,43 @@ def test_intervals_repeat_for_a_seed_and_shrink_with_n():
     assert many.upper - lp_calibration_error(table, labels) < few.upper - lp_calibration_error(
         table[:200], labels[:200]
     )
+
+
+def settled(table, labels, p, n_levels):
+    error = RunningLpError(p)
+    for row, label in zip(table, labels.tolist(), strict=True):
+        error.add(level_set_of(row, n_levels), dict(enumerate(row.tolist())), label)
+    return error
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.integers(1, 120), st.integers(2, 5), st.sampled_from([1.0, 2.0, 7.5, 100.0])
+)
+def test_it_is_the_error_of_the_history_and_never_below_it(seed, rounds, k, p):
+    rng = np.random.default_rng(seed)
+    table = rng.multinomial(20, rng.dirichlet(np.full(k, 0.5), rounds)) / 20
+    labels, n_levels = rng.integers(0, k, rounds), int(rng.integers(1, 12))
+    exact = rounds * lp_calibration_error(table, labels, p, n_levels)
+    assert exact <= settled(table, labels, p, n_levels).value + 1e-13 <= exact + 1e-9 * rounds + 1e-12
+
+
+def test_level_sets_beyond_the_room_are_bounded(monkeypatch):
+    monkeypatch.setattr(running, "MOST_LEVEL_SETS", 5)
+    rng = np.random.default_rng(0)
+    table, labels = rng.dirichlet([1.0, 1.0, 1.0], 300), rng.integers(0, 3, 300)
+    error = settled(table, labels, 2.0, 4)
+    assert len(error.biases) == 5
+    exact = 300 * lp_calibration_error(table, labels, 2, 4)
+    assert exact < error.value <= exact + 2.0 * error.rest + 1e-6
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 5.0])
+def test_no_deterministic_forecaster_can_promise_less_than_a_share_of_all_rounds(p):
+    # of two classes on an even number of levels the one comes that is promised at most a half
+    rng, rounds, n_levels = np.random.default_rng(1), 500, 4
+    first = rng.random(rounds)
+    first[:50] = 0.5 - 5e-8
+    table = np.column_stack([first, 1.0 - first])
+    labels = (levels_of(table, n_levels)[:, 0] >= n_levels // 2).astype(int)
+    least = (0.5 - 1e-7) * 2.0 ** (1.0 / p) * (2.0 * n_levels + 1.0) ** (1.0 / p - 1.0)
+    assert lp_calibration_error(table, labels, p, n_levels) >= least

@@ -1,9 +1,14 @@
+"""Temperatures, Dirichlet maps, isotonic top labels, averages; a set probability stays on top if it can."""
+
 from __future__ import annotations
+
+import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.calibration import CalibratedClassifierCV
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from onlinecal.recalibration import (
     AveragedCalibration,
@@ -13,6 +18,7 @@ from onlinecal.recalibration import (
     VectorScaling,
 )
 from onlinecal.recalibration.classical.averaged import PRIOR, best_shares
+from onlinecal.recalibration.simplex_projection import spread_rest
 
 
 def source(n=1500, seed=0):
@@ -21,37 +27,6 @@ def source(n=1500, seed=0):
     labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
     table = truth**2.5
     return table / table.sum(axis=1, keepdims=True), labels
-
-
-class Told(ClassifierMixin, BaseEstimator):
-    """A classifier whose features are its probabilities."""
-
-    classes_ = np.arange(4)
-
-    def fit(self, X, y):
-        return self
-
-    def predict_proba(self, X):
-        return X
-
-    def predict(self, X):
-        return X.argmax(axis=1)
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-
-def test_temperature_scaling_is_that_of_scikit_learn():
-    table, labels = source()
-    frozen = pytest.importorskip("sklearn.frozen").FrozenEstimator(Told())
-    theirs = CalibratedClassifierCV(frozen, method="temperature")
-    try:
-        theirs.fit(table, labels)
-    except ValueError:
-        pytest.skip("this scikit-learn has no temperature scaling")
-    ours = TemperatureScaling().fit(table, labels)
-    assert ours.inverse_temperature_ == pytest.approx(0.4, abs=0.03)
-    assert np.abs(ours.predict_proba(table) - theirs.predict_proba(table)).max() < 1e-6
 
 
 def test_temperature_scaling_needs_no_label_of_every_class_and_takes_certain_rows():
@@ -90,15 +65,6 @@ def test_top_label_isotonic_calibrates_the_confidence_and_keeps_the_others_propo
     assert np.allclose(model.predict_proba([[1.0, 0.0, 0.0, 0.0]]).sum(), 1.0)
 
 
-@pytest.mark.parametrize("kind", [TemperatureScaling, DirichletCalibration, TopLabelIsotonic])
-def test_baselines_know_labels_by_name(kind):
-    table, labels = source(300)
-    names = ["ant", "bee", "cow", "dog"]
-    model = kind(classes=names).fit(table, np.array(names)[labels])
-    assert set(model.predict(table)) <= set(names)
-    assert np.allclose(model.predict_proba(table).sum(axis=1), 1)
-
-
 def test_shares_have_the_least_log_loss_with_their_prior():
     rng = np.random.default_rng(0)
     said, counts = rng.uniform(0.01, 1.0, (3, 60)), rng.integers(1, 4, 60).astype(float)
@@ -132,3 +98,49 @@ def test_an_average_leans_to_what_held_out_rows_prefer():
     for bad in (1, -1, 2.5, "a"):
         with pytest.raises(ValueError, match=f"n_folds must be .*, got {bad!r}"):
             AveragedCalibration(n_folds=bad).fit(table, labels)
+
+
+MASSES = st.lists(
+    st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1e-300, 0.3, 0.3])), min_size=1, max_size=12
+)
+
+
+@given(MASSES, st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0])))
+@example([0.5, 0.5], 1 / 3)
+@example([0.0] * 48, 1 / 49)
+@example([1.0, 1e-17, 1e-17], 0.4)
+def test_what_stays_for_every_mass_and_probability(masses, p):
+    shares = spread_rest(masses, p)
+    assert all(0.0 <= share <= 1.0 for share in shares)
+    assert math.fsum(shares) == pytest.approx(1.0 - p, abs=1e-11)
+    # who has more mass never gets less
+    ranked = [share for _, share in sorted(zip(masses, shares, strict=True))]
+    assert all(small <= large + 1e-15 for small, large in pairwise(ranked))
+    if p * (len(masses) + 1) >= 1.0 - 1e-12:
+        assert max(shares) < p or p == 0.0
+        free = [(m, s) for m, s in zip(masses, shares, strict=True) if s < math.nextafter(p, 0.0)]
+        assert all(a * t == pytest.approx(b * s, abs=1e-9) for a, s in free for b, t in free)
+    else:
+        # no distribution has p on top: some other share exceeds it whatever the rule
+        assert max(shares) > p
+
+
+def test_water_that_overflows_goes_to_the_others_in_their_proportions():
+    assert spread_rest([6.0, 2.0, 1.0], 0.4) == pytest.approx([0.4, 0.2 * 2 / 3, 0.2 / 3])
+    assert spread_rest([6.0, 0.0, 0.0], 0.4) == pytest.approx([0.4, 0.1, 0.1])
+    assert spread_rest([6.0, 2.0], 0.8) == pytest.approx([0.15, 0.05])
+    assert spread_rest([6.0, 2.0], 0.2) == pytest.approx([0.6, 0.2])
+
+
+def test_top_label_isotonic_keeps_the_class_on_top():
+    rng = np.random.default_rng(1)
+    table = rng.dirichlet(np.full(20, 0.15), 2000)
+    top = table.argmax(axis=1)
+    # right three times in ten, whatever the confidence: far less than it says
+    labels = np.where(rng.random(2000) < 0.3, top, rng.integers(20, size=2000))
+    mapped = TopLabelIsotonic().fit(table, labels).predict_proba(table)
+    assert np.mean(table.max(axis=1)) > 0.35
+    able = mapped[np.arange(2000), top] >= 1 / 20
+    assert able.mean() > 0.99
+    assert np.array_equal(mapped.argmax(axis=1)[able], top[able])
+    assert np.allclose(mapped.sum(axis=1), 1.0)

@@ -1,4 +1,6 @@
-"""The patching algorithms: counts, falls, what holds at the end, and that order does not matter to shifts."""
+"""The patching algorithms, on grids and without: counts, falls, what holds at the end, order."""
+
+import math
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from onlinecal import GroupRecalibrator, multicalibration_error
 from onlinecal.recalibration.groups.value import chain_patches, replay_value_patches
 from tests.properties import examples
-from tests.recalibration.groups.reference import grid, tables, value_patches
+from tests.recalibration.groups.reference import grid, tables, value_patches, violation
 
 ALPHAS = [1.0, 0.7, 0.5, 0.3, 0.1, 0.03, 0.01]
 
@@ -114,18 +116,6 @@ def test_the_order_of_value_patches_does_matter():
     assert ends == [[2, 2, 8], [2, 8, 8]]
 
 
-def test_setting_means_can_go_round_in_circles():
-    """Why means are shifted: each of two overlapping groups undoes the other's value for ever."""
-    members = np.array([[1, 0], [1, 1], [0, 1]], bool)
-    y, f, seen = np.array([0.0, 0.5, 1.0]), np.full(3, 0.5), []
-    for step in range(20):
-        g = step % 2
-        assert abs(f[members[:, g]].mean() - y[members[:, g]].mean()) > 0.1
-        f = np.where(members[:, g], y[members[:, g]].mean(), f)
-        seen.append(tuple(f))
-    assert seen[2:4] == seen[18:20]
-
-
 @settings(deadline=None, max_examples=examples(100))
 @given(tables(), st.sampled_from([0.3, 0.01, 0.0001]))
 def test_means_alone(table, alpha):
@@ -188,20 +178,82 @@ def test_early_stopping_keeps_the_best_prefix():
         assert error <= np.mean((full.predict(p[held], members[held]) - y[held]) ** 2)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("patch", ["value", "shift"])
-@pytest.mark.parametrize("alpha", [0.01, 0.001, 0.0003])
-def test_promises_at_scale(patch, alpha):
-    rng = np.random.default_rng(7)
-    n = 300_000
-    mass = rng.uniform(0.01, 0.6, 40)
-    members, p = rng.random((n, 40)) < mass, rng.random(n)
-    y = as_outcomes(rng, 1 / (1 + np.exp(-(members - mass) @ rng.normal(0, 1, 40))))
-    model = GroupRecalibrator.as_in_paper(alpha, patch).fit(p, y, members)
+FINE_ALPHAS = [0.5, 0.1, 0.03, 0.01, 0.001]
+
+
+@settings(deadline=None, max_examples=examples(150))
+@given(tables(), st.sampled_from(FINE_ALPHAS))
+def test_unrounded_patches_keep_every_promise(table, alpha):
+    p, y, members = table
+    model = GroupRecalibrator.as_in_paper(alpha, patch="unrounded").fit(p, y, members)
     after = model.predict(p, members)
-    violations = multicalibration_error(after, y, members, n_levels=model.n_levels_)
-    assert violations.max() <= alpha + 1e-12
-    assert 0 < model.n_patches_ <= model.max_patches_
-    assert (model.history_["fall"] >= alpha**2 / 4 - 1e-12).all()
-    start = p if patch == "shift" else grid(p, model.n_levels_)
-    assert np.mean((after - y) ** 2) <= np.mean((start - y) ** 2) - model.history_["fall"].sum() + 1e-9
+    assert (multicalibration_error(after, y, members) <= alpha + 1e-12).all()
+    assert model.violations_ == pytest.approx(multicalibration_error(after, y, members), abs=1e-12)
+    n, n_values, start = len(p), len(np.unique(p)), float(np.mean((p - y) ** 2))
+    falls = model.history_["fall"]
+    # the level sets in use are at most those at first and one more a patch, and never more than rows
+    levels = np.minimum(n_values + np.arange(len(falls)), n)
+    assert (falls >= alpha / levels - 1e-12).all()
+    assert start - falls.sum() == pytest.approx(np.mean((after - y) ** 2), abs=1e-12)
+    assert model.n_patches_ <= model.max_patches_
+    assert model.max_patches_ <= min(n_values * math.expm1(min(start / alpha, 700.0)), n * start / alpha)
+
+
+@settings(deadline=None, max_examples=examples(60))
+@given(tables(), st.sampled_from(FINE_ALPHAS))
+def test_unrounded_patches_are_those_of_the_plain_algorithm(table, alpha):
+    p, y, members = table
+    model = GroupRecalibrator.as_in_paper(alpha, patch="unrounded").fit(p, y, members)
+    expected, story = value_patches(p, y, members, alpha)
+    for patch, (v, g, worst, _) in zip(model.history_, story, strict=False):
+        assert patch["violation"] == pytest.approx(worst, abs=1e-12)
+        if (patch["forecast"], patch["group"]) != (v, g):
+            return  # a tie: from here on the two may differ
+    assert model.n_patches_ == len(story)
+    np.testing.assert_array_equal(model.predict(p, members), expected)
+
+
+def test_one_forecast_becomes_many_level_sets():
+    rng = np.random.default_rng(0)
+    members = rng.random((500, 12)) < 0.4
+    p = np.full(500, 0.5)
+    y = (rng.random(500) < 0.2 + 0.05 * members.sum(axis=1)).astype(int)
+    model = GroupRecalibrator.as_in_paper(0.0005, patch="unrounded").fit(p, y, members)
+    after = model.predict(p, members)
+    assert len(np.unique(after)) > 10
+    assert max(violation(after, y, members[:, g]) for g in range(12)) <= 0.0005 + 1e-12
+    assert np.mean((p - y) ** 2) - model.history_["fall"].sum() == pytest.approx(np.mean((after - y) ** 2))
+
+
+def test_a_forecast_that_fit_has_not_seen_stays_and_others_are_exact():
+    p, y = [0.5] * 6, [1, 0, 0, 1, 1, 0]
+    groups = np.array([[1, 0]] * 3 + [[0, 1]] * 3)
+    model = GroupRecalibrator.as_in_paper(0.001, patch="unrounded").fit(p, y, groups)
+    answer = model.predict([0.5, 0.5, 0.25, 0.5], [[1, 0], [0, 1], [1, 0], [0, 0]])
+    assert answer.tolist() == [1 / 3, 2 / 3, 0.25, 0.5]
+    assert model.history_["level"].tolist() == [-1, -1]
+    assert model.n_levels_ == 0
+    # the report looks at the same level sets
+    assert model.report(p, y, groups).after.worst.violation == 0.0
+
+
+def test_held_out_rows_take_patches_back():
+    rng = np.random.default_rng(1)
+    members = rng.random((400, 6)) < 0.5
+    p, y = rng.integers(0, 5, 400) / 4, rng.integers(0, 2, 400)
+    model = GroupRecalibrator.as_in_paper(1e-5, patch="unrounded", validation_fraction=0.3).fit(p, y, members)
+    assert model.n_taken_back_ > 0
+    kept = model.history_["validation_error"]
+    assert np.argmin(kept) == len(kept) - 1
+    from onlinecal.recalibration.groups.folds import held_out_rows
+
+    held = held_out_rows(400, 0.3, 0)
+    after = model.predict(p[held], members[held])
+    assert kept[-1] == pytest.approx(np.mean((after - y[held]) ** 2), abs=1e-12)
+
+
+def test_a_grid_is_refused():
+    with pytest.raises(ValueError, match="n_levels must be None for the patch 'unrounded', got 10"):
+        GroupRecalibrator.as_in_paper(patch="unrounded", n_levels=10).fit([0.5], [1], [[1]])
+    with pytest.raises(ValueError, match="patch must be"):
+        GroupRecalibrator.as_in_paper(patch="exact").fit([0.5], [1], [[1]])

@@ -36,19 +36,6 @@ def test_categories_make_all_one_way_and_two_way_groups(frame):
     assert (multicalibration_error(after, Y, members) <= 0.001 + 1e-12).all()
 
 
-def test_both_kinds_of_frames_make_the_same_groups():
-    models = [
-        GroupRecalibrator.as_in_paper(0.001, "shift").fit(P, Y, make({"colour": COLOUR, "size": SIZE}))
-        for make in FRAMES.values()
-    ]
-    assert models[0].group_names_ == models[1].group_names_
-    answers = [
-        m.predict(P, make({"size": SIZE, "colour": COLOUR}))
-        for m, make in zip(models, FRAMES.values(), strict=True)
-    ]
-    assert (answers[0] == answers[1]).all()
-
-
 def test_new_and_missing_categories(frame):
     colour = ["red", None] * 50
     table = frame({"colour": colour, "size": [1.0, 2.0, float("nan"), 2.0] * 25})
@@ -94,17 +81,6 @@ def test_predicates_are_asked_about_any_table(frame):
         GroupRecalibrator(predicates={"f": lambda t: [True]}).fit(P, Y, table)
     with pytest.raises(ValueError, match="predicates must be functions, got 3"):
         GroupRecalibrator(predicates={"f": 3}).fit(P, Y, table)
-
-
-def test_the_conventions_of_estimators():
-    members = np.column_stack([SIZE > 2, COLOUR == "red"])
-    model = GroupRecalibrator.as_in_paper(alpha=0.002, patch="shift", n_levels=20)
-    assert model.get_params()["alpha"] == 0.002
-    assert model.fit(P, Y, members) is model
-    assert clone(model).fit(P, Y, members).history_.tobytes() == model.history_.tobytes()
-    kept = P.copy()
-    model.predict(P, members)
-    assert (kept == P).all()
 
 
 @pytest.mark.parametrize(

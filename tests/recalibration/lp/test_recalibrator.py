@@ -28,27 +28,6 @@ def rows(n=400, k=3, seed=0):
     return table, labels
 
 
-def test_parameters():
-    assert LpRecalibrator(p=4, epsilon=0.2).set_params(epsilon=0.3).epsilon == 0.3
-    assert LpRecalibrator().get_params() == {
-        "p": 2.0,
-        "epsilon": 0.05,
-        "delta": 0.05,
-        "n_levels": 3,
-        "tolerance": None,
-        "estimation": "plug-in",
-        "seed": 0,
-        "within": None,
-        "classes": None,
-        "start": "auto",
-        "share": None,
-        "keep": 0.2,
-        "limit": None,
-        "n_folds": 5,
-        "least_rows": 3.0,
-    }
-
-
 @pytest.mark.parametrize("within", ["constant", "shift"])
 def test_fitted_attributes(within):
     table, labels = rows()
@@ -63,14 +42,6 @@ def test_fitted_attributes(within):
     assert model.history_.error[-1] < model.history_.error[0]
     assert model.predict(table).tolist() == model.predict_proba(table).argmax(axis=1).tolist()
     assert 0 <= model.score(table, labels) <= 1
-
-
-def test_the_papers_coupling():
-    table, labels = rows()
-    model = LpRecalibrator.as_in_paper(p=2, epsilon=0.2).fit(table, labels)
-    assert model.beta_ == pytest.approx(0.02)
-    assert (model.n_levels_, model.tolerance_) == (50, pytest.approx(0.01))
-    assert LpRecalibrator.as_in_paper(p=math.inf, epsilon=0.3).fit(table, labels).n_levels_ == 4
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -163,33 +134,10 @@ def test_labels_of_any_kind(classes):
     assert list(model.predict(table[:20])) == [classes[number] for number in expected.predict(table[:20])]
 
 
-def test_labels_as_arrays_and_frames():
-    table, numbers = rows()
-    words = np.array(["cat", "dog", "eel"])
-    expected = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, numbers).predict_proba(table)
-    for labels in (words[numbers], pd.Series(words[numbers]), pl.Series(words[numbers])):
-        model = LpRecalibrator(n_levels=4, tolerance=0.01, classes=words).fit(table, labels)
-        assert (model.predict_proba(table) == expected).all()
-        assert model.score(table, labels) > 0
-
-
-def test_behind_a_classifier():
-    from sklearn.datasets import load_iris
-    from sklearn.naive_bayes import GaussianNB
-
-    X, y = load_iris(return_X_y=True)
-    base = GaussianNB().fit(X[::2], y[::2])
-    model = LpRecalibrator(n_levels=3, tolerance=0.01, within="shift").fit(
-        base.predict_proba(X[1::2]), y[1::2]
-    )
-    assert model.score(base.predict_proba(X), y) > 0.9
-
-
 @pytest.mark.parametrize(
     ("parameters", "labels", "message"),
     [
         ({"p": 1}, None, "p must be a number above 1, or inf, got 1"),
-        ({"p": "2"}, None, "p must be a number above 1, or inf, got '2'"),
         ({"epsilon": 1.0}, None, r"epsilon must be a number between 0 and 1, got 1\.0"),
         ({"delta": 0}, None, "delta must be a number between 0 and 1, got 0"),
         ({"n_levels": 0}, None, "n_levels must be a whole number of at least 1, got 0"),
@@ -206,7 +154,6 @@ def test_behind_a_classifier():
         ({"classes": ["a"]}, None, "classes must name the 2 columns of P, got 1 of them"),
         ({"classes": ["a", "a"]}, None, "classes must differ, got 'a' twice"),
         ({"classes": ["a", "b"]}, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),
-        ({"classes": ["a", "b"]}, ["a", []], r"y must be one of the classes, got \[\] at row 1"),
         ({"classes": ["a", "b"]}, 3, "y must be a sequence of labels, got 3"),
     ],
 )
@@ -215,12 +162,3 @@ def test_bad_parameters_are_named(parameters, labels, message):
         labels = parameters.get("classes", [0, 1])[:1] * 2 if "classes" in parameters else [0, 1]
     with pytest.raises(ValueError, match=message):
         LpRecalibrator(**parameters).fit([[0.5, 0.5], [0.2, 0.8]], labels)
-
-
-def test_bad_input_to_a_fitted_model_is_named():
-    table, labels = rows()
-    model = LpRecalibrator(n_levels=4).fit(table, labels)
-    with pytest.raises(ValueError, match="X has 2 features, but LpRecalibrator is expecting 3"):
-        model.predict_proba([[0.5, 0.5]])
-    with pytest.raises(ValueError, match="P must sum to 1"):
-        model.predict_proba([[0.5, 0.5, 0.5]])

@@ -1,6 +1,7 @@
-"""The verb `evaluate`: a table of true numbers, pictures beside their CSV, one line for wrong requests."""
+"""The verb evaluate: true numbers, pictures beside their CSV, streams that break nothing here."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -11,6 +12,7 @@ from river import datasets, linear_model, metrics, naive_bayes, preprocessing
 from onlinecal import CalibratedClassifier, expected_calibration_error
 from onlinecal.metrics import Brier
 from simulations.evaluation import sources
+from simulations.evaluation.scoring import evaluate
 from tests.commands import record, refused, run
 
 
@@ -72,23 +74,12 @@ def test_more_than_two_labels_are_judged_by_the_top_label():
     assert found[3]["distance_lower"] <= found[3]["certificate"] <= found[3]["guarantee"]
 
 
-def test_models_of_two_labels_are_asked_one_against_the_rest():
-    (score, *_) = scores("--river", "ImageSegments", "--rounds", 200, "--budget", 0.1)
-    assert score["model"] == "logistic"
-
-
 def test_late_labels_keep_the_certificate_and_weaken_the_guarantee():
     prompt, late = (
         scores("--stream", "flip", "--rounds", 600, "--late", late, "--budget", 0.1)[-1] for late in (0, 25)
     )
     assert late["distance_lower"] <= late["certificate"] <= late["guarantee"]
     assert late["guarantee"] > 3 * prompt["guarantee"]
-
-
-@pytest.mark.parametrize("name", sources.HARD)
-def test_hard_streams_leave_the_certificate_true(name):
-    *_, ours = scores("--stream", name, "--rounds", 1500, "--budget", 0.1)
-    assert ours["distance_upper"] <= ours["certificate"] <= ours["guarantee"]
 
 
 def test_hard_streams_are_what_they_say():
@@ -123,22 +114,11 @@ def test_pictures_lie_beside_their_numbers(tmp_path):
     assert "distance.png" in answer.stdout
 
 
-def test_the_table_names_every_measure():
-    answer = run("evaluate", "--river", "Phishing", "--rounds", 100)
-    for word in ("Brier", "log loss", "ECE (15 bins)", "distance", "certificate", "Platt", "calibrated"):
-        assert word in answer.stdout
-
-
 def test_a_broken_bound_is_an_exit_code(monkeypatch):
     monkeypatch.setattr(CalibratedClassifier, "certificate", 0.0)
     answer = run("evaluate", "--river", "Phishing", "--rounds", 100)
     assert answer.exit_code == 1
     assert "BROKEN: distance to calibration" in answer.stdout
-
-
-def test_every_model_can_be_named():
-    for name in sources.MODELS:
-        assert sources.create(name).predict_proba_one({"a": 1.0}) is not None
 
 
 @pytest.mark.parametrize(
@@ -153,7 +133,6 @@ def test_every_model_can_be_named():
         (["--river", "Phishing", "--rounds", "99999"], "at most the 1250"),
         (["--river", "Phishing", "--rounds", "0"], "--rounds"),
         (["--river", "Phishing", "--outcome", "y"], "--outcome names a column of a file"),
-        (["--river", "Phishing", "--slack", "0.4"], "slack must be a number from 0.5 to 1000, got 0.4"),
         (["--river", "Phishing", "--buckets", "0"], "n_buckets must be a whole number of at least 1, got 0"),
         (["--river", "Phishing", "--buckets", "some"], "at least 1 or 'auto', got 'some'"),
         (["--river", "Phishing", "--late", "-1"], "--late"),
@@ -251,3 +230,17 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     assert float(constant[3]) == pytest.approx(0.25, abs=0.01)
     upside_down = run("evaluate", "--file", path, "--forecast", "q", "--outcome", "y", "--budget", "0.01")
     assert "base forecasts on a.csv: worse than a constant, Brier score" in upside_down.stderr
+
+
+@pytest.mark.parametrize("name", sources.HARD)
+def test_no_stream_breaks_it(name):
+    source = sources.hard(name, 5000, 3)
+    scores = {
+        method: evaluate(source, wrap(sources.Recorded()), "forecasts", method, budget=0.1).score
+        for method, wrap in sources.methods(1.0, 1).items()
+    }
+    ours = scores.pop("calibrated")
+    assert ours.distance_upper <= ours.certificate <= ours.guarantee
+    assert ours.brier <= 1.02 * min(score.brier for score in scores.values())
+    for score in scores.values():
+        assert ours.distance_upper <= max(score.distance_lower, 1 / math.sqrt(5000))

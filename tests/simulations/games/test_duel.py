@@ -5,7 +5,7 @@ import pytest
 
 import adversaries
 from onlinecal import AlmostOneStepAhead
-from onlinecal.forecasters import FosterForecaster, RunningMean
+from onlinecal.forecasters import FosterForecaster
 from onlinecal.forecasters.binary.cells import NO_HINT
 from simulations.games import players
 from simulations.games.duel import foresight, log_spaced, play
@@ -180,17 +180,6 @@ def test_a_baseline_plays_the_same_duel_in_the_interpreter(spec, adversary, draw
     assert_same_duel(spec, adversary, draw, 150, one_round)
 
 
-@pytest.mark.parametrize("spec", BASELINES)
-def test_a_baseline_is_the_same_in_a_duel_and_round_by_round(spec):
-    player = players.create(spec)
-    duel = play(player.build(300, seed=3), adversaries.create("markov", seed=1), 300)
-    replayed, rounds = player.build(300, seed=3), player.build(300, seed=3)
-    assert replayed.replay(duel.outcomes).tolist() == duel.charged.tolist()
-    for p, y in zip(duel.forecasts, duel.outcomes, strict=True):
-        assert rounds.predict_proba_one({})[True] == p
-        rounds.learn_one({}, int(y))
-
-
 def test_draws_go_on_from_duel_to_duel_and_over_long_ones():
     adversary = adversaries.create("alternating")
     whole, parts = FosterForecaster(horizon=300_000), FosterForecaster(horizon=300_000)
@@ -209,31 +198,19 @@ def test_an_adversary_sees_the_draw_or_the_mean_of_the_draw():
         play(FosterForecaster(), adversaries.create("coin"), 10, draw="shown")
 
 
-def test_a_deterministic_forecaster_has_no_draw_to_hide():
-    games = [
-        play(RunningMean(), adversaries.create("certificate-greedy", seed=1), 200, draw=draw)
-        for draw in ("hidden", "seen")
-    ]
-    assert games[0].forecasts.tolist() == games[1].forecasts.tolist()
-
-
 AHEAD = ["balanced", "nested", "adaptive", "one-step-ahead", "running-mean", "foster", "minimax"]
+OTHERS = ["foster-hart", "linear-optimisation", "two-choices", "drift-corrected"]
 
 
 @pytest.mark.parametrize("draw", ["hidden", "seen"])
-@pytest.mark.parametrize("depth", [pytest.param(2, marks=pytest.mark.slow), 3])
-@pytest.mark.parametrize("spec", AHEAD)
-def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
-    assert_same_duel(spec, f"certificate-greedy:depth={depth}", draw, 40, brute_force(depth))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("draw", ["hidden", "seen"])
+@pytest.mark.parametrize("depth", [3, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (2, 6))])
 @pytest.mark.parametrize(
     "spec", [*AHEAD, "foster-hart", "linear-optimisation", "two-choices", "drift-corrected"]
 )
-def test_deep_look_ahead_is_the_best_of_all_continuations(spec, draw):
-    assert_same_duel(spec, "certificate-greedy:depth=6", draw, 60, brute_force(6))
+def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
+    assert_same_duel(
+        spec, f"certificate-greedy:depth={depth}", draw, 60 if depth == 6 else 40, brute_force(depth)
+    )
 
 
 @pytest.mark.parametrize("seen", [True, False])

@@ -2,15 +2,19 @@
 
 from itertools import pairwise
 
+import numpy as np
 import polars as pl
 import pytest
 from matplotlib.colors import to_rgb
 
 import adversaries
+from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
+from onlinecal.plots.own_axes import moments_of
 from onlinecal.plots.style import looks, spread
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
 from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_module, sweep_figures
+from simulations.plots.filmstrip import draw, film_frames, prepare
 from simulations.plots.games import write_games
 from simulations.plots.sweeps.matrix import ANCHORS, COLOURS
 from simulations.sweeps.config import check_config
@@ -52,28 +56,12 @@ def test_every_figure_is_written_beside_its_numbers(swept, name):
 def test_distance_shows_the_median_of_the_seeds_their_range_and_the_bound(swept):
     results = Store(swept).read_table("results")
     for row in figure_module("distance").prepare(results).to_dicts():
-        games = results.filter(
-            pl.col("forecaster") == row["forecaster"],
-            pl.col("adversary") == row["adversary"],
-            pl.col("rounds") == row["rounds"],
-        )
+        games = results.filter(**{key: row[key] for key in ("forecaster", "adversary", "rounds")})
         assert games.height == 2
         assert row["seeds"] == 2
         assert row["line"] == games["distance_upper"].median()
         assert (row["low"], row["high"]) == (games["distance_upper"].min(), games["distance_upper"].max())
         assert row["bound"] == players.create(row["forecaster"]).bound(row["rounds"])
-
-
-def test_with_one_seed_the_band_is_the_bracket(swept):
-    results = Store(swept).read_table("results").filter(pl.col("seed") == 2)
-    for row in figure_module("distance").prepare(results).to_dicts():
-        (game,) = results.filter(
-            pl.col("forecaster") == row["forecaster"],
-            pl.col("adversary") == row["adversary"],
-            pl.col("rounds") == row["rounds"],
-        ).to_dicts()
-        assert row["line"] == row["high"] == game["distance_upper"]
-        assert row["low"] == game["distance_lower"]
 
 
 def test_landscape_shows_medians_beside_the_fitted_exponents(swept):
@@ -112,11 +100,7 @@ def test_regret_is_drawn_against_rounds_under_twice_the_bound_on_the_distance(sw
     table = figure_module("regret").prepare(results)
     assert table["rounds"].unique().sort().to_list() == [20, 200]
     for row in table.to_dicts():
-        games = results.filter(
-            pl.col("forecaster") == row["forecaster"],
-            pl.col("adversary") == row["adversary"],
-            pl.col("rounds") == row["rounds"],
-        )
+        games = results.filter(**{key: row[key] for key in ("forecaster", "adversary", "rounds")})
         assert row["regret"] == games["regret"].median()
         assert row["line"] == max(games["regret"].median(), 0.5)
         assert row["high"] == max(games["regret"].max(), 0.5)
@@ -262,3 +246,64 @@ def test_names_are_moved_apart_but_stay_in_order():
 def test_eighteen_names_look_different():
     styles = looks([str(i) for i in range(18)]).values()
     assert len({(one.colour, one.marker) for one in styles}) == 18
+
+
+@pytest.fixture(scope="module")
+def games():
+    specs = ["sign", "adaptive", "running-mean"]
+    return [
+        play_and_measure(players.create(spec), adversaries.create("epochs", 600, 3), 600, rtol=0.2)
+        for spec in specs
+    ]
+
+
+@pytest.fixture(scope="module")
+def table(games):
+    return prepare(games)
+
+
+def test_many_values_are_grouped_and_nothing_is_lost(games, table):
+    game = games[2]
+    film = table.filter(pl.col("forecaster") == "running-mean", pl.col("round") == 600)
+    assert film["grouped"].all()
+    assert film.height <= MOST_VALUES
+    assert film["bias"].sum() == pytest.approx((game.duel.charged - game.outcomes).sum(), abs=1e-4)
+    part = film.filter(pl.col("low") <= 0.47, pl.col("high") > 0.47).row(0, named=True)
+    inside = (game.duel.charged >= part["low"]) & (game.duel.charged < part["high"])
+    assert part["bias"] == pytest.approx((game.duel.charged - game.outcomes)[inside].sum(), abs=1e-6)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7, 5000])
+def test_moments_are_rounds_and_end_with_the_last(rounds):
+    moments = moments_of(MOMENTS, rounds)
+    assert moments[0] >= 1
+    assert moments[-1] == rounds
+    assert len(moments) == min(MOMENTS, rounds)
+    frames = film_frames(pl.DataFrame({"round": moments}))
+    assert frames[-1] == rounds
+    assert len(frames) <= 6
+
+
+def test_the_figure_has_a_film_per_forecaster(table):
+    figure = draw(table)
+    # a heat map, its scale, the strip and six frames
+    assert len(figure.axes) == 3 * 9
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert [title for title in titles if title] == [
+        "sign",
+        f"adaptive{'' if not table.filter(pl.col('forecaster') == 'adaptive')['grouped'][0] else _note()}",
+        f"running-mean{_note()}",
+    ]
+
+
+def _note():
+    return f" (values grouped into {MOST_VALUES} parts)"
+
+
+def test_short_games_and_recorded_forecasts_can_be_drawn():
+    one = play_and_measure(players.create("balanced"), adversaries.create("constant", 1), 1)
+    raw = measure_recorded(np.array([0.2, 0.9, 0.9]), np.array([1, 1, 0], np.uint8), "raw", "stream")
+    for game in (one, raw):
+        draw(prepare([game]))
+    biases = prepare([raw]).filter(pl.col("round") == 3).sort("value")["bias"]
+    assert biases.to_list() == pytest.approx([-0.8, 0.8])

@@ -96,35 +96,6 @@ def test_proven_distances_of_longer_games_grow_no_faster_than_the_root(tmp_path)
     check_proven_distances(play(tmp_path, **PROVEN))
 
 
-def test_threshold_makes_the_ece_of_deterministic_forecasters_linear(tmp_path):
-    results = play(tmp_path, forecasters=[*FACTORS, *OTHERS], adversaries=["threshold"], seeds=[1])
-    check_ece_under_threshold(results)
-
-
-def test_hidden_draws_keep_the_ece_at_two_thirds_and_seen_ones_do_not(tmp_path):
-    forecasters = [*RANDOMISED, "foster:draw=seen"]
-    results = play(
-        tmp_path,
-        forecasters=forecasters,
-        adversaries=["linear-drift", "threshold"],
-        rounds=ROUNDS[:4],
-    )
-    check_ece_of_randomised(results)
-    hidden, seen = (rate(results, name, "threshold", "ece") for name in ("foster", "foster:draw=seen"))
-    assert hidden.exponent <= 2 / 3 + 2 * hidden.standard_error
-    assert seen.exponent > 0.9
-
-
-def test_the_correction_of_drift_is_worth_a_sixth_of_an_exponent_on_coins(tmp_path):
-    seeds = list(range(1, 31))
-    results = play(
-        tmp_path, forecasters=["drift-corrected", "constant"], adversaries=["coin"], seeds=seeds, budget=0.1
-    )
-    check_coins(results)
-    slow, fast = (rate(results, name, "coin") for name in ("drift-corrected", "constant"))
-    assert fast.exponent - slow.exponent > 2 * math.hypot(fast.standard_error, slow.standard_error)
-
-
 @pytest.mark.slow
 def test_the_whole_arena_shows_the_landscape(tmp_path):
     config = read_config(find_config("arena"))

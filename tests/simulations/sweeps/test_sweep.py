@@ -1,5 +1,6 @@
-"""Sweeps: every game once, whatever interrupts them."""
+"""Sweeps: files are read, every game is played once, whatever interrupts, and exponents are fitted."""
 
+import math
 import os
 import signal
 import subprocess
@@ -10,13 +11,85 @@ import tomllib
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import linregress
 
+import adversaries
 from onlinecal.compiling import counting
 from simulations.games import extensions
-from simulations.sweeps.config import check_config
+from simulations.games.families import FAMILIES
+from simulations.sweeps.config import check_config, find_config, read_config
 from simulations.sweeps.playing import in_playing_order, planned_games, run_sweep
 from simulations.sweeps.pool import Workers
+from simulations.sweeps.rates import LEAST, fit, rates_table
 from simulations.sweeps.results import Store, broken_bounds, summarise
+
+SMALL = {"forecasters": ["sign"], "adversaries": ["coin"], "rounds": [10]}
+
+
+def test_specs_become_canonical_and_rounds_ascend():
+    config = check_config(
+        {"forecasters": ["balanced:slack=0.5"], "adversaries": ["coin:bias=0.50"], "rounds": [20, 10]}
+    )
+    assert config.forecasters == ("balanced",)
+    assert config.adversaries == ("coin",)
+    assert config.rounds == (10, 20)
+    assert config.seeds == (0,)
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ({"forcasters": []}, "unknown key 'forcasters'; did you mean 'forecasters'"),
+        ({"forecasters": "sign"}, "forecasters must be a list"),
+        ({"forecasters": []}, "forecasters must be a list with at least one entry"),
+        ({"forecasters": ["sing"]}, r"forecasters\[0\]: unknown forecaster 'sing'; did you mean 'sign'"),
+        ({"adversaries": ["coin", 3]}, r"adversaries\[1\] must be a string, got 3"),
+        ({"adversaries": ["coins"]}, r"adversaries\[0\]: unknown adversary 'coins'"),
+        ({"adversaries": ["two-phase"], "rounds": [1]}, r"adversaries\[0\]: two-phase needs a horizon"),
+        ({"adversaries": ["coin", "coin:bias=0.5"]}, "adversaries: 'coin' is listed twice"),
+        ({"rounds": [0]}, r"rounds\[0\] must be a whole number of at least 1, got 0"),
+        ({"rounds": [10, 10]}, "rounds: 10 is listed twice"),
+        ({"rounds": [10**10]}, r"rounds\[0\] must be at most 1000000000, got 10000000000"),
+        ({"seeds": [-1]}, r"seeds\[0\] must be a whole number of at least 0, got -1"),
+        ({"budget": 0}, "budget must be a positive number, got 0"),
+        ({"checkpoints": "many"}, "checkpoints must be a whole number"),
+    ],
+)
+def test_what_is_wrong_is_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        check_config(SMALL | change)
+
+
+@pytest.mark.parametrize("key", SMALL)
+def test_missing_keys_are_named(key):
+    with pytest.raises(ValueError, match=f"the key '{key}' is missing"):
+        check_config({name: value for name, value in SMALL.items() if name != key})
+
+
+def test_file_that_is_no_toml_is_refused_with_its_name(tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_text("rounds = ")
+    with pytest.raises(ValueError, match=r"bad\.toml is not valid TOML"):
+        read_config(path)
+
+
+def test_the_arena_has_every_forecaster_of_the_catalogue(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = read_config(find_config("arena"))
+    assert {spec.partition(":")[0] for spec in config.forecasters} == {family.name for family in FAMILIES}
+    powers = {adversaries.catalogue()[spec.partition(":")[0]].power for spec in config.adversaries}
+    assert powers == {"oblivious", "adaptive", "internal", "mixed"}
+    assert len(config.seeds) >= 5
+    assert config.rounds[-1] >= 300 * config.rounds[0]
+
+
+def test_the_demo_comes_with_the_package(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = read_config(find_config("demo"))
+    assert set(config.forecasters) == {"sign", "balanced", "nested", "adaptive"}
+    assert config.rounds == (1000, 10_000, 100_000, 1_000_000)
+    assert any(spec.startswith("two-phase") for spec in config.adversaries)
+
 
 GRID = {
     "forecasters": ["balanced", "adaptive"],
@@ -177,3 +250,75 @@ def test_loops_that_are_compiled_are_counted_the_first_time_only(tmp_path):
     assert (first.loops, again.loops) == (1, 0)
     assert "compiled 1 loop for the first time" in first.notice
     assert again.notice is None
+
+
+LENGTHS = np.array([300, 1000, 3000, 10_000])
+
+
+def errors_of(errors, seeds, rounds=LENGTHS):
+    """rounds, seeds, errors of every game, from a function of T and seed."""
+    T, seed = (grid.ravel() for grid in np.meshgrid(rounds, seeds))
+    return T, seed, np.array([errors(t, s) for t, s in zip(T, seed, strict=True)])
+
+
+def test_a_power_law_is_found_exactly():
+    exponent, error = fit(*errors_of(lambda T, seed: 3.0 * seed * T**0.4, [1, 2, 3]))
+    assert exponent == pytest.approx(0.4)
+    assert error == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_error_over_seeds_is_that_of_the_mean_of_their_slopes():
+    slopes = {1: 0.30, 2: 0.50, 3: 0.55}
+    exponent, error = fit(*errors_of(lambda T, seed: 2.0 * T ** slopes[seed], list(slopes)))
+    assert exponent == pytest.approx(0.45)
+    assert error == pytest.approx(np.std(list(slopes.values()), ddof=1) / math.sqrt(3))
+
+
+def test_residuals_count_where_seeds_say_too_little():
+    wiggle = dict(zip(LENGTHS, [1.0, 1.3, 0.9, 1.1], strict=True))
+    line = linregress(np.log(LENGTHS), [math.log(2 * T**0.5 * wiggle[T]) for T in LENGTHS])
+    for seeds in ([1], [1, 2, 3]):
+        exponent, error = fit(*errors_of(lambda T, seed: 2.0 * T**0.5 * wiggle[T], seeds))
+        assert exponent == pytest.approx(line.slope)
+        assert error == pytest.approx(line.stderr)
+
+
+def test_what_stays_below_half_a_round_does_not_grow():
+    exponent, error = fit(*errors_of(lambda T, seed: LEAST * T / 10_001, [1]))
+    assert exponent == pytest.approx(0.0, abs=1e-12)
+    assert error == pytest.approx(0.0, abs=1e-12)
+    assert fit([10, 100], [1, 1], [0.0, 0.0]).exponent == 0.0
+
+
+def test_one_seed_and_two_rounds_have_no_error_and_one_round_has_no_rate():
+    assert fit([100, 10_000], [1, 1], [10.0, 1000.0]) == (pytest.approx(1.0), None)
+    assert fit([100, 100], [1, 2], [10.0, 11.0]) is None
+    assert fit([100, 1000], [1, 2], [10.0, 11.0]) is None
+
+
+def test_a_seed_that_has_not_finished_counts_with_what_it_has():
+    T, seed, errors = errors_of(lambda T, seed: T**0.5, [1, 2])
+    assert fit(T[:-1], seed[:-1], errors[:-1]).exponent == pytest.approx(0.5)
+
+
+def test_the_table_has_a_row_per_pair_and_measure():
+    T, seed, errors = errors_of(lambda T, seed: 2 * T**0.5 + seed, [1, 2])
+    results = pl.DataFrame(
+        {
+            "forecaster": "sign", "adversary": "coin", "rounds": T, "seed": seed,
+            "distance_upper": errors, "ece": 0.5 * T, "certificate": pl.Series([None] * len(T)),
+            "regret": errors - 1000.0,
+        }
+    )  # fmt: skip
+    table = rates_table(results)
+    assert table["measure"].to_list() == ["distance", "ece", "regret"]
+    distance, ece, regret = table.to_dicts()
+    # below zero the constant forecast does worse: nothing grows
+    assert (regret["exponent"], regret["nominal"]) == (0.0, 0.5)
+    assert ece["exponent"] == pytest.approx(1.0)
+    assert ece["constant"] == pytest.approx(0.5 * 10_000 ** (1 / 3))
+    assert distance["constant"] == pytest.approx((2 * math.sqrt(300) + 2) / math.sqrt(300))
+    assert (distance["n_seeds"], distance["n_rounds"], distance["most_rounds"]) == (2, 4, 10_000)
+    single = rates_table(results.filter(pl.col("rounds") == 300))
+    assert single.is_empty()
+    assert single.columns == table.columns

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -145,14 +143,6 @@ def test_the_buckets_in_use_are_a_partition_into_dyadic_intervals(patience, hint
     assert np.dot(counts, widths) <= a / 3 * (u**2 - 1) + 1e-9
 
 
-def test_the_function_that_the_proof_bounds():
-    share = np.linspace(0, 1, 100_001)
-    values = (7 * share) ** (2 / 3) / 3 + (7 * share) ** (1 / 6) * np.sqrt(1 - share)
-    assert 1.677 < values.max() < 1.68
-    # concave, so the tangent at 2/3 is above it
-    assert (np.diff(values, 2) <= 1e-12).all()
-
-
 @pytest.mark.parametrize("slack", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("kind", ["fight", "threshold", "coins", "misleading"])
 def test_the_wrapper_is_near_the_model_on_every_stream(kind, slack):
@@ -229,19 +219,6 @@ def test_buckets_that_come_later_know_of_late_labels(impatient):
         part.settle(y)
     assert len(part.tables) > 1
     assert {table._late for table in part.tables} == {7}
-
-
-def test_a_copy_goes_on_as_the_original_does(impatient):
-    model = CalibratedClassifier(Said(), n_buckets="auto")
-    rounds = coins(300)
-    played(model, rounds[:150])
-    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
-    told = [[row.answer for row in played(each, rounds[150:])] for each in (model, *twins)]
-    assert told[0] == told[1] == told[2]
-    assert len({each.certificate for each in (model, *twins)}) == 1
-    fresh = model.clone()
-    assert fresh.n_buckets == "auto"
-    assert fresh.n_rounds == 0
 
 
 def test_the_first_bucket_has_ninety_six_rounds_at_slack_one():

@@ -1,4 +1,4 @@
-"""The tree of halves, what "auto" is with a horizon, and when a joint guarantee is said to be empty."""
+"""The tree of halves, what auto is with a horizon, and the joint strategy with all classes named."""
 
 from __future__ import annotations
 
@@ -160,3 +160,58 @@ def test_an_empty_guarantee_is_remarked_on_once_where_it_was_asked_for(strategy,
         warnings.simplefilter("always", GuaranteeWarning)
         recalibrate_stream(np.full((20, 10), 0.1), [0, 1] * 10, strategy=strategy, horizon=200)
     assert [one.filename for one in caught] == [__file__] * said
+
+
+N, K = 4000, 4
+
+
+def overconfident(seed=0):
+    """Overconfident vectors over K classes, and what came."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.full(K, 0.6), N)
+    rows = truth**2 / (truth**2).sum(1, keepdims=True)
+    return rows, np.minimum((truth.cumsum(1) < rng.random(N)[:, None]).sum(1), K - 1)
+
+
+ROWS, LABELS = overconfident()
+
+
+def losses(result):
+    q = np.clip(result.probabilities, 1e-3, 1.0)
+    of_label = q[np.arange(N), LABELS]
+    return np.array(
+        [((result.probabilities - np.eye(K)[LABELS]) ** 2).sum(1).mean(), -np.log(of_label).mean()]
+    )
+
+
+def recalibrated(**settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GuaranteeWarning)
+        return recalibrate_stream(ROWS, LABELS, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"), [({"strategy": "simplex"}, (0.004, 0.005)), ({"horizon": N}, (0.003, 0.006))]
+)
+def test_neither_the_joint_certificate_nor_a_horizon_costs_skill(settings, most):
+    assert (losses(recalibrated(**settings)) / losses(recalibrated()) <= 1 + np.array(most)).all()
+
+
+@pytest.mark.parametrize("late", [0, 3])
+def test_the_grid_tunes_itself_and_the_certificate_is_bounded_with_classes_named_or_discovered(late):
+    rounds = [{"answer": dict(enumerate(row)), "t": t} for t, row in enumerate(ROWS[:1000].tolist())]
+    guaranteed = []
+    for classes in (None, range(K)):
+        model = CalibratedClassifier(Scripted(), strategy="simplex", classes=classes)
+        for t, x in enumerate(rounds):
+            if t == 300:
+                # labels may come late from here on; and a copy goes on
+                model = pickle.loads(pickle.dumps(model))
+            model.predict_proba_one(x)
+            behind = late if t >= 300 else 0
+            if behind == 0 or t >= 300 + late:
+                model.learn_one(rounds[t - behind], int(LABELS[t - behind]))
+            assert model.certificate <= model.guarantee
+        guaranteed.append(model.guarantee)
+    found, named = guaranteed
+    assert named < found < 1.1 * named

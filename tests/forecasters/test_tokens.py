@@ -1,4 +1,4 @@
-"""Forecasts of several classes as tokens: any order, each once, across new grids and new classes."""
+"""Forecasts of two classes or more as tokens: settled in any order, each once, and bounded when late."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal import SimplexAlmostOneStepAhead
-from tests.forecasters.configurations import play_late
+from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead, calibration_distance
+from tests.forecasters.configurations import configs, fresh, play_late
 from tests.forecasters.simplex.play import outcomes_of
 from tests.properties import examples
 
-CONFIGS = [
+SIMPLEX = [
     {"n_classes": 4},
     {"n_classes": 4, "n_cells": 3},
     {"n_classes": 4, "horizon": 300},
@@ -24,14 +24,32 @@ CONFIGS = [
 ]
 
 
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    configs,
+    st.lists(st.integers(0, 1), min_size=1, max_size=120),
+    st.integers(1, 12),
+    st.integers(0, 2**32 - 1),
+)
+def test_with_late_labels_certificate_and_guarantee_still_hold(config, outcomes, most_open, seed):
+    forecaster = fresh(config, hints=True)
+    rng = np.random.default_rng(seed)
+    settled = play_late(forecaster, outcomes, most_open, rng, rng.random)
+    forecasts = [token.probability for token, _ in settled]
+    distance = calibration_distance(forecasts, [y for _, y in settled], method="exact").exact
+    assert distance <= forecaster.certificate + 1e-9
+    assert forecaster.certificate <= forecaster.guarantee + 1e-9
+    assert forecaster.n_open == 0
+
+
 @settings(max_examples=examples(60), deadline=None)
 @given(
-    st.sampled_from([*CONFIGS, {"n_classes": 4, "n_cells": 3, "slack": 1.0}]),
+    st.sampled_from([*SIMPLEX, {"n_classes": 4, "n_cells": 3, "slack": 1.0}]),
     st.integers(1, 200),
     st.integers(1, 9),
     st.integers(0, 2**32 - 1),
 )
-def test_with_late_labels_certificate_and_guarantee_still_hold(config, rounds, most_open, seed):
+def test_so_they_do_of_several_classes_also_discovered_ones(config, rounds, most_open, seed):
     outcomes = outcomes_of("drift", 4, rounds, seed).tolist()
     forecaster = SimplexAlmostOneStepAhead(**config, hints=True)
     rng = np.random.default_rng(seed)
@@ -40,8 +58,7 @@ def test_with_late_labels_certificate_and_guarantee_still_hold(config, rounds, m
         return rng.dirichlet(np.ones(len(forecaster.classes))) if forecaster.classes else None
 
     settled = play_late(forecaster, outcomes, most_open, rng, hint)
-    assert forecaster.n_open == 0
-    assert forecaster.n_rounds == rounds
+    assert (forecaster.n_open, forecaster.n_rounds) == (0, rounds)
     assert forecaster.certificate <= forecaster.guarantee + 1e-9
     moved, charged = 0.0, {}
     for token, y in settled:
@@ -57,19 +74,37 @@ def test_with_late_labels_certificate_and_guarantee_still_hold(config, rounds, m
     assert forecaster.certificate == pytest.approx(moved + sum(map(abs, charged.values())), abs=1e-6)
 
 
-@pytest.mark.parametrize("delay", [1, 4])
-@pytest.mark.parametrize("config", CONFIGS[:4], ids=str)
-def test_an_adversary_who_knows_the_delay_cannot_break_the_late_guarantee(config, delay):
-    forecaster = SimplexAlmostOneStepAhead(**config)
-    for t in range(300):
+@pytest.mark.parametrize("delay", [1, 3, 10])
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        *((AlmostOneStepAhead, config) for config in ({"horizon": 3000}, {"grid": "nested"}, {})),
+        *((SimplexAlmostOneStepAhead, config) for config in SIMPLEX[:4]),
+    ],
+)
+def test_an_adversary_who_knows_the_delay_cannot_break_the_late_guarantee(kind, config, delay):
+    forecaster = kind(**config)
+    for t in range(3000 // (delay + 1) if kind is AlmostOneStepAhead else 300):
         tokens = [forecaster.forecast() for _ in range(delay + 1)]
-        forecast = tokens[0].probabilities
-        y = min(forecast, key=forecast.get) if forecast else 0
-        if "n_classes" not in config and t in (3, 100):
-            y = f"new at {t}"
+        if kind is AlmostOneStepAhead:
+            y = int(tokens[0].probability < 0.5)
+        else:
+            y = min(tokens[0].probabilities, key=tokens[0].probabilities.get, default=0)
+            if "n_classes" not in config and t in (3, 100):
+                y = f"new at {t}"
         for token in tokens:
             forecaster.observe(token, y)
         assert forecaster.certificate <= forecaster.guarantee + 1e-9
+
+
+def test_the_lanes_of_late_labels_share_one_bound():
+    """D + 1 forecasters in turn: a union of calibrated sequences is calibrated, sqrt((D + 1) T) in all."""
+    rounds, delay = 2000, 3
+    lanes = [AlmostOneStepAhead(horizon=rounds // (delay + 1)) for _ in range(delay + 1)]
+    outcomes = np.random.default_rng(0).random(rounds) < 0.3
+    for t, y in enumerate(outcomes):
+        lanes[t % (delay + 1)].learn_one({}, bool(y))
+    assert sum(lane.certificate for lane in lanes) <= np.sqrt((delay + 1) * rounds)
 
 
 def test_a_token_outlives_a_new_grid_and_new_classes():
@@ -90,45 +125,66 @@ def test_a_token_outlives_a_new_grid_and_new_classes():
     assert forecaster.certificate <= forecaster.guarantee
 
 
-def test_a_token_is_settled_once_and_by_its_own_forecaster():
-    forecaster, other = SimplexAlmostOneStepAhead(3), SimplexAlmostOneStepAhead(3)
+BOTH = [
+    (lambda: AlmostOneStepAhead(hints=True), [2, -1, "1", None, float("nan"), [1]], "a number in"),
+    (lambda: SimplexAlmostOneStepAhead(3, hints=True), [3, None, [1], float("nan")], "one of the classes"),
+]
+
+
+@pytest.mark.parametrize(("build", "bad", "allowed"), BOTH)
+def test_a_token_is_settled_once_by_its_own_forecaster_with_an_outcome(build, bad, allowed):
+    forecaster, other = build(), build()
     other.forecast()
-    token = forecaster.forecast()
+    first, second, third = (forecaster.forecast() for _ in range(3))
     with pytest.raises(ValueError, match="issued by another forecaster"):
-        other.observe(token, 1)
-    with pytest.raises(ValueError, match="must be a SimplexForecast"):
-        forecaster.observe({0: 1.0}, 1)
-    for outcome in (3, None, [1], float("nan")):
-        with pytest.raises(ValueError, match="outcome must be one of the classes"):
-            forecaster.observe(token, outcome)
-    forecaster.observe(token, 1)
+        other.observe(first, 1)
+    with pytest.raises(ValueError, match=r"must be a (Simplex)?Forecast"):
+        forecaster.observe(0.5, 1)
+    for outcome in bad:
+        with pytest.raises(ValueError, match=f"outcome must be {allowed}"):
+            forecaster.observe(first, outcome)
+    assert (other.n_rounds, forecaster.n_open) == (0, 3)
+    forecaster.withdraw(first)
+    assert (forecaster.n_rounds, forecaster.n_open) == (0, 2)
+    forecaster.observe(second, 1)
     before = forecaster.memory.tolist()
-    with pytest.raises(ValueError, match="forecast 0 has been settled before"):
-        forecaster.observe(token, 1)
+    for settled, number in ((first, 0), (second, 1)):
+        for settle in (forecaster.withdraw, lambda token: forecaster.observe(token, 1)):
+            with pytest.raises(ValueError, match=f"forecast {number} has been settled before"):
+                settle(settled)
     assert forecaster.memory.tolist() == before
+    forecaster.observe(third, 1)
+    assert (forecaster.n_rounds, forecaster.n_open) == (2, 0)
 
 
 @pytest.mark.parametrize(
-    "hint",
+    ("build", "hint"),
     [
-        [0.5, 0.5],
-        [0.5, 0.5, 0.1],
-        [1.5, -0.5, 0.0],
-        [float("nan"), 0.5, 0.5],
-        {"a": 1.0},
-        {0: 0.4},
-        0.5,
-        "abc",
-        [[1.0, 0.0, 0.0]],
+        *((BOTH[0][0], hint) for hint in (-0.1, 1.1, float("nan"), float("inf"), "0.5", True + 1)),
+        *(
+            (BOTH[1][0], hint)
+            for hint in (
+                [0.5, 0.5],
+                [0.5, 0.5, 0.1],
+                [1.5, -0.5, 0.0],
+                [float("nan"), 0.5, 0.5],
+                {"a": 1.0},
+                {0: 0.4},
+                0.5,
+                "abc",
+                [[1.0, 0.0, 0.0]],
+            )
+        ),
     ],
 )
-def test_a_bad_hint_issues_nothing(hint):
-    forecaster = SimplexAlmostOneStepAhead(3, hints=True)
+def test_a_bad_hint_issues_nothing(build, hint):
+    forecaster = build()
     with pytest.raises(ValueError, match="hint"):
         forecaster.forecast(hint)
-    with pytest.raises(ValueError, match="hint"):
-        SimplexAlmostOneStepAhead(hints=True).forecast(hint)
     assert forecaster.n_open == 0
+    if isinstance(forecaster, SimplexAlmostOneStepAhead):
+        with pytest.raises(ValueError, match="hint"):
+            SimplexAlmostOneStepAhead(hints=True).forecast(hint)
 
 
 def test_while_no_class_is_known_an_empty_hint_is_none():
@@ -140,21 +196,32 @@ def test_while_no_class_is_known_an_empty_hint_is_none():
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
-def test_a_copy_settles_the_tokens_that_were_open(duplicate):
-    forecaster = SimplexAlmostOneStepAhead(slack=1.0, hints=True)
-    forecaster.replay(["a", "b", "c", "a"])
-    token = forecaster.forecast({"a": 0.7, "b": 0.3})
+@pytest.mark.parametrize(
+    ("kind", "begun", "hint", "rest"),
+    [
+        (AlmostOneStepAhead, [0, 1, 1, 0, 1], 0.7, [1, 0, 1]),
+        (SimplexAlmostOneStepAhead, ["a", "b", "c", "a"], {"a": 0.7, "b": 0.3}, ["b", "c", "d"]),
+    ],
+)
+def test_a_copy_settles_the_tokens_that_were_open(kind, begun, hint, rest, duplicate):
+    forecaster = kind(slack=1.0, hints=True)
+    forecaster.replay(begun)
+    token = forecaster.forecast(hint)
     twin = duplicate(forecaster)
     for each in (forecaster, twin):
-        each.observe(pickle.loads(pickle.dumps(token)), "b")
-        each.replay(["a", "c", "d"] * 50)
+        each.observe(pickle.loads(pickle.dumps(token)), rest[0])
+        each.replay(rest * 50)
     assert twin.memory.tolist() == forecaster.memory.tolist()
     assert twin.predict_proba_one({}) == forecaster.predict_proba_one({})
 
 
 def test_a_token_tells_its_cell():
-    forecaster = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], n_cells=10)
-    token = forecaster.forecast()
+    token = AlmostOneStepAhead(n_cells=10, hints=True).forecast(0.4)
+    assert token.lower <= token.probability <= token.upper
+    assert token.upper - token.lower == pytest.approx(0.1)
+    assert float(token) == token.probability
+    assert token.hint == 0.4
+    token = SimplexAlmostOneStepAhead(labels=["a", "b", "c"], n_cells=10).forecast()
     assert token["a"] == token.probabilities["a"] == token.vector[0]
     assert hash(token) == hash(token)
     for j, vertex in enumerate(token.cell.vertices):
