@@ -14,9 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats
 from onlinecal.html import Shown
 from onlinecal.measures.counts import Counts
-from onlinecal.measures.decomposition import miscalibration_of_counts
-from onlinecal.measures.expected import expected_error_of_counts
-from onlinecal.measures.scores import BINS, log_costs
+from onlinecal.measures.scores import BINS, expected_error_of_counts, log_costs, miscalibration_of_counts
 from onlinecal.measures.smooth import smooth_error_of_counts
 from onlinecal.validation import (
     check_choice,
@@ -275,7 +273,7 @@ def _log_loss(counts: Counts) -> float:
 
 
 def _lower_distance(counts: Counts) -> float:
-    from onlinecal.measures.distance.fractional.lower import lower_calibration_distance_from_counts
+    from onlinecal.measures.distance.fractional.relaxation import lower_calibration_distance_from_counts
 
     return lower_calibration_distance_from_counts(counts.values, counts.zeros, counts.ones).upper
 

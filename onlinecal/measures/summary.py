@@ -10,11 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.measures.decomposition import brier_decomposition
 from onlinecal.measures.distance.calibration_distance import CalibrationDistance, calibration_distance
-from onlinecal.measures.distance.fractional.lower import lower_calibration_distance
-from onlinecal.measures.expected import expected_calibration_error
-from onlinecal.measures.scores import best_constant_brier, brier_score, cross_entropy
+from onlinecal.measures.distance.fractional.relaxation import lower_calibration_distance
+from onlinecal.measures.scores import (
+    best_constant_brier,
+    brier_decomposition,
+    brier_score,
+    cross_entropy,
+    expected_calibration_error,
+)
 from onlinecal.measures.smooth import smooth_calibration_error
 
 Outcomes = NDArray[np.uint8] | Floats

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.measures.decision.partitions import residuals
+from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.scores import CLIP
 from onlinecal.recalibration.flooring import limited
 from onlinecal.recalibration.weights import Weights, counts_of, total_weight

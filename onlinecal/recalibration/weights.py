@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.measures.decision.partitions import residuals
+from onlinecal.measures.decision.losses import residuals
 from onlinecal.pieces import as_doubles, pieces
 from onlinecal.validation import check_vector
 

@@ -20,9 +20,9 @@ from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.tables import Table
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
-from onlinecal.recalibration.decision.fitting import MOST_CAUTIOUS_ROUNDS
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from onlinecal.recalibration.decision.rounds import MOST_CAUTIOUS_ROUNDS
 from simulations.experiments.drifts import DRIFTS
 
 Rows = list[dict[str, Any]]

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.model_selection import GridSearchCV
 
 from onlinecal.measures.decision.errors import decision_loss_gap
-from onlinecal.measures.decision.partitions import residuals
+from onlinecal.measures.decision.losses import residuals
 from onlinecal.recalibration import (
     DecisionRecalibrator,
     DirichletCalibration,

@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.isotonic import IsotonicRegression
 
 from onlinecal import BoostedRecalibrator, GroupRecalibrator
-from onlinecal.measures.groups.multicalibration import group_mean_error
+from onlinecal.measures.groups import group_mean_error
 from onlinecal.recalibration.groups.maker import GroupMaker
 from tests import DATA
 

@@ -39,7 +39,7 @@ from onlinecal import (
     RecalibratedClassifierCV,
 )
 from onlinecal.measures import classwise_calibration_error, decision_loss_gap, lp_calibration_error
-from onlinecal.measures.groups.multicalibration import group_mean_error, multicalibration_error
+from onlinecal.measures.groups import group_mean_error, multicalibration_error
 from onlinecal.measures.scores import class_scores, event_scores
 from onlinecal.recalibration import AveragedCalibration, TemperatureScaling
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet

@@ -114,7 +114,7 @@ def test_a_full_disk_costs_time_and_nothing_else(tmp_path):
 
 CALLS = """
 import numpy as np
-from onlinecal.recalibration.lp.map import LevelSetMap
+from onlinecal.recalibration.lp.correcting import LevelSetMap
 shift = LevelSetMap(np.array([[1, 1]]), np.array([[0.5, 0.5]]), n_levels=2, shift=True)
 print(shift(np.array([[0.5, 0.5]])).tolist())
 """

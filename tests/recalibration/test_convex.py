@@ -9,9 +9,8 @@ from scipy.special import log_softmax
 
 from onlinecal.recalibration import DirichletCalibration, TemperatureScaling, VectorScaling
 from onlinecal.recalibration.classical import linear, temperature
-from onlinecal.recalibration.classical.linear import TINY, LinearLoss
+from onlinecal.recalibration.classical.linear import GAP, TINY, LinearLoss
 from onlinecal.recalibration.classical.temperature import FLOOR, columns_of
-from onlinecal.recalibration.convex import GAP
 from onlinecal.recalibration.groups import start
 from onlinecal.recalibration.groups.start import SigmoidLoss, best_sigmoid
 

@@ -19,7 +19,7 @@ from onlinecal.recalibration import (
     starting,
 )
 from onlinecal.recalibration.decision import rounds
-from onlinecal.recalibration.groups import folds
+from onlinecal.recalibration.groups import start as starts
 from onlinecal.recalibration.groups.history import Rows
 from onlinecal.recalibration.groups.start import log_losses
 from onlinecal.recalibration.lp import correcting
@@ -118,10 +118,10 @@ def test_of_many_rows_one_fold_says_how_many_patches_groups_need(monkeypatch):
         model = GroupRecalibrator().fit(p[fit], y[fit], members[fit])
         return log_losses(model.predict(p[fresh], members[fresh]), y[fresh]).mean()
 
-    assert len(folds.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)) == 3
+    assert len(starts.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)) == 3
     by_all = loss()
-    monkeypatch.setattr(folds, "MANY", 1000)
-    (inside, held), *others = folds.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)
+    monkeypatch.setattr(starts, "MANY", 1000)
+    (inside, held), *others = starts.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)
     assert (len(inside.p), len(held.p), others) == (8000, 4000, [])
     raw, best = log_losses(p[fresh], y[fresh]).mean(), log_losses(truth[fresh], y[fresh]).mean()
     assert max(by_all, loss()) - best < 0.2 * (raw - best)

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from onlinecal import BoostedRecalibrator, DecisionRecalibrator, GroupRecalibrator, LpRecalibrator
-from onlinecal.measures.decision.partitions import residuals
+from onlinecal.measures.decision.losses import residuals
 from onlinecal.recalibration import (
     BetaCalibration,
     DirichletCalibration,

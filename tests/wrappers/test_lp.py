@@ -7,7 +7,7 @@ import pytest
 from river import base, datasets, naive_bayes
 
 from onlinecal import LpCalibratedClassifier, LpRecalibrator, lp_calibration_error
-from onlinecal.recalibration.lp.counts import LevelSetCounts
+from onlinecal.recalibration.lp.online import LevelSetCounts
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 

@@ -16,8 +16,8 @@ from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Se
 from onlinecal.cli.recalibrating.tables import is_numbers
 from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
 from onlinecal.measures.scores import BINS, brier_score
-from onlinecal.recalibration.boosted.input import BOUND, Step
 from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
+from onlinecal.recalibration.boosted.rounds import BOUND, Step
 
 LEVELS = 20
 """Level sets of the violations that are reported."""

@@ -16,7 +16,7 @@ from onlinecal.cli.recalibrating.events import Events, Maps, column, read_job
 from onlinecal.cli.recalibrating.options import GroupSettings, Rows
 from onlinecal.cli.recalibrating.parts import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
-from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
+from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
 from onlinecal.measures.scores import brier_score
 from onlinecal.recalibration.groups.history import Patch
 from onlinecal.recalibration.groups.maker import GroupMaker
@@ -208,7 +208,7 @@ def _violations(report: MulticalibrationReport) -> Scores:
 
 def repair_rows(before: MulticalibrationReport, after: MulticalibrationReport) -> list[dict[str, Any]]:
     """One record per group, the one that was worst first."""
-    from onlinecal.recalibration.groups.repair import GroupRepair
+    from onlinecal.recalibration.groups.maker import GroupRepair
 
     rows = GroupRepair(before, after).rows()
     return sorted(rows, key=lambda row: -row["violation_before"])

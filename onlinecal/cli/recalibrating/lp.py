@@ -25,7 +25,7 @@ from onlinecal.cli.recalibrating.report import Picture, Report, Scores, Section
 from onlinecal.measures.lp.errors import lp_calibration_error
 from onlinecal.plots.recalibration.levels import level_set_errors
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
-from onlinecal.recalibration.lp.sizes import Estimation
+from onlinecal.recalibration.lp.statistics import Estimation
 from onlinecal.recalibration.starting import Start
 from onlinecal.validation import check_order
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlinecal.measures.counts import Counts, PrefixSums, prefix_sums
-from onlinecal.measures.distance.exact.pruned import rounding_noise, search_below
+from onlinecal.measures.distance.exact import rounding_noise, search_below
 from onlinecal.measures.distance.fractional.relaxation import (
     LEAST_NODES,
     ROUNDING,
@@ -23,8 +23,12 @@ from onlinecal.measures.distance.fractional.relaxation import (
     relax,
     relaxation_nodes,
 )
-from onlinecal.measures.distance.fractional.rounding import curve_of_levels, curve_of_masses, round_near
-from onlinecal.measures.distance.fractional.windows import search_tables
+from onlinecal.measures.distance.fractional.rounding import (
+    curve_of_levels,
+    curve_of_masses,
+    round_near,
+    search_tables,
+)
 from onlinecal.measures.distance.levels import Levels, distance_by_sums, distance_to
 from onlinecal.measures.distance.pooling import MAX_CUTS, pooled_levels
 

@@ -211,7 +211,7 @@ def _measured(
     """The answer for a history whose rounds with outcome 0, and with 1, are these rows by forecast."""
     # the compiled kernels and the solver are loaded on first use, which keeps the import cheap
     if method != "bracket" and counts.n_zeros * counts.n_ones <= PLAIN_LATTICE:
-        from onlinecal.measures.distance.exact.lattice import exact_levels
+        from onlinecal.measures.distance.levels import exact_levels
 
         levels, is_exact = exact_levels(counts), True
         lower = upper = distance_to(counts, levels)

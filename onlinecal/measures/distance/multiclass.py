@@ -13,7 +13,7 @@ from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
-from onlinecal.measures.distance.classes import exact, potentials, prices
+from onlinecal.measures.distance.classes import exact, prices
 from onlinecal.measures.distance.classes.exact import (
     MOST_MERGED,
     class_frequencies,
@@ -182,12 +182,12 @@ def _of_several(
     if method != "exact" and _met(lower, upper):
         return lower, best, False
     found, starts = None, [start_of(p)]
-    if k > potentials.MOST_CLASSES:
+    if k > exact.MOST_CLASSES:
         pricings = [_class_prices(p, y)]
     else:
         work = share * budget * LOWER_WORK
-        found = potentials.best_potentials(
-            potentials.mesh_for(k, len(p), work), p, y, work, part_of(tell, *POTENTIALS_PART)
+        found = exact.best_potentials(
+            exact.mesh_for(k, len(p), work), p, y, work, part_of(tell, *POTENTIALS_PART)
         )
         lower, pricings = max(lower, found.bound(p, y)), [found.at]
         whole = prices.best_prices(
@@ -216,7 +216,7 @@ def _met(lower: float, upper: float) -> bool:
 
 
 def _exact(
-    p: Floats, y: NDArray[np.int64], found: potentials.Potentials, upper: float, method: Method
+    p: Floats, y: NDArray[np.int64], found: exact.Potentials, upper: float, method: Method
 ) -> Floats | None:
     """The nearest witness; None if that takes too long, ValueError if "exact" was asked for."""
     size = exact.n_candidates(y, p.shape[1]) * len(p)

@@ -17,14 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats
-from onlinecal.measures.decision.losses import bayes_decisions
-from onlinecal.measures.decision.partitions import Partition
-from onlinecal.recalibration.classical.beta import BetaCalibration
+from onlinecal.measures.decision.losses import Partition, bayes_decisions
 from onlinecal.recalibration.classical.isotonic import PerClassIsotonic, isotonic_curve
 from onlinecal.recalibration.classical.linear import DirichletCalibration, VectorScaling
-from onlinecal.recalibration.classical.temperature import TemperatureScaling
-from onlinecal.recalibration.decision.fitting import HeldOut
-from onlinecal.recalibration.decision.rounds import Progress, Round
+from onlinecal.recalibration.classical.temperature import BetaCalibration, TemperatureScaling
+from onlinecal.recalibration.decision.rounds import HeldOut, Progress, Round
 from onlinecal.recalibration.weights import Weights, total_weight
 from onlinecal.validation import check_probability_rows
 from onlinecal.version import STATE_FORMAT, check_format

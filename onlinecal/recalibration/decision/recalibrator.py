@@ -21,8 +21,7 @@ from onlinecal.recalibration.decision.arrays import (
     read_arrays,
     write_arrays,
 )
-from onlinecal.recalibration.decision.fitting import Fitting, Step, check_settings
-from onlinecal.recalibration.decision.rounds import Progress, Round, replay
+from onlinecal.recalibration.decision.rounds import Fitting, Progress, Round, Step, check_settings, replay
 from onlinecal.recalibration.flooring import floored, least_probability
 from onlinecal.recalibration.starting import Start, StartedRecalibrator, started
 from onlinecal.recalibration.weights import Weights, total_weight

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Bytes, Floats
-from onlinecal.measures.groups.multicalibration import grid_level
-from onlinecal.recalibration.groups import log_odds, shift, unrounded, value
+from onlinecal.measures.groups import grid_level
+from onlinecal.recalibration.groups import log_odds, value
 
 
 class Rows(NamedTuple):
@@ -97,7 +97,7 @@ def fit_shifts(rows: Rows, aside: Rows | None, search: Search) -> tuple[Any, Flo
     parts: list[Any] = []
     while total < search.most:
         left = search.most - total
-        places, numbers = shift.fit_shift_epoch(forecasts, y, members, n_levels, search.alpha, left)
+        places, numbers = value.fit_shift_epoch(forecasts, y, members, n_levels, search.alpha, left)
         if len(places) == 0:
             break
         part = np.zeros(len(places), PATCH)
@@ -113,7 +113,7 @@ def fit_shifts(rows: Rows, aside: Rows | None, search: Search) -> tuple[Any, Flo
         return made, None
     held, outcomes, groups, _ = aside
     places = np.column_stack([made["level"], made["group"]])
-    after = shift.shift_curve(held.copy(), outcomes, groups, made["epoch"], places, made["shift"], n_levels)
+    after = value.shift_curve(held.copy(), outcomes, groups, made["epoch"], places, made["shift"], n_levels)
     made["validation_error"] = after / len(held)
     return made, np.concatenate([[squared_error(held, outcomes)], made["validation_error"]])
 
@@ -121,7 +121,7 @@ def fit_shifts(rows: Rows, aside: Rows | None, search: Search) -> tuple[Any, Flo
 def fit_unrounded(rows: Rows, aside: Rows | None, search: Search) -> tuple[Any, Floats | None]:
     """Value patches without a grid, like `fit_values`; what a patch saves and what was wrong are the same."""
     p, y, members, _ = rows
-    values, groups, counts, ones, targets = unrounded.fit_unrounded_patches(
+    values, groups, counts, ones, targets = log_odds.fit_unrounded_patches(
         p, y, members, search.alpha, search.most
     )
     made = np.zeros(len(values), PATCH)
@@ -134,7 +134,7 @@ def fit_unrounded(rows: Rows, aside: Rows | None, search: Search) -> tuple[Any, 
         return made, None
     held, outcomes, members, _ = aside
     start = squared_error(held, outcomes)
-    moves = unrounded.unrounded_moves(held, members, values, groups, targets)
+    moves = log_odds.unrounded_moves(held, members, values, groups, targets)
     change = [
         np.sum((new - outcomes[moved]) ** 2 - (old - outcomes[moved]) ** 2)
         for moved, old, new in zip(moves, values, targets, strict=True)
@@ -211,14 +211,14 @@ def compile_shifts(history: Any, n_levels: int) -> tuple[Any, ...]:
     """The arguments with which `replay_shift_patches` plays a history."""
     places = np.column_stack([history["level"], history["group"]])
     n_epochs = int(history["epoch"].max(initial=-1)) + 1
-    return shift.sum_shifts(history["epoch"], places, history["shift"], n_levels, n_epochs)
+    return value.sum_shifts(history["epoch"], places, history["shift"], n_levels, n_epochs)
 
 
 def compile_log_odds(history: Any, n_levels: int) -> tuple[Any, ...]:
     """The arguments with which `replay_log_odds_patches` plays a history."""
     places = np.column_stack([levels_of(history, n_levels), history["group"]])
     n_epochs = int(history["epoch"].max(initial=-1)) + 1
-    return shift.sum_shifts(history["epoch"], places, history["shift"], n_levels + 1, n_epochs)
+    return value.sum_shifts(history["epoch"], places, history["shift"], n_levels + 1, n_epochs)
 
 
 def replay_values(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels: int) -> Floats:
@@ -231,7 +231,7 @@ def replay_values(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels
 def replay_unrounded(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels: int) -> Floats:
     """The same for value patches without a grid."""
     forecasts, targets = p.copy(), compiled[2]
-    for moved, target in zip(unrounded.unrounded_moves(p, members, *compiled), targets, strict=True):
+    for moved, target in zip(log_odds.unrounded_moves(p, members, *compiled), targets, strict=True):
         forecasts[moved] = target
     return forecasts
 
@@ -239,7 +239,7 @@ def replay_unrounded(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_lev
 def replay_shifts(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels: int) -> Floats:
     """The same for shift patches."""
     forecasts = p.copy()
-    shift.replay_shift_patches(forecasts, members, *compiled, n_levels)
+    value.replay_shift_patches(forecasts, members, *compiled, n_levels)
     return forecasts
 
 
@@ -267,7 +267,7 @@ def default_levels(alpha: float) -> int:
 
 def most_shifts(alpha: float, n_levels: int) -> int:
     """(m + 1)/(3/4 alpha): every shift saves more than 3/4 alpha/(m + 1) of a squared error of at most 1."""
-    return math.floor((n_levels + 1) / (shift.TARGET_SHARE * alpha))
+    return math.floor((n_levels + 1) / (value.TARGET_SHARE * alpha))
 
 
 def squared_error(p: Floats, y: Bytes) -> float:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from onlinecal.arrays import Floats
-from onlinecal.measures.groups.multicalibration import level_sets, violations_of_levels
-from onlinecal.recalibration.groups.folds import default_folds, row_losses
+from onlinecal.measures.groups import level_sets, violations_of_levels
 from onlinecal.recalibration.groups.history import (
     KINDS,
     Patch,
@@ -18,9 +17,9 @@ from onlinecal.recalibration.groups.history import (
     most_shifts,
     squared_error,
 )
-from onlinecal.recalibration.groups.shift import TARGET_SHARE
-from onlinecal.recalibration.groups.start import STARTS, Start, nearest_ends
-from onlinecal.recalibration.groups.unrounded import most_unrounded_patches
+from onlinecal.recalibration.groups.log_odds import most_unrounded_patches
+from onlinecal.recalibration.groups.start import STARTS, Start, default_folds, nearest_ends, row_losses
+from onlinecal.recalibration.groups.value import TARGET_SHARE
 from onlinecal.recalibration.weights import repeats
 from onlinecal.validation import check_choice, check_count, check_number, check_share
 

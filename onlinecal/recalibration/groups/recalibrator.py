@@ -11,9 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Bytes, Floats
-from onlinecal.recalibration.groups.folds import Choice, choose, fold_parts, held_out_rows
 from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search
-from onlinecal.recalibration.groups.maker import GroupMaker, Predicates
+from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, Predicates, repair_of
 from onlinecal.recalibration.groups.plan import (
     Plan,
     Target,
@@ -23,8 +22,15 @@ from onlinecal.recalibration.groups.plan import (
     violations,
     weighted,
 )
-from onlinecal.recalibration.groups.repair import GroupRepair, repair_of
-from onlinecal.recalibration.groups.start import Start, StartMap, away_from_ends
+from onlinecal.recalibration.groups.start import (
+    Choice,
+    Start,
+    StartMap,
+    away_from_ends,
+    choose,
+    fold_parts,
+    held_out_rows,
+)
 from onlinecal.recalibration.weights import check_weights
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_count, check_outcomes, check_probabilities, check_same_length

@@ -9,18 +9,17 @@ from typing import Any, Literal, Self, get_args
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.recalibration.lp.algorithm import Outcome, run
-from onlinecal.recalibration.lp.correcting import Correcting, map_of, warn_unless_finished
-from onlinecal.recalibration.lp.map import LevelSetMap
-from onlinecal.recalibration.lp.sizes import (
+from onlinecal.recalibration.lp.correcting import Correcting, LevelSetMap, map_of, warn_unless_finished
+from onlinecal.recalibration.lp.statistics import (
     ESTIMATIONS,
     Estimation,
     SampleComplexity,
+    Statistics,
     coupled_beta,
     epsilon_for,
     error_bound,
     sample_sizes,
 )
-from onlinecal.recalibration.lp.statistics import Statistics
 from onlinecal.recalibration.starting import Start, StartedRecalibrator, started
 from onlinecal.recalibration.weights import Weights, total_weight
 from onlinecal.validation import check_choice, check_count, check_number, check_open_unit, check_order

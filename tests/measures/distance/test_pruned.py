@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 from onlinecal.measures import calibration_distance
 from onlinecal.measures.counts import count_rounds
 from onlinecal.measures.distance.bracket import bracket
-from onlinecal.measures.distance.exact.lattice import exact_levels, primitive_steps
-from onlinecal.measures.distance.exact.pruned import search_below
-from onlinecal.measures.distance.exact.steps import first_fractions, next_fraction
+from onlinecal.measures.distance.exact import first_fractions, next_fraction, search_below
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
-from onlinecal.measures.distance.levels import conditional_means, distance_to
+from onlinecal.measures.distance.levels import conditional_means, distance_to, exact_levels, primitive_steps
 from tests.measures.distance.reference import histories, look_ahead_run
 from tests.properties import examples
 

@@ -23,10 +23,8 @@ from onlinecal.measures.distance.fractional.relaxation import (
 from onlinecal.measures.distance.fractional.rounding import (
     _with_fillers,
     curve_of_masses,
-    round_near,
-)
-from onlinecal.measures.distance.fractional.windows import (
     path_through_windows,
+    round_near,
     search_tables,
 )
 from onlinecal.measures.distance.levels import conditional_means, distance_to

@@ -16,8 +16,7 @@ import numpy as np
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.exact import class_frequencies
-from onlinecal.measures.distance.classes.members import Rounds, exchanges
-from onlinecal.measures.distance.classes.sweep import l1
+from onlinecal.measures.distance.classes.sweep import Rounds, exchanges, l1
 
 MOST_PASSED = 63, 250
 """Vectors of rounds that are tried between two neighbours: few, and more after a pass that gained little."""

@@ -29,6 +29,7 @@ from onlinecal.measures.distance.classes.sites import (
     Kinds,
     Room,
     Sites,
+    Triangulation,
     best_set,
     grid_of,
     kinds_of,
@@ -36,7 +37,6 @@ from onlinecal.measures.distance.classes.sites import (
     room_for,
     sites_of,
 )
-from onlinecal.measures.distance.classes.triangulation import Triangulation
 from onlinecal.pieces import Tell, untold
 
 TOLERANCE = 1e-5

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import calibration_distance
-from onlinecal.measures.distance.classes import potentials
+from onlinecal.measures.distance.classes import exact
 from onlinecal.measures.distance.classes.exact import MOST_MERGED, equal_rows, lower_by_events, merged
 from onlinecal.measures.distance.classes.search import searched, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
@@ -37,7 +37,7 @@ def soft_bracket(
         return relax(counts, relaxation_nodes(counts, NODES)).lower
 
     # what rounding may have added to a row's share, and so to what it can cost
-    lower = max(0.0, lower_by_events(p, lower_of) - potentials.ROUNDING * len(p))
+    lower = max(0.0, lower_by_events(p, lower_of) - exact.ROUNDING * len(p))
     if k == 2:
         pooled = calibration_distance(np.minimum(p[:, 1], 1.0), np.minimum(y[:, 1], 1.0)).witness
         return lower, means_of(y, equal_rows(pooled[:, None]))
@@ -45,9 +45,9 @@ def soft_bracket(
     groupings = [np.zeros(len(p), np.intp), *map(equal_rows, [p] if ahead is None else [p, ahead])]
     groupings += [merged(p, labels, one) for one in groupings if one.max() < MOST_MERGED]
     best = min((means_of(y, one) for one in groupings), key=lambda q: float(np.abs(p - q).sum()))
-    if k <= potentials.MOST_CLASSES:
-        mesh = potentials.mesh_for(k, len(p), lower_work)
-        found = potentials.best_potentials(mesh, p, y, lower_work, part_of(tell, 0.0, LOWER_PART))
+    if k <= exact.MOST_CLASSES:
+        mesh = exact.mesh_for(k, len(p), lower_work)
+        found = exact.best_potentials(mesh, p, y, lower_work, part_of(tell, 0.0, LOWER_PART))
         lower = max(lower, found.bound(p, y))
         upper = float(np.abs(p - best).sum())
         for groups in searched(
