@@ -11,7 +11,7 @@ Outcomes are 0 and 1; those with more classes come from `adversaries.multiclass`
 
 from adversaries.adversary import Adversary, Seed
 from adversaries.exhaustive import all_sequences, sequence_chunks
-from adversaries.kinds.genome import Genome
+from adversaries.kinds.genome import Champion, Genome, stored_champions
 from adversaries.multiclass import (
     LabelStream,
     MulticlassAdversary,
@@ -25,10 +25,9 @@ from adversaries.multiclass import (
 )
 from adversaries.protocol import Kind, Phase, Power, State, Step
 from adversaries.registry import Row, catalogue, create, describe, register
-from adversaries.replayed.champions import Champion, stored_champions
-from adversaries.replayed.misleading import misleading_hints
-from adversaries.replayed.streams import (
+from adversaries.streams import (
     Stream,
+    misleading_hints,
     replay_file,
     replay_river,
     replay_sequence,

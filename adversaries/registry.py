@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict, TypeVar
 
+from adversaries import streams
 from adversaries.adversary import Adversary, Seed
 from adversaries.kinds import adaptive, bisection, oblivious
-from adversaries.kinds.genome import GENOME
+from adversaries.kinds.genome import CHAMPION, GENOME
 from adversaries.kinds.mixture import MIXTURE, TWO_PHASE
 from adversaries.protocol import POWERS, AnyKind, Kind, Phase
-from adversaries.replayed import streams
-from adversaries.replayed.champions import CHAMPION
 from onlinecal.catalogue import Catalogue
 from onlinecal.validation import check_count
 

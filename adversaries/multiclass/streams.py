@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversaries.multiclass.adversary import SUM_TOLERANCE, MulticlassAdversary, MulticlassKind
 from adversaries.protocol import Build, Phase, State
-from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
+from adversaries.streams import BINARY, SEVERAL, river_dataset
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter
 from onlinecal.validation import check_labels

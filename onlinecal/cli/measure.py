@@ -145,7 +145,7 @@ def write(rounds: Rounds, columns: Sequence[Column], folder: Path) -> list[Path]
     import polars as pl
 
     from onlinecal.plots import reliability_data, transport_data
-    from onlinecal.plots.panels import named, reliability_panels, transport_panels
+    from onlinecal.plots.reliability_diagram import named, reliability_panels, transport_panels
     from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_table
 

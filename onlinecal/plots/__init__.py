@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from onlinecal.plots.recalibration.levels import level_sets_data as level_sets_data
     from onlinecal.plots.reliability_diagram import reliability as reliability
     from onlinecal.plots.reliability_diagram import reliability_data as reliability_data
-    from onlinecal.plots.transport_plan import transport as transport
-    from onlinecal.plots.transport_plan import transport_data as transport_data
+    from onlinecal.plots.reliability_diagram import transport as transport
+    from onlinecal.plots.reliability_diagram import transport_data as transport_data
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -12,12 +12,12 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots.numbers import highest
 from onlinecal.plots.own_axes import (
     axes_or_new,
     check_moments,
     describe,
     draw_line,
+    highest,
     moments_of,
     name_histories,
     next_colour,

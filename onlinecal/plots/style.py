@@ -6,10 +6,10 @@ Figures on disk are a picture and the numbers it was drawn from, side by side.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -61,6 +61,13 @@ RC: Any = {
 
 in_house_style = matplotlib.rc_context(RC)
 """Decorates what draws or writes a whole figure; afterwards the settings of matplotlib are as before."""
+
+
+class Picture(NamedTuple):
+    """A figure: what prepares the table of its numbers, and what draws that table alone."""
+
+    prepare: Callable[..., pl.DataFrame]
+    draw: Callable[[pl.DataFrame], Figure]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted, has_fit_parameter
 
 from onlinecal.arrays import Floats
-from onlinecal.recalibration.classical.isotonic import AveragedCalibration
+from onlinecal.recalibration.classical.averaged import AveragedCalibration
 from onlinecal.validation import ROW_TOLERANCE, check_probability_rows, check_same_length, check_vector
 
 

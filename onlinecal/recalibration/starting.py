@@ -24,14 +24,17 @@ from sklearn.utils.validation import check_is_fitted
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.scores import CLIP
 from onlinecal.pieces import as_doubles
-from onlinecal.recalibration.classical.isotonic import PerClassIsotonic
 from onlinecal.recalibration.classical.linear import (
     PENALTIES,
     DirichletCalibration,
     VectorScaling,
     chosen_dirichlet,
 )
-from onlinecal.recalibration.classical.temperature import BetaCalibration, TemperatureScaling
+from onlinecal.recalibration.classical.temperature import (
+    BetaCalibration,
+    PerClassIsotonic,
+    TemperatureScaling,
+)
 from onlinecal.recalibration.flooring import least_probability, limited
 from onlinecal.recalibration.mixing import ERRORS
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator

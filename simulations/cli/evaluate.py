@@ -128,7 +128,7 @@ def evaluate(
     [bold]onlinecal evaluate --stream flip --stream fold --rounds 50000[/bold]
     """
     from onlinecal.cli.output import print_json, results
-    from simulations.evaluation.reporting import comparisons, machine_readable, score_table, write_evaluations
+    from simulations.evaluation.scoring import comparisons, machine_readable, score_table, write_evaluations
 
     if not budget > 0:
         raise ValueError(f"budget must be positive, got {budget!r}")

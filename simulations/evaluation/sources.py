@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base, linear_model, multiclass, naive_bayes, preprocessing, tree
 
-from adversaries.replayed.streams import BINARY, SEVERAL, river_dataset
+from adversaries.streams import BINARY, SEVERAL, river_dataset
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean

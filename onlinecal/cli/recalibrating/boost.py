@@ -153,15 +153,14 @@ def errors_by_round(
 
 def pictures(rounds: pl.DataFrame, mapped: dict[str, Floats], shown: Events, name: str) -> list[Picture]:
     """Reliability before and after, and the squared error against rounds."""
-    from onlinecal.plots.recalibration import reliability
-    from onlinecal.plots.recalibration.rounds import draw_boosting
+    from onlinecal.plots.recalibration.rounds import draw_boosting, draw_reliabilities, prepare_reliability
 
-    numbers_drawn = reliability.prepare(mapped, shown.settled, f"{name}, {shown.name} rows")
+    numbers_drawn = prepare_reliability(mapped, shown.settled, f"{name}, {shown.name} rows")
     gaps = {
         kind: expected_calibration_error(p, shown.settled, BINS, normalize=True) for kind, p in mapped.items()
     }
     numbers_drawn = numbers_drawn.with_columns(pl.col("method").replace_strict(gaps).alias("ece"))
     return [
-        Picture(reliability.draw, numbers_drawn, "reliability"),
+        Picture(draw_reliabilities, numbers_drawn, "reliability"),
         Picture(draw_boosting, rounds, "rounds"),
     ]

@@ -33,9 +33,12 @@ from onlinecal.cli.recalibrating.scores import (
     worst_group,
 )
 from onlinecal.cli.recalibrating.tables import Part, recognise
-from onlinecal.recalibration.classical.isotonic import PerClassIsotonic, TopLabelIsotonic
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
-from onlinecal.recalibration.classical.temperature import TemperatureScaling
+from onlinecal.recalibration.classical.temperature import (
+    PerClassIsotonic,
+    TemperatureScaling,
+    TopLabelIsotonic,
+)
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.tables import read_frame

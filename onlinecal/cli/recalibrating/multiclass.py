@@ -28,8 +28,11 @@ from onlinecal.cli.recalibrating.tables import (
 )
 from onlinecal.formats import is_pipe
 from onlinecal.measures.scores import BINS, class_scores
-from onlinecal.recalibration.classical.isotonic import PerClassIsotonic, TopLabelIsotonic
-from onlinecal.recalibration.classical.temperature import TemperatureScaling
+from onlinecal.recalibration.classical.temperature import (
+    PerClassIsotonic,
+    TemperatureScaling,
+    TopLabelIsotonic,
+)
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import StartedRecalibrator
 from onlinecal.remarks import label_remarks

@@ -12,8 +12,15 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from onlinecal.measures.groups import multicalibration_report
-from onlinecal.plots.numbers import highest, wilson_interval
-from onlinecal.plots.own_axes import AFTER, BEFORE, axes_or_new, describe, draw_dumbbells
+from onlinecal.plots.own_axes import (
+    AFTER,
+    BEFORE,
+    axes_or_new,
+    describe,
+    draw_dumbbells,
+    highest,
+    wilson_interval,
+)
 from onlinecal.plots.style import INK, colour_key, headline, in_house_style
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, holds_categories
 from onlinecal.validation import check_count, check_probabilities, check_same_length

@@ -17,8 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats
 from onlinecal.measures.lp.errors import checked
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
-from onlinecal.plots.numbers import highest, wilson_interval
-from onlinecal.plots.own_axes import AFTER, BEFORE, axes_or_new, describe, draw_dumbbells
+from onlinecal.plots.own_axes import (
+    AFTER,
+    BEFORE,
+    axes_or_new,
+    describe,
+    draw_dumbbells,
+    highest,
+    wilson_interval,
+)
 from onlinecal.plots.style import INK, along, colour_key, headline, in_house_style
 from onlinecal.validation import check_count, check_probability_rows
 

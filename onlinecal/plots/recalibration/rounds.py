@@ -1,4 +1,4 @@
-"""Errors against the rounds, patches or rows of a recalibration."""
+"""Forecasts of one event before and after a recalibration, and errors against its rounds, patches or rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
+from numpy.typing import NDArray
 
-from onlinecal.plots.numbers import highest
+from onlinecal.plots.own_axes import highest
+from onlinecal.plots.reliability_diagram import BINS, draw_reliability, reliability_data
 from onlinecal.plots.style import (
     INK,
     OKABE_ITO,
@@ -20,8 +22,55 @@ from onlinecal.plots.style import (
     in_house_style,
     looks,
     name_lines,
+    panels,
 )
 from onlinecal.recalibration.lp.algorithm import History
+
+PANEL_COLOURS = (OKABE_ITO[1], OKABE_ITO[0], OKABE_ITO[2])
+
+
+def prepare_reliability(
+    mapped: dict[str, NDArray[np.float64]], outcomes: NDArray[np.uint8], title: str
+) -> pl.DataFrame:
+    """Columns title, method, forecast (mean of a twentieth), frequency, rows, low, high, brier.
+
+    Low and high are the ends of Wilson's 95 % interval of the frequency.
+    """
+    parts = []
+    for name, p in mapped.items():
+        parts.append(
+            reliability_data(p, outcomes, bins=BINS).select(
+                pl.lit(title).alias("title"),
+                pl.lit(name).alias("method"),
+                "forecast",
+                "frequency",
+                pl.col("rounds").alias("rows"),
+                "low",
+                "high",
+                pl.lit(float(((p - outcomes) ** 2).mean())).alias("brier"),
+            )
+        )
+    return pl.concat(parts)
+
+
+@in_house_style
+def draw_reliabilities(table: pl.DataFrame) -> Figure:
+    """A panel per method: dots with intervals, and below them the rows; the title has the errors."""
+    names = table["method"].unique(maintain_order=True).to_list()
+    figure, axes = panels(names, height=4.3)
+    headline(
+        figure,
+        f"What came after each forecast: {table['title'][0]}",
+        "Dots: forecasts and what followed (area: rows). Bars: 95 % confidence intervals (Wilson's).",
+    )
+    for place, (name, axis) in enumerate(axes.items()):
+        mine = table.filter(pl.col("method") == name)
+        draw_reliability(axis, mine.rename({"rows": "rounds"}), PANEL_COLOURS[place % len(PANEL_COLOURS)])
+        axis.set_title(f"{name}: squared error {mine['brier'][0]:.4f}, ECE {mine['ece'][0]:.4f}")
+        axis.set_xlabel("forecast (bars below: rows)")
+        axis.set_ylabel("frequency of outcome 1")
+    return figure
+
 
 COLOURS = {"fit": OKABE_ITO[0], "test": OKABE_ITO[1], "apply": OKABE_ITO[1]}
 WORDS = {"fit": "fitted rows", "test": "tested rows", "apply": "new rows"}

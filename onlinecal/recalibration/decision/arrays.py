@@ -18,9 +18,13 @@ from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats
 from onlinecal.measures.decision.losses import Partition, bayes_decisions
-from onlinecal.recalibration.classical.isotonic import PerClassIsotonic, isotonic_curve
 from onlinecal.recalibration.classical.linear import DirichletCalibration, VectorScaling
-from onlinecal.recalibration.classical.temperature import BetaCalibration, TemperatureScaling
+from onlinecal.recalibration.classical.temperature import (
+    BetaCalibration,
+    PerClassIsotonic,
+    TemperatureScaling,
+    isotonic_curve,
+)
 from onlinecal.recalibration.decision.rounds import HeldOut, Progress, Round
 from onlinecal.recalibration.weights import Weights, total_weight
 from onlinecal.validation import check_probability_rows

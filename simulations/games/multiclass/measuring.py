@@ -17,8 +17,7 @@ from onlinecal.arrays import Floats
 from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
 from onlinecal.measures.summary import best_constant_brier, brier_score, unkept
 from simulations.games.measuring import OF_WINDOWS, Regret, seed_of
-from simulations.games.multiclass.duel import MulticlassDuel, play_multiclass
-from simulations.games.multiclass.players import MulticlassPlayer
+from simulations.games.multiclass.players import MulticlassDuel, MulticlassPlayer, play_multiclass
 from simulations.games.players import finite
 
 Labels = NDArray[np.int64]

@@ -108,8 +108,7 @@ def test_loading_twice_executes_once(tmp_path):
         ("bad.py", "\nimport nothing_of_this_name\n", ValueError, r"bad\.py, line 2: ModuleNotFoundError"),
         (
             "bad.py",
-            "from simulations.games import families, players\n"
-            "players.register(families.Family('sign', '', None))\n",
+            "from simulations.games import players\nplayers.register(players.Family('sign', '', None))\n",
             ValueError,
             r"bad\.py, line 2: ValueError: the name 'sign' is taken by another forecaster: the paper's rule",
         ),

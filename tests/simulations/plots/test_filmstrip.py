@@ -9,7 +9,7 @@ from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
 from onlinecal.plots.own_axes import moments_of
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.plots.filmstrip import draw, film_frames, prepare
+from simulations.plots.games import draw_film, film_frames, prepare_film
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def games():
 
 @pytest.fixture(scope="module")
 def table(games):
-    return prepare(games)
+    return prepare_film(games)
 
 
 def test_many_values_are_grouped_and_nothing_is_lost(games, table):
@@ -66,7 +66,7 @@ def test_moments_are_rounds_and_end_with_the_last(rounds):
 
 
 def test_the_figure_has_a_film_per_forecaster(table):
-    figure = draw(table)
+    figure = draw_film(table)
     # a heat map, its scale, the strip and six frames
     assert len(figure.axes) == 3 * 9
     titles = [axis.get_title(loc="left") for axis in figure.axes]
@@ -85,6 +85,6 @@ def test_short_games_and_recorded_forecasts_can_be_drawn():
     one = play_and_measure(players.create("balanced"), adversaries.create("constant", 1), 1)
     raw = measure_recorded(np.array([0.2, 0.9, 0.9]), np.array([1, 1, 0], np.uint8), "raw", "stream")
     for game in (one, raw):
-        draw(prepare([game]))
-    biases = prepare([raw]).filter(pl.col("round") == 3).sort("value")["bias"]
+        draw_film(prepare_film([game]))
+    biases = prepare_film([raw]).filter(pl.col("round") == 3).sort("value")["bias"]
     assert biases.to_list() == pytest.approx([-0.8, 0.8])

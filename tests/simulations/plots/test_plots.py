@@ -12,7 +12,7 @@ from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
 from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_module, sweep_figures
 from simulations.plots.games import write_games
-from simulations.plots.sweeps.matrix import ANCHORS, COLOURS
+from simulations.plots.sweeps.landscape import ANCHORS, COLOURS
 from simulations.sweeps.config import check_config
 from simulations.sweeps.playing import planned_games, run_sweep
 from simulations.sweeps.rates import MEASURES, rates_table
