@@ -10,7 +10,6 @@ Outcomes are 0 and 1; those with more classes come from `adversaries.multiclass`
 """
 
 from adversaries.adversary import Adversary, Seed
-from adversaries.exhaustive import all_sequences, sequence_chunks
 from adversaries.kinds.genome import Champion, Genome, stored_champions
 from adversaries.multiclass import (
     LabelStream,
@@ -27,11 +26,13 @@ from adversaries.protocol import Kind, Phase, Power, State, Step
 from adversaries.registry import Row, catalogue, create, describe, register
 from adversaries.streams import (
     Stream,
+    all_sequences,
     misleading_hints,
     replay_file,
     replay_river,
     replay_sequence,
     river_datasets,
+    sequence_chunks,
 )
 from onlinecal.catalogue import Parameter
 

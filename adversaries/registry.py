@@ -7,7 +7,7 @@ from typing import Any, TypedDict, TypeVar
 
 from adversaries import streams
 from adversaries.adversary import Adversary, Seed
-from adversaries.kinds import adaptive, bisection, oblivious
+from adversaries.kinds import adaptive, oblivious
 from adversaries.kinds.genome import CHAMPION, GENOME
 from adversaries.kinds.mixture import MIXTURE, TWO_PHASE
 from adversaries.protocol import POWERS, AnyKind, Kind, Phase
@@ -81,7 +81,7 @@ _CATALOGUE: Kinds[Kind] = Kinds(
     "adversary",
     (
         *oblivious.KINDS,
-        *bisection.KINDS,
+        *adaptive.EPOCH_KINDS,
         GENOME,
         CHAMPION,
         *streams.KINDS,

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, check_counts, count_shares
-from onlinecal.measures.distance.bracket import bracket
+from onlinecal.measures.distance.bracket import bracket, share_bounds
 from onlinecal.measures.distance.levels import conditional_means
-from onlinecal.measures.distance.pooling import share_bounds
 from onlinecal.measures.smooth import smooth_error_of_counts
 from onlinecal.validation import check_count, check_probability, share_of
 

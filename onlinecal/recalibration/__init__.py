@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from onlinecal.recalibration.cross_validated import (
         RecalibratedClassifierCV as RecalibratedClassifierCV,
     )
-    from onlinecal.recalibration.decision.arrays import CompressedPredictor as CompressedPredictor
+    from onlinecal.recalibration.decision.recalibrator import CompressedPredictor as CompressedPredictor
     from onlinecal.recalibration.decision.losses import (
         LossTable as LossTable,
         classwise_losses as classwise_losses,

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.pieces import by_pieces
-from onlinecal.recalibration.labels import classes_of, number_labels
-from onlinecal.recalibration.weights import Weights, check_weights
+from onlinecal.recalibration.labels import Weights, check_weights, classes_of, number_labels
 from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import check_probability_rows, check_same_length
 

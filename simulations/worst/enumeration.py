@@ -32,7 +32,7 @@ from onlinecal.validation import check_choice, check_count
 from simulations.games import players
 from simulations.games.duel import play
 from simulations.games.players import Player
-from simulations.sweeps.pool import Workers, work
+from simulations.sweeps.playing import Workers, work
 
 Measure = Literal["distance", "ece"]
 MEASURES: tuple[Measure, ...] = ("distance", "ece")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onlinecal import CalibrationAlarm
-from onlinecal.alarms.bets import STAKES, STAKES_OF, direction_of, region_of
+from onlinecal.alarms.calibration_alarm import STAKES, STAKES_OF, direction_of, region_of
 
 
 def played(forecasts, outcomes, alpha=1e-9):

@@ -22,9 +22,9 @@ from onlinecal.recalibration.decision import rounds
 from onlinecal.recalibration.groups import start as starts
 from onlinecal.recalibration.groups.history import Rows
 from onlinecal.recalibration.groups.start import log_losses
-from onlinecal.recalibration.lp import correcting
+from onlinecal.recalibration.labels import squared_error
+from onlinecal.recalibration.lp import recalibrator
 from onlinecal.recalibration.starting import started
-from onlinecal.recalibration.weights import squared_error
 
 
 def source(n, k, seed=0):
@@ -63,7 +63,7 @@ def test_of_many_rows_some_decide_the_share_and_all_have_to_allow_it(monkeypatch
         started(model.start_, table), labels, None
     )
     # a correction that would help rows like those of the sample, and none of the others
-    monkeypatch.setattr(correcting, "moments_of", lambda *_: correcting_moments(1.0))
+    monkeypatch.setattr(recalibrator, "moments_of", lambda *_: correcting_moments(1.0))
     assert LpRecalibrator().fit(table, labels).share_ == 0.0
 
 
@@ -129,6 +129,6 @@ def test_of_many_rows_one_fold_says_how_many_patches_groups_need(monkeypatch):
 
 def correcting_moments(cross):
     """Of a correction against which all rows speak."""
-    from onlinecal.recalibration.mixing import Moments
+    from onlinecal.recalibration.starting import Moments
 
     return Moments(10.0, np.array([cross, 1.0, 1.0, 1.0, 1.0]))

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from onlinecal.recalibration import TopLabelIsotonic
-from onlinecal.recalibration.simplex_projection import spread_rest
+from onlinecal.recalibration.flooring import spread_rest
 
 MASSES = st.lists(
     st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1e-300, 0.3, 0.3])), min_size=1, max_size=12

@@ -14,13 +14,13 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.packing import pack, pack_rounds, unpack, unpack_rounds
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import GROWS, LATE, MOVED, NO_HINT, ROUNDS
 from onlinecal.forecasters.binary.compiled import FULL, certain_rounds, enlarged
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
 from onlinecal.forecasters.binary.windowing.windows import NO_ROUNDS, Window
-from onlinecal.summing import in_turn
 from onlinecal.validation import check_probability, share_of
 
 

@@ -22,9 +22,8 @@ from onlinecal.forecasters.simplex.input import (
     shown,
 )
 from onlinecal.measures.lp.level_sets import RunningLpError
-from onlinecal.recalibration.lp.correcting import LevelSetMap
 from onlinecal.recalibration.lp.online import Entry, LevelSetCounts, OnlineLp, level_set_of
-from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
+from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator, Within
 from onlinecal.validation import check_count, check_number, check_open_unit
 
 MOST_LEVELS = 1000

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.arena import ArenaLane
 from onlinecal.engine.keys.lanes import Issued, Step, run_together, window_bounds
 from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
@@ -23,7 +24,6 @@ from onlinecal.engine.keys.waiting import FEW
 from onlinecal.engine.settings import NEVER, Settings
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP
 from onlinecal.forecasters.simplex.input import shown
-from onlinecal.summing import in_turn
 from onlinecal.version import check_format
 
 

@@ -173,7 +173,7 @@ def calibration_distance_from_counts(
 def _of_shares(
     counts: Counts, p: Floats, y: Floats, ahead: Floats | None, normalize: bool, budget: float, rtol: float
 ) -> CalibrationDistance:
-    from onlinecal.measures.distance.pooling import (
+    from onlinecal.measures.distance.bracket import (
         deduction,
         rounded_outcomes,
         sequence_of,

@@ -35,8 +35,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, prefix
 from onlinecal.measures.distance.fractional.relaxation import Relaxation
-from onlinecal.measures.distance.levels import Levels, make_levels
-from onlinecal.measures.distance.pooling import infinite
+from onlinecal.measures.distance.levels import Levels, infinite, make_levels
 
 Side = tuple[Floats, Floats, Floats, Floats]
 

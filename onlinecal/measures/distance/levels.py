@@ -233,3 +233,25 @@ def _walk_back(steps: Ints, last_step: NDArray[np.int32]) -> Levels:
         a, b = a - int(step[0]), b - int(step[1])
     path = np.array(taken)
     return make_levels(path[:, 0], path[:, 1])
+
+
+@kernel_part
+def infinite(size: int) -> Floats:
+    """An array of so many infinities."""
+    array = np.empty(size)
+    for i in range(size):
+        array[i] = np.inf
+    return array
+
+
+@kernel_part
+def count_up_to(ascending: Any, value: float) -> int:
+    """How many numbers of an ascending array are at most `value`."""
+    first, last = 0, len(ascending)
+    while first < last:
+        middle = (first + last) >> 1
+        if ascending[middle] <= value:
+            first = middle + 1
+        else:
+            last = middle
+    return first

@@ -26,8 +26,8 @@ from onlinecal.measures.fixed_order import product
 from onlinecal.measures.scores import class_scores
 from onlinecal.pieces import ENTRIES, sampled_rows
 from onlinecal.recalibration.classical.temperature import FLOOR, best_factor, columns_of
+from onlinecal.recalibration.labels import Weights, counts_of
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
-from onlinecal.recalibration.weights import Weights, counts_of
 from onlinecal.validation import check_number
 
 CURVED = 20_000

@@ -11,10 +11,9 @@ from sklearn.isotonic import IsotonicRegression
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.pieces import ENTRIES, SAMPLED, as_doubles, pieces, sampled_rows
-from onlinecal.recalibration.flooring import floored
+from onlinecal.recalibration.flooring import floored, spread_rest
+from onlinecal.recalibration.labels import Weights, counts_of, mean, total_weight
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
-from onlinecal.recalibration.simplex_projection import spread_rest
-from onlinecal.recalibration.weights import Weights, counts_of, mean, total_weight
 
 FLOOR = 1e-12
 """Added to probabilities before their logarithm, as scikit-learn does."""

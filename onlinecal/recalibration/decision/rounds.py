@@ -34,18 +34,20 @@ from onlinecal.measures.decision.errors import (
 )
 from onlinecal.measures.decision.losses import Partition, error_of, loss_norms, mean_losses, residuals
 from onlinecal.measures.fixed_order import by_columns, inner, product
-from onlinecal.recalibration.flooring import floored
-from onlinecal.recalibration.mixing import Rows, chosen_mixture, moments_of, told_mixture
+from onlinecal.recalibration.flooring import floored, project_rows
+from onlinecal.recalibration.labels import Weights, counts_of, mean, part, total_weight, weighted
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
-from onlinecal.recalibration.simplex_projection import project_rows
 from onlinecal.recalibration.starting import (
+    Rows,
     Start,
+    chosen_mixture,
     deciding_folds,
     fitted_start,
+    moments_of,
     start_model,
     started,
+    told_mixture,
 )
-from onlinecal.recalibration.weights import Weights, counts_of, mean, part, total_weight, weighted
 from onlinecal.validation import check_choice, check_count, check_positive
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from sklearn.base import clone
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.lp.level_sets import levels_of
-from onlinecal.recalibration.lp.correcting import LevelSetMap
-from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
+from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator
 from onlinecal.recalibration.lp.statistics import Pools, Statistics, noisy_pools, single_pool
 
 Key = tuple[tuple[int, int], ...]

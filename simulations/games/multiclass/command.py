@@ -21,7 +21,7 @@ from simulations.games.multiclass.measuring import (
 )
 from simulations.games.multiclass.players import MulticlassPlayer, create_player
 from simulations.games.opponents import Opponent
-from simulations.sweeps.rates import WINDOWS
+from simulations.sweeps.results import WINDOWS
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -38,7 +38,7 @@ from onlinecal.plots.style import (
     panels,
 )
 from simulations.games import players
-from simulations.sweeps.rates import LEAST
+from simulations.sweeps.results import LEAST
 
 PROVEN = "proven in every game"
 

@@ -39,7 +39,7 @@ from simulations.plots.sweeps.against_rounds import (
     over_seeds,
     power,
 )
-from simulations.sweeps.rates import LEAST, MEASURES, rates_table
+from simulations.sweeps.results import LEAST, MEASURES, rates_table
 
 NAMES = {
     "distance": "distance to calibration",

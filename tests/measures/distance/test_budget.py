@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from onlinecal.measures import calibration_distance
 from onlinecal.measures.counts import count_rounds, merged, prefix_sums
 from onlinecal.measures.distance import bracket, exact, levels
+from onlinecal.measures.distance.bracket import pooled_levels
 from onlinecal.measures.distance.fractional import relaxation, rounding
 from onlinecal.measures.distance.levels import conditional_means, distance_by_sums, distance_to
-from onlinecal.measures.distance.pooling import pooled_levels
 from tests.measures.distance.reference import histories
 from tests.properties import examples
 

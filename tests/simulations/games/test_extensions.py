@@ -10,8 +10,7 @@ from adversaries import registry
 from simulations.games import extensions, players
 from simulations.plots import draw_sweep
 from simulations.sweeps.config import check_config, read_config
-from simulations.sweeps.playing import planned_games, run_sweep
-from simulations.sweeps.pool import Workers
+from simulations.sweeps.playing import Workers, planned_games, run_sweep
 from simulations.sweeps.results import PlannedGame, Store
 
 OWN = Path(__file__).parents[1] / "own_players.py"

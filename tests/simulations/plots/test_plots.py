@@ -15,8 +15,7 @@ from simulations.plots.games import write_games
 from simulations.plots.sweeps.landscape import ANCHORS, COLOURS
 from simulations.sweeps.config import check_config
 from simulations.sweeps.playing import planned_games, run_sweep
-from simulations.sweeps.rates import MEASURES, rates_table
-from simulations.sweeps.results import Store
+from simulations.sweeps.results import MEASURES, Store, rates_table
 
 PNG = b"\x89PNG\r\n"
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy.stats import linregress
 
-from simulations.sweeps.rates import LEAST, fit, rates_table
+from simulations.sweeps.results import LEAST, fit, rates_table
 
 ROUNDS = np.array([300, 1000, 3000, 10_000])
 

@@ -20,8 +20,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, PrefixSums, prefix
 from onlinecal.measures.distance.fractional.relaxation import Relaxation
-from onlinecal.measures.distance.levels import Levels, distance_by_sums, make_levels
-from onlinecal.measures.distance.pooling import count_up_to
+from onlinecal.measures.distance.levels import Levels, count_up_to, distance_by_sums, make_levels
 
 ACROSS = 4
 """How many ones a corner may move across the curve."""
