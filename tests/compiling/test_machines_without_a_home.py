@@ -125,7 +125,7 @@ def test_an_edited_callee_in_another_file_is_noticed_and_nothing_is_left_beside_
     shutil.copytree(ROOT / "onlinecal", tree / "onlinecal", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     before = run(CALLS, tree, env=environment, check=True).stdout
-    callee = tree / "onlinecal" / "recalibration" / "simplex_projection.py"
+    callee = tree / "onlinecal" / "recalibration" / "flooring.py"
     assert callee.read_text().count("max(z[j] - shift, 0.0)") == 1
     callee.write_text(callee.read_text().replace("max(z[j] - shift, 0.0)", "max(z[j] - shift, 7.0)"))
     after = run(CALLS, tree, env=environment, check=True).stdout

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import progress
-from onlinecal.cli.recalibrating.comparison import Comparison, Map, read_comparison
+from onlinecal.cli.recalibrating.comparison import Comparison, read_comparison
 from onlinecal.cli.recalibrating.options import ChooseSettings, Rows
 from onlinecal.cli.recalibrating.parts import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture
@@ -313,10 +313,10 @@ class Trial:
         if comparison.new is not None:
             n = sum(len(one) for one in comparison.split.folds[0])
             with gathered_warnings() as said:
-                fitted: Map = comparison.methods[name](comparison.take("fit", np.arange(n)))
+                fitted = comparison.methods[name](comparison.take("fit", np.arange(n)))
             self.warnings[name] = said
             return comparison.written(comparison.new, fitted(comparison.new))
-        parts: list[Any] = [
+        parts = [
             comparison.written(part, mapped)
             for part, mapped in zip(self.tested, self.mapped[name], strict=True)
         ]
