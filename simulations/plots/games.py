@@ -52,7 +52,7 @@ from onlinecal.tables import write_table
 from simulations.evaluation.scoring import Evaluation
 from simulations.evaluation.sources import CALIBRATED
 from simulations.games.measuring import Game
-from simulations.games.multiclass.measuring import MeasuredMulticlass, MulticlassGame, records
+from simulations.games.multiclass.measuring import MeasuredMulticlass, MulticlassGame
 from simulations.plots.multiclass import (
     draw_simplex_distance,
     draw_triangle,
@@ -282,7 +282,11 @@ def write_simplex_games(
 ) -> list[Path]:
     """Write results.csv, with three classes simplex_triangle, with shorter games simplex_distance."""
     measured = [*shorter, *(game.measured for game in games)]
-    written = [write_table(pl.DataFrame(records(measured), infer_schema_length=None), folder / "results.csv")]
+    written = [
+        write_table(
+            pl.DataFrame([one.record() for one in measured], infer_schema_length=None), folder / "results.csv"
+        )
+    ]
     if any(game.measured.classes == 3 for game in games):
         table = prepare_triangle(games)
         written.append(write_figure(draw_triangle(table), table, folder / "simplex_triangle"))

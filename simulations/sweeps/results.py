@@ -13,9 +13,7 @@ A fitted exponent is that of the games that were played. An error of a sqrt(T) l
 slope above 1/2 that falls as T grows; no standard error says so. Of the distance it is the upper end of the
 bracket that is fitted: where brackets open up as T grows, more effort (`budget`) lowers the exponent.
 
-Measured games side by side: a table for people, records for machines.
-
-<out>/sweep.toml             the configuration, and the versions it was played with
+    <out>/sweep.toml             the configuration, and the versions it was played with
     <out>/games/<digest>.json    one finished game; the digest is that of everything it depends on
     <out>/results.parquet        one row per game (or results.csv)
     <out>/trajectories.parquet   certificate and guarantee as the games went on (or trajectories.csv)
@@ -33,28 +31,25 @@ import math
 import os
 import platform
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from onlinecal.cli.output import table
-from onlinecal.tables import number, write_table, write_whole
-from simulations.games import extensions, players
+from onlinecal.tables import write_table, write_whole
+from simulations.games import extensions
 from simulations.games.measuring import OF_WINDOWS, Measured
 from simulations.sweeps.config import Config
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from simulations.games.multiclass.measuring import MeasuredMulticlass
+    pass
 
 
 MEASURES = {"distance": "distance_upper", "ece": "ece", "certificate": "certificate", "regret": "regret"}
@@ -141,75 +136,6 @@ def rates_table(results: pl.DataFrame) -> pl.DataFrame:
             several = len(np.unique(seeds)), len(np.unique(rounds)), int(rounds.max())
             rows.append((forecaster, adversary, measure, *rate, nominal, constant, *several))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
-
-
-def comparison(measured: Sequence[Measured], title: str) -> Table:
-    """A column per forecaster, a line per measure: the sum over rounds, then in brackets the average."""
-    lines: list[tuple[str, Callable[[Measured], str]]] = [
-        ("ECE", lambda one: _both(one.ece, one.rounds)),
-        ("distance to calibration", _bracket),
-        ("certificate", lambda one: _both(one.certificate, one.rounds)),
-        ("guarantee", lambda one: _both(one.guarantee, one.rounds)),
-        ("theorem's bound", _theorem),
-        *(WINDOWS if any(one.window for one in measured) else ()),
-        ("Brier score", lambda one: _both(one.brier, one.rounds)),
-        ("Brier score of the best constant", lambda one: _both(one.brier_constant, one.rounds)),
-        ("Brier regret", lambda one: _both(one.regret, one.rounds)),
-        ("its bound, 2 × distance", lambda one: _both(one.regret_bound, one.rounds)),
-    ]
-    return table(
-        f"{title}: sums over rounds (averages)",
-        ["", *(one.forecaster for one in measured)],
-        [(name, *(show(one) for one in measured)) for name, show in lines],
-    )
-
-
-def machine_readable(
-    measured: Sequence[Measured],
-    broken: Sequence[str],
-    pictures: Sequence[Path],
-    remarks: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The games as plain records, with what is derived from them."""
-    games = [
-        {**msgspec.structs.asdict(one), "regret": one.regret, "regret_bound": one.regret_bound}
-        for one in measured
-    ]
-    return {
-        "games": games,
-        "broken": list(broken),
-        "warnings": list(remarks),
-        "pictures": [str(path) for path in pictures],
-    }
-
-
-def _both(value: float | None, rounds: int) -> str:
-    return "–" if value is None else f"{number(value)} ({value / rounds:.4f})"
-
-
-def _of_window(one: Measured | MeasuredMulticlass, value: float | None) -> str:
-    return "–" if one.window is None else _both(value, min(one.window, one.rounds))
-
-
-WINDOWS: tuple[tuple[str, Callable[[Measured | MeasuredMulticlass], str]], ...] = (
-    ("window: the last rounds", lambda one: "–" if one.window is None else f"{one.window:,}"),
-    ("certificate of the window", lambda one: _of_window(one, one.window_certificate)),
-    ("guarantee of any such window", lambda one: _of_window(one, one.window_guarantee)),
-)
-"""What a table says of forecasters with a window, of two classes or more."""
-
-
-def _bracket(one: Measured) -> str:
-    low, high = number(one.distance_lower), number(one.distance_upper)
-    return f"{high if low == high else f'{low} … {high}'} ({one.distance_upper / one.rounds:.4f})"
-
-
-def _theorem(one: Measured) -> str:
-    if one.bound is None:
-        return "–"
-    player = players.create(one.forecaster)
-    by_formula = player.bound_label is not None and player.bound(one.rounds) == one.bound
-    return f"{player.bound_label} = {number(one.bound)}" if by_formula else number(one.bound)
 
 
 Format = Literal["parquet", "csv"]
@@ -305,8 +231,6 @@ class Store:
 
     def read_table(self, name: str) -> pl.DataFrame:
         """One of the tables, "results", "trajectories" or "rates"; FileNotFoundError if there is none."""
-        import polars as pl
-
         if (path := self.folder / f"{name}.parquet").is_file():
             return pl.read_parquet(path)
         if (path := self.folder / f"{name}.csv").is_file():
@@ -331,21 +255,13 @@ class Store:
 
 def results_table(measured: Iterable[Measured]) -> pl.DataFrame:
     """One row per game; regret and regret_bound beside what they are made of."""
-    import polars as pl
-
-    rows = [
-        {**msgspec.structs.asdict(one), "regret": one.regret, "regret_bound": one.regret_bound}
-        for one in measured
-    ]
     last = ["seconds", *OF_WINDOWS]
-    table = pl.DataFrame(rows, infer_schema_length=None)
+    table = pl.DataFrame([one.record() for one in measured], infer_schema_length=None)
     return table.select(pl.exclude(last), *last)
 
 
 def trajectories_table(finished: Iterable[Finished]) -> pl.DataFrame:
     """One row per game and checkpoint: round, certificate, guarantee."""
-    import polars as pl
-
     columns = ["forecaster", "adversary", "rounds", "seed"]
     parts = [
         pl.DataFrame(
@@ -364,8 +280,6 @@ def trajectories_table(finished: Iterable[Finished]) -> pl.DataFrame:
 
 def summarise(results: pl.DataFrame) -> pl.DataFrame:
     """Per forecaster: games, the largest distance / sqrt(T) and distance / guarantee, and against whom."""
-    import polars as pl
-
     ratios = results.with_columns(
         over_root=pl.col("distance_upper") / pl.col("rounds").sqrt(),
         over_guarantee=pl.col("distance_upper") / pl.col("guarantee"),

@@ -20,7 +20,6 @@ from onlinecal.cli.recalibrating.report import NONE, Picture
 from onlinecal.cli.recalibrating.scores import Advice, Scoreboard, advice, n_resamples, resamples
 
 if TYPE_CHECKING:
-    import polars as pl
     from rich.table import Table
 
 FIRST, WIDE = 14, 17
@@ -130,8 +129,6 @@ class Choice:
 
     def frame(self) -> pl.DataFrame:
         """The scores as a table: method, measure, value and the ends of its interval, and so on."""
-        import polars as pl
-
         return pl.DataFrame(self.scores(), schema_overrides={"best": pl.String}, infer_schema_length=None)
 
     def pictures(self) -> list[Picture]:

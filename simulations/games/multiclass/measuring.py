@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -16,8 +15,9 @@ from adversaries import MulticlassAdversary
 from onlinecal.arrays import Floats
 from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
 from onlinecal.measures.summary import best_constant_brier, brier_score, unkept
-from simulations.games.measuring import OF_WINDOWS, Regret, seed_of
-from simulations.games.multiclass.players import MulticlassDuel, MulticlassPlayer, play_multiclass
+from simulations.games.duel import Duel
+from simulations.games.measuring import OF_WINDOWS, Played, Regret, seed_of
+from simulations.games.multiclass.players import MulticlassPlayer, play_multiclass
 from simulations.games.players import finite
 
 Labels = NDArray[np.int64]
@@ -96,32 +96,7 @@ class MeasuredMulticlass(Regret, msgspec.Struct, frozen=True):
         return unkept(chain, self.rounds)
 
 
-def records(measured: Iterable[MeasuredMulticlass]) -> list[dict[str, Any]]:
-    """A plain record for each game, with what is derived from it."""
-    return [
-        {**msgspec.structs.asdict(one), "regret": one.regret, "regret_bound": one.regret_bound}
-        for one in measured
-    ]
-
-
-@dataclass(frozen=True, eq=False)
-class MulticlassGame:
-    """A game in full, for pictures.
-
-    Attributes
-    ----------
-    forecasts, outcomes
-        Round by round, shapes (T, k) and (T,).
-    duel
-        Charged points, certificates and guarantees; None for recorded forecasts.
-    measured
-        The line of the table.
-    """
-
-    forecasts: Floats
-    outcomes: Labels
-    duel: MulticlassDuel | None
-    measured: MeasuredMulticlass
+MulticlassGame = Played[MeasuredMulticlass]
 
 
 def play_and_measure_multiclass(
@@ -203,7 +178,7 @@ def _measure(
     begin: float,
     budget: float,
     *,
-    duel: MulticlassDuel | None,
+    duel: Duel | None,
     forecaster: str,
     adversary: str,
     seed: int = 0,

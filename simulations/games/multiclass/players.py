@@ -26,7 +26,7 @@ from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.forecasters.simplex.replaying import replayed
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.validation import check_probability_rows
-from simulations.games.duel import ROUNDS_AT_A_TIME, check_rounds, log_spaced
+from simulations.games.duel import ROUNDS_AT_A_TIME, Duel, check_rounds, log_spaced
 from simulations.games.players import HINTS, PRIOR, WINDOW, Chosen
 
 
@@ -50,31 +50,6 @@ class MulticlassForecaster(Protocol):
         """What the certificate cannot exceed after so many rounds; NaN if nothing is promised."""
 
 
-@dataclass(frozen=True, eq=False)
-class MulticlassDuel:
-    """What happened in a duel of T rounds with k classes.
-
-    Attributes
-    ----------
-    forecasts, charged
-        What was announced and the point that the round was charged to, shape (T, k); for a forecaster
-        without look-ahead they are the same.
-    outcomes
-        Class numbers, shape (T,).
-    checkpoints
-        Rounds after which the certificate was read, ascending, the last is T; shape (C,).
-    certificates, guarantees
-        The certificate and the a-priori bound after so many rounds, sums, shape (C,); NaN if there is none.
-    """
-
-    forecasts: Floats
-    outcomes: NDArray[np.int64]
-    charged: Floats
-    checkpoints: NDArray[np.int64]
-    certificates: Floats
-    guarantees: Floats
-
-
 def play_multiclass(
     forecaster: MulticlassForecaster,
     adversary: MulticlassAdversary,
@@ -82,7 +57,7 @@ def play_multiclass(
     hints: Floats | None = None,
     n_checkpoints: int = 200,
     progress: Callable[[int], None] | None = None,
-) -> MulticlassDuel:
+) -> Duel:
     """Let a fresh forecaster play so many rounds against an adversary.
 
     Parameters
@@ -143,7 +118,7 @@ def play_multiclass(
         # the loop keeps no windows: a replay of the same rounds does
         replayed(windowed, outcomes, {}, guide, charged=False)
     guarantees = np.array([float(forecaster.promise(int(t))) for t in checkpoints])
-    return MulticlassDuel(forecasts, outcomes, charged, checkpoints, certificates, guarantees)
+    return Duel(forecasts, outcomes, charged, checkpoints, certificates, guarantees)
 
 
 @cache
