@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onlinecal.cli.verbs import CHECK_FAILED, FILES, DropInvalid, Logits, Percent, Positive, warn
-from onlinecal.columns import Reading
-from onlinecal.formats import called
-from onlinecal.rounds import group_numbers, read_rounds
-from onlinecal.tables import number, read_columns
+from onlinecal.rounds import Reading, group_numbers, read_rounds
+from onlinecal.tables import called, number, read_columns
 
 if TYPE_CHECKING:
     from rich.table import Table

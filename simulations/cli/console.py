@@ -27,7 +27,7 @@ def demonstration_games() -> Iterator[Step]:
     from adversaries import create
     from simulations.games import players
     from simulations.games.measuring import play_and_measure
-    from simulations.sweeps.config import find_config, read_config
+    from simulations.sweeps.results import find_config, read_config
 
     config = read_config(find_config("demo"))
     known = set()

@@ -74,9 +74,8 @@ def sweep(
     """
     from onlinecal.cli.output import milestones, notices, progress, results
     from onlinecal.compiling import Compiled
-    from simulations.sweeps.config import find_config, read_config
     from simulations.sweeps.playing import planned_games, run_sweep
-    from simulations.sweeps.results import Store
+    from simulations.sweeps.results import Store, find_config, read_config
 
     config = read_config(find_config(file), load or ())
     games = planned_games(config)

@@ -73,7 +73,7 @@ def simulate_games(request: Request, folder: Path | None, as_json: bool) -> bool
     """
     create: Callable[[str], Any] = players.create
     if request.several:
-        from simulations.games.multiclass.players import create_player as create
+        from simulations.games.multiclass import create_player as create
     against = opponents_of(request)
     _, leader, follower = DEFAULTS[request.several]
     chosen = [
@@ -187,7 +187,7 @@ def play_all(
     The effort for the distance is that `share` of the request's.
     """
     if request.several:
-        from simulations.games.multiclass import measuring as several
+        from simulations.games import multiclass as several
 
         measure: Any = several.measure_recorded_multiclass
         play: Any = several.play_and_measure_multiclass

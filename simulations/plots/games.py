@@ -49,10 +49,9 @@ from onlinecal.plots.style import (
     write_figure,
 )
 from onlinecal.tables import write_table
-from simulations.evaluation.scoring import Evaluation
-from simulations.evaluation.sources import CALIBRATED
+from simulations.evaluation import CALIBRATED, Evaluation
 from simulations.games.measuring import Game
-from simulations.games.multiclass.measuring import MeasuredMulticlass, MulticlassGame
+from simulations.games.multiclass import MeasuredMulticlass, MulticlassGame
 from simulations.plots.multiclass import (
     draw_simplex_distance,
     draw_triangle,

@@ -29,7 +29,7 @@ from onlinecal.plots.style import (
     name_lines,
     panels,
 )
-from simulations.games.multiclass.measuring import MeasuredMulticlass, MulticlassGame, biases_of, groups_of
+from simulations.games.multiclass import MeasuredMulticlass, MulticlassGame, biases_of, groups_of
 
 
 def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:

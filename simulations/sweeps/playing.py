@@ -31,8 +31,7 @@ import adversaries
 from onlinecal.compiling import Compiled, counting
 from simulations.games import extensions, players
 from simulations.games.measuring import play_and_measure
-from simulations.sweeps.config import Config
-from simulations.sweeps.results import VERSIONED, Finished, PlannedGame, Store, package_version
+from simulations.sweeps.results import VERSIONED, Config, Finished, PlannedGame, Store, package_version
 
 Answer = TypeVar("Answer")
 

@@ -10,7 +10,7 @@ import pytest
 import adversaries
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
 from simulations.games.duel import play
-from simulations.sweeps.config import find_config, read_config
+from simulations.sweeps.results import find_config, read_config
 
 
 def history(kind, rounds):

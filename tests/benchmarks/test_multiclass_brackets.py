@@ -8,7 +8,7 @@ import pytest
 
 import adversaries
 from onlinecal.measures import multiclass_calibration_distance
-from simulations.games.multiclass.players import create_player, play_multiclass
+from simulations.games.multiclass import create_player, play_multiclass
 
 KINDS = ("weights", "dirichlet-drift", "target-sweep", "categorical-forecast", "least-likely")
 

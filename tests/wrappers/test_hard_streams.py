@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from simulations.evaluation import sources
-from simulations.evaluation.scoring import evaluate
+from simulations import evaluation as sources
+from simulations.evaluation import evaluate
 
 
 @pytest.mark.parametrize("name", sources.HARD)

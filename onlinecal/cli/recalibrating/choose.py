@@ -133,12 +133,12 @@ class Choice:
 
     def pictures(self) -> list[Picture]:
         """The scoreboard, drawn."""
-        from onlinecal.plots.recalibration import scoreboard
+        from onlinecal.plots.recalibration.rounds import draw_scoreboard, prepare_scoreboard
 
-        table = scoreboard.prepare(
+        table = prepare_scoreboard(
             self.frame(), self.file, self.chosen, "; ".join([self.contents, self.split])
         )
-        return [Picture(scoreboard.draw, table, "scoreboard")]
+        return [Picture(draw_scoreboard, table, "scoreboard")]
 
 
 def choice_tables(choice: Choice, width: int) -> list[Table]:

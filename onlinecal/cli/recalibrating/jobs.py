@@ -30,8 +30,6 @@ from onlinecal.cli.recalibrating.tables import (
     rows_to_write,
     usual,
 )
-from onlinecal.columns import forecast_column, outcome_column
-from onlinecal.formats import is_pipe
 from onlinecal.measures.scores import BINS, class_scores, event_scores
 from onlinecal.recalibration.classical.temperature import (
     PerClassIsotonic,
@@ -41,7 +39,8 @@ from onlinecal.recalibration.classical.temperature import (
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import StartedRecalibrator
 from onlinecal.remarks import label_remarks, outcome_remarks
-from onlinecal.tables import check_columns, read_frame
+from onlinecal.rounds import forecast_column, outcome_column
+from onlinecal.tables import check_columns, is_pipe, read_frame
 
 CLASS_MEASURES = ("Brier score", "log loss", "accuracy", f"top-label ECE ({BINS} bins)")
 EVENT_MEASURES = ("Brier score", "log loss", f"ECE ({BINS} bins)")

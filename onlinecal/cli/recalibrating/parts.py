@@ -13,10 +13,9 @@ import polars as pl
 
 from onlinecal.arrays import Ints
 from onlinecal.cli.recalibrating.options import Rows
-from onlinecal.columns import is_missing
-from onlinecal.formats import is_pipe
 from onlinecal.remarks import LabelWarning
-from onlinecal.tables import read_frame
+from onlinecal.rounds import is_missing
+from onlinecal.tables import is_pipe, read_frame
 from onlinecal.validation import check_open_unit
 
 LEAST_ROWS = 10

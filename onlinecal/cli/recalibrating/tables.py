@@ -18,10 +18,19 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.recalibrating.options import ChooseSettings
-from onlinecal.formats import called, check_file, is_pipe, readable, separator_of
 from onlinecal.pieces import sampled_rows
 from onlinecal.recalibration.labels import number_labels
-from onlinecal.tables import check_columns, read_columns, read_frame, whole
+from onlinecal.tables import (
+    called,
+    check_columns,
+    check_file,
+    is_pipe,
+    read_columns,
+    read_frame,
+    readable,
+    separator_of,
+    whole,
+)
 from onlinecal.validation import check_labels, check_probability_rows
 
 LARGE = 20_000_000

@@ -15,8 +15,7 @@ from onlinecal import SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.measures import multiclass_calibration_distance
 from onlinecal.measures.distance.classes import prices, search, sites
 from onlinecal.measures.distance.classes.exact import best_potentials, class_frequencies, repaired
-from onlinecal.measures.distance.classes.paths import improvements
-from onlinecal.measures.distance.classes.search import rounds_of
+from onlinecal.measures.distance.classes.search import improvements, rounds_of
 from onlinecal.measures.distance.classes.sites import Triangulation
 from onlinecal.measures.distance.classes.sweep import neighbours_of
 from tests.measures.distance.reference import distance_by_set_partitions

@@ -10,7 +10,7 @@ from river import datasets, linear_model, metrics, naive_bayes, preprocessing
 
 from onlinecal import CalibratedClassifier, expected_calibration_error
 from onlinecal.metrics import Brier
-from simulations.evaluation import sources
+from simulations import evaluation as sources
 from tests.commands import record, refused, run
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simulations.games.multiclass.measuring import MeasuredMulticlass
+from simulations.games.multiclass import MeasuredMulticlass
 from tests.commands import refused, run
 
 

@@ -9,9 +9,8 @@ import adversaries
 from adversaries import registry
 from simulations.games import extensions, players
 from simulations.plots import draw_sweep
-from simulations.sweeps.config import check_config, read_config
 from simulations.sweeps.playing import Workers, planned_games, run_sweep
-from simulations.sweeps.results import PlannedGame, Store
+from simulations.sweeps.results import PlannedGame, Store, check_config, read_config
 
 OWN = Path(__file__).parents[1] / "own_players.py"
 GRID = {

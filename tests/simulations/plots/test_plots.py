@@ -13,9 +13,8 @@ from simulations.games.measuring import measure_recorded, play_and_measure
 from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_module, sweep_figures
 from simulations.plots.games import write_games
 from simulations.plots.sweeps.landscape import ANCHORS, COLOURS
-from simulations.sweeps.config import check_config
 from simulations.sweeps.playing import planned_games, run_sweep
-from simulations.sweeps.results import MEASURES, Store, rates_table
+from simulations.sweeps.results import MEASURES, Store, check_config, rates_table
 
 PNG = b"\x89PNG\r\n"
 

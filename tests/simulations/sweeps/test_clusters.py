@@ -15,9 +15,8 @@ import pytest
 
 from simulations.games import extensions, players
 from simulations.sweeps import playing
-from simulations.sweeps.config import check_config, read_config
 from simulations.sweeps.playing import Workers, planned_games, run_sweep, work
-from simulations.sweeps.results import TABLES, Store
+from simulations.sweeps.results import TABLES, Store, check_config, read_config
 from tests.commands import run
 
 distributed = pytest.importorskip("distributed")

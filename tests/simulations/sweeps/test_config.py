@@ -4,7 +4,7 @@ import pytest
 
 import adversaries
 from simulations.games.players import FAMILIES
-from simulations.sweeps.config import check_config, find_config, read_config
+from simulations.sweeps.results import check_config, find_config, read_config
 
 SMALL = {"forecasters": ["sign"], "adversaries": ["coin"], "rounds": [10]}
 

@@ -13,9 +13,8 @@ import pytest
 
 from onlinecal.compiling import counting
 from simulations.games import extensions
-from simulations.sweeps.config import check_config
 from simulations.sweeps.playing import Workers, in_playing_order, planned_games, run_sweep
-from simulations.sweeps.results import Store, broken_bounds, summarise
+from simulations.sweeps.results import Store, broken_bounds, check_config, summarise
 
 GRID = {
     "forecasters": ["balanced", "adaptive"],

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 import adversaries
-from simulations.games.multiclass.measuring import (
+from simulations.games.multiclass import (
     biases_of,
     brier_scores,
+    create_player,
     measure_recorded_multiclass,
     play_and_measure_multiclass,
 )
-from simulations.games.multiclass.players import create_player
 from simulations.plots import multiclass as pictures
 
 
