@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         lp_calibration_report as lp_calibration_report,
     )
     from onlinecal.measures.lp.errors import lp_calibration_interval as lp_calibration_interval
-    from onlinecal.measures.monitor import (
+    from onlinecal.measures.distance.bracket import (
         CalibrationMonitor as CalibrationMonitor,
         Interval as Interval,
     )

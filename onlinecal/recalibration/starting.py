@@ -38,8 +38,15 @@ from onlinecal.recalibration.classical.temperature import (
     TemperatureScaling,
 )
 from onlinecal.recalibration.flooring import least_probability, limited
-from onlinecal.recalibration.labels import Weights, counts_of, mean, part, squared_error, total_weight
-from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import (
+    ProbabilityRecalibrator,
+    Weights,
+    counts_of,
+    mean,
+    part,
+    squared_error,
+    total_weight,
+)
 from onlinecal.validation import check_choice, check_count, check_number
 
 SHARES = np.arange(21) / 20.0

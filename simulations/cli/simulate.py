@@ -26,9 +26,9 @@ def forecasters(
     [bold]onlinecal simulate --forecaster foster:draw=seen --adversary threshold[/bold]
     """
     from onlinecal.cli.output import print_json, results, table
-    from simulations.games import extensions, players
+    from simulations.games import players
 
-    extensions.load_all(load or ())
+    players.load_all(load or ())
     rows = [
         {
             "name": family.name,
@@ -176,7 +176,7 @@ def simulate(
 
     [bold]onlinecal simulate --classes 3 --adversary least-likely --rounds 100000 --plot[/bold]
     """
-    from simulations.games import extensions
+    from simulations.games import players
     from simulations.games.command import Request, simulate_games
 
     request = Request(
@@ -186,7 +186,7 @@ def simulate(
     for option, value in binary.items() if request.several else ():
         if value:
             raise ValueError(f"{option} belongs to games of two outcomes, not to --classes or .npz files")
-    extensions.load_all(load or ())
+    players.load_all(load or ())
     folder = out or (Path("results/simulate") if plot else None)
     if not simulate_games(request, folder, as_json):
         raise typer.Exit(CHECK_FAILED)

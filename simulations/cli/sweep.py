@@ -161,14 +161,14 @@ def plot(
     """
     from onlinecal.cli.output import print_json, progress, results, table
     from onlinecal.tables import number
-    from simulations.games import extensions
+    from simulations.games import players
     from simulations.plots import GROWTH_FIGURES, draw_sweep, figure_module, sweep_figures
     from simulations.sweeps.results import Store, broken_bounds, summarise
 
     for name in figure or []:
         figure_module(name)
     games = Store(folder).read_table("results")
-    extensions.load_all([*Store(folder).loaded(), *(load or [])])
+    players.load_all([*Store(folder).loaded(), *(load or [])])
     names = list(dict.fromkeys(figure or sweep_figures(folder)))
     if measure is not None and not set(names) & set(GROWTH_FIGURES):
         raise ValueError("--measure is for the figures landscape and matrix")

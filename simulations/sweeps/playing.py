@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 import adversaries
 from onlinecal.compiling import Compiled, counting
-from simulations.games import extensions, players
+from simulations.games import players
 from simulations.games.measuring import play_and_measure
 from simulations.sweeps.results import VERSIONED, Config, Finished, PlannedGame, Store, package_version
 
@@ -263,7 +263,7 @@ def play_game(
     """
     here = f"the worker on {platform.node()}"
     try:
-        extensions.load_all(load)
+        players.load_all(load)
         if (mine := identity(game)) != asked:
             raise ValueError(f"it has {mine} for {asked}")
     except FileNotFoundError as error:

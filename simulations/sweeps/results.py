@@ -50,7 +50,7 @@ import adversaries
 from onlinecal.catalogue import did_you_mean
 from onlinecal.tables import write_table, write_whole
 from onlinecal.validation import check_count, check_positive
-from simulations.games import extensions, players
+from simulations.games import players
 from simulations.games.measuring import OF_WINDOWS, Measured
 
 MOST_ROUNDS = 10**9
@@ -139,7 +139,7 @@ def check_config(table: Mapping[str, Any], folder: Path = Path(), load: Sequence
         checkpoints=check_count(table.get("checkpoints", 200), "checkpoints", most=100_000),
         load=_files(table, folder, load),
     )
-    extensions.load_all(config.load)
+    players.load_all(config.load)
     return _with_canonical_specs(config)
 
 
@@ -299,7 +299,7 @@ class PlannedGame:
     @property
     def digest(self) -> str:
         """A name for the result's file: different for different games, and for different rules."""
-        own = extensions.checksum(self.forecaster, self.adversary)
+        own = players.checksum(self.forecaster, self.adversary)
         text = json.dumps([*asdict(self).values(), code_digest(), *([own] if own else [])])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 

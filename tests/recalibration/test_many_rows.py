@@ -22,8 +22,8 @@ from onlinecal.recalibration.decision import rounds
 from onlinecal.recalibration.groups import start as starts
 from onlinecal.recalibration.groups.history import Rows
 from onlinecal.recalibration.groups.start import log_losses
-from onlinecal.recalibration.labels import squared_error
 from onlinecal.recalibration.lp import recalibrator
+from onlinecal.recalibration.probability_recalibrator import squared_error
 from onlinecal.recalibration.starting import started
 
 

@@ -216,10 +216,10 @@ def pictures(
     tables: dict[str, pl.DataFrame],
 ) -> list[Picture]:
     """Groups before and after; the worst violation and the squared error against patches."""
-    from onlinecal.plots.recalibration import groups
+    from onlinecal.plots.recalibration.groups import draw_both, prepare_groups
     from onlinecal.plots.recalibration.rounds import draw_patches
 
-    drawn = [Picture(groups.draw, groups.prepare(repair, title), "groups")]
+    drawn = [Picture(draw_both, prepare_groups(repair, title), "groups")]
     if model.n_patches_:
         numbers = violations_by_patches(model, labelled, members, tables)
         drawn.append(Picture(draw_patches, numbers, "patches"))

@@ -16,7 +16,7 @@ from onlinecal.cli.recalibrating.options import LpSettings, Rows, estimator
 from onlinecal.cli.recalibrating.report import Picture, Report, Scores, Section
 from onlinecal.cli.recalibrating.tables import Part
 from onlinecal.measures.lp.errors import lp_calibration_error
-from onlinecal.plots.recalibration.levels import level_set_errors
+from onlinecal.plots.recalibration.groups import level_set_errors
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
 from onlinecal.validation import check_order
 
@@ -111,13 +111,13 @@ def pictures(
     job: Job, mapped: Mapped, model: LpRecalibrator, cells: pl.DataFrame, seed: int
 ) -> list[Picture]:
     """The level sets before and after, the rounds, and if refits are cheap the error against n."""
-    from onlinecal.plots.recalibration import levels
+    from onlinecal.plots.recalibration.groups import draw_levels, prepare_levels
     from onlinecal.plots.recalibration.rounds import draw_lp_rounds, draw_rows, prepare_lp_rounds
 
     part, p = job.labelled[-1].name, float(model.p)
-    numbers = levels.prepare(cells, f"{job.file}, {part} rows")
+    numbers = prepare_levels(cells, f"{job.file}, {part} rows")
     drawn = [
-        Picture(levels.draw, numbers, "levels"),
+        Picture(draw_levels, numbers, "levels"),
         Picture(draw_lp_rounds, prepare_lp_rounds(model.history_, p), "rounds"),
     ]
     if part != job.fit.name and job.fit.told.size <= CHEAP:

@@ -19,7 +19,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.recalibrating.options import ChooseSettings
 from onlinecal.pieces import sampled_rows
-from onlinecal.recalibration.labels import number_labels
+from onlinecal.recalibration.probability_recalibrator import number_labels
 from onlinecal.tables import (
     called,
     check_columns,

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.measures.distance.bracket import Interval
 from onlinecal.measures.lp.level_sets import levels_of, norm, norm_of_pair, number_level_sets
-from onlinecal.measures.monitor import Interval
 from onlinecal.validation import check_choice, check_count, check_labelled_rows, check_open_unit, check_order
 
 

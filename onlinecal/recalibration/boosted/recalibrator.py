@@ -42,7 +42,7 @@ from onlinecal.recalibration.groups.start import (
     nearest_ends,
     plain_sigmoids,
 )
-from onlinecal.recalibration.labels import check_weights, part, repeats
+from onlinecal.recalibration.probability_recalibrator import check_weights, part, repeats
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_probabilities, check_same_length
 

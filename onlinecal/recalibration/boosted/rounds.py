@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.groups import grid_level
 from onlinecal.recalibration.groups.start import STARTS, log_losses, lowers, numbered_folds, plain_sigmoids
-from onlinecal.recalibration.labels import column_names
+from onlinecal.recalibration.probability_recalibrator import column_names
 from onlinecal.validation import (
     check_choice,
     check_count,

@@ -12,8 +12,13 @@ from onlinecal.measures.scores import CLIP
 from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.linear import VectorScaling
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic, TemperatureScaling
-from onlinecal.recalibration.labels import Weights, counts_of, part, total_weight
-from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import (
+    ProbabilityRecalibrator,
+    Weights,
+    counts_of,
+    part,
+    total_weight,
+)
 from onlinecal.recalibration.starting import MOST_ROWS
 from onlinecal.validation import check_count
 

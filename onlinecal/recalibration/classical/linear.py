@@ -22,12 +22,11 @@ from sklearn.model_selection import GridSearchCV, KFold
 from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.measures.fixed_order import product
+from onlinecal.elementary import product
 from onlinecal.measures.scores import class_scores
 from onlinecal.pieces import ENTRIES, sampled_rows
 from onlinecal.recalibration.classical.temperature import FLOOR, best_factor, columns_of
-from onlinecal.recalibration.labels import Weights, counts_of
-from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator, Weights, counts_of
 from onlinecal.validation import check_number
 
 CURVED = 20_000

@@ -12,8 +12,13 @@ from sklearn.isotonic import IsotonicRegression
 from onlinecal.arrays import Floats, Ints
 from onlinecal.pieces import ENTRIES, SAMPLED, as_doubles, pieces, sampled_rows
 from onlinecal.recalibration.flooring import floored, spread_rest
-from onlinecal.recalibration.labels import Weights, counts_of, mean, total_weight
-from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import (
+    ProbabilityRecalibrator,
+    Weights,
+    counts_of,
+    mean,
+    total_weight,
+)
 
 FLOOR = 1e-12
 """Added to probabilities before their logarithm, as scikit-learn does."""

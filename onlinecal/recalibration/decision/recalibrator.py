@@ -39,7 +39,7 @@ from onlinecal.recalibration.decision.rounds import (
     replay,
 )
 from onlinecal.recalibration.flooring import floored, least_probability
-from onlinecal.recalibration.labels import Weights, total_weight
+from onlinecal.recalibration.probability_recalibrator import Weights, total_weight
 from onlinecal.recalibration.starting import Start, StartedRecalibrator, started
 from onlinecal.validation import check_probability_rows
 from onlinecal.version import STATE_FORMAT, check_format

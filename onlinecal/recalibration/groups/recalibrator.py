@@ -38,7 +38,7 @@ from onlinecal.recalibration.groups.start import (
     row_losses,
 )
 from onlinecal.recalibration.groups.value import TARGET_SHARE
-from onlinecal.recalibration.labels import check_weights, repeats
+from onlinecal.recalibration.probability_recalibrator import check_weights, repeats
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import (
     check_choice,

@@ -22,7 +22,6 @@ from onlinecal.measures.lp.level_sets import (
 )
 from onlinecal.pieces import pieces
 from onlinecal.recalibration.flooring import least_probability, project
-from onlinecal.recalibration.labels import Weights, part, total_weight, weighted
 from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.statistics import (
     ESTIMATIONS,
@@ -36,7 +35,13 @@ from onlinecal.recalibration.lp.statistics import (
     pool_statistics,
     sample_sizes,
 )
-from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.recalibration.probability_recalibrator import (
+    ProbabilityRecalibrator,
+    Weights,
+    part,
+    total_weight,
+    weighted,
+)
 from onlinecal.recalibration.starting import (
     Rows,
     Start,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.measures.lp.level_sets import count_level_sets, levels_of, number_level_sets
-from onlinecal.recalibration.labels import Weights, counts_of, part, total_weight
+from onlinecal.recalibration.probability_recalibrator import Weights, counts_of, part, total_weight
 from onlinecal.validation import check_choice, check_count, check_open_unit, check_order
 
 Estimation = Literal["plug-in", "pools"]

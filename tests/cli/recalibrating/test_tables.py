@@ -16,7 +16,7 @@ from onlinecal.cli.recalibrating.lp import chance_error
 from onlinecal.cli.recalibrating.options import ClassColumns
 from onlinecal.cli.recalibrating.parts import split_rows
 from onlinecal.cli.recalibrating.tables import read_names, read_table
-from onlinecal.plots.recalibration.levels import level_name, level_set_errors
+from onlinecal.plots.recalibration.groups import level_name, level_set_errors
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic
 
 

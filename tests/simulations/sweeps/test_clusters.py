@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from simulations.games import extensions, players
+from simulations.games import players
 from simulations.sweeps import playing
 from simulations.sweeps.playing import Workers, planned_games, run_sweep, work
 from simulations.sweeps.results import TABLES, Store, check_config, read_config
@@ -196,8 +196,8 @@ def own(monkeypatch, tmp_path):
 
     monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
-    monkeypatch.setattr(extensions, "_checksums", {})
-    monkeypatch.setattr(extensions, "_owners", {})
+    monkeypatch.setattr(players, "_checksums", {})
+    monkeypatch.setattr(players, "_owners", {})
     path = tmp_path / "mine.py"
     shutil.copy(OWN, path)
     return check_config(

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from onlinecal.compiling import counting
-from simulations.games import extensions
+from simulations.games import players
 from simulations.sweeps.playing import Workers, in_playing_order, planned_games, run_sweep
 from simulations.sweeps.results import Store, broken_bounds, check_config, summarise
 
@@ -167,7 +167,7 @@ def test_loops_that_are_compiled_are_counted_the_first_time_only(tmp_path):
         "from numba import njit\n\n\n@njit\ndef inner(x):\n    return x + 1\n\n\n"
         "@njit(cache=True)\ndef outer(x):\n    return inner(x) + 1\n"
     )
-    module = extensions.load(own)
+    module = players.load(own)
     with counting() as first:
         assert module.outer(1) == 3
     with counting() as again:
