@@ -9,7 +9,6 @@ Outcomes are 0 and 1; those with more classes come from `adversaries.multiclass`
 `describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`.
 """
 
-from adversaries.adversary import Adversary, Seed
 from adversaries.kinds.genome import Champion, Genome, stored_champions
 from adversaries.multiclass import (
     LabelStream,
@@ -22,7 +21,7 @@ from adversaries.multiclass import (
     replay_river_labels,
     replay_table,
 )
-from adversaries.protocol import Kind, Phase, Power, State, Step
+from adversaries.protocol import Adversary, Kind, Phase, Power, Seed, State, Step
 from adversaries.registry import Row, catalogue, create, describe, register
 from adversaries.streams import (
     Stream,

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict, TypeVar
 
 from adversaries import streams
-from adversaries.adversary import Adversary, Seed
 from adversaries.kinds import adaptive, oblivious
 from adversaries.kinds.genome import CHAMPION, GENOME
 from adversaries.kinds.mixture import MIXTURE, TWO_PHASE
-from adversaries.protocol import POWERS, AnyKind, Kind, Phase
+from adversaries.protocol import POWERS, Adversary, AnyKind, Kind, Phase, Seed
 from onlinecal.catalogue import Catalogue
 from onlinecal.validation import check_count
 

@@ -16,8 +16,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from adversaries.adversary import Adversary
-from adversaries.protocol import Build, Kind, Phase, State
+from adversaries.protocol import Adversary, Build, Kind, Phase, State
 from onlinecal.catalogue import Parameter, did_you_mean
 from onlinecal.rounds import read_history
 from onlinecal.validation import (

@@ -18,8 +18,7 @@ from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.recalibrating.jobs import drawn_labels, rivals
-from onlinecal.cli.recalibrating.parts import LEAST_ROWS, part_sizes, split_rows
+from onlinecal.cli.recalibrating.jobs import LEAST_ROWS, drawn_labels, part_sizes, rivals, split_rows
 from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.tables import Table
 from onlinecal.measures.decision.losses import decision_losses, loss_norms

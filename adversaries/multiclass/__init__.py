@@ -5,7 +5,6 @@ numbers 0, ..., k - 1. `create_multiclass` and `describe_multiclass` are the way
 adversary` tells what an adversary of several classes is made of.
 """
 
-from adversaries.multiclass.adversary import MulticlassAdversary, MulticlassKind
 from adversaries.multiclass.registry import (
     LabelStream,
     create_multiclass,
@@ -15,6 +14,7 @@ from adversaries.multiclass.registry import (
     replay_river_labels,
     replay_table,
 )
+from adversaries.protocol import MulticlassAdversary, MulticlassKind
 
 __all__ = [
     "LabelStream",

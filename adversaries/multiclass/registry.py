@@ -12,22 +12,24 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from adversaries.adversary import Seed
 from adversaries.kinds.mixture import two_phases
 from adversaries.multiclass import kinds
-from adversaries.multiclass.adversary import (
+from adversaries.protocol import (
     MOST_CLASSES,
     MOST_ROUNDS,
     SUM_TOLERANCE,
+    Build,
     MulticlassAdversary,
     MulticlassKind,
+    Phase,
+    Seed,
+    State,
 )
-from adversaries.protocol import Build, Phase, State
 from adversaries.registry import Kinds, Row
 from adversaries.streams import BINARY, SEVERAL, river_dataset
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter
-from onlinecal.validation import check_count, check_labels
+from onlinecal.validation import check_count, check_labels, refuse
 
 PROBABILITIES, LABELS = "predictions", "ground_truth"
 """The arrays of a file of class probabilities."""
@@ -163,9 +165,7 @@ def _hints(hints: ArrayLike, rounds: int) -> Floats:
     table = table.astype(np.float64)
     sums = table.sum(axis=1)
     bad = ~((table >= 0.0).all(axis=1) & (np.abs(sums - 1.0) <= 1e3 * SUM_TOLERANCE))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"hints must be probabilities with sum 1, got {table[row].tolist()} at row {row}")
+    refuse(bad, table, "hints must be probabilities with sum 1")
     return table / sums[:, None]
 
 

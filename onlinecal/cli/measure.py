@@ -18,7 +18,6 @@ from onlinecal.tables import called, number, read_columns
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from onlinecal.measures import MulticalibrationReport
     from onlinecal.measures.chance import ChanceLevel, MeasureName
     from onlinecal.measures.summary import Errors
     from onlinecal.rounds import Rounds
@@ -272,7 +271,11 @@ def measure(
     if not (are_whole := rounds.outcomes.dtype.kind != "f"):
         remarks.append(_left_out(rounds, outcome, exact, bool(groups)))
     warn(remarks)
-    reports = _group_reports(rounds, groups, bins) if groups and are_whole else {}
+    reports = {}
+    if groups and are_whole:
+        from onlinecal.cli.recalibrating.groups import group_reports, group_table
+
+        reports = group_reports(rounds, groups, bins)
     effort = math.inf if exact and are_whole else budget or 1.0
     columns = _measure(rounds, effort, bins, draws if are_whole else 0, group)
     worse = _comparisons(columns)
@@ -296,8 +299,8 @@ def measure(
     else:
         console = results()
         console.print(error_table(columns, rounds.name, bins, average))
-        for shown in _group_tables(reports, bins):
-            console.print(shown)
+        for name, report in reports.items():
+            console.print(group_table(name, report, bins))
         for line in [*broken, *map(str, files)]:
             console.print(line, soft_wrap=True)
     if broken:
@@ -321,22 +324,6 @@ def _missing(file: Path, has_forecast: bool) -> ValueError:
     missing = "--outcome', the column of outcomes" if has_forecast else "--forecast', a column of forecasts"
     known = ", ".join(read_columns(file))
     return ValueError(f"Missing option '{missing}. {called(file)} has the columns {known}")
-
-
-def _group_reports(rounds: Rounds, groups: list[str], bins: int) -> dict[str, MulticalibrationReport]:
-    """What is right in each group, for every column of forecasts."""
-    from onlinecal.cli.recalibrating.groups import group_reports
-
-    return group_reports(rounds, groups, bins)
-
-
-def _group_tables(reports: dict[str, MulticalibrationReport], bins: int) -> list[Table]:
-    """A table of each report."""
-    if not reports:
-        return []
-    from onlinecal.cli.recalibrating.groups import group_table
-
-    return [group_table(name, report, bins) for name, report in reports.items()]
 
 
 def _remarks(rounds: Rounds, outcome: str, group: str | None) -> list[str]:

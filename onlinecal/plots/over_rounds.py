@@ -29,6 +29,7 @@ from onlinecal.validation import (
     check_probabilities,
     check_same_length,
     check_vector,
+    refuse,
 )
 
 MOMENTS = 120
@@ -312,10 +313,7 @@ def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be numbers, got values like {array.tolist()[0]!r}")
     array = array.astype(np.float64)
-    bad = ~((array >= 0.0) & np.isfinite(array))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{name} must be finite and not negative, got {float(array[row])!r} at row {row}")
+    refuse(~((array >= 0.0) & np.isfinite(array)), array, f"{name} must be finite and not negative")
     return array
 
 

@@ -12,7 +12,7 @@ from onlinecal.lazy import lazy_names
 if TYPE_CHECKING:
     from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator as BoostedRecalibrator
     from onlinecal.recalibration.boosted.rounds import BoostingRound as BoostingRound
-    from onlinecal.recalibration.classical.averaged import AveragedCalibration as AveragedCalibration
+    from onlinecal.recalibration.classical.linear import AveragedCalibration as AveragedCalibration
     from onlinecal.recalibration.classical.temperature import BetaCalibration as BetaCalibration
     from onlinecal.recalibration.classical.temperature import (
         PerClassIsotonic as PerClassIsotonic,

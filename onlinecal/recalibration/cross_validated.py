@@ -21,8 +21,14 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted, has_fit_parameter
 
 from onlinecal.arrays import Floats
-from onlinecal.recalibration.classical.averaged import AveragedCalibration
-from onlinecal.validation import ROW_TOLERANCE, check_probability_rows, check_same_length, check_vector
+from onlinecal.recalibration.classical.linear import AveragedCalibration
+from onlinecal.validation import (
+    ROW_TOLERANCE,
+    check_probability_rows,
+    check_same_length,
+    check_vector,
+    refuse,
+)
 
 
 def enough_folds(cv: Any, y: Labels) -> Any:
@@ -132,9 +138,7 @@ def response(estimator: Any, X: Any, classes: NDArray[Any]) -> Response:
         # the logistic function of a score is the softmax of 0 and the score
         scores = np.column_stack([np.zeros(len(scores)), scores])
     _check_columns(scores, own, f"{name}.decision_function")
-    if not np.isfinite(scores).all():
-        row = int(np.argmin(np.isfinite(scores).all(axis=1)))
-        raise ValueError(f"{name}.decision_function must be finite, got {scores[row].tolist()} at row {row}")
+    refuse(~np.isfinite(scores).all(axis=1), scores, f"{name}.decision_function must be finite")
     values = np.full((len(scores), len(classes)), -np.inf)
     values[:, places] = scores
     return Response(values, True)

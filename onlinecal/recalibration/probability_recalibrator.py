@@ -14,11 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, as_doubles, by_pieces, pieces
 from onlinecal.measures.decision.losses import residuals
-from onlinecal.pieces import as_doubles, by_pieces, pieces
 from onlinecal.remarks import label_remarks, warn_of
-from onlinecal.validation import check_labels, check_probability_rows, check_same_length, check_vector
+from onlinecal.validation import (
+    check_labels,
+    check_probability_rows,
+    check_same_length,
+    check_vector,
+    refuse,
+)
 
 
 def number_labels(
@@ -112,9 +117,7 @@ def _from_one_hot(labels: Any, known: NDArray[Any]) -> NDArray[np.int64] | None:
         raise ValueError(f"y must have shape (n,), or one-hot (n, {len(known)}), got {table.shape}")
     ones = table == 1
     bad = ~(ones | (table == 0)).all(axis=1) | (ones.sum(axis=1) != 1)
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(f"y must have one 1 and else 0 in every row, got {table[row].tolist()} at row {row}")
+    refuse(bad, table, "y must have one 1 and else 0 in every row")
     if names is not None and set(names) == set(known.tolist()):
         order = [names.index(label) for label in known.tolist()]
         ones = ones[:, order]
@@ -141,11 +144,7 @@ def check_weights(values: ArrayLike | None, n_rows: int) -> Weights:
     if len(weights) != n_rows:
         raise ValueError(f"sample_weight must have a weight for each of {n_rows} rows, got {len(weights)}")
     bad = ~(np.isfinite(weights) & (weights >= 0.0))
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(
-            f"sample_weight must be at least 0 and finite, got {float(weights[row])!r} at row {row}"
-        )
+    refuse(bad, weights, "sample_weight must be at least 0 and finite")
     if not weights.any():
         raise ValueError("sample_weight must be positive for some row, got 0 for all")
     return weights

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, as_doubles
 from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.scores import CLIP
-from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.linear import (
+    MOST_ROWS,
     PENALTIES,
     DirichletCalibration,
     VectorScaling,
@@ -183,8 +183,6 @@ MODELS: dict[str, type[ProbabilityRecalibrator]] = {
 }
 NEVER_WARM = (TemperatureScaling, VectorScaling, DirichletCalibration)
 """Starts that have no end where every label is the most probable class: the colder the better."""
-MOST_ROWS = 20_000
-"""So many rows, drawn at random, choose the start."""
 MOST_DIRICHLET_CLASSES = 12
 """With more, what its folds take, time like classes^4, is out of proportion."""
 MANY = 50_000

@@ -67,7 +67,7 @@ def experiment(
 
     from onlinecal.catalogue import did_you_mean
     from onlinecal.cli.output import notices, print_json, results, table
-    from onlinecal.cli.recalibrating.parts import split_rows
+    from onlinecal.cli.recalibrating.jobs import split_rows
     from onlinecal.cli.recalibrating.tables import read_table
     from simulations.experiments import Experiment, made_up_table
 

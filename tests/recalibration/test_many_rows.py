@@ -13,7 +13,7 @@ from onlinecal import (
     decision_calibration_error,
     decision_loss_gap,
 )
-from onlinecal.pieces import ENTRIES
+from onlinecal.arrays import ENTRIES
 from onlinecal.recalibration import (
     gaussian_losses,
     starting,

@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 
 from onlinecal.arrays import Floats
-from onlinecal.cli.recalibrating.jobs import Maps, numbers, read_job
+from onlinecal.cli.recalibrating.jobs import Maps, gathered_warnings, numbers, read_job
 from onlinecal.cli.recalibrating.options import BoostSettings, Rows, estimator
-from onlinecal.cli.recalibrating.parts import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.cli.recalibrating.tables import Part, is_numbers
 from onlinecal.measures import expected_calibration_error, functional_multicalibration_error

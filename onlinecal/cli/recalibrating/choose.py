@@ -14,8 +14,8 @@ from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import progress
 from onlinecal.cli.recalibrating.comparison import Comparison, read_comparison
+from onlinecal.cli.recalibrating.jobs import gathered_warnings
 from onlinecal.cli.recalibrating.options import ChooseSettings, Rows
-from onlinecal.cli.recalibrating.parts import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture
 from onlinecal.cli.recalibrating.scores import Advice, Scoreboard, advice, n_resamples, resamples
 
@@ -130,6 +130,10 @@ class Choice:
     def frame(self) -> pl.DataFrame:
         """The scores as a table: method, measure, value and the ends of its interval, and so on."""
         return pl.DataFrame(self.scores(), schema_overrides={"best": pl.String}, infer_schema_length=None)
+
+    def shown(self, width: int) -> list[Any]:
+        """What people see on so many columns: tables, and the advice."""
+        return [*choice_tables(self, width), sentence(self)]
 
     def pictures(self) -> list[Picture]:
         """The scoreboard, drawn."""

@@ -16,12 +16,14 @@ from onlinecal.cli.recalibrating.decision import ACTIONS, SEED
 from onlinecal.cli.recalibrating.groups import GroupColumns
 from onlinecal.cli.recalibrating.jobs import (
     Map,
+    Split,
     fitted_map,
     isotonic_map,
     read_labelled,
     read_new_events,
     read_new_table,
     read_settled,
+    read_split,
     written_rows,
 )
 from onlinecal.cli.recalibrating.options import (
@@ -32,7 +34,6 @@ from onlinecal.cli.recalibrating.options import (
     LpSettings,
     Rows,
 )
-from onlinecal.cli.recalibrating.parts import Split, read_split
 from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.scores import (
     Score,

@@ -12,9 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.cli.recalibrating.jobs import Maps, column, read_job
+from onlinecal.cli.recalibrating.jobs import Maps, column, gathered_warnings, read_job
 from onlinecal.cli.recalibrating.options import GroupSettings, Rows, estimator
-from onlinecal.cli.recalibrating.parts import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.cli.recalibrating.tables import Part
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report

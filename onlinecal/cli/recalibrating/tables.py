@@ -15,10 +15,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, sampled_rows
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.recalibrating.options import ChooseSettings
-from onlinecal.pieces import sampled_rows
 from onlinecal.recalibration.probability_recalibrator import number_labels
 from onlinecal.tables import (
     called,

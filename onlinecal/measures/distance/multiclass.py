@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, Tell, part_of, told
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
@@ -29,7 +29,6 @@ from onlinecal.measures.distance.classes.exact import (
 )
 from onlinecal.measures.distance.classes.search import Prices, searched, start_at, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
-from onlinecal.pieces import Tell, part_of, told
 from onlinecal.validation import check_outcome_rows, check_probability_rows
 
 NODES = 1500

@@ -9,8 +9,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit, softmax
 from sklearn.isotonic import IsotonicRegression
 
-from onlinecal.arrays import Floats, Ints
-from onlinecal.pieces import ENTRIES, SAMPLED, as_doubles, pieces, sampled_rows
+from onlinecal.arrays import ENTRIES, SAMPLED, Floats, Ints, as_doubles, pieces, sampled_rows
 from onlinecal.recalibration.flooring import floored, spread_rest
 from onlinecal.recalibration.probability_recalibrator import (
     ProbabilityRecalibrator,

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, as_doubles
 from onlinecal.measures.decision.errors import PartitionKind
 from onlinecal.measures.decision.losses import Partition, bayes_decisions, check_losses
-from onlinecal.pieces import as_doubles
 from onlinecal.recalibration.classical.linear import DirichletCalibration, VectorScaling
 from onlinecal.recalibration.classical.temperature import (
     BetaCalibration,

@@ -209,16 +209,18 @@ def compile_unrounded(history: Any, n_levels: int) -> tuple[Any, ...]:
 
 def compile_shifts(history: Any, n_levels: int) -> tuple[Any, ...]:
     """The arguments with which `replay_shift_patches` plays a history."""
-    places = np.column_stack([history["level"], history["group"]])
+    return _summed(history, history["level"], n_levels)
+
+
+def _summed(history: Any, level: NDArray[np.int64], n_levels: int) -> tuple[Any, ...]:
+    places = np.column_stack([level, history["group"]])
     n_epochs = int(history["epoch"].max(initial=-1)) + 1
     return value.sum_shifts(history["epoch"], places, history["shift"], n_levels, n_epochs)
 
 
 def compile_log_odds(history: Any, n_levels: int) -> tuple[Any, ...]:
     """The arguments with which `replay_log_odds_patches` plays a history."""
-    places = np.column_stack([levels_of(history, n_levels), history["group"]])
-    n_epochs = int(history["epoch"].max(initial=-1)) + 1
-    return value.sum_shifts(history["epoch"], places, history["shift"], n_levels + 1, n_epochs)
+    return _summed(history, levels_of(history, n_levels), n_levels + 1)
 
 
 def replay_values(p: Floats, members: Bytes, compiled: tuple[Any, ...], n_levels: int) -> Floats:

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Bools, Floats
+from onlinecal.arrays import Bools, Floats, pieces
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
-from onlinecal.pieces import pieces
 from onlinecal.validation import check_groups, check_share
 
 Predicate = Callable[[Any], Any]

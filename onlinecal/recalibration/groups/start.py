@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from onlinecal.arrays import Floats, Ints
-from onlinecal.pieces import pieces, sampled_rows
+from onlinecal.arrays import Floats, Ints, pieces, sampled_rows
 from onlinecal.recalibration.classical.linear import CURVED, least
 from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.groups.history import KINDS, Patch, Rows, Search

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, pieces
 from onlinecal.compiling import compiled
 from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.lp.level_sets import (
@@ -20,7 +20,6 @@ from onlinecal.measures.lp.level_sets import (
     number_level_sets,
     same_levels,
 )
-from onlinecal.pieces import pieces
 from onlinecal.recalibration.flooring import least_probability, project
 from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.statistics import (

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from onlinecal import decision_loss_gap, lp_calibration_error
 from onlinecal.cli.recalibrating import choose, comparison
 from onlinecal.cli.recalibrating.comparison import class_methods, least_forecast
+from onlinecal.cli.recalibrating.jobs import read_split
 from onlinecal.cli.recalibrating.options import ChooseSettings, Rows
-from onlinecal.cli.recalibrating.parts import read_split
 from onlinecal.cli.recalibrating.scores import (
     Scoreboard,
     advice,

@@ -12,7 +12,7 @@ from onlinecal.recalibration import (
     TopLabelIsotonic,
     VectorScaling,
 )
-from onlinecal.recalibration.classical.averaged import PRIOR, best_shares
+from onlinecal.recalibration.classical.linear import PRIOR, best_shares
 
 
 def source(n=1500, seed=0):

@@ -27,9 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, Tell, untold
 from onlinecal.measures.distance.classes.sites import Triangulation
-from onlinecal.pieces import Tell, untold
 
 ROUNDING = 1e-13
 """More than the rounding errors of one round's potential, which is at most 2 in size."""

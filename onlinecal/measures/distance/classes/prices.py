@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, Tell, untold
 from onlinecal.compiling import compiled
 from onlinecal.measures.distance.classes.sites import (
     WIDER,
@@ -37,7 +37,6 @@ from onlinecal.measures.distance.classes.sites import (
     room_for,
     sites_of,
 )
-from onlinecal.pieces import Tell, untold
 
 TOLERANCE = 1e-5
 """By so much a round a level set may be worth too much before it becomes a row."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, Tell, untold
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.exact import class_frequencies
 from onlinecal.measures.distance.classes.sweep import (
@@ -36,7 +36,6 @@ from onlinecal.measures.distance.classes.sweep import (
     move,
     neighbours_of,
 )
-from onlinecal.pieces import Tell, untold
 
 MOST_PASSED = 63, 250
 """Vectors of rounds that are tried between two neighbours: few, and more after a pass that gained little."""
