@@ -29,8 +29,8 @@ from onlinecal.rounds import Reading, known_from, read_rounds
 from onlinecal.wrappers.late_labels import MOST_WAITING
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.catalogue import StrategyName
+from simulations.games.command import first_rounds
 from simulations.games.measuring import Game, measure_recorded
-from simulations.games.opponents import first_rounds
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -5,7 +5,8 @@ numbers 0, ..., k - 1. `create_multiclass` and `describe_multiclass` are the way
 adversary` tells what an adversary of several classes is made of.
 """
 
-from adversaries.multiclass.registry import (
+from adversaries.protocol import MulticlassAdversary, MulticlassKind
+from adversaries.registry import (
     LabelStream,
     create_multiclass,
     describe_multiclass,
@@ -14,7 +15,6 @@ from adversaries.multiclass.registry import (
     replay_river_labels,
     replay_table,
 )
-from adversaries.protocol import MulticlassAdversary, MulticlassKind
 
 __all__ = [
     "LabelStream",

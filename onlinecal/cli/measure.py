@@ -18,8 +18,7 @@ from onlinecal.tables import called, number, read_columns
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from onlinecal.measures.chance import ChanceLevel, MeasureName
-    from onlinecal.measures.summary import Errors
+    from onlinecal.measures.summary import ChanceLevel, Errors, MeasureName
     from onlinecal.rounds import Rounds
 
 CHANCE_HEADING = ("if calibrated", "p-value")
@@ -371,8 +370,7 @@ def _left_out(rounds: Rounds, outcome: str, exact: bool, groups: bool) -> str:
 def _measure(rounds: Rounds, budget: float, bins: int, draws: int | None, group: str | None) -> list[Column]:
     """The measures of every column; an infinite budget makes the distance exact."""
     from onlinecal.cli.output import progress
-    from onlinecal.measures.chance import chance_levels
-    from onlinecal.measures.summary import all_errors
+    from onlinecal.measures.summary import all_errors, chance_levels
 
     measures = BY_CHANCE if draws is None else (*BY_CHANCE, *SLOW)
     if draws is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.measures.chance import (
+    from onlinecal.measures.summary import (
         ChanceLevel as ChanceLevel,
         chance_level as chance_level,
     )

@@ -12,7 +12,9 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots.own_axes import (
+from onlinecal.plots.style import (
+    HALO,
+    INK,
     axes_or_new,
     check_moments,
     describe,
@@ -22,7 +24,6 @@ from onlinecal.plots.own_axes import (
     name_histories,
     next_colour,
 )
-from onlinecal.plots.style import HALO, INK
 from onlinecal.validation import (
     check_count,
     check_outcomes,

@@ -11,15 +11,21 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots.own_axes import (
+from onlinecal.plots.style import (
+    GRID,
+    HALO,
+    INK,
+    OKABE_ITO,
     axes_or_new,
     describe,
+    headline,
+    in_house_style,
     is_first,
     name_histories,
     next_colour,
+    panels,
     wilson_interval,
 )
-from onlinecal.plots.style import GRID, HALO, INK, OKABE_ITO, headline, in_house_style, panels
 from onlinecal.validation import (
     check_count,
     check_probabilities,

@@ -11,7 +11,6 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from onlinecal.plots.own_axes import highest
 from onlinecal.plots.style import (
     HALO,
     INK,
@@ -21,6 +20,7 @@ from onlinecal.plots.style import (
     Picture,
     colour_key,
     headline,
+    highest,
     in_house_style,
 )
 from simulations.experiments import DRIFTS

@@ -30,7 +30,6 @@ from onlinecal.plots.over_rounds import (
     running_biases_data,
     running_distance_data,
 )
-from onlinecal.plots.own_axes import highest
 from onlinecal.plots.reliability_diagram import (
     named,
     reliability_data,
@@ -44,6 +43,7 @@ from onlinecal.plots.style import (
     QUIET,
     Look,
     headline,
+    highest,
     in_house_style,
     looks,
     name_lines,

@@ -15,7 +15,6 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.plots.own_axes import highest, lowest
 from onlinecal.plots.style import (
     INK,
     OKABE_ITO,
@@ -23,9 +22,11 @@ from onlinecal.plots.style import (
     Look,
     along,
     headline,
+    highest,
     in_house_style,
     label_axes,
     looks,
+    lowest,
     name_lines,
     panels,
 )

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from onlinecal import plots
 from onlinecal.measures import decision_loss_gap, lp_calibration_error, multicalibration_report
-from onlinecal.plots.own_axes import highest, lowest
+from onlinecal.plots.style import highest, lowest
 from onlinecal.recalibration import gaussian_losses
 
 T = 300

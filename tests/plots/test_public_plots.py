@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy.stats import binomtest
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, plots
-from onlinecal.plots.own_axes import OURS, wilson_interval
+from onlinecal.plots.style import OURS, wilson_interval
 
 T = 200
 RNG = np.random.default_rng(3)

@@ -20,8 +20,7 @@ from onlinecal.recalibration import (
 )
 from onlinecal.recalibration.decision import rounds
 from onlinecal.recalibration.groups import start as starts
-from onlinecal.recalibration.groups.history import Rows
-from onlinecal.recalibration.groups.start import log_losses
+from onlinecal.recalibration.groups.start import Rows, log_losses
 from onlinecal.recalibration.lp import recalibrator
 from onlinecal.recalibration.probability_recalibrator import squared_error
 from onlinecal.recalibration.starting import started

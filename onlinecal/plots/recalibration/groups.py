@@ -19,16 +19,20 @@ from onlinecal.arrays import Floats
 from onlinecal.measures.groups import multicalibration_report
 from onlinecal.measures.lp.errors import checked
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
-from onlinecal.plots.own_axes import (
+from onlinecal.plots.style import (
     AFTER,
     BEFORE,
+    INK,
+    along,
     axes_or_new,
+    colour_key,
     describe,
     draw_dumbbells,
+    headline,
     highest,
+    in_house_style,
     wilson_interval,
 )
-from onlinecal.plots.style import INK, along, colour_key, headline, in_house_style
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, holds_categories
 from onlinecal.validation import check_count, check_probabilities, check_probability_rows, check_same_length
 

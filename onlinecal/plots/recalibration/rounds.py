@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import NDArray
 
-from onlinecal.plots.own_axes import highest
 from onlinecal.plots.reliability_diagram import BINS, draw_reliability, reliability_data
 from onlinecal.plots.style import (
     GRID,
@@ -21,6 +20,7 @@ from onlinecal.plots.style import (
     Look,
     colour_key,
     headline,
+    highest,
     in_house_style,
     looks,
     name_lines,

@@ -29,8 +29,8 @@ from onlinecal.recalibration.boosted.rounds import (
     play_round,
     settings_of,
 )
-from onlinecal.recalibration.groups.history import Rows
 from onlinecal.recalibration.groups.start import (
+    Rows,
     Start,
     StartMap,
     away_from_ends,

@@ -13,29 +13,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Bytes, Floats
 from onlinecal.measures.groups import level_sets, violations_of_levels
-from onlinecal.recalibration.groups.history import (
-    KINDS,
-    Patch,
-    Rows,
-    Search,
-    default_levels,
-    most_shifts,
-    squared_error,
-)
 from onlinecal.recalibration.groups.log_odds import most_unrounded_patches
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, Predicates, repair_of
 from onlinecal.recalibration.groups.start import (
+    KINDS,
     STARTS,
     Choice,
+    Patch,
+    Rows,
+    Search,
     Start,
     StartMap,
     away_from_ends,
     choose,
     default_folds,
+    default_levels,
     fold_parts,
     held_out_rows,
+    most_shifts,
     nearest_ends,
     row_losses,
+    squared_error,
 )
 from onlinecal.recalibration.groups.value import TARGET_SHARE
 from onlinecal.recalibration.probability_recalibrator import check_weights, repeats
@@ -259,7 +257,7 @@ class GroupRecalibrator(BaseEstimator):
     start_
         The map that was taken, a `StartMap`; its `kind` and `coefficients_`.
     history_
-        The patches in order, an array of shape (P,); see `onlinecal.recalibration.groups.history.PATCH`.
+        The patches in order, an array of shape (P,); see `onlinecal.recalibration.groups.start.PATCH`.
     n_patches_, max_patches_
         How many there are, and how many there can be at most.
     held_out_

@@ -18,7 +18,6 @@ from matplotlib.figure import Figure
 import adversaries
 from adversaries.protocol import POWERS
 from onlinecal.plots.over_rounds import draw_certificate, draw_guarantee
-from onlinecal.plots.own_axes import highest, lowest
 from onlinecal.plots.style import (
     DASHES,
     HALO,
@@ -31,9 +30,11 @@ from onlinecal.plots.style import (
     are_small,
     colour_key,
     headline,
+    highest,
     in_house_style,
     label_axes,
     looks,
+    lowest,
     name_lines,
     panels,
 )

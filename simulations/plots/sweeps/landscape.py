@@ -9,7 +9,6 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from onlinecal.plots.own_axes import highest, lowest
 from onlinecal.plots.style import (
     HALO,
     INK,
@@ -20,9 +19,11 @@ from onlinecal.plots.style import (
     are_small,
     colour_key,
     headline,
+    highest,
     in_house_style,
     label_axes,
     looks,
+    lowest,
     name_lines,
     panels,
 )

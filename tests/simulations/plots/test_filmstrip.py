@@ -6,7 +6,7 @@ import pytest
 
 import adversaries
 from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
-from onlinecal.plots.own_axes import moments_of
+from onlinecal.plots.style import moments_of
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
 from simulations.plots.games import draw_film, film_frames, prepare_film
