@@ -1,17 +1,9 @@
-"""What has the same bits everywhere: sums, exponentials, logarithms and products.
+"""Sums, exponentials and logarithms that are the same everywhere.
 
 The exp and log of the C library, of numpy and of a compiler differ in the last bit between machines. A
 forecast that is steered by them, or a search that compares them, would come out otherwise elsewhere, and
 a ledger could not be checked there. These are made of +, -, *, / alone, whose results IEEE 754 fixes to
 the last bit; numba neither reorders nor fuses them.
-
-BLAS and LAPACK choose their instructions, and with them the order of sums and the last bit, by the processor,
-the library and the number of threads. A search that compares such figures takes other branches on another
-machine. Here every sum runs in one order, and exponentials are those of `onlinecal.elementary`. numpy's
-elementwise arithmetic, its sums, sorting by a stable sort and square roots have fixed bits, too, so they may
-be used beside these.
-
-Sums over the classes of a table run side by side for many rows, so products take it by columns, (C, n).
 """
 
 from __future__ import annotations
@@ -23,7 +15,6 @@ from operator import add
 
 import numpy as np
 
-from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 
 
@@ -93,79 +84,3 @@ def logarithm(x: float) -> float:
     value = value * square + 1.0 / 3.0
     value = 2.0 * s * square * value
     return float(exponent * LN2_HIGH + (2.0 * s + (value + exponent * LN2_LOW)))
-
-
-BLOCK = 512
-"""Columns whose intermediate results stay in the nearest cache."""
-
-
-@compiled
-def fill_product(weights: Floats, columns: Floats, out: Floats) -> None:
-    """weights (K, C) times columns (C, m), into `out` (K, m); each sum in the order of C."""
-    for a in range(weights.shape[0]):
-        row = out[a]
-        row[:] = 0.0
-        for c in range(weights.shape[1]):
-            weight = weights[a, c]
-            column = columns[c]
-            for r in range(row.shape[0]):
-                row[r] += weight * column[r]
-
-
-@compiled
-def add_inner(left: Floats, rows: Floats, out: Floats) -> None:
-    """Add left (K, m) times rows (m, C) to `out` (K, C); each sum in the order of m."""
-    for r in range(rows.shape[0]):
-        row = rows[r]
-        for a in range(left.shape[0]):
-            weight = left[a, r]
-            total = out[a]
-            for c in range(row.shape[0]):
-                total[c] += weight * row[c]
-
-
-@compiled
-def soften(scores: Floats) -> None:
-    """The softmax of each column of scores (K, m), in place."""
-    largest = scores[0].copy()
-    for a in range(1, scores.shape[0]):
-        for r in range(largest.shape[0]):
-            largest[r] = max(largest[r], scores[a, r])
-    total = np.zeros_like(largest)
-    for a in range(scores.shape[0]):
-        row = scores[a]
-        for r in range(largest.shape[0]):
-            row[r] = exponential(row[r] - largest[r])
-            total[r] += row[r]
-    for a in range(scores.shape[0]):
-        row = scores[a]
-        for r in range(largest.shape[0]):
-            row[r] /= total[r]
-
-
-@compiled
-def product(weights: Floats, columns: Floats) -> Floats:
-    """weights (K, C) times columns (C, n): shape (K, n)."""
-    n = columns.shape[1]
-    out = np.empty((weights.shape[0], n))
-    for start in range(0, n, BLOCK):
-        stop = min(n, start + BLOCK)
-        fill_product(weights, columns[:, start:stop], out[:, start:stop])
-    return out
-
-
-def inner(left: Floats, rows: Floats) -> Floats:
-    """left (K, n) times rows (n, C): shape (K, C)."""
-    out = np.zeros((len(left), rows.shape[1]))
-    add_inner(np.ascontiguousarray(left), np.ascontiguousarray(rows), out)
-    return out
-
-
-def by_columns(table: Floats) -> Floats:
-    """A copy of a table (n, C) as columns (C, n), each contiguous."""
-    return np.array(table.T, order="C")
-
-
-def lengths(rows: Floats) -> Floats:
-    """The l2 norms along the last axis."""
-    return np.sqrt((rows * rows).sum(axis=-1))

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinecal.elementary import exponential, inner, logarithm, product
+from onlinecal.elementary import exponential, logarithm
 from onlinecal.measures.decision.errors import climb
+from onlinecal.measures.fixed_order import inner, product
 from tests.recalibration.reproducible_fits import digests
 
 PROGRAM = Path(__file__).parent / "reproducible_fits.py"

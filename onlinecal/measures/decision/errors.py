@@ -23,16 +23,6 @@ from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
-from onlinecal.elementary import (
-    BLOCK,
-    add_inner,
-    by_columns,
-    fill_product,
-    inner,
-    lengths,
-    product,
-    soften,
-)
 from onlinecal.measures.decision.losses import (
     MOST_ROWS,
     Partition,
@@ -44,6 +34,16 @@ from onlinecal.measures.decision.losses import (
     improve_rows,
     loss_norms,
     residuals,
+)
+from onlinecal.measures.fixed_order import (
+    BLOCK,
+    add_inner,
+    by_columns,
+    fill_product,
+    inner,
+    lengths,
+    product,
+    soften,
 )
 from onlinecal.validation import check_choice, check_count
 

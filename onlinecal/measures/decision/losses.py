@@ -23,7 +23,15 @@ from scipy.optimize import linprog
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.elementary import BLOCK, by_columns, fill_product, inner, lengths, product, soften
+from onlinecal.measures.fixed_order import (
+    BLOCK,
+    by_columns,
+    fill_product,
+    inner,
+    lengths,
+    product,
+    soften,
+)
 from onlinecal.validation import (
     check_count,
     check_labels,

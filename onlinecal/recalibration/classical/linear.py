@@ -23,7 +23,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import ENTRIES, Floats, Ints, as_doubles, sampled_rows
-from onlinecal.elementary import product
+from onlinecal.measures.fixed_order import product
 from onlinecal.measures.scores import CLIP, class_scores
 from onlinecal.recalibration.classical.temperature import (
     FLOOR,

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.elementary import by_columns, inner, product
 from onlinecal.measures.decision.errors import (
     MAX_ITERATIONS,
     N_STARTS,
@@ -34,6 +33,7 @@ from onlinecal.measures.decision.errors import (
     soft_errors,
 )
 from onlinecal.measures.decision.losses import Partition, error_of, loss_norms, mean_losses, residuals
+from onlinecal.measures.fixed_order import by_columns, inner, product
 from onlinecal.recalibration.flooring import floored, project_rows
 from onlinecal.recalibration.probability_recalibrator import (
     ProbabilityRecalibrator,

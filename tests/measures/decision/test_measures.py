@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onlinecal.elementary import BLOCK
 from onlinecal.measures.decision.errors import (
     decision_calibration_error,
     decision_loss_gap,
@@ -22,6 +21,7 @@ from onlinecal.measures.decision.losses import (
     residuals,
     row_losses,
 )
+from onlinecal.measures.fixed_order import BLOCK
 from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
 from tests import DATA
 from tests.measures.decision.reference import population, supremum_by_brute_force, supremum_over_intervals
