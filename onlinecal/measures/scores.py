@@ -1,7 +1,7 @@
 """What forecasts are worth: scores, their parts, and calibration errors that look at one event at a time.
 
-They are weaker than calibration of whole rows (`lp_calibration_error`): a forecaster can be at 0 in all three
-and still be wrong about what comes second.
+Errors of one event are weaker than calibration of whole rows (`lp_calibration_error`): a forecaster can be at 0
+in all three and still be wrong about what comes second.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import isotonic_regression
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.html import Shown
@@ -375,6 +374,9 @@ def excess(first: Floats, second: Floats, means: Floats, rounds: Floats) -> floa
 
 def _isotonic(counts: Counts) -> tuple[Floats, Floats, Floats]:
     """The isotonic regression at each forecast, the mean outcomes there, and the rounds; each (K,)."""
+    # here only: it takes longer to load than all that a score needs
+    from scipy.optimize import isotonic_regression
+
     rounds = np.asarray(counts.zeros + counts.ones, np.float64)
     means = counts.ones / rounds
     return cast(Floats, isotonic_regression(means, weights=rounds).x), means, rounds

@@ -2,7 +2,7 @@
 
 Figures on disk are a picture and the numbers it was drawn from, side by side.
 
-polars says of the ends only that they are of some type or missing.
+Of the ends of columns polars says only that they are of some type or missing.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ in_house_style = matplotlib.rc_context(RC)
 """Decorates what draws or writes a whole figure; afterwards the settings of matplotlib are as before."""
 
 
-class Picture(NamedTuple):
+class Drawing(NamedTuple):
     """A figure: what prepares the table of its numbers, and what draws that table alone."""
 
     prepare: Callable[..., pl.DataFrame]

@@ -17,7 +17,7 @@ from onlinecal.plots.style import (
     OKABE_ITO,
     QUIET,
     Look,
-    Picture,
+    Drawing,
     colour_key,
     headline,
     highest,
@@ -313,11 +313,11 @@ def _mark_kept(axis: Axes, table: pl.DataFrame) -> None:
     axis.scatter([kept], [height], s=60, color=LINES["shrunk steps"], edgecolor="white", lw=1.2, zorder=6)
 
 
-COUNTS = Picture(prepare_counts, draw_counts)
+COUNTS = Drawing(prepare_counts, draw_counts)
 FIGURES = {
-    "steps": Picture(prepare_steps, draw_steps),
+    "steps": Drawing(prepare_steps, draw_steps),
     "actions": COUNTS,
     "classes": COUNTS,
-    "drift": Picture(prepare_drift, draw_drift),
+    "drift": Drawing(prepare_drift, draw_drift),
 }
 """The figures by name."""

@@ -1,5 +1,6 @@
 """Games that were played together, evaluations, and the worst game of all: pictures that show each in full.
 
+A film shows the bias table under attack: alpha(v) of every value v as the game goes on, and six frames of it.
 alpha(v) is the sum of (v - y) over the rounds charged to v: what is above the frequency of ones is in blue,
 what is below in orange. The sum of |alpha(v)| is what a certificate counts.
 """

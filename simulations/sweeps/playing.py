@@ -1,7 +1,4 @@
-"""Whole grids of games, each played and measured by a process, and kept at once.
-
-Sweeps: a whole grid of games over several processes or a cluster, each finished one kept at once.
-"""
+"""Sweeps: a whole grid of games over several processes or a cluster, each finished one kept at once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The exact distance for thousands of rounds: only the part of the lattice that a cheap path can use.
 
+Steps of the search are taken over lattice points: what they cost, and where they fit.
 For a fixed value v, the excess f_i(v) of a round falls and then rises along the sorted forecasts: the starts
 from which r zeros (or s ones) fit into the room that the cutoff leaves are an interval, found by bisection.
 

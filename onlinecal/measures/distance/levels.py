@@ -4,6 +4,7 @@ A perfectly calibrated q is, for every measure, a list of level sets (zeros, one
 ones/(zeros+ones), an exact rational. Rounds are dealt to level sets in sorted order within each outcome,
 which is the cheapest way to do it: a matching on the line.
 
+The exact distance is a shortest path on the lattice of (zeros used, ones used).
 Zeros Z_1 <= .. <= Z_n0 and ones O_1 <= .. <= O_n1 are the sorted forecasts of the rounds with outcome 0 and
 outcome 1. A cheapest calibrated sequence is monotone within each outcome, so it is a path from (0, 0) to
 (n0, n1) whose steps are level sets: r zeros and s ones at the value v = s/(r+s), at cost sum |Z_i - v| +

@@ -25,7 +25,7 @@ from onlinecal.plots.style import (
     MARKERS,
     QUIET,
     Look,
-    Picture,
+    Drawing,
     along,
     are_small,
     colour_key,
@@ -436,7 +436,7 @@ def draw_trajectories(table: pl.DataFrame) -> Figure:
     return figure
 
 
-FIGURES: dict[str, AgainstRounds | Picture] = {
+FIGURES: dict[str, AgainstRounds | Drawing] = {
     "distance": AgainstRounds(
         with_distance, distance_curves, _distance_headline, "distance to calibration (sum over rounds)"
     ),
@@ -447,6 +447,6 @@ FIGURES: dict[str, AgainstRounds | Picture] = {
         "expected calibration error (sum over rounds)",
     ),
     "regret": AgainstRounds(with_regret, regret_curves, _regret_headline, "Brier regret (sum over rounds)"),
-    "trajectories": Picture(prepare_trajectories, draw_trajectories),
+    "trajectories": Drawing(prepare_trajectories, draw_trajectories),
 }
 """The figures of this module by name."""

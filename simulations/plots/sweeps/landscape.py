@@ -14,7 +14,7 @@ from onlinecal.plots.style import (
     INK,
     QUIET,
     Look,
-    Picture,
+    Drawing,
     along,
     are_small,
     colour_key,
@@ -307,7 +307,7 @@ def _luminance(colour: tuple[float, ...]) -> float:
 
 
 FIGURES = {
-    "landscape": Picture(prepare_landscape, draw_landscape),
-    "matrix": Picture(prepare_matrix, draw_matrix),
+    "landscape": Drawing(prepare_landscape, draw_landscape),
+    "matrix": Drawing(prepare_matrix, draw_matrix),
 }
 """The figures of this module by name."""

@@ -1,5 +1,6 @@
 """The distance itself by an integer program over the values that a level set can have, and lower ends.
 
+A lower end is a linear program whose solution is repaired into a proof.
 Let u_0, ..., u_{k-1} be functions on the simplex, 1-Lipschitz in l1, with sum_j v_j u_j(v) <= 0 for all v.
 Then the sum over rounds of u_{y_t}(p_t) is at most the distance to calibration (docs/theory-simplex.md,
 section 17). Here they are linear on the cells of a triangulation, so that finitely many inequalities say all
