@@ -1,7 +1,7 @@
 """What forecasts are worth: scores, their parts, and calibration errors that look at one event at a time.
 
-Errors of one event are weaker than calibration of whole rows (`lp_calibration_error`): a forecaster can be at 0
-in all three and still be wrong about what comes second.
+Errors of one event are weaker than calibration of whole rows (`lp_calibration_error`): a forecaster can be
+at 0 in all three and still be wrong about what comes second.
 """
 
 from __future__ import annotations
