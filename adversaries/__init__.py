@@ -9,9 +9,7 @@ Outcomes are 0 and 1; those with more classes come from `adversaries.multiclass`
 `describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`.
 """
 
-from adversaries.adversary import Adversary, Seed
-from adversaries.exhaustive import all_sequences, sequence_chunks
-from adversaries.kinds.genome import Genome
+from adversaries.kinds.genome import Champion, Genome, stored_champions
 from adversaries.multiclass import (
     LabelStream,
     MulticlassAdversary,
@@ -23,16 +21,17 @@ from adversaries.multiclass import (
     replay_river_labels,
     replay_table,
 )
-from adversaries.protocol import Kind, Phase, Power, State, Step
+from adversaries.protocol import Adversary, Kind, Phase, Power, Seed, State, Step
 from adversaries.registry import Row, catalogue, create, describe, register
-from adversaries.replayed.champions import Champion, stored_champions
-from adversaries.replayed.misleading import misleading_hints
-from adversaries.replayed.streams import (
+from adversaries.streams import (
     Stream,
+    all_sequences,
+    misleading_hints,
     replay_file,
     replay_river,
     replay_sequence,
     river_datasets,
+    sequence_chunks,
 )
 from onlinecal.catalogue import Parameter
 

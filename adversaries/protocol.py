@@ -1,4 +1,4 @@
-"""What an adversary is made of: a step function, a state array, and a kind that describes both.
+"""What an adversary is made of, a step function, a state array and a kind, and who plays it.
 
 The step function is the whole adversary. It is a plain module-level function
 
@@ -16,18 +16,34 @@ can call it. Its arguments:
     u          this round's uniform draw in [0, 1), the only randomness there is
 
 A step never looks at anything else, so equal states and equal arguments give equal outcomes wherever it runs.
+
+`create` hands out an `Adversary`: plain Python for single rounds, phases for compiled loops.
+
+With several classes it is
+
+    step(state, t, forecast, rises, u) -> the number of a class, 0 to k - 1
+
+with these arguments instead:
+
+    forecast   the class probabilities just announced, float64, shape (k,); not to be changed
+    rises      how much the forecaster's certificate would rise for each outcome, float64, shape (k,); zeros
+               unless the phase is internal
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.catalogue import Entry, Parameter
+from onlinecal.validation import check_count, check_finite, check_probability, seed_sequence
 
 State = NDArray[np.float64]
 """What a step remembers from round to round: an array that it may write to."""
@@ -151,3 +167,350 @@ class Kind(AnyKind):
 def state_of(*numbers: float) -> State:
     """A state array holding these numbers in this order."""
     return np.array(numbers, dtype=np.float64)
+
+
+Seed = int | Sequence[int] | np.random.SeedSequence
+"""Of an adversary's draws: the same seed, the same draws."""
+
+ROUNDS_AT_A_TIME = 1 << 20
+"""Uniform draws held in memory at once while outcomes are listed."""
+
+
+class Phased:
+    """A player of phases, with its parameters, its seed and its memory; the base of all adversaries.
+
+    The parameters and attributes are those that `Adversary` describes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: AnyKind,
+        phases: Sequence[Phase],
+        seed: Seed = 0,
+        horizon: int | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.seed = seed
+        self.horizon = horizon
+        self._initial = tuple(_fresh(phase) for phase in phases)
+        self.reset()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, horizon={self.horizon!r}, seed={self.seed!r})"
+
+    @property
+    def phases(self) -> list[Phase]:
+        """The phases from round 0 on, with fresh states: whoever plays them leaves this object as it is."""
+        return [_fresh(phase) for phase in self._initial]
+
+    @property
+    def power(self) -> Power:
+        """What it looks at: "oblivious", "adaptive" or "internal" (of several phases, the strongest)."""
+        return max((phase.power for phase in self._initial), key=POWERS.index)
+
+    @property
+    def n_rounds(self) -> int:
+        """How many outcomes it has given through `outcome` since it was made or reset."""
+        return self._finished + self._t
+
+    @property
+    def rounds(self) -> int | None:
+        """How many outcomes it has in all; None for no end."""
+        total = 0
+        for phase in self._initial:
+            if phase.rounds is None:
+                return None
+            total += phase.rounds
+        return total
+
+    def generator(self) -> np.random.Generator:
+        """A generator whose ``random()`` gives the draws of all rounds, one double each, from round 0 on."""
+        seed = self.seed
+        return np.random.default_rng(
+            seed if isinstance(seed, np.random.SeedSequence) else seed_sequence(seed)
+        )
+
+    def reset(self) -> None:
+        """Forget everything: the next outcome is that of round 0 again."""
+        self._playing = self.phases
+        self._rng = self.generator()
+        self._phase = 0
+        self._t = 0
+        self._finished = 0
+
+    def _listed(self, T: int | None, dtype: Any) -> NDArray[Any]:
+        """The first T outcomes, whoever plays; ValueError if they depend on forecasts or are too few."""
+        if self.power != "oblivious":
+            raise ValueError(
+                f"{self.name} is {self.power}: its outcomes depend on what the forecaster does, so there is "
+                "no sequence to list; play it with outcome(forecast, ...)"
+            )
+        rounds = self.rounds
+        T = (self.horizon if rounds is None else rounds) if T is None else check_count(T, "T")
+        if T is None:
+            raise ValueError(f"{self.name} has no end and was given no horizon: say how many outcomes, T")
+        if rounds is not None and rounds < T:
+            raise ValueError(f"{self.name} has only {rounds} outcomes, {T} were asked for")
+        outcomes = np.empty(T, dtype=dtype)
+        rng = self.generator()
+        done = 0
+        for phase in self.phases:
+            until = T if phase.rounds is None else min(done + phase.rounds, T)
+            fill = self._listing(phase.step)
+            for first in range(done, until, ROUNDS_AT_A_TIME):
+                stretch = outcomes[first : min(first + ROUNDS_AT_A_TIME, until)]
+                fill(phase.state, first - done, rng.random(len(stretch)), stretch)
+            done = until
+        return outcomes
+
+    def _listing(self, step: Callable[..., int]) -> Callable[..., None]:
+        """A compiled function (state, first round, draws, outcomes) that fills in outcomes of a step."""
+        raise NotImplementedError
+
+    def _present_phase(self) -> Phase:
+        while self._phase < len(self._playing):
+            phase = self._playing[self._phase]
+            if phase.rounds is None or self._t < phase.rounds:
+                return phase
+            self._phase += 1
+            self._finished += phase.rounds
+            self._t = 0
+        raise ValueError(f"{self.name} is over: it has {self._finished} outcomes and all have been played")
+
+
+def _fresh(phase: Phase) -> Phase:
+    return replace(phase, state=phase.state.copy())
+
+
+class Adversary(Phased):
+    """One player, with its parameters, its seed and its memory.
+
+    It can be played in two ways that agree bit for bit. Round by round, in the interpreter:
+
+    >>> import adversaries
+    >>> adversary = adversaries.create("threshold:at=0.3")
+    >>> [adversary.outcome(forecast) for forecast in (0.1, 0.5, 0.2)]
+    [1, 0, 1]
+
+    Or by a driver with a compiled loop: it plays every phase of `phases` in turn, counts t from 0 in each,
+    and hands the step of round s of the game the s-th draw of ``generator().random(T)``.
+
+    Parameters
+    ----------
+    name
+        What it is called: for catalogued adversaries the canonical spec, from which `create` makes it again.
+    kind
+        Its kind, an entry of the catalogue.
+    phases
+        Who plays, and for how long; only the last may be open-ended.
+    seed
+        A seed of `numpy.random.default_rng`, but not None: the same seed always gives the same outcomes.
+    horizon
+        The number of rounds it was built for, None if it did not need to know.
+
+    Attributes
+    ----------
+    name, kind, seed, horizon
+        As given.
+    """
+
+    def outcome(self, forecast: float = 0.5, rise_zero: float = 0.0, rise_one: float = 0.0) -> int:
+        """Play one round.
+
+        Parameters
+        ----------
+        forecast
+            The probability just announced, in [0, 1]. Oblivious adversaries do not look at it.
+        rise_zero, rise_one
+            How much the forecaster's certificate would rise for outcome 0 and for outcome 1, within as many
+            rounds as the phase's `depth` says. Only internal adversaries look at them.
+
+        Returns
+        -------
+        int
+            0 or 1.
+
+        Raises
+        ------
+        ValueError
+            For a forecast outside [0, 1], a rise that is not finite, or when a replayed stream is over. The
+            round is then not counted.
+        """
+        p = check_probability(forecast, "forecast")
+        rises = check_finite(rise_zero, "rise_zero"), check_finite(rise_one, "rise_one")
+        phase = self._present_phase()
+        outcome = phase.step(phase.state, self._t, p, *rises, self._rng.random())
+        self._t += 1
+        return outcome
+
+    def outcomes(self, T: int | None = None) -> NDArray[np.uint8]:
+        """The first T outcomes of an oblivious adversary, wherever `outcome` stands; nothing is consumed.
+
+        Parameters
+        ----------
+        T
+            How many, at least 1; None: the horizon, or all there are of a replayed stream.
+
+        Returns
+        -------
+        NDArray[np.uint8]
+            Zeros and ones, shape (T,).
+
+        Raises
+        ------
+        ValueError
+            If the adversary reacts to forecasts, if T is missing or not positive, or beyond the last outcome.
+        """
+        return self._listed(T, np.uint8)
+
+    def _listing(self, step: Step) -> Callable[..., None]:
+        return _compiled_listing(step)
+
+
+@cache
+def _compiled_listing(step: Step) -> Callable[[State, int, NDArray[np.float64], NDArray[np.uint8]], None]:
+    @njit
+    def listing(
+        state: State, first: int, uniforms: NDArray[np.float64], outcomes: NDArray[np.uint8]
+    ) -> None:  # pragma: no cover
+        for i in range(len(uniforms)):
+            outcomes[i] = step(state, first + i, 0.5, 0.0, 0.0, uniforms[i])
+
+    return listing
+
+
+MulticlassStep = Callable[[State, int, Floats, Floats, float], int]
+
+MOST_CLASSES = 1000
+"""Adversaries of more classes are not made."""
+
+MOST_ROUNDS = 1e9
+"""Largest whole number a parameter may be."""
+
+
+@dataclass(frozen=True)
+class MulticlassKind(AnyKind):
+    """One kind of adversary of several classes, as the catalogue has it, with the fields of `AnyKind`."""
+
+    step: MulticlassStep | None = None
+    initial: Callable[[Mapping[str, Any], int, int | None], State] | None = None
+    compose: Callable[[Mapping[str, Any], int, int | None, Build], tuple[Phase, ...]] | None = None
+
+
+SUM_TOLERANCE = 1e-6
+
+
+class MulticlassAdversary(Phased):
+    """One player of k classes, with its parameters, its seed and its memory; otherwise as `Adversary`.
+
+    >>> import adversaries
+    >>> adversary = adversaries.create_multiclass("least-likely", n_classes=3)
+    >>> adversary.outcome([0.5, 0.2, 0.3])
+    1
+
+    Parameters
+    ----------
+    name, kind, phases, seed, horizon
+        As for `Adversary`.
+    n_classes
+        k, at least 2.
+
+    Attributes
+    ----------
+    name, kind, n_classes, seed, horizon
+        As given.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: AnyKind,
+        n_classes: int,
+        phases: Sequence[Phase],
+        seed: Seed = 0,
+        horizon: int | None = None,
+    ) -> None:
+        self.n_classes = n_classes
+        super().__init__(name, kind, phases, seed, horizon)
+
+    def __repr__(self) -> str:
+        return (
+            f"MulticlassAdversary({self.name!r}, n_classes={self.n_classes}, horizon={self.horizon!r}, "
+            f"seed={self.seed!r})"
+        )
+
+    def outcome(self, forecast: ArrayLike | None = None, rises: ArrayLike | None = None) -> int:
+        """Play one round.
+
+        Parameters
+        ----------
+        forecast
+            The class probabilities just announced, shape (k,); None: all alike. Oblivious adversaries do not
+            look at them.
+        rises
+            How much the forecaster's certificate would rise for each outcome, shape (k,); None: not at all.
+            Only internal adversaries look at them.
+
+        Returns
+        -------
+        int
+            The number of a class.
+
+        Raises
+        ------
+        ValueError
+            For a forecast that is no vector of k probabilities with sum 1, rises that are not k finite
+            numbers, or when a replayed stream is over. The round is then not counted.
+        """
+        k = self.n_classes
+        announced = np.full(k, 1.0 / k) if forecast is None else _vector(forecast, k, "forecast")
+        if not ((announced >= 0.0) & (announced <= 1.0)).all() or abs(announced.sum() - 1.0) > SUM_TOLERANCE:
+            raise ValueError(f"forecast must be probabilities with sum 1, got {announced.tolist()}")
+        rising = np.zeros(k) if rises is None else _vector(rises, k, "rises")
+        if not np.isfinite(rising).all():
+            raise ValueError(f"rises must be finite numbers, got {rising.tolist()}")
+        phase = self._present_phase()
+        outcome = int(phase.step(phase.state, self._t, announced, rising, self._rng.random()))
+        self._t += 1
+        return outcome
+
+    def outcomes(self, T: int | None = None) -> NDArray[np.int64]:
+        """The first T outcomes of an oblivious adversary, shape (T,); as `Adversary.outcomes`."""
+        return self._listed(T, np.int64)
+
+    def _listing(self, step: MulticlassStep) -> Callable[..., None]:
+        fill, k = _compiled_classes(step), self.n_classes
+
+        def listing(state: State, first: int, uniforms: Floats, outcomes: NDArray[np.int64]) -> None:
+            fill(state, first, np.full(k, 1.0 / k), np.zeros(k), uniforms, outcomes)
+
+        return listing
+
+
+def _vector(values: ArrayLike, k: int, name: str) -> Floats:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be {k} numbers, one a class, got {values!r}") from error
+    if array.shape != (k,):
+        raise ValueError(f"{name} must be {k} numbers, one a class, got shape {array.shape}")
+    return array
+
+
+@cache
+def _compiled_classes(step: MulticlassStep) -> Callable[..., None]:
+    @njit
+    def listing(
+        state: State,
+        first: int,
+        forecast: Floats,
+        rises: Floats,
+        uniforms: Floats,
+        outcomes: NDArray[np.int64],
+    ) -> None:  # pragma: no cover
+        for i in range(len(uniforms)):
+            outcomes[i] = step(state, first + i, forecast, rises, uniforms[i])
+
+    return listing

@@ -1,4 +1,4 @@
-"""Exponentials and logarithms with the same bits on every processor.
+"""Sums, exponentials and logarithms that are the same everywhere.
 
 The exp and log of the C library, of numpy and of a compiler differ in the last bit between machines. A
 forecast that is steered by them, or a search that compares them, would come out otherwise elsewhere, and
@@ -9,10 +9,19 @@ the last bit; numba neither reorders nor fuses them.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from functools import reduce
+from operator import add
 
 import numpy as np
 
 from onlinecal.compiling import compiled
+
+
+def in_turn(numbers: Iterable[float]) -> float:
+    """Their sum, rounded after each: what `sum` gave before Python 3.12, which rounds otherwise."""
+    return reduce(add, numbers, 0)
+
 
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")

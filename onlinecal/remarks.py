@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats
-from onlinecal.pieces import pieces
+from onlinecal.arrays import Floats, pieces
 
 SHOWN = 5
 """So many of the classes that are missing are named."""

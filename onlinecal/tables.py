@@ -1,22 +1,230 @@
-"""Tables: on disk a file is either not there, or the old one, or complete; for people, numbers are short.
+"""Files of tables as people have them, read and written: a file is not there, or the old one, or complete.
 
-What the columns hold is read and checked in `onlinecal.columns`.
+What the columns hold is read and checked in `onlinecal.rounds`.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
 import os
+import sys
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from onlinecal.catalogue import did_you_mean
-from onlinecal.formats import called, frame_of, names_of, open_source, readable
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+FORMATS = {
+    ".csv": "csv",
+    ".json": "json lines",
+    ".jsonl": "json lines",
+    ".ndjson": "json lines",
+    ".npz": "npz",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".tsv": "csv",
+}
+"""How a file is read, by its extension; those of text may be followed by .gz."""
+
+TEXT = ("csv", "json lines")
+STARTS = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"{": "json lines", b"[{": "json lines"}
+"""How what a pipe brings begins, if it is no CSV."""
+STANDARD_INPUT = "standard input"
+DAMAGED = (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
+SEPARATORS = (",", ";", "\t", "|")
+
+
+class Source(NamedTuple):
+    """A table on disk or from a pipe: how to read it, and from what; text is unpacked, in UTF-8."""
+
+    form: str
+    origin: Path | bytes
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is text with nothing in it."""
+        return isinstance(self.origin, bytes) and self.form in TEXT and not self.origin.strip()
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether the path is standard input, "-", or another pipe: it can be read once, and has no extension."""
+    return str(path) == "-" or path.is_fifo()
+
+
+def called(path: Path) -> str:
+    """What a path is called in errors."""
+    return STANDARD_INPUT if str(path) == "-" else str(path)
+
+
+def name_of(path: Path) -> str:
+    """What a file is called in tables and pictures."""
+    return Path(called(path)).name
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is not there, and an extension that is none of `FORMATS`; pipes have none."""
+    if is_pipe(path):
+        return
+    if not path.is_file():
+        raise FileNotFoundError(f"{'not a file' if path.exists() else 'no such file'}: {path}")
+    if _form(path) is None:
+        known = ", ".join(FORMATS)
+        raise ValueError(
+            f"cannot tell what {path} is from its extension; known: {known}, those of text also with .gz. "
+            'Standard input, "-", is read without one'
+        )
+    if path.suffix.lower() == ".npz" and not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} cannot be read as npz: it is no archive of arrays")
+
+
+def _form(path: Path) -> str | None:
+    """How a path's extension says that it is read; None if it does not."""
+    is_packed = path.suffix.lower() == ".gz"
+    form = FORMATS.get((path.with_suffix("") if is_packed else path).suffix.lower())
+    return form if form in TEXT or not is_packed else None
+
+
+def open_source(path: Path) -> Source:
+    """What is at a path; "-" is standard input. Errors as of `tables.read_frame`."""
+    check_file(path)
+    form = None if is_pipe(path) else _form(path)
+    if form is not None and form not in TEXT:
+        return Source(form, path)
+    content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    if content.startswith(b"\x1f\x8b"):
+        with readable(path, "gzip"):
+            content = gzip.decompress(content)
+    if form is None:
+        begin = b"".join(content[:64].split())
+        form = next((form for start, form in STARTS.items() if begin.startswith(start)), "csv")
+    if form in TEXT:
+        content = _in_utf8(content)
+    if form == "json lines" and content.lstrip().startswith(b"["):
+        with readable(path, "json"):
+            content = b"".join(json.dumps(row).encode() + b"\n" for row in json.loads(content))
+    return Source(form, content)
+
+
+def _in_utf8(content: bytes) -> bytes:
+    """Text in UTF-8, without mark and blank lines at its end; else it is UTF-16, marked, or cp1252."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        content = content.decode("utf-16", "replace").encode()
+    else:
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            content = content.decode("cp1252", "replace").encode()
+    return content.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n") + b"\n"
+
+
+@contextmanager
+def readable(path: Path, form: str) -> Iterator[None]:
+    """What cannot be read is a ValueError of one line."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, json.JSONDecodeError, *DAMAGED) as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        if reason.startswith("found more fields"):
+            reason = "a row has more fields than the header: decimal commas, or separators without quotes?"
+        raise ValueError(f"{called(path)} cannot be read as {form}: {reason}") from error
+
+
+def names_of(source: Source) -> dict[str, str]:
+    """The columns of a source as it writes them, by their names: without spaces around, if that is clear."""
+    import polars as pl
+
+    form, origin = source
+    if form == "npz":
+        written = [name for name, _ in _npz_columns(origin)]
+    elif form == "csv":
+        assert isinstance(origin, bytes)
+        written = pl.read_csv(origin, n_rows=0, separator=separator_of(origin)).columns
+    elif form == "json lines":
+        written = pl.scan_ndjson(origin, infer_schema_length=None).collect_schema().names()
+    else:
+        written = pl.scan_parquet(_openable(origin), glob=False).collect_schema().names()
+    plain = [name.strip() for name in written]
+    return dict(zip(plain if len(set(plain)) == len(plain) else written, written, strict=True))
+
+
+def frame_of(source: Source, names: dict[str, str], text: Iterable[str], dates: bool) -> pl.DataFrame:
+    """The columns `names` as of `names_of`; of text, those in `text` stay texts, and `dates` become some."""
+    import polars as pl
+
+    form, origin = source
+    written = list(names.values())
+    overrides = {names[name]: pl.String() for name in text if name in names}
+    if form == "npz":
+        return pl.DataFrame(dict(_npz_columns(origin, written))).rename(_inverse(names))
+    if form == "parquet":
+        frame = pl.read_parquet(_openable(origin), columns=written, glob=False)
+    elif form == "json lines":
+        # handed a path, polars would read brackets in it as a pattern
+        frame = pl.read_ndjson(origin, schema_overrides=overrides, infer_schema_length=None).select(written)
+    else:
+        assert isinstance(origin, bytes)
+        frame = pl.read_csv(
+            origin,
+            columns=written,
+            schema_overrides=overrides,
+            try_parse_dates=dates,
+            infer_schema_length=None,
+            separator=separator_of(origin),
+        )
+    return frame.rename(_inverse(names))
+
+
+def _inverse(names: dict[str, str]) -> dict[str, str]:
+    return {written: name for name, written in names.items() if name != written}
+
+
+def _openable(origin: Path | bytes) -> Path | io.BytesIO:
+    return io.BytesIO(origin) if isinstance(origin, bytes) else origin
+
+
+def separator_of(content: bytes) -> str:
+    """What stands between the fields of a CSV: equally often in the first two lines, else most often."""
+    head = content[: 1 << 20].decode(errors="replace").splitlines()[:2]
+    # every second part of a line cut at its quotes is inside them
+    bare = ["".join(line.split('"')[::2]) for line in head]
+
+    def fits(sign: str) -> tuple[bool, int]:
+        counts = [line.count(sign) for line in bare]
+        return min(counts) == max(counts) > 0, counts[0]
+
+    return max(SEPARATORS, key=fits)
+
+
+def _npz_columns(origin: Path | bytes, wanted: Iterable[str] | None = None) -> Iterator[tuple[str, object]]:
+    """The vectors of an NPZ file, and the columns of its tables as name_0, name_1 and so on."""
+    import numpy as np
+
+    chosen = None if wanted is None else set(wanted)
+    lengths: dict[str, int] = {}
+    with np.load(_openable(origin), allow_pickle=False) as arrays:
+        for key in arrays.files:
+            array = arrays[key]
+            columns = {key: array} if array.ndim == 1 else {}
+            if array.ndim == 2:
+                columns = {f"{key}_{place}": array[:, place] for place in range(array.shape[1])}
+            for name, values in columns.items():
+                if chosen is None or name in chosen:
+                    lengths[name] = len(values)
+                    yield name, np.ascontiguousarray(values)
+    if chosen is not None and len(set(lengths.values())) > 1:
+        raise ValueError(f"columns of unequal length: {', '.join(f'{k} {n:,}' for k, n in lengths.items())}")
 
 
 @contextmanager

@@ -114,6 +114,14 @@ PLAIN: tuple[Literal["C", "A", "W"], ...] = ("C", "A", "W")
 may not be written to, as pandas hands them out, would be other kinds."""
 
 
+def refuse(bad: Any, values: NDArray[Any], rule: str, hint: str = "") -> None:
+    """Refuse the first of the values, or rows of a table, that is bad; the error names it, and its place."""
+    if bad.any():
+        place = np.unravel_index(np.argmax(bad), bad.shape)
+        at = ", class ".join(map(str, place))
+        raise ValueError(f"{rule}, got {values[place].tolist()!r} at row {at}{hint}")
+
+
 def check_probability(value: Any, name: str) -> float:
     """One finite number in [0, 1], as a float."""
     if isinstance(value, (int, float, np.number)) and 0.0 <= value <= 1.0:
@@ -128,10 +136,7 @@ def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.ui
         return array.view(np.uint8)
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be 0/1 or boolean, got values like {array[0]!r}")
-    bad = (array != 0) & (array != 1)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{name} must be 0/1 or boolean, got {array[row].item()!r} at row {row}")
+    refuse((array != 0) & (array != 1), array, f"{name} must be 0/1 or boolean")
     return array.astype(np.uint8, copy=False)
 
 
@@ -145,12 +150,7 @@ def check_shares(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint
         return array.view(np.uint8)
     if array.dtype.kind not in "iuf":
         array = np.array([share_of(y, f"{name} at row {row}") for row, y in enumerate(array.tolist())])
-    bad = ~((array >= 0) & (array <= 1))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(
-            f"{name} must be numbers in [0, 1] or boolean, got {array[row].item()!r} at row {row}"
-        )
+    refuse(~((array >= 0) & (array <= 1)), array, f"{name} must be numbers in [0, 1] or boolean")
     whole = array.dtype.kind != "f" or bool(np.all((array == 0) | (array == 1)))
     # adding 0.0 turns -0.0 into 0.0
     return array.astype(np.uint8, copy=False) if whole else array.astype(np.float64) + 0.0
@@ -162,10 +162,7 @@ def check_probabilities(values: ArrayLike, name: str = "forecasts") -> NDArray[n
     if array.dtype.kind not in "iufb":
         raise ValueError(f"{name} must be numbers in [0, 1], got values like {array[0]!r}")
     array = array.astype(np.float64, copy=False)
-    bad = ~((array >= 0.0) & (array <= 1.0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{name} must lie in [0, 1], got {float(array[row])!r} at row {row}")
+    refuse(~((array >= 0.0) & (array <= 1.0)), array, f"{name} must lie in [0, 1]")
     return array
 
 
@@ -219,17 +216,9 @@ def check_probability_rows(
         raise ValueError(f"{name} must be numbers in [0, 1], got values like {table.flat[0]!r}")
     if not (keep_single and table.dtype in (np.float32, np.float64) and table.flags.c_contiguous):
         table = np.require(table, np.float64, PLAIN)
-    bad = ~((table >= 0.0) & (table <= 1.0 + ROW_TOLERANCE))
-    if bad.any():
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
-            f"{name} must lie in [0, 1], got {float(table[row, column])!r} at row {row}, class {column}"
-        )
+    refuse(~((table >= 0.0) & (table <= 1.0 + ROW_TOLERANCE)), table, f"{name} must lie in [0, 1]")
     sums = table.sum(axis=1, dtype=np.float64)
-    off = np.abs(sums - 1.0) > ROW_TOLERANCE
-    if off.any():
-        row = int(np.argmax(off))
-        raise ValueError(f"{name} must sum to 1 in every row, got {float(sums[row])!r} at row {row}")
+    refuse(np.abs(sums - 1.0) > ROW_TOLERANCE, sums, f"{name} must sum to 1 in every row")
     return table
 
 
@@ -241,12 +230,8 @@ def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDA
     bad = ~((array >= 0) & (array < n_classes))
     if array.dtype.kind == "f":
         bad |= array != np.floor(array)
-    if bad.any():
-        row = int(np.argmax(bad))
-        hint = ": are they counted from 1?" if array.min() >= 1 and array.max() == n_classes else ""
-        raise ValueError(
-            f"{name} must be class numbers 0..{n_classes - 1}, got {array[row].item()!r} at row {row}{hint}"
-        )
+    hint = ": are they counted from 1?" if array.min() >= 1 and array.max() == n_classes else ""
+    refuse(bad, array, f"{name} must be class numbers 0..{n_classes - 1}", hint)
     return array.astype(np.int64, copy=False)
 
 

@@ -1,6 +1,6 @@
 """Sums of floats are the same under every Python: ledgers compare answers bit for bit."""
 
-from onlinecal.summing import in_turn
+from onlinecal.elementary import in_turn
 
 
 def test_sums_are_rounded_after_each_number():

@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal.columns import Reading, forecast_column, outcome_column
-from onlinecal.rounds import read_history, read_rounds
+from onlinecal.rounds import Reading, forecast_column, outcome_column, read_history, read_rounds
 from onlinecal.tables import check_columns, read_columns, read_frame
 
 FRAME = pl.DataFrame({"p": [0.25, 1.0], "y": [1, 0], "day": ["2024-01-02", "2024-01-01"]})

@@ -5,9 +5,16 @@ numbers 0, ..., k - 1. `create_multiclass` and `describe_multiclass` are the way
 adversary` tells what an adversary of several classes is made of.
 """
 
-from adversaries.multiclass.adversary import MulticlassAdversary, MulticlassKind
-from adversaries.multiclass.registry import create_multiclass, describe_multiclass, multiclass_catalogue
-from adversaries.multiclass.streams import LabelStream, replay_labels, replay_river_labels, replay_table
+from adversaries.protocol import MulticlassAdversary, MulticlassKind
+from adversaries.registry import (
+    LabelStream,
+    create_multiclass,
+    describe_multiclass,
+    multiclass_catalogue,
+    replay_labels,
+    replay_river_labels,
+    replay_table,
+)
 
 __all__ = [
     "LabelStream",

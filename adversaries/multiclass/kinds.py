@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.multiclass.adversary import MOST_ROUNDS, MulticlassKind
-from adversaries.protocol import State, state_of
+from adversaries.protocol import MOST_ROUNDS, MulticlassKind, State, state_of
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter
 

@@ -1,24 +1,30 @@
-"""An alarm that forecasts are no longer calibrated, with a proven rate of false alarms."""
+"""An alarm that forecasts are no longer calibrated, with a proven rate of false alarms.
+
+A bet is another forecast p' for some of the rounds. It multiplies what is staked on it by the likelihood
+ratio of the outcome, p'/p or (1 - p')/(1 - p); between 0 and 1 by the mean of both that the outcome gives. If
+p is the mean of the outcome, given the past, no such factor has a mean other than 1. *Shifts* move the logit
+by a constant, where p is in one of the halves, quarters and eighths of [0, 1], or anywhere; *stretches*
+multiply it, everywhere.
+
+Each bet has two accounts, and both are staked anew in every round, since it may be the one at which the
+change comes. The *detector* gets the same every time. All *funds* together are an endowment of 1, of which
+round t gets 1/(t (t + 1)); what is not staked yet is kept.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, SupportsFloat
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, SupportsFloat
 
 import numpy as np
+from numba import types
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from onlinecal.alarms.bets import (
-    E_VALUE,
-    LARGEST_E_VALUE,
-    N_BETS,
-    STATISTIC,
-    betting,
-    detectors_of,
-    direction_of,
-    new_state,
-    region_of,
-)
+from onlinecal.arrays import Floats
+from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.html import fields_of, render
 from onlinecal.validation import (
     check_open_unit,
@@ -28,6 +34,189 @@ from onlinecal.validation import (
     check_shares,
     share_of,
 )
+
+DEPTHS = 4
+SHIFTS = tuple(sign * size for size in (0.1, 0.3, 1.0, 3.0) for sign in (1.0, -1.0))
+"""Of the logit; upwards first."""
+STRETCHES = 0.5, 0.7, 1.4, 2.0
+"""Below 1 for forecasts that are too sure of themselves."""
+SHARE_OF_STRETCHES = 0.1
+N_SHIFTS, N_REGIONS = len(SHIFTS), 2**DEPTHS - 1
+N_BETS = N_REGIONS * N_SHIFTS + len(STRETCHES)
+LARGEST = 1e290
+"""Accounts stop here: an account that is cut proves less, never too much."""
+
+FACTORS = np.exp(SHIFTS)
+POWERS = np.array(STRETCHES)
+
+# Layout of a state: rounds, sum of the detectors, sum of the funds with what is not staked and its largest
+# value so far; detectors, funds. For each region and for the stretches: the sums of their detectors and funds
+# as of the last round that concerned them, and that round. Stakes since then are added when they are needed.
+ROUNDS, STATISTIC, E_VALUE, LARGEST_E_VALUE = 0, 1, 2, 3
+DETECTORS = 4
+FUNDS = DETECTORS + N_BETS
+OF_DETECTORS = FUNDS + N_BETS
+OF_FUNDS = OF_DETECTORS + N_REGIONS + 1
+LAST = OF_FUNDS + N_REGIONS + 1
+SIZE = LAST + N_REGIONS + 1
+
+
+def stakes() -> Floats:
+    """What is staked on each bet, shape (N_BETS,), with sum 1: every depth alike, a region with its width."""
+    each = np.repeat(2.0 ** -np.arange(DEPTHS), 2 ** np.arange(DEPTHS)) / (DEPTHS * N_SHIFTS)
+    shifts = np.repeat(each, N_SHIFTS) * (1.0 - SHARE_OF_STRETCHES)
+    return np.append(shifts, np.full(len(STRETCHES), SHARE_OF_STRETCHES / len(STRETCHES)))
+
+
+STAKES = stakes()
+STAKES_OF = np.add.reduceat(STAKES, np.arange(N_REGIONS + 1) * N_SHIFTS)
+"""By region, and of the stretches."""
+
+
+def new_state() -> Floats:
+    """The state before the first round."""
+    state = np.zeros(SIZE)
+    state[E_VALUE] = state[LARGEST_E_VALUE] = 1.0
+    return state
+
+
+@kernel_part
+def since(state: Floats, group: int) -> tuple[float, float]:
+    """What detectors and funds of a region, or the stretches, are due by now, in units of their stakes."""
+    rounds, last = state[ROUNDS], state[LAST + group]
+    return rounds - last, (rounds - last) / ((rounds + 1.0) * (last + 1.0))
+
+
+@kernel_part
+def fill_ratios(ratios: Floats, p: float, y: float) -> None:
+    """The factors of all shifts and stretches for a forecast and its outcome."""
+    for i in range(N_SHIFTS):
+        # p' = p f / (1 - p + p f)
+        factor = FACTORS[i]
+        ratios[i] = (1.0 - y + y * factor) / (1.0 - p + p * factor)
+    for i in range(len(STRETCHES)):
+        ratios[N_SHIFTS + i] = 1.0
+        if 0.0 < p < 1.0:
+            one, zero = p ** POWERS[i], (1.0 - p) ** POWERS[i]
+            ratios[N_SHIFTS + i] = (y * one / p + (1.0 - y) * zero / (1.0 - p)) / (one + zero)
+
+
+@kernel_part
+def multiply(state: Floats, group: int, ratios: Floats, first: int, count: int) -> None:
+    """Let the accounts of a region, or of the stretches, have what their bets have brought."""
+    due, part = since(state, group)
+    detectors, funds = 0.0, 0.0
+    for i in range(count):
+        bet = group * N_SHIFTS + i
+        ratio, stake = ratios[first + i], STAKES[bet]
+        detector = min(LARGEST, (state[DETECTORS + bet] + due * stake) * ratio)
+        fund = min(LARGEST, (state[FUNDS + bet] + part * stake) * ratio)
+        state[DETECTORS + bet] = detector
+        state[FUNDS + bet] = fund
+        detectors += detector
+        funds += fund
+    state[OF_DETECTORS + group] = detectors
+    state[OF_FUNDS + group] = funds
+    state[LAST + group] = state[ROUNDS]
+
+
+@kernel_part
+def add_round(state: Floats, ratios: Floats, p: float, y: float) -> None:
+    """Take up a forecast and its outcome, both in [0, 1]; `ratios` is room for the factors."""
+    state[ROUNDS] += 1.0
+    fill_ratios(ratios, p, y)
+    for depth in range(DEPTHS):
+        width = 1 << depth
+        multiply(state, width - 1 + min(int(p * width), width - 1), ratios, 0, N_SHIFTS)
+    multiply(state, N_REGIONS, ratios, N_SHIFTS, len(STRETCHES))
+    detectors, funds = 0.0, 1.0 / (state[ROUNDS] + 1.0)
+    for group in range(N_REGIONS + 1):
+        due, part = since(state, group)
+        detectors += state[OF_DETECTORS + group] + due * STAKES_OF[group]
+        funds += state[OF_FUNDS + group] + part * STAKES_OF[group]
+    state[STATISTIC], state[E_VALUE] = detectors, funds
+    state[LARGEST_E_VALUE] = max(state[LARGEST_E_VALUE], funds)
+
+
+@kernel_part
+def start_over(state: Floats) -> None:
+    """Empty the detectors, after an alarm; the funds go on."""
+    state[STATISTIC] = 0.0
+    for group in range(N_REGIONS + 1):
+        _, part = since(state, group)
+        for bet in range(group * N_SHIFTS, min((group + 1) * N_SHIFTS, N_BETS)):
+            state[DETECTORS + bet] = 0.0
+            state[FUNDS + bet] += part * STAKES[bet]
+        state[OF_DETECTORS + group] = 0.0
+        state[OF_FUNDS + group] += part * STAKES_OF[group]
+        state[LAST + group] = state[ROUNDS]
+
+
+def detectors_of(state: Floats) -> Floats:
+    """All detectors by now, shape (N_BETS,)."""
+    due = state[ROUNDS] - state[LAST:]
+    return state[DETECTORS:FUNDS] + np.repeat(due, N_SHIFTS)[:N_BETS] * STAKES
+
+
+class Betting:
+    """The compiled entry points: a `namespace`.
+
+    update(state, p, y) takes up a round.
+    restart(state) begins anew after an alarm.
+    replay(state, p, y, threshold) -> how many rounds of arrays (T,) it took up, the last one with the alarm.
+    """
+
+    update: ClassVar[Callable[[Floats, float, float], None]]
+    restart: ClassVar[Callable[[Floats], None]]
+    replay: ClassVar[Callable[[Floats, Floats, Floats, float], int]]
+
+
+@cache
+def betting() -> type[Betting]:
+    """The entry points, compiled when they are first called."""
+
+    @compiled
+    def update(state: Floats, p: float, y: float) -> None:
+        add_round(state, np.empty(N_SHIFTS + len(STRETCHES)), p, y)
+
+    @compiled
+    def restart(state: Floats) -> None:
+        start_over(state)
+
+    @compiled
+    def replay(state: Floats, p: Floats, y: Floats, threshold: float) -> int:
+        ratios = np.empty(N_SHIFTS + len(STRETCHES))
+        for t in range(len(p)):
+            if state[STATISTIC] >= threshold:
+                start_over(state)
+            add_round(state, ratios, p[t], y[t])
+            if state[STATISTIC] >= threshold:
+                return t + 1
+        return len(p)
+
+    floats = types.float64[::1]
+    return namespace(
+        Betting,
+        update=entry_point(update, floats, types.float64, types.float64),
+        restart=restart,
+        replay=replay,
+    )
+
+
+def region_of(bet: int) -> tuple[float, float]:
+    """Where a bet is made: the forecasts from the first number up to the second."""
+    if bet >= N_REGIONS * N_SHIFTS:
+        return 0.0, 1.0
+    number = bet // N_SHIFTS + 1
+    width = 1 << (number.bit_length() - 1)
+    return (number - width) / width, (number - width + 1) / width
+
+
+def direction_of(bet: int) -> str:
+    """What is wrong with the forecasts if a bet wins."""
+    if bet >= N_REGIONS * N_SHIFTS:
+        return "overconfident" if STRETCHES[bet - N_REGIONS * N_SHIFTS] < 1.0 else "underconfident"
+    return "too low" if math.copysign(1.0, SHIFTS[bet % N_SHIFTS]) > 0.0 else "too high"
 
 
 class Finding(NamedTuple):

@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onlinecal.cli.verbs import CHECK_FAILED, FILES, DropInvalid, Logits, Percent, Positive, warn
-from onlinecal.columns import Reading
-from onlinecal.formats import called
-from onlinecal.rounds import group_numbers, read_rounds
-from onlinecal.tables import number, read_columns
+from onlinecal.rounds import Reading, group_numbers, read_rounds
+from onlinecal.tables import called, number, read_columns
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from onlinecal.measures import MulticalibrationReport
-    from onlinecal.measures.chance import ChanceLevel, MeasureName
-    from onlinecal.measures.summary import Errors
+    from onlinecal.measures.summary import ChanceLevel, Errors, MeasureName
     from onlinecal.rounds import Rounds
 
 CHANCE_HEADING = ("if calibrated", "p-value")
@@ -145,7 +141,7 @@ def write(rounds: Rounds, columns: Sequence[Column], folder: Path) -> list[Path]
     import polars as pl
 
     from onlinecal.plots import reliability_data, transport_data
-    from onlinecal.plots.panels import named, reliability_panels, transport_panels
+    from onlinecal.plots.reliability_diagram import named, reliability_panels, transport_panels
     from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_table
 
@@ -274,7 +270,11 @@ def measure(
     if not (are_whole := rounds.outcomes.dtype.kind != "f"):
         remarks.append(_left_out(rounds, outcome, exact, bool(groups)))
     warn(remarks)
-    reports = _group_reports(rounds, groups, bins) if groups and are_whole else {}
+    reports = {}
+    if groups and are_whole:
+        from onlinecal.cli.recalibrating.groups import group_reports, group_table
+
+        reports = group_reports(rounds, groups, bins)
     effort = math.inf if exact and are_whole else budget or 1.0
     columns = _measure(rounds, effort, bins, draws if are_whole else 0, group)
     worse = _comparisons(columns)
@@ -298,8 +298,8 @@ def measure(
     else:
         console = results()
         console.print(error_table(columns, rounds.name, bins, average))
-        for shown in _group_tables(reports, bins):
-            console.print(shown)
+        for name, report in reports.items():
+            console.print(group_table(name, report, bins))
         for line in [*broken, *map(str, files)]:
             console.print(line, soft_wrap=True)
     if broken:
@@ -323,22 +323,6 @@ def _missing(file: Path, has_forecast: bool) -> ValueError:
     missing = "--outcome', the column of outcomes" if has_forecast else "--forecast', a column of forecasts"
     known = ", ".join(read_columns(file))
     return ValueError(f"Missing option '{missing}. {called(file)} has the columns {known}")
-
-
-def _group_reports(rounds: Rounds, groups: list[str], bins: int) -> dict[str, MulticalibrationReport]:
-    """What is right in each group, for every column of forecasts."""
-    from onlinecal.cli.recalibrating.groups import group_reports
-
-    return group_reports(rounds, groups, bins)
-
-
-def _group_tables(reports: dict[str, MulticalibrationReport], bins: int) -> list[Table]:
-    """A table of each report."""
-    if not reports:
-        return []
-    from onlinecal.cli.recalibrating.groups import group_table
-
-    return [group_table(name, report, bins) for name, report in reports.items()]
 
 
 def _remarks(rounds: Rounds, outcome: str, group: str | None) -> list[str]:
@@ -386,8 +370,7 @@ def _left_out(rounds: Rounds, outcome: str, exact: bool, groups: bool) -> str:
 def _measure(rounds: Rounds, budget: float, bins: int, draws: int | None, group: str | None) -> list[Column]:
     """The measures of every column; an infinite budget makes the distance exact."""
     from onlinecal.cli.output import progress
-    from onlinecal.measures.chance import chance_levels
-    from onlinecal.measures.summary import all_errors
+    from onlinecal.measures.summary import all_errors, chance_levels
 
     measures = BY_CHANCE if draws is None else (*BY_CHANCE, *SLOW)
     if draws is None:

@@ -16,10 +16,6 @@ from onlinecal.cli.verbs import INTERRUPTED, Verb, Verbs, warn
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-    from rich.table import Table
-
-    from onlinecal.cli.recalibrating.choose import Choice
-    from onlinecal.cli.recalibrating.report import Report
 
 TABLES = "recalibrated.parquet", "report.csv"
 """What is written that could be read again."""
@@ -145,48 +141,27 @@ for _method in (CHOOSE, *METHODS):
 
 def _run(method: str, file: Path, settings: Any, rows: Rows, results: Results) -> None:
     """Fit, compare, write what is wanted, then print the report."""
+    from onlinecal.cli.output import print_json
+    from onlinecal.cli.output import results as on_stdout
+    from onlinecal.cli.recalibrating.report import write_report
+
     folder = results.out or (Path("results/recalibrate") if results.plot or rows.apply is not None else None)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
     for read in filter(None, (file, rows.apply)):
         if folder is not None and read.resolve() in {folder.resolve() / name for name in TABLES}:
             raise ValueError(f"{read} would be written over with results of its own: name another --out")
-    report = import_module(f"onlinecal.cli.recalibrating.{method}").recalibrate(file, rows, settings)
+    report: Any = import_module(f"onlinecal.cli.recalibrating.{method}").recalibrate(file, rows, settings)
     warn(report.warnings)
-    if method == CHOOSE:
-        _show_choice(report, folder, results.as_json)
-        return
-    from onlinecal.cli.recalibrating.report import report_tables
-
-    _show(report, report_tables(report), folder, results.as_json)
-
-
-def _show_choice(choice: Choice, folder: Path | None, as_json: bool) -> None:
-    """The same for a comparison; one that was interrupted writes nothing."""
-    from onlinecal.cli.output import results
-    from onlinecal.cli.recalibrating.choose import choice_tables, sentence
-
-    tables = choice_tables(choice, results().width)
-    _show(choice, tables, None if choice.interrupted else folder, as_json, sentence(choice))
-    if choice.interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
-def _show(
-    report: Report | Choice, tables: list[Table], folder: Path | None, as_json: bool, last: str = ""
-) -> None:
-    """Write what is wanted, then print the report."""
-    from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.recalibrating.report import write_report
-
-    files = [] if folder is None else write_report(report, folder)
-    if as_json:
+    # a comparison that was interrupted writes nothing
+    files = [] if folder is None or report.interrupted else write_report(report, folder)
+    if results.as_json:
         print_json({**report.record(), "files": [str(path) for path in files]})
-        return
-    console = results()
-    for table in tables:
-        console.print(table)
-    if last:
-        console.print(last)
-    for path in files:
-        console.print(str(path), soft_wrap=True)
+    else:
+        console = on_stdout()
+        for part in report.shown(console.width):
+            console.print(part)
+        for path in files:
+            console.print(str(path), soft_wrap=True)
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.measures.chance import (
+    from onlinecal.measures.summary import (
         ChanceLevel as ChanceLevel,
         chance_level as chance_level,
     )
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         confidence_width as confidence_width,
         decision_losses as decision_losses,
     )
-    from onlinecal.measures.decomposition import (
+    from onlinecal.measures.scores import (
         BrierDecomposition as BrierDecomposition,
         brier_decomposition as brier_decomposition,
     )
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         calibration_distance as calibration_distance,
         calibration_distance_from_counts as calibration_distance_from_counts,
     )
-    from onlinecal.measures.distance.fractional.lower import (
+    from onlinecal.measures.distance.fractional.relaxation import (
         LowerCalibrationDistance as LowerCalibrationDistance,
         lower_calibration_distance as lower_calibration_distance,
         lower_calibration_distance_from_counts as lower_calibration_distance_from_counts,
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
         MulticlassDistance as MulticlassDistance,
         multiclass_calibration_distance as multiclass_calibration_distance,
     )
-    from onlinecal.measures.expected import expected_calibration_error as expected_calibration_error
-    from onlinecal.measures.groups.multicalibration import (
+    from onlinecal.measures.scores import expected_calibration_error as expected_calibration_error
+    from onlinecal.measures.groups import (
         functional_multicalibration_error as functional_multicalibration_error,
         group_mean_error as group_mean_error,
         multicalibration_error as multicalibration_error,
     )
-    from onlinecal.measures.groups.report import (
+    from onlinecal.measures.groups import (
         GroupLine as GroupLine,
         MulticalibrationReport as MulticalibrationReport,
         multicalibration_report as multicalibration_report,
@@ -62,12 +62,12 @@ if TYPE_CHECKING:
         lp_calibration_error as lp_calibration_error,
         lp_calibration_report as lp_calibration_report,
     )
-    from onlinecal.measures.lp.interval import lp_calibration_interval as lp_calibration_interval
-    from onlinecal.measures.monitor import (
+    from onlinecal.measures.lp.errors import lp_calibration_interval as lp_calibration_interval
+    from onlinecal.measures.distance.bracket import (
         CalibrationMonitor as CalibrationMonitor,
         Interval as Interval,
     )
-    from onlinecal.measures.multiclass_events import (
+    from onlinecal.measures.scores import (
         classwise_calibration_error as classwise_calibration_error,
         confidence_calibration_error as confidence_calibration_error,
         top_label_calibration_error as top_label_calibration_error,

@@ -19,6 +19,7 @@ from onlinecal.validation import (
     check_same_length,
     check_shares,
     check_vector,
+    refuse,
 )
 
 MOST_ROUNDS = 2**53
@@ -209,7 +210,5 @@ def _check_whole(counts: ArrayLike, name: str) -> Ints:
     if array.dtype.kind not in "iufb":
         raise ValueError(f"{name} must be whole numbers, got values like {array[0]!r}")
     bad = ~((array >= 0) & (array < MOST_ROUNDS) & (np.floor(array) == array))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{name} must be whole numbers from 0 on, got {array[row].item()!r} at row {row}")
+    refuse(bad, array, f"{name} must be whole numbers from 0 on")
     return array.astype(np.int64)

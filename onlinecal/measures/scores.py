@@ -1,15 +1,203 @@
-"""What forecasts are worth: squared error, log loss, accuracy, and how calibrated they are in bins."""
+"""What forecasts are worth: scores, their parts, and calibration errors that look at one event at a time.
+
+Errors of one event are weaker than calibration of whole rows (`lp_calibration_error`): a forecaster can be
+at 0 in all three and still be wrong about what comes second.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.arrays import Floats
-from onlinecal.measures.expected import expected_calibration_error
-from onlinecal.measures.multiclass_events import confidence_calibration_error
+from onlinecal.arrays import Floats, Ints
+from onlinecal.html import Shown
+from onlinecal.measures.counts import Counts, count_shares
+from onlinecal.validation import check_count, check_labelled_rows, check_outcome_rows
+
+
+def expected_calibration_error(
+    forecasts: ArrayLike, outcomes: ArrayLike, bins: int | None = None, normalize: bool = False
+) -> float:
+    """Sum over level sets of the absolute bias, |sum of (forecast - outcome)|.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
+    bins
+        None: a level set is all rounds with exactly the same forecast. A number B: the level sets are the
+        equal-width bins [i/B, (i+1)/B), the last one closed; within a bin the biases add up.
+    normalize
+        False: the sum over rounds. True: divided by T, the average usually printed.
+
+    Returns
+    -------
+    float
+        0 when, within every level set, forecasts and outcomes have the same mean.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes or bins; the message names the argument, the value and its row.
+
+    References
+    ----------
+    Foster & Vohra, "Asymptotic calibration" (1998), for level sets; Naeini, Cooper & Hauskrecht, "Obtaining
+    well calibrated probabilities using Bayesian binning" (2015), for bins.
+
+    Examples
+    --------
+    >>> expected_calibration_error([0.5, 0.5, 1.0], [0, 1, 0])
+    1.0
+
+    """
+    n_bins = None if bins is None else check_count(bins, "bins")
+    counts, _, _ = count_shares(forecasts, outcomes)
+    error = expected_error_of_counts(counts, n_bins)
+    return error / counts.n_rounds if normalize else error
+
+
+def expected_error_of_counts(counts: Counts, bins: int | None = None) -> float:
+    """The expected calibration error of a counted history, a sum."""
+    biases = counts.biases
+    if bins is not None:
+        # against the correctly rounded edges i/B, the forecast 0.29 is in the bin that starts at 29/100
+        edges = np.arange(bins) / bins
+        index = np.searchsorted(edges, counts.values, side="right") - 1
+        biases = np.asarray(np.bincount(index, weights=biases), dtype=np.float64)
+    return math.fsum(np.abs(biases))
+
+
+def classwise_calibration_error(
+    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = False
+) -> float:
+    """The sum over classes of the expected calibration error of "this class comes true".
+
+    Parameters
+    ----------
+    probabilities
+        Class probabilities, shape (n, k); every row sums to 1 within 1e-6.
+    labels
+        The classes that came true, shape (n,), whole numbers 0..k-1; or soft labels, rows of shares with sum
+        1, shape (n, k).
+    bins
+        None: a level set of a class is all rows that give it exactly the same probability. A number B:
+        equal-width bins, as for `expected_calibration_error`.
+    normalize
+        False: a sum over rows and classes. True: divided by n, a sum over classes of averages over rows.
+
+    Returns
+    -------
+    float
+        Divide by k, too, for the average over classes of Kull et al. For two classes and bins=None it is
+        twice the expected calibration error of either.
+
+    Raises
+    ------
+    ValueError
+        Bad probabilities, labels or bins; the message names the argument, the value and its row.
+
+    References
+    ----------
+    Kull et al., "Beyond temperature scaling: obtaining well-calibrated multi-class probabilities with
+    Dirichlet calibration" (2019); Nixon et al., "Measuring calibration in deep learning" (2019).
+
+    Examples
+    --------
+    >>> classwise_calibration_error([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], [0, 1])
+    1.0
+
+    """
+    table, came = check_outcome_rows(probabilities, labels)
+    errors = []
+    for j, column in enumerate(table.T):
+        shares = np.minimum(came[:, j], 1.0) if came.ndim == 2 else came == j
+        errors.append(expected_calibration_error(np.minimum(column, 1.0), shares, bins, normalize))
+    return math.fsum(errors)
+
+
+def confidence_calibration_error(
+    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = False
+) -> float:
+    """The expected calibration error of the largest probability, as a forecast of "the top class is right".
+
+    It is what is printed as "ECE" of classifiers, usually with 15 bins and normalize=True.
+
+    Parameters
+    ----------
+    probabilities, labels, bins
+        As for `classwise_calibration_error`, without soft labels. The top class is the one of largest
+        probability, of several the first.
+    normalize
+        False: a sum over rows. True: their average.
+
+    Raises
+    ------
+    ValueError
+        As for `classwise_calibration_error`.
+
+    References
+    ----------
+    Guo, Pleiss, Sun & Weinberger, "On calibration of modern neural networks" (2017).
+
+    Examples
+    --------
+    >>> confidence_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
+    0.5
+
+    """
+    table, classes = check_labelled_rows(probabilities, labels)
+    _, confidence, right = _top(table, classes)
+    return expected_calibration_error(confidence, right, bins, normalize)
+
+
+def top_label_calibration_error(
+    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = False
+) -> float:
+    """`confidence_calibration_error` within the rows of each top class, added up over the classes.
+
+    It asks that "cat, 0.8" be right four times in five, and "dog, 0.8" as well; confidence only asks it of
+    both together. So it is never the smaller of the two.
+
+    Parameters
+    ----------
+    probabilities, labels, bins, normalize
+        As for `confidence_calibration_error`.
+
+    Raises
+    ------
+    ValueError
+        As for `classwise_calibration_error`.
+
+    References
+    ----------
+    Gupta & Ramdas, "Top-label calibration and multiclass-to-binary reductions" (2022).
+
+    Examples
+    --------
+    >>> top_label_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
+    1.0
+
+    """
+    table, classes = check_labelled_rows(probabilities, labels)
+    top, confidence, right = _top(table, classes)
+    errors = [expected_calibration_error(confidence[top == j], right[top == j], bins) for j in np.unique(top)]
+    return math.fsum(errors) / (len(classes) if normalize else 1)
+
+
+def _top(table: Floats, classes: Ints) -> tuple[Ints, Floats, Ints]:
+    """Per row: the top class, its probability, and whether it came true."""
+    top = table.argmax(axis=1)
+    # rows may miss the sum 1 by a little, and so exceed it
+    confidence = np.minimum(table[np.arange(len(table)), top], 1.0)
+    return top, confidence, (top == classes).astype(np.int64)
+
 
 BINS = 15
 CLIP = 1e-15
@@ -106,3 +294,89 @@ def brier_score(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> floa
 def best_constant_brier(rounds: int, ones: float) -> float:
     """Sum over rounds of (c - y)^2 for the best constant c, the frequency of ones."""
     return ones * (rounds - ones) / rounds
+
+
+@dataclass(frozen=True)
+class BrierDecomposition(Shown):
+    """brier = miscalibration - discrimination + uncertainty, none of them negative.
+
+    Attributes
+    ----------
+    brier
+        Sum of (p - y)^2, or its average.
+    miscalibration
+        How much the best non-decreasing map of the forecasts, found in hindsight, would have lowered it.
+    discrimination
+        How much lower the mapped forecasts' score is than that of the best constant.
+    uncertainty
+        The score of the best constant, the mean outcome.
+    """
+
+    brier: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+
+
+def brier_decomposition(
+    forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = False
+) -> BrierDecomposition:
+    """The Brier score as miscalibration - discrimination + uncertainty, by isotonic regression.
+
+    There are no bins to choose. Like every figure in hindsight the miscalibration of perfect forecasts is
+    above 0: `chance_level(forecasts, "miscalibration", outcomes)` says what chance makes of it.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
+    normalize
+        False: sums over rounds. True: averages.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts or outcomes; the message names the argument, the value and its row.
+
+    References
+    ----------
+    Dimitriadis, Gneiting & Jordan, "Stable reliability diagrams for probabilistic classifiers" (2021).
+
+    Examples
+    --------
+    >>> brier_decomposition([0.5, 0.5, 1.0, 1.0], [0, 1, 1, 1])
+    BrierDecomposition(brier=0.5, miscalibration=0.0, discrimination=0.25, uncertainty=0.75)
+
+    """
+    counts, p, y = count_shares(forecasts, outcomes)
+    per = 1 / len(p) if normalize else 1.0
+    isotonic, means, rounds = _isotonic(counts)
+    base = counts.n_ones / len(p)
+    return BrierDecomposition(
+        brier_score(p, y) * per,
+        max(0.0, excess(counts.values, isotonic, means, rounds)) * per,
+        max(0.0, excess(np.full(len(means), base), isotonic, means, rounds)) * per,
+        brier_score(np.full(len(p), base), y) * per,
+    )
+
+
+def miscalibration_of_counts(counts: Counts) -> float:
+    """The miscalibration of a counted history, a sum."""
+    return max(0.0, excess(counts.values, *_isotonic(counts)))
+
+
+def excess(first: Floats, second: Floats, means: Floats, rounds: Floats) -> float:
+    """By how much the Brier score of the first forecasts is above the second's; means of the outcomes."""
+    return float((rounds * (first - second) * (first + second - 2.0 * means)).sum())
+
+
+def _isotonic(counts: Counts) -> tuple[Floats, Floats, Floats]:
+    """The isotonic regression at each forecast, the mean outcomes there, and the rounds; each (K,)."""
+    # here only: it takes longer to load than all that a score needs
+    from scipy.optimize import isotonic_regression
+
+    rounds = np.asarray(counts.zeros + counts.ones, np.float64)
+    means = counts.ones / rounds
+    return cast(Floats, isotonic_regression(means, weights=rounds).x), means, rounds

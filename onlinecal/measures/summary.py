@@ -1,21 +1,301 @@
-"""The measures of one history together: what a command, a sweep and an evaluation say of it."""
+"""The measures of one history together, and what chance alone would score in each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.measures.decomposition import brier_decomposition
+from onlinecal.html import Shown
+from onlinecal.measures.counts import Counts
 from onlinecal.measures.distance.calibration_distance import CalibrationDistance, calibration_distance
-from onlinecal.measures.distance.fractional.lower import lower_calibration_distance
-from onlinecal.measures.expected import expected_calibration_error
-from onlinecal.measures.scores import best_constant_brier, brier_score, cross_entropy
-from onlinecal.measures.smooth import smooth_calibration_error
+from onlinecal.measures.distance.fractional.relaxation import lower_calibration_distance
+from onlinecal.measures.scores import (
+    BINS,
+    best_constant_brier,
+    brier_decomposition,
+    brier_score,
+    cross_entropy,
+    expected_calibration_error,
+    expected_error_of_counts,
+    log_costs,
+    miscalibration_of_counts,
+)
+from onlinecal.measures.smooth import smooth_calibration_error, smooth_error_of_counts
+from onlinecal.validation import (
+    check_choice,
+    check_count,
+    check_outcomes,
+    check_positive,
+    check_probabilities,
+    check_same_length,
+    check_vector,
+    seed_sequence,
+)
+
+MeasureName: TypeAlias = Literal[
+    "brier", "log_loss", "miscalibration", "ece", "ece_bins", "smooth", "lower_distance", "distance"
+]
+Measure: TypeAlias = MeasureName | Callable[[Floats, NDArray[np.uint8]], float]
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+STREAM = (0xCA1,)
+"""Draws of our own: forecasts made from the same seed must not be what outcomes are drawn from."""
+TIES = 1e-12
+"""Scores nearer than this, in proportion, count as equal: rounding must not make a p-value too small."""
+
+
+@dataclass(frozen=True)
+class ChanceLevel(Shown):
+    """What perfectly calibrated forecasts score by a measure.
+
+    Attributes
+    ----------
+    mean
+        Their expected score: exact if `is_exact`, else the mean of the draws.
+    quantiles
+        Scores of the draws by their level: 0.05, 0.25, 0.5, 0.75 and 0.95.
+    p_value
+        (1 + draws that score as much as the forecasts at hand or more) / (1 + n_draws); None without
+        outcomes.
+    score
+        What the forecasts at hand score; None without outcomes.
+    n_draws
+        How many draws were made.
+    is_exact
+        Whether `mean` comes from a formula.
+    """
+
+    mean: float
+    quantiles: Mapping[float, float]
+    p_value: float | None
+    score: float | None
+    n_draws: int
+    is_exact: bool
+
+
+def chance_level(
+    forecasts: ArrayLike,
+    measure: Measure,
+    outcomes: ArrayLike | None = None,
+    n_draws: int = 1000,
+    seed: int | Sequence[int] = 0,
+    *,
+    groups: ArrayLike | None = None,
+    bins: int = BINS,
+    normalize: bool = False,
+    budget: float = 1.0,
+    limit: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ChanceLevel:
+    """The score of perfectly calibrated forecasts like these, and how often they would score as much.
+
+    Outcomes are drawn, each 1 with the probability that was forecast, and scored. The mean is exact for
+    "brier", "log_loss" and, without groups, "ece".
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    measure
+        A score: "brier", "log_loss" (sums), "miscalibration" (of `brier_decomposition`), "ece", "ece_bins",
+        "smooth"; "lower_distance" and "distance" by the upper ends of their brackets, which take up to a
+        second a draw; or a function of (forecasts, outcomes), shapes (T,), where more is worse.
+    outcomes
+        What happened, 0/1 or boolean, shape (T,); None: no p-value.
+    n_draws
+        How often outcomes are drawn: the p-value is at least 1/(n_draws + 1).
+    seed
+        A whole number from 0, or a sequence of them; the same seed gives the same draws.
+    groups
+        Shape (T,): rows with equal values share their chance, as those of one match do: outcome t is U < p_t,
+        with one uniform U for the group. None: all rows are independent.
+    bins
+        Of "ece_bins".
+    normalize
+        False: sums over rounds. True: averages. Nothing is done to what a function returns.
+    budget
+        Effort for each "distance".
+    limit
+        Seconds after which no further draw is begun; `n_draws` of the answer says how many there were.
+    progress
+        Called with (draws made, draws wanted) after each.
+
+    Returns
+    -------
+    ChanceLevel
+        The p-value is one-sided and exact: if the forecasts are calibrated it is at most a with probability
+        at most a, whatever T and n_draws. Calibrated means here: given all forecasts, the outcomes are
+        independent and are 1 with the probabilities forecast; with `groups`, as drawn above. It does not
+        hold for rows that share an outcome and are not grouped, nor for forecasts that react to earlier
+        outcomes of these rows, as an online forecaster's do; there the means of "brier" and "log_loss" are
+        still right.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes (those between 0 and 1 have no such chance) or options, by name.
+
+    Examples
+    --------
+    >>> chance = chance_level([0.5] * 8, "ece", [1] * 8, n_draws=99)
+    >>> round(chance.mean, 9), chance.score, chance.p_value
+    (1.09375, 4.0, 0.01)
+
+    """
+    found = chance_levels(
+        forecasts, [measure], outcomes, n_draws, seed, groups=groups, bins=bins, normalize=normalize,
+        budget=budget, limit=limit, progress=progress,
+    )  # fmt: skip
+    return found[0]
+
+
+def chance_levels(
+    forecasts: ArrayLike,
+    measures: Sequence[Measure],
+    outcomes: ArrayLike | None = None,
+    n_draws: int = 1000,
+    seed: int | Sequence[int] = 0,
+    *,
+    groups: ArrayLike | None = None,
+    bins: int = BINS,
+    normalize: bool = False,
+    budget: float = 1.0,
+    limit: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[ChanceLevel]:
+    """`chance_level` by each of several measures, all of the same draws."""
+    for measure in measures:
+        if not callable(measure):
+            check_choice(measure, get_args(MeasureName), "measure")
+    p = check_probabilities(forecasts) + 0.0
+    y = None if outcomes is None else check_outcomes(outcomes)
+    if y is not None:
+        check_same_length(p, y, "forecasts and outcomes")
+    history = _History(p, y, groups)
+    by_name = _measures(check_count(bins, "bins"), check_positive(budget, "budget"))
+    n_wanted = check_count(n_draws, "n_draws")
+    stop = np.inf if limit is None else time.monotonic() + check_positive(limit, "limit")
+    rng = np.random.default_rng(seed_sequence(seed, STREAM))
+
+    def scored(y: NDArray[np.uint8]) -> list[float]:
+        counts = history.counts(y)
+        return [float(one(p, y)) if callable(one) else by_name[one](counts) for one in measures]
+
+    scores: list[list[float]] = []
+    while len(scores) < n_wanted and not (scores and time.monotonic() >= stop):
+        scores.append(scored(history.draw(rng)))
+        if progress is not None:
+            progress(len(scores), n_wanted)
+    given = [None] * len(measures) if y is None else scored(y)
+    pers = [1 if callable(one) or not normalize else len(p) for one in measures]
+    means = [None if callable(one) else history.exact_mean(one) for one in measures]
+    return [
+        _level(np.array(drawn) / per, None if score is None else score / per, mean and mean / per)
+        for drawn, score, mean, per in zip(zip(*scores, strict=True), given, means, pers, strict=True)
+    ]
+
+
+def _level(drawn: Floats, score: float | None, mean: float | None) -> ChanceLevel:
+    """What came of the draws, shape (n,); the exact mean, if it is known."""
+    above = 0 if score is None else int((drawn >= score - TIES * (1.0 + abs(score))).sum())
+    return ChanceLevel(
+        float(drawn.mean()) if mean is None else mean,
+        dict(zip(QUANTILES, np.quantile(drawn, QUANTILES).tolist(), strict=True)),
+        None if score is None else (1 + above) / (1 + len(drawn)),
+        score,
+        len(drawn),
+        mean is not None,
+    )
+
+
+class _History:
+    """Forecasts (T,), whose distinct values and groups are found once, and outcomes (T,) or None."""
+
+    def __init__(self, p: Floats, y: NDArray[np.uint8] | None, groups: ArrayLike | None) -> None:
+        self.p, self.y = p, y
+        self.values, self.places, rounds = np.unique(p, return_inverse=True, return_counts=True)
+        self.rounds = rounds.astype(np.int64)
+        self.members: NDArray[np.intp] | None = None
+        if groups is not None:
+            named = check_vector(groups, "groups")
+            check_same_length(p, named, "forecasts and groups")
+            try:
+                found = np.unique(named, return_inverse=True)[1]
+            except TypeError as error:
+                raise ValueError(f"groups must be values of one kind, none missing: {error}") from error
+            # groups of one row each are no groups
+            self.members = found if found.max() + 1 < len(p) else None
+
+    def draw(self, rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Outcomes (T,) of calibrated forecasts."""
+        if self.members is None:
+            return (rng.random(len(self.p)) < self.p).view(np.uint8)
+        return (rng.random(int(self.members.max()) + 1)[self.members] < self.p).view(np.uint8)
+
+    def counts(self, y: NDArray[np.uint8]) -> Counts:
+        """The history counted, with these outcomes."""
+        ones = np.bincount(self.places[y == 1], minlength=len(self.values)).astype(np.int64)
+        return Counts(self.values, self.rounds - ones, ones)
+
+    def exact_mean(self, measure: str) -> float | None:
+        """The expected score of calibrated forecasts, where there is a formula."""
+        v, n = self.values, self.rounds
+        if measure == "brier":
+            return float((n * v * (1.0 - v)).sum())
+        if measure == "log_loss":
+            return float((n * (v * log_costs(v) + (1.0 - v) * log_costs(1.0 - v))).sum())
+        if measure == "ece" and self.members is None:
+            from scipy.stats import binom
+
+            # de Moivre: E|X - nv| = 2 k (1 - v) P(X = k) for binomial X, with k the first number above nv
+            k = np.floor(n * v) + 1.0
+            return float((2.0 * k * (1.0 - v) * binom.pmf(k, n, v)).sum())
+        return None
+
+
+def _measures(bins: int, budget: float) -> dict[str, Callable[[Counts], float]]:
+    """The measures of counted histories, sums."""
+    return {
+        "brier": _brier,
+        "log_loss": _log_loss,
+        "miscalibration": miscalibration_of_counts,
+        "ece": expected_error_of_counts,
+        "ece_bins": partial(expected_error_of_counts, bins=bins),
+        "smooth": smooth_error_of_counts,
+        "lower_distance": _lower_distance,
+        "distance": partial(_distance, budget=budget),
+    }
+
+
+def _brier(counts: Counts) -> float:
+    return float((counts.zeros * counts.values**2 + counts.ones * (1.0 - counts.values) ** 2).sum())
+
+
+def _log_loss(counts: Counts) -> float:
+    return float(
+        (counts.zeros * log_costs(1.0 - counts.values) + counts.ones * log_costs(counts.values)).sum()
+    )
+
+
+def _lower_distance(counts: Counts) -> float:
+    from onlinecal.measures.distance.fractional.relaxation import lower_calibration_distance_from_counts
+
+    return lower_calibration_distance_from_counts(counts.values, counts.zeros, counts.ones).upper
+
+
+def _distance(counts: Counts, budget: float) -> float:
+    from onlinecal.measures.distance.calibration_distance import calibration_distance_from_counts
+
+    return calibration_distance_from_counts(counts.values, counts.zeros, counts.ones, budget=budget).upper
+
 
 Outcomes = NDArray[np.uint8] | Floats
 """0 and 1, or float64 where some lie between."""

@@ -11,7 +11,7 @@ from typing import Any
 from river import metrics, stats
 
 from onlinecal.measures import CalibrationMonitor, Interval
-from onlinecal.measures.monitor import parts
+from onlinecal.measures.distance.bracket import parts
 from onlinecal.validation import OUTCOMES, check_count, check_probability, share_of
 
 ROUNDING = 1e-9

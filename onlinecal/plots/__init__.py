@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from onlinecal.plots.recalibration.groups import group_biases_data as group_biases_data
     from onlinecal.plots.recalibration.groups import group_mean_biases as group_mean_biases
     from onlinecal.plots.recalibration.groups import group_mean_biases_data as group_mean_biases_data
-    from onlinecal.plots.recalibration.levels import level_sets as level_sets
-    from onlinecal.plots.recalibration.levels import level_sets_data as level_sets_data
+    from onlinecal.plots.recalibration.groups import level_sets as level_sets
+    from onlinecal.plots.recalibration.groups import level_sets_data as level_sets_data
     from onlinecal.plots.reliability_diagram import reliability as reliability
     from onlinecal.plots.reliability_diagram import reliability_data as reliability_data
-    from onlinecal.plots.transport_plan import transport as transport
-    from onlinecal.plots.transport_plan import transport_data as transport_data
+    from onlinecal.plots.reliability_diagram import transport as transport
+    from onlinecal.plots.reliability_diagram import transport_data as transport_data
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -14,9 +14,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from onlinecal.plots.numbers import highest, wilson_interval
 from onlinecal.plots.reliability_diagram import draw_reliability
-from onlinecal.plots.style import HALO, INK, OKABE_ITO, QUIET, headline, in_house_style, panels
+from onlinecal.plots.style import (
+    HALO,
+    INK,
+    OKABE_ITO,
+    QUIET,
+    headline,
+    highest,
+    in_house_style,
+    panels,
+    wilson_interval,
+)
 from onlinecal.tables import number
 
 if TYPE_CHECKING:

@@ -12,23 +12,25 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots.numbers import highest
-from onlinecal.plots.own_axes import (
+from onlinecal.plots.style import (
+    HALO,
+    INK,
     axes_or_new,
     check_moments,
     describe,
     draw_line,
+    highest,
     moments_of,
     name_histories,
     next_colour,
 )
-from onlinecal.plots.style import HALO, INK
 from onlinecal.validation import (
     check_count,
     check_outcomes,
     check_probabilities,
     check_same_length,
     check_vector,
+    refuse,
 )
 
 MOMENTS = 120
@@ -312,10 +314,7 @@ def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
     if array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be numbers, got values like {array.tolist()[0]!r}")
     array = array.astype(np.float64)
-    bad = ~((array >= 0.0) & np.isfinite(array))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{name} must be finite and not negative, got {float(array[row])!r} at row {row}")
+    refuse(~((array >= 0.0) & np.isfinite(array)), array, f"{name} must be finite and not negative")
     return array
 
 

@@ -12,9 +12,9 @@ from onlinecal.lazy import lazy_names
 if TYPE_CHECKING:
     from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator as BoostedRecalibrator
     from onlinecal.recalibration.boosted.rounds import BoostingRound as BoostingRound
-    from onlinecal.recalibration.classical.averaged import AveragedCalibration as AveragedCalibration
-    from onlinecal.recalibration.classical.beta import BetaCalibration as BetaCalibration
-    from onlinecal.recalibration.classical.isotonic import (
+    from onlinecal.recalibration.classical.linear import AveragedCalibration as AveragedCalibration
+    from onlinecal.recalibration.classical.temperature import BetaCalibration as BetaCalibration
+    from onlinecal.recalibration.classical.temperature import (
         PerClassIsotonic as PerClassIsotonic,
         TopLabelIsotonic as TopLabelIsotonic,
     )
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
         VectorScaling as VectorScaling,
     )
     from onlinecal.recalibration.classical.temperature import TemperatureScaling as TemperatureScaling
-    from onlinecal.recalibration.cross_validated.classifier import (
+    from onlinecal.recalibration.cross_validated import (
         RecalibratedClassifierCV as RecalibratedClassifierCV,
     )
-    from onlinecal.recalibration.decision.arrays import CompressedPredictor as CompressedPredictor
+    from onlinecal.recalibration.decision.recalibrator import CompressedPredictor as CompressedPredictor
     from onlinecal.recalibration.decision.losses import (
         LossTable as LossTable,
         classwise_losses as classwise_losses,
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     )
     from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator as DecisionRecalibrator
     from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator as GroupRecalibrator
-    from onlinecal.recalibration.groups.repair import GroupRepair as GroupRepair
+    from onlinecal.recalibration.groups.maker import GroupRepair as GroupRepair
     from onlinecal.recalibration.lp.recalibrator import (
         LpRecalibrator as LpRecalibrator,
         SampleSizeWarning as SampleSizeWarning,
     )
-    from onlinecal.recalibration.lp.sizes import (
+    from onlinecal.recalibration.lp.statistics import (
         SampleComplexity as SampleComplexity,
         epsilon_for as epsilon_for,
         lp_sample_complexity as lp_sample_complexity,

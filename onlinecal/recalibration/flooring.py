@@ -1,4 +1,6 @@
-"""No probability is 0: what was fitted is mixed with the uniform distribution, at the weight of one row.
+"""Rows on the simplex: the point of it that is nearest, and no class below a least probability.
+
+One probability is set; the others share what is left.
 
 n rows cannot tell a probability of 0 from one of 1/n, and an outcome that was given 0 has an infinite log
 loss. (n p + u)/(n + 1) with u = 1/C for each of C classes is what an average over n rows becomes when one row
@@ -8,13 +10,101 @@ sqrt(1 - 1/C)/(n + 1) in l2.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+
 import numpy as np
 
 from onlinecal.arrays import Floats
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
+
+
+@kernel_part
+def project(z: Floats, out: Floats) -> None:
+    """pi: the point of the simplex nearest to z in l2, into `out` (Michelot's shrinking support)."""
+    k = z.shape[0]
+    count = k
+    sum_of_all = 0.0
+    for j in range(k):
+        sum_of_all += z[j]
+    shift = (sum_of_all - 1.0) / k
+    while True:
+        kept = 0
+        total = 0.0
+        for j in range(k):
+            if z[j] > shift:
+                kept += 1
+                total += z[j]
+        # rounding may let a point back in: the support only ever shrinks
+        if kept >= count or kept == 0:
+            break
+        count = kept
+        shift = (total - 1.0) / kept
+    for j in range(k):
+        out[j] = max(z[j] - shift, 0.0)
+
+
+def project_rows(table: Floats) -> Floats:
+    """Each row's nearest point of the simplex in l2, shape (n, k)."""
+    out = np.empty(table.shape)
+    _project_rows(np.ascontiguousarray(table), out)
+    return out
+
+
+@compiled
+def _project_rows(table: Floats, out: Floats) -> None:
+    for row in range(table.shape[0]):
+        project(table[row], out[row])
+
+
+ROUNDING = 1e-12
+
+
+def spread_rest(masses: Sequence[float], p: float) -> list[float]:
+    """Share 1 - p among the others in proportion to their masses, none as much as p itself if that can be.
+
+    It can be when p is at least 1/k for k labels together with the one that has p: then what proportions
+    would give beyond p goes to the rest of the others, in their proportions, and p stays the largest. Below
+    1/k some other label is larger however the shares are dealt, and the proportions stand as they are.
+
+    Parameters
+    ----------
+    masses
+        Of the k - 1 others, at least one of them, not negative; all zero: equal shares.
+    p
+        In [0, 1].
+
+    Returns
+    -------
+    list
+        k - 1 probabilities with sum 1 - p, up to rounding.
+    """
+    rest, total, count = 1.0 - p, sum(masses), len(masses)
+    if total <= 0.0:
+        masses, total = [1.0] * count, float(count)
+    shares = [rest * (mass / total) for mass in masses]
+    if max(shares) < p or p * (count + 1) < 1.0 - ROUNDING:
+        return shares
+    most = math.nextafter(p, 0.0)
+    order = sorted(range(count), key=masses.__getitem__)
+    sums = list(accumulate(masses[place] for place in order))
+    # from the largest down: whoever would get too much gets `most`, and the others share what is left
+    while order and _share(rest, masses[order[-1]], sums[-1], len(order)) > most:
+        shares[order.pop()] = most
+        rest = max(rest - most, 0.0)
+        sums.pop()
+    for place in order:
+        shares[place] = _share(rest, masses[place], sums[-1], len(order))
+    return shares
+
+
+def _share(rest: float, mass: float, total: float, count: int) -> float:
+    return rest * (mass / total) if total > 0.0 else rest / count
+
 
 MOST_STEPS = 100
-ROUNDING = 1e-13
+FLOOR_ROUNDING = 1e-13
 """What the sum of a row may miss 1 by."""
 
 
@@ -63,7 +153,7 @@ def _limit_rows(corrected: Floats, start: Floats, least: float, limit: float, ou
                 out[i, c] = p
                 total += p
             excess = total - 1.0
-            if abs(excess) <= ROUNDING:
+            if abs(excess) <= FLOOR_ROUNDING:
                 break
             if excess > 0.0:
                 low = shift

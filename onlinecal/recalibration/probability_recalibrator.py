@@ -1,9 +1,12 @@
-"""The scikit-learn face of a map from class probabilities to class probabilities."""
+"""The scikit-learn face of a map of class probabilities: labels as class numbers, and weights of rows.
+
+A row of weight w counts as w equal rows. None stands for rows that count once each.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,12 +14,186 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from onlinecal.arrays import Floats, Ints
-from onlinecal.pieces import by_pieces
-from onlinecal.recalibration.labels import classes_of, number_labels
-from onlinecal.recalibration.weights import Weights, check_weights
+from onlinecal.arrays import Floats, Ints, as_doubles, by_pieces, pieces
+from onlinecal.measures.decision.losses import residuals
 from onlinecal.remarks import label_remarks, warn_of
-from onlinecal.validation import check_probability_rows, check_same_length
+from onlinecal.validation import (
+    check_labels,
+    check_probability_rows,
+    check_same_length,
+    check_vector,
+    refuse,
+)
+
+
+def number_labels(
+    labels: ArrayLike, n_classes: int, classes: Sequence[Hashable] | None
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Labels as class numbers, shape (n,), and the classes, shape (k,).
+
+    Labels may be one-hot, shape (n, k): in the order of the classes, or a DataFrame whose columns they name.
+
+    Raises
+    ------
+    ValueError
+        A number of classes other than n_classes, a class named twice, a label that is no class, a row that
+        is not one-hot.
+    """
+    if classes is None:
+        if (found := _from_one_hot(labels, np.arange(n_classes))) is not None:
+            return found, np.arange(n_classes)
+        return check_labels(labels, n_classes, "y"), np.arange(n_classes)
+    known = np.empty(len(classes), dtype=object)
+    known[:] = classes if isinstance(classes, list) else list(classes)
+    if len(known) != n_classes:
+        raise ValueError(f"classes must name the {n_classes} columns of P, got {len(known)} of them")
+    numbers = {label: number for number, label in enumerate(known)}
+    if len(numbers) != n_classes:
+        twice = next(label for number, label in enumerate(known) if numbers[label] != number)
+        raise ValueError(f"classes must differ, got {twice!r} twice")
+    if (found := _from_one_hot(labels, known)) is not None:
+        return found, _plain(known)
+    if not isinstance(labels, Iterable):
+        raise ValueError(f"y must be a sequence of labels, got {labels!r}")
+    values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    found = np.empty(len(values), dtype=np.int64)
+    for row, label in enumerate(values):
+        try:
+            found[row] = numbers[label]
+        except (KeyError, TypeError):
+            raise ValueError(f"y must be one of the classes, got {label!r} at row {row}") from None
+    if not len(found):
+        raise ValueError("y is empty")
+    return found, _plain(known)
+
+
+def _plain(known: NDArray[Any]) -> NDArray[Any]:
+    """Classes as an array of numbers or texts, if its entries are still the labels."""
+    if all(isinstance(label, (bool, int, float, str, np.generic)) for label in known):
+        plain = np.array(known.tolist())
+        # numpy turns mixed kinds into one
+        return plain if plain.tolist() == known.tolist() else known
+    return known
+
+
+def column_names(table: Any) -> list[Hashable] | None:
+    """The names of a DataFrame's columns; None for what has none."""
+    names = getattr(table, "columns", None)
+    return None if names is None else list(names)
+
+
+def classes_of(table: Any, labels: Any, classes: Sequence[Hashable] | None) -> Sequence[Hashable] | None:
+    """The given classes; if None, the names of the table's columns, where the labels are such names.
+
+    None again where columns have no names, or labels are others: class numbers.
+    """
+    names = column_names(table)
+    if classes is not None or names is None or len(set(names)) != len(names):
+        return classes
+    found = column_names(labels)
+    if found is not None and set(found) == set(names):
+        return names
+    try:
+        values = set(np.asarray(labels).tolist())
+    except (TypeError, ValueError):
+        return None
+    # where only some of the texts are names, the message tells which one is not
+    strays = any(isinstance(value, str) for value in values) and not values.isdisjoint(names)
+    return names if values <= set(names) or strays else None
+
+
+def _from_one_hot(labels: Any, known: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Class numbers from a table (n, k) of one 1 a row; None if labels are no table of k columns."""
+    names = column_names(labels)
+    if names is None and any(isinstance(label, tuple) for label in known):
+        return None
+    try:
+        table = np.asarray(labels)
+    except ValueError:
+        return None
+    if table.ndim != 2 or table.shape[1] < 2:
+        return None
+    if table.shape[1] != len(known):
+        raise ValueError(f"y must have shape (n,), or one-hot (n, {len(known)}), got {table.shape}")
+    ones = table == 1
+    bad = ~(ones | (table == 0)).all(axis=1) | (ones.sum(axis=1) != 1)
+    refuse(bad, table, "y must have one 1 and else 0 in every row")
+    if names is not None and set(names) == set(known.tolist()):
+        order = [names.index(label) for label in known.tolist()]
+        ones = ones[:, order]
+    return ones.argmax(axis=1)
+
+
+Weights = NDArray[np.float64] | None
+
+
+def check_weights(values: ArrayLike | None, n_rows: int) -> Weights:
+    """Weights of shape (n,), finite and not negative, one of them positive, as float64; None is passed on.
+
+    Raises
+    ------
+    ValueError
+        Anything else; the message names the value and its row.
+    """
+    if values is None:
+        return None
+    array = check_vector(values, "sample_weight")
+    if array.dtype.kind not in "iufb":
+        raise ValueError(f"sample_weight must be numbers, got {array.tolist()[0]!r}")
+    weights = array.astype(np.float64)
+    if len(weights) != n_rows:
+        raise ValueError(f"sample_weight must have a weight for each of {n_rows} rows, got {len(weights)}")
+    bad = ~(np.isfinite(weights) & (weights >= 0.0))
+    refuse(bad, weights, "sample_weight must be at least 0 and finite")
+    if not weights.any():
+        raise ValueError("sample_weight must be positive for some row, got 0 for all")
+    return weights
+
+
+def repeats(weights: Floats, name: str) -> NDArray[np.int64]:
+    """Weights as numbers of rows; ValueError for one that is not whole, as `name` needs them."""
+    whole = np.rint(weights)
+    if (whole != weights).any():
+        row = int(np.argmax(whole != weights))
+        raise ValueError(f"sample_weight must be whole numbers with {name}, got {weights[row]} at row {row}")
+    return whole.astype(np.int64)
+
+
+def total_weight(rows: NDArray[np.generic], weights: Weights) -> float:
+    """How many rows these count as."""
+    return float(len(rows)) if weights is None else float(weights.sum())
+
+
+def part(weights: Weights, rows: NDArray[np.generic]) -> Weights:
+    """The weights of some rows."""
+    return None if weights is None else weights[rows]
+
+
+def mean(values: Floats, weights: Weights) -> Floats:
+    """The average over the first axis."""
+    if weights is None:
+        return np.asarray(values.mean(axis=0))
+    shape = (-1, *(1,) * (values.ndim - 1))
+    return np.asarray((values * weights.reshape(shape)).sum(axis=0) / weights.sum())
+
+
+def weighted(values: Floats, weights: Weights) -> Floats:
+    """Rows times their weights, shape (n, C), of average weight 1: plain averages are then weighted ones."""
+    return values if weights is None else values * (weights * (len(weights) / weights.sum()))[:, None]
+
+
+def squared_error(table: NDArray[np.floating], labels: NDArray[np.int64], weights: Weights) -> float:
+    """The sum over rows and classes of (p - y)^2."""
+    total = 0.0
+    for rows in pieces(table):
+        squares = residuals(as_doubles(table[rows]), labels[rows]) ** 2
+        total += float(squares.sum() if weights is None else (squares.sum(axis=1) * weights[rows]).sum())
+    return total
+
+
+def counts_of(rows: NDArray[np.generic], weights: Weights) -> Floats:
+    """For how many rows each counts, shape (n,)."""
+    return np.ones(len(rows)) if weights is None else weights
 
 
 class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):

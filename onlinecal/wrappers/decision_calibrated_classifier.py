@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from onlinecal.arrays import Floats
+from onlinecal.elementary import in_turn
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from onlinecal.remarks import LabelWarning, label_remarks, warn_of
-from onlinecal.summing import in_turn
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, normalised, plain
 from onlinecal.wrappers.refitted import Answer, Refitted

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import check_label, class_of
 from onlinecal.forecasters.simplex.soft_labels import is_soft
-from onlinecal.recalibration.simplex_projection import spread_rest
+from onlinecal.recalibration.flooring import spread_rest
 from onlinecal.remarks import LabelWarning
-from onlinecal.summing import in_turn
 
 Label = Any
 

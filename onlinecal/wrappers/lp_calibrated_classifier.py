@@ -8,7 +8,7 @@ from river import base
 
 from onlinecal.recalibration.lp.online import PANES, OnlineLp
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
-from onlinecal.recalibration.lp.sizes import Estimation
+from onlinecal.recalibration.lp.statistics import Estimation
 from onlinecal.validation import check_count, check_open_unit
 from onlinecal.wrappers.labels import Label, plain
 from onlinecal.wrappers.refitted import Answer, Refitted

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats
+from onlinecal.elementary import in_turn
 from onlinecal.html import Shown, Table
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import (
@@ -25,7 +26,6 @@ from onlinecal.remarks import (
     vacuous_remarks,
     warn_of,
 )
-from onlinecal.summing import in_turn
 from onlinecal.wrappers.labels import Labels
 from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.catalogue import (

@@ -15,9 +15,9 @@ from typing import Any
 from river import base, linear_model
 from river.compose import Pipeline
 
+from onlinecal.elementary import in_turn
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.tokens import Forecast
-from onlinecal.summing import in_turn
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.mini_batches import MiniBatches
 from onlinecal.wrappers.strategies.strategy import Bounded, Strategy

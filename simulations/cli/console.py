@@ -15,10 +15,8 @@ from onlinecal.cli.verbs import Verb, Verbs
 from onlinecal.cli.warmup import Step, warmup_with
 from simulations.cli.evaluate import evaluate
 from simulations.cli.experiment import experiment
-from simulations.cli.players import adversaries, forecasters
-from simulations.cli.plot import plot
-from simulations.cli.simulate import simulate
-from simulations.cli.sweep import sweep
+from simulations.cli.simulate import adversaries, forecasters, simulate
+from simulations.cli.sweep import plot, sweep
 from simulations.cli.worst import worst
 
 
@@ -29,7 +27,7 @@ def demonstration_games() -> Iterator[Step]:
     from adversaries import create
     from simulations.games import players
     from simulations.games.measuring import play_and_measure
-    from simulations.sweeps.config import find_config, read_config
+    from simulations.sweeps.results import find_config, read_config
 
     config = read_config(find_config("demo"))
     known = set()

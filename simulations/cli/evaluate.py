@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from onlinecal.cli.verbs import CHECK_FAILED, FILES, DropInvalid, Logits, Percent, Positive, warn
-from onlinecal.columns import Reading
+from onlinecal.rounds import Reading
 
 if TYPE_CHECKING:
     from onlinecal.wrappers.strategies.buckets import Buckets
-    from simulations.evaluation.scoring import Evaluation
-    from simulations.evaluation.sources import Source
+    from simulations.evaluation import Evaluation, Source
 
 DEFAULT_MODEL = "logistic"
 DEFAULT_ROUNDS = 20_000
@@ -128,7 +127,7 @@ def evaluate(
     [bold]onlinecal evaluate --stream flip --stream fold --rounds 50000[/bold]
     """
     from onlinecal.cli.output import print_json, results
-    from simulations.evaluation.reporting import comparisons, machine_readable, score_table, write_evaluations
+    from simulations.evaluation import comparisons, machine_readable, score_table, write_evaluations
 
     if not budget > 0:
         raise ValueError(f"budget must be positive, got {budget!r}")
@@ -195,7 +194,7 @@ def _sources(
     late: int,
 ) -> list[Source]:
     """Whatever is named; ValueError if that is none or more than one kind, or options do not go together."""
-    from simulations.evaluation import sources
+    from simulations import evaluation as sources
 
     given = {"--river": river, "--file": file, "--stream": stream or None}
     named = [option for option, value in given.items() if value is not None]
@@ -227,7 +226,7 @@ def _sources(
 
 
 def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
-    from simulations.evaluation import sources as models
+    from simulations import evaluation as models
 
     if all(source.recorded for source in sources):
         if chosen:
@@ -257,8 +256,8 @@ def _play(
 ) -> list[Evaluation]:
     """Every method on every model on every stream."""
     from onlinecal.cli.output import progress
-    from simulations.evaluation import sources as models
-    from simulations.evaluation.scoring import evaluate as evaluate_one
+    from simulations import evaluation as models
+    from simulations.evaluation import evaluate as evaluate_one
 
     evaluations = []
     with progress() as bar:

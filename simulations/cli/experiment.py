@@ -12,7 +12,7 @@ from onlinecal.cli.verbs import INTERRUPTED
 if TYPE_CHECKING:
     import polars as pl
 
-    from simulations.experiments.experiments import Experiment
+    from simulations.experiments import Experiment
 
 FIGURES = ("steps", "actions", "classes", "drift")
 MADE_UP = "demo"
@@ -67,9 +67,9 @@ def experiment(
 
     from onlinecal.catalogue import did_you_mean
     from onlinecal.cli.output import notices, print_json, results, table
-    from onlinecal.cli.recalibrating.parts import split_rows
+    from onlinecal.cli.recalibrating.jobs import split_rows
     from onlinecal.cli.recalibrating.tables import read_table
-    from simulations.experiments.experiments import Experiment, made_up_table
+    from simulations.experiments import Experiment, made_up_table
 
     wanted = list(dict.fromkeys(figure or FIGURES))
     for name in wanted:
@@ -109,14 +109,13 @@ def experiment(
 
 def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]) -> pl.DataFrame:
     """Play all splits of one figure and write it; the table that was drawn."""
-    from importlib import import_module
-
     import polars as pl
 
     from onlinecal.cli.output import milestones, progress
     from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_table
-    from simulations.experiments.experiments import play
+    from simulations.experiments import play
+    from simulations.plots.experiments import FIGURES as PICTURES
 
     words = f"{name}: splits finished"
     tell = milestones(words)
@@ -128,12 +127,10 @@ def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]
             rows += found
             bar.update(watched, completed=done)
             tell(done, task.n_splits)
-    figure = "counts" if name in ("actions", "classes") else name
-    module = import_module(f"simulations.plots.experiments.{figure}")
     every = pl.DataFrame(rows, infer_schema_length=None)
     written.append(write_table(every, out / f"{name}-splits.csv"))
-    drawn = module.prepare(every)
-    written.append(write_figure(module.draw(drawn), drawn, out / name))
+    drawn = PICTURES[name].prepare(every)
+    written.append(write_figure(PICTURES[name].draw(drawn), drawn, out / name))
     return drawn
 
 

@@ -198,10 +198,10 @@ def _write(found: Enumeration, folder: Path) -> list[Path]:
 
     from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_whole
-    from simulations.plots.worst import draw, prepare
+    from simulations.plots.games import draw_worst, prepare_worst
 
-    table = prepare(found)
-    picture = write_figure(draw(table), table, folder / "worst")
+    table = prepare_worst(found)
+    picture = write_figure(draw_worst(table), table, folder / "worst")
     record = folder / "worst.json"
     write_whole(record, msgspec.json.format(msgspec.json.encode(found.record()), indent=2) + b"\n")
     return [record, picture.with_suffix(".csv"), picture]

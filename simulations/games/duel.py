@@ -77,7 +77,8 @@ class Duel:
     ----------
     forecasts, outcomes, charged
         Round by round, shape (T,): what was announced, what came, and the value that the round was charged
-        to, which for most forecasters is the forecast.
+        to, which for most forecasters is the forecast. With k classes forecasts and charged points have the
+        shape (T, k), and outcomes are class numbers.
     checkpoints
         Rounds of the duel after which the certificate was read, ascending, the last is T; shape (C,).
     certificates, guarantees
@@ -85,7 +86,7 @@ class Duel:
     """
 
     forecasts: NDArray[np.float64]
-    outcomes: NDArray[np.uint8]
+    outcomes: NDArray[Any]
     charged: NDArray[np.float64]
     checkpoints: NDArray[np.int64]
     certificates: NDArray[np.float64]

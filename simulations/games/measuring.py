@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -39,6 +39,11 @@ class Regret:
     def regret_bound(self) -> float:
         """2 x the upper end of the distance to calibration."""
         return 2.0 * self.distance_upper
+
+    def record(self) -> dict[str, Any]:
+        """The game as a plain record, with what is derived from it."""
+        fields = msgspec.structs.asdict(cast(msgspec.Struct, self))
+        return {**fields, "regret": self.regret, "regret_bound": self.regret_bound}
 
 
 class Measured(Regret, msgspec.Struct, frozen=True):
@@ -103,25 +108,33 @@ class Measured(Regret, msgspec.Struct, frozen=True):
         return unkept([regret, *steps, window], self.rounds)
 
 
+M = TypeVar("M", bound=Regret)
+
+
 @dataclass(frozen=True, eq=False)
-class Game:
+class Played(Generic[M]):
     """A game in full, for pictures of one run.
 
     Attributes
     ----------
-    forecasts, outcomes, witness
-        Round by round, shape (T,); the witness is a perfectly calibrated sequence `distance_upper` away.
+    forecasts, outcomes
+        Round by round, shape (T,); with k classes of shapes (T, k) and (T,).
     duel
-        Certificates and guarantees as the game went on; None for recorded forecasts.
+        Charged values, certificates and guarantees as the game went on; None for recorded forecasts.
     measured
         The line of the table.
+    witness
+        A perfectly calibrated sequence `distance_upper` away, shape (T,); None for several classes.
     """
 
     forecasts: Floats
-    outcomes: NDArray[np.uint8]
-    witness: Floats
+    outcomes: NDArray[Any]
     duel: Duel | None
-    measured: Measured
+    measured: M
+    witness: Floats | None = None
+
+
+Game = Played[Measured]
 
 
 def play_and_measure(
@@ -206,4 +219,4 @@ def _measure(
         seconds=time.perf_counter() - begin,
         **promised,
     )
-    return Game(forecasts, outcomes, one.distance.witness, duel, measured)
+    return Game(forecasts, outcomes, duel, measured, one.distance.witness)

@@ -1,22 +1,227 @@
-"""The catalogue of forecasters: from a spec string such as "balanced:slack=1,report=hint" to a player.
+"""The catalogue of forecasters, also of those from files of one's own, and the way from a spec to a player.
 
 Specs are written like those of adversaries. Each player knows the bound that was proven for it, as a
 formula for tables and plots.
+
+Such a file calls `simulations.games.players.register` and `adversaries.register`. It becomes a module under
+a name that depends on its path alone, so that every process, today and tomorrow, finds the same functions
+in it and loops compiled with them can be kept on disk.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, Self
+import re
+import sys
+import traceback
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Generic, Literal, Self
 
-from onlinecal.catalogue import Catalogue, E, split_spec
+import adversaries
+from onlinecal.catalogue import Catalogue, E, Entry, Parameter, split_spec
+from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, baselines
+from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
+from onlinecal.forecasters.binary.cells import REPORTS
+from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, Rule
+from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
 from onlinecal.forecasters.rules import Playable
-from simulations.games import families
-from simulations.games.families import Family
+from simulations.games.duel import DRAWS
 
-_CATALOGUE: Catalogue[Family] = Catalogue("forecaster", families.FAMILIES)
+Settings = Mapping[str, Any]
+OUR_DRAWS = 1
+"""Set beside the seed of a game for the forecaster's draws: those of the adversary use the seed alone."""
+
+SLACK = Parameter("slack", 0.5, "how large a bias it lets pass", low=0.5, high=MOST_SLACK)
+RULE = Parameter("rule", "balanced", "which biases it keeps small", form=RULES)
+CELLS = Parameter("cells", None, "cells of its grid", low=1, high=MOST_CELLS, form="whole")
+MIDPOINT = Parameter("report", "midpoint", "the point of a cell it announces", form=REPORTS)
+LOWER = replace(MIDPOINT, default="lower")
+WINDOW = Parameter(
+    "window", None, "rounds that a certificate is also kept of", low=1, high=MOST_WINDOW, form="whole"
+)
+HINTS = Parameter(
+    "hints",
+    None,
+    "whether it is made for rounds with hints, by default if there are any",
+    form=("true", "false"),
+)
+BASELINE_CELLS = replace(CELLS, high=MOST_BASELINE_CELLS)
+PRIOR = Parameter("prior", 1.0, "outcomes of each sort taken for granted", low=1e-9, high=1e9)
+DRAW = Parameter("draw", "hidden", "whether adversaries are shown what it draws", form=DRAWS)
+
+
+def no_bound(settings: Settings) -> None:
+    """Nothing is proven of the distance to calibration that holds for every game."""
+
+
+@dataclass(frozen=True)
+class Family(Entry):
+    """One entry of the catalogue.
+
+    Attributes
+    ----------
+    name, summary
+        In kebab-case as specs write it, and in one line what it does.
+    build
+        (settings, rounds, seed) -> a fresh forecaster. A setting `hints` is whether rounds may have hints.
+    parameters
+        What a spec may set.
+    kind
+        "deterministic", "randomised" (its rates hold while its draws are hidden), or a "reference" that
+        answers after the outcome: measured are its answers.
+    rate
+        What is known of it, in a few words for tables.
+    source
+        Where it comes from.
+    square_of_factor
+        (settings) -> f, when the distance to calibration is proven to be at most sqrt(f T) in every game;
+        None where there is no such formula.
+    """
+
+    build: Callable[[Settings, int, int], Playable]
+    parameters: tuple[Parameter, ...] = ()
+    kind: Literal["deterministic", "randomised", "reference"] = "deterministic"
+    rate: str = ""
+    source: str = "this library"
+    square_of_factor: Callable[[Settings], float | None] = no_bound
+
+    @property
+    def made_by(self) -> object:
+        """What builds it."""
+        return self.build
+
+
+def _grid_family(
+    name: str, summary: str, grid: Grid, rule: Rule, parameters: tuple[Parameter, ...], rate: str, source: str
+) -> Family:
+    """Almost-One-Step-Ahead with this rule on such a grid, a uniform one for the window if there is one."""
+
+    def build(settings: Settings, rounds: int, seed: int) -> Playable:
+        window = settings["window"]
+        return AlmostOneStepAhead(
+            horizon=rounds if grid == "uniform" and window is None else None,
+            n_cells=settings.get("cells"),
+            grid=grid,
+            rule=settings.get("rule", rule),
+            slack=settings.get("slack", 0.5),
+            report=settings["report"],
+            window=window,
+            hints=settings["hints"],
+        )
+
+    def square_of_factor(settings: Settings) -> float | None:
+        sign = settings.get("rule", rule) == "sign"
+        reach = 0.5 if settings["report"] == "midpoint" else 1.0
+        if grid == "uniform":
+            # 4 c d; the sign rule has 1.75^2 d
+            bias = 1.75**2 / 4 if sign else float(settings["slack"])
+            for_horizon = settings["cells"] is None and settings["window"] is None
+            return 4.0 * bias * reach if for_horizon else None
+        if sign:
+            return 147 / 16 * reach
+        return 12.0 * reach**2 if settings["slack"] == reach else None
+
+    return Family(
+        name,
+        summary,
+        build,
+        (*parameters, WINDOW, HINTS),
+        rate=rate,
+        source=source,
+        square_of_factor=square_of_factor,
+    )
+
+
+def _randomised(name: str, summary: str, forecaster: Any, rate: str, source: str) -> Family:
+    """A baseline on a grid that draws its forecasts."""
+
+    def build(settings: Settings, rounds: int, seed: int) -> Playable:
+        return forecaster(horizon=rounds, n_cells=settings["cells"], seed=(seed, OUR_DRAWS))
+
+    return Family(name, summary, build, (BASELINE_CELLS, DRAW), "randomised", rate, source)
+
+
+PAPER = "Arunachaleswaran, Collina, Roth & Shi (2024)"
+TWO_THIRDS = "E[ECE] ≤ T/(2m) + √((m+1)T), about 1.5 T^(2/3), while the draw is hidden"
+
+FAMILIES = (
+    _grid_family(
+        "sign", "the paper's rule on a grid for T rounds", "uniform", "sign", (LOWER, CELLS),
+        "distance ≤ 1.75√T in every game", PAPER,
+    ),
+    _grid_family(
+        "balanced", "balanced biases on a grid for T rounds", "uniform", "balanced",
+        (SLACK, MIDPOINT, CELLS), "distance ≤ √T in every game", f"this library, after {PAPER}",
+    ),
+    _grid_family(
+        "nested", "no horizon: the grid doubles as rounds go by", "nested", "balanced",
+        (SLACK, MIDPOINT, RULE), "distance ≤ √(3t) in every game, at every t", "this library",
+    ),
+    _grid_family(
+        "adaptive", "no horizon: the grid tunes itself", "adaptive", "balanced", (SLACK, MIDPOINT, RULE),
+        "distance ≤ √(3t) in every game, at every t", "this library",
+    ),
+    Family(
+        "constant", "the same forecast in every round",
+        lambda settings, rounds, seed: baselines.ConstantForecaster(settings["at"]),
+        (Parameter("at", 0.5, "the forecast", low=0.0, high=1.0),),
+        rate="distance √T against fair coins, T/2 at worst", source="folklore",
+    ),
+    Family(
+        "running-mean", "the share of ones so far",
+        lambda settings, rounds, seed: baselines.RunningMean(settings["prior"]),
+        (PRIOR,),
+        rate="distance √T without drift, of order T at worst", source="Laplace (1774)",
+    ),
+    Family(
+        "drift-corrected", "one half, moved by ε against the accumulated error",
+        lambda settings, rounds, seed: baselines.DriftCorrectedHalf(rounds, settings["epsilon"]),
+        (Parameter("epsilon", None, "the size of the correction", low=1e-9, high=0.5),),
+        rate="distance T^(1/3) against fair coins, of order T at worst", source="after Qiao & Zheng (2024)",
+    ),
+    _randomised(
+        "foster", "draws between neighbours that lean towards each other", baselines.FosterForecaster,
+        TWO_THIRDS, "Foster (1999)",
+    ),
+    _randomised(
+        "foster-hart", "draws between neighbours, hedging every error", baselines.FosterHartForecaster,
+        "E[ECE] ≤ T/(2m) + √((m+1)T(1 + ln T/(m+1))), while the draw is hidden", "Foster & Hart (2021)",
+    ),
+    _randomised(
+        "foster-vohra", "no internal regret: draws from a stationary distribution",
+        baselines.FosterVohraForecaster, "E[ECE] of order T^(2/3) (literature), while the draw is hidden",
+        "Foster & Vohra (1998)",
+    ),
+    _randomised(
+        "linear-optimisation", "online linear optimisation on the vector of biases",
+        baselines.LinearOptimisationForecaster, TWO_THIRDS, "Abernethy, Bartlett & Hazan (2011)",
+    ),
+    _randomised(
+        "minimax", "the minimax mixture of each round", baselines.MinimaxForecaster, TWO_THIRDS,
+        "after Hart (1995, 2025)",
+    ),
+    Family(
+        "two-choices", "a reference: names two neighbours, answers after the outcome",
+        lambda settings, rounds, seed: baselines.PowerOfTwoChoices(rounds, settings["cells"]),
+        (BASELINE_CELLS,), "reference", "ECE ≤ T/(2m) + m + 1, about √(2T), after the outcome",
+        "Gupta & Ramdas (2022)",
+    ),
+    Family(
+        "one-step-ahead", "a reference: what balanced shadows, answers after the outcome",
+        lambda settings, rounds, seed: OneStepAhead(
+            rounds, settings["cells"], slack=settings["slack"], hints=settings["hints"]
+        ),
+        (SLACK, CELLS, HINTS), "reference", "ECE ≤ (m - 1)/2, after the outcome", PAPER,
+    ),
+)  # fmt: skip
+
+
+_CATALOGUE: Catalogue[Family] = Catalogue("forecaster", FAMILIES)
 
 
 @dataclass(frozen=True)
@@ -134,3 +339,78 @@ def create(spec: str) -> Player:
     if player.settings.get("rule") == "sign" and "slack" in split_spec(spec, _CATALOGUE.noun)[1]:
         raise ValueError(f"{player.family.name}: slack belongs to the balanced rule, not to rule=sign")
     return player
+
+
+_NAME = re.compile(r"[\w-]+")
+_checksums: dict[str, int] = {}
+_owners: dict[str, str] = {}
+
+
+def load(path: Path | str) -> ModuleType:
+    """Execute a file as a module, once per process and state of the file; the module.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is no Python file, or if executing it raises an exception: the message has the line.
+    """
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    if file.suffix != ".py":
+        raise ValueError(f"{path} is no Python file: its name must end in .py")
+    name = module_name(file)
+    checksum = zlib.crc32(file.read_bytes())
+    if _checksums.get(name) == checksum:
+        return sys.modules[name]
+    known = _names()
+    module = _execute(file, name, path)
+    _checksums[name] = checksum
+    _owners.update(dict.fromkeys(_names() - known, name))
+    return module
+
+
+def load_all(paths: Iterable[Path | str]) -> None:
+    """Load every file, in this order; errors as from `load`."""
+    for path in paths:
+        load(path)
+
+
+def module_name(file: Path) -> str:
+    """The name under which a file is a module: the same in every process."""
+    stem = re.sub(r"\W", "_", file.stem)
+    return f"onlinecal_own_{stem}_{zlib.crc32(str(file).encode()):08x}"
+
+
+def checksum(*specs: str) -> int:
+    """A number that changes with the files that these specs rely on; 0 if they rely on none."""
+    names = {name for spec in specs for name in _NAME.findall(spec)}
+    return sum(_checksums[module] for module in {_owners[name] for name in names if name in _owners})
+
+
+def _execute(file: Path, name: str, path: Path | str) -> ModuleType:
+    spec = spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ValueError(f"{path}, line {_line(error, file)}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _line(error: Exception, file: Path) -> int | str:
+    """The file's line that an exception came from."""
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return error.lineno
+    inside = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return inside[-1].lineno or "?" if inside else "?"
+
+
+def _names() -> set[str]:
+    return {*catalogue(), *adversaries.catalogue()}

@@ -1,14 +1,13 @@
 """The pictures: each one is prepared as a table, drawn from that table, and written next to it.
 
 A figure has two functions, `prepare(...)` -> table of the numbers to be drawn, and `draw(table)` ->
-matplotlib figure, which looks at nothing but that table. Figures of sweeps, of experiments and of several
-classes have a folder; the others stand beside them.
+matplotlib figure, which looks at nothing but that table. Figures of sweeps have a folder; the others stand
+beside it.
 """
 
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,9 @@ def figure_module(name: str) -> Any:
     """What prepares and draws a figure of a sweep; ValueError lists those there are."""
     if name not in SWEEP_FIGURES:
         raise ValueError(f"unknown figure {name!r}; known: {', '.join(SWEEP_FIGURES)}")
-    from simulations.plots.sweeps.against_rounds import FIGURES
+    from simulations.plots.sweeps import against_rounds, landscape
 
-    return FIGURES[name] if name in FIGURES else import_module(f"simulations.plots.sweeps.{name}")
+    return {**against_rounds.FIGURES, **landscape.FIGURES}[name]
 
 
 def sweep_figures(folder: Path) -> list[str]:

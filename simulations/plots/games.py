@@ -1,23 +1,271 @@
-"""Games that were played together: their table, and pictures that show each of them in full."""
+"""Games that were played together, evaluations, and the worst game of all: pictures that show each in full.
+
+A film shows the bias table under attack: alpha(v) of every value v as the game goes on, and six frames of it.
+alpha(v) is the sum of (v - y) over the rounds charged to v: what is above the frequency of ones is in blue,
+what is below in orange. The sum of |alpha(v)| is what a certificate counts.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from onlinecal.plots.panels import named, reliability_panels, transport_panels
-from onlinecal.plots.reliability_diagram import reliability_data
-from onlinecal.plots.style import write_figure
-from onlinecal.plots.transport_plan import transport_data
-from onlinecal.tables import write_table
+from onlinecal.measures import calibration_distance
+from onlinecal.plots.over_rounds import (
+    BIASES,
+    MOST_VALUES,
+    bias_limit,
+    draw_biases,
+    draw_course,
+    draw_distance,
+    draw_scale,
+    running_biases_data,
+    running_distance_data,
+)
+from onlinecal.plots.reliability_diagram import (
+    named,
+    reliability_data,
+    reliability_panels,
+    transport_data,
+    transport_panels,
+)
+from onlinecal.plots.style import (
+    INK,
+    OKABE_ITO,
+    QUIET,
+    Look,
+    headline,
+    highest,
+    in_house_style,
+    looks,
+    name_lines,
+    panels,
+    write_figure,
+)
+from onlinecal.tables import number, write_table
+from simulations.evaluation import CALIBRATED, Evaluation
+from simulations.games import players
 from simulations.games.measuring import Game
-from simulations.games.multiclass.measuring import MeasuredMulticlass, MulticlassGame, records
-from simulations.plots import filmstrip
-from simulations.plots.multiclass import distance, triangle
-from simulations.plots.sweeps import trajectories
+from simulations.games.multiclass import MeasuredMulticlass, MulticlassGame
+from simulations.plots.multiclass import (
+    draw_simplex_distance,
+    draw_triangle,
+    prepare_distance,
+    prepare_triangle,
+)
+from simulations.plots.sweeps.against_rounds import draw_trajectories, prepare_trajectories
 from simulations.sweeps.results import results_table
+from simulations.worst.enumeration import Enumeration
+
+FRAMES = 6
+FILM = "#2b2b2b"
+HOLE = "round,pad=0,rounding_size=0.025"
+
+
+def prepare_film(games: Sequence[Game]) -> pl.DataFrame:
+    """Columns forecaster, adversary, and those of `running_biases_data`."""
+    return pl.concat([film_of(game) for game in games])
+
+
+def film_of(game: Game) -> pl.DataFrame:
+    """The rows of one game; the last moment is that of the game."""
+    charged = None if game.duel is None else game.duel.charged
+    table = running_biases_data(game.forecasts, game.outcomes, look_ahead=charged)
+    return named(table, game.measured.forecaster, game.measured.adversary)
+
+
+@in_house_style
+def draw_film(table: pl.DataFrame) -> Figure:
+    """For each forecaster the bias of every value against the round, and below it six frames."""
+    names = table["forecaster"].unique(maintain_order=True).to_list()
+    width, panel, strip, gap, above = 11.6, 3.0, 1.5, 0.98, 1.15
+    height = above + len(names) * (panel + strip + gap) - 0.35
+    figure = Figure(figsize=(width, height))
+    headline(
+        figure,
+        f"Biases under attack, by {table['adversary'][0]}",
+        "Colour: α(v), the sum of v − outcome so far. Blue: v was too high, orange: too low, grey: not used "
+        "yet. Line: forecasts. Frames: α(v) against v.",
+    )
+    top = height - above
+    for name in names:
+        film = table.filter(pl.col("forecaster") == name)
+        limit = bias_limit(film)
+        axis = figure.add_axes((0.6 / width, (top - panel) / height, (width - 1.75) / width, panel / height))
+        bar = figure.add_axes(((width - 1.0) / width, (top - panel) / height, 0.16 / width, panel / height))
+        shown = film_frames(film)
+        draw_biases(axis, film, limit)
+        draw_course(axis, film)
+        _mark_frames(axis, shown)
+        draw_scale(bar, limit)
+        note = f" (values grouped into {MOST_VALUES} parts)" if film["grouped"][0] else ""
+        axis.set_title(f"{name}{note}", pad=6)
+        box = (0.6 / width, (top - panel - 0.42 - strip) / height, (width - 1.75) / width, strip / height)
+        _draw_strip(figure, box, film, shown, limit)
+        top -= panel + strip + gap
+    return figure
+
+
+def film_frames(film: pl.DataFrame, number: int = FRAMES) -> list[int]:
+    """The rounds of the frames: one early, the others evenly up to the last."""
+    rounds = film["round"].unique().sort().to_numpy()
+    wanted = np.concatenate([[rounds[-1] / 25], np.linspace(0, rounds[-1], number)[1:]])
+    return sorted({int(rounds[np.argmin(np.abs(rounds - w))]) for w in wanted})
+
+
+def _mark_frames(axis: Axes, shown: Sequence[int]) -> None:
+    """Number the rounds of the frames below the time axis, which goes above."""
+    for place, moment in enumerate(shown, 1):
+        axis.plot([moment, moment], [-0.03, 0.0], color=INK, lw=1.2, clip_on=False, zorder=5)
+        axis.plot([moment, moment], [0.0, 1.0], color=INK, lw=0.5, ls=(0, (2, 3)), alpha=0.5)
+        side = "right" if place == len(shown) else "center"
+        axis.text(moment, -0.045, str(place), ha=side, va="top", fontsize=8.5, fontweight="bold")
+    axis.set_ylabel("value v")
+    axis.xaxis.tick_top()
+    axis.tick_params(axis="x", labelsize=8, pad=1, length=2)
+    axis.set_xticks([tick for tick in axis.get_xticks() if 0 < tick <= shown[-1]])
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"t={x:,.0f}"))
+
+
+def _draw_strip(
+    figure: Figure,
+    box: tuple[float, float, float, float],
+    film: pl.DataFrame,
+    shown: Sequence[int],
+    limit: float,
+) -> None:
+    """The frames on a strip of film, numbered as on the time axis."""
+    left, bottom, width, height = box
+    strip = figure.add_axes(box)
+    inches = figure.get_size_inches()
+    long, high = width * inches[0], height * inches[1]
+    strip.set(xlim=(0, long), ylim=(0, high))
+    strip.axis("off")
+    strip.add_patch(Rectangle((0, 0), long, high, color=FILM, lw=0))
+    hole, every = 0.085, 0.22
+    for k in range(math.floor(long / every)):
+        for y in (0.045, high - 0.045 - hole):
+            strip.add_patch(
+                FancyBboxPatch((0.06 + k * every, y), 0.11, hole, boxstyle=HOLE, fc="white", lw=0)
+            )
+    edge, between = 0.1, 0.09
+    each = (long - 2 * edge - (len(shown) - 1) * between) / len(shown)
+    for place, moment in enumerate(shown, 1):
+        x = edge + (place - 1) * (each + between)
+        frame = figure.add_axes(
+            (left + x / inches[0], bottom + 0.175 / inches[1], each / inches[0], (high - 0.35) / inches[1])
+        )
+        draw_frame(frame, film.filter(pl.col("round") == moment), limit)
+        frame.text(
+            0.03, 0.96, f"{place}", transform=frame.transAxes, va="top", fontsize=8.5, fontweight="bold"
+        )
+        frame.text(0.97, 0.96, f"t={moment:,}", transform=frame.transAxes, va="top", ha="right", fontsize=7.5)
+        frame.set(xticks=[], yticks=[])
+
+
+def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
+    """alpha(v) against v at one moment, and a mark at the forecast, with the cell that it is in."""
+    value, low, high, bias = frame.select("value", "low", "high", "bias").to_numpy().T
+    forecast = float(frame["forecast"][0])
+    axis.grid(False)
+    axis.set(xlim=(-0.015, 1.015), ylim=(-1.32 * limit, 1.62 * limit))
+    for side in axis.spines.values():
+        side.set_visible(False)
+    below = value[value <= forecast].max(initial=0.0)
+    above = value[value >= forecast].min(initial=1.0)
+    room = max(0.012 - (above - below), 0.0) / 2
+    axis.axvspan(below - room, above + room, color="#f2d15c", alpha=0.55, lw=0, zorder=1)
+    axis.axhline(0.0, color=QUIET, lw=0.6, zorder=2)
+    widths = np.clip(0.9 * (high - low), 0.007, 0.06)
+    colours = BIASES(0.5 + np.where(bias >= 0, 0.38, -0.38))
+    axis.bar(value, bias, width=widths, color=colours, lw=0, zorder=3)
+    axis.plot([forecast], [-1.22 * limit], marker="^", ms=5, color=INK, zorder=4, clip_on=False)
+
+
+PROOFS = {"certificate": QUIET, "guarantee": INK}
+"""The columns that only a calibrated method has, and their colours."""
+
+
+def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
+    """Columns panel, method, round, distance, certificate, guarantee: averages over the rounds so far."""
+    parts = []
+    for one in evaluations:
+        measured = running_distance_data(one.game.forecasts, one.game.outcomes, rounds=one.checkpoints)
+        blank: list[float | None] = [None] * len(one.checkpoints)
+        parts.append(
+            pl.DataFrame(
+                {
+                    "panel": f"{one.score.stream}: {one.score.model}",
+                    "method": one.score.method,
+                    "round": one.checkpoints,
+                    "distance": measured["upper"],
+                    "certificate": _averages(one.certificates, one.checkpoints) or blank,
+                    "guarantee": _averages(one.guarantees, one.checkpoints) or blank,
+                },
+                schema_overrides={"certificate": pl.Float64, "guarantee": pl.Float64},
+            )
+        )
+    return pl.concat(parts)
+
+
+@in_house_style
+def draw_running(table: pl.DataFrame) -> Figure:
+    """A panel per stream and model: a line per method; certificate grey, guarantee black."""
+    names = table["panel"].unique(maintain_order=True).to_list()
+    methods = table["method"].unique(maintain_order=True).to_list()
+    look = looks(methods)
+    for name, colour in PROOFS.items():
+        look[name] = Look(colour, to_rgb(colour), "-", "")
+    figure, axes = panels(names, [*look], height=3.4)
+    headline(
+        figure,
+        "Distance to calibration so far",
+        "Average per round, upper end of the bracket. Grey: the certificate, proven as the stream runs. "
+        "Black: the guarantee.",
+    )
+    last = int(highest(table["round"]))
+    top = _room(table)
+    for panel, axis in axes.items():
+        axis.set(xlim=(0, last), ylim=(0, top))
+        axis.locator_params(axis="x", nbins=5)
+        axis.set_title(panel)
+        axis.set_xlabel("round t")
+        axis.set_ylabel("distance / t")
+        ends: dict[str, float] = {}
+        mine = table.filter(pl.col("panel") == panel)
+        for method in methods:
+            measured = mine.filter(pl.col("method") == method).select("round", upper="distance")
+            one = look[method]
+            width = 2.2 if method == CALIBRATED else 1.4
+            draw_distance(axis, measured, one.colour, dashes=one.dashes, width=width)
+            ends[method] = min(float(measured["upper"][-1]), top)
+        proven = mine.filter(pl.col("certificate").is_not_null()).select("round", "certificate", "guarantee")
+        if proven.height:
+            rounds, certificates, guarantees = proven.to_numpy().T
+            for name, values in zip(PROOFS, (certificates, guarantees), strict=True):
+                axis.plot(rounds, values, color=PROOFS[name], lw=1.6, zorder=2)
+                ends[name] = min(float(values[-1]), top)
+        name_lines(axis, ends, look)
+    return figure
+
+
+def _averages(sums: Sequence[float], rounds: Sequence[int]) -> list[float]:
+    return [total / count for total, count in zip(sums, rounds, strict=True)] if sums else []
+
+
+def _room(table: pl.DataFrame) -> float:
+    """How far up the axis goes: everything but guarantees fits, once a sixth of the stream is over."""
+    later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
+    return 1.1 * max(highest(later["distance"], later["certificate"]), 0.01)
 
 
 def write_games(games: Sequence[Game], folder: Path) -> list[Path]:
@@ -28,8 +276,8 @@ def write_games(games: Sequence[Game], folder: Path) -> list[Path]:
         written.append(write_figure(draw(table), table, folder / name))
     course = _trajectories(games, "rounds")
     if course is not None:
-        table = trajectories.prepare(course)
-        written.append(write_figure(trajectories.draw(table), table, folder / "trajectories"))
+        table = prepare_trajectories(course)
+        written.append(write_figure(draw_trajectories(table), table, folder / "trajectories"))
     return written
 
 
@@ -38,13 +286,17 @@ def write_simplex_games(
 ) -> list[Path]:
     """Write results.csv, with three classes simplex_triangle, with shorter games simplex_distance."""
     measured = [*shorter, *(game.measured for game in games)]
-    written = [write_table(pl.DataFrame(records(measured), infer_schema_length=None), folder / "results.csv")]
+    written = [
+        write_table(
+            pl.DataFrame([one.record() for one in measured], infer_schema_length=None), folder / "results.csv"
+        )
+    ]
     if any(game.measured.classes == 3 for game in games):
-        table = triangle.prepare(games)
-        written.append(write_figure(triangle.draw(table), table, folder / "simplex_triangle"))
+        table = prepare_triangle(games)
+        written.append(write_figure(draw_triangle(table), table, folder / "simplex_triangle"))
     if shorter:
-        table = distance.prepare(measured)
-        written.append(write_figure(distance.draw(table), table, folder / "simplex_distance"))
+        table = prepare_distance(measured)
+        written.append(write_figure(draw_simplex_distance(table), table, folder / "simplex_distance"))
     course = _trajectories(games, "classes", "rounds")
     if course is not None:
         written.append(write_table(course, folder / "trajectories.csv"))
@@ -64,7 +316,7 @@ def transport_of(games: Sequence[Game]) -> pl.DataFrame:
 PICTURES = {
     "reliability": (reliability_of, reliability_panels),
     "transport": (transport_of, transport_panels),
-    "filmstrip": (filmstrip.prepare, filmstrip.draw),
+    "filmstrip": (prepare_film, draw_film),
 }
 """Of games in full: how each picture's table is prepared, and drawn."""
 
@@ -90,3 +342,118 @@ def _trajectories(games: Sequence[Game | MulticlassGame], *sizes: str) -> pl.Dat
         if game.duel is not None
     ]
     return pl.concat(parts) if parts else None
+
+
+WORST, FORECAST, WITNESS = OKABE_ITO[1], OKABE_ITO[0], OKABE_ITO[2]
+
+
+def prepare_worst(enumeration: Enumeration) -> pl.DataFrame:
+    """A row per number of rounds t from 1 to T.
+
+    Columns forecaster, measure, draws; round t; the worst error of t rounds, its ratio to sqrt(t), its mean
+    over all sequences, the worst when a forecaster built for T is stopped, the bound, the worst sequence; and
+    outcome, forecast and calibrated witness in round t of the worst game of T rounds.
+    """
+    outcomes = np.array([int(letter) for letter in enumeration.longest.sequence], dtype=np.uint8)
+    forecasts = enumeration.forecasts
+    witness = calibration_distance(forecasts, outcomes, method="exact").witness
+    games = enumeration.games
+    return pl.DataFrame(
+        {
+            "forecaster": enumeration.forecaster,
+            "measure": enumeration.measure,
+            "draws": enumeration.draws,
+            "round": [game.rounds for game in games],
+            "worst": [game.error for game in games],
+            "over_root": [game.over_root for game in games],
+            "mean": [game.mean for game in games],
+            "stopped": [game.stopped for game in games],
+            "bound": [game.bound for game in games],
+            "sequence": [game.sequence for game in games],
+            "outcome": outcomes,
+            "forecast": forecasts,
+            "witness": witness,
+        },
+        schema_overrides={"bound": pl.Float64},
+    )
+
+
+@in_house_style
+def draw_worst(table: pl.DataFrame) -> Figure:
+    """Left: the worst error against T beside the bounds. Right: the worst of the longest games."""
+    figure = Figure(figsize=(12.2, 5.3))
+    left, right = figure.subplots(
+        1, 2, gridspec_kw={"left": 0.065, "right": 0.985, "top": 0.76, "bottom": 0.11, "wspace": 0.38}
+    )
+    first = table.row(0, named=True)
+    rounds = table.height
+    what = "distance to calibration" if first["measure"] == "distance" else "ECE"
+    averaged = f", each averaged over {first['draws']} draws" if first["draws"] > 1 else ""
+    headline(
+        figure,
+        f"The worst that can happen to {first['forecaster']} in {rounds} rounds",
+        f"Left: the largest {what} of all 2^T outcome sequences{averaged}. Right: the worst game of "
+        f"{rounds} rounds{', its first draw' if first['draws'] > 1 else ''}.",
+    )
+    _draw_growth(left, table, what)
+    _draw_game(right, table, what)
+    return figure
+
+
+def _draw_growth(axis: Axes, table: pl.DataFrame, what: str) -> None:
+    rounds, worst, mean = table.select("round", "worst", "mean").to_numpy().T
+    last = int(rounds[-1])
+    fine = np.linspace(0, last, 200)
+    bound = table["bound"].to_numpy()
+    proven = not np.isnan(bound).any()
+    label = players.create(str(table["forecaster"][0])).bound_label if proven else None
+    top = max(worst.max(), 2 * math.sqrt(last), bound.max() if proven else 0.0) * 1.08
+    axis.set(xlim=(0, last), ylim=(0, top))
+    axis.xaxis.set_major_locator(MaxNLocator(9, integer=True))
+    ends, look = {}, {}
+    for name, factor in (("√T", 1.0), ("2√T", 2.0)):
+        if name != label:
+            axis.plot(fine, factor * np.sqrt(fine), color=QUIET, lw=1.0, ls=(0, (4, 2)))
+            ends[name], look[name] = factor * math.sqrt(last), _look(QUIET)
+    if proven:
+        axis.plot(rounds, bound, color=INK, lw=1.8)
+        name = f"proven: {label or number(float(bound[-1]))}"
+        ends[name], look[name] = float(bound[-1]), _look(INK)
+    axis.plot(rounds, mean, color=WORST, lw=1.2, ls=(0, (1.2, 1.2)), marker="o", ms=2.5)
+    axis.plot(rounds, worst, color=WORST, lw=2.0, marker="o", ms=5, mec="white", mew=0.7, zorder=4)
+    ends["mean of all"] = float(mean[-1])
+    ends[f"worst: {worst[-1] / math.sqrt(last):.3f}√T"] = float(worst[-1])
+    name_lines(axis, ends, {**dict.fromkeys(ends, _look(WORST)), **look})
+    axis.set_xlabel("number of rounds T")
+    axis.set_ylabel(what)
+    axis.set_title("Worst case against T")
+
+
+def _look(colour: str) -> Look:
+    return Look(colour, to_rgb(colour), "-", "")
+
+
+def _draw_game(axis: Axes, table: pl.DataFrame, what: str) -> None:
+    rounds, outcomes, forecasts, witness = (
+        table.select("round", "outcome", "forecast", "witness").cast(pl.Float64).to_numpy().T
+    )
+    last = int(rounds[-1])
+    axis.set(xlim=(0.3, last + 0.7), ylim=(-0.12, 1.12), yticks=np.linspace(0, 1, 6))
+    axis.vlines(rounds, forecasts, witness, color=WITNESS, lw=2.2, alpha=0.35, zorder=2)
+    axis.step(rounds, forecasts, where="mid", color=FORECAST, lw=0.8, alpha=0.5, zorder=2)
+    beside = np.where(outcomes > 0, 1.06, -0.06)
+    axis.scatter(rounds, beside, marker="s", s=26, color=INK, zorder=3, label="outcome")
+    axis.scatter(
+        rounds, forecasts, s=34, color=FORECAST, edgecolor="white", lw=0.7, zorder=5, label="forecast"
+    )
+    axis.scatter(
+        rounds, witness, s=30, facecolor="white", edgecolor=WITNESS, lw=1.4, zorder=4,
+        label="nearest calibrated sequence",
+    )  # fmt: skip
+    axis.set_title(f"{what} {table['worst'][-1]:.4g}: {table['sequence'][-1]}", fontsize=10)
+    axis.legend(
+        loc="lower right", bbox_to_anchor=(1.0, 1.06), ncols=3, fontsize=8.5, frameon=False,
+        handletextpad=0.2, columnspacing=1.2, borderaxespad=0.0,
+    )  # fmt: skip
+    axis.xaxis.set_major_locator(MaxNLocator(9, integer=True))
+    axis.set_xlabel("round")

@@ -1,27 +1,233 @@
-"""One game of a sweep, played and measured by whichever process it is given to.
-
-Sweeps: a whole grid of games over several processes or a cluster, each finished one kept at once.
-"""
+"""Sweeps: a whole grid of games over several processes or a cluster, each finished one kept at once."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
 import platform
+import signal
+import socket
+import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import closing
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, redirect_stdout
+from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
+from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from threadpoolctl import threadpool_limits
 
 import adversaries
 from onlinecal.compiling import Compiled, counting
-from simulations.games import extensions, players
+from simulations.games import players
 from simulations.games.measuring import play_and_measure
-from simulations.sweeps.config import Config
-from simulations.sweeps.pool import HERE, Workers, work
-from simulations.sweeps.results import VERSIONED, Finished, PlannedGame, Store, package_version
+from simulations.sweeps.results import VERSIONED, Config, Finished, PlannedGame, Store, package_version
+
+Answer = TypeVar("Answer")
+
+IDLE = 20
+"""Seconds without work after which a process ends, even if this one was killed and cannot tell it to."""
+
+PATIENCE = 10.0
+"""Seconds to wait for a scheduler, and then for its first worker."""
+
+LOST = 3600.0
+"""Seconds without any answer after which Dask's workers are lost: joblib is not told that they died."""
+
+OBJECT_STORE = 100 * 2**20
+"""Bytes of shared memory for a Ray of our own: games are small, Ray's default is a third of all memory."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who works.
+
+    Attributes
+    ----------
+    backend
+        "loky" for processes of this machine, "dask" or "ray".
+    address
+        HOST:PORT of a cluster's scheduler, with or without a scheme in front; None starts workers on this
+        machine and ends them when the work is done.
+    jobs
+        How many to start; with one, loky works in this process. A cluster that is given has those it has.
+    """
+
+    backend: Literal["loky", "dask", "ray"] = "loky"
+    address: str | None = None
+    jobs: int = 1
+
+    def __str__(self) -> str:
+        started = f"{self.jobs} process{'es' * (self.jobs > 1)}"
+        if self.backend == "loky":
+            return started
+        return f"{self.backend.capitalize()} {f'at {self.address}' if self.address else f'on {started}'}"
+
+
+HERE = Workers()
+"""This process alone."""
+
+
+def work(
+    function: Callable[..., Answer], tasks: Iterable[tuple[Any, ...]], workers: Workers, ordered: bool = False
+) -> Generator[Answer, None, None]:
+    """function(*task) for every task, as the answers come in, or (loky and Dask) in the order of the tasks.
+
+    Closing the iterator gives up what is not finished, and ends workers that were started for it.
+
+    Raises
+    ------
+    ValueError
+        If the backend's package is not installed, if nobody answers at the address or there are no workers.
+    ConnectionError
+        If the cluster is lost meanwhile.
+    """
+    from joblib import Parallel, delayed
+
+    connected = {"loky": _loky, "dask": _dask, "ray": _ray}[workers.backend]
+    with connected(workers) as settings, warnings.catch_warnings():
+        # whoever closes this iterator early need not be told that there were tasks left
+        warnings.filterwarnings("ignore", module="joblib")
+        given = "generator" if ordered else "generator_unordered"
+        pool = Parallel(**settings, return_as=given, batch_size=1)
+        with SpareTheWorkers():
+            answers = pool(delayed(function)(*task) for task in tasks)
+        yield from answers
+
+
+@contextmanager
+def _loky(workers: Workers) -> Iterator[dict[str, Any]]:
+    try:
+        yield {"backend": "loky", "n_jobs": workers.jobs, "idle_worker_timeout": IDLE}
+    except KeyboardInterrupt:
+        from joblib.externals.loky import get_reusable_executor
+
+        if workers.jobs > 1:
+            # whoever interrupts wants it to stop now
+            get_reusable_executor().shutdown(wait=True, kill_workers=True)
+        raise
+
+
+@contextmanager
+def _dask(workers: Workers) -> Iterator[dict[str, Any]]:
+    _need("distributed", workers)
+    import multiprocessing
+
+    import dask
+    from distributed import Client, LocalCluster
+    from distributed.core import rpc
+    from joblib import parallel_config
+
+    for name in ("distributed", "distributed.client"):
+        # they remark on every loss and every end, also those that we want
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # a compiled loop holds the interpreter, and with it the signs of life, for as long as a game takes
+    with dask.config.set({"distributed.scheduler.worker-ttl": None}), ExitStack() as stack:
+        if workers.address is None:
+            with SpareTheWorkers():
+                cluster = LocalCluster(
+                    n_workers=workers.jobs,
+                    threads_per_worker=1,
+                    memory_limit=0,
+                    host="127.0.0.1",
+                    # its server there may not be left out, and any port will do
+                    dashboard_address="127.0.0.1:0",
+                    scheduler_kwargs={"dashboard": False},
+                    silence_logs=logging.CRITICAL,
+                )
+            stack.enter_context(cluster)
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+        else:
+            with _no_answer(workers):
+                # somebody else who listens there would keep a client waiting, whatever its timeout
+                asyncio.run(asyncio.wait_for(rpc(workers.address).identity(), PATIENCE))
+                client = Client(workers.address, timeout=PATIENCE, set_as_default=False)
+                stack.enter_context(client)
+                client.wait_for_workers(1, timeout=PATIENCE)
+            # joblib would wait for the answer of a worker that cannot import what it is sent
+            for worker, found in client.run(find_spec, __package__).items():
+                if found is None:
+                    raise ValueError(f"the worker {worker} lacks onlinecal: install the same version there")
+        with parallel_config("dask", client=client):
+            try:
+                yield {"n_jobs": -1, "timeout": LOST}
+            except multiprocessing.TimeoutError as error:
+                raise ConnectionError(f"{workers}: no answer within {LOST:.0f} s") from error
+
+
+@contextmanager
+def _ray(workers: Workers) -> Iterator[dict[str, Any]]:
+    # read when Ray is imported, or starts
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    _need("ray", workers)
+    import ray
+    from ray.exceptions import RayError
+    from ray.util.joblib.ray_backend import RayBackend
+
+    class Unordered(RayBackend):
+        # its answers come one by one; it only inherits from a backend of joblib's whose do not
+        supports_return_generator = True
+
+    quiet = {"logging_level": logging.CRITICAL, "log_to_driver": False}
+    # Ray prints what became of its workers, and stdout is for results
+    with redirect_stdout(sys.stderr):
+        try:
+            if workers.address is None:
+                own = {"num_cpus": workers.jobs, "object_store_memory": OBJECT_STORE}
+                ray.init(address="local", include_dashboard=False, **own, **quiet)
+            else:
+                with _no_answer(workers):
+                    ray.init(address=workers.address, **quiet)
+            yield {"backend": Unordered(), "n_jobs": -1}
+        except RayError as error:
+            told = str(error).splitlines() or [type(error).__name__]
+            raise ConnectionError(f"{workers}: {told[0]}") from error
+        finally:
+            ray.shutdown()
+
+
+def _need(package: str, workers: Workers) -> None:
+    try:
+        import_module(package)
+    except ImportError as error:
+        needed = f"--backend {workers.backend} needs {package}"
+        raise ValueError(f"{needed}: in a checkout of onlinecal, pip install '.[cluster]'") from error
+
+
+@contextmanager
+def _no_answer(workers: Workers) -> Iterator[None]:
+    """Whatever goes wrong while connecting becomes a ValueError that names the address."""
+    address = str(workers.address)
+    try:
+        parts = urlsplit(address if "//" in address else f"//{address}")
+        if not parts.hostname or not parts.port:
+            raise ValueError("--scheduler must be HOST:PORT or SCHEME://HOST:PORT")
+        # whether there is anybody is known sooner than a cluster's client says it
+        socket.create_connection((parts.hostname, parts.port), PATIENCE).close()
+        yield
+    except Exception as error:
+        raise ValueError(f"no answer from {workers}: {str(error) or type(error).__name__}") from error
+
+
+class SpareTheWorkers:
+    """While processes are started, they inherit that an interrupt is not for them but for their parent."""
+
+    def __enter__(self) -> None:
+        self._previous = None
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def __exit__(self, *_: object) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+
 
 RTOL = 0.02
 """A bracket as tight as this, relative to its upper end, is good enough for a sweep's tables and curves."""
@@ -54,7 +260,7 @@ def play_game(
     """
     here = f"the worker on {platform.node()}"
     try:
-        extensions.load_all(load)
+        players.load_all(load)
         if (mine := identity(game)) != asked:
             raise ValueError(f"it has {mine} for {asked}")
     except FileNotFoundError as error:

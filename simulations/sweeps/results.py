@@ -1,4 +1,19 @@
-"""What a sweep leaves on disk: one small file per finished game, and tables made of them.
+"""A sweep's configuration, a TOML file, what it leaves on disk, and how fast errors grow in it.
+
+(msgspec.convert would check the types alone; its errors name neither the value nor the key that was meant.)
+
+The exponent of a forecaster against an adversary is the slope of log(error) against log(T). What counts as
+an independent observation is a seed, not a game: the draws of a short game are the first ones of the long
+games with the same seed, so a lucky start lifts or lowers them together. One line is therefore fitted per
+seed, the exponent is the mean of their slopes, and its standard error their deviation / sqrt(seeds). Where
+that says too little (one seed, nothing random, few seeds that happen to agree, a curve that is no straight
+line), the residuals of the line through the means over seeds say more: of both errors the larger counts.
+
+Errors below half a round count as half a round: what stays that small does not grow, and reads as exponent 0.
+
+A fitted exponent is that of the games that were played. An error of a sqrt(T) less something smaller has a
+slope above 1/2 that falls as T grows; no standard error says so. Of the distance it is the upper end of the
+bracket that is fitted: where brackets open up as T grows, more effort (`budget`) lowers the exponent.
 
     <out>/sweep.toml             the configuration, and the versions it was played with
     <out>/games/<digest>.json    one finished game; the digest is that of everything it depends on
@@ -14,25 +29,256 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import tomllib
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
 
+import adversaries
+from onlinecal.catalogue import did_you_mean
 from onlinecal.tables import write_table, write_whole
-from simulations.games import extensions
+from onlinecal.validation import check_count, check_positive
+from simulations.games import players
 from simulations.games.measuring import OF_WINDOWS, Measured
-from simulations.sweeps.config import Config
 
-if TYPE_CHECKING:
-    import polars as pl
+MOST_ROUNDS = 10**9
+PACKAGED = ("demo", "arena")
+"""Sweeps that come with the package, by name."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A grid of games: every forecaster meets every adversary, for every T and every seed.
+
+    Attributes
+    ----------
+    forecasters, adversaries
+        Specs, in canonical form.
+    rounds
+        The values of T.
+    seeds
+        Seeds of the adversaries' draws.
+    budget
+        Effort spent on each distance to calibration, see `calibration_distance`.
+    checkpoints
+        How many rounds of each game get their certificate recorded.
+    load
+        Files of one's own with more forecasters and adversaries, absolute paths.
+    """
+
+    forecasters: tuple[str, ...]
+    adversaries: tuple[str, ...]
+    rounds: tuple[int, ...]
+    seeds: tuple[int, ...] = (0,)
+    budget: float = 1.0
+    checkpoints: int = 200
+    load: tuple[str, ...] = ()
+
+
+def find_config(name: str) -> Path:
+    """The file of that name; "demo" and "arena" come with the package, if there is no such file here."""
+    path = Path(name)
+    if not path.is_file() and name in PACKAGED:
+        return Path(str(files("simulations").joinpath(f"{name}.toml")))
+    return path
+
+
+def read_config(path: Path, load: Sequence[Path] = ()) -> Config:
+    """Read and check a sweep's TOML file, after loading the files it names and those of `load`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file, or one to be loaded is missing.
+    ValueError
+        For a file that is no TOML, a key that is unknown, missing or of the wrong type, an unknown forecaster
+        or adversary, or a number of rounds that some adversary cannot play; the message names the key.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}{did_you_mean(path, PACKAGED, 'Without a file')}")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from error
+    try:
+        return check_config(table, path.parent, load)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def check_config(table: Mapping[str, Any], folder: Path = Path(), load: Sequence[Path] = ()) -> Config:
+    """The configuration that a table of keys and values describes; ValueError names the offending key.
+
+    The files under the key "load" are relative to `folder`, those of `load` to the working directory.
+    """
+    known = [field.name for field in fields(Config)]
+    for key in table:
+        if key not in known:
+            raise ValueError(f"unknown key {key!r}{did_you_mean(key, known)}")
+    for key in ("forecasters", "adversaries", "rounds"):
+        if key not in table:
+            raise ValueError(f"the key {key!r} is missing")
+    config = Config(
+        forecasters=_list(table["forecasters"], "forecasters", _text),
+        adversaries=_list(table["adversaries"], "adversaries", _text),
+        rounds=_list(table["rounds"], "rounds", partial(check_count, most=MOST_ROUNDS)),
+        seeds=_list(table.get("seeds", [0]), "seeds", partial(check_count, most=2**63 - 1, least=0)),
+        budget=check_positive(table.get("budget", 1.0), "budget"),
+        checkpoints=check_count(table.get("checkpoints", 200), "checkpoints", most=100_000),
+        load=_files(table, folder, load),
+    )
+    players.load_all(config.load)
+    return _with_canonical_specs(config)
+
+
+def _with_canonical_specs(config: Config) -> Config:
+    """The same with canonical specs, each of them tried out for every number of rounds."""
+    names = [_at("forecasters", i, players.create, spec).spec for i, spec in enumerate(config.forecasters)]
+    _refuse_repeated("forecasters", names)
+    canonical = []
+    for i, spec in enumerate(config.adversaries):
+        made = [_at("adversaries", i, adversaries.create, spec, rounds) for rounds in config.rounds]
+        canonical.append(made[0].name)
+    _refuse_repeated("adversaries", canonical)
+    _refuse_repeated("rounds", config.rounds)
+    _refuse_repeated("seeds", config.seeds)
+    return replace(
+        config,
+        forecasters=tuple(names),
+        adversaries=tuple(canonical),
+        rounds=tuple(sorted(config.rounds)),
+    )
+
+
+def _files(table: Mapping[str, Any], folder: Path, more: Sequence[Path]) -> tuple[str, ...]:
+    """Absolute paths of what is to be loaded, each once."""
+    named = _list(table["load"], "load", _text) if table.get("load", []) != [] else ()
+    paths = [*(folder / name for name in named), *more]
+    return tuple(dict.fromkeys(str(path.resolve()) for path in paths))
+
+
+def _at(key: str, place: int, create: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return create(*arguments)
+    except ValueError as error:
+        raise ValueError(f"{key}[{place}]: {error}") from error
+
+
+def _refuse_repeated(key: str, values: Any) -> None:
+    for value in values:
+        if list(values).count(value) > 1:
+            raise ValueError(f"{key}: {value!r} is listed twice")
+
+
+def _list(value: Any, key: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"{key} must be a list with at least one entry, got {value!r}")
+    return tuple(read(entry, f"{key}[{place}]") for place, entry in enumerate(value))
+
+
+def _text(value: Any, key: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{key} must be a string, got {value!r}")
+    return value
+
+
+MEASURES = {"distance": "distance_upper", "ece": "ece", "certificate": "certificate", "regret": "regret"}
+"""What is fitted, and the column of results that it is.
+
+The distance is taken by the upper end of its bracket, the regret is the Brier score beyond that of the best
+constant forecast in hindsight.
+"""
+
+NOMINAL = {"distance": 1 / 2, "ece": 2 / 3, "certificate": 1 / 2, "regret": 1 / 2}
+"""The exponent at which the constant is taken."""
+
+LEAST = 0.5
+"""Errors below half a round count as half a round."""
+
+SCHEMA = {
+    "forecaster": pl.String,
+    "adversary": pl.String,
+    "measure": pl.String,
+    "exponent": pl.Float64,
+    "standard_error": pl.Float64,
+    "nominal": pl.Float64,
+    "constant": pl.Float64,
+    "n_seeds": pl.Int64,
+    "n_rounds": pl.Int64,
+    "most_rounds": pl.Int64,
+}
+
+
+class Rate(NamedTuple):
+    """A fitted exponent of T; its standard error is None where nothing says how wrong it may be."""
+
+    exponent: float
+    standard_error: float | None
+
+
+def fit(rounds: ArrayLike, seeds: ArrayLike, errors: ArrayLike) -> Rate | None:
+    """The growth of errors, sums over rounds, one per game; None without two values of T for some seed.
+
+    Parameters
+    ----------
+    rounds, seeds, errors
+        T, seed and error of each game, equally long; a seed need not have played every T.
+    """
+    x = np.log(np.asarray(rounds, dtype=np.float64))
+    y = np.log(np.maximum(np.asarray(errors, dtype=np.float64), LEAST))
+    owners = np.asarray(seeds)
+    parts = [owners == seed for seed in np.unique(owners)]
+    # less the first value, so that of equal ones the slope is exactly 0
+    slopes = [
+        float(np.polyfit(x[part], y[part] - y[part][0], 1)[0])
+        for part in parts
+        if len(np.unique(x[part])) > 1
+    ]
+    if not slopes:
+        return None
+    candidates = []
+    if len(slopes) > 1:
+        candidates.append(float(np.std(slopes, ddof=1)) / math.sqrt(len(slopes)))
+    places, group = np.unique(x, return_inverse=True)
+    if len(places) > 2:
+        _, covariance = np.polyfit(places, np.bincount(group, y) / np.bincount(group), 1, cov=True)
+        candidates.append(math.sqrt(covariance[0, 0]))
+    return Rate(float(np.mean(slopes)), max(candidates, default=None))
+
+
+def rates_table(results: pl.DataFrame) -> pl.DataFrame:
+    """One row per forecaster, adversary and measure; empty if no pair has played two values of T.
+
+    Columns: forecaster, adversary, measure (a key of `MEASURES`), exponent, standard_error (null if there is
+    one seed and two values of T), nominal (an exponent that theory names), constant (the largest error /
+    T^nominal of all games), n_seeds, n_rounds (how many values of T), most_rounds (the largest).
+    """
+    rows = []
+    for (forecaster, adversary), games in results.group_by("forecaster", "adversary", maintain_order=True):
+        for measure, column in MEASURES.items():
+            known = games.select("rounds", "seed", pl.col(column).cast(pl.Float64)).drop_nulls()
+            rounds, seeds, errors = (known[name].to_numpy() for name in ("rounds", "seed", column))
+            rate = fit(rounds, seeds, errors)
+            if rate is None:
+                continue
+            nominal = NOMINAL[measure]
+            constant = float((np.maximum(errors, LEAST) / rounds**nominal).max())
+            several = len(np.unique(seeds)), len(np.unique(rounds)), int(rounds.max())
+            rows.append((forecaster, adversary, measure, *rate, nominal, constant, *several))
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
 
 Format = Literal["parquet", "csv"]
 TABLES = ("results", "trajectories", "rates")
@@ -53,7 +299,7 @@ class PlannedGame:
     @property
     def digest(self) -> str:
         """A name for the result's file: different for different games, and for different rules."""
-        own = extensions.checksum(self.forecaster, self.adversary)
+        own = players.checksum(self.forecaster, self.adversary)
         text = json.dumps([*asdict(self).values(), code_digest(), *([own] if own else [])])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -113,7 +359,6 @@ class Store:
 
     def write_tables(self, games: Iterable[PlannedGame], form: Format = "parquet") -> list[Path]:
         """Write the tables from the finished ones among the games, in their order; the files written."""
-        from simulations.sweeps.rates import rates_table
 
         finished = [found for found in map(self.load, games) if found is not None]
         results = results_table([one.measured for one in finished])
@@ -128,8 +373,6 @@ class Store:
 
     def read_table(self, name: str) -> pl.DataFrame:
         """One of the tables, "results", "trajectories" or "rates"; FileNotFoundError if there is none."""
-        import polars as pl
-
         if (path := self.folder / f"{name}.parquet").is_file():
             return pl.read_parquet(path)
         if (path := self.folder / f"{name}.csv").is_file():
@@ -154,21 +397,13 @@ class Store:
 
 def results_table(measured: Iterable[Measured]) -> pl.DataFrame:
     """One row per game; regret and regret_bound beside what they are made of."""
-    import polars as pl
-
-    rows = [
-        {**msgspec.structs.asdict(one), "regret": one.regret, "regret_bound": one.regret_bound}
-        for one in measured
-    ]
     last = ["seconds", *OF_WINDOWS]
-    table = pl.DataFrame(rows, infer_schema_length=None)
+    table = pl.DataFrame([one.record() for one in measured], infer_schema_length=None)
     return table.select(pl.exclude(last), *last)
 
 
 def trajectories_table(finished: Iterable[Finished]) -> pl.DataFrame:
     """One row per game and checkpoint: round, certificate, guarantee."""
-    import polars as pl
-
     columns = ["forecaster", "adversary", "rounds", "seed"]
     parts = [
         pl.DataFrame(
@@ -187,8 +422,6 @@ def trajectories_table(finished: Iterable[Finished]) -> pl.DataFrame:
 
 def summarise(results: pl.DataFrame) -> pl.DataFrame:
     """Per forecaster: games, the largest distance / sqrt(T) and distance / guarantee, and against whom."""
-    import polars as pl
-
     ratios = results.with_columns(
         over_root=pl.col("distance_upper") / pl.col("rounds").sqrt(),
         over_guarantee=pl.col("distance_upper") / pl.col("guarantee"),

@@ -27,12 +27,12 @@ from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules
 from onlinecal.measures import calibration_distance, expected_calibration_error
-from onlinecal.measures.distance.exact.lattice import primitive_steps, shortest_paths
+from onlinecal.measures.distance.levels import primitive_steps, shortest_paths
 from onlinecal.validation import check_choice, check_count
 from simulations.games import players
 from simulations.games.duel import play
 from simulations.games.players import Player
-from simulations.sweeps.pool import Workers, work
+from simulations.sweeps.playing import Workers, work
 
 Measure = Literal["distance", "ece"]
 MEASURES: tuple[Measure, ...] = ("distance", "ece")

@@ -14,7 +14,7 @@ from numba.extending import register_jitable
 import adversaries
 from adversaries import Kind, Parameter, Phase, all_sequences, registry, sequence_chunks
 from adversaries.kinds import mixture
-from adversaries.replayed.streams import replay_step
+from adversaries.streams import replay_step
 from tests import ROOT
 from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 

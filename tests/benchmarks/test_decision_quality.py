@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from onlinecal import DecisionRecalibrator, LpRecalibrator, decision_loss_gap, lp_calibration_error
-from onlinecal.measures.decision.partitions import residuals
+from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.scores import class_scores
 from onlinecal.recalibration import (
     DirichletCalibration,

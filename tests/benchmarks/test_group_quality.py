@@ -12,7 +12,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from onlinecal import BoostedRecalibrator, GroupRecalibrator
-from onlinecal.measures.groups.multicalibration import group_mean_error
+from onlinecal.measures.groups import group_mean_error
 from onlinecal.recalibration.groups.maker import GroupMaker
 from tests.networks import predictions
 

@@ -11,9 +11,8 @@ import adversaries
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
 from onlinecal.measures import multiclass_calibration_distance
 from simulations.games.duel import play
-from simulations.games.multiclass.duel import play_multiclass
-from simulations.games.multiclass.players import create_player
-from simulations.sweeps.config import find_config, read_config
+from simulations.games.multiclass import create_player, play_multiclass
+from simulations.sweeps.results import find_config, read_config
 
 
 def history(kind, rounds):

@@ -47,7 +47,7 @@ from onlinecal import (
     smooth_calibration_error,
 )
 from onlinecal.measures import decision_loss_gap, lp_calibration_error
-from onlinecal.measures.groups.multicalibration import group_mean_error, multicalibration_error
+from onlinecal.measures.groups import group_mean_error, multicalibration_error
 from onlinecal.measures.scores import class_scores, event_scores
 from onlinecal.recalibration import AveragedCalibration, TemperatureScaling
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet

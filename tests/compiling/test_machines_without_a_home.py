@@ -17,7 +17,7 @@ PLAY = """
 import numpy as np
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
 from onlinecal.compiling import counting
-from onlinecal.recalibration.simplex_projection import project_rows
+from onlinecal.recalibration.flooring import project_rows
 with counting() as compiled:
     print(project_rows(np.array([[1.0, 1.0]])).tolist(), compiled.loops)
 """
@@ -25,7 +25,7 @@ NOBODY = 12345
 BECOME_NOBODY = f"""
 import os, sys
 import numba, numpy
-import onlinecal.recalibration.simplex_projection
+import onlinecal.recalibration.flooring
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
 numba.njit(lambda x: x.sum())(numpy.zeros((2, 2)))
 for name in [name for name in sys.modules if name.startswith("onlinecal")]:
@@ -114,7 +114,7 @@ def test_a_full_disk_costs_time_and_nothing_else(tmp_path):
 
 CALLS = """
 import numpy as np
-from onlinecal.recalibration.lp.map import LevelSetMap
+from onlinecal.recalibration.lp.recalibrator import LevelSetMap
 shift = LevelSetMap(np.array([[1, 1]]), np.array([[0.5, 0.5]]), n_levels=2, shift=True)
 print(shift(np.array([[0.5, 0.5]])).tolist())
 """
@@ -125,7 +125,7 @@ def test_an_edited_callee_in_another_file_is_noticed_and_nothing_is_left_beside_
     shutil.copytree(ROOT / "onlinecal", tree / "onlinecal", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     before = run(CALLS, tree, env=environment, check=True).stdout
-    callee = tree / "onlinecal" / "recalibration" / "simplex_projection.py"
+    callee = tree / "onlinecal" / "recalibration" / "flooring.py"
     assert callee.read_text().count("max(z[j] - shift, 0.0)") == 1
     callee.write_text(callee.read_text().replace("max(z[j] - shift, 0.0)", "max(z[j] - shift, 7.0)"))
     after = run(CALLS, tree, env=environment, check=True).stdout

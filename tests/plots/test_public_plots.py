@@ -15,8 +15,7 @@ from scipy.stats import binomtest
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, plots
 from onlinecal.measures import decision_loss_gap, lp_calibration_error, multicalibration_report
-from onlinecal.plots.numbers import highest, lowest, wilson_interval
-from onlinecal.plots.own_axes import OURS
+from onlinecal.plots.style import OURS, highest, lowest, wilson_interval
 from onlinecal.recalibration import gaussian_losses
 
 T = 200

@@ -15,7 +15,7 @@ from onlinecal import (
     decision_calibration_error,
     decision_loss_gap,
 )
-from onlinecal.pieces import ENTRIES
+from onlinecal.arrays import ENTRIES
 from onlinecal.recalibration import (
     DirichletCalibration,
     TemperatureScaling,
@@ -24,16 +24,14 @@ from onlinecal.recalibration import (
     starting,
 )
 from onlinecal.recalibration.classical import linear, temperature
-from onlinecal.recalibration.classical.linear import TINY, LinearLoss
+from onlinecal.recalibration.classical.linear import GAP, TINY, LinearLoss
 from onlinecal.recalibration.classical.temperature import FLOOR, columns_of
-from onlinecal.recalibration.convex import GAP
 from onlinecal.recalibration.decision import rounds
-from onlinecal.recalibration.groups import folds, start
-from onlinecal.recalibration.groups.history import Rows
-from onlinecal.recalibration.groups.start import SigmoidLoss, best_sigmoid, log_losses
-from onlinecal.recalibration.lp import correcting
+from onlinecal.recalibration.groups import start as starts
+from onlinecal.recalibration.groups.start import Rows, SigmoidLoss, best_sigmoid, log_losses
+from onlinecal.recalibration.lp import recalibrator
+from onlinecal.recalibration.probability_recalibrator import squared_error
 from onlinecal.recalibration.starting import started
-from onlinecal.recalibration.weights import squared_error
 
 
 def weighted_source(n, k, seed=0):
@@ -203,7 +201,7 @@ def test_of_many_rows_some_decide_the_share_and_all_have_to_allow_it(monkeypatch
         started(model.start_, table), labels, None
     )
     # a correction that would help rows like those of the sample, and none of the others
-    monkeypatch.setattr(correcting, "moments_of", lambda *_: correcting_moments(1.0))
+    monkeypatch.setattr(recalibrator, "moments_of", lambda *_: correcting_moments(1.0))
     assert LpRecalibrator().fit(table, labels).share_ == 0.0
 
 
@@ -258,10 +256,10 @@ def test_of_many_rows_one_fold_says_how_many_patches_groups_need(monkeypatch):
         model = GroupRecalibrator().fit(p[fit], y[fit], members[fit])
         return log_losses(model.predict(p[fresh], members[fresh]), y[fresh]).mean()
 
-    assert len(folds.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)) == 3
+    assert len(starts.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)) == 3
     by_all = loss()
-    monkeypatch.setattr(folds, "MANY", 1000)
-    (inside, held), *others = folds.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)
+    monkeypatch.setattr(starts, "MANY", 1000)
+    (inside, held), *others = starts.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)
     assert (len(inside.p), len(held.p), others) == (8000, 4000, [])
     raw, best = log_losses(p[fresh], y[fresh]).mean(), log_losses(truth[fresh], y[fresh]).mean()
     assert max(by_all, loss()) - best < 0.2 * (raw - best)
@@ -269,6 +267,6 @@ def test_of_many_rows_one_fold_says_how_many_patches_groups_need(monkeypatch):
 
 def correcting_moments(cross):
     """Of a correction against which all rows speak."""
-    from onlinecal.recalibration.mixing import Moments
+    from onlinecal.recalibration.starting import Moments
 
     return Moments(10.0, np.array([cross, 1.0, 1.0, 1.0, 1.0]))

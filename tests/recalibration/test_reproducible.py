@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from onlinecal.elementary import exponential, logarithm
-from onlinecal.measures.decision.climbing import climb
+from onlinecal.measures.decision.errors import climb
 from onlinecal.measures.fixed_order import inner, product
 from tests.recalibration.reproducible_fits import digests
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from onlinecal import BoostedRecalibrator, DecisionRecalibrator, GroupRecalibrator, LpRecalibrator
-from onlinecal.measures.decision.partitions import residuals
+from onlinecal.measures.decision.losses import residuals
 from onlinecal.recalibration import (
     BetaCalibration,
     DirichletCalibration,
@@ -22,8 +22,16 @@ from onlinecal.recalibration import (
 from onlinecal.recalibration.classical.linear import TINY
 from onlinecal.recalibration.classical.temperature import FLOOR
 from onlinecal.recalibration.flooring import limited
-from onlinecal.recalibration.mixing import LIMITS, SHARES, Rows, chosen_mixture, moments_of
-from onlinecal.recalibration.starting import PULL, STARTS, started
+from onlinecal.recalibration.starting import (
+    LIMITS,
+    PULL,
+    SHARES,
+    STARTS,
+    Rows,
+    chosen_mixture,
+    moments_of,
+    started,
+)
 
 
 def source(n=400, n_classes=4, seed=0, power=2.0):

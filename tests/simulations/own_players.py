@@ -6,7 +6,7 @@ from numba.extending import register_jitable
 import adversaries
 from onlinecal.forecasters.baselines.baseline import Baseline
 from onlinecal.forecasters.baselines.mixing import mixing_rules, new_memory, own, play_one
-from simulations.games import families, players
+from simulations.games import players
 
 
 @register_jitable
@@ -35,7 +35,7 @@ def nothing(values, horizon):
     return np.zeros(1)
 
 
-players.register(families.Family("last-outcome", "what came last", lambda settings, T, seed: LastOutcome()))
+players.register(players.Family("last-outcome", "what came last", lambda settings, T, seed: LastOutcome()))
 adversaries.register(
     adversaries.Kind("contrarian", "the less likely", "adaptive", "here", step=contradict, initial=nothing)
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal.recalibration.simplex_projection import project_rows
+from onlinecal.recalibration.flooring import project_rows
 from onlinecal.steering.mixing import mix_vectors
 from onlinecal.steering.vector import (
     ANSWERS,

@@ -14,7 +14,7 @@ from onlinecal import (
 )
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
-from onlinecal.recalibration.lp.counts import LevelSetCounts
+from onlinecal.recalibration.lp.online import LevelSetCounts
 from tests.estimators import learn
 from tests.wrappers.scripted import Told
 

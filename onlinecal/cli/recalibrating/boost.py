@@ -9,15 +9,14 @@ import numpy as np
 import polars as pl
 
 from onlinecal.arrays import Floats
-from onlinecal.cli.recalibrating.events import Events, Maps, numbers, read_job
-from onlinecal.cli.recalibrating.options import BoostSettings, Rows
-from onlinecal.cli.recalibrating.parts import gathered_warnings
+from onlinecal.cli.recalibrating.jobs import Maps, gathered_warnings, numbers, read_job
+from onlinecal.cli.recalibrating.options import BoostSettings, Rows, estimator
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
-from onlinecal.cli.recalibrating.tables import is_numbers
+from onlinecal.cli.recalibrating.tables import Part, is_numbers
 from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
 from onlinecal.measures.scores import BINS, brier_score
-from onlinecal.recalibration.boosted.input import BOUND, Step
 from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
+from onlinecal.recalibration.boosted.rounds import BOUND
 
 LEVELS = 20
 """Level sets of the violations that are reported."""
@@ -26,12 +25,9 @@ VIOLATION = "worst violation, one feature"
 
 def new_model(settings: BoostSettings, seed: int) -> BoostedRecalibrator:
     """An unfitted recalibrator."""
-    step: Step = "log-odds"
-    if settings.alpha is not None or settings.bound is not None or settings.levels is not None:
-        step = "level sets"
-    return BoostedRecalibrator(
-        alpha=settings.alpha, bound=settings.bound, n_levels=settings.levels or None, seed=seed, step=step
-    )
+    papers = (settings.alpha, settings.bound, settings.levels)
+    step = "log-odds" if papers == (None, None, None) else "level sets"
+    return estimator(BoostedRecalibrator, settings, seed=seed, step=step)
 
 
 def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
@@ -43,14 +39,14 @@ def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
     fitted = feature_table(job.fit.frame, features)
     model = new_model(settings, rows.seed)
     with gathered_warnings() as remarks:
-        model.fit(fitted, job.fit.settled, job.fit.forecasts)
+        model.fit(fitted, job.fit.settled, job.fit.table)
     constant = float(job.fit.settled.mean())
-    known = job.fit.forecasts is not None
+    known = job.fit.table is not None
     maps: Maps = {
         (NONE if known else "mean outcome"): (
-            lambda part: np.full(len(part), constant) if part.forecasts is None else part.forecasts
+            lambda part: np.full(len(part), constant) if part.table is None else part.table
         ),
-        "boost": lambda part: model.predict(feature_table(part.frame, features), part.forecasts),
+        "boost": lambda part: model.predict(feature_table(part.frame, features), part.table),
     }
     if known:
         maps = job.with_isotonic(maps)
@@ -58,7 +54,7 @@ def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
     table = {part.name: feature_table(part.frame, features) for part in job.labelled}
     tests = standard_tests(fitted, table, float(model.bound or BOUND))
 
-    def own(part: Events, kind: str) -> Scores:
+    def own(part: Part, kind: str) -> Scores:
         forecasts = mapped[part.name][kind]
         found = functional_multicalibration_error(forecasts, part.settled, tests[part.name], LEVELS)
         return {VIOLATION: float(found.max())}
@@ -137,7 +133,7 @@ def standard_tests(fitted: Floats, table: dict[str, Floats], bound: float) -> di
 
 
 def errors_by_round(
-    model: BoostedRecalibrator, labelled: list[Events], table: dict[str, Floats]
+    model: BoostedRecalibrator, labelled: list[Part], table: dict[str, Floats]
 ) -> pl.DataFrame:
     """Columns round, level_sets, and the squared error of each part after the round, of those kept."""
     rows: list[dict[str, Any]] = [
@@ -145,23 +141,22 @@ def errors_by_round(
         for number in range(model.n_kept_ + 1)
     ]
     for part in labelled:
-        stages = model.staged_predict(table[part.name], part.forecasts)
+        stages = model.staged_predict(table[part.name], part.table)
         for row, p in zip(rows, stages, strict=True):
             row[part.name] = brier_score(p, part.settled) / len(part)
     return pl.DataFrame(rows)
 
 
-def pictures(rounds: pl.DataFrame, mapped: dict[str, Floats], shown: Events, name: str) -> list[Picture]:
+def pictures(rounds: pl.DataFrame, mapped: dict[str, Floats], shown: Part, name: str) -> list[Picture]:
     """Reliability before and after, and the squared error against rounds."""
-    from onlinecal.plots.recalibration import reliability
-    from onlinecal.plots.recalibration.rounds import draw_boosting
+    from onlinecal.plots.recalibration.rounds import draw_boosting, draw_reliabilities, prepare_reliability
 
-    numbers_drawn = reliability.prepare(mapped, shown.settled, f"{name}, {shown.name} rows")
+    numbers_drawn = prepare_reliability(mapped, shown.settled, f"{name}, {shown.name} rows")
     gaps = {
         kind: expected_calibration_error(p, shown.settled, BINS, normalize=True) for kind, p in mapped.items()
     }
     numbers_drawn = numbers_drawn.with_columns(pl.col("method").replace_strict(gaps).alias("ece"))
     return [
-        Picture(reliability.draw, numbers_drawn, "reliability"),
+        Picture(draw_reliabilities, numbers_drawn, "reliability"),
         Picture(draw_boosting, rounds, "rounds"),
     ]

@@ -13,14 +13,13 @@ from threadpoolctl import threadpool_limits
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import progress
-from onlinecal.cli.recalibrating.comparison import Comparison, Map, read_comparison
+from onlinecal.cli.recalibrating.comparison import Comparison, read_comparison
+from onlinecal.cli.recalibrating.jobs import gathered_warnings
 from onlinecal.cli.recalibrating.options import ChooseSettings, Rows
-from onlinecal.cli.recalibrating.parts import gathered_warnings
 from onlinecal.cli.recalibrating.report import NONE, Picture
 from onlinecal.cli.recalibrating.scores import Advice, Scoreboard, advice, n_resamples, resamples
 
 if TYPE_CHECKING:
-    import polars as pl
     from rich.table import Table
 
 FIRST, WIDE = 14, 17
@@ -130,18 +129,20 @@ class Choice:
 
     def frame(self) -> pl.DataFrame:
         """The scores as a table: method, measure, value and the ends of its interval, and so on."""
-        import polars as pl
-
         return pl.DataFrame(self.scores(), schema_overrides={"best": pl.String}, infer_schema_length=None)
+
+    def shown(self, width: int) -> list[Any]:
+        """What people see on so many columns: tables, and the advice."""
+        return [*choice_tables(self, width), sentence(self)]
 
     def pictures(self) -> list[Picture]:
         """The scoreboard, drawn."""
-        from onlinecal.plots.recalibration import scoreboard
+        from onlinecal.plots.recalibration.rounds import draw_scoreboard, prepare_scoreboard
 
-        table = scoreboard.prepare(
+        table = prepare_scoreboard(
             self.frame(), self.file, self.chosen, "; ".join([self.contents, self.split])
         )
-        return [Picture(scoreboard.draw, table, "scoreboard")]
+        return [Picture(draw_scoreboard, table, "scoreboard")]
 
 
 def choice_tables(choice: Choice, width: int) -> list[Table]:
@@ -313,10 +314,10 @@ class Trial:
         if comparison.new is not None:
             n = sum(len(one) for one in comparison.split.folds[0])
             with gathered_warnings() as said:
-                fitted: Map = comparison.methods[name](comparison.take("fit", np.arange(n)))
+                fitted = comparison.methods[name](comparison.take("fit", np.arange(n)))
             self.warnings[name] = said
             return comparison.written(comparison.new, fitted(comparison.new))
-        parts: list[Any] = [
+        parts = [
             comparison.written(part, mapped)
             for part, mapped in zip(self.tested, self.mapped[name], strict=True)
         ]

@@ -11,10 +11,21 @@ import numpy as np
 import polars as pl
 
 from onlinecal.arrays import Bools, Floats, Ints
-from onlinecal.cli.recalibrating import boost, decision, events, groups, lp, multiclass
+from onlinecal.cli.recalibrating import boost, decision, groups, lp
 from onlinecal.cli.recalibrating.decision import ACTIONS, SEED
-from onlinecal.cli.recalibrating.events import Events, isotonic_map
 from onlinecal.cli.recalibrating.groups import GroupColumns
+from onlinecal.cli.recalibrating.jobs import (
+    Map,
+    Split,
+    fitted_map,
+    isotonic_map,
+    read_labelled,
+    read_new_events,
+    read_new_table,
+    read_settled,
+    read_split,
+    written_rows,
+)
 from onlinecal.cli.recalibrating.options import (
     BoostSettings,
     ChooseSettings,
@@ -23,7 +34,6 @@ from onlinecal.cli.recalibrating.options import (
     LpSettings,
     Rows,
 )
-from onlinecal.cli.recalibrating.parts import Split, read_split
 from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.scores import (
     Score,
@@ -33,15 +43,17 @@ from onlinecal.cli.recalibrating.scores import (
     worst_group,
 )
 from onlinecal.cli.recalibrating.tables import Part, recognise
-from onlinecal.recalibration.classical.isotonic import PerClassIsotonic, TopLabelIsotonic
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
-from onlinecal.recalibration.classical.temperature import TemperatureScaling
+from onlinecal.recalibration.classical.temperature import (
+    PerClassIsotonic,
+    TemperatureScaling,
+    TopLabelIsotonic,
+)
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.tables import read_frame
 
-Map = Callable[[Any], Floats]
-Method = Callable[[Any], Map]
+Method = Callable[[Part], Map]
 """From a part with labels to a map of parts: their probabilities (n, k), or forecasts (n,)."""
 
 MOST_DIRICHLET = 1_500_000
@@ -58,7 +70,7 @@ def class_methods(
     What is `wanted` is tried however long it takes.
     """
     methods: dict[str, Method] = {
-        NONE: lambda _: lambda part: part.table,
+        NONE: lambda _: lambda part: part.told,
         "temperature": _fitted(TemperatureScaling),
         "vector": _fitted(VectorScaling),
         "top-label": _fitted(TopLabelIsotonic),
@@ -80,11 +92,7 @@ def class_methods(
 
 
 def _fitted(make: Callable[[], Any]) -> Method:
-    def fit(part: Part) -> Map:
-        model = make().fit(part.table, part.labels)
-        return lambda other: np.asarray(model.predict_proba(other.table))
-
-    return fit
+    return lambda part: fitted_map(make(), part)
 
 
 def event_methods(settings: ChooseSettings, seed: int) -> tuple[dict[str, Method], dict[str, str]]:
@@ -93,7 +101,7 @@ def event_methods(settings: ChooseSettings, seed: int) -> tuple[dict[str, Method
         NONE: lambda _: lambda part: part.told,
         "platt": platt_map,
         "beta": beta_map,
-        "isotonic": lambda part: isotonic_map(part),
+        "isotonic": isotonic_map,
     }
     left_out = {}
     if settings.group:
@@ -109,7 +117,7 @@ def event_methods(settings: ChooseSettings, seed: int) -> tuple[dict[str, Method
     return methods, left_out
 
 
-def platt_map(fit: Events) -> Map:
+def platt_map(fit: Part) -> Map:
     """A logistic curve in the log odds of the forecast (Platt, 1999)."""
     from sklearn.linear_model import LogisticRegression
 
@@ -126,7 +134,7 @@ def platt_map(fit: Events) -> Map:
     return lambda part: curve.predict_proba(log_odds(part.told))[:, 1]
 
 
-def beta_map(fit: Events) -> Map:
+def beta_map(fit: Part) -> Map:
     """A factor for log p, one for log(1 - p), and an offset (Kull et al., 2017): vector scaling of two."""
     floor = least_forecast(fit.told)
 
@@ -144,7 +152,7 @@ def least_forecast(forecasts: Floats) -> float:
     return min(1.0 / (len(both) + 1.0), float(both[both > 0.0].min(initial=1.0)))
 
 
-def group_map(fit: Events, names: list[str], seed: int) -> Map:
+def group_map(fit: Part, names: list[str], seed: int) -> Map:
     """Multicalibration for the groups of some columns."""
     columns = GroupColumns.of(fit.frame, names)
     model = groups.new_model(GroupSettings(group=names), seed)
@@ -152,7 +160,7 @@ def group_map(fit: Events, names: list[str], seed: int) -> Map:
     return lambda part: np.asarray(model.predict(part.told, columns(part.frame)))
 
 
-def boost_map(fit: Events, settings: BoostSettings, seed: int) -> Map:
+def boost_map(fit: Part, settings: BoostSettings, seed: int) -> Map:
     """Boosting with some columns as features, from the forecasts."""
     names = boost.feature_names(fit.frame, settings)
     model = boost.new_model(settings, seed)
@@ -195,92 +203,75 @@ class Comparison:
 
     file: str
     contents: str
-    take: Callable[[str, Ints], Any]
+    take: Callable[[str, Ints], Part]
     split: Split
     width: int
     methods: dict[str, Method]
     left_out: dict[str, str]
-    scores: Callable[[Floats, Any, Ints], dict[str, Score]]
+    scores: Callable[[Floats, Part, Ints], dict[str, Score]]
     purposes: dict[str, str]
-    written: Callable[[Any, Floats], pl.DataFrame]
-    new: Any
+    written: Callable[[Part, Floats], pl.DataFrame]
+    new: Part | None
     remarks: list[str]
 
 
 def read_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Comparison:
-    """What FILE asks for."""
+    """The methods for a table of class probabilities, or for a column of forecasts of one event."""
     of_classes, settings = recognise(file, settings)
-    comparison = class_comparison if of_classes else event_comparison
-    return comparison(file, rows, settings)
-
-
-def class_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Comparison:
-    """The methods for a table of class probabilities."""
-    table, remarks = multiclass.read_labelled(file, settings)
-    k = len(table.classes)
-    split = read_split(len(table), rows, file, in_turn=True)
-    methods, left_out = class_methods(len(split.folds[0][0]), k, rows.seed, settings.choose)
-    members = group_members(file, settings.group, len(table))
-    losses = gaussian_losses(ACTIONS, k, N_LOSSES, SEED)
+    features = boost.named_features(settings.features) if settings.features is not None else []
+    further = [*(settings.group or ()), *features]
+    classes: tuple[str, ...] = ()
+    if of_classes:
+        everything, classes, remarks = read_labelled(file, settings)
+    else:
+        everything, remarks = read_settled(file, settings, further)
+    k = len(classes)
+    split = read_split(len(everything), rows, file, in_turn=True)
+    if of_classes:
+        methods, left_out = class_methods(len(split.folds[0][0]), k, rows.seed, settings.choose)
+    else:
+        methods, left_out = event_methods(settings, rows.seed)
+    members = group_members(file, settings.group, len(everything))
+    losses = gaussian_losses(ACTIONS, k or 2, N_LOSSES, SEED)
     p, n_levels = LpSettings.p, LpSettings.levels or 5
 
     def scores(mapped: Floats, part: Part, numbers: Ints) -> dict[str, Score]:
-        assert part.labels is not None
-        found = class_scores_of(mapped, part.labels, p, n_levels, losses)
+        labels = part.settled
+        if of_classes:
+            found = class_scores_of(mapped, labels, p, n_levels, losses)
+        else:
+            found = event_scores_of(mapped, labels, losses)
         if members is not None:
-            found[WORST_GROUP] = worst_group(*confidences(mapped, part.labels), members[numbers])
+            event = confidences(mapped, labels) if of_classes else (mapped, labels)
+            found[WORST_GROUP] = worst_group(event[0], event[1], members[numbers])
         return found
 
-    purposes = {
-        "probabilities": "log loss",
-        "the top label": "top-label ECE",
-        "decisions": "decision gap",
-    }
+    new = None
+    if rows.apply is not None and of_classes:
+        new = read_new_table(rows.apply, settings, file, classes)
+    elif rows.apply is not None:
+        new = read_new_events(rows.apply, settings, further)
     return Comparison(
         file=file.name,
-        contents=f"probabilities of {k} classes",
-        take=table.take,
-        split=split,
-        width=k,
-        methods=methods,
-        left_out=left_out,
-        scores=scores,
-        purposes=purposes | ({} if members is None else {"groups": WORST_GROUP}),
-        written=lambda part, after: multiclass.written_rows(part, table.classes, after),
-        new=None if rows.apply is None else multiclass.read_new(rows.apply, settings, file, table),
-        remarks=remarks,
-    )
-
-
-def event_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Comparison:
-    """The methods for a column of forecasts of one event."""
-    features = boost.named_features(settings.features) if settings.features is not None else []
-    further = [*(settings.group or ()), *features]
-    everything, remarks = events.read_settled(file, settings, further)
-    split = read_split(len(everything), rows, file, in_turn=True)
-    methods, left_out = event_methods(settings, rows.seed)
-    members = group_members(file, settings.group, len(everything))
-    losses = gaussian_losses(ACTIONS, 2, N_LOSSES, SEED)
-
-    def scores(mapped: Floats, part: Events, numbers: Ints) -> dict[str, Score]:
-        found = event_scores_of(mapped, part.settled, losses)
-        if members is not None:
-            found[WORST_GROUP] = worst_group(mapped, part.settled, members[numbers])
-        return found
-
-    purposes = {"probabilities": "log loss", "decisions": "decision gap"}
-    return Comparison(
-        file=file.name,
-        contents=f"{settings.forecast} as forecasts of {settings.outcome}",
+        contents=(
+            f"probabilities of {k} classes"
+            if of_classes
+            else f"{settings.forecast} as forecasts of {settings.outcome}"
+        ),
         take=everything.take,
         split=split,
-        width=1,
+        width=k or 1,
         methods=methods,
         left_out=left_out,
         scores=scores,
-        purposes=purposes | ({} if members is None else {"groups": WORST_GROUP}),
-        written=lambda part, after: events.written_rows(part, part.told, after),
-        new=None if rows.apply is None else events.read_new(rows.apply, settings, further),
+        purposes={
+            "probabilities": "log loss",
+            **({"the top label": "top-label ECE"} if of_classes else {}),
+            "decisions": "decision gap",
+            **({} if members is None else {"groups": WORST_GROUP}),
+        },
+        written=lambda part, after: written_rows(part, part.told, after, classes),
+        new=new,
         remarks=remarks,
     )
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
 from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.recalibrating.multiclass import Fitted, Job, compare, facts_of_start, read_job, report
-from onlinecal.cli.recalibrating.options import DecisionSettings, Rows
+from onlinecal.cli.recalibrating.jobs import Job, Mapped, facts_of_start, read_job
+from onlinecal.cli.recalibrating.options import DecisionSettings, Rows, estimator
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
-from onlinecal.measures.decision.errors import PartitionKind, decision_calibration_error, decision_loss_gap
+from onlinecal.cli.recalibrating.tables import Part
+from onlinecal.measures.decision.errors import decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, row_losses
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
-from onlinecal.recalibration.starting import Start
 
 ACTIONS = 2
 N_LOSSES = 500
@@ -35,15 +35,7 @@ SEED = 0
 
 def new_model(settings: DecisionSettings, losses: Floats | None, seed: int) -> DecisionRecalibrator:
     """An unfitted recalibrator."""
-    return DecisionRecalibrator(
-        n_actions=settings.actions or ACTIONS,
-        epsilon=settings.epsilon,
-        partition=cast(PartitionKind, settings.partition or "soft"),
-        losses=losses,
-        seed=seed,
-        start=cast(Start, settings.start),
-        share=settings.share,
-    )
+    return estimator(DecisionRecalibrator, settings, losses=losses, seed=seed)
 
 
 def recalibrate(file: Path, rows: Rows, settings: DecisionSettings) -> Report:
@@ -58,36 +50,41 @@ def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
     model = new_model(settings, None if clinic is None else clinic.values, seed)
     if clinic is not None:
         job = replace(job, classes=tuple(clinic.classes))
-    fitted = compare(job, "decision", model)
+    maps, remarks = job.beside_rivals("decision", model)
+    mapped = job.mapped(maps)
     k = len(job.classes)
     losses = gaussian_losses(model.n_actions, k, N_LOSSES, SEED) if clinic is None else clinic.values[None]
     names = _names(model.n_actions, clinic)
 
-    def own(mapped: Floats, labels: Ints) -> Scores:
-        gaps = decision_loss_gap(mapped, labels, losses)
+    def own(part: Part, name: str) -> Scores:
+        after = mapped[part.name][name]
+        gaps = decision_loss_gap(after, part.settled, losses)
         if clinic is not None:
-            predicted, true = decision_losses(mapped, labels, losses)
+            predicted, true = decision_losses(after, part.settled, losses)
             values = float(gaps[0]), float(predicted[0]), float(true[0])
         else:
-            worst = decision_calibration_error(mapped, labels, model.n_actions)
+            worst = decision_calibration_error(after, part.settled, model.n_actions)
             values = float(gaps.mean()), float(gaps.max()), worst
         return dict(zip(names, values, strict=True))
 
-    part, table, labels = job.labelled[-1]
-    after = fitted("decision", part, table)
+    shown = job.labelled[-1]
     sections = []
     if clinic is not None:
-        rows = action_rows(clinic, table, after, labels)
-        sections.append(Section(f"decisions before and after ({part} rows)", rows))
-    parameters = {**model.get_params(), "losses": None if settings.losses is None else str(settings.losses)}
-    return report(
-        job,
-        fitted,
+        rows = action_rows(clinic, shown.told, mapped[shown.name]["decision"], shown.settled)
+        sections.append(Section(f"decisions before and after ({shown.name} rows)", rows))
+    return job.report(
+        "decision",
+        maps,
+        mapped,
         own,
-        parameters=parameters,
+        remarks,
+        parameters={
+            **model.get_params(),
+            "losses": None if settings.losses is None else str(settings.losses),
+        },
         facts={**facts_of_start(model), "rounds": model.n_rounds_},
         sections=sections,
-        pictures=lambda: pictures(job, fitted, model, losses, clinic),
+        pictures=lambda: pictures(job, mapped, model, losses, clinic),
     )
 
 
@@ -129,14 +126,14 @@ def action_rows(clinic: LossTable, before: Floats, after: Floats, labels: Ints) 
 
 
 def pictures(
-    job: Job, fitted: Fitted, model: DecisionRecalibrator, losses: Floats, clinic: LossTable | None
+    job: Job, by_part: Mapped, model: DecisionRecalibrator, losses: Floats, clinic: LossTable | None
 ) -> list[Picture]:
     """The gap against rounds, if any; predicted and true losses; a given table with its regions."""
     from onlinecal.plots.recalibration.decisions import draw_decisions, draw_methods, prepare_decisions
     from onlinecal.plots.recalibration.rounds import draw_gaps
 
-    part, table, labels = job.labelled[-1]
-    mapped = {name: fitted(name, part, table) for name in DRAWN}
+    shown = job.labelled[-1]
+    labels, mapped = shown.settled, {name: by_part[shown.name][name] for name in DRAWN}
     with threadpool_limits(1, "blas"):
         drawn = []
         if model.n_rounds_:
@@ -147,7 +144,7 @@ def pictures(
             return drawn
     numbers = losses_of_halves(mapped, labels, clinic.values)
     drawn.append(Picture(draw_methods, numbers, "losses"))
-    numbers = prepare_decisions(clinic, table, mapped["decision"])
+    numbers = prepare_decisions(clinic, shown.told, mapped["decision"])
     drawn.append(Picture(draw_decisions, numbers, "decisions"))
     return drawn
 
@@ -157,13 +154,13 @@ def gaps_by_round(job: Job, model: DecisionRecalibrator, losses: Floats) -> pl.D
     watched = losses[:N_CURVES]
     stops = set(np.unique(np.round(np.linspace(0, model.n_rounds_, N_STOPS)).astype(int)).tolist())
     rows = []
-    for part, table, labels in job.labelled:
-        stages = [(-1, table), *((at, now) for at, now in enumerate(model.staged_predict_proba(table)))]
+    for part in job.labelled:
+        stages = [(-1, part.told), *enumerate(model.staged_predict_proba(part.told))]
         for at, now in stages:
             if at == -1 or at in stops:
-                gaps = decision_loss_gap(now, labels, watched)
+                gaps = decision_loss_gap(now, part.settled, watched)
                 rows.append(
-                    {"part": part, "round": at, "mean": float(gaps.mean()), "worst": float(gaps.max())}
+                    {"part": part.name, "round": at, "mean": float(gaps.mean()), "worst": float(gaps.max())}
                 )
     return pl.DataFrame(rows).with_columns(pl.lit(len(watched)).alias("n_losses"))
 

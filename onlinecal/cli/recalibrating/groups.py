@@ -5,23 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.cli.recalibrating.events import Events, Maps, column, read_job
-from onlinecal.cli.recalibrating.options import GroupSettings, Rows
-from onlinecal.cli.recalibrating.parts import gathered_warnings
+from onlinecal.cli.recalibrating.jobs import Maps, column, gathered_warnings, read_job
+from onlinecal.cli.recalibrating.options import GroupSettings, Rows, estimator
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
-from onlinecal.measures.groups.report import MulticalibrationReport, multicalibration_report
+from onlinecal.cli.recalibrating.tables import Part
+from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
 from onlinecal.measures.scores import brier_score
-from onlinecal.recalibration.groups.history import Patch
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
-from onlinecal.recalibration.groups.start import Start
 from onlinecal.rounds import Rounds
 
 if TYPE_CHECKING:
@@ -136,13 +134,7 @@ WORST, MEAN, CHANCE = "worst group's violation", "mean violation", "mean violati
 
 def new_model(settings: GroupSettings, seed: int) -> GroupRecalibrator:
     """An unfitted recalibrator."""
-    return GroupRecalibrator(
-        alpha=settings.alpha,
-        patch=cast(Patch, settings.patch),
-        n_levels=settings.levels or None,
-        seed=seed,
-        start=cast(Start, settings.start),
-    )
+    return estimator(GroupRecalibrator, settings, seed=seed)
 
 
 def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:
@@ -190,7 +182,7 @@ def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:
 
 
 def group_report(
-    model: GroupRecalibrator, forecasts: Floats, part: Events, members: dict[str, NDArray[np.bool_]]
+    model: GroupRecalibrator, forecasts: Floats, part: Part, members: dict[str, NDArray[np.bool_]]
 ) -> MulticalibrationReport:
     """Group by group, how calibrated the forecasts of a part are."""
     return multicalibration_report(
@@ -208,7 +200,7 @@ def _violations(report: MulticalibrationReport) -> Scores:
 
 def repair_rows(before: MulticalibrationReport, after: MulticalibrationReport) -> list[dict[str, Any]]:
     """One record per group, the one that was worst first."""
-    from onlinecal.recalibration.groups.repair import GroupRepair
+    from onlinecal.recalibration.groups.maker import GroupRepair
 
     rows = GroupRepair(before, after).rows()
     return sorted(rows, key=lambda row: -row["violation_before"])
@@ -218,15 +210,15 @@ def pictures(
     model: GroupRecalibrator,
     repair: list[dict[str, Any]],
     title: str,
-    labelled: list[Events],
+    labelled: list[Part],
     members: dict[str, NDArray[np.bool_]],
     tables: dict[str, pl.DataFrame],
 ) -> list[Picture]:
     """Groups before and after; the worst violation and the squared error against patches."""
-    from onlinecal.plots.recalibration import groups
+    from onlinecal.plots.recalibration.groups import draw_both, prepare_groups
     from onlinecal.plots.recalibration.rounds import draw_patches
 
-    drawn = [Picture(groups.draw, groups.prepare(repair, title), "groups")]
+    drawn = [Picture(draw_both, prepare_groups(repair, title), "groups")]
     if model.n_patches_:
         numbers = violations_by_patches(model, labelled, members, tables)
         drawn.append(Picture(draw_patches, numbers, "patches"))
@@ -235,7 +227,7 @@ def pictures(
 
 def violations_by_patches(
     model: GroupRecalibrator,
-    labelled: list[Events],
+    labelled: list[Part],
     members: dict[str, NDArray[np.bool_]],
     tables: dict[str, pl.DataFrame],
 ) -> pl.DataFrame:

@@ -5,28 +5,19 @@ from __future__ import annotations
 import math
 import warnings
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.recalibrating.multiclass import (
-    Fitted,
-    Job,
-    compare,
-    drawn_labels,
-    facts_of_start,
-    read_job,
-    report,
-)
-from onlinecal.cli.recalibrating.options import LpSettings, Rows
+from onlinecal.arrays import Floats
+from onlinecal.cli.recalibrating.jobs import Job, Mapped, drawn_labels, facts_of_start, read_job
+from onlinecal.cli.recalibrating.options import LpSettings, Rows, estimator
 from onlinecal.cli.recalibrating.report import Picture, Report, Scores, Section
+from onlinecal.cli.recalibrating.tables import Part
 from onlinecal.measures.lp.errors import lp_calibration_error
-from onlinecal.plots.recalibration.levels import level_set_errors
-from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
-from onlinecal.recalibration.lp.sizes import Estimation
-from onlinecal.recalibration.starting import Start
+from onlinecal.plots.recalibration.groups import level_set_errors
+from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
 from onlinecal.validation import check_order
 
 TOP = 10
@@ -39,17 +30,7 @@ SUBSETS = 8
 
 def new_model(settings: LpSettings, seed: int) -> LpRecalibrator:
     """An unfitted recalibrator."""
-    return LpRecalibrator(
-        p=settings.p,
-        epsilon=settings.epsilon,
-        n_levels=settings.levels or None,
-        tolerance=settings.tolerance,
-        estimation=cast(Estimation, settings.estimation),
-        within=cast(Within | None, settings.within),
-        start=cast(Start, settings.start),
-        share=settings.share,
-        seed=seed,
-    )
+    return estimator(LpRecalibrator, settings, seed=seed)
 
 
 def recalibrate(file: Path, rows: Rows, settings: LpSettings) -> Report:
@@ -57,22 +38,28 @@ def recalibrate(file: Path, rows: Rows, settings: LpSettings) -> Report:
     job, seed = read_job(file, settings, rows), rows.seed
     model = new_model(settings, seed)
     check_order(model.p, above_one=True)
-    fitted = compare(job, "lp", model)
+    maps, remarks = job.beside_rivals("lp", model)
+    mapped = job.mapped(maps)
     p, n_levels = float(model.p), model.n_levels_
     order = "∞" if math.isinf(p) else f"{p:g}"
     error, chance = f"Err_{order}, {n_levels} levels", f"Err_{order} by chance alone"
 
-    def own(mapped: Floats, labels: Ints) -> Scores:
+    def own(part: Part, name: str) -> Scores:
+        after = mapped[part.name][name]
         return {
-            error: lp_calibration_error(mapped, labels, p, n_levels),
-            chance: chance_error(mapped, p, n_levels, seed),
+            error: lp_calibration_error(after, part.settled, p, n_levels),
+            chance: chance_error(after, p, n_levels, seed),
         }
 
-    cells = _cells(job, fitted, model)
-    return report(
-        job,
-        fitted,
+    shown = job.labelled[-1]
+    after = mapped[shown.name]["lp"]
+    cells = level_set_errors(shown.told, after, shown.settled, job.classes, n_levels, p)
+    return job.report(
+        "lp",
+        maps,
+        mapped,
         own,
+        remarks,
         parameters={
             **model.get_params(),
             "p": "inf" if math.isinf(p) else p,
@@ -80,8 +67,8 @@ def recalibrate(file: Path, rows: Rows, settings: LpSettings) -> Report:
             "tolerance": model.tolerance_,
         },
         facts=facts(model),
-        sections=[_carriers(cells, job.labelled[-1][0])],
-        pictures=lambda: pictures(job, fitted, model, cells, seed),
+        sections=[_carriers(cells, shown.name)],
+        pictures=lambda: pictures(job, mapped, model, cells, seed),
     )
 
 
@@ -106,12 +93,6 @@ def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
     return float(np.mean(found))
 
 
-def _cells(job: Job, fitted: Fitted, model: LpRecalibrator) -> pl.DataFrame:
-    part, table, labels = job.labelled[-1]
-    after = fitted("lp", part, table)
-    return level_set_errors(table, after, labels, job.classes, model.n_levels_, float(model.p))
-
-
 def _carriers(cells: pl.DataFrame, part: str) -> Section:
     """The level sets and classes that carry most of the error before, and what became of their rows."""
     shown = cells.head(TOP).select(
@@ -127,32 +108,32 @@ def _carriers(cells: pl.DataFrame, part: str) -> Section:
 
 
 def pictures(
-    job: Job, fitted: Fitted, model: LpRecalibrator, cells: pl.DataFrame, seed: int
+    job: Job, mapped: Mapped, model: LpRecalibrator, cells: pl.DataFrame, seed: int
 ) -> list[Picture]:
     """The level sets before and after, the rounds, and if refits are cheap the error against n."""
-    from onlinecal.plots.recalibration import levels
+    from onlinecal.plots.recalibration.groups import draw_levels, prepare_levels
     from onlinecal.plots.recalibration.rounds import draw_lp_rounds, draw_rows, prepare_lp_rounds
 
-    part, p = job.labelled[-1][0], float(model.p)
-    numbers = levels.prepare(cells, f"{job.file}, {part} rows")
+    part, p = job.labelled[-1].name, float(model.p)
+    numbers = prepare_levels(cells, f"{job.file}, {part} rows")
     drawn = [
-        Picture(levels.draw, numbers, "levels"),
+        Picture(draw_levels, numbers, "levels"),
         Picture(draw_lp_rounds, prepare_lp_rounds(model.history_, p), "rounds"),
     ]
-    if part != job.fit.name and job.fit.table.size <= CHEAP:
-        numbers = error_against_rows(job, fitted, model, seed)
+    if part != job.fit.name and job.fit.told.size <= CHEAP:
+        numbers = error_against_rows(job, mapped, model, seed)
         drawn.append(Picture(draw_rows, numbers, "rows"))
     return drawn
 
 
-def error_against_rows(job: Job, fitted: Fitted, model: LpRecalibrator, seed: int) -> pl.DataFrame:
+def error_against_rows(job: Job, mapped: Mapped, model: LpRecalibrator, seed: int) -> pl.DataFrame:
     """Err_p on the tested rows of refits on random subsets: columns method, n, low, error, high."""
     from sklearn.base import clone
 
-    _, table, labels = job.labelled[-1]
+    shown = job.labelled[-1]
+    table, labels, after = shown.told, shown.settled, mapped[shown.name]
     p, n_levels = float(model.p), model.n_levels_
-    n = len(job.fit.table)
-    assert job.fit.labels is not None
+    n = len(job.fit)
     rng = np.random.default_rng([seed, 12])
     rows: list[dict[str, Any]] = []
     used = {name: getattr(model, f"{name}_") for name in ("n_levels", "tolerance", "share", "limit")}
@@ -163,15 +144,13 @@ def error_against_rows(job: Job, fitted: Fitted, model: LpRecalibrator, seed: in
             again = clone(model).set_params(**used)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                again.fit(job.fit.table[chosen], job.fit.labels[chosen])
+                again.fit(job.fit.told[chosen], job.fit.settled[chosen])
             errors.append(lp_calibration_error(again.predict_proba(table), labels, p, n_levels))
         rows.append(_span("lp", size, errors))
-    for name in fitted.maps:
+    for name, one in after.items():
         if name != "lp":
-            mapped = fitted(name, job.labelled[-1][0], table)
-            rows.append(_span(name, n, [lp_calibration_error(mapped, labels, p, n_levels)]))
-    mapped = fitted("lp", job.labelled[-1][0], table)
-    rows.append(_span("chance", n, [chance_error(mapped, p, n_levels, seed)]))
+            rows.append(_span(name, n, [lp_calibration_error(one, labels, p, n_levels)]))
+    rows.append(_span("chance", n, [chance_error(after["lp"], p, n_levels, seed)]))
     return pl.DataFrame(rows).with_columns(pl.lit(p).alias("p"), pl.lit(n_levels).alias("n_levels"))
 
 

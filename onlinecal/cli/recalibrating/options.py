@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from typer import Option
 
@@ -256,3 +258,18 @@ METHODS: dict[str, type[Settings]] = {
 """The methods; the module of `onlinecal.cli.recalibrating` with a method's name carries it out."""
 CHOOSE = "choose"
 """The verb that is meant where no method is named; its module has the same name, too."""
+
+
+CALLED = {"levels": "n_levels", "actions": "n_actions"}
+"""Settings that estimators call otherwise."""
+Estimator = TypeVar("Estimator")
+
+
+def estimator(kind: Callable[..., Estimator], settings: Settings, **more: Any) -> Estimator:
+    """An unfitted estimator with those of the settings that it has; what is not set is its own default.
+
+    0 levels are those of the paper, None.
+    """
+    given = {CALLED.get(name, name): value for name, value in vars(settings).items() if value is not None}
+    given |= {"n_levels": given.get("n_levels") or None} | more
+    return kind(**{name: given[name] for name in signature(kind).parameters if name in given})

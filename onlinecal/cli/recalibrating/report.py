@@ -87,6 +87,13 @@ class Report:
     warnings: list[str] = field(default_factory=list)
     pictures: Callable[[], list[Picture]] = list
 
+    interrupted = False
+    """A single method cannot leave others out."""
+
+    def shown(self, width: int) -> list[Table]:
+        """What people see."""
+        return report_tables(self)
+
     @property
     def columns(self) -> list[str]:
         """The methods compared: none first, then the one that was asked for."""

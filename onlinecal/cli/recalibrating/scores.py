@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.measures.decision.losses import loss_norms, row_losses
 from onlinecal.measures.fixed_order import product
-from onlinecal.measures.groups.multicalibration import grid_level
+from onlinecal.measures.groups import grid_level
 from onlinecal.measures.lp.level_sets import number_level_sets
 from onlinecal.measures.scores import BINS, log_costs
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats
+from onlinecal.arrays import Floats, Ints, sampled_rows
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.recalibrating.options import ChooseSettings
-from onlinecal.formats import called, check_file, is_pipe, readable, separator_of
-from onlinecal.pieces import sampled_rows
-from onlinecal.recalibration.labels import number_labels
-from onlinecal.tables import check_columns, read_columns, read_frame, whole
+from onlinecal.recalibration.probability_recalibrator import number_labels
+from onlinecal.tables import (
+    called,
+    check_columns,
+    check_file,
+    is_pipe,
+    read_columns,
+    read_frame,
+    readable,
+    separator_of,
+    whole,
+)
 from onlinecal.validation import check_labels, check_probability_rows
 
 LARGE = 20_000_000
@@ -111,13 +119,6 @@ def read_large(
     return table, pl.concat(labels) if labels else None
 
 
-def scored_rows(n_rows: int, n_classes: int) -> NDArray[np.int64] | None:
-    """Of a large part, with so many columns, the rows that are scored; None: all of them."""
-    if n_rows * n_classes <= LARGE or n_rows <= SCORED:
-        return None
-    return np.unique(sampled_rows(n_rows, SCORED))
-
-
 def rows_to_write(
     n_rows: int, in_chunks: bool, make: Callable[[slice], pl.DataFrame]
 ) -> pl.DataFrame | Chunks:
@@ -153,18 +154,58 @@ USUAL_PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows: their numbers in the file, probabilities (n, k), labels or None."""
+    """Some rows: their numbers in the file, probabilities (n, k), labels or None.
+
+    Or the forecasts (n,) of one event, if any, outcomes or None, and all columns of the file.
+    """
 
     name: str
-    rows: NDArray[np.int64]
-    table: Floats
-    labels: NDArray[np.int64] | None
+    rows: Ints
+    table: Floats | None
+    labels: NDArray[Any] | None
+    frame: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def told(self) -> Floats:
+        """The probabilities, where there are some."""
+        assert self.table is not None
+        return self.table
+
+    @property
+    def settled(self) -> NDArray[Any]:
+        """The labels, where there are some."""
+        assert self.labels is not None
+        return self.labels
+
+    def take(self, name: str, rows: Ints) -> Part:
+        """Some of these rows; all of them in their order are not copied."""
+        if len(rows) == len(self) and bool((rows[1:] > rows[:-1]).all()):
+            return replace(self, name=name)
+        return self._cut(name, rows)
 
     def cut(self, rows: slice) -> Part:
         """Neighbouring rows of it."""
+        return self._cut(self.name, rows)
+
+    def _cut(self, name: str, rows: Ints | slice) -> Part:
         return Part(
-            self.name, self.rows[rows], self.table[rows], None if self.labels is None else self.labels[rows]
+            name,
+            self.rows[rows],
+            None if self.table is None else self.table[rows],
+            None if self.labels is None else self.labels[rows],
+            self.frame[rows] if self.frame.width else self.frame,
         )
+
+    @property
+    def scored_rows(self) -> Ints | None:
+        """Those that are scored, if there are many numbers; None: all."""
+        width = self.frame.width or self.told.shape[1]
+        if len(self) * width <= LARGE or len(self) <= SCORED:
+            return None
+        return np.unique(sampled_rows(len(self), SCORED))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,11 +232,9 @@ class Table:
     def __len__(self) -> int:
         return len(self.probabilities)
 
-    def take(self, name: str, rows: NDArray[np.int64]) -> Part:
-        """Some of the rows, as a part of this name; all of them in their order are not copied."""
-        if len(rows) == len(self) and bool((rows[1:] > rows[:-1]).all()):
-            return Part(name, rows, self.probabilities, self.labels)
-        return Part(name, rows, self.probabilities[rows], None if self.labels is None else self.labels[rows])
+    def part(self, name: str) -> Part:
+        """All of it as a part of this name."""
+        return Part(name, np.arange(len(self)), self.probabilities, self.labels)
 
 
 def read_table(path: Path, probabilities: str | None = None, label: str | None = None) -> Table:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from onlinecal.arrays import Ints
+from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.accepting import MOST_OPEN
 from onlinecal.engine.keys.key import Key
 from onlinecal.engine.keys.lanes import check_wanted
@@ -20,7 +21,6 @@ from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhea
 from onlinecal.forecasters.binary.cells import FORMAT, HIGH, REPORT, ROUNDS, SCALE
 from onlinecal.forecasters.binary.cells import LATE as LATE_ONCE
 from onlinecal.forecasters.binary.grids.dyadic_accounts import BASE, FORMAT_DYADIC, PACE, TUNED
-from onlinecal.summing import in_turn
 from onlinecal.validation import check_probability, share_of
 
 PROMISED_BY = [ROUNDS, SCALE, REPORT, TUNED, PACE, HIGH, LATE_ONCE, BASE]

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.class_labels import is_large, size_asked
 from onlinecal.engine.keys.key import RESERVE, Key, Waits
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
@@ -22,7 +23,6 @@ from onlinecal.engine.keys.steering import KeySteering, loaded
 from onlinecal.engine.keys.stored_key import StoredKey, Summary
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.summing import in_turn
 from onlinecal.version import STATE_FORMAT
 
 

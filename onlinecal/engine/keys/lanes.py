@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from onlinecal.summing import in_turn
+from onlinecal.elementary import in_turn
 
 
 class Issued(Struct, array_like=True, gc=False):

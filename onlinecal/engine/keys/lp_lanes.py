@@ -19,11 +19,9 @@ from onlinecal.forecasters.simplex.input import (
     check_labels,
     shown,
 )
-from onlinecal.measures.lp.running import RunningLpError
-from onlinecal.recalibration.lp.counts import Entry, LevelSetCounts
-from onlinecal.recalibration.lp.map import LevelSetMap
-from onlinecal.recalibration.lp.online import OnlineLp, level_set_of
-from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
+from onlinecal.measures.lp.level_sets import RunningLpError
+from onlinecal.recalibration.lp.online import Entry, LevelSetCounts, OnlineLp, level_set_of
+from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator, Within
 from onlinecal.validation import check_count, check_number, check_open_unit
 
 MOST_LEVELS = 1000

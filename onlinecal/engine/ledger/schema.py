@@ -268,6 +268,9 @@ class ByColumns:
     def __init__(self, *columns: list[Any]) -> None:
         self.columns = columns
 
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return zip(*self.columns, strict=True)
 

@@ -15,7 +15,7 @@ from onlinecal.measures.counts import Counts, check_counts
 from onlinecal.measures.distance.bracket import bracket
 from onlinecal.measures.distance.calibration_distance import calibration_distance_from_counts
 from onlinecal.measures.distance.levels import conditional_means
-from onlinecal.measures.expected import expected_error_of_counts
+from onlinecal.measures.scores import expected_error_of_counts
 from onlinecal.measures.smooth import smooth_error_of_counts
 
 if TYPE_CHECKING:

@@ -1,4 +1,21 @@
-"""A certified bracket of the distance to calibration for histories of any length, closed where it can be.
+"""A certified bracket of the distance to calibration, of a whole history or a running one.
+
+All rounds with a forecast in one interval go to one level set, whatever their outcome. It is what binning
+does, with the cuts chosen by dynamic programming. A good start where forecasts are biased all in one
+direction, and where there are many distinct ones.
+
+A bracket of the distance to calibration where outcomes lie between 0 and 1: shares, ties, rates.
+
+The distance itself is NP-hard to find then (Qiao, 2026): rounds of one outcome can be dealt in order, but
+here nearly every round has an outcome of its own. Both ends are proven all the same.
+
+- From below: an outcome y as 1 - y of a round with outcome 0 and y of one with outcome 1. The parts may part,
+  so their lower distance is at most the distance.
+- From above: the best pooling of neighbouring forecasts, and level sets of other calibrated sequences, each
+  set moved to the mean of its outcomes.
+- From both sides: outcomes rounded to 0 and 1. That changes the distance by at most what was rounded off.
+
+What kernels of measures share, written as loops: numpy's functions take numba long to compile.
 
 1. The relaxation proves a lower end.
 2. Calibrated sequences near it, and from pooling, give an upper end.
@@ -9,11 +26,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import SupportsFloat
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.measures.counts import Counts, PrefixSums, prefix_sums
-from onlinecal.measures.distance.exact.pruned import rounding_noise, search_below
+from onlinecal.arrays import Floats, Ints
+from onlinecal.compiling import compiled
+from onlinecal.html import Shown, Table, bracket_of
+from onlinecal.measures.counts import Counts, PrefixSums, check_counts, count_shares, prefix_sums
+from onlinecal.measures.distance.exact import rounding_noise, search_below
 from onlinecal.measures.distance.fractional.relaxation import (
     LEAST_NODES,
     ROUNDING,
@@ -23,13 +45,136 @@ from onlinecal.measures.distance.fractional.relaxation import (
     relax,
     relaxation_nodes,
 )
-from onlinecal.measures.distance.fractional.rounding import curve_of_levels, curve_of_masses, round_near
-from onlinecal.measures.distance.fractional.windows import search_tables
-from onlinecal.measures.distance.levels import Levels, distance_by_sums, distance_to
-from onlinecal.measures.distance.pooling import MAX_CUTS, pooled_levels
+from onlinecal.measures.distance.fractional.rounding import (
+    curve_of_levels,
+    curve_of_masses,
+    round_near,
+    search_tables,
+)
+from onlinecal.measures.distance.levels import (
+    Levels,
+    conditional_means,
+    count_up_to,
+    distance_by_sums,
+    distance_to,
+    group_means,
+    infinite,
+    make_levels,
+)
+from onlinecal.measures.smooth import smooth_error_of_counts
+from onlinecal.validation import check_count, check_probability, share_of
+
+MAX_CUTS = 700
+"""Places at which to cut; more forecasts than that are first joined to groups of about equal size."""
+
+
+def pooled_levels(counts: Counts, sums: PrefixSums | None = None, max_cuts: int = MAX_CUTS) -> Levels:
+    """Level sets of the cheapest cut of the forecasts into intervals; its time grows like max_cuts^2."""
+    sums = sums or prefix_sums(counts)
+    kept = pooling(sums, max_cuts)
+    return make_levels(np.diff(sums.zeros[kept]), np.diff(sums.ones[kept]))
+
+
+def pooling(sums: PrefixSums, max_cuts: int = MAX_CUTS) -> Ints:
+    """Numbers of forecasts to the left of the cheapest cuts, increasing, from 0 to K."""
+    cuts = np.arange(len(sums.zeros))
+    if len(cuts) > max_cuts:
+        wanted = np.linspace(0, sums.zeros[-1] + sums.ones[-1], max_cuts)
+        cuts = np.unique(np.append(np.searchsorted(sums.zeros + sums.ones, wanted[:-1]), len(cuts) - 1))
+    # one kind of arrays, so that the kernel is compiled once: floats hold all these numbers exactly
+    zeros, ones = sums.zeros.astype(np.float64), sums.ones.astype(np.float64)
+    return best_cuts(sums.values, zeros, ones, sums.zero_sums, sums.one_sums, cuts)
+
+
+@compiled
+def best_cuts(values: Floats, zeros: Floats, ones: Floats, sums0: Floats, sums1: Floats, cuts: Ints) -> Ints:
+    """Which of the cuts to keep, the first and last among them, for the cheapest level sets.
+
+    values (K,): forecasts; zeros, ones (K+1,) float64 prefix counts, sums0, sums1 prefix sums of forecasts;
+    cuts (C,): increasing numbers of forecasts to the left, from 0 to K.
+    """
+    n = len(cuts)
+    cost = infinite(n)
+    came_from = np.zeros(n, dtype=np.int64)
+    cost[0] = 0.0
+    for i in range(1, n):
+        end = cuts[i]
+        for h in range(i):
+            start = cuts[h]
+            s = ones[end] - ones[start]
+            v = s / (zeros[end] - zeros[start] + s)
+            g = min(max(count_up_to(values, v), start), end)
+            moved_up = v * (zeros[g] - zeros[start] + ones[g] - ones[start])
+            moved_up -= sums0[g] - sums0[start] + sums1[g] - sums1[start]
+            moved_down = sums0[end] - sums0[g] + sums1[end] - sums1[g]
+            moved_down -= v * (zeros[end] - zeros[g] + ones[end] - ones[g])
+            total = cost[h] + moved_up + moved_down
+            if total < cost[i]:
+                cost[i] = total
+                came_from[i] = h
+    n_kept = 1
+    i = n - 1
+    while i > 0:
+        i = came_from[i]
+        n_kept += 1
+    kept = np.empty(n_kept, dtype=np.int64)
+    i = n - 1
+    for k in range(n_kept - 1, -1, -1):
+        kept[k] = cuts[i]
+        i = came_from[i]
+    return kept
+
 
 NODES = 1500
 """Nodes of the relaxation at effort 1, growing with its square root; the solver's time can be quadratic."""
+
+Groups = NDArray[np.intp]
+"""A number for each round, the same within a level set."""
+
+
+def share_bounds(counts: Counts, effort: float) -> tuple[float, float, Groups]:
+    """Lower and upper end from counts alone, and the groups (K,) of forecast values that attain the upper."""
+    relaxation = relax(counts, relaxation_nodes(counts, NODES * math.sqrt(effort)))
+    cuts = pooling(prefix_sums(counts))
+    pooled = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
+    alone = np.arange(len(counts.values))
+    costs = [_cost_of_counts(counts, groups) for groups in (pooled, alone)]
+    upper = min(costs)
+    return min(relaxation.lower, upper), upper, (pooled, alone)[costs.index(upper)]
+
+
+def sequence_of(outcomes: Floats, groups: Groups) -> Floats:
+    """The calibrated sequence with these level sets, (T,): each round at the mean outcome of its group.
+
+    Groups whose means are the same float are one level set; its mean, that of all their rounds, is theirs up
+    to rounding.
+    """
+    while True:
+        values = group_means(outcomes, groups)
+        _, joined = np.unique(values, return_inverse=True)
+        if joined.max() == groups.max():
+            return values[groups]
+        groups = joined[groups]
+
+
+def rounded_outcomes(forecasts: Floats, outcomes: Floats) -> tuple[NDArray[np.uint8], float]:
+    """Outcomes rounded to 0 and 1, (T,), and what was rounded off in all; ties go up and down in turns."""
+    whole = (outcomes > 0.5).astype(np.uint8)
+    ties = np.flatnonzero(outcomes == 0.5)
+    whole[ties[np.argsort(forecasts[ties], kind="stable")][::2]] = 1
+    return whole, math.fsum(np.abs(outcomes - whole))
+
+
+def deduction(n_rounds: int) -> float:
+    """More than the rounding errors of both ends: a bracket as narrow as that is closed."""
+    return 2.0 * ROUNDING * n_rounds
+
+
+def _cost_of_counts(counts: Counts, groups: Groups) -> float:
+    rounds = counts.zeros + counts.ones
+    means = np.bincount(groups, weights=counts.ones) / np.bincount(groups, weights=rounds)
+    return math.fsum(rounds * np.abs(counts.values - means[groups]))
+
 
 LEAST_CUTS = 100
 """Fewest places at which pooling may cut the line, however small the effort."""
@@ -154,3 +299,145 @@ def _coarser_cells(counts: Counts, most: float) -> list[int]:
         return []
     most = max(LEAST_NODES, min(NODES, most))
     return sorted({int(min(most, max(1, factor * root))) for factor in (3.0, 1.5, 0.5)}, reverse=True)
+
+
+@dataclass(frozen=True)
+class Interval(Shown):
+    """`lower` <= measure <= `upper`, both proven."""
+
+    lower: float
+    upper: float
+
+    def _shown(self) -> Table:
+        return bracket_of(self, "lower ≤ measure ≤ upper")
+
+
+class CalibrationMonitor:
+    """Counts a stream of settled forecasts and answers how far from calibrated it is, at any time.
+
+    Forecasts are counted by exact value while there are at most `resolution` distinct ones: nothing is lost
+    for a forecaster that uses a grid. Further values are counted at the nearest multiple of 1/resolution. How
+    far they were moved in all is kept in `moved` and added to every bracket, since the distance to
+    calibration changes by no more than the forecasts do.
+
+    Parameters
+    ----------
+    resolution
+        Distinct forecasts counted exactly; memory is at most twice as many counts and one.
+
+    Attributes
+    ----------
+    n_rounds
+        Rounds counted.
+    moved
+        Sum over rounds of |forecast - the value it is counted at|.
+
+    Examples
+    --------
+    >>> monitor = CalibrationMonitor()
+    >>> monitor.update_many([0.4, 0.6], [0, 1])
+    >>> answer = monitor.calibration_distance()
+    >>> round(answer.lower, 9), round(answer.upper, 9)
+    (0.2, 0.2)
+
+    """
+
+    def __init__(self, resolution: int = 2000) -> None:
+        self.resolution = check_count(resolution, "resolution")
+        self.n_rounds = 0
+        self.moved = 0.0
+        self._tallies: dict[float, list[float]] = {}
+
+    def update(self, forecast: float, outcome: SupportsFloat) -> None:
+        """Count one round; the outcome is 0, 1, or any number between.
+
+        Raises
+        ------
+        ValueError
+            A forecast or an outcome outside [0, 1]; nothing is counted then.
+
+        """
+        p, y = check_probability(forecast, "forecast"), share_of(outcome)
+        self._count(p, *parts(y))
+
+    def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> None:
+        """Count rounds, each array of shape (T,); in memory and bracket the same as one by one.
+
+        With outcomes between 0 and 1 the same up to rounding.
+
+        Raises
+        ------
+        ValueError
+            Bad forecasts or outcomes; nothing is counted then.
+
+        """
+        counts, p, _ = count_shares(forecasts, outcomes)
+        index = np.searchsorted(counts.values, p)
+        # which values are still counted exactly depends on the order in which they first appear
+        order = np.unique(index, return_index=True)[1].argsort()
+        for k in order.tolist():
+            self._count(float(counts.values[k]), counts.zeros[k].item(), counts.ones[k].item())
+
+    def calibration_distance(
+        self, normalize: bool = False, *, budget: float = 1.0, rtol: float = 0.0
+    ) -> Interval:
+        """A bracket of the distance to calibration of all rounds so far, (0, 0) before the first.
+
+        Parameters
+        ----------
+        normalize
+            False: sums over rounds. True: divided by the number of rounds.
+        budget, rtol
+            As for `onlinecal.measures.calibration_distance`. Of little use with outcomes between 0 and 1, of
+            which sums are kept only: the upper end is that of the best pooling of neighbouring forecasts.
+
+        """
+        if self.n_rounds == 0:
+            return Interval(0.0, 0.0)
+        counts = self.counts()
+        if not counts.are_whole:
+            lower, upper, _ = share_bounds(counts, budget)
+            return self._widened(lower, upper, self.moved, normalize)
+        found = bracket(counts, [conditional_means(counts)], budget, rtol)
+        return self._widened(found.lower, found.upper, self.moved, normalize)
+
+    def smooth_calibration_error(self, normalize: bool = False) -> Interval:
+        """A bracket of the smooth calibration error of all rounds so far, one point if nothing was moved."""
+        if self.n_rounds == 0:
+            return Interval(0.0, 0.0)
+        error = smooth_error_of_counts(self.counts())
+        # w(p) (y - p) changes by at most |y - p| |w(p) - w(p')| + |w(p')| |p - p'|
+        return self._widened(error, error, 2.0 * self.moved, normalize)
+
+    def counts(self) -> Counts:
+        """The rounds so far, by the value they are counted at."""
+        values = np.array(list(self._tallies))
+        tallies = np.array(list(self._tallies.values())).reshape(-1, 2)
+        if tallies.dtype.kind == "i":
+            return check_counts(values, tallies[:, 0], tallies[:, 1])
+        counted = np.flatnonzero(tallies.sum(axis=1) > 0.5)
+        counted = counted[np.argsort(values[counted])]
+        return Counts(values[counted], tallies[counted, 0], tallies[counted, 1])
+
+    def _count(self, p: float, zeros: float, ones: float) -> None:
+        rounds = round(zeros + ones)
+        tally = self._tallies.get(p)
+        if tally is None:
+            value = p
+            if len(self._tallies) >= self.resolution:
+                value = round(p * self.resolution) / self.resolution
+                self.moved += abs(p - value) * rounds
+            tally = self._tallies.setdefault(value, [0, 0])
+        tally[0] += zeros
+        tally[1] += ones
+        self.n_rounds += rounds
+
+    def _widened(self, lower: float, upper: float, by: float, normalize: bool) -> Interval:
+        scale = self.n_rounds if normalize else 1
+        return Interval(max(0.0, lower - by) / scale, (upper + by) / scale)
+
+
+def parts(outcome: float) -> tuple[float, float]:
+    """How much of a round had the outcome 0, and how much 1: whole numbers if the outcome is one."""
+    one = int(outcome) if outcome in (0.0, 1.0) else outcome
+    return 1 - one, one

@@ -173,7 +173,7 @@ def calibration_distance_from_counts(
 def _of_shares(
     counts: Counts, p: Floats, y: Floats, ahead: Floats | None, normalize: bool, budget: float, rtol: float
 ) -> CalibrationDistance:
-    from onlinecal.measures.distance.pooling import (
+    from onlinecal.measures.distance.bracket import (
         deduction,
         rounded_outcomes,
         sequence_of,
@@ -211,7 +211,7 @@ def _measured(
     """The answer for a history whose rounds with outcome 0, and with 1, are these rows by forecast."""
     # the compiled kernels and the solver are loaded on first use, which keeps the import cheap
     if method != "bracket" and counts.n_zeros * counts.n_ones <= PLAIN_LATTICE:
-        from onlinecal.measures.distance.exact.lattice import exact_levels
+        from onlinecal.measures.distance.levels import exact_levels
 
         levels, is_exact = exact_levels(counts), True
         lower = upper = distance_to(counts, levels)

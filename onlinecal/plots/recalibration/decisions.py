@@ -14,9 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures.decision.losses import check_losses, check_table, loss_norms
 from onlinecal.measures.decision.losses import decision_losses as average_losses
-from onlinecal.plots.numbers import highest, lowest
-from onlinecal.plots.own_axes import axes_or_new, describe, is_first, name_histories, next_colour
-from onlinecal.plots.style import INK, OKABE_ITO, QUIET, colour_key, headline, in_house_style
+from onlinecal.plots.style import (
+    INK,
+    OKABE_ITO,
+    QUIET,
+    axes_or_new,
+    colour_key,
+    describe,
+    headline,
+    highest,
+    in_house_style,
+    is_first,
+    lowest,
+    name_histories,
+    next_colour,
+)
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 
 HEAT = LinearSegmentedColormap.from_list("loss", ["#ffffff", "#fbe3c8", "#e8913b", "#8f3200"])

@@ -13,35 +13,36 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.arrays import Floats
-from onlinecal.measures.groups.multicalibration import grid_level
-from onlinecal.recalibration.boosted.input import (
-    Settings,
-    Step,
-    check_features,
-    default_regressors,
-    initial_forecasts,
-    settings_of,
-)
+from onlinecal.measures.groups import grid_level
 from onlinecal.recalibration.boosted.rounds import (
     MOST,
     MOST_ROWS,
     BoostingRound,
+    Settings,
+    Step,
     boost,
     boost_log_odds,
+    check_features,
+    default_regressors,
+    initial_forecasts,
     play,
     play_round,
+    settings_of,
 )
-from onlinecal.recalibration.groups.folds import best_start, default_folds, fold_parts, held_out_rows
-from onlinecal.recalibration.groups.history import Rows
 from onlinecal.recalibration.groups.start import (
+    Rows,
     Start,
     StartMap,
     away_from_ends,
+    best_start,
+    default_folds,
+    fold_parts,
+    held_out_rows,
     log_odds,
     nearest_ends,
     plain_sigmoids,
 )
-from onlinecal.recalibration.weights import check_weights, part, repeats
+from onlinecal.recalibration.probability_recalibrator import check_weights, part, repeats
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_probabilities, check_same_length
 

@@ -23,8 +23,8 @@ from onlinecal.measures.lp.level_sets import (
     norm_of_pair,
     same_levels,
 )
+from onlinecal.recalibration.flooring import project
 from onlinecal.recalibration.lp.statistics import Pools, State, Statistics, rho
-from onlinecal.recalibration.simplex_projection import project
 
 
 @kernel_part

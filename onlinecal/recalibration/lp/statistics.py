@@ -1,18 +1,259 @@
-"""What l_p recalibration counts: level sets, pools, masses and label frequencies."""
+"""How many rows the guarantee of l_p recalibration needs, and what is counted in them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
-from onlinecal.recalibration.lp.sizes import SampleComplexity, laplace_scale
-from onlinecal.recalibration.weights import Weights, counts_of, part, total_weight
+from onlinecal.measures.lp.level_sets import count_level_sets, levels_of, number_level_sets
+from onlinecal.recalibration.probability_recalibrator import Weights, counts_of, part, total_weight
+from onlinecal.validation import check_choice, check_count, check_open_unit, check_order
+
+Estimation = Literal["plug-in", "pools"]
+ESTIMATIONS: tuple[Estimation, ...] = get_args(Estimation)
+SMALLEST_BETA = 1e-9
+
+
+@dataclass(frozen=True)
+class PoolSizes:
+    """Rows for the estimates of all groups of `group_size` level sets.
+
+    Attributes
+    ----------
+    group_size
+        A power of two.
+    masses, labels
+        Rows to estimate the probabilities of such groups, and the label frequencies in them.
+    """
+
+    group_size: int
+    masses: int
+    labels: int
+
+
+@dataclass(frozen=True)
+class SampleComplexity:
+    """What the guarantee with error parameter beta needs; see `lp_sample_complexity`.
+
+    Attributes
+    ----------
+    beta
+        Every level set and class end with an error of at most beta.
+    n_levels
+        Levels per class.
+    n_level_sets
+        Level sets that exist, |V|.
+    most_bins
+        Level sets that can have an estimated mass of beta/6 or more: at most 6/beta.
+    accuracy
+        What the estimates of one group must be accurate to: beta/(36 (floor(log2 most_bins) + 1)).
+    masses
+        Rows of the pool that finds the level sets of large mass.
+    pools
+        One pair of pools per group size 1, 2, 4, ...
+    plug_in
+        Rows that are enough when every estimate is made from all of them.
+    """
+
+    beta: float
+    n_levels: int
+    n_level_sets: int
+    most_bins: int
+    accuracy: float
+    masses: int
+    pools: tuple[PoolSizes, ...]
+    plug_in: int
+
+    @property
+    def total(self) -> int:
+        """Rows for separate pools, all together."""
+        return self.masses + sum(pool.masses + pool.labels for pool in self.pools)
+
+    def needed(self, estimation: Estimation) -> int:
+        """Rows that the guarantee needs under this kind of estimation."""
+        return self.total if estimation == "pools" else self.plug_in
+
+
+def lp_sample_complexity(p: float, epsilon: float, delta: float, n_classes: int) -> SampleComplexity:
+    """Rows with which Err_p <= epsilon holds for the source with probability 1 - delta.
+
+    Parameters
+    ----------
+    p
+        Above 1, or inf.
+    epsilon
+        The error to reach, between 0 and 1.
+    delta
+        How often the guarantee may fail, between 0 and 1.
+    n_classes
+        k, at least 2.
+
+    Returns
+    -------
+    SampleComplexity
+        `total` for estimation="pools", `plug_in` for estimation="plug-in".
+
+    Raises
+    ------
+    ValueError
+        A value out of range; p so close to 1 that beta is below 1e-9.
+
+    Notes
+    -----
+    beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), n_levels = ceil(1/beta); docs/recalibrate-lp.md has the proofs.
+    The pool of masses needs max(ln(4/(a d)) / (2 a^2), 8 ln(2|V|/d) / (3 a)) rows, a = beta/12, d = delta/3
+    (the paper writes 4/3 where its own inequality gives 8/3); a pool for groups of 2^i level sets
+    32 ln(4 n k/d) / a^2 with n = floor(most_bins / 2^i), a = accuracy, d = delta / (3 (number of sizes)),
+    and k = 1 for masses.
+
+    Plug-in estimates are good for every union of level sets at once: level sets with mass beta/12 are at most
+    12/beta, they have 2^(12/beta) unions, and Hoeffding's inequality for these and k + 1 frequencies each,
+    to accuracy beta/8, needs (12/beta ln 2 + ln(4 (k + 1)/delta)) / (2 (beta/8)^2) rows. That is of order
+    1/beta^3 where the pools have log^3(1/beta)/beta^2, but for every beta above 1e-7 it is fewer.
+
+    References
+    ----------
+    Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under Probability-weighted l_p Error"
+    (2025), Lemmas 8 and 9.
+
+    Examples
+    --------
+    >>> needs = lp_sample_complexity(p=float("inf"), epsilon=0.1, delta=0.05, n_classes=10)
+    >>> needs.n_levels, needs.most_bins, len(needs.pools)
+    (10, 60, 6)
+    >>> needs.plug_in
+    287865
+    """
+    beta = coupled_beta(p, epsilon)
+    return sample_sizes(beta, math.ceil(1.0 / beta), delta, n_classes)
+
+
+def coupled_beta(p: float, epsilon: float) -> float:
+    """The paper's beta = epsilon^(p/(p-1)) 2^(-1/(p-1)); for p = inf it is epsilon."""
+    order = check_order(p, above_one=True)
+    error = check_open_unit(epsilon, "epsilon")
+    if math.isinf(order):
+        return error
+    # epsilon^(p/(p-1)) = epsilon epsilon^(1/(p-1))
+    beta = error * (error / 2.0) ** (1.0 / (order - 1.0))
+    if beta < SMALLEST_BETA:
+        raise ValueError(f"p = {p!r} and epsilon = {epsilon!r} make beta = {beta:.3g}, below 1e-9")
+    return beta
+
+
+def sample_sizes(beta: float, n_levels: int, delta: float, n_classes: int) -> SampleComplexity:
+    """The same numbers for any beta and n_levels, coupled or not."""
+    check_open_unit(delta, "delta")
+    check_count(n_classes, "n_classes")
+    n_level_sets = count_level_sets(n_levels, n_classes)
+    most_bins = max(1, math.floor(6.0 / beta))
+    sizes = most_bins.bit_length()
+    accuracy = beta / (36 * sizes)
+    per_pool = delta / (3 * sizes)
+    pools = tuple(
+        PoolSizes(
+            2**i,
+            pool_size(most_bins >> i, 1, accuracy, per_pool),
+            pool_size(most_bins >> i, n_classes, accuracy, per_pool),
+        )
+        for i in range(sizes)
+    )
+    unions = math.floor(12.0 / beta) * math.log(2.0) + math.log(4.0 * (n_classes + 1) / delta)
+    plug_in = max(
+        mass_pool_size(beta, n_level_sets, delta / 2), math.ceil(unions / (2.0 * (beta / 8.0) ** 2))
+    )
+    masses = mass_pool_size(beta, n_level_sets, delta / 3)
+    return SampleComplexity(beta, n_levels, n_level_sets, most_bins, accuracy, masses, pools, plug_in)
+
+
+def mass_pool_size(beta: float, n_level_sets: int, delta: float) -> int:
+    """Rows with which every level set's mass is known to beta/12 (Lemma 8)."""
+    a = beta / 12.0
+    large = math.log(4.0 / (a * delta)) / (2.0 * a * a)
+    # the logarithm of a whole number of any size
+    small = 8.0 / (3.0 * a) * (math.log(n_level_sets) + math.log(2.0 / delta))
+    return math.ceil(max(large, small))
+
+
+def pool_size(n_events: int, n_classes: int, accuracy: float, delta: float) -> int:
+    """Rows with which n_events disjoint events, chosen in turn, are known to `accuracy` (Lemma 9)."""
+    return math.ceil(32.0 * math.log(4.0 * n_events * n_classes / delta) / accuracy**2)
+
+
+def laplace_scale(rows: int, n_events: int, n_classes: int, delta: float) -> float:
+    """The noise 8/(m a) of Lemma 9, for the accuracy a that m = `rows` buy."""
+    accuracy = math.sqrt(32.0 * math.log(4.0 * n_events * n_classes / delta) / rows)
+    return 8.0 / (rows * accuracy)
+
+
+def epsilon_for(
+    n: int,
+    p: float,
+    delta: float = 0.05,
+    n_classes: int = 2,
+    estimation: Estimation = "plug-in",
+    n_levels: int | None = None,
+) -> float:
+    """The smallest epsilon whose guarantee n rows pay for; inf when they pay for none below 1.
+
+    Parameters
+    ----------
+    n
+        Rows.
+    p, delta, n_classes
+        As for `lp_sample_complexity`.
+    estimation
+        "plug-in" or "pools".
+    n_levels
+        Levels per class; None: ceil(1/beta), as in the paper.
+
+    Raises
+    ------
+    ValueError
+        A value out of range.
+
+    Examples
+    --------
+    >>> round(epsilon_for(10**6, p=float("inf"), n_classes=10), 3)
+    0.065
+    >>> epsilon_for(10**3, p=2, n_classes=10)
+    inf
+    """
+    check_choice(estimation, ESTIMATIONS, "estimation")
+    n = check_count(n, "n")
+    order = check_order(p, above_one=True)
+    check_open_unit(delta, "delta")
+    check_count(n_classes, "n_classes")
+    if n_levels is not None:
+        check_count(n_levels, "n_levels")
+    largest = coupled_beta(order, 1.0 - 1e-12)
+
+    def paid(beta: float) -> bool:
+        levels = math.ceil(1.0 / beta) if n_levels is None else n_levels
+        return sample_sizes(beta, levels, delta, n_classes).needed(estimation) <= n
+
+    if not paid(largest):
+        return math.inf
+    low, high = math.log(SMALLEST_BETA), math.log(largest)
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        if paid(math.exp(middle)):
+            high = middle
+        else:
+            low = middle
+    # a hair more, for the rounding on the way back to beta
+    return error_bound(math.exp(high), order) * (1.0 + 1e-9)
+
+
+def error_bound(beta: float, p: float) -> float:
+    """Err_p when every level set and class has an error of at most beta: (2 beta^(p-1))^(1/p)."""
+    return beta if math.isinf(p) else 2.0 ** (1.0 / p) * beta ** ((p - 1.0) / p)
 
 
 class Pools(NamedTuple):

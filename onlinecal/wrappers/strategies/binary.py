@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
+from onlinecal.elementary import in_turn
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.summing import in_turn
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.moments import Moments

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.elementary import in_turn
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED, Report
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
@@ -26,7 +27,6 @@ from onlinecal.steering.binary import (
     steered,
 )
 from onlinecal.steering.replaying import Schedule, Tapes, book_rows, replayed
-from onlinecal.summing import in_turn
 from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
 from onlinecal.wrappers.strategies.moments import Moments, Recent
 

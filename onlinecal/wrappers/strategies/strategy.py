@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
+from onlinecal.elementary import in_turn
 from onlinecal.forecasters import SimplexForecast
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.summing import in_turn
 from onlinecal.wrappers.labels import Label, Labels, plain
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.moments import Moments

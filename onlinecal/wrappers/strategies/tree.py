@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from onlinecal.summing import in_turn
+from onlinecal.elementary import in_turn
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.moments import Moments

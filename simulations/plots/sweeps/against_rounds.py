@@ -1,34 +1,128 @@
-"""Distance to calibration, ECE and Brier regret against T: a panel per forecaster, a line per adversary."""
+"""Measures against T, and certificates as the games go on: a panel per forecaster, a line per adversary.
+
+In pictures with many lines the colour says the group; names say the rest.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from onlinecal.plots.numbers import highest, lowest
+import adversaries
+from adversaries.protocol import POWERS
+from onlinecal.plots.over_rounds import draw_certificate, draw_guarantee
 from onlinecal.plots.style import (
+    DASHES,
     HALO,
     INK,
+    MARKERS,
     QUIET,
+    Drawing,
+    Look,
     along,
     are_small,
     colour_key,
     headline,
+    highest,
     in_house_style,
     label_axes,
     looks,
+    lowest,
     name_lines,
     panels,
 )
 from simulations.games import players
-from simulations.plots.sweeps.groups import ADVERSARIES, adversary_key, power
-from simulations.sweeps.rates import LEAST
+from simulations.sweeps.results import LEAST
+
+PROVEN = "proven in every game"
+
+FORECASTERS = {
+    PROVEN: "#0072B2",
+    "deterministic": "#D55E00",
+    "randomised": "#009E73",
+    "reference": "#777777",
+}
+"""Groups of forecasters in the order of the pictures, and their colours."""
+
+FORECASTER_WORDS = {
+    PROVEN: "distance proven in every game",
+    "deterministic": "deterministic, nothing proven",
+    "randomised": "randomised",
+    "reference": "answers after the outcome",
+}
+
+ADVERSARIES = {
+    "oblivious": "#0072B2",
+    "adaptive": "#D55E00",
+    "internal": "#CC79A7",
+    "mixed": "#009E73",
+}
+"""Powers of adversaries in the order of the pictures, and their colours."""
+
+ADVERSARY_WORDS = {
+    "oblivious": "nothing",
+    "adaptive": "forecasts",
+    "internal": "certificates too",
+    "mixed": "as its players do",
+}
+
+
+def forecaster_group(spec: str) -> str:
+    """One of the keys of `FORECASTERS`."""
+    player = players.create(spec)
+    if player.family.kind != "deterministic":
+        return player.family.kind
+    return "deterministic" if player.bound(100) is None else PROVEN
+
+
+def power(spec: str) -> str:
+    """What an adversary sees; recorded streams and others that no catalogue knows see nothing."""
+    kind = adversaries.catalogue().get(spec.partition(":")[0])
+    return POWERS[0] if kind is None else kind.power
+
+
+def order_forecasters(specs: Iterable[str]) -> list[str]:
+    """By group, otherwise as they come."""
+    groups = list(FORECASTERS)
+    return sorted(specs, key=lambda spec: groups.index(forecaster_group(spec)))
+
+
+def order_adversaries(specs: Iterable[str]) -> list[str]:
+    """By power, otherwise as they come."""
+    return sorted(specs, key=lambda spec: POWERS.index(power(spec)))
+
+
+def forecaster_looks(specs: Sequence[str]) -> dict[str, Look]:
+    """A look for each: the colour of its group, lighter and darker, with other dashes and markers."""
+    answer = {}
+    seen: dict[str, int] = {}
+    for spec in specs:
+        group = forecaster_group(spec)
+        place = seen[group] = seen.get(group, -1) + 1
+        red, green, blue = to_rgb(FORECASTERS[group])
+        kind = place % len(MARKERS)
+        text = (0.72 * red, 0.72 * green, 0.72 * blue)
+        answer[spec] = Look(FORECASTERS[group], text, DASHES[kind], (*MARKERS, "D", "v", "P")[place % 6])
+    return answer
+
+
+def adversary_key(specs: Iterable[str]) -> list[tuple[str, str]]:
+    """Words and colours of the powers that occur."""
+    present = {power(spec) for spec in specs}
+    return [(ADVERSARY_WORDS[name], colour) for name, colour in ADVERSARIES.items() if name in present]
+
+
+def forecaster_key(specs: Iterable[str]) -> list[tuple[str, str]]:
+    """Words and colours of the groups that occur."""
+    present = {forecaster_group(spec) for spec in specs}
+    return [(FORECASTER_WORDS[name], colour) for name, colour in FORECASTERS.items() if name in present]
 
 
 @dataclass(frozen=True)
@@ -288,7 +382,61 @@ def _regret_bound(spec: str, rounds: float) -> float | None:
     return None if bound is None else 2.0 * bound
 
 
-FIGURES = {
+def prepare_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
+    """The longest games of the first seed: columns forecaster, adversary, round, certificate, guarantee."""
+    longest = trajectories.filter(
+        pl.col("rounds") == pl.col("rounds").max(), pl.col("seed") == pl.col("seed").first()
+    )
+    return longest.select("forecaster", "adversary", "round", "certificate", "guarantee")
+
+
+@in_house_style
+def draw_trajectories(table: pl.DataFrame) -> Figure:
+    """A panel per forecaster: a line per adversary, the guarantee in black."""
+    forecasters = table["forecaster"].unique(maintain_order=True).to_list()
+    adversaries = table["adversary"].unique(maintain_order=True).to_list()
+    look, small = looks(adversaries), are_small(forecasters)
+    figure, axes = panels(forecasters, adversaries)
+    headline(
+        figure,
+        "At every moment of a game the forecaster can prove how calibrated it has been",
+        "The certificate, a proven upper bound on the distance to calibration so far, a line per adversary. "
+        "Black: the guarantee given beforehand.",
+    )
+    if small:
+        colour_key(figure, adversary_key(adversaries), "The adversary sees")
+    last = int(highest(table["round"]))
+    top = highest(table["guarantee"], table["certificate"])
+    bottom = 0.3 if top > 3 else top / 10
+    for spec, axis in axes.items():
+        axis.set(xscale="log", yscale="log", xlim=(1, last * 1.05), ylim=(bottom / 1.5, top * 1.8))
+        axis.set_title(panel_title(spec, small), fontsize=9 if small else 11)
+        axis.minorticks_off()
+        mine = table.filter(pl.col("forecaster") == spec)
+        ends = {}
+        for keys, part in mine.group_by("adversary", maintain_order=True):
+            name = str(keys[0])
+            one = look[name]
+            if small:
+                draw_certificate(axis, part, ADVERSARIES[power(name)], width=0.9)
+                continue
+            draw_certificate(axis, part, one.colour, dashes=one.dashes, width=1.2)
+            ends[name] = max(float(part["certificate"][-1]), bottom)
+        bound = mine.filter(pl.col("adversary") == mine["adversary"].first())
+        bound = bound.select("round", "guarantee").fill_nan(None).drop_nulls()
+        draw_guarantee(axis, bound, width=1.2 if small else 2)
+        rounds, guarantees = bound.to_numpy().T
+        start, end = int(0.3 * len(rounds)), int(0.55 * len(rounds))
+        if end > start:
+            (x, x2), (y, y2) = rounds[[start, end]], guarantees[[start, end]] * 1.04
+            size = 6.5 if small else 8.5
+            along(axis, "guarantee", x, y, x2, y2, fontweight="bold", color=INK, fontsize=size)
+        name_lines(axis, ends, look)
+    label_axes(axes, "round t", "certificate" if small else "certificate (sum over rounds so far)")
+    return figure
+
+
+FIGURES: dict[str, AgainstRounds | Drawing] = {
     "distance": AgainstRounds(
         with_distance, distance_curves, _distance_headline, "distance to calibration (sum over rounds)"
     ),
@@ -299,5 +447,6 @@ FIGURES = {
         "expected calibration error (sum over rounds)",
     ),
     "regret": AgainstRounds(with_regret, regret_curves, _regret_headline, "Brier regret (sum over rounds)"),
+    "trajectories": Drawing(prepare_trajectories, draw_trajectories),
 }
 """The figures of this module by name."""

@@ -272,9 +272,9 @@ def test_a_missing_file_is_named():
 
 def test_describing_reads_no_file_and_no_dataset():
     script = (
-        "import sys, adversaries; from adversaries.replayed import champions; rows = adversaries.describe()\n"
+        "import sys, adversaries; from adversaries.kinds import genome; rows = adversaries.describe()\n"
         "assert any(row['parameters'] == 'name=(required)' for row in rows)\n"
-        "assert champions.stored_champions.cache_info().currsize == 0\n"
+        "assert genome.stored_champions.cache_info().currsize == 0\n"
         "sys.exit(bool({'polars', 'river'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

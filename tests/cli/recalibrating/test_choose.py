@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from onlinecal import decision_loss_gap, lp_calibration_error
 from onlinecal.cli.recalibrating import choose, comparison
 from onlinecal.cli.recalibrating.comparison import class_methods, least_forecast
+from onlinecal.cli.recalibrating.jobs import read_split
 from onlinecal.cli.recalibrating.options import ChooseSettings, Rows
-from onlinecal.cli.recalibrating.parts import read_split
 from onlinecal.cli.recalibrating.scores import (
     Scoreboard,
     advice,
@@ -29,7 +29,7 @@ from onlinecal.measures import (
     multicalibration_error,
 )
 from onlinecal.measures.scores import class_scores, event_scores
-from onlinecal.plots.recalibration import scoreboard
+from onlinecal.plots.recalibration import rounds as scoreboard
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
@@ -179,7 +179,7 @@ def test_what_is_recommended_is_among_the_best_and_written_row_by_row(chosen, su
     assert json.loads((out / "report.json").read_text())["scores"] == report["scores"]
     drawn = pl.read_csv(out / "scoreboard.csv")
     assert drawn.height == 7 * 7
-    figure = scoreboard.draw(drawn)
+    figure = scoreboard.draw_scoreboard(drawn)
     assert isinstance(figure, Figure)
     assert [axis.get_title("left") for axis in figure.axes] == drawn["measure"].unique(
         maintain_order=True

@@ -9,8 +9,8 @@ import polars as pl
 import polars.testing
 import pytest
 
-from onlinecal.cli.recalibrating import boost, events, groups, lp, tables
-from onlinecal.cli.recalibrating.comparison import event_comparison
+from onlinecal.cli.recalibrating import boost, groups, jobs, lp, tables
+from onlinecal.cli.recalibrating.comparison import read_comparison
 from onlinecal.cli.recalibrating.options import (
     BoostSettings,
     ChooseSettings,
@@ -91,7 +91,7 @@ def test_chunks_of_events_say_what_whole_columns_say(tmp_path, monkeypatch, meth
     whole = method.recalibrate(old, Rows(apply=new), settings)
     for name, size in (("LARGE", 1500), ("CHUNK", 128), ("SCORED", 800)):
         monkeypatch.setattr(tables, name, size)
-    monkeypatch.setattr("onlinecal.cli.recalibrating.events.read_frame", None)
+    monkeypatch.setattr("onlinecal.cli.recalibrating.jobs.read_frame", None)
     chunks = method.recalibrate(old, Rows(apply=new), settings)
     assert isinstance(chunks.probabilities, tables.Chunks)
     assert max(part.height for part in chunks.probabilities) == 128
@@ -127,7 +127,7 @@ def test_a_comparison_reads_the_groups_and_features_of_large_files(tmp_path, mon
     loans(600, 3).write_parquet(file)
     monkeypatch.setattr(tables, "LARGE", 1500)
     asked = EventColumns(forecast="risk", outcome="defaulted")
-    frame = events.read_settled(file, asked, ["region", "age"])[0].frame
+    frame = jobs.read_settled(file, asked, ["region", "age"])[0].frame
     assert frame.columns == ["risk", "defaulted", "region", "age"]
     settings = ChooseSettings(forecast="risk", outcome="defaulted", group=["region"], features="age")
-    assert {"groups", "boost"} <= set(event_comparison(file, Rows(), settings).methods)
+    assert {"groups", "boost"} <= set(read_comparison(file, Rows(), settings).methods)

@@ -10,15 +10,13 @@ from sklearn.frozen import FrozenEstimator
 
 from onlinecal import lp_calibration_error
 from onlinecal.cli.recalibrating.decision import read_losses
-from onlinecal.cli.recalibrating.events import numbers
 from onlinecal.cli.recalibrating.groups import GroupColumns
+from onlinecal.cli.recalibrating.jobs import numbers, read_labelled, split_rows, with_label
 from onlinecal.cli.recalibrating.lp import chance_error
-from onlinecal.cli.recalibrating.multiclass import read_labelled, with_label
 from onlinecal.cli.recalibrating.options import ClassColumns
-from onlinecal.cli.recalibrating.parts import split_rows
 from onlinecal.cli.recalibrating.tables import read_names, read_table
-from onlinecal.plots.recalibration.levels import level_name, level_set_errors
-from onlinecal.recalibration.classical.isotonic import PerClassIsotonic
+from onlinecal.plots.recalibration.groups import level_name, level_set_errors
+from onlinecal.recalibration.classical.temperature import PerClassIsotonic
 from tests.networks import Told
 
 

@@ -14,9 +14,11 @@ import zlib
 from contextlib import suppress
 
 import msgspec
+import numpy as np
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.engine.keys.packing import SUM, with_sum
+from onlinecal.engine.keys.storing import StoredBinary, pack, unpack
 from onlinecal.engine.step import KeyStep
 
 CONFIGS = {
@@ -92,8 +94,22 @@ def crafted(rng, data):
     kept = decode(data[1:])
     state = decode(kept[2][SUM:])
     # the format stands first
-    place = rng.choice([1, 2, 3, 4, 4, 4, 5, 5, 6, 6, 7])
-    state[place] = odd(rng, state[place])
+    if len(state) == len(StoredBinary.__struct_fields__):
+        place = rng.choice([1, 2, 3, 4, 5, 5, 5, 5, 5, 5])
+        if place == 5:
+            words = np.empty(state[4], np.int64)
+            unpack(np.frombuffer(state[5], np.uint8), words)
+            # what matters most stands in front
+            at = rng.randrange(min(len(words), rng.choice([12, 60, 1 << 30])))
+            other = struct.unpack("<q", struct.pack("<d", rng.choice(ODD_FLOATS)))[0]
+            words[at] = rng.choice([*ODD, other, int(words[at]) ^ 2, int(words[at]) ^ 1 << rng.randrange(63)])
+            ends, out = np.array([len(words)]), np.empty(10 * len(words), np.uint8)
+            pack(words, ends, out)
+            state[5] = out[: ends[0]].tobytes()
+    else:
+        place = rng.choice([1, 2, 3, 4, 4, 4, 5, 5, 6, 6, 7])
+    if place != 5 or rng.random() < 0.1 or len(state) > 6:
+        state[place] = odd(rng, state[place])
     kept[2] = with_sum(encode(state))
     return data[:1] + encode(kept)
 

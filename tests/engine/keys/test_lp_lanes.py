@@ -8,7 +8,8 @@ import pytest
 from onlinecal import LpCalibratedClassifier, lp_calibration_error
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
 from onlinecal.engine.keys import class_labels
-from tests.wrappers.test_lp import Told, stream, told
+from tests.wrappers.scripted import Told
+from tests.wrappers.test_batch_maps import stream, told
 
 
 def events_of(table, labels, late):

@@ -7,18 +7,20 @@ from onlinecal.measures.decision.errors import (
     decision_calibration_error,
     decision_loss_gap,
     loss_set_gaps,
+    soft_error,
     worst_partition,
 )
 from onlinecal.measures.decision.losses import (
+    Partition,
     bayes_decisions,
     confidence_width,
     decision_losses,
+    error_of,
     loss_norms,
     mean_losses,
+    residuals,
     row_losses,
 )
-from onlinecal.measures.decision.partitions import Partition, error_of, residuals
-from onlinecal.measures.decision.search import soft_error
 from onlinecal.measures.fixed_order import BLOCK
 from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
 from tests.measures.decision.reference import population, supremum_by_brute_force, supremum_over_intervals

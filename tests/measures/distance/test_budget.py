@@ -10,15 +10,18 @@ from hypothesis import strategies as st
 
 from onlinecal.measures import calibration_distance
 from onlinecal.measures.counts import count_rounds, merged, prefix_sums
-from onlinecal.measures.distance import bracket, levels
-from onlinecal.measures.distance.exact import pruned
-from onlinecal.measures.distance.exact.lattice import exact_levels, primitive_steps
-from onlinecal.measures.distance.exact.pruned import search_below
-from onlinecal.measures.distance.exact.steps import first_fractions, next_fraction
+from onlinecal.measures.distance import bracket, exact, levels
+from onlinecal.measures.distance.bracket import pooled_levels
+from onlinecal.measures.distance.exact import first_fractions, next_fraction, search_below
 from onlinecal.measures.distance.fractional import relaxation, rounding
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
-from onlinecal.measures.distance.levels import conditional_means, distance_by_sums, distance_to
-from onlinecal.measures.distance.pooling import pooled_levels
+from onlinecal.measures.distance.levels import (
+    conditional_means,
+    distance_by_sums,
+    distance_to,
+    exact_levels,
+    primitive_steps,
+)
 from tests.measures.distance.reference import histories, look_ahead_run
 from tests.properties import examples
 
@@ -81,7 +84,7 @@ def test_a_search_too_long_to_set_up_is_not_begun():
     rng = np.random.default_rng(2)
     counts, _, _ = count_rounds(rng.random(500), rng.integers(0, 2, 500))
     relaxed = relaxation.relax(counts, relaxation.relaxation_nodes(counts, 200))
-    search = pruned.search_below(counts, relaxed, 1.0, 1000)
+    search = exact.search_below(counts, relaxed, 1.0, 1000)
     assert (search.levels, search.complete, search.work) == (None, False, 0)
 
 

@@ -13,13 +13,11 @@ from scipy.optimize import linprog
 
 from onlinecal import SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.measures import multiclass_calibration_distance
-from onlinecal.measures.distance.classes import pairs, prices, sites
-from onlinecal.measures.distance.classes.exact import class_frequencies
-from onlinecal.measures.distance.classes.members import neighbours_of
-from onlinecal.measures.distance.classes.paths import improvements
-from onlinecal.measures.distance.classes.potentials import best_potentials, repaired
-from onlinecal.measures.distance.classes.search import rounds_of
-from onlinecal.measures.distance.classes.triangulation import Triangulation
+from onlinecal.measures.distance.classes import prices, search, sites
+from onlinecal.measures.distance.classes.exact import best_potentials, class_frequencies, repaired
+from onlinecal.measures.distance.classes.search import improvements, rounds_of
+from onlinecal.measures.distance.classes.sites import Triangulation
+from onlinecal.measures.distance.classes.sweep import neighbours_of
 from tests.measures.distance.reference import distance_by_set_partitions
 from tests.properties import examples
 
@@ -136,7 +134,7 @@ def test_prices_know_that_rounds_are_whole():
 
 @pytest.mark.parametrize(
     ("better", "most", "mix", "share"),
-    [(improvements, 5, [0.5, 0.3, 0.2], 0.98), (pairs.better_pairs, None, [0.4, 0.3, 0.2, 0.1], 0.7)],
+    [(improvements, 5, [0.5, 0.3, 0.2], 0.98), (search.better_pairs, None, [0.4, 0.3, 0.2, 0.1], 0.7)],
 )
 def test_paths_and_pairs_only_improve(better, most, mix, share):
     rng, k = np.random.default_rng(6), len(mix)
@@ -151,12 +149,12 @@ def test_paths_and_pairs_only_improve(better, most, mix, share):
 
 def test_two_level_sets_are_shared_out_as_well_as_can_be(monkeypatch):
     """Against all ways to cut the rounds in two, where all numbers of rounds are tried."""
-    monkeypatch.setattr(pairs, "PASSED", (400,))
+    monkeypatch.setattr(search, "PASSED", (400,))
     rng = np.random.default_rng(8)
     for _ in range(20):
         p, y = rng.multinomial(5, [0.5, 0.3, 0.2], 6) / 5, rng.integers(0, 3, 6)
         start = np.append([0, 1], rng.integers(0, 2, 4))
-        *_, (_, group) = pairs.better_pairs(rounds_of(p, y), start)
+        *_, (_, group) = search.better_pairs(rounds_of(p, y), start)
         cuts = np.array(list(np.ndindex(*[2] * 6)))
         costs = [np.abs(p - class_frequencies(y, cut, 3)).sum() for cut in cuts]
         reached = np.abs(p - class_frequencies(y, group, 3)).sum()
@@ -165,9 +163,9 @@ def test_two_level_sets_are_shared_out_as_well_as_can_be(monkeypatch):
 
 def test_level_sets_of_equal_means_are_not_paired_with_themselves(monkeypatch):
     """In the interpreter, which does not let the kernel write where there is no room."""
-    monkeypatch.setattr(pairs, "share_out", pairs.share_out.py_func)
+    monkeypatch.setattr(search, "share_out", search.share_out.py_func)
     p, start = np.random.default_rng(10).dirichlet(np.ones(3), 8), np.array([0, 0, 0, 0, 0, 1, 2, 3])
-    for _, group in pairs.better_pairs(rounds_of(p, np.zeros(8, np.int64)), start):
+    for _, group in search.better_pairs(rounds_of(p, np.zeros(8, np.int64)), start):
         assert sorted(group) == sorted(start)
 
 
@@ -253,7 +251,7 @@ def test_long_brackets_say_how_far_they_are(capsys, monkeypatch):
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     assert len(shares) > 30
-    monkeypatch.setattr("onlinecal.pieces.LONG", 0.0)
+    monkeypatch.setattr("onlinecal.arrays.LONG", 0.0)
     unasked = multiclass_calibration_distance(p, y, method="bracket")
     first, *others = capsys.readouterr().err.splitlines()
     assert first.startswith("onlinecal: bracket of the distance of 40 rounds of 3 classes: ")

@@ -12,6 +12,7 @@ from onlinecal.measures import (
     smooth_calibration_error,
 )
 from onlinecal.measures.counts import count_rounds, prefix_sums
+from onlinecal.measures.distance.bracket import pooled_levels
 from onlinecal.measures.distance.fractional.relaxation import (
     constraint_maxima,
     feasible_potentials,
@@ -23,14 +24,11 @@ from onlinecal.measures.distance.fractional.relaxation import (
 from onlinecal.measures.distance.fractional.rounding import (
     _with_fillers,
     curve_of_masses,
-    round_near,
-)
-from onlinecal.measures.distance.fractional.windows import (
     path_through_windows,
+    round_near,
     search_tables,
 )
 from onlinecal.measures.distance.levels import conditional_means, distance_to
-from onlinecal.measures.distance.pooling import pooled_levels
 from tests.measures.distance.reference import histories, look_ahead_run
 from tests.properties import examples
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from onlinecal import lp_calibration_error
 from onlinecal.measures import lp_calibration_interval, lp_calibration_report
-from onlinecal.measures.lp import running
+from onlinecal.measures.lp import level_sets
 from onlinecal.measures.lp.level_sets import (
+    RunningLpError,
     count_level_sets,
     levels_of,
     norm,
     norm_of_pair,
     number_level_sets,
 )
-from onlinecal.measures.lp.running import RunningLpError
 from onlinecal.recalibration.lp.online import level_set_of
 from onlinecal.recalibration.lp.statistics import rho
 from tests.properties import examples
@@ -219,7 +219,7 @@ def test_it_is_the_error_of_the_history_and_never_below_it(seed, rounds, k, p):
 
 
 def test_level_sets_beyond_the_room_are_bounded(monkeypatch):
-    monkeypatch.setattr(running, "MOST_LEVEL_SETS", 5)
+    monkeypatch.setattr(level_sets, "MOST_LEVEL_SETS", 5)
     rng = np.random.default_rng(0)
     table, labels = rng.dirichlet([1.0, 1.0, 1.0], 300), rng.integers(0, 3, 300)
     error = settled(table, labels, 2.0, 4)

@@ -17,8 +17,8 @@ from onlinecal.recalibration import (
     TopLabelIsotonic,
     VectorScaling,
 )
-from onlinecal.recalibration.classical.averaged import PRIOR, best_shares
-from onlinecal.recalibration.simplex_projection import spread_rest
+from onlinecal.recalibration.classical.linear import PRIOR, best_shares
+from onlinecal.recalibration.flooring import spread_rest
 
 
 def source(n=1500, seed=0):

@@ -6,8 +6,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from onlinecal import DecisionRecalibrator, decision_calibration_error, decision_loss_gap
-from onlinecal.measures.decision.losses import bayes_decisions
-from onlinecal.measures.decision.partitions import Partition, residuals
+from onlinecal.measures.decision.losses import Partition, bayes_decisions, residuals
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.rounds import full_step, shrunk_step
 from onlinecal.version import STATE_FORMAT

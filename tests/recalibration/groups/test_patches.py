@@ -245,7 +245,7 @@ def test_held_out_rows_take_patches_back():
     assert model.n_taken_back_ > 0
     kept = model.history_["validation_error"]
     assert np.argmin(kept) == len(kept) - 1
-    from onlinecal.recalibration.groups.folds import held_out_rows
+    from onlinecal.recalibration.groups.start import held_out_rows
 
     held = held_out_rows(400, 0.3, 0)
     after = model.predict(p[held], members[held])

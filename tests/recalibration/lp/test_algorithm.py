@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
+from onlinecal.recalibration.flooring import project
 from onlinecal.recalibration.lp.algorithm import round_bound, run
 from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
-from onlinecal.recalibration.simplex_projection import project
 from tests.properties import examples
 from tests.recalibration.lp.reference import Reference, projected
 

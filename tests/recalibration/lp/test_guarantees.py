@@ -13,8 +13,14 @@ from onlinecal import LpRecalibrator, lp_calibration_error
 from onlinecal.measures.lp.level_sets import levels_of, norm
 from onlinecal.recalibration import SampleSizeWarning, epsilon_for, lp_sample_complexity
 from onlinecal.recalibration.lp.algorithm import contradicts, round_bound, run
-from onlinecal.recalibration.lp.sizes import error_bound, laplace_scale, sample_sizes
-from onlinecal.recalibration.lp.statistics import Statistics, noisy_pools, plug_in_statistics
+from onlinecal.recalibration.lp.statistics import (
+    Statistics,
+    error_bound,
+    laplace_scale,
+    noisy_pools,
+    plug_in_statistics,
+    sample_sizes,
+)
 from onlinecal.remarks import LabelWarning
 from tests.networks import halves
 

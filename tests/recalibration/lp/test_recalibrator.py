@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import LpRecalibrator, lp_calibration_error
-from onlinecal.recalibration.lp.map import LevelSetMap
+from onlinecal.recalibration.lp.recalibrator import LevelSetMap
 from onlinecal.recalibration.lp.statistics import rho
 from tests.properties import examples
 

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-import simulations.experiments.experiments
+import simulations.experiments
 from simulations.cli.experiment import FIGURES
-from simulations.experiments.experiments import EXPERIMENTS, NONE, made_up_table
-from simulations.games.multiclass.measuring import MeasuredMulticlass
+from simulations.experiments import EXPERIMENTS, NONE, made_up_table
+from simulations.games.multiclass import MeasuredMulticlass
 from tests.commands import refused, run
 
 
@@ -132,7 +132,7 @@ def test_an_interrupt_keeps_the_pictures_that_are_finished(net, tmp_path, monkey
     def stop(experiment, split):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(simulations.experiments.experiments.EXPERIMENTS, "drift", stop)
+    monkeypatch.setitem(simulations.experiments.EXPERIMENTS, "drift", stop)
     answer = run("experiment", net, "--figure", "classes", "--figure", "drift", *SMALL, "--out", tmp_path)
     assert answer.exit_code == 130
     assert "interrupted: 1 of 2 pictures are finished" in answer.stderr
@@ -148,7 +148,7 @@ def test_it_speaks_json(net, tmp_path, monkeypatch):
             for name in (NONE, "decision")
         ]
 
-    monkeypatch.setitem(simulations.experiments.experiments.EXPERIMENTS, "drift", one)
+    monkeypatch.setitem(simulations.experiments.EXPERIMENTS, "drift", one)
     answer = run("experiment", net, "--figure", "drift", *SMALL, "--out", tmp_path, "--json")
     record = json.loads(answer.stdout)
     assert str(tmp_path / "drift.png") in record["files"]

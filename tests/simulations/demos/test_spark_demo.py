@@ -8,8 +8,8 @@ import sys
 import polars as pl
 import pytest
 
+from simulations.demos import spark_demo as spark_keys
 from simulations.demos.spark_demo import Streams, compared, main, make_events, write_streams
-from simulations.plots import spark_keys
 
 
 def test_every_outcome_comes_after_its_query_and_each_key_has_one_open_query():

@@ -12,8 +12,8 @@ from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
-from simulations.experiments.drifts import DRIFTS
-from simulations.experiments.experiments import (
+from simulations.experiments import (
+    DRIFTS,
     NEVER,
     Experiment,
     chance_score,
@@ -27,8 +27,7 @@ from simulations.experiments.experiments import (
     score,
     step_stops,
 )
-from simulations.plots.experiments import counts as by_count
-from simulations.plots.experiments import drift, steps
+from simulations.plots.experiments import FIGURES
 
 LOSSES = 40
 
@@ -178,7 +177,7 @@ def test_perfect_probabilities_show_the_gap_that_chance_makes():
 
 def test_figures_show_means_and_spans_over_splits_and_losses_beside_the_same_splits(played):
     frame = played["drift"]
-    drawn = drift.prepare(frame)
+    drawn = FIGURES["drift"].prepare(frame)
     chosen = {"drift": "noise", "severity": 1.0, "method": "Dirichlet"}
     both = frame.filter(**chosen).sort("split")
     none = frame.filter(**{**chosen, "method": "none"}).sort("split")
@@ -188,14 +187,14 @@ def test_figures_show_means_and_spans_over_splits_and_losses_beside_the_same_spl
     assert (row["low"], row["high"]) == pytest.approx((change.min(), change.max()))
     assert row["n_splits"] == 2
     assert drawn.filter(method="none", measure="loss_change")["mean"].abs().max() == 0.0
-    assert len(drift.draw(drawn).axes) == 9
+    assert len(FIGURES["drift"].draw(drawn).axes) == 9
     for name in ("actions", "classes"):
-        table = by_count.prepare(played[name])
+        table = FIGURES[name].prepare(played[name])
         assert table["what"][0] == name
-        assert len(by_count.draw(table).axes) == 2
-    staged = steps.prepare(played["steps"])
+        assert len(FIGURES[name].draw(table).axes) == 2
+    staged = FIGURES["steps"].prepare(played["steps"])
     row = only(staged, part="fit", step=2, method="full steps", measure="loss_change")
     fitted = played["steps"].filter(part="fit")
     moved = fitted.filter(method="full steps", step=2)["loss"] - fitted.filter(method="none")["loss"]
     assert row["mean"] == pytest.approx(moved.mean())
-    assert len(steps.draw(staged).axes) == 3
+    assert len(FIGURES["steps"].draw(staged).axes) == 3

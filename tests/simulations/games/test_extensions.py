@@ -7,12 +7,10 @@ import pytest
 
 import adversaries
 from adversaries import registry
-from simulations.games import extensions, players
+from simulations.games import players
 from simulations.plots import draw_sweep
-from simulations.sweeps.config import check_config, read_config
-from simulations.sweeps.playing import planned_games, run_sweep
-from simulations.sweeps.pool import Workers
-from simulations.sweeps.results import PlannedGame, Store
+from simulations.sweeps.playing import Workers, planned_games, run_sweep
+from simulations.sweeps.results import PlannedGame, Store, check_config, read_config
 
 OWN = Path(__file__).parents[1] / "own_players.py"
 GRID = {
@@ -27,8 +25,8 @@ def catalogues(monkeypatch):
     """Catalogues of the test's own."""
     monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
-    monkeypatch.setattr(extensions, "_checksums", {})
-    monkeypatch.setattr(extensions, "_owners", {})
+    monkeypatch.setattr(players, "_checksums", {})
+    monkeypatch.setattr(players, "_owners", {})
 
 
 @pytest.fixture
@@ -74,11 +72,11 @@ def test_a_changed_file_makes_other_games_of_its_own_players_only(tmp_path, monk
         PlannedGame("last-outcome", "coin", 50, 1, 1.0, 20),
     ]
     strangers = [cell.digest for cell in cells]
-    extensions.load(OWN)
+    players.load(OWN)
     known = [cell.digest for cell in cells]
     assert [a == b for a, b in zip(strangers, known, strict=True)] == [True, False, False]
-    (name,) = extensions._checksums
-    monkeypatch.setitem(extensions._checksums, name, 1)
+    (name,) = players._checksums
+    monkeypatch.setitem(players._checksums, name, 1)
     changed = [cell.digest for cell in cells]
     assert [a == b for a, b in zip(known, changed, strict=True)] == [True, False, False]
 
@@ -86,11 +84,11 @@ def test_a_changed_file_makes_other_games_of_its_own_players_only(tmp_path, monk
 def test_loading_twice_executes_once(tmp_path):
     path = tmp_path / "counted.py"
     path.write_text("loaded = []\n")
-    first = extensions.load(path)
+    first = players.load(path)
     first.loaded.append(1)
-    assert extensions.load(path) is first
+    assert players.load(path) is first
     path.write_text("loaded = ['anew']\n")
-    assert extensions.load(path).loaded == ["anew"]
+    assert players.load(path).loaded == ["anew"]
 
 
 @pytest.mark.parametrize(
@@ -108,8 +106,7 @@ def test_loading_twice_executes_once(tmp_path):
         ("bad.py", "\nimport nothing_of_this_name\n", ValueError, r"bad\.py, line 2: ModuleNotFoundError"),
         (
             "bad.py",
-            "from simulations.games import families, players\n"
-            "players.register(families.Family('sign', '', None))\n",
+            "from simulations.games import players\nplayers.register(players.Family('sign', '', None))\n",
             ValueError,
             r"bad\.py, line 2: ValueError: the name 'sign' is taken by another forecaster: the paper's rule",
         ),
@@ -120,7 +117,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path, name, text, error, messa
     if text is not None:
         path.write_text(text)
     with pytest.raises(error, match=message):
-        extensions.load(path)
+        players.load(path)
 
 
 def test_load_must_be_a_list_of_strings():

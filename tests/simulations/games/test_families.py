@@ -5,8 +5,8 @@ import math
 import pytest
 
 from onlinecal.forecasters import ConstantForecaster
-from simulations.games import families, players
-from simulations.games.families import Family
+from simulations.games import players
+from simulations.games.players import Family
 from tests import ROOT
 
 EVERY_KIND = [
@@ -124,13 +124,13 @@ def test_register_adds_a_family_and_refuses_a_taken_name(monkeypatch):
         other = Family(taken, "another", test_settings_reach_the_forecaster)
         with pytest.raises(ValueError, match=f"the name '{taken}' is taken by another forecaster: "):
             players.register(other)
-    assert players.catalogue()["foster"] in families.FAMILIES
+    assert players.catalogue()["foster"] in players.FAMILIES
 
 
 def test_the_page_on_baselines_has_every_family():
     page = (ROOT / "docs" / "baselines.md").read_text()
     for name, family in players.catalogue().items():
-        if family.build.__module__ == "simulations.games.families" and name not in (
+        if family.build.__module__ == "simulations.games.players" and name not in (
             "sign", "balanced", "nested", "adaptive", "one-step-ahead",
         ):  # fmt: skip
             assert f"`{name}`" in page

@@ -9,18 +9,15 @@ from matplotlib.colors import to_rgb
 
 import adversaries
 from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
-from onlinecal.plots.own_axes import moments_of
-from onlinecal.plots.style import looks, spread
+from onlinecal.plots.style import looks, moments_of, spread
+from simulations.demos.spark_demo import draw, prepare
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
 from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_module, sweep_figures
-from simulations.plots.filmstrip import draw, film_frames, prepare
-from simulations.plots.games import write_games
-from simulations.plots.sweeps.matrix import ANCHORS, COLOURS
-from simulations.sweeps.config import check_config
+from simulations.plots.games import film_frames, write_games
+from simulations.plots.sweeps.landscape import ANCHORS, COLOURS
 from simulations.sweeps.playing import planned_games, run_sweep
-from simulations.sweeps.rates import MEASURES, rates_table
-from simulations.sweeps.results import Store
+from simulations.sweeps.results import MEASURES, Store, check_config, rates_table
 
 PNG = b"\x89PNG\r\n"
 

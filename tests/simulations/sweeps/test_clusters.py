@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from simulations.games import extensions, players
-from simulations.sweeps import playing, pool
-from simulations.sweeps.config import check_config, read_config
-from simulations.sweeps.playing import planned_games, run_sweep
-from simulations.sweeps.pool import Workers, work
-from simulations.sweeps.results import TABLES, Store
+from simulations.games import players
+from simulations.sweeps import playing
+from simulations.sweeps.playing import Workers, planned_games, run_sweep, work
+from simulations.sweeps.results import TABLES, Store, check_config, read_config
 from tests.commands import run
 
 distributed = pytest.importorskip("distributed")
@@ -178,7 +176,7 @@ def test_a_cluster_is_left_alone_and_what_a_task_raises_arrives_as_it_was(dask, 
 
 
 def test_a_task_whose_worker_dies_is_not_waited_for_for_ever(dask, monkeypatch):
-    monkeypatch.setattr(pool, "LOST", 3.0)
+    monkeypatch.setattr(playing, "LOST", 3.0)
     with pytest.raises(ConnectionError, match=r"Dask at tcp://127.0.0.1:\d+: no answer within 3 s"):
         list(work(os._exit, [(3,)], dask))
     assert list(work(abs, [(-1,)], dask)) == [1]
@@ -198,8 +196,8 @@ def own(monkeypatch, tmp_path):
 
     monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
-    monkeypatch.setattr(extensions, "_checksums", {})
-    monkeypatch.setattr(extensions, "_owners", {})
+    monkeypatch.setattr(players, "_checksums", {})
+    monkeypatch.setattr(players, "_owners", {})
     path = tmp_path / "mine.py"
     shutil.copy(OWN, path)
     return check_config(
@@ -221,13 +219,13 @@ def test_a_scheduler_that_is_not_there_is_told_at_once(backend, no_port, grid, t
     address = f"127.0.0.1:{no_port}"
     begun = time.monotonic()
     answer = run("sweep", grid, "--out", tmp_path / "out", "--backend", backend, "--scheduler", address)
-    assert time.monotonic() - begun < pool.PATIENCE
+    assert time.monotonic() - begun < playing.PATIENCE
     assert answer.exit_code == 2
     assert f"no answer from {backend.capitalize()} at {address}: [Errno" in answer.stderr
 
 
 def test_somebody_else_at_the_address_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(pool, "PATIENCE", 0.5)
+    monkeypatch.setattr(playing, "PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ValueError, match=f"no answer from Dask at {address}"):

@@ -16,11 +16,16 @@ import pytest
 
 import adversaries
 from simulations.games import players
-from simulations.sweeps.config import check_config, find_config, read_config
-from simulations.sweeps.playing import planned_games, run_sweep
-from simulations.sweeps.pool import Workers
-from simulations.sweeps.rates import fit, rates_table
-from simulations.sweeps.results import Store, broken_bounds
+from simulations.sweeps.playing import Workers, planned_games, run_sweep
+from simulations.sweeps.results import (
+    Store,
+    broken_bounds,
+    check_config,
+    find_config,
+    fit,
+    rates_table,
+    read_config,
+)
 
 FACTORS = {"sign": 1.75, "balanced": 1, "nested": math.sqrt(3), "adaptive": math.sqrt(3)}
 OTHERS = ["constant", "running-mean", "drift-corrected"]

@@ -15,13 +15,20 @@ from scipy.stats import linregress
 
 import adversaries
 from onlinecal.compiling import counting
-from simulations.games import extensions
-from simulations.games.families import FAMILIES
-from simulations.sweeps.config import check_config, find_config, read_config
-from simulations.sweeps.playing import in_playing_order, planned_games, run_sweep
-from simulations.sweeps.pool import Workers
-from simulations.sweeps.rates import LEAST, fit, rates_table
-from simulations.sweeps.results import Store, broken_bounds, summarise
+from simulations.games import players
+from simulations.games.players import FAMILIES
+from simulations.sweeps.playing import Workers, in_playing_order, planned_games, run_sweep
+from simulations.sweeps.results import (
+    LEAST,
+    Store,
+    broken_bounds,
+    check_config,
+    find_config,
+    fit,
+    rates_table,
+    read_config,
+    summarise,
+)
 
 SMALL = {"forecasters": ["sign"], "adversaries": ["coin"], "rounds": [10]}
 
@@ -242,7 +249,7 @@ def test_loops_that_are_compiled_are_counted_the_first_time_only(tmp_path):
         "from numba import njit\n\n\n@njit\ndef inner(x):\n    return x + 1\n\n\n"
         "@njit(cache=True)\ndef outer(x):\n    return inner(x) + 1\n"
     )
-    module = extensions.load(own)
+    module = players.load(own)
     with counting() as first:
         assert module.outer(1) == 3
     with counting() as again:

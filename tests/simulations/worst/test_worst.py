@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from adversaries import all_sequences
 from onlinecal.measures import calibration_distance, expected_calibration_error
 from simulations.games import players
-from simulations.plots import worst as picture
+from simulations.plots import games as picture
 from simulations.worst.enumeration import WorstGame, _worse, enumerate_games, replay
 from simulations.worst.enumeration import _Best as Best
 from simulations.worst.minimax import Relaxation, calibrated_sequences, least_worst, stored, worst_distance
@@ -136,17 +136,17 @@ def test_bad_requests_are_refused(arguments, message):
 
 def test_the_picture_shows_the_worst_game_and_how_it_is_repaired():
     found = enumerate_games("adaptive", 9)
-    table = picture.prepare(found)
+    table = picture.prepare_worst(found)
     assert table.height == 9
     assert "".join(map(str, table["outcome"])) == found.longest.sequence
     moved = (table["forecast"] - table["witness"]).abs().sum()
     assert moved == pytest.approx(table["worst"][-1]) == pytest.approx(found.longest.error)
     assert (table["worst"] <= table["bound"]).all()
-    figure = picture.draw(table)
+    figure = picture.draw_worst(table)
     assert len(figure.axes) == 2
-    without_bound = picture.prepare(enumerate_games("foster", 2, draws=2, measure="ece"))
+    without_bound = picture.prepare_worst(enumerate_games("foster", 2, draws=2, measure="ece"))
     assert without_bound["bound"].dtype == pl.Float64
-    picture.draw(without_bound)
+    picture.draw_worst(without_bound)
 
 
 VALUES = {1: Fraction(1, 2), 2: Fraction(1, 2), 3: Fraction(2, 3), 4: Fraction(3, 4), 5: Fraction(5, 6)}

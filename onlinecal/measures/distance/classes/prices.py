@@ -22,13 +22,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, Tell, untold
 from onlinecal.compiling import compiled
 from onlinecal.measures.distance.classes.sites import (
     WIDER,
     Kinds,
     Room,
     Sites,
+    Triangulation,
     best_set,
     grid_of,
     kinds_of,
@@ -36,8 +37,6 @@ from onlinecal.measures.distance.classes.sites import (
     room_for,
     sites_of,
 )
-from onlinecal.measures.distance.classes.triangulation import Triangulation
-from onlinecal.pieces import Tell, untold
 
 TOLERANCE = 1e-5
 """By so much a round a level set may be worth too much before it becomes a row."""

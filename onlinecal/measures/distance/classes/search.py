@@ -1,4 +1,15 @@
-"""An upper end for several classes: level sets made in several orders, improved along paths and in pairs."""
+"""Upper ends for several classes: level sets made in several orders, improved along paths and in pairs.
+
+Along a path of level sets, which and how many rounds each passes on to the next, by class, is a shortest path
+itself: its states are small vectors of class counts. What a level set pays depends on what it has gained in
+all, and what is passed on on the cheapest rounds for it. Both are reckoned as if nothing else moved; so the
+new level sets are counted anew, and each stretch of the path keeps its own only if they are better.
+
+Of two neighbours' rounds so many of each class go to the one and the rest to the other. Once the numbers are
+known both values are, and it is best to give the one the rounds that are nearest to it by comparison. The
+numbers that are tried are those there are, with few rounds passed on, and all rounds in one level set. As
+nothing else changes, every step is a gain by itself, and after some passes there is none left.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +19,416 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats, Ints, Tell, untold
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.exact import class_frequencies
-from onlinecal.measures.distance.classes.members import Places, Rounds, exchanges, members_of, neighbours_of
-from onlinecal.measures.distance.classes.pairs import better_pairs
-from onlinecal.measures.distance.classes.paths import improvements
-from onlinecal.measures.distance.classes.sweep import NEIGHBOURS, made_in_order
-from onlinecal.pieces import Tell, untold
+from onlinecal.measures.distance.classes.sweep import (
+    NEIGHBOURS,
+    Members,
+    Places,
+    Rounds,
+    exchanges,
+    l1,
+    made_in_order,
+    members_of,
+    move,
+    neighbours_of,
+)
+
+MOST_PASSED = 63, 250
+"""Vectors of rounds that are tried between two neighbours: few, and more after a pass that gained little."""
+
+LITTLE_GAIN = 5e-4
+"""Share of the whole that is little for a pass."""
+
+LARGEST_TABLE = 100_000
+"""Entries of the table of what a level set pays by what it has gained."""
+
+WIDTH = 1.0
+"""Of the strips that a path follows: the way across over the (k-1)-th root of the level sets."""
+
+
+class Grouped(NamedTuple):
+    """Rounds by group: where those of each begin, and all (T,); forecasts of each likewise, and how often.
+
+    Then class counts and means of the groups, shapes (B, k).
+    """
+
+    starts: Ints
+    members: Ints
+    held_starts: Ints
+    held: Ints
+    number: Floats
+    counts: Ints
+    means: Floats
+
+
+def grouped(rounds: Rounds, group: Ints) -> Grouped:
+    """The groups 0..B-1, none of them empty."""
+    n, (f, k) = int(group.max()) + 1, rounds.values.shape
+    counts = np.bincount(group * k + rounds.label, minlength=n * k).reshape(n, k)
+    members = np.argsort(group, kind="stable")
+    codes, number = np.unique(group * f + rounds.value, return_counts=True)
+    places = np.arange(n + 1)
+    return Grouped(
+        np.searchsorted(group[members], places),
+        members,
+        np.searchsorted(codes // f, places),
+        codes % f,
+        number.astype(np.float64),
+        counts,
+        counts / counts.sum(axis=1, keepdims=True),
+    )
+
+
+def improvements(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
+    """Groupings, each no worse than the one before, without end, with their work; none for many classes."""
+    k = rounds.values.shape[1]
+    choices = [exchanges(k, most) for most in MOST_PASSED]
+    choices = [one for one in choices if one.max() > 0 and (4 * int(one.max()) + 1) ** k <= LARGEST_TABLE]
+    if not choices:
+        return
+    passed, rng = choices[0], np.random.default_rng(0)
+    while True:
+        group = np.unique(group, return_inverse=True)[1].ravel()
+        before = grouped(rounds, group)
+        path = _along_strips(before.means, rng)
+        chosen, work = best_passed(rounds, before, path, passed, int(passed.max()))
+        moved = group.copy()
+        pass_on(rounds, before, path, passed[chosen], moved)
+        costs = _costs(rounds, group, len(path))
+        gain = costs - _costs(rounds, moved, len(path))
+        cuts = np.append(0, np.flatnonzero(~passed[chosen].any(axis=1)) + 1)[:-1]
+        better = np.repeat(np.add.reduceat(gain[path], cuts) > 0.0, np.diff(np.append(cuts, len(path))))
+        taken = np.zeros(len(path), np.bool_)
+        taken[path] = better
+        group = np.where(taken[group], moved, group)
+        passed = choices[-1 if gain[taken].sum() < LITTLE_GAIN * costs.sum() else 0]
+        yield work, group
+
+
+def _along_strips(means: Floats, rng: np.random.Generator) -> Ints:
+    """All level sets in an order that goes up one strip of the simplex and down the next."""
+    n, k = means.shape
+    # sums of a few terms each, in order, so that no library's way of adding up decides on a strip
+    across, along = (way - way.mean() for way in rng.normal(size=(2, k)))
+    across /= np.sqrt((across**2).sum())
+    along -= (along * across).sum() * across
+    place = (means * across).sum(axis=1)
+    width = WIDTH * max(float(np.ptp(place)), 1e-9) / n ** (1.0 / (k - 1))
+    strip = np.floor(place / width + rng.random()).astype(np.int64)
+    return np.lexsort((np.round(np.where(strip % 2 == 0, 1, -1) * (means * along).sum(axis=1), 9), strip))
+
+
+def _costs(rounds: Rounds, group: Ints, n: int) -> Floats:
+    """What each of the groups 0..n-1 pays."""
+    means = class_frequencies(rounds.label, group, rounds.values.shape[1])
+    away = np.abs(rounds.values[rounds.value] - means).sum(axis=1)
+    return np.asarray(np.bincount(group, away, n), float)
+
+
+@kernel_part
+def cost_of_passing(rounds: Rounds, groups: Grouped, a: int, b: int, costs: Floats) -> None:
+    """What the cheapest rounds of each class cost on the way from a to b: sums, shape (k, radius + 1)."""
+    costs[:, 1:] = np.inf
+    most = costs.shape[1] - 1
+    for q in range(groups.starts[a], groups.starts[a + 1]):
+        t = groups.members[q]
+        p, j = rounds.values[rounds.value[t]], rounds.label[t]
+        cost = l1(p, groups.means[b]) - l1(p, groups.means[a])
+        if cost < costs[j, most]:
+            i = most
+            while i > 1 and costs[j, i - 1] > cost:
+                costs[j, i] = costs[j, i - 1]
+                i -= 1
+            costs[j, i] = cost
+    for i in range(1, most + 1):
+        costs[:, i] += costs[:, i - 1]
+
+
+@kernel_part
+def cost_with(rounds: Rounds, groups: Grouped, b: int, gained: Ints) -> float:
+    """What the rounds of a group are away from its mean once it has gained so many of each class."""
+    size = 0
+    for j in range(len(gained)):
+        if groups.counts[b, j] + gained[j] < 0:
+            return np.inf
+        size += groups.counts[b, j] + gained[j]
+    total = 0.0
+    if size > 0:
+        for j in range(len(gained)):
+            mean = (groups.counts[b, j] + gained[j]) / size
+            for q in range(groups.held_starts[b], groups.held_starts[b + 1]):
+                total += groups.number[q] * abs(rounds.values[groups.held[q], j] - mean)
+    return total
+
+
+@compiled
+def best_passed(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, radius: int) -> tuple[Ints, int]:
+    """For each group of the path which of the vectors it best passes on to the next; the work in terms."""
+    n, (m, k), work = len(path), passed.shape, 0
+    side = 4 * radius + 1
+    codes = np.zeros(m, np.int64)
+    nothing, middle = 0, (side**k - 1) // 2
+    for e in range(m):
+        for j in range(k):
+            codes[e] = codes[e] * side + passed[e, j]
+        if not passed[e].any():
+            nothing = e
+    best, come_from = np.full((n + 1, m), np.inf), np.zeros((n, m), np.int64)
+    best[0, nothing] = 0.0
+    costs, gained = np.zeros((2, k, radius + 1)), np.zeros(k, np.int64)
+    for t in range(n):
+        b, is_last = path[t], t == n - 1
+        pays = np.full(side**k, np.nan)
+        if not is_last:
+            cost_of_passing(rounds, groups, b, path[t + 1], costs[0])
+            cost_of_passing(rounds, groups, path[t + 1], b, costs[1])
+        order = np.argsort(best[t])
+        for e in range(m):
+            way = 0.0
+            for j in range(k):
+                way += costs[0 if passed[e, j] > 0 else 1, j, abs(passed[e, j])]
+            if is_last:
+                way = 0.0 if e == nothing else np.inf
+            if way == np.inf:
+                continue
+            least = np.inf
+            for i in range(m):
+                d = order[i]
+                if best[t, d] >= least:
+                    break
+                at = middle + codes[d] - codes[e]
+                if np.isnan(pays[at]):
+                    for j in range(k):
+                        gained[j] = passed[d, j] - passed[e, j]
+                    pays[at] = cost_with(rounds, groups, b, gained)
+                    work += k * (groups.held_starts[b + 1] - groups.held_starts[b])
+                if best[t, d] + pays[at] < least:
+                    least = best[t, d] + pays[at]
+                    come_from[t, e] = d
+                work += 1
+            best[t + 1, e] = least + way
+        work += side**k // 8
+    chosen = np.zeros(n, np.int64)
+    chosen[n - 1] = nothing
+    for t in range(n - 1, 0, -1):
+        chosen[t - 1] = come_from[t, chosen[t]]
+    return chosen, work
+
+
+@compiled
+def pass_on(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, group: Ints) -> None:
+    """Pass so many rounds of each class from each group of the path to the next, the cheapest left."""
+    for t in range(len(path) - 1):
+        for j in range(passed.shape[1]):
+            a, b = path[t], path[t + 1]
+            if passed[t, j] < 0:
+                a, b = b, a
+            for _ in range(abs(passed[t, j])):
+                least, best = np.inf, -1
+                for q in range(groups.starts[a], groups.starts[a + 1]):
+                    r = groups.members[q]
+                    if rounds.label[r] == j and group[r] == a:
+                        p = rounds.values[rounds.value[r]]
+                        cost = l1(p, groups.means[b]) - l1(p, groups.means[a])
+                        if cost < least:
+                            least, best = cost, r
+                if best >= 0:
+                    group[best] = b
+
+
+PASSED = 50, 400
+"""Vectors of rounds that are tried between two neighbours: few at first, then more."""
+
+PAIRED = 30
+"""Level sets that one is paired with."""
+
+LITTLE = 1e-4
+"""Share of the whole that is too little for a pass."""
+
+MOST_KINDS = 500
+"""Kinds of rounds in a pair up to which it is looked at; time is in proportion to their square at worst."""
+
+
+class Pair(NamedTuple):
+    """The rounds of two level sets by kind, those of a class after another: room to work in.
+
+    Where the kinds of each class start (k + 1,); forecasts, numbers of rounds, what a round pays more in the
+    first level set than in the second, and the order of that, from the least, within each class; place of
+    each forecast among the kinds of a class, or -1 (N,); all rounds (T,).
+    """
+
+    starts: Ints
+    forecast: Ints
+    number: Ints
+    more: Floats
+    order: Ints
+    slot: Ints
+    rounds: Ints
+
+
+def better_pairs(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
+    """Groupings, each better than the one before, with their work; ends when there is little to gain."""
+    n_values, k = rounds.values.shape
+    kinds = np.zeros((3, 2 * len(group) + k), np.int64)
+    pair = Pair(
+        np.zeros(k + 1, np.int64), kinds[0], kinds[1], np.zeros(kinds.shape[1]), kinds[2],
+        np.full(n_values, -1), np.zeros(len(group), np.int64),
+    )  # fmt: skip
+    for most in PASSED:
+        passed, active = exchanges(k, most), np.ones(int(group.max()) + 1, np.bool_)
+        while True:
+            used, group = np.unique(group, return_inverse=True)
+            n, active = len(used), active[used]
+            if n < 2:
+                return
+            members = members_of(group.ravel(), rounds.label, n, k)
+            means = members.counts / members.counts.sum(axis=1, keepdims=True)
+            near = neighbours_of(means, PAIRED)
+            before = np.abs(rounds.values[rounds.value] - means[members.group]).sum()
+            gain, work, active = share_out(rounds, members, near, passed, active, pair)
+            group = members.group
+            yield work, group
+            if gain <= LITTLE * before:
+                break
+
+
+@kernel_part
+def list_kinds(rounds: Rounds, members: Members, a: int, b: int, pair: Pair) -> int:
+    """Put the rounds of two level sets into `pair`; how many rounds."""
+    n, held = 0, 0
+    for g in (a, b):
+        t = members.first[g]
+        while t >= 0:
+            pair.rounds[n] = t
+            n, t = n + 1, members.following[t]
+    for j in range(len(pair.starts) - 1):
+        pair.starts[j] = held
+        for i in range(n):
+            t = pair.rounds[i]
+            if rounds.label[t] == j:
+                f = rounds.value[t]
+                if pair.slot[f] < 0:
+                    pair.slot[f], pair.forecast[held], pair.number[held], pair.order[held] = held, f, 0, held
+                    held += 1
+                pair.number[pair.slot[f]] += 1
+        for q in range(pair.starts[j], held):
+            pair.slot[pair.forecast[q]] = -1
+    pair.starts[-1] = held
+    return n
+
+
+@kernel_part
+def cost_of_sharing(values: Floats, pair: Pair, first: Ints, second: Ints, v: Floats, limit: float) -> float:
+    """What all pay if so many of each class go to the first level set, the rest to the second; v (2, k).
+
+    Above the limit, only that it is.
+    """
+    sizes, total = (max(1, first.sum()), max(1, second.sum())), 0.0
+    for j in range(len(first)):
+        v[0, j], v[1, j] = first[j] / sizes[0], second[j] / sizes[1]
+    for j in range(len(first)):
+        begin, end = pair.starts[j], pair.starts[j + 1]
+        if first[j] == 0 or second[j] == 0:
+            for q in range(begin, end):
+                total += pair.number[q] * l1(values[pair.forecast[q]], v[0 if second[j] == 0 else 1])
+            continue
+        for q in range(begin, end):
+            p = values[pair.forecast[q]]
+            there = l1(p, v[1])
+            total += pair.number[q] * there
+            pair.more[q] = l1(p, v[0]) - there
+        # the order of the last numbers is nearly that of these
+        for i in range(begin + 1, end):
+            q, h = pair.order[i], i
+            while h > begin and pair.more[pair.order[h - 1]] > pair.more[q]:
+                pair.order[h] = pair.order[h - 1]
+                h -= 1
+            pair.order[h] = q
+        left, i = first[j], begin
+        while left > 0:
+            q = pair.order[i]
+            taken = min(left, pair.number[q])
+            total += taken * pair.more[q]
+            left, i = left - taken, i + 1
+        if total > limit:
+            break
+    return total
+
+
+@kernel_part
+def divide(
+    rounds: Rounds, members: Members, a: int, b: int, pair: Pair, n: int, first: Ints, v: Floats
+) -> None:
+    """Share out the rounds in `pair`: so many of each class go to the first level set."""
+    more = np.empty(n)
+    for i in range(n):
+        p = rounds.values[rounds.value[pair.rounds[i]]]
+        more[i] = l1(p, v[0]) - l1(p, v[1])
+    left = first.copy()
+    for i in np.argsort(more):
+        t = pair.rounds[i]
+        goal = b
+        if left[rounds.label[t]] > 0:
+            left[rounds.label[t]] -= 1
+            goal = a
+        if members.group[t] != goal:
+            move(members, rounds.label, t, goal)
+
+
+@kernel_part
+def cost_of(rounds: Rounds, members: Members, b: int) -> float:
+    """What the rounds of a level set pay."""
+    size, total, t = members.counts[b].sum(), 0.0, members.first[b]
+    while t >= 0:
+        for c in range(members.counts.shape[1]):
+            total += abs(rounds.values[rounds.value[t], c] - members.counts[b, c] / size)
+        t = members.following[t]
+    return total
+
+
+@compiled
+def share_out(
+    rounds: Rounds, members: Members, near: Ints, passed: Ints, active: NDArray[np.bool_], pair: Pair
+) -> tuple[float, int, NDArray[np.bool_]]:
+    """All pairs once of which one has changed since (`active`): the gain, the work in terms, what changed."""
+    n, k, work = len(near), passed.shape[1], 0
+    gain, changed, v = 0.0, np.zeros(n, np.bool_), np.zeros((2, k))
+    first, second, best = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
+    for a in range(n):
+        for b in near[a]:
+            if not (active[a] or active[b] or changed[a] or changed[b]) or (b < a and (near[b] == a).any()):
+                continue
+            if members.first[a] < 0 or members.first[b] < 0:
+                continue
+            size = list_kinds(rounds, members, a, b, pair)
+            if pair.starts[k] > MOST_KINDS:
+                continue
+            least = np.inf
+            before = cost_of(rounds, members, a) + cost_of(rounds, members, b)
+            for z in range(len(passed) + 1):
+                for j in range(k):
+                    first[j] = members.counts[a, j] - passed[z, j] if z < len(passed) else 0
+                    second[j] = members.counts[a, j] + members.counts[b, j] - first[j]
+                if first.min() < 0 or second.min() < 0:
+                    continue
+                here = cost_of_sharing(rounds.values, pair, first, second, v, least)
+                work += k * pair.starts[k]
+                if here < least:
+                    least = here
+                    best = first.copy()
+            if least < before - 1e-9 * size:
+                gain += before - least
+                changed[a] = changed[b] = True
+                for j in range(k):
+                    second[j] = members.counts[a, j] + members.counts[b, j] - best[j]
+                cost_of_sharing(rounds.values, pair, best, second, v, np.inf)
+                divide(rounds, members, a, b, pair, size, best, v)
+    return gain, work, changed
+
 
 Prices = Callable[[Floats], Floats]
 """Potentials of all classes at points of the simplex, shapes (n, k)."""

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.measures.counts import Counts
+from onlinecal.html import Shown, Table, bracket_of
+from onlinecal.measures.counts import Counts, check_counts, count_shares, merged
+from onlinecal.validation import check_count
 
 ROUNDING = 1e-14
 """More than the rounding errors of one round's potential, which is at most 1 in size."""
@@ -210,3 +212,127 @@ def _solve(counts: Counts, nodes: Floats) -> tuple[Floats, Floats, Floats, Float
         raise RuntimeError(f"the relaxation was not solved: {answer.message}")
     potentials = answer.eqlin.marginals
     return nodes, potentials[:n], potentials[n:], np.maximum(answer.x[:n], 0.0) * scale
+
+
+@dataclass(frozen=True, eq=False)
+class LowerCalibrationDistance(Shown):
+    """Where the lower distance lies, and a fractional calibrated history that proves the upper end.
+
+    Attributes
+    ----------
+    lower, upper
+        lower <= lower distance <= upper, both proven. Sums over rounds, or averages if asked for.
+    values
+        Values of the fractional history, shape (n,), increasing.
+    masses
+        How many rounds, not whole, it keeps at each value, shape (n,): a fraction `values` of them ones.
+
+    """
+
+    lower: float
+    upper: float
+    values: Floats
+    masses: Floats
+
+    def _shown(self) -> Table:
+        return bracket_of(self, "lower distance to calibration")
+
+
+def lower_calibration_distance(
+    forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = False, *, n_nodes: int = 1500
+) -> LowerCalibrationDistance:
+    """The least cost of moving rounds, whole or in parts, until they are perfectly calibrated.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,). One between 0 and 1 is read as a probability: y of
+        its round has the outcome 1, 1 - y the outcome 0.
+    normalize
+        False: sums over rounds. True: divided by T.
+    n_nodes
+        Size of the linear program: upper - lower falls with about its square.
+
+    Returns
+    -------
+    LowerCalibrationDistance
+        lower and upper, and the fractional history that attains upper.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes or n_nodes; the message names the argument, the value and its row.
+
+    References
+    ----------
+    Blasiok, Gopalan, Hu & Nakkiran, "A unifying theory of distance from calibration" (2023), section 5.
+
+    Examples
+    --------
+    >>> round(lower_calibration_distance([0.3, 0.3], [0, 1]).lower, 6)
+    0.4
+
+    """
+    counts, _, _ = count_shares(forecasts, outcomes)
+    return _lower_distance(counts, normalize, n_nodes)
+
+
+def lower_calibration_distance_from_counts(
+    values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, normalize: bool = False, *, n_nodes: int = 1500
+) -> LowerCalibrationDistance:
+    """`lower_calibration_distance` of a history given as counts.
+
+    Parameters
+    ----------
+    values
+        Forecast values, shape (K,), in any order; repeated ones are added up.
+    zeros, ones
+        Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
+    normalize, n_nodes
+        As for `lower_calibration_distance`.
+
+    Raises
+    ------
+    ValueError
+        Bad values, counts or n_nodes.
+
+    """
+    return _lower_distance(check_counts(values, zeros, ones), normalize, n_nodes)
+
+
+def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalibrationDistance:
+    check_count(n_nodes, "n_nodes", least=2)
+    relaxation = relax(counts, relaxation_nodes(counts, n_nodes))
+    upper, masses = _fractional_history(counts, relaxation.nodes, relaxation.masses)
+    scale = counts.n_rounds if normalize else 1
+    return LowerCalibrationDistance(
+        min(relaxation.lower, upper) / scale, upper / scale, relaxation.nodes, masses
+    )
+
+
+def _fractional_history(counts: Counts, nodes: Floats, masses: Floats) -> tuple[float, Floats]:
+    """The cost of a fractional calibrated history near the solver's, and its masses.
+
+    The solver's masses hold the right numbers of zeros and ones up to its tolerance only: they are scaled
+    down to fit, and what is left over goes to the values 0 and 1, which are calibrated whatever they hold.
+    """
+    n_zeros, n_ones = counts.n_zeros, counts.n_ones
+    held_zeros, held_ones = float((1.0 - nodes) @ masses), float(nodes @ masses)
+    fit = min(1.0, n_zeros / held_zeros if held_zeros else 1.0, n_ones / held_ones if held_ones else 1.0)
+    masses = masses * fit
+    masses[0] += max(0.0, n_zeros - fit * held_zeros)
+    masses[-1] += max(0.0, n_ones - fit * held_ones)
+    cost = _flow_cost(counts.values, counts.zeros, nodes, (1.0 - nodes) * masses)
+    cost += _flow_cost(counts.values, counts.ones, nodes, nodes * masses)
+    return cost + counts.n_rounds * ROUNDING, masses
+
+
+def _flow_cost(from_values: Floats, from_masses: NDArray[Any], to_values: Floats, to_masses: Floats) -> float:
+    """Cost of moving one mass on the line onto another of the same size: what must pass each place."""
+    places = merged(from_values, to_values)
+    surplus = np.zeros(len(places))
+    surplus[np.searchsorted(places, from_values)] += from_masses
+    surplus[np.searchsorted(places, to_values)] -= to_masses
+    return float(np.abs(np.cumsum(surplus)[:-1]) @ np.diff(places))

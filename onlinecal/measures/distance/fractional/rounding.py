@@ -1,4 +1,4 @@
-"""From a fractional calibrated sequence to a real one: shortest paths near a given curve.
+"""From a fractional calibrated sequence to a real one: shortest paths through windows near a given curve.
 
 The relaxation's level sets, laid end to end, are a convex curve from (0, 0) to (T, n1) in the plane of
 (rounds used, ones used). A calibrated sequence is a path of lattice points. Moving a corner along the curve
@@ -11,13 +11,235 @@ when nothing is gained.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.measures.counts import Counts, prefix
-from onlinecal.measures.distance.fractional.windows import ACROSS, Curve, Tables, path_through_windows
-from onlinecal.measures.distance.levels import Levels, distance_by_sums, make_levels
+from onlinecal.compiling import compiled, kernel_part
+from onlinecal.measures.counts import Counts, PrefixSums, prefix
+from onlinecal.measures.distance.fractional.relaxation import Relaxation
+from onlinecal.measures.distance.levels import Levels, count_up_to, distance_by_sums, make_levels
+
+ACROSS = 4
+"""How many ones a corner may move across the curve."""
+
+Side = tuple[Floats, Ints, Floats, Floats, Floats]
+"""Of one outcome: forecasts (K,), prefix counts and sums (K+1,), potentials (K,), their sums (K+1,)."""
+
+
+class Tables(NamedTuple):
+    """What the passes look up: prefix sums of a history, and for either outcome what the kernel takes."""
+
+    sums: PrefixSums
+    zeros: Side
+    ones: Side
+
+
+def search_tables(counts: Counts, sums: PrefixSums, relaxation: Relaxation) -> Tables:
+    """The tables of a history and its relaxation, in one pass over the forecasts."""
+    values = counts.values
+    u0, u1 = (
+        np.interp(values, relaxation.nodes, potential)
+        for potential in (relaxation.zero_potential, relaxation.one_potential)
+    )
+    return Tables(
+        sums,
+        (values, sums.zeros, sums.zero_sums, u0, prefix(counts.zeros * u0)),
+        (values, sums.ones, sums.one_sums, u1, prefix(counts.ones * u1)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Corners (rounds used, ones used) from (0, 0) to (T, n1), each (L+1,), and values between them, (L,)."""
+
+    rounds: Ints
+    ones: Ints
+    values: Floats
+
+
+def path_through_windows(
+    tables: Tables, curve: Curve, lowest: Ints, margin: float, most: int
+) -> tuple[Ints, int]:
+    """Cheapest path with one corner in each window (see `search_windows`), and the level sets tried.
+
+    The path is (L+1, 2) int64 of (rounds, ones), -1 throughout if there is none or more than `most` level
+    sets would be tried.
+    """
+    points = (*lowest.shape, 2 * ACROSS + 1)
+    excess, came_from = np.full(points, np.inf), np.full(points, -1, dtype=np.int32)
+    sums, inside = np.zeros((2, 3, *points[1:])), np.zeros((2, *points[1:]), dtype=np.bool_)
+    path = np.full((len(curve.rounds), 2), -1)
+    windows = (curve.rounds, curve.values, lowest, margin, most)
+    tried = search_windows(*tables[1:], *windows, excess, came_from, sums, inside, path)
+    return path, tried
+
+
+@kernel_part
+def first_rounds(side: Side, count: int) -> tuple[float, float]:
+    """Sums of the forecasts, and of the potentials, of the first so many rounds of one outcome."""
+    values, counts, sums, potential, lifts = side
+    whole = min(count_up_to(counts, count) - 1, len(values) - 1)
+    rest = count - counts[whole]
+    return sums[whole] + rest * values[whole], lifts[whole] + rest * potential[whole]
+
+
+@kernel_part
+def transport(
+    side: Side, start: int, end: int, sum_start: float, sum_end: float, value: float, place: int
+) -> float:
+    """Sum of |forecast - value| over the rounds start..end-1 of one outcome.
+
+    `place` forecast values are at most `value`; sum_* sum that many smallest forecasts.
+    """
+    below, sum_below = side[1][place], side[2][place]
+    if below <= start:
+        return (sum_end - sum_start) - value * (end - start)
+    if below >= end:
+        return value * (end - start) - (sum_end - sum_start)
+    return value * (2 * below - start - end) - (2.0 * sum_below - sum_start - sum_end)
+
+
+@kernel_part
+def look_up_window(
+    zeros: Side, ones: Side, corner: int, lowest: Ints, fixed: bool, sums: Floats, inside: Any
+) -> None:
+    """Which points of a window there are, their sums of first zeros and ones, and share of the bound."""
+    n0, n1, length, depth = zeros[1][-1], ones[1][-1], inside.shape[0], inside.shape[1]
+    reach, across = length // 2, depth // 2
+    for i in range(length):
+        for j in range(depth):
+            b = lowest[i] + j
+            a = corner + i - reach - b
+            fixed_elsewhere = fixed and (i != reach or j != across)
+            inside[i, j] = 0 <= a <= n0 and 0 <= b <= n1 and not fixed_elsewhere
+            if inside[i, j]:
+                sum0, lift0 = first_rounds(zeros, a)
+                sum1, lift1 = first_rounds(ones, b)
+                sums[0, i, j], sums[1, i, j], sums[2, i, j] = sum0, sum1, lift0 + lift1
+
+
+@kernel_part
+def try_level_sets(
+    zeros: Side,
+    ones: Side,
+    corners: Ints,
+    v: float,
+    lowest: Ints,
+    is_last: bool,
+    margin: float,
+    old_sums: Floats,
+    new_sums: Floats,
+    old_inside: Any,
+    new_inside: Any,
+    so_far: Floats,
+    excess: Floats,
+    came_from: Any,
+) -> int:
+    """Extend the paths that end in a window to the next one, by a level set near the value v; how many.
+
+    Of corners, and of the rows of lowest, the first is the old window's, the second the new one's; so are
+    `so_far` and `excess`.
+    """
+    length, depth = so_far.shape
+    reach, tried, least = length // 2, 0, np.inf
+    for i in range(length):
+        for j in range(depth):
+            least = min(least, so_far[i, j])
+    for i in range(length):
+        for j in range(depth):
+            if not old_inside[i, j] or so_far[i, j] > least + margin:
+                continue
+            n, b = corners[0] + i - reach, lowest[0, i] + j
+            a = n - b
+            for i2 in range(length):
+                size = corners[1] + i2 - reach - n
+                if size < 0:
+                    continue
+                # the ones that keep the value nearest to v, and one more or less; any for the last corner
+                j_near = int(np.floor(b + v * size + 0.5)) - lowest[1, i2]
+                j_first, j_last = max(0, j_near - 1), min(depth - 1, j_near + 1)
+                if is_last:
+                    j_first, j_last = 0, depth - 1
+                for j2 in range(j_first, j_last + 1):
+                    s = lowest[1, i2] + j2 - b
+                    if not new_inside[i2, j2] or s < 0 or s > size:
+                        continue
+                    tried += 1
+                    total = so_far[i, j] - (new_sums[2, i2, j2] - old_sums[2, i, j])
+                    if size > 0:
+                        value = s / size
+                        g = count_up_to(zeros[0], value)
+                        end = a + size - s
+                        total += transport(zeros, a, end, old_sums[0, i, j], new_sums[0, i2, j2], value, g)
+                        if total >= excess[i2, j2]:
+                            continue
+                        end = b + s
+                        total += transport(ones, b, end, old_sums[1, i, j], new_sums[1, i2, j2], value, g)
+                    if total < excess[i2, j2]:
+                        excess[i2, j2] = total
+                        came_from[i2, j2] = i * depth + j
+    return tried
+
+
+@compiled
+def search_windows(
+    zeros: Side,
+    ones: Side,
+    corners: Ints,
+    level_values: Floats,
+    lowest: Ints,
+    margin: float,
+    most: int,
+    excess: Floats,
+    came_from: Ints,
+    sums: Floats,
+    inside: Any,
+    path: Ints,
+) -> int:
+    """Cheapest path with one corner in each window.
+
+    Window k, k = 0..L, holds the points of corners[k] + i - reach rounds and lowest[k, i] + j ones, i in
+    0..2 reach, j in 0..2 across; the first and last corner are fixed. Writes the path, unless there is none
+    or more than `most` level sets would be tried; returns the level sets tried. Room to work in, since numba
+    takes long to compile what makes arrays: excess and came_from (int32), infinite and -1, for each point of
+    each window; three sums, and inside, for two windows in turn.
+    """
+    n_levels, length, depth = len(level_values), inside.shape[1], inside.shape[2]
+    i, j, tried = length // 2, depth // 2, 0
+    look_up_window(zeros, ones, corners[0], lowest[0], True, sums[0], inside[0])
+    excess[0, i, j] = 0.0
+    for k in range(1, n_levels + 1):
+        old, new, is_last = (k + 1) % 2, k % 2, k == n_levels
+        look_up_window(zeros, ones, corners[k], lowest[k], is_last, sums[new], inside[new])
+        tried += try_level_sets(
+            zeros,
+            ones,
+            corners[k - 1 : k + 1],
+            level_values[k - 1],
+            lowest[k - 1 : k + 1],
+            is_last,
+            margin,
+            sums[old],
+            sums[new],
+            inside[old],
+            inside[new],
+            excess[k - 1],
+            excess[k],
+            came_from[k],
+        )
+        if tried > most:
+            break
+    if excess[n_levels, i, j] == np.inf:
+        return tried
+    for k in range(n_levels, -1, -1):
+        path[k, 0], path[k, 1] = corners[k] + i - length // 2, lowest[k, i] + j
+        if k > 0:
+            i, j = came_from[k, i, j] // depth, came_from[k, i, j] % depth
+    return tried
+
 
 MARGINS = (1.0, 10.0, np.inf)
 """A corner whose path is this much dearer than the best one to its window is dropped, if a path is left."""

@@ -12,10 +12,9 @@ from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.memory import certificate, enlarged
 from onlinecal.forecasters.simplex.machine.table import LIMIT
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
+from simulations.games import multiclass as duel_module
 from simulations.games.duel import log_spaced
-from simulations.games.multiclass import duel as duel_module
-from simulations.games.multiclass.duel import play_multiclass
-from simulations.games.multiclass.players import CATALOGUE, Baseline, create_player
+from simulations.games.multiclass import CATALOGUE, Baseline, create_player, play_multiclass
 
 
 def by_hand(forecaster, adversary, T, hints=None, rises=None):

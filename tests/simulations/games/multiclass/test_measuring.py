@@ -11,14 +11,14 @@ import polars as pl
 import pytest
 
 import adversaries
-from simulations.games.multiclass.measuring import (
+from simulations.games.multiclass import (
     biases_of,
     brier_scores,
+    create_player,
     measure_recorded_multiclass,
     play_and_measure_multiclass,
 )
-from simulations.games.multiclass.players import create_player
-from simulations.plots.multiclass import distance, triangle
+from simulations.plots import multiclass as pictures
 
 
 @cache
@@ -132,7 +132,7 @@ def test_recorded_probabilities_are_measured_without_promises():
 @pytest.mark.parametrize("player", ["simplex", "nested", "frequencies", "uniform"])
 def test_the_cells_of_the_triangle_hold_the_forecasts_and_have_charged_vertices(player):
     one = game(player, T=2000)
-    table = triangle.prepare([one])
+    table = pictures.prepare_triangle([one])
     cells = table.filter(pl.col("kind") == "cell")
     assert cells["rounds"].sum() == 2000
     centres, sizes = cells.select("p0", "p1", "p2").to_numpy(), cells["size"].to_numpy()
@@ -153,7 +153,7 @@ def test_the_cells_of_the_triangle_hold_the_forecasts_and_have_charged_vertices(
 
 def test_the_pictures_are_drawn_from_their_tables_and_say_what_they_show():
     games = [game(player) for player in ("simplex", "frequencies")]
-    figure = triangle.draw(triangle.prepare(games))
+    figure = pictures.draw_triangle(pictures.prepare_triangle(games))
     words = [text.get_text() for axis in figure.axes for text in axis.texts]
     assert {"simplex", "frequencies", "class 0", "class 1", "class 2"} <= set(words)
     assert figure.texts[0].get_text() == "600 forecasts of three classes, against dirichlet-drift"
@@ -163,7 +163,7 @@ def test_the_pictures_are_drawn_from_their_tables_and_say_what_they_show():
         for k in (2, 3)
         for T in (50, 99, 200)
     ]
-    figure = distance.draw(distance.prepare(measured))
+    figure = pictures.draw_simplex_distance(pictures.prepare_distance(measured))
     assert [axis.get_title(loc="left") for axis in figure.axes] == ["2 classes", "3 classes"]
     assert [axis.get_xscale() for axis in figure.axes] == ["log", "log"]
     words = [text.get_text() for axis in figure.axes for text in axis.texts]

@@ -1,1 +1,0 @@
-"""Adversaries that play what was recorded, or found before."""

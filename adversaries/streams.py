@@ -1,0 +1,358 @@
+"""Sequences that are given: recorded streams, hints that mislead, all outcomes of a short game.
+
+By spec, `file:path=...` and `river:name=...` play them in sweeps, two-phase games and mixtures, without the
+forecasts and times that may come with them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+from numpy.typing import ArrayLike, NDArray
+
+from adversaries.protocol import Adversary, Build, Kind, Phase, State
+from onlinecal.catalogue import Parameter, did_you_mean
+from onlinecal.rounds import read_history
+from onlinecal.validation import (
+    check_count,
+    check_number,
+    check_outcomes,
+    check_probabilities,
+    check_same_length,
+)
+
+BINARY, SEVERAL = "Binary classification", "Multi-class classification"
+"""What river calls its tasks."""
+
+
+@register_jitable
+def replay_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """The recorded outcome of round t; beyond the end, the last one. State: [outcome 0, outcome 1, ...]."""
+    return int(state[min(t, len(state) - 1)])
+
+
+REPLAY = Kind(
+    "replay", "the outcomes of a recorded stream, in order", "oblivious", "the stream", step=replay_step
+)
+"""The kind of replayed streams that are made from data, not from a spec string."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A recorded stream of T rounds.
+
+    Parameters
+    ----------
+    name
+        Where it comes from, for tables and plots.
+    outcomes
+        Zeros and ones, uint8, shape (T,).
+    hints
+        Probabilities that were forecast for these outcomes, float64, shape (T,); None if there are none.
+    times
+        When the rounds took place, as the file has it, shape (T,); None if not asked for.
+    """
+
+    name: str
+    outcomes: NDArray[np.uint8]
+    hints: NDArray[np.float64] | None = None
+    times: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    def adversary(self) -> Adversary:
+        """An oblivious adversary that plays these outcomes once, in one phase of T rounds."""
+        phase = Phase(replay_step, self.outcomes.astype(np.float64), rounds=len(self), power="oblivious")
+        return Adversary(self.name, REPLAY, [phase], horizon=len(self))
+
+
+def replay_sequence(outcomes: ArrayLike, hints: ArrayLike | None = None, name: str = "sequence") -> Stream:
+    """A stream from outcomes in memory.
+
+    Parameters
+    ----------
+    outcomes
+        Zeros and ones or booleans, shape (T,), T >= 1.
+    hints
+        Probabilities in [0, 1], shape (T,), or None.
+    name
+        The stream's name.
+
+    Returns
+    -------
+    Stream
+        With its own copies.
+
+    Raises
+    ------
+    ValueError
+        For an empty or wrongly shaped sequence, an outcome other than 0 and 1, or a hint outside [0, 1]; it
+        names the value and its row, counting from 0.
+    """
+    played = check_outcomes(outcomes).copy()
+    if hints is None:
+        return Stream(name, played)
+    announced = check_probabilities(hints, "hints").copy()
+    check_same_length(played, announced, "outcomes and hints")
+    return Stream(name, played, announced)
+
+
+def replay_file(
+    path: str | Path,
+    outcome: str = "outcome",
+    forecast: str | None = None,
+    time: str | None = None,
+    sort: str | None = None,
+) -> Stream:
+    """A stream from a CSV (.csv, .tsv), JSON Lines (.jsonl, .ndjson), Parquet (.parquet, .pq) or NPZ file.
+
+    Parameters
+    ----------
+    path
+        The file; its extension says how to read it, also with .gz; "-" is standard input. A CSV starts with
+        a header; fields are apart by commas, semicolons, tabs or bars.
+    outcome
+        The column of outcomes: 0 and 1, or booleans (as texts also true/false, yes/no, in any case).
+    forecast
+        The column of forecasts made for them, in [0, 1], which become the hints; None for no hints.
+    time
+        A column to keep as the stream's `times`; None for none. It does not change the order.
+    sort
+        The column to order the rounds by, smallest first; rows that are equal in it keep their order. None:
+        the order of the file.
+
+    Returns
+    -------
+    Stream
+        Named after the file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        For an unknown extension, a file that cannot be read as what its extension says, a missing column
+        (the columns are listed), no rounds at all, an outcome that is neither 0/1 nor boolean, a forecast
+        that is missing or outside [0, 1], or a missing value in the column to sort by. Rows are those of the
+        file, the first one after a header being row 0.
+    """
+    return Stream(*read_history(path, outcome, forecast, time, sort))
+
+
+def replay_river(name: str) -> Stream:
+    """The labels of a binary dataset that comes with river, in its order (no download).
+
+    Parameters
+    ----------
+    name
+        The dataset's class name in `river.datasets`, for example "Phishing" or "Bananas".
+
+    Returns
+    -------
+    Stream
+        Without hints: the datasets hold features and labels only.
+
+    Raises
+    ------
+    ValueError
+        For any other name; it lists those that can be used.
+    """
+    labels = [bool(label) for _, label in river_dataset(name, BINARY)]
+    return replay_sequence(np.array(labels), name=f"river:{name}")
+
+
+def river_dataset(name: str, *tasks: str) -> Any:
+    """A dataset that comes with river for one of these tasks; ValueError lists those there are."""
+    usable = river_datasets(*tasks)
+    if name not in usable:
+        sort = "binary" if tasks == (BINARY,) else "classification"
+        raise ValueError(f"no {sort} dataset {name!r} comes with river{did_you_mean(name, usable, 'Usable')}")
+    return usable[name]
+
+
+def river_datasets(*tasks: str) -> dict[str, Any]:
+    """The datasets that come with river for these of its `tasks` ("Binary classification", ...), by name."""
+    from river import datasets
+    from river.datasets.base import FileDataset, RemoteDataset
+
+    found = {}
+    for name, thing in sorted(vars(datasets).items()):
+        if (
+            isinstance(thing, type)
+            and issubclass(thing, FileDataset)
+            and not issubclass(thing, RemoteDataset)
+        ):
+            dataset = thing()
+            if dataset.task in tasks:
+                found[name] = dataset
+    return found
+
+
+def file_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
+    """The single phase of a file's outcomes; errors as from `replay_file`, or if it has too few rounds."""
+    stream = replay_file(values["path"], values["outcome"], sort=values["sort"])
+    return _first_rounds(stream, values["path"], horizon)
+
+
+def river_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
+    """The single phase of a dataset's labels; errors as from `replay_river`, or if it has too few rounds."""
+    return _first_rounds(replay_river(values["name"]), values["name"], horizon)
+
+
+def _first_rounds(stream: Stream, called: str, horizon: int | None) -> tuple[Phase, ...]:
+    rounds = len(stream) if horizon is None else horizon
+    if rounds > len(stream):
+        raise ValueError(f"{called} has only {len(stream)} rounds, fewer than the horizon of {rounds}")
+    return (Phase(replay_step, stream.outcomes[:rounds].astype(np.float64), rounds, "oblivious"),)
+
+
+KINDS = (
+    Kind(
+        "file",
+        "the outcomes recorded in a CSV, JSON Lines or Parquet file: all, or the first `horizon`",
+        "oblivious",
+        "the file",
+        (
+            Parameter("path", None, "the file", form="text", required=True),
+            Parameter("outcome", "outcome", "its column of outcomes", form="text"),
+            Parameter("sort", None, "its column to order the rounds by", form="text"),
+        ),
+        compose=file_phase,
+    ),
+    Kind(
+        "river",
+        "the labels of a binary dataset that comes with river: all, or the first `horizon`",
+        "oblivious",
+        "river",
+        (Parameter("name", None, "the dataset: Phishing, Bananas, ...", form="text", required=True),),
+        compose=river_phase,
+    ),
+)
+
+
+def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:
+    """A stream of hints whose Brier score no nearest cell comes near.
+
+    Meant for `AlmostOneStepAhead(n_cells=n_cells, slack=slack)`, whatever it reports. First every point from
+    1/2 up is charged with zeros until it takes no more. Then a hint of 1 is followed by a 1, and a hint just
+    above 1/2 by a 0, in turn: both are charged to cells about 1/2, which keeps the points above as they are.
+    docs/theory.md, Fact 17a: the forecaster's Brier score, a sum, exceeds the hints' by at least
+    T/8 - T/m - slack (m/8 + 1/2) - 1/8.
+
+    Parameters
+    ----------
+    rounds
+        T, at least 1.
+    n_cells
+        m, the cells of the forecaster's uniform grid, at least 3.
+    slack
+        Of its balanced rule, 0.5 to 1000.
+
+    Returns
+    -------
+    Stream
+        Of T rounds, with hints. Its first part takes about `slack * n_cells` rounds.
+
+    Raises
+    ------
+    ValueError
+        For arguments outside these ranges.
+
+    Examples
+    --------
+    >>> stream = misleading_hints(6, n_cells=4)
+    >>> stream.hints, stream.outcomes
+    (array([0.8125, 0.5625, 0.5625, 1.    , 0.5625, 1.    ]), array([0, 0, 0, 1, 0, 1], dtype=uint8))
+    """
+    check_count(rounds, "rounds")
+    check_count(n_cells, "n_cells", least=3)
+    check_number(slack, "slack", 0.5, 1000.0)
+    middle = (n_cells + 1) // 2
+    most = math.floor(slack * n_cells)
+    hints = [
+        (point + 0.25) / n_cells for point in range(n_cells - 1, middle - 1, -1) for _ in range(most // point)
+    ][:rounds]
+    outcomes = [0] * len(hints)
+    for t in range(rounds - len(hints)):
+        hints.append((middle + 0.25) / n_cells if t % 2 else 1.0)
+        outcomes.append(1 - t % 2)
+    return replay_sequence(outcomes, hints, "misleading hints")
+
+
+LARGEST_T_AT_ONCE = 20
+LARGEST_T = 62
+
+
+def all_sequences(T: int) -> NDArray[np.uint8]:
+    """Every sequence of T outcomes, in the order of the binary numbers they spell.
+
+    Parameters
+    ----------
+    T
+        Rounds, 1 to 20 (20 rounds take 20 MB; `sequence_chunks` goes further).
+
+    Returns
+    -------
+    NDArray[np.uint8]
+        Shape (2**T, T); row i is i in binary, first round first.
+
+    Raises
+    ------
+    ValueError
+        For any other T.
+
+    Examples
+    --------
+    >>> all_sequences(2)
+    array([[0, 0],
+           [0, 1],
+           [1, 0],
+           [1, 1]], dtype=uint8)
+    """
+    if check_count(T, "T") > LARGEST_T_AT_ONCE:
+        raise ValueError(
+            f"T must be at most {LARGEST_T_AT_ONCE} for all sequences at once, got {T}; use sequence_chunks"
+        )
+    return _rows(0, 2**T, T)
+
+
+def sequence_chunks(T: int, chunk: int = 1 << 16) -> Iterator[NDArray[np.uint8]]:
+    """The rows of `all_sequences`, at most `chunk` of them at a time.
+
+    Parameters
+    ----------
+    T
+        Rounds, 1 to 62.
+    chunk
+        Rows in each array, at least 1.
+
+    Returns
+    -------
+    Iterator[NDArray[np.uint8]]
+        Arrays of shape (chunk, T), the last one perhaps with fewer rows.
+
+    Raises
+    ------
+    ValueError
+        For T or chunk outside these ranges, at the call.
+    """
+    if check_count(T, "T") > LARGEST_T:
+        raise ValueError(f"T must be at most {LARGEST_T}, got {T}")
+    if chunk < 1:
+        raise ValueError(f"chunk must be at least 1, got {chunk!r}")
+    return (_rows(first, min(first + chunk, 2**T), T) for first in range(0, 2**T, chunk))
+
+
+def _rows(first: int, last: int, T: int) -> NDArray[np.uint8]:
+    numbers = np.arange(first, last, dtype=np.int64)
+    sequences = np.empty((last - first, T), dtype=np.uint8)
+    for t in range(T):
+        sequences[:, t] = (numbers >> (T - 1 - t)) & 1
+    return sequences

@@ -1,1 +1,0 @@
-"""The exact distance: shortest paths on the lattice of (zeros used, ones used)."""

@@ -1,0 +1,402 @@
+"""Multicalibration: how far forecasts are from calibrated inside each of many, overlapping groups.
+
+All figures here are averages over the n rounds, as in the sources: divide nothing by n again.
+
+References
+----------
+Hebert-Johnson, Kim, Reingold and Rothblum (2018), "Multicalibration: calibration for the (computationally
+identifiable) masses". Globus-Harris, Harrison, Kearns, Roth and Sorrell (2023), "Multicalibration as
+boosting for regression" (real-valued test functions). docs/recalibrate-groups.md has definitions and proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinecal.arrays import Floats, Ints
+from onlinecal.compiling import compiled
+from onlinecal.html import Bar, Shown, Table
+from onlinecal.validation import (
+    check_count,
+    check_groups,
+    check_history,
+    check_probabilities,
+    check_same_length,
+)
+
+
+def multicalibration_error(
+    forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike, n_levels: int | None = None
+) -> Floats:
+    """mu(g) K2(f, g) of every group: the average squared bias of the level sets inside it.
+
+    K2(f, g) = sum over v of P(f=v | g) (v - E[y | f=v, g])^2, and mu(g) = P(g). A forecaster is
+    alpha-multicalibrated for the groups when no entry of the answer exceeds alpha.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (n,).
+    outcomes
+        0/1 or boolean, shape (n,).
+    groups
+        Membership, boolean or 0/1, shape (n, G); groups may overlap and need not cover all rounds.
+    n_levels
+        None: a level set is all rounds with exactly the same forecast. A number m: all forecasts that
+        round to the same i/m (halves go up) share a level set, and their mean stands for v.
+
+    Returns
+    -------
+    float64 array of shape (G,)
+        A group without rounds has error 0.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes, groups or n_levels; the message names the argument, the value and its row.
+
+    Examples
+    --------
+    Calibrated over all rounds, and wrong by 1/2 in each of two groups:
+
+    >>> f, y = [0.5, 0.5, 0.5, 0.5], [0, 0, 1, 1]
+    >>> everyone, left, right = [1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1]
+    >>> multicalibration_error(f, y, np.column_stack([everyone, left, right])).tolist()
+    [0.0, 0.125, 0.125]
+
+    """
+    p, y = check_history(forecasts, outcomes)
+    members = check_groups(groups, len(p))
+    _, order, starts = level_sets(p, n_levels)
+    return violations_of_levels(p, y, members, order, starts)
+
+
+def group_mean_error(forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike) -> Floats:
+    """Mean forecast minus mean outcome inside each group: 0 everywhere is group mean consistency.
+
+    Parameters and errors as in `multicalibration_error`. Returns shape (G,), NaN for groups without rounds.
+    """
+    p, y = check_history(forecasts, outcomes)
+    members = check_groups(groups, len(p))
+    counts = members.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(((p - y) @ members) / np.where(counts == 0, np.nan, counts))
+
+
+def functional_multicalibration_error(
+    forecasts: ArrayLike, outcomes: ArrayLike, functions: ArrayLike, n_levels: int | None = None
+) -> Floats:
+    """K2(f, h) of real-valued test functions: sum over v of P(f=v) E[h(x) (y - v) | f=v]^2.
+
+    For the indicator of a group this is at most `multicalibration_error`, and less where the group is a
+    part of a level set: P(g | f=v) counts squared here. Both are 0 together.
+
+    Parameters
+    ----------
+    forecasts, n_levels
+        As in `multicalibration_error`.
+    outcomes
+        Real numbers in [0, 1] or boolean, shape (n,).
+    functions
+        Values h(x) of each test function at each round, finite, shape (n, H).
+
+    Returns
+    -------
+    float64 array of shape (H,)
+
+    Raises
+    ------
+    ValueError
+        Bad arguments; the message names the argument, the value and its row.
+
+    """
+    p = check_probabilities(forecasts)
+    y = check_probabilities(outcomes, "outcomes")
+    check_same_length(p, y, "forecasts and outcomes")
+    values = np.atleast_1d(np.asarray(functions))
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim != 2 or len(values) != len(p) or values.dtype.kind not in "iufb":
+        raise ValueError(f"functions must be a table of numbers ({len(p)}, H), got shape {values.shape}")
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise ValueError(
+            f"functions must be finite, got {values[row, column]!r} at row {row}, column {column}"
+        )
+    level, order, starts = level_sets(p, n_levels)
+    counts = np.diff(starts)
+    centred = p if n_levels is None else (np.bincount(level, weights=p) / counts)[level]
+    sums = np.add.reduceat((values * (y - centred)[:, None])[order], starts[:-1], axis=0)
+    return np.asarray((sums**2 / counts[:, None]).sum(axis=0) / len(p))
+
+
+def level_sets(p: Floats, n_levels: int | None) -> tuple[Ints, Ints, Ints]:
+    """Level sets in use, by increasing forecast.
+
+    Returns
+    -------
+    level
+        The level set of each round, 0..K-1, shape (n,).
+    order
+        Round numbers sorted by level set (ties by round), shape (n,).
+    starts
+        Where each level set begins in `order`, and its end; shape (K + 1,).
+
+    """
+    keys: NDArray[Any] = p
+    if n_levels is not None:
+        keys = grid_level(p, check_count(n_levels, "n_levels"))
+        # numbers of 16 bits are sorted by counting
+        keys = keys.astype(np.uint16) if n_levels < 1 << 16 else keys
+    order = np.argsort(keys, kind="stable")
+    ranked = keys[order]
+    new = np.flatnonzero(ranked[1:] != ranked[:-1]) + 1
+    starts = np.concatenate([[0], new, [len(p)]]).astype(np.int64)
+    level = np.empty(len(p), np.int64)
+    level[order] = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return level, order.astype(np.int64), starts
+
+
+def grid_level(p: Floats, n_levels: int) -> Ints:
+    """The number i of the nearest grid point i/m; halves go up."""
+    return np.floor(p * n_levels + 0.5).astype(np.int64)
+
+
+def violations_of_levels(
+    p: Floats, y: NDArray[np.uint8], members: NDArray[np.bool_], order: Ints, starts: Ints
+) -> Floats:
+    """mu(g) K2(f, g) for level sets as `level_sets` returns them; shape (G,)."""
+    return np.asarray(scan_levels(p, y, members.view(np.uint8), order, starts)[:, VIOLATION] / len(p))
+
+
+COUNT, FORECASTS, OUTCOMES, SQUARES, LEVELS, NOISE, VIOLATION = range(7)
+"""Columns of a scan: rounds, sums of forecasts, of outcomes and of squared errors, level sets in use, sum of
+v (1 - v) over these, sum of squared bias over rounds."""
+WORST_SET, WORST_COUNT, WORST_FORECASTS, WORST_OUTCOMES, WORST_VIOLATION = range(7, 12)
+"""The level set that adds most to the violation."""
+
+
+@compiled
+def scan_levels(
+    p: Floats, y: NDArray[np.uint8], members: NDArray[np.uint8], order: Ints, starts: Ints
+) -> Floats:
+    """What there is to know of each group, in one pass; shape (G, 12), sums over rounds."""
+    n_groups = members.shape[1]
+    found = np.zeros((n_groups, 12))
+    cell = np.zeros((n_groups, 3))
+    for k in range(len(starts) - 1):
+        for g in range(n_groups):
+            cell[g, 0] = cell[g, 1] = cell[g, 2] = 0.0
+        for j in range(starts[k], starts[k + 1]):
+            row = order[j]
+            forecast, outcome = p[row], float(y[row])
+            for g in range(n_groups):
+                if members[row, g]:
+                    cell[g, 0] += 1.0
+                    cell[g, 1] += forecast
+                    cell[g, 2] += outcome
+                    found[g, SQUARES] += (forecast - outcome) ** 2
+        for g in range(n_groups):
+            count, forecasts, outcomes = cell[g, 0], cell[g, 1], cell[g, 2]
+            if count == 0.0:
+                continue
+            mean = forecasts / count
+            violation = (forecasts - outcomes) ** 2 / count
+            found[g, COUNT] += count
+            found[g, FORECASTS] += forecasts
+            found[g, OUTCOMES] += outcomes
+            found[g, LEVELS] += 1.0
+            found[g, NOISE] += mean * (1.0 - mean)
+            found[g, VIOLATION] += violation
+            if violation > found[g, WORST_VIOLATION] or found[g, WORST_COUNT] == 0.0:
+                found[g, WORST_SET] = k
+                found[g, WORST_COUNT], found[g, WORST_FORECASTS] = count, forecasts
+                found[g, WORST_OUTCOMES], found[g, WORST_VIOLATION] = outcomes, violation
+    return found
+
+
+@dataclass(frozen=True)
+class LevelSet:
+    """The rounds of one group that share a level set.
+
+    Attributes
+    ----------
+    forecast, outcome
+        Their mean forecast and mean outcome.
+    count
+        How many there are.
+    violation
+        Their part of mu(g) K2(f, g): count/n (forecast - outcome)^2.
+
+    """
+
+    forecast: float
+    outcome: float
+    count: int
+    violation: float
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """One group of a report. Averages: `violation` and `noise` over all rounds, the others over its own.
+
+    Attributes
+    ----------
+    name
+        The group's name.
+    count, mass
+        Its rounds, and their share of all rounds.
+    forecast, outcome
+        Mean forecast and mean outcome; NaN in an empty group, like `squared_error`.
+    squared_error
+        Mean of (forecast - outcome)^2, the Brier score within the group.
+    violation
+        mu(g) K2(f, g).
+    noise
+        What `violation` is to be expected from chance alone when every forecast is right.
+    n_levels
+        Level sets in use.
+    worst
+        The level set with the largest part of the violation; None in an empty group.
+
+    """
+
+    name: str
+    count: int
+    mass: float
+    forecast: float
+    outcome: float
+    squared_error: float
+    violation: float
+    noise: float
+    n_levels: int
+    worst: LevelSet | None
+
+
+@dataclass(frozen=True)
+class MulticalibrationReport(Shown):
+    """Lines for all groups, in their order; print it for a table, worst group first.
+
+    Attributes
+    ----------
+    lines
+        One for each group.
+    n_rounds
+        All rounds, in a group or not.
+
+    """
+
+    lines: tuple[GroupLine, ...]
+    n_rounds: int
+
+    @property
+    def worst(self) -> GroupLine:
+        """The group with the largest violation (the first of several)."""
+        return max(self.lines, key=lambda line: line.violation)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The lines as flat dictionaries, ready for a data frame; the worst level set as worst_*."""
+        flat = []
+        for line in self.lines:
+            row = asdict(line)
+            worst = row.pop("worst") or dict.fromkeys(("forecast", "outcome", "count", "violation"))
+            flat.append({**row, **{f"worst_{key}": value for key, value in worst.items()}})
+        return flat
+
+    def _shown(self) -> Table:
+        lines = sorted(self.lines, key=lambda line: -line.violation)
+        most = lines[0].violation or 1.0
+        header = ("group", "rounds", "forecast", "outcome", "Brier score", "violation", "", "by chance")
+        rows = [
+            (
+                line.name, line.count, line.forecast, line.outcome, line.squared_error, line.violation,
+                Bar(0.0, line.violation / most), line.noise,
+            )
+            for line in lines
+        ]  # fmt: skip
+        return Table(f"Calibration of {len(lines):,} groups, {self.n_rounds:,} rounds", header, rows)
+
+    def __str__(self) -> str:
+        width = max(len("group"), *(len(line.name) for line in self.lines))
+        head = f"{'group':{width}} {'rounds':>9} {'mass':>6} {'forecast':>8} {'outcome':>8} {'brier':>7}"
+        out = [f"{head} {'mu K2':>9} {'chance':>9}  worst level set"]
+        for line in sorted(self.lines, key=lambda line: -line.violation):
+            text = f"{line.name:{width}} {line.count:9d} {line.mass:6.3f} {line.forecast:8.4f}"
+            text += f" {line.outcome:8.4f} {line.squared_error:7.4f} {line.violation:9.6f} {line.noise:9.6f}"
+            if line.worst:
+                worst = line.worst
+                text += f"  {worst.forecast:.3f} -> {worst.outcome:.3f} in {worst.count}"
+            out.append(text)
+        return "\n".join(out)
+
+
+def multicalibration_report(
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    groups: ArrayLike,
+    n_levels: int | None = None,
+    names: Sequence[str] | None = None,
+) -> MulticalibrationReport:
+    """Every group's rounds, means, errors and worst level set.
+
+    Parameters
+    ----------
+    forecasts, outcomes, groups, n_levels
+        As in `multicalibration_error`.
+    names
+        One name for each group; by default the columns of a data frame, else their numbers.
+
+    Raises
+    ------
+    ValueError
+        Bad arguments; the message names the argument, the value and its row.
+
+    Examples
+    --------
+    >>> report = multicalibration_report([0.5, 0.5, 0.2], [0, 1, 1], [[1], [0], [1]], names=["a"])
+    >>> report.worst.name, report.worst.worst.count, round(report.worst.violation, 2)
+    ('a', 1, 0.3)
+
+    """
+    p, y = check_history(forecasts, outcomes)
+    members = check_groups(groups, len(p))
+    if names is None:
+        names = [str(name) for name in getattr(groups, "columns", range(members.shape[1]))]
+    if len(names) != members.shape[1]:
+        raise ValueError(f"names must be one for each of the {members.shape[1]} groups, got {len(names)}")
+    _, order, starts = level_sets(p, n_levels)
+    found = scan_levels(p, y, members.view(np.uint8), order, starts)
+    return MulticalibrationReport(
+        tuple(_line(name, row, len(p)) for name, row in zip(names, found, strict=True)), len(p)
+    )
+
+
+def _line(name: str, row: Floats, n_rounds: int) -> GroupLine:
+    count = int(row[COUNT])
+    each = float(count) if count else float("nan")
+    worst = None
+    if count:
+        rounds = float(row[WORST_COUNT])
+        worst = LevelSet(
+            float(row[WORST_FORECASTS]) / rounds,
+            float(row[WORST_OUTCOMES]) / rounds,
+            int(rounds),
+            float(row[WORST_VIOLATION]) / n_rounds,
+        )
+    return GroupLine(
+        str(name),
+        count,
+        count / n_rounds,
+        float(row[FORECASTS]) / each,
+        float(row[OUTCOMES]) / each,
+        float(row[SQUARES]) / each,
+        float(row[VIOLATION]) / n_rounds,
+        float(row[NOISE]) / n_rounds,
+        int(row[LEVELS]),
+        worst,
+    )

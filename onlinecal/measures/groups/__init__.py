@@ -1,1 +1,0 @@
-"""Errors inside groups."""

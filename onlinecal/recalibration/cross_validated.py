@@ -1,0 +1,474 @@
+"""A classifier recalibrated on its answers to rows that it was not fitted on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils import Bunch, _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _check_method_params, check_is_fitted, has_fit_parameter
+
+from onlinecal.arrays import Floats
+from onlinecal.recalibration.classical.linear import AveragedCalibration
+from onlinecal.validation import (
+    ROW_TOLERANCE,
+    check_probability_rows,
+    check_same_length,
+    check_vector,
+    refuse,
+)
+
+
+def enough_folds(cv: Any, y: Labels) -> Any:
+    """A number of folds, no more than there are rows of the rarest class; anything else as it is."""
+    if cv is not None and not isinstance(cv, (int, np.integer)):
+        return cv
+    folds = 5 if cv is None else int(cv)
+    known, counts = np.unique(y, return_counts=True)
+    fewest, rarest = int(counts.min()), known.tolist()[counts.argmin()]
+    if folds <= max(fewest, 1):
+        return folds
+    if fewest < 2:
+        raise ValueError(
+            f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: take a splitter"
+        )
+    warnings.warn(
+        f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}", UserWarning, stacklevel=4
+    )
+    return fewest
+
+
+WIDEST = 25.0
+"""The range of scores in a row that probabilities can hold: exp(-25) is above what is added to a probability
+before its logarithm is taken."""
+ROUNDING = 1e-3
+"""Rows of `predict_proba` that miss the sum 1 by less, and by more than the project takes for 1, are divided
+by their sum: they were rounded, to float16 or a few digits."""
+
+
+class Reading(NamedTuple):
+    """What makes probabilities of a classifier's answers that lose nothing in their logarithms.
+
+    Attributes
+    ----------
+    scale
+        What scores are multiplied by: below 1 where their range is beyond that of probabilities.
+    least
+        What a probability is raised to. A share of neighbours or trees that is 0 may stand for anything below
+        the smallest one that comes: half of that.
+    """
+
+    scale: float
+    least: float
+
+
+class Response(NamedTuple):
+    """A classifier's answers for rows of X, a column for each of C known classes.
+
+    Attributes
+    ----------
+    values
+        Shape (n, C): probabilities; or scores, -inf for a class that the classifier does not know.
+    are_scores
+        Which of the two.
+    """
+
+    values: Floats
+    are_scores: bool
+
+    def reading(self) -> Reading:
+        """How to read these answers, and later ones of the same classifier, as probabilities."""
+        if not self.are_scores:
+            positive = self.values[self.values > 0.0]
+            return Reading(1.0, positive.min() / 2.0 if positive.size < self.values.size else 0.0)
+        known = np.where(np.isfinite(self.values), self.values, np.nan)
+        widest = float(np.nanmax(np.nanmax(known, axis=1) - np.nanmin(known, axis=1)))
+        return Reading(min(1.0, WIDEST / widest) if widest > 0.0 else 1.0, 0.0)
+
+    def probabilities(self, reading: Reading) -> Floats:
+        """Shape (n, C), rows with sum 1; of scores the softmax: the logistic function, for two classes."""
+        if self.are_scores:
+            return softmax(reading.scale * self.values, axis=1)
+        table = np.maximum(self.values, reading.least)
+        return np.where(
+            (table == self.values).all(axis=1, keepdims=True), table, table / table.sum(axis=1)[:, None]
+        )
+
+
+def has_response(estimator: Any) -> bool:
+    """Whether a classifier can be asked at all."""
+    return hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
+
+
+def response(estimator: Any, X: Any, classes: NDArray[Any]) -> Response:
+    """What a fitted classifier answers; probabilities if it has them.
+
+    Raises
+    ------
+    ValueError
+        Rows that are no probabilities, or scores that are not one per class.
+    """
+    name = type(estimator).__name__
+    own = np.asarray(estimator.classes_)
+    places = np.searchsorted(classes, own)
+    if hasattr(estimator, "predict_proba"):
+        table = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+        _check_columns(table, own, f"{name}.predict_proba")
+        sums = table.sum(axis=1, keepdims=True)
+        missed = np.abs(sums - 1.0)
+        rounded = (missed > ROW_TOLERANCE) & (missed < ROUNDING)
+        table = np.divide(table, sums, out=table.copy(), where=rounded)
+        values = np.zeros((len(table), len(classes)))
+        values[:, places] = check_probability_rows(table, f"{name}.predict_proba")
+        return Response(values, False)
+    scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        # the logistic function of a score is the softmax of 0 and the score
+        scores = np.column_stack([np.zeros(len(scores)), scores])
+    _check_columns(scores, own, f"{name}.decision_function")
+    refuse(~np.isfinite(scores).all(axis=1), scores, f"{name}.decision_function must be finite")
+    values = np.full((len(scores), len(classes)), -np.inf)
+    values[:, places] = scores
+    return Response(values, True)
+
+
+def _check_columns(table: Floats, classes: NDArray[Any], name: str) -> None:
+    if table.ndim != 2 or table.shape[1] != len(classes):
+        raise ValueError(
+            f"{name} must have a column for each of the {len(classes)} classes, got shape {table.shape}"
+        )
+
+
+Labels = NDArray[Any]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RecalibratedPair:
+    """A classifier and what its probabilities go through.
+
+    Attributes
+    ----------
+    estimator, recalibrator
+        Both fitted.
+    classes
+        The columns, shape (C,).
+    reading
+        How the classifier's answers are read: the scale of decision scores, the least probability.
+    """
+
+    estimator: Any
+    recalibrator: Any
+    classes: Labels
+    reading: Reading
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Recalibrated probabilities, shape (n, C)."""
+        given = response(self.estimator, X, self.classes).probabilities(self.reading)
+        answers = np.asarray(self.recalibrator.predict_proba(given))
+        if answers.shape != given.shape:
+            kind = type(self.recalibrator).__name__
+            raise ValueError(f"recalibrator {kind} answers with shape {answers.shape} to {given.shape}")
+        return answers
+
+
+def fit_and_ask(
+    estimator: Any, X: Any, y: Labels, train: Rows, test: Rows, params: dict[str, Any], classes: Labels
+) -> tuple[Any, Response]:
+    """A classifier fitted to some rows, and what it answers for others."""
+    estimator.fit(_safe_indexing(X, train), y[train], **params)
+    return estimator, response(estimator, _safe_indexing(X, test), classes)
+
+
+def recalibrated(
+    estimator: Any, model: Any, answer: Response, y: Labels, params: dict[str, Any], classes: Labels
+) -> RecalibratedPair:
+    """A classifier with a map fitted to its answers for rows with these labels."""
+    reading = answer.reading()
+    labels = y
+    if names_columns(model):
+        model.set_params(classes=classes.tolist())
+    else:
+        labels = np.searchsorted(classes, y)
+    model.fit(answer.probabilities(reading), labels, **params)
+    return RecalibratedPair(estimator, model, classes, reading)
+
+
+def names_columns(model: Any) -> bool:
+    """Whether a recalibrator has the parameter `classes`; without it, it gets class numbers."""
+    return "classes" in model.get_params(deep=False)
+
+
+class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """A classifier whose probabilities are recalibrated on rows that it was not fitted on.
+
+    Clones of the classifier are fitted on the training rows of each fold and asked about the held-out ones;
+    what they answered and what came are what the recalibrator learns from.
+
+    Parameters
+    ----------
+    estimator
+        A classifier with `predict_proba`, or else with `decision_function`: of two classes the logistic
+        function of its scores, of more their softmax are then what is recalibrated. One that is fitted
+        already is given as `sklearn.frozen.FrozenEstimator(classifier)`: it is asked about all rows, which
+        must not be those that it was fitted on.
+    recalibrator
+        LpRecalibrator, DecisionRecalibrator, TemperatureScaling or another one with `fit(P, y)` and
+        `predict_proba(P)`, its `classes` are set; None: AveragedCalibration(), the average of temperature
+        scaling, vector scaling and isotonic regression.
+    cv
+        Number of folds, dealt with equal shares of every class and in the order of the rows, no more than
+        there are rows of the rarest class; a splitter; or an iterable of (train, test) row numbers, which
+        need not cover all rows.
+    ensemble
+        True: a recalibrator for each fold's classifier; the answer is the average of these pairs. False: one
+        recalibrator for all held-out answers, and the classifier fitted to all rows. "auto": False for a
+        frozen classifier, else True.
+    n_jobs
+        Folds at a time, as joblib has it.
+
+    Attributes
+    ----------
+    classes_
+        Sorted labels, shape (C,).
+    calibrated_classifiers_
+        A RecalibratedPair for each fold; with ensemble=False one.
+    n_features_in_, feature_names_in_
+        Of the fitted classifier, if it has them.
+
+    Notes
+    -----
+    `fit(X, y, sample_weight=...)` gives the weights to classifier and recalibrator, and warns if one of them
+    takes none. Other keyword arguments of `fit` go to the classifier, those with a value for each row in
+    parts. With `sklearn.set_config(enable_metadata_routing=True)` all of them go where they are requested, to
+    the splitter, too.
+
+    Probabilities of 0, as shares of neighbours or trees have them, are first raised to half of the smallest
+    positive one among the held-out answers; so is a class that a fold's training rows lack.
+
+    References
+    ----------
+    The procedure is that of scikit-learn's CalibratedClassifierCV, after Platt, "Probabilistic outputs for
+    support vector machines" (1999), and Zadrozny & Elkan, "Transforming classifier scores into accurate
+    multiclass probability estimates" (2002).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.metrics import log_loss
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from onlinecal import RecalibratedClassifierCV
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = RecalibratedClassifierCV(GaussianNB()).fit(X[::2], y[::2])
+    >>> model.predict_proba(X[1::2]).shape
+    (89, 3)
+    >>> plain = GaussianNB().fit(X[::2], y[::2])
+    >>> log_loss(y[1::2], model.predict_proba(X[1::2])) < log_loss(y[1::2], plain.predict_proba(X[1::2]))
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        recalibrator: Any = None,
+        cv: int | Any | Iterable[tuple[Sequence[int], Sequence[int]]] = 5,
+        *,
+        ensemble: bool | Literal["auto"] = "auto",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.recalibrator = recalibrator
+        self.cv = cv
+        self.ensemble = ensemble
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
+        """Fit classifiers and recalibrators to rows X, (n, features) or as the classifier takes them.
+
+        Parameters
+        ----------
+        X, y
+            Arrays, lists, sparse matrices or DataFrames; labels of shape (n,), numbers or texts.
+        sample_weight
+            Shape (n,), or None.
+        fit_params
+            For the classifier's `fit`.
+
+        Raises
+        ------
+        ValueError
+            A bad parameter; labels of one class only, or one row of a class; a fold without rows.
+
+        Warns
+        -----
+        UserWarning
+            A class has fewer rows than `cv` is; estimator or recalibrator takes no weights.
+        """
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        self._check_parameters()
+        check_classification_targets(y)
+        X, y = indexable(X, y)
+        y = column_or_1d(y, warn=True)
+        routed = self._route(y, sample_weight, fit_params)
+        classes = _known_classes(y, self.estimator if frozen else None)
+        splits = self._splits(X, y, routed, frozen)
+
+        pool = Parallel(n_jobs=self.n_jobs)
+        params = [_check_method_params(X, routed.estimator.fit, train) for train, _ in splits]
+        asked = pool(
+            delayed(fit_and_ask)(clone(self.estimator), X, y, train, test, given, classes)
+            for (train, test), given in zip(splits, params, strict=True)
+        )
+        if frozen or not self.ensemble:
+            estimator = asked[0][0]
+            if not frozen:
+                estimator = clone(self.estimator).fit(X, y, **routed.estimator.fit)
+            values, kinds = zip(*(answer for _, answer in asked), strict=True)
+            asked = [(estimator, Response(np.concatenate(values), kinds[0]))]
+            splits = [(np.arange(len(y)), np.concatenate([test for _, test in splits]))]
+        # shares chosen on the answers of other classifiers suit the one that is asked less than equal ones
+        recalibrator = self.recalibrator
+        if recalibrator is None:
+            recalibrator = AveragedCalibration(n_folds=5 if frozen or self.ensemble else 0)
+        pairs = pool(
+            delayed(recalibrated)(
+                estimator,
+                clone(recalibrator),
+                answer,
+                y[test],
+                _check_method_params(X, routed.recalibrator.fit, test),
+                classes,
+            )
+            for (estimator, answer), (_, test) in zip(asked, splits, strict=True)
+        )
+        self.classes_ = classes
+        self.calibrated_classifiers_ = pairs
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(pairs[0].estimator, name):
+                setattr(self, name, getattr(pairs[0].estimator, name))
+        return self
+
+    def _check_parameters(self) -> None:
+        if not (hasattr(self.estimator, "fit") and has_response(self.estimator)):
+            raise ValueError(
+                "estimator must be a classifier with fit and predict_proba or decision_function, "
+                f"got {self.estimator!r}"
+            )
+        chosen = self.recalibrator
+        if chosen is not None and not (hasattr(chosen, "fit") and hasattr(chosen, "predict_proba")):
+            raise ValueError(f"recalibrator must have fit and predict_proba, got {chosen!r}")
+        if self.ensemble not in (True, False, "auto"):
+            raise ValueError(f"ensemble must be True, False or 'auto', got {self.ensemble!r}")
+        if isinstance(self.cv, str):
+            hint = ": give a fitted classifier as sklearn.frozen.FrozenEstimator(classifier)"
+            raise ValueError(f"cv must be a number, a splitter or splits, got {self.cv!r}{hint}")
+
+    def _splits(self, X: Any, y: Labels, routed: Bunch, frozen: bool) -> list[tuple[Rows, Rows]]:
+        """Training and held-out rows of every fold; for a frozen classifier all rows are held out."""
+        rows = np.arange(len(y))
+        if frozen:
+            return [(rows, rows)]
+        cv = check_cv(enough_folds(self.cv, y), y, classifier=True)
+        splits = [(rows[train], rows[test]) for train, test in cv.split(X, y, **routed.splitter.split)]
+        for fold, (train, test) in enumerate(splits):
+            if not (len(train) and len(test)):
+                raise ValueError(
+                    f"cv must have rows in both parts, got {len(train)}, {len(test)} in fold {fold}"
+                )
+        if not splits:
+            raise ValueError(f"cv must have at least one fold, got {self.cv!r}")
+        return splits
+
+    def _route(self, y: Labels, sample_weight: ArrayLike | None, fit_params: dict[str, Any]) -> Bunch:
+        """Which keyword arguments go to whose method."""
+        if sample_weight is not None:
+            sample_weight = check_vector(sample_weight, "sample_weight")
+            check_same_length(y, sample_weight, "y and sample_weight")
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
+        takers = {"estimator": self.estimator, "recalibrator": self._get_recalibrator()}
+        routed = Bunch(splitter=Bunch(split={}))
+        for role, one in takers.items():
+            takes = sample_weight is not None and has_fit_parameter(one, "sample_weight")
+            routed[role] = Bunch(fit={"sample_weight": sample_weight} if takes else {})
+            if sample_weight is not None and not takes and not isinstance(one, FrozenEstimator):
+                other = takers["estimator" if role == "recalibrator" else "recalibrator"]
+                warnings.warn(
+                    f"{role} {type(one).__name__} takes no sample_weight: only {type(other).__name__} has "
+                    "been given the weights",
+                    UserWarning,
+                    stacklevel=3,
+                )
+        routed.estimator.fit |= fit_params
+        return routed
+
+    def _get_recalibrator(self) -> Any:
+        if self.recalibrator is not None:
+            return self.recalibrator
+        default = AveragedCalibration()
+        if get_config()["enable_metadata_routing"] and has_fit_parameter(default, "sample_weight"):
+            default.set_fit_request(sample_weight=True)
+        return default
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """How keyword arguments of `fit` reach classifier, recalibrator and splitter."""
+        fit = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self.estimator, method_mapping=fit)
+        router.add(recalibrator=self._get_recalibrator(), method_mapping=fit)
+        splits = MethodMapping().add(caller="fit", callee="split")
+        return router.add(splitter=self.cv, method_mapping=splits)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Recalibrated probabilities, shape (n, C), columns as `classes_`; averaged over the pairs.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "calibrated_classifiers_")
+        return np.mean([pair.predict_proba(X) for pair in self.calibrated_classifiers_], axis=0)
+
+    def predict(self, X: Any) -> Labels:
+        """The label with the largest probability, shape (n,); ties: the first in `classes_`."""
+        top = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[top]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = get_tags(self.estimator).input_tags
+        tags.input_tags.sparse, tags.input_tags.allow_nan = given.sparse, given.allow_nan
+        return tags
+
+
+def _known_classes(y: Labels, fitted: Any | None) -> Labels:
+    """Sorted labels, with those that a fitted classifier knows."""
+    classes = np.unique(y)
+    if len(classes) == 0:
+        raise ValueError("y is empty")
+    if fitted is not None:
+        check_is_fitted(fitted)
+        own = np.asarray(fitted.classes_)
+        if not np.isin(classes, own).all():
+            new = classes[~np.isin(classes, own)].tolist()[0]
+            raise ValueError(f"y must be labels that the frozen estimator knows, got {new!r}")
+        return np.unique(own)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must have labels of at least two classes, got one class: {classes.tolist()[0]!r}"
+        )
+    return classes

@@ -1,1 +1,0 @@
-"""RecalibratedClassifierCV: classifiers of scikit-learn, recalibrated on rows they were not fitted on."""

@@ -1,0 +1,498 @@
+"""Recalibrated models on streams: what they are evaluated on, their scores, tables and pictures.
+
+The models that are evaluated, by name, and the ways to recalibrate them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from river import linear_model, multiclass, naive_bayes, preprocessing, tree
+from river.base import Classifier
+
+from adversaries.streams import BINARY, SEVERAL, river_dataset
+from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
+from onlinecal.arrays import Floats
+from onlinecal.catalogue import did_you_mean
+from onlinecal.cli.output import table
+from onlinecal.measures.scores import BINS, BesideConstants, best_constant_brier, cross_entropy, event_scores
+from onlinecal.measures.summary import unkept
+from onlinecal.remarks import beside, constant_remarks, input_remarks, outcome_remarks, run_remarks
+from onlinecal.rounds import Reading, known_from, read_rounds
+from onlinecal.wrappers.late_labels import MOST_WAITING
+from onlinecal.wrappers.strategies.buckets import Buckets
+from onlinecal.wrappers.strategies.catalogue import StrategyName
+from simulations.games.command import first_rounds
+from simulations.games.measuring import Game, measure_recorded
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+ADVICE = "? Their outcomes leak into each other's forecasts: --group COL or --settled-at COL keeps them apart"
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A stream of T rounds.
+
+    Attributes
+    ----------
+    name
+        For tables and pictures.
+    features
+        What the model sees, T of them.
+    label
+        The label of round t, given the probability announced for the positive label: only an adversary
+        looks at that.
+    is_multiclass
+        Whether there are more than two labels; of two, True is the positive one.
+    recorded
+        Whether the features are a model's forecasts, so that there is no model to choose.
+    remarks
+        What looks wrong in the columns of a file.
+    known_from
+        For each round the first one before which its label is learnt, shape (T,); None: the next round.
+    """
+
+    name: str
+    features: Sequence[dict[str, Any]]
+    label: Callable[[int, float], Any]
+    is_multiclass: bool = False
+    recorded: bool = True
+    remarks: Sequence[str] = ()
+    known_from: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+def from_river(name: str, rounds: int | None) -> Source:
+    """A classification dataset that comes with river; ValueError lists those there are."""
+    dataset = river_dataset(name, BINARY, SEVERAL)
+    features, labels = zip(*dataset, strict=True)
+    count = first_rounds(rounds, len(labels), name)
+    is_multiclass = dataset.task == SEVERAL
+    kept = labels if is_multiclass else [bool(label) for label in labels]
+    return Source(name, features[:count], lambda t, _: kept[t], is_multiclass, recorded=False)
+
+
+def from_file(
+    path: Path,
+    outcome: str,
+    forecast: str,
+    sort: str | None,
+    rounds: int | None,
+    *,
+    settled_at: str | None = None,
+    group: str | None = None,
+    reading: Reading | None = None,
+) -> Source:
+    """Recorded forecasts of a file; errors as from `read_rounds`, `known_from` and for too few rounds."""
+    more = [name for name in (settled_at, group) if name is not None]
+    found = read_rounds(path, outcome, [forecast], sort=sort, more=more, reading=reading)
+    known = known_from(found, settled_at, group, sort)
+    count = first_rounds(rounds, len(found.outcomes), found.name)
+    forecasts, outcomes = found.forecasts[forecast][:count], found.outcomes[:count]
+    labels = [bool(y) for y in outcomes]
+    remarks = [*found.remarks, *outcome_remarks(outcomes, forecasts, outcome, forecast)]
+    features = _recorded(forecasts)
+    if known is None:
+        remarks += run_remarks(outcomes, forecasts, outcome, ADVICE)
+    else:
+        known = known[:count]
+        rows = np.arange(1, count + 1)
+        most = int((rows - np.searchsorted(np.sort(known), rows, side="right")).max())
+        if most > MOST_WAITING:
+            remarks.append(
+                f"{most:,} forecasts are open at once, the oldest beyond {MOST_WAITING:,} are given up"
+            )
+        # labels find their forecasts by features, and do not come in the order of the rows
+        features = [{**x, "row": row} for row, x in enumerate(features)]
+    return Source(found.name, features, lambda t, _: labels[t], remarks=remarks, known_from=known)
+
+
+def hard(name: str, rounds: int, seed: int) -> Source:
+    """A stream made to break recalibrators, with forecasts drawn evenly from [0, 1].
+
+    "flip": the forecast is the true probability, until from half way on one minus it is. "fold": it is up to
+    0.7, above that the truth is 0.3. "drift": the truth's odds are the forecast's times a factor that falls
+    from 20 to 1/20. "threshold": an adversary plays 1 if and only if less than 1/2 was announced.
+    """
+    if name not in HARD:
+        raise ValueError(f"unknown stream {name!r}; known: {', '.join(HARD)}")
+    rng = np.random.default_rng(seed)
+    forecasts = rng.random(rounds)
+    draws = rng.random(rounds)
+    if name == "threshold":
+        return Source(name, _recorded(forecasts), lambda _, announced: announced < 0.5)
+    truth = TRUTHS[name](forecasts, np.arange(rounds) / rounds)
+    outcomes: list[bool] = (draws < truth).tolist()
+    return Source(name, _recorded(forecasts), lambda t, _: outcomes[t])
+
+
+def _flip(forecasts: Floats, time: Floats) -> Floats:
+    return np.where(time < 0.5, forecasts, 1.0 - forecasts)
+
+
+def _fold(forecasts: Floats, time: Floats) -> Floats:
+    return np.where(forecasts <= 0.7, forecasts, 0.3)
+
+
+def _drift(forecasts: Floats, time: Floats) -> Floats:
+    factor = 20.0 ** (1.0 - 2.0 * time)
+    return forecasts * factor / (forecasts * factor + 1.0 - forecasts)
+
+
+TRUTHS: dict[str, Callable[[Floats, Floats], Floats]] = {"flip": _flip, "fold": _fold, "drift": _drift}
+"""True probabilities by (forecasts, time in [0, 1)), both of shape (T,)."""
+
+HARD = (*TRUTHS, "threshold")
+"""The names of the hard streams."""
+
+
+def _recorded(forecasts: Floats) -> list[dict[str, Any]]:
+    return [{"forecast": p} for p in forecasts.tolist()]
+
+
+BASE, CALIBRATED = "base", "calibrated"
+
+
+class Recorded(Classifier):
+    """A model that said everything beforehand: its forecasts of True come as the feature "forecast"."""
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Nothing is learnt."""
+
+    def predict_proba_one(self, x: Any) -> dict[bool, float]:
+        """The recorded forecast."""
+        p = x["forecast"]
+        return {False: 1.0 - p, True: p}
+
+
+MODELS: dict[str, Callable[[], Classifier]] = {
+    "logistic": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+    "bayes": naive_bayes.GaussianNB,
+    "tree": tree.HoeffdingTreeClassifier,
+}
+"""Models that learn from features."""
+
+
+def create(name: str, is_multiclass: bool = False) -> Classifier:
+    """A fresh model by its name; ValueError lists the known ones.
+
+    Models that know two labels only are asked one against the rest where there are more.
+    """
+    if name not in MODELS:
+        raise ValueError(f"unknown model {name!r}{did_you_mean(name, MODELS)}")
+    model = MODELS[name]()
+    return model if model._multiclass or not is_multiclass else multiclass.OneVsRestClassifier(model)
+
+
+def methods(
+    slack: float | None, n_buckets: Buckets, is_multiclass: bool = False
+) -> dict[str, Callable[[Classifier], Classifier]]:
+    """The model itself and its three recalibrations, by the names they have in tables.
+
+    With more than two labels the event is that the top label is right, and that is what is calibrated.
+    Raises ValueError for a slack or a number of buckets that CalibratedClassifier does not take.
+    """
+    strategy: StrategyName = "top-label" if is_multiclass else "auto"
+    CalibratedClassifier(Recorded(), slack=slack, n_buckets=n_buckets)
+    return {
+        BASE: lambda model: model,
+        "Platt": PlattScaling,
+        "mean": BinnedMean,
+        CALIBRATED: lambda model: CalibratedClassifier(
+            model, slack=slack, n_buckets=n_buckets, strategy=strategy
+        ),
+    }
+
+
+class Score(BesideConstants, msgspec.Struct, frozen=True):
+    """One line of the table. All errors are averages over rounds.
+
+    Attributes
+    ----------
+    stream, model, method
+        What was recalibrated how.
+    rounds, ones
+        Rounds in which something was announced, and how many of those came true.
+    brier, log_loss
+        Averages of (p - y)^2 and of -log of the probability given to what happened.
+    ece_bins, ece
+        Expected calibration error in 15 bins, and by exact value.
+    distance_lower, distance_upper
+        Where the distance to calibration lies.
+    certificate, guarantee
+        What the method can prove of itself, and what that cannot exceed; None if it proves nothing.
+    brier_constant, log_loss_constant
+        Of the best constant forecast in hindsight.
+    """
+
+    stream: str
+    model: str
+    method: str
+    rounds: int
+    ones: int
+    brier: float
+    log_loss: float
+    ece_bins: float
+    ece: float
+    distance_lower: float
+    distance_upper: float
+    certificate: float | None
+    guarantee: float | None
+    brier_constant: float
+    log_loss_constant: float
+
+    def broken_bounds(self) -> list[str]:
+        """Every proven inequality that was not kept, in words; empty if all is well."""
+        if self.certificate is None or self.guarantee is None:
+            return []
+        chain = [
+            ("distance to calibration", self.distance_lower, "certificate", self.certificate),
+            ("certificate", self.certificate, "guarantee", self.guarantee),
+        ]
+        return unkept(chain, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One method on one stream in full.
+
+    Attributes
+    ----------
+    score
+        The line of the table.
+    game
+        Forecasts, outcomes and witness, round by round.
+    checkpoints, certificates, guarantees
+        How many forecasts had been given, and the two sums then; the latter empty without a certificate.
+    """
+
+    score: Score
+    game: Game
+    checkpoints: list[int]
+    certificates: list[float]
+    guarantees: list[float]
+
+
+def evaluate(
+    source: Source,
+    model: Classifier,
+    model_name: str,
+    method: str,
+    *,
+    late: int = 0,
+    budget: float = 1.0,
+    n_checkpoints: int = 24,
+    progress: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Play a model through a stream, each label coming when `late` more rounds have been asked about.
+
+    Or when the source says so, if it does.
+
+    With two labels the event forecast is the label True, with more that the model's top label is right.
+    Rounds in which a model that has learnt nothing yet announces nothing are not scored.
+    """
+    forecasts: list[float] = []
+    outcomes: list[bool] = []
+    checkpoints: list[int] = []
+    certificates: list[float] = []
+    guarantees: list[float] = []
+    labels: list[Any] = []
+    order, upto = _schedule(source, late)
+    learnt = 0
+    stops = set(np.linspace(0, len(source), n_checkpoints + 1).astype(int)[1:].tolist())
+    proving = model if isinstance(model, CalibratedClassifier) else None
+    ask = top_label if source.is_multiclass else probability_of_true
+    for t, x in enumerate(source.features):
+        event, p = ask(model, x)
+        label = source.label(t, 0.5 if p is None else p)
+        if p is not None:
+            forecasts.append(p)
+            outcomes.append(bool(label == event))
+        labels.append(label)
+        for row in order[learnt : upto[t]]:
+            model.learn_one(source.features[row], labels[row])
+        learnt = upto[t]
+        if t + 1 in stops:
+            checkpoints.append(len(forecasts))
+            if proving is not None:
+                certificates.append(proving.certificate)
+                guarantees.append(proving.guarantee)
+            if progress is not None:
+                progress(t + 1 - max((stop for stop in stops if stop <= t), default=0))
+    p_array, y_array = np.array(forecasts), np.array(outcomes, dtype=np.uint8)
+    title = source.name if source.recorded else f"{source.name}, {model_name}"
+    game = measure_recorded(p_array, y_array, method, title, budget=budget)
+    score = _score(game, source.name, model_name, certificates[-1:], guarantees[-1:])
+    return Evaluation(score, game, checkpoints, certificates, guarantees)
+
+
+def _schedule(source: Source, late: int) -> tuple[list[int], list[int]]:
+    """The rounds in the order in which their labels come, and how many have come after each round.
+
+    Of labels that come at once the oldest is first; after the last round all have come.
+    """
+    count = len(source)
+    due = np.arange(1 + late, count + 1 + late) if source.known_from is None else source.known_from
+    order = np.argsort(due, kind="stable")
+    upto = np.searchsorted(due[order], np.arange(1, count + 1), side="right")
+    upto[-1:] = count
+    return order.tolist(), upto.tolist()
+
+
+def probability_of_true(model: Classifier, x: Any) -> tuple[Any, float | None]:
+    """The event "the label is True" and its probability; None where the model announces nothing."""
+    answer = model.predict_proba_one(x)
+    if not answer:
+        return True, None
+    return True, _within(answer[True] if True in answer else 1.0 - sum(answer.values()))
+
+
+def top_label(model: Classifier, x: Any) -> tuple[Any, float | None]:
+    """The event "the top label is right", as the model (or its certificate) understands it."""
+    ask = model.forecasts_one if isinstance(model, CalibratedClassifier) else model.predict_proba_one
+    answer = ask(x)
+    if not answer:
+        return None, None
+    label = max(answer, key=lambda name: _within(answer[name]))
+    return label, _within(answer[label])
+
+
+def _score(game: Game, stream: str, model: str, certificate: list[float], guarantee: list[float]) -> Score:
+    one = game.measured
+    rounds, averages = one.rounds, event_scores(game.forecasts, game.outcomes)
+    return Score(
+        stream=stream,
+        model=model,
+        method=one.forecaster,
+        rounds=rounds,
+        ones=one.ones,
+        brier=averages.brier,
+        log_loss=averages.log_loss,
+        ece_bins=averages.ece,
+        ece=one.ece / rounds,
+        distance_lower=one.distance_lower / rounds,
+        distance_upper=one.distance_upper / rounds,
+        certificate=certificate[0] / rounds if certificate else None,
+        guarantee=guarantee[0] / rounds if guarantee else None,
+        brier_constant=best_constant_brier(rounds, one.ones) / rounds,
+        log_loss_constant=cross_entropy(np.full(rounds, one.ones / rounds), game.outcomes) / rounds,
+    )
+
+
+def _within(p: float) -> float:
+    return 0.5 if p != p else min(max(float(p), 0.0), 1.0)
+
+
+def score_table(scores: Sequence[Score], late: str) -> Table:
+    """A line per stream, model and method, and one for the best constant; averages over rounds.
+
+    Beside Brier score and log loss stands how far they are from those of the model alone.
+    """
+    streams = {score.stream: score.rounds for score in scores}
+    title = ", ".join(f"{name} ({rounds:,} rounds)" for name, rounds in streams.items())
+    lines = []
+    for base, group in by_model(scores):
+        lines += [_line(score, base) for score in group]
+        constant = [base.stream, base.model, "best constant"]
+        for own, other in zip(base.constants.values(), base.losses.values(), strict=True):
+            constant += [f"{own:.4f}", _change(own, other)]
+        lines.append([*constant, *[""] * 5])
+    return table(
+        f"{title}{late}: averages per round",
+        ["stream", "model", "", "Brier", "± base", "log loss", "± base", f"ECE ({BINS} bins)", "ECE",
+         "distance to calibration", "certificate", "guarantee"],
+        lines,
+        left=3,
+    )  # fmt: skip
+
+
+def by_model(scores: Sequence[Score]) -> list[tuple[Score, list[Score]]]:
+    """The scores of each model on each stream, and among them those of the model itself."""
+    groups: dict[tuple[str, str], list[Score]] = {}
+    for score in scores:
+        groups.setdefault((score.stream, score.model), []).append(score)
+    return [(next(one for one in group if one.method == BASE), group) for group in groups.values()]
+
+
+def comparisons(scores: Sequence[Score]) -> list[str]:
+    """Where the model or its calibrated version is worse than a constant, or the latter than the model."""
+    texts = []
+    for base, group in by_model(scores):
+        for one in (one for one in group if one.method in (BASE, CALIBRATED)):
+            name = f"{one.method} {one.model} on {one.stream}"
+            texts += constant_remarks(name, one.rounds, beside(one.losses, one.constants))
+            texts += input_remarks(name, f"{base.method} {base.model}", beside(one.losses, base.losses))
+    return texts
+
+
+def machine_readable(
+    scores: Sequence[Score], broken: Sequence[str], files: Sequence[Path], remarks: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The scores as plain records."""
+    return {
+        "scores": [msgspec.structs.asdict(score) for score in scores],
+        "broken": list(broken),
+        "warnings": list(remarks),
+        "pictures": [str(path) for path in files],
+    }
+
+
+def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[Path]:
+    """Write results.csv, reliability diagrams per stream and model, and how the distance grew."""
+    import polars as pl
+
+    from onlinecal.plots.reliability_diagram import reliability_panels
+    from onlinecal.plots.style import write_figure
+    from onlinecal.tables import write_table
+    from simulations.plots.games import draw_running, prepare_running, reliability_of
+
+    rows = [msgspec.structs.asdict(one.score) for one in evaluations]
+    written = [write_table(pl.DataFrame(rows, infer_schema_length=None), folder / "results.csv")]
+    groups: dict[tuple[str, str], list[Evaluation]] = {}
+    for one in evaluations:
+        groups.setdefault((one.score.stream, one.score.model), []).append(one)
+    for names, group in groups.items():
+        numbers = reliability_of([one.game for one in group])
+        stem = folder / _file_name("reliability", *names)
+        written.append(write_figure(reliability_panels(numbers), numbers, stem))
+    numbers = prepare_running(evaluations)
+    written.append(write_figure(draw_running(numbers), numbers, folder / "distance"))
+    return written
+
+
+def _line(score: Score, base: Score) -> list[str]:
+    low, high = f"{score.distance_lower:.4f}", f"{score.distance_upper:.4f}"
+    proofs = (score.certificate, score.guarantee)
+    return [
+        score.stream,
+        score.model,
+        score.method,
+        f"{score.brier:.4f}",
+        "" if score is base else _change(score.brier, base.brier),
+        f"{score.log_loss:.4f}",
+        "" if score is base else _change(score.log_loss, base.log_loss),
+        f"{score.ece_bins:.4f}",
+        f"{score.ece:.4f}",
+        high if low == high else f"{low} … {high}",
+        *("–" if value is None else f"{value:.4f}" for value in proofs),
+    ]
+
+
+def _change(value: float, base: float) -> str:
+    return f"{100 * (value / base - 1):+.1f} %" if base else "–"
+
+
+def _file_name(*parts: str) -> str:
+    return "-".join(re.sub(r"\W+", "-", part).strip("-").lower() for part in parts)

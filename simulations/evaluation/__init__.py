@@ -1,1 +1,0 @@
-"""Recalibrated models on streams: who is recalibrated, on what, and what came of it."""

@@ -1,0 +1,370 @@
+"""The decision paper's experiments, on any table of predictions, and drifts of it.
+
+They stand in for a benchmark of corrupted images. Each drift has a severity, at one value of which nothing
+happens, and takes numbers drawn once, so that two severities of one split differ in the severity alone.
+
+Zhao, Kim, Sahoo, Ma & Ermon, "Calibrating Predictions to Decisions" (2021), section 5 and appendix B, with
+skin lesions (HAM10000) and ImageNet. Losses are Gaussian, divided by max_a ||l(., a)||_2 as in equation (10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+from threadpoolctl import threadpool_limits
+
+from onlinecal.arrays import Floats, Ints
+from onlinecal.cli.recalibrating.jobs import LEAST_ROWS, drawn_labels, part_sizes, rivals, split_rows
+from onlinecal.cli.recalibrating.report import NONE
+from onlinecal.cli.recalibrating.tables import Table
+from onlinecal.measures.decision.losses import decision_losses, loss_norms
+from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
+from onlinecal.recalibration.classical.temperature import FLOOR, tempered
+from onlinecal.recalibration.decision.losses import gaussian_losses
+from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from onlinecal.recalibration.decision.rounds import MOST_CAUTIOUS_ROUNDS
+
+Corruption = Callable[[Floats, Ints, float, np.random.Generator], tuple[Floats, Ints]]
+"""From probabilities (n, C), labels (n,), a severity and a source of chance to n corrupted rows."""
+
+
+def factor_on_logits(
+    table: Floats, labels: Ints, factor: float, rng: np.random.Generator
+) -> tuple[Floats, Ints]:
+    """Rows proportional to p^factor: the network is surer (above 1) or less sure; no answer changes."""
+    return tempered(table, factor), labels
+
+
+def label_shift(table: Floats, labels: Ints, ratio: float, rng: np.random.Generator) -> tuple[Floats, Ints]:
+    """As many rows, drawn again by class: the classes, in a random order, are weighted from 1 to `ratio`.
+
+    The weights are geometric in the place of the class in that order. Rows of a class are drawn alike, so
+    the probabilities given the class stay what they were.
+    """
+    n, k = table.shape
+    weights = float(ratio) ** (rng.permutation(k) / max(k - 1, 1))
+    order = rng.permutation(n)
+    order = order[np.argsort(labels[order], kind="stable")]
+    ends = np.cumsum(weights[labels[order]])
+    # evenly spaced: a class comes as often as its weight says, and so does each of its rows, up to rounding
+    picks = order[np.searchsorted(ends, (np.arange(n) + rng.random()) / n * ends[-1], side="right")]
+    return table[picks], labels[picks]
+
+
+def noise_on_logits(
+    table: Floats, labels: Ints, deviation: float, rng: np.random.Generator
+) -> tuple[Floats, Ints]:
+    """Gaussian noise of this standard deviation on every log-probability."""
+    noise = rng.standard_normal(table.shape)
+    return softmax(np.log(table + FLOOR) + deviation * noise, axis=1), labels
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A corruption, the severities to try, the one of them that changes nothing, and the axis's words."""
+
+    corrupt: Corruption
+    severities: tuple[float, ...]
+    clean: float
+    axis: str
+    logarithmic: bool
+
+
+DRIFTS = {
+    "temperature": Drift(
+        factor_on_logits, (0.5, 0.71, 1.0, 1.41, 2.0, 2.83), 1.0, "factor on the logits", True
+    ),
+    "label shift": Drift(
+        label_shift, (1.0, 2.0, 4.0, 8.0, 16.0, 32.0), 1.0, "commonest class : rarest class", True
+    ),
+    "noise": Drift(
+        noise_on_logits,
+        (0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
+        0.0,
+        "noise on the logits (standard deviation, nats)",
+        False,
+    ),
+}
+
+
+Rows = list[dict[str, Any]]
+Map = Callable[[Floats], Floats]
+
+N_ROWS, N_CLASSES = 4000, 6
+SURENESS = 2.0
+"""The made-up network's logits are so many times too large."""
+
+CHANCE = "chance"
+"""The gaps that perfect probabilities would show on so many rows."""
+CHANCE_DRAWS = 4
+PAPER, HOUSE = "full steps", "shrunk steps"
+NEVER = 1e-9
+"""An epsilon that is never reached: the curves show what further rounds would do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """What all figures share.
+
+    Attributes
+    ----------
+    table
+        Probabilities (n, C) and labels.
+    n_actions
+        K; the paper's figures have 3.
+    n_rounds
+        The length of the curves in `steps`.
+    n_splits, test_share, seed
+        Random splits into fitted and tested rows, the share of the latter; split s has seed `seed` + s.
+    n_losses
+        Random losses that gaps are taken over, the same for every split.
+    """
+
+    table: Table
+    n_actions: int = 3
+    n_rounds: int = 32
+    n_splits: int = 5
+    test_share: float = 0.5
+    seed: int = 0
+    n_losses: int = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """The fitted and the tested rows of one split."""
+
+    seed: int
+    fit: tuple[Floats, Ints]
+    test: tuple[Floats, Ints]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Rows of each."""
+        return {"n_fit": len(self.fit[1]), "n_test": len(self.test[1])}
+
+
+def halves(experiment: Experiment, split: int, table: Floats, labels: Ints) -> Halves:
+    """Split rows (n, C)."""
+    seed = experiment.seed + split
+    fit, test = split_rows(len(table), experiment.test_share, seed)
+    return Halves(seed, (table[fit], labels[fit]), (table[test], labels[test]))
+
+
+def score(table: Floats, labels: Ints, losses: Floats) -> dict[str, float]:
+    """Mean and worst gap, and the mean loss that comes, over losses divided by their norms."""
+    norms = loss_norms(losses)
+    predicted, true = decision_losses(table, labels, losses)
+    gaps = np.abs(predicted - true) / norms
+    return {
+        "mean_gap": float(gaps.mean()),
+        "worst_gap": float(gaps.max()),
+        "loss": float((true / norms).mean()),
+    }
+
+
+def chance_score(table: Floats, losses: Floats, seed: int) -> dict[str, float]:
+    """Gaps of labels drawn from the probabilities themselves: what cannot be told from none."""
+    rng = np.random.default_rng([seed, 21])
+    draws = [score(table, drawn_labels(table, rng), losses) for _ in range(CHANCE_DRAWS)]
+    return {name: float(np.mean([draw[name] for draw in draws])) for name in ("mean_gap", "worst_gap")}
+
+
+def fitted_maps(both: Halves, n_actions: int | None) -> dict[str, Map]:
+    """Every method by name, fitted on the same rows, none first; decision last, if a K is given."""
+    models: dict[str, Any] = rivals()
+    if both.fit[0].shape[1] == 2:
+        del models["isotonic top label"]  # of two classes one is all there is
+    models |= {"vector scaling": VectorScaling(), "Dirichlet": chosen_dirichlet(both.seed)}
+    if n_actions is not None:
+        models["decision"] = DecisionRecalibrator(n_actions, seed=both.seed)
+    maps: dict[str, Map] = {NONE: lambda table: table}
+    return maps | {name: model.fit(*both.fit).predict_proba for name, model in models.items()}
+
+
+def steps(experiment: Experiment, split: int) -> Rows:
+    """Gaps and losses after each round, with the paper's full steps and with the defaults' shrunk ones.
+
+    Columns method, part, step (None for what has no steps), kept: rounds that the folds keep, with the
+    defaults' cap.
+    """
+    table, labels = experiment.table.probabilities, _labels(experiment)
+    both = halves(experiment, split, table, labels)
+    k = experiment.n_actions
+    losses = gaussian_losses(k, table.shape[1], experiment.n_losses)
+    common: dict[str, Any] = {"epsilon": NEVER, "max_rounds": experiment.n_rounds, "seed": both.seed}
+    # rounds alone, whatever part of them is given out
+    common |= {"share": 1.0, "keep": 0.0, "limit": np.inf}
+    cap = min(experiment.n_rounds, MOST_CAUTIOUS_ROUNDS)
+    kept = DecisionRecalibrator(k, **{**common, "max_rounds": cap}).fit(*both.fit)
+    models = {
+        PAPER: DecisionRecalibrator.as_in_paper(k, start="temperature", **common).fit(*both.fit),
+        HOUSE: DecisionRecalibrator(k, n_folds=0, **common).fit(*both.fit),
+    }
+    dirichlet = chosen_dirichlet(both.seed).fit(*both.fit)
+    rows: Rows = []
+    for part, (P, y) in (("fit", both.fit), ("test", both.test)):
+        for method, mapped in ((NONE, P), ("Dirichlet", dirichlet.predict_proba(P))):
+            rows.append({"method": method, "part": part, "step": None, **score(mapped, y, losses)})
+        for method, model in models.items():
+            found: dict[str, float] = {}
+            stages = list(model.staged_predict_proba(P))
+            for step in step_stops(experiment.n_rounds):
+                if step < len(stages):  # later: the search has found nothing more, and all stays as it is
+                    found = score(stages[step], y, losses)
+                rows.append({"method": method, "part": part, "step": step, **found})
+    chance = chance_score(kept.predict_proba(both.test[0]), losses, both.seed)
+    rows.append({"method": CHANCE, "part": "test", "step": None, **chance})
+    return [{**row, "kept": kept.n_rounds_, **both.sizes} for row in rows]
+
+
+def step_stops(n_rounds: int) -> list[int]:
+    """0 to 8, then every second, from 16 on every fourth."""
+    return [at for at in range(n_rounds + 1) if at <= 8 or at == n_rounds or at % (2 if at < 16 else 4) == 0]
+
+
+def actions(experiment: Experiment, split: int) -> Rows:
+    """Every method's gaps on the tested rows for 1 to C actions; columns count, n_fit, n_test."""
+    table, labels = experiment.table.probabilities, _labels(experiment)
+    both = halves(experiment, split, table, labels)
+    others = fitted_maps(both, None)
+    mapped = {name: map_(both.test[0]) for name, map_ in others.items()}
+    rows: Rows = []
+    for count in counts(1, table.shape[1]):
+        model = DecisionRecalibrator(count, seed=both.seed).fit(*both.fit)
+        mapped["decision"] = model.predict_proba(both.test[0])
+        rows += _counted(both, mapped, gaussian_losses(count, table.shape[1], experiment.n_losses), count)
+    return rows
+
+
+def classes(experiment: Experiment, split: int) -> Rows:
+    """The same for 2 to C of the classes: their columns, brought to sum 1, and their rows.
+
+    The classes are the first of a random order, another one for each split; counts with too few rows in any
+    split are left out.
+    """
+    table, labels = experiment.table.probabilities, _labels(experiment)
+    order = class_order(experiment, split)
+    rows: Rows = []
+    for count in class_counts(experiment):
+        both = halves(experiment, split, *restricted(table, labels, order[:count]))
+        mapped = {name: m(both.test[0]) for name, m in fitted_maps(both, experiment.n_actions).items()}
+        losses = gaussian_losses(experiment.n_actions, count, experiment.n_losses)
+        rows += _counted(both, mapped, losses, count)
+    return rows
+
+
+def class_order(experiment: Experiment, split: int) -> Ints:
+    """The order in which `classes` takes the classes in."""
+    rng = np.random.default_rng([experiment.seed + split, 22])
+    return rng.permutation(len(experiment.table.classes))
+
+
+def class_counts(experiment: Experiment) -> list[int]:
+    """How many classes `classes` tries: those with rows enough to fit and to test in every split."""
+    sizes = np.bincount(_labels(experiment), minlength=len(experiment.table.classes))
+    orders = [class_order(experiment, split) for split in range(experiment.n_splits)]
+    fewest = {
+        count: min(int(sizes[order[:count]].sum()) for order in orders) for count in counts(2, len(sizes))
+    }
+    return [count for count, n in fewest.items() if min(part_sizes(n, experiment.test_share)) >= LEAST_ROWS]
+
+
+def restricted(table: Floats, labels: Ints, chosen: Ints) -> tuple[Floats, Ints]:
+    """Rows whose label is among the chosen classes; columns in that order, brought to sum 1."""
+    places = np.full(table.shape[1], -1)
+    places[chosen] = np.arange(len(chosen))
+    mine = places[labels] >= 0
+    part = table[np.ix_(mine, chosen)]
+    sums = part.sum(axis=1, keepdims=True)
+    equal = np.full_like(part, 1.0 / len(chosen))
+    return np.divide(part, sums, out=equal, where=sums > 0.0), places[labels[mine]]
+
+
+def counts(low: int, high: int) -> list[int]:
+    """All numbers up to 12; of more, those that begin with 1, 2 or 5, and the last."""
+    if high <= 12:
+        return list(range(low, high + 1))
+    series = [digit * 10**power for power in range(len(str(high))) for digit in (1, 2, 5)]
+    return [*(count for count in series if low <= count < high), high]
+
+
+def _counted(both: Halves, mapped: dict[str, Floats], losses: Floats, count: int) -> Rows:
+    y = both.test[1]
+    rows: Rows = [{"method": name, **score(table, y, losses)} for name, table in mapped.items()]
+    rows.append({"method": CHANCE, **chance_score(mapped["decision"], losses, both.seed)})
+    return [{**row, "count": count, **both.sizes} for row in rows]
+
+
+def drift(experiment: Experiment, split: int) -> Rows:
+    """Methods fitted on clean rows, tested on corrupted ones; columns drift, severity, method."""
+    table, labels = experiment.table.probabilities, _labels(experiment)
+    both = halves(experiment, split, table, labels)
+    losses = gaussian_losses(experiment.n_actions, table.shape[1], experiment.n_losses)
+    maps = fitted_maps(both, experiment.n_actions)
+    rows: Rows = []
+    for number, (name, kind) in enumerate(DRIFTS.items()):
+        for severity in kind.severities:
+            rng = np.random.default_rng([both.seed, 23, number])
+            P, y = both.test if severity == kind.clean else kind.corrupt(*both.test, severity, rng)
+            rows += [
+                {
+                    "drift": name,
+                    "severity": severity,
+                    "method": method,
+                    **score(map_(P), y, losses),
+                    **both.sizes,
+                }
+                for method, map_ in maps.items()
+            ]
+    return rows
+
+
+EXPERIMENTS: dict[str, Callable[[Experiment, int], Rows]] = {
+    "steps": steps,
+    "actions": actions,
+    "classes": classes,
+    "drift": drift,
+}
+
+
+def _labels(experiment: Experiment) -> Ints:
+    assert experiment.table.labels is not None
+    return experiment.table.labels
+
+
+def play_split(name: str, experiment: Experiment, split: int) -> Rows:
+    """The rows of one split; columns file, n_actions, n_losses, split."""
+    # products of thin matrices gain nothing from threads, and lose much where cores are shared
+    with threadpool_limits(1, "blas"):
+        rows = EXPERIMENTS[name](experiment, split)
+    told = {
+        "file": experiment.table.name,
+        "n_actions": experiment.n_actions,
+        "n_losses": experiment.n_losses,
+        "split": split,
+    }
+    return [{**told, **row} for row in rows]
+
+
+def play(name: str, experiment: Experiment, jobs: int = 1) -> Iterator[Rows]:
+    """The rows of every split in their order, each as soon as it is there."""
+    from simulations.sweeps.playing import Workers, work
+
+    tasks = ((name, experiment, split) for split in range(experiment.n_splits))
+    yield from work(play_split, tasks, Workers(jobs=min(jobs, experiment.n_splits)), ordered=True)
+
+
+def made_up_table(n_rows: int = N_ROWS, n_classes: int = N_CLASSES, seed: int = 0) -> Table:
+    """Probabilities that are too sure and favour some classes, and labels drawn from the true ones."""
+    rng = np.random.default_rng([seed, 20])
+    truth = rng.dirichlet(np.full(n_classes, 0.4), n_rows)
+    labels = (truth.cumsum(axis=1) < rng.random((n_rows, 1))).sum(axis=1).clip(max=n_classes - 1)
+    favour = np.linspace(0.0, 1.5, n_classes)
+    logits = SURENESS * np.log(truth + 1e-6) + favour + 0.5 * rng.standard_normal(truth.shape)
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    table = raised / raised.sum(axis=1, keepdims=True)
+    return Table("made-up table", table, labels, tuple(map(str, range(n_classes))))

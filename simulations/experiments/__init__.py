@@ -1,1 +1,0 @@
-"""The decision paper's experiments, on any table of predictions."""

@@ -1,0 +1,323 @@
+"""Figures of the verb `experiment`, from recalibrations of the same rows by several methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from onlinecal.plots.style import (
+    HALO,
+    INK,
+    OKABE_ITO,
+    QUIET,
+    Drawing,
+    Look,
+    colour_key,
+    headline,
+    highest,
+    in_house_style,
+)
+from simulations.experiments import DRIFTS
+
+GAPS = ("mean_gap", "worst_gap")
+MEASURES = (*GAPS, "loss_change")
+TITLES = {
+    "mean_gap": "mean gap over the losses",
+    "worst_gap": "worst gap over the losses",
+    "loss_change": "loss that comes, less that of “as they came”",
+}
+TICKS = [digit * 10.0**power for power in range(-6, 2) for digit in (1, 2, 5)]
+
+
+def _look(colour: str, marker: str, dashes: str | tuple[float, tuple[float, ...]] = "-") -> Look:
+    red, green, blue = to_rgb(colour)
+    return Look(colour, (0.72 * red, 0.72 * green, 0.72 * blue), dashes, marker)
+
+
+METHODS = {
+    "none": _look(OKABE_ITO[1], "o"),
+    "temperature": _look(OKABE_ITO[2], "s"),
+    "vector scaling": _look(OKABE_ITO[5], "D"),
+    "isotonic per class": _look(OKABE_ITO[4], "^"),
+    "isotonic top label": _look("#555555", "v", (0, (1.2, 1.2))),
+    "Dirichlet": _look(OKABE_ITO[3], "P"),
+    "decision": _look(OKABE_ITO[0], "o"),
+    "chance": _look(QUIET, "", (0, (4, 1.5))),
+}
+"""In the order of keys; colours as of `plots/recalibration/decisions.py`, markers for those who see none."""
+CALLED = {"none": "as they came", "chance": "perfect probabilities (dashed)"}
+
+
+def summary(rows: pl.DataFrame, pair: Sequence[str], by: Sequence[str]) -> pl.DataFrame:
+    """A row for each combination of `by`, method and measure: mean, deviation, low and high over splits.
+
+    The measure loss_change is the loss that comes less that of the probabilities as they came in the same
+    split with the same `pair`. Columns file, n_losses, n_actions, n_splits, n_fit, n_test say what of.
+    """
+    none = rows.filter(method="none").select("split", *pair, pl.col("loss").alias("of_none"))
+    wide = rows.join(none, on=["split", *pair], how="left").with_columns(
+        (pl.col("loss") - pl.col("of_none")).alias("loss_change")
+    )
+    told = ("file", "n_losses", "n_actions", "n_fit", "n_test")
+    long = wide.unpivot([*MEASURES, "loss"], index=[*by, "method", *told], variable_name="measure")
+    value = pl.col("value")
+    return long.group_by([*by, "method", "measure"], maintain_order=True).agg(
+        value.mean().alias("mean"),
+        value.std().alias("deviation"),
+        value.min().alias("low"),
+        value.max().alias("high"),
+        pl.len().alias("n_splits"),
+        pl.col("file", "n_losses", "n_actions").first(),
+        pl.col("n_fit", "n_test").mean().round(0).cast(pl.Int64),
+    )
+
+
+def shown_methods(table: pl.DataFrame) -> list[str]:
+    """The methods of a table in the order of keys."""
+    found = set(table["method"].to_list())
+    return [name for name in METHODS if name in found]
+
+
+def words(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Names and the colours of their words, for a colour key."""
+    return [(CALLED.get(name, name), METHODS[name].colour) for name in names]
+
+
+def line(axis: Axes, name: str, x: Sequence[float], rows: pl.DataFrame) -> None:
+    """A method's means with bars from the lowest split to the highest."""
+    look, ours = METHODS[name], name == "decision"
+    mean = rows["mean"].to_numpy()
+    reach = [mean - rows["low"].to_numpy(), rows["high"].to_numpy() - mean]
+    axis.errorbar(
+        x, mean, None if name == "chance" else reach, color=look.colour, ls=look.dashes,
+        marker=look.marker, lw=2.2 if ours else 1.4, ms=5.5 if ours else 4.5, mec="white", mew=0.5,
+        elinewidth=0.9, capsize=0, zorder=5 if ours else 4,
+    )  # fmt: skip
+
+
+def gap_axis(axis: Axes) -> None:
+    """A logarithmic axis of gaps with round numbers written out, within the limits there are."""
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    axis.yaxis.set_major_locator(FixedLocator(ticks))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.set_yticklabels([f"{tick:g}" for tick in ticks])
+
+
+def sampled(table: pl.DataFrame, rows: str | None = None) -> str:
+    """What the numbers are of, for the line below the headline: rows, splits and losses."""
+    one = table.row(0, named=True)
+    rows = rows or f"{one['n_fit']:,} rows fitted, {one['n_test']:,} tested"
+    return (
+        f"{one['file']}: {rows}; mean and span of {one['n_splits']} random splits; "
+        f"{one['n_losses']} Gaussian losses"
+    )
+
+
+def prepare_counts(rows: pl.DataFrame) -> pl.DataFrame:
+    """Means and deviations over splits by count, method and measure; column what: actions or classes."""
+    of = "actions" if rows["count"].min() == 1 else "classes"
+    return summary(rows, ["count"], ["count"]).with_columns(pl.lit(of).alias("what"))
+
+
+@in_house_style
+def draw_counts(table: pl.DataFrame) -> Figure:
+    """Two panels, the gaps on logarithmic axes."""
+    figure = Figure(figsize=(12.4, 6.0))
+    what, k = table["what"][0], table["n_actions"][0]
+    largest = int(highest(table["count"]))
+    if what == "actions":
+        text, below = f"How far decisions are misjudged, from 1 action to {largest}", sampled(table)
+    else:
+        text = f"How far {k}-action decisions are misjudged, from 2 of the classes to all {largest}"
+        below = sampled(table, "rows of the chosen classes")
+    headline(figure, text, f"{below}. Units: the loss's norm.")
+    methods = shown_methods(table)
+    colour_key(figure, words(methods), inches=0.72)
+    counts = table["count"].unique().sort().to_list()
+    places = {count: place for place, count in enumerate(counts)}
+    for panel, measure in enumerate(GAPS):
+        axis = figure.add_axes((0.065 + 0.49 * panel, 0.13, 0.435, 0.66))
+        mine = table.filter(measure=measure)
+        for number, name in enumerate(methods):
+            one = mine.filter(method=name).sort("count")
+            aside = 0.0 if name == "chance" else 0.07 * (number - (len(methods) - 2) / 2)
+            x = np.array([places[count] for count in one["count"]]) + aside
+            line(axis, name, x.tolist(), one)
+        gap_axis(axis)
+        _count_axis(axis, table, counts, what)
+        axis.set_title(TITLES[measure])
+    return figure
+
+
+def _count_axis(axis: Axes, table: pl.DataFrame, counts: list[int], what: str) -> None:
+    names = [str(count) for count in counts]
+    if what == "classes":
+        rows = dict(table.group_by("count").agg(pl.col("n_fit").first()).iter_rows())
+        names = [f"{count}\n{rows[count]:,}" for count in counts]
+    axis.set_xticks(range(len(counts)), names)
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xlabel("actions" if what == "actions" else "classes, and how many rows are fitted")
+    axis.grid(visible=False, axis="x")
+
+
+DRIFT_TITLES = {
+    "temperature": "Temperature: surer or less sure",
+    "label shift": "Label shift: classes drawn unevenly",
+    "noise": "Noise on the logits",
+}
+LABELS = {
+    "mean_gap": "mean gap",
+    "worst_gap": "worst gap",
+    "loss_change": "loss that comes,\nless that of “as they came”",
+}
+
+
+def prepare_drift(rows: pl.DataFrame) -> pl.DataFrame:
+    """Means and deviations over splits by drift, severity, method and measure."""
+    return summary(rows, ["drift", "severity"], ["drift", "severity"])
+
+
+@in_house_style
+def draw_drift(table: pl.DataFrame) -> Figure:
+    """A row of panels per measure, a column per drift."""
+    figure = Figure(figsize=(12.4, 11.2))
+    k = table["n_actions"][0]
+    headline(
+        figure,
+        f"Fitted on clean rows, tested under drift: how far {k}-action decisions are misjudged",
+        f"{sampled(table)}. Units: the loss's norm. Grey band: no drift.",
+    )
+    methods = shown_methods(table)
+    colour_key(figure, words(methods), inches=0.72)
+    axes = figure.subplots(
+        3,
+        3,
+        sharex="col",
+        sharey="row",
+        gridspec_kw={
+            "left": 0.085,
+            "right": 0.985,
+            "top": 0.885,
+            "bottom": 0.055,
+            "wspace": 0.06,
+            "hspace": 0.12,
+        },
+    )
+    for column, drift in enumerate(table["drift"].unique(maintain_order=True)):
+        kind = DRIFTS[drift]
+        for row, measure in enumerate(MEASURES):
+            axis: Axes = axes[row][column]
+            axis.axvline(kind.clean, color="#cfcfcf", lw=4, zorder=1)
+            mine = table.filter(drift=drift, measure=measure)
+            for name in methods:
+                one = mine.filter(method=name).sort("severity")
+                line(axis, name, one["severity"].to_list(), one)
+            if kind.logarithmic:
+                axis.set_xscale("log")
+                axis.xaxis.set_minor_locator(NullLocator())
+            axis.set_xticks(kind.severities, [f"{value:g}" for value in kind.severities])
+            if measure == "loss_change":
+                axis.axhline(0, color=INK, lw=0.8, zorder=2)
+                axis.set_xlabel(kind.axis)
+            if column == 0:
+                axis.set_ylabel(LABELS[measure])
+            if row == 0:
+                axis.set_title(DRIFT_TITLES[drift])
+    for row, measure in enumerate(MEASURES):
+        if measure != "loss_change":
+            axes[row][0].set_ylim(bottom=0)  # when all panels that share it have their lines
+    return figure
+
+
+LINES = {"full steps": OKABE_ITO[1], "shrunk steps": OKABE_ITO[0]}
+FLAT = {"Dirichlet": (OKABE_ITO[3], (0, (6, 1.5, 1.2, 1.5))), "chance": (QUIET, (0, (1.2, 1.2)))}
+BEFORE = -2.6
+"""Where the probabilities as they came are drawn."""
+
+
+def prepare_steps(rows: pl.DataFrame) -> pl.DataFrame:
+    """Means and deviations over splits by part, step, method and measure; kept: the folds' median."""
+    kept = rows.select("split", "kept").unique()["kept"].median()
+    return summary(rows, ["part"], ["part", "step"]).with_columns(pl.lit(kept).alias("kept"))
+
+
+@in_house_style
+def draw_steps(table: pl.DataFrame) -> Figure:
+    """A panel per measure; tested rows with bands over the splits, fitted rows dashed."""
+    figure = Figure(figsize=(14.2, 5.6))
+    headline(
+        figure,
+        f"More rounds of decision recalibration: what {table['n_actions'][0]}-action decision makers gain, "
+        "fitted and tested",
+        f"{sampled(table)}. Units: the loss's norm. Round 0 is temperature scaling.",
+    )
+    colour_key(
+        figure,
+        [
+            ("full steps, as in the paper", LINES["full steps"]),
+            ("shrunk steps, the default (dot: where its folds stop)", LINES["shrunk steps"]),
+            ("Dirichlet (dash-dotted)", FLAT["Dirichlet"][0]),
+            ("perfect probabilities (dotted)", FLAT["chance"][0]),
+        ],
+        "solid: tested rows; dashed: fitted rows",
+    )
+    for place, measure in enumerate(MEASURES):
+        axis = figure.add_axes((0.052 + 0.328 * place, 0.105, 0.275, 0.685))
+        _panel(axis, table.filter(measure=measure), measure)
+        axis.set_title(TITLES[measure])
+    return figure
+
+
+def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
+    rounds = int(highest(table["step"]))
+    axis.set(xlim=(1.5 * BEFORE, rounds * 1.02), xlabel="round")
+    if measure == "loss_change":
+        axis.axhline(0, color=INK, lw=0.8, zorder=2)
+    for method, (colour, dots) in FLAT.items():
+        if measure == "loss_change" and method == "chance":
+            continue
+        flat = float(table.filter(method=method, part="test")["mean"][0])
+        axis.plot([0, rounds], [flat, flat], color=colour, ls=dots, lw=1.6, zorder=3)
+    for method, colour in LINES.items():
+        for part, dashes, width in (("fit", (0, (4, 1.5)), 1.3), ("test", "-", 2.2)):
+            one = table.filter(method=method, part=part).sort("step")
+            x, mean, low, high = (one[name].to_numpy() for name in ("step", "mean", "low", "high"))
+            axis.plot(x, mean, color=colour, ls=dashes, lw=width, zorder=4)
+            if part == "test":
+                axis.fill_between(x, low, high, color=colour, alpha=0.16, lw=0, zorder=2)
+    if measure != "loss_change":
+        before = float(table.filter(method="none", part="test")["mean"][0])
+        axis.scatter([BEFORE], [before], s=46, color=INK, edgecolor="white", zorder=5)
+        axis.annotate(
+            "as they came", (BEFORE, before), xytext=(8, 0), textcoords="offset points", va="center",
+            fontsize=8.5, color=INK, path_effects=HALO,
+        )  # fmt: skip
+        gap_axis(axis)
+    _mark_kept(axis, table)
+    axis.set_xticks([tick for tick in axis.get_xticks() if 0 <= tick <= rounds])
+
+
+def _mark_kept(axis: Axes, table: pl.DataFrame) -> None:
+    """Where the folds of the default end, on the line of the tested rows."""
+    kept = float(table["kept"][0])
+    one = table.filter(method="shrunk steps", part="test").sort("step")
+    height = float(np.interp(kept, one["step"].to_numpy(), one["mean"].to_numpy()))
+    axis.scatter([kept], [height], s=60, color=LINES["shrunk steps"], edgecolor="white", lw=1.2, zorder=6)
+
+
+COUNTS = Drawing(prepare_counts, draw_counts)
+FIGURES = {
+    "steps": Drawing(prepare_steps, draw_steps),
+    "actions": COUNTS,
+    "classes": COUNTS,
+    "drift": Drawing(prepare_drift, draw_drift),
+}
+"""The figures by name."""

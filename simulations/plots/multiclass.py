@@ -1,0 +1,307 @@
+"""Pictures of games of several classes: distance against T, and three classes on their triangle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+from numpy.typing import NDArray
+
+from onlinecal.arrays import Floats
+from onlinecal.plots.style import (
+    INK,
+    OKABE_ITO,
+    QUIET,
+    Look,
+    along,
+    headline,
+    highest,
+    in_house_style,
+    label_axes,
+    looks,
+    lowest,
+    name_lines,
+    panels,
+)
+from simulations.games.multiclass import MeasuredMulticlass, MulticlassGame, biases_of, groups_of
+
+
+def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:
+    """A row per game: forecaster, adversary, classes, rounds, lower, upper, certificate, guarantee."""
+    rows = [
+        {
+            "forecaster": one.forecaster,
+            "adversary": one.adversary,
+            "classes": one.classes,
+            "rounds": one.rounds,
+            "lower": one.distance_lower,
+            "upper": one.distance_upper,
+            "certificate": one.certificate,
+            "guarantee": one.guarantee,
+        }
+        for one in measured
+    ]
+    schema = {"certificate": pl.Float64, "guarantee": pl.Float64}
+    return pl.DataFrame(rows, schema_overrides=schema).sort("classes", "rounds", maintain_order=True)
+
+
+@in_house_style
+def draw_simplex_distance(table: pl.DataFrame) -> Figure:
+    """The figure: log-log; bands are the brackets of the distance, thick lines certificates."""
+    forecasters = table["forecaster"].unique(maintain_order=True).to_list()
+    look = looks(forecasters)
+    numbers = table["classes"].unique().sort().to_list()
+    titles = {k: f"{k} classes" for k in numbers}
+    against = table["adversary"][0].split(":")[0]
+    figure, axes = panels(list(titles.values()), forecasters, height=3.6)
+    headline(
+        figure,
+        r"Every certificate stays below its guarantee, of order $\mathbf{T^{1-1/k}}$ for k classes",
+        f"Against {against}, a game of its own for each T. Sums over rounds, in l1 over classes. "
+        "Band: where the distance to calibration lies. Line: certificate. Dashes: guarantee.",
+    )
+    first, last = lowest(table["rounds"]), highest(table["rounds"])
+    left, right = first / 1.15, last * 1.15
+    top = highest(table["upper"], table["guarantee"])
+    bottom = max(lowest(table["lower"]), top / 1e6, 0.1)
+    for k, title in titles.items():
+        axis = axes[title]
+        axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 2.8))
+        axis.set_title(title)
+        axis.minorticks_off()
+        panel = table.filter(pl.col("classes") == k)
+        ends = {}
+        promised = panel.filter(pl.col("guarantee").is_not_null())["forecaster"].unique(maintain_order=True)
+        for name in forecasters:
+            part = panel.filter(pl.col("forecaster") == name)
+            ends[name] = _draw_forecaster(axis, part, look[name], bottom)
+            if name in promised:
+                _draw_guarantee(axis, part, look[name])
+        if len(promised) > 0:
+            part = panel.filter(pl.col("forecaster") == promised[0])
+            _write_theory(axis, part, k, look[promised[0]] if len(promised) == 1 else None)
+        name_lines(axis, ends, look)
+    label_axes(axes, "rounds T", "distance to calibration")
+    return figure
+
+
+def _draw_forecaster(axis: Axes, part: pl.DataFrame, one: Look, bottom: float) -> float:
+    """The bracket and the certificate, or of a forecaster without one the upper end; where the line ends."""
+    rounds, lower, upper = (part[column].to_numpy() for column in ("rounds", "lower", "upper"))
+    axis.fill_between(
+        rounds, np.maximum(lower, bottom), np.maximum(upper, bottom), color=one.colour, alpha=0.2, lw=0
+    )
+    proven = part["certificate"].is_not_null().all()
+    shown = np.maximum(part["certificate"].to_numpy() if proven else upper, bottom)
+    axis.plot(rounds, shown, color=one.colour, lw=1.6 if proven else 0.9, marker="o", ms=3.2, zorder=3)
+    return float(shown[-1])
+
+
+def _draw_guarantee(axis: Axes, part: pl.DataFrame, one: Look) -> None:
+    """What was promised for each T."""
+    axis.plot(part["rounds"], part["guarantee"], color=one.text, lw=1.7, ls=(0, (5, 1.6)), zorder=4)
+
+
+def _write_theory(axis: Axes, part: pl.DataFrame, k: int, one: Look | None) -> None:
+    """The slope of the theory above the guarantee of `part`, and in the look of its line what that is."""
+    rounds, values = part["rounds"].to_numpy(), part["guarantee"].to_numpy()
+    if len(rounds) < 3:
+        return
+    slope = 2.0 * values[-1] * (rounds / rounds[-1]) ** (1 - 1 / k)
+    axis.plot(rounds, slope, color=QUIET, lw=1.1, zorder=2)
+    place = len(rounds) // 2 - 1
+    x, x2 = rounds[place], rounds[place + 1]
+    label = "√T" if k == 2 else f"$T^{{{k - 1}/{k}}}$"
+    along(axis, f"slope of {label}", x, slope[place] * 1.04, x2, slope[place + 1] * 1.04, color="#555555")
+    if one is not None:
+        x, x2, y, y2 = rounds[0] * 1.1, rounds[1], values[0] * 1.2, values[1] * 1.12
+        along(axis, "guarantee", x, y, x2, y2, color=one.text, fontweight="bold")
+
+
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
+"""Where the three classes are on the page."""
+
+LEFT, RIGHT, BOTTOM, TOP = -0.06, 1.06, -0.1, 0.92
+"""The part of the page that a panel shows."""
+
+STRETCHES, PATH_SHARE = 60, 10
+"""The path goes through the mean forecasts of so many stretches of the last 1/PATH_SHARE of the game."""
+
+COARSE = 40
+"""Cells a side for forecasts that have none of their own."""
+
+LARGEST_BIAS = 0.75
+"""What is proven of the biases with three classes and without slack."""
+
+CELLS = LinearSegmentedColormap.from_list("cells", ["#eef4f9", "#9cc4e0", "#0072B2", "#00304d"])
+BIASES = LinearSegmentedColormap.from_list("biases", ["#ffffff", "#f5c96a", "#D55E00", "#5c1f00"])
+PATH = LinearSegmentedColormap.from_list("path", ["#c9c9c9", INK])
+
+
+def prepare_triangle(games: Sequence[MulticlassGame]) -> pl.DataFrame:
+    """The numbers to be drawn of every game with three classes.
+
+    Columns forecaster, adversary, kind, p0, p1, p2, size, rounds, bias. A "cell" was announced so many
+    rounds; p is its barycentre and size its side, negative for a triangle on its point. Forecasts without a
+    look-ahead are put into cells of 1/COARSE. A "point" was charged so many rounds and ended with this
+    largest |bias|. A "path" is the mean of so many forecasts.
+    """
+    parts = []
+    for game in games:
+        rounds, k = game.forecasts.shape
+        if k != 3:
+            continue
+        ways = np.zeros((rounds, 3)) if game.duel is None else game.duel.charged - game.forecasts
+        furthest = ways[np.arange(rounds), np.abs(ways).argmax(axis=1)]
+        # from the barycentre of a cell to a vertex it is twice as far in one class as in the others
+        barycentres = furthest.all() and np.allclose(np.abs(ways).sum(axis=1), 2.0 * np.abs(furthest))
+        barycentres &= np.allclose(np.median(np.abs(ways), axis=1), 0.5 * np.abs(furthest))
+        if game.duel is None or not barycentres:
+            cells, size, number = _coarse(game.forecasts)
+        else:
+            sides = 1.0 / np.rint(1.0 / (1.5 * furthest))
+            place = groups_of(np.column_stack([game.forecasts, sides]))
+            number = np.bincount(place)
+            cells, size = np.zeros((len(number), 3)), np.zeros(len(number))
+            cells[place], size[place] = game.forecasts, sides
+            points, biases, visits = biases_of(game.duel.charged, game.outcomes)
+            parts.append(_part(game, "point", points, visits, bias=np.abs(biases).max(axis=1)))
+        parts.append(_part(game, "cell", cells, number, size=size))
+        ends = np.unique(np.linspace(rounds - rounds // PATH_SHARE, rounds, STRETCHES + 1).astype(int))
+        means = np.add.reduceat(game.forecasts, ends[:-1]) / np.diff(ends)[:, None]
+        parts.append(_part(game, "path", means, np.diff(ends)))
+    return pl.concat(parts)
+
+
+@in_house_style
+def draw_triangle(table: pl.DataFrame) -> Figure:
+    """The figure: one triangle per forecaster."""
+    names = table["forecaster"].unique(maintain_order=True).to_list()
+    columns = min(len(names), 2 if len(names) in (2, 4) else 3)
+    rows = -(-len(names) // columns)
+    wide, gap, above, below = 4.9, 0.4, 0.8, 0.85
+    high = wide * (TOP - BOTTOM) / (RIGHT - LEFT)
+    size = (columns * (wide + gap) + gap, above + rows * (high + 0.1) + below)
+    figure = Figure(figsize=size)
+    first = table.filter(pl.col("kind") == "cell", pl.col("forecaster") == names[0])
+    headline(
+        figure,
+        f"{first['rounds'].sum():,} forecasts of three classes, against {table['adversary'][0]}",
+        "Triangles: cells that were announced. Dots: the grid points that rounds were charged to. "
+        "Line: the forecasts of the last tenth of the rounds, on average, pale to black.",
+    )
+    heat = LogNorm(1, max(int(highest(table.filter(pl.col("kind") == "cell")["rounds"])), 10))
+    warmth = Normalize(0.0, LARGEST_BIAS)
+    for place, name in enumerate(names):
+        left = gap + place % columns * (wide + gap)
+        bottom = size[1] - above - (place // columns + 1) * (high + 0.1) + 0.1
+        axis = figure.add_axes((left / size[0], bottom / size[1], wide / size[0], high / size[1]))
+        _draw_triangle(axis, table.filter(pl.col("forecaster") == name), name, wide, heat, warmth)
+    scales: tuple[tuple[LinearSegmentedColormap, Normalize, str], ...] = (
+        (CELLS, heat, "rounds in which the cell was announced"),
+        (BIASES, warmth, f"largest bias that the point is left with (proven: at most {LARGEST_BIAS:g})"),
+    )
+    broad = min(0.4, 3.4 / size[0])
+    for place, (colours, norm, label) in enumerate(scales):
+        left = (0.27 if place == 0 else 0.73) - broad / 2
+        bar = figure.add_axes((left, 0.42 / size[1], broad, 0.12 / size[1]))
+        figure.colorbar(ScalarMappable(norm, colours), cax=bar, orientation="horizontal")
+        bar.set_title(label, fontsize=8.5, fontweight="normal", loc="center", pad=4)
+        bar.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        bar.tick_params(labelsize=7.5, length=2)
+        bar.minorticks_off()
+        bar.spines[:].set_visible(False)
+    return figure
+
+
+def _coarse(forecasts: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """The cells of 1/COARSE that forecasts are in: barycentres, sizes and how many forecasts."""
+    scaled = COARSE * forecasts / forecasts.sum(axis=1, keepdims=True)
+    corner = np.floor(scaled + 1e-9)
+    left = np.rint(COARSE - corner.sum(axis=1, keepdims=True))
+    # a forecast on a grid point belongs to a cell beside it
+    corner -= (left == 0) * (np.arange(3) == corner.argmax(axis=1)[:, None])
+    left = np.maximum(left, 1.0)
+    centres = (corner + left / 3.0) / COARSE
+    place = groups_of(centres)
+    number = np.bincount(place)
+    cells, size = np.zeros((len(number), 3)), np.zeros(len(number))
+    cells[place], size[place] = centres, (3.0 - 2.0 * left[:, 0]) / COARSE
+    return cells, size, number
+
+
+def _part(
+    game: MulticlassGame,
+    kind: str,
+    p: Floats,
+    rounds: NDArray[np.int64],
+    size: Floats | None = None,
+    bias: Floats | None = None,
+) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "forecaster": game.measured.forecaster,
+            "adversary": game.measured.adversary,
+            "kind": kind,
+            **{f"p{c}": p[:, c] for c in range(3)},
+            "size": np.zeros(len(p)) if size is None else size,
+            "rounds": rounds,
+            "bias": np.zeros(len(p)) if bias is None else bias,
+        }
+    )
+
+
+def _draw_triangle(
+    axis: Axes, table: pl.DataFrame, name: str, wide: float, heat: Normalize, warmth: Normalize
+) -> None:
+    axis.set(xlim=(LEFT, RIGHT), ylim=(BOTTOM, TOP))
+    axis.set_axis_off()
+    axis.text(LEFT + 0.02, TOP - 0.03, name, fontsize=11, fontweight="bold", va="top")
+    for fifth in np.arange(0.2, 0.9, 0.2):
+        for c in range(3):
+            ends = np.zeros((2, 3))
+            ends[:, c], ends[0, c - 1], ends[1, c - 2] = fifth, 1 - fifth, 1 - fifth
+            axis.plot(*(ends @ CORNERS).T, color="#ececec", lw=0.6, zorder=0)
+    axis.plot(*CORNERS[[0, 1, 2, 0]].T, color=QUIET, lw=1.0, zorder=3, solid_joinstyle="round")
+    # small cells lie on top of the large ones of earlier grids
+    cells = table.filter(pl.col("kind") == "cell").sort(pl.col("size").abs(), descending=True)
+    sizes = cells["size"].to_numpy()
+    turns = np.eye(3) - 1.0 / 3.0
+    corners = (_vectors(cells)[:, None, :] + sizes[:, None, None] * turns) @ CORNERS
+    axis.add_collection(
+        PolyCollection(
+            list(corners), facecolors=CELLS(heat(cells["rounds"].to_numpy())), edgecolors="white",
+            linewidths=0.25, zorder=1,
+        )
+    )  # fmt: skip
+    points = table.filter(pl.col("kind") == "point")
+    inch = wide / (RIGHT - LEFT)
+    area = min(26.0, max(2.0, (72.0 * inch * float(np.median(np.abs(sizes))) * 0.4) ** 2))
+    x, y = (_vectors(points) @ CORNERS).T
+    axis.scatter(
+        x, y, s=area, c=points["bias"].to_numpy(), cmap=BIASES, norm=warmth,
+        edgecolors="#444444", linewidths=0.25, zorder=4,
+    )  # fmt: skip
+    way = _vectors(table.filter(pl.col("kind") == "path")) @ CORNERS
+    pieces = list(np.stack([way[:-1], way[1:]], axis=1))
+    shades = PATH(np.linspace(0, 1, len(pieces)))
+    axis.add_collection(LineCollection(pieces, colors="white", linewidths=3.0, capstyle="round", zorder=5))
+    axis.add_collection(LineCollection(pieces, colors=shades, linewidths=1.3, capstyle="round", zorder=5))
+    axis.scatter(way[-1:, 0], way[-1:, 1], s=22, color=INK, edgecolors="white", linewidths=0.8, zorder=6)
+    for c, (dx, dy, ha) in enumerate(((0.0, -0.035, "center"), (0.0, -0.035, "center"), (0.03, 0.0, "left"))):
+        dark = tuple(0.72 * part for part in to_rgb(OKABE_ITO[c]))
+        at, up = CORNERS[c]
+        axis.scatter([at], [up], s=34, color=OKABE_ITO[c], zorder=7, clip_on=False)
+        va = "top" if dy else "center"
+        axis.text(at + dx, up + dy, f"class {c}", ha=ha, va=va, fontsize=9, color=dark, zorder=7)
+
+
+def _vectors(table: pl.DataFrame) -> Floats:
+    return table.select("p0", "p1", "p2").to_numpy()
