@@ -79,7 +79,7 @@ from onlinecal.steering.mixing import (
 
 N_ANSWERS = 7
 N_BINS = 20
-PRIOR = 0.4, 0.04, 0.04, 0.04, 0.04, 0.04, 0.4
+PRIOR = 0.4, 0.06, 0.06, 0.06, 0.06, 0.06, 0.3
 """The weights at first, and how what is shared of them is given out: few streams are too short for the
 probability itself or its temperature, many for what has more to learn."""
 NEW = 100.0
