@@ -3,10 +3,10 @@
 Seven answers are mixed: the probability itself, a smooth curve and a free one that forget slowly, the same
 that forget fast (`curves`), the running mean of the outcomes in its bin, and its temperature curve, the logit
 times a factor. They are mixed twice. One mixture is by Vovk's aggregating algorithm (`mixing`), with weights
-that judge by squared error. The other is by Bayes' rule, with weights that judge by log loss, which tells
-answers about rare events apart; it is shifted by an intercept, in logits, that follows the outcomes. Both are
-mixed once more by Vovk's algorithm. What comes out is kept away from 0 and 1 by 1/(4n), where n counts the
-forecasts asked for so far.
+that judge by squared error and slowly follow those of the other. That is by Bayes' rule, with weights that
+judge by log loss, which tells answers about rare events apart; it is shifted by an intercept, in logits, that
+follows the outcomes. Both are mixed once more by Vovk's algorithm. What comes out is kept away from 0 and 1
+by 1/(4n), where n counts the forecasts asked for so far.
 
 Of an outcome that comes late less is learnt (`lateness`). If n events (forecasts asked for, outcomes learnt)
 came between a forecast and its outcome, weights and intercept learn 1/sqrt(n + 1) of it, slow curves, bins
@@ -14,7 +14,7 @@ and temperature the root of that; and no more than it counts among the outcomes 
 fast curves learn the root. Curves learn from what they would answer by now; weights judge what was answered.
 
 With outcomes in time, the sum of T squared errors exceeds that of the probabilities themselves by at most
-(3/2) ln(T + 6), and that of each other answer by ln(6)/2 more (docs/theory.md, Theorem 17c).
+ln(T + 6) + ln(1 + T/99)/2, and that of each other answer by ln(7)/2 more (docs/theory.md, Theorem 17c).
 
 References
 ----------
@@ -80,10 +80,12 @@ from onlinecal.steering.mixing import (
 N_ANSWERS = 7
 N_BINS = 20
 PRIOR = 0.4, 0.06, 0.06, 0.06, 0.06, 0.06, 0.3
-"""The weights at first, and how what is shared of them is given out: few streams are too short for the
-probability itself or its temperature, many for what has more to learn."""
+"""The weights at first, and how a share of them is given out. A model that is as sure as it should be, or
+too sure in one way, is the usual one, and can be told from few outcomes."""
 NEW = 100.0
-"""Of weights by squared error 1/(t + NEW) is shared; without it the first rounds would teach next to nothing."""
+"""1/(t + NEW) of the weights by squared error is shared, a quarter by the prior, the rest as the weights by
+log loss are, which tell answers about rare events apart. Were it 1/t the first outcomes would teach nothing.
+t counts outcomes by what was learnt of them."""
 SHIFT_RATE = 0.03
 """Of the intercept that the last stage follows, in logits for an error of 1."""
 PATIENCE = 4.0
@@ -227,9 +229,9 @@ def learn(state: Any, outcome: float) -> float:
     alone = noted(state, outcome, late)
     judged = min(share_late(late), alone)
     part = min(math.sqrt(share_late(late)), alone)
-    share = 0.5 * judged / (rounds + NEW)
-    reweigh(state, ANSWERS, WEIGHTS, PRIOR, outcome, ETA * judged, share)
-    follow(state, WEIGHTS, LOG_WEIGHTS, N_ANSWERS, share)
+    share = judged / (judged * rounds + NEW)
+    reweigh(state, ANSWERS, WEIGHTS, PRIOR, outcome, ETA * judged, 0.25 * share)
+    follow(state, WEIGHTS, LOG_WEIGHTS, N_ANSWERS, 0.75 * share)
     share = judged / (rounds + 2.0)
     reweigh_by_likelihood(state, ANSWERS, LOG_WEIGHTS, PRIOR, outcome, judged, share, UNLIKELY)
     share = judged * PATIENCE / (rounds + 2.0 * PATIENCE)
