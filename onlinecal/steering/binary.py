@@ -3,10 +3,10 @@
 Seven answers are mixed: the probability itself, a smooth curve and a free one that forget slowly, the same
 that forget fast (`curves`), the running mean of the outcomes in its bin, and its temperature curve, the logit
 times a factor. They are mixed twice. One mixture is by Vovk's aggregating algorithm (`mixing`), with weights
-that judge by squared error. The other is by Bayes' rule, with weights that judge by log loss, which tells
-answers about rare events apart; it is shifted by an intercept, in logits, that follows the outcomes. Both are
-mixed once more by Vovk's algorithm. What comes out is kept away from 0 and 1 by 1/(4n), where n counts the
-forecasts asked for so far.
+that judge by squared error and slowly follow those of the other. That is by Bayes' rule, with weights that
+judge by log loss, which tells answers about rare events apart; it is shifted by an intercept, in logits, that
+follows the outcomes. Both are mixed once more by Vovk's algorithm. What comes out is kept away from 0 and 1
+by 1/(4n), where n counts the forecasts asked for so far.
 
 Of an outcome that comes late less is learnt (`lateness`). If n events (forecasts asked for, outcomes learnt)
 came between a forecast and its outcome, weights and intercept learn 1/sqrt(n + 1) of it, slow curves, bins
@@ -14,7 +14,7 @@ and temperature the root of that; and no more than it counts among the outcomes 
 fast curves learn the root. Curves learn from what they would answer by now; weights judge what was answered.
 
 With outcomes in time, the sum of T squared errors exceeds that of the probabilities themselves by at most
-(3/2) ln(T + 6), and that of each other answer by ln(6)/2 more (docs/theory.md, Theorem 17c).
+ln(T + 6) + ln(1 + T/99)/2, and that of each other answer by ln(7)/2 more (docs/theory.md, Theorem 17c).
 
 References
 ----------
@@ -40,10 +40,11 @@ from onlinecal.forecasters.rules import Rules
 from onlinecal.steering.curves import (
     EDGE,
     FREE,
+    FREE_RATES,
     N_FEATURES,
     N_TOUCHED,
-    RATES,
     SMOOTH,
+    SMOOTH_RATES,
     curvature,
     free_logit,
     learn_free,
@@ -66,11 +67,26 @@ from onlinecal.steering.lateness import (
     share_late,
     take_note,
 )
-from onlinecal.steering.mixing import ETA, mean_answer, mixed_answer, reweigh, reweigh_by_likelihood
+from onlinecal.steering.mixing import (
+    ETA,
+    HALVES,
+    follow,
+    mean_answer,
+    mixed_answer,
+    reweigh,
+    reweigh_by_likelihood,
+)
 
 N_ANSWERS = 7
 N_BINS = 20
-SHIFT_RATE = 0.025
+PRIOR = 0.4, 0.06, 0.06, 0.06, 0.06, 0.06, 0.3
+"""The weights at first, and how a share of them is given out. A model that is as sure as it should be, or
+too sure in one way, is the usual one, and can be told from few outcomes."""
+NEW = 100.0
+"""1/(t + NEW) of the weights by squared error is shared, a quarter by the prior, the rest as the weights by
+log loss are, which tell answers about rare events apart. Were it 1/t the first outcomes would teach nothing.
+t counts outcomes by what was learnt of them."""
+SHIFT_RATE = 0.03
 """Of the intercept that the last stage follows, in logits for an error of 1."""
 PATIENCE = 4.0
 """How much of the last stage's weight is shared: 4/(t + 8), so that it can follow sudden changes."""
@@ -82,8 +98,10 @@ DEEPEST, LARGEST = 11.5, 8.0
 """The farthest logit that the temperature curve tells from others, and the largest slope it learns from."""
 COLDEST, HOTTEST = -4.0, 3.0
 """Limits of the logarithm of its factor."""
-VARIANCE, RATE = 16.0, 1e-3
+VARIANCE, RATE = 16.0, 3e-4
 """The prior variance of that logarithm, and how fast it is forgotten."""
+FARTHEST = 1.0
+"""How far one outcome moves it at most: what the filter takes for a line is none farther off."""
 
 # Layout of a steering state. The open ticket: cell, forecast, what was given in its place (the same, unless
 # an answer had to be completed), seven answers of which the probability is the first, half its stretched
@@ -122,12 +140,11 @@ PARTS = 1 << 26
 
 
 def new_steering() -> NDArray[np.float64]:
-    """The state before the first round: half the weight is the probability's own."""
+    """The state before the first round."""
     state = np.zeros(SIZE)
-    state[LAST_WEIGHTS] = state[LAST_WEIGHTS + 1] = 0.5
+    state[LAST_WEIGHTS : LAST_WEIGHTS + 2] = HALVES
     for weights in (WEIGHTS, LOG_WEIGHTS):
-        state[weights] = 0.5
-        state[weights + 1 : weights + N_ANSWERS] = 0.5 / (N_ANSWERS - 1)
+        state[weights : weights + N_ANSWERS] = PRIOR
     state[TEMPERATURE + 1] = VARIANCE
     state[LOWEST], state[HIGHEST] = -EDGE, EDGE
     for i in range(2):
@@ -212,11 +229,13 @@ def learn(state: Any, outcome: float) -> float:
     alone = noted(state, outcome, late)
     judged = min(share_late(late), alone)
     part = min(math.sqrt(share_late(late)), alone)
-    share, rest = judged / (rounds + 2.0), 2.0 * (N_ANSWERS - 1)
-    reweigh(state, ANSWERS, WEIGHTS, N_ANSWERS, outcome, ETA * judged, share, 2.0, rest)
-    reweigh_by_likelihood(state, ANSWERS, LOG_WEIGHTS, N_ANSWERS, outcome, judged, share, 2.0, rest, UNLIKELY)
+    share = judged / (judged * rounds + NEW)
+    reweigh(state, ANSWERS, WEIGHTS, PRIOR, outcome, ETA * judged, 0.25 * share)
+    follow(state, WEIGHTS, LOG_WEIGHTS, N_ANSWERS, 0.75 * share)
+    share = judged / (rounds + 2.0)
+    reweigh_by_likelihood(state, ANSWERS, LOG_WEIGHTS, PRIOR, outcome, judged, share, UNLIKELY)
     share = judged * PATIENCE / (rounds + 2.0 * PATIENCE)
-    reweigh(state, LAST, LAST_WEIGHTS, 2, outcome, ETA * judged, share, 2.0, 2.0)
+    reweigh(state, LAST, LAST_WEIGHTS, HALVES, outcome, ETA * judged, share)
     state[INTERCEPT] += judged * SHIFT_RATE * (outcome - shifted(state[POOLED], state[INTERCEPT]))
     b = bin_of(p, N_BINS)
     state[SUMS + b] += part * outcome
@@ -227,8 +246,8 @@ def learn(state: Any, outcome: float) -> float:
         if late > 0.0:
             state[ANSWERS + 1 + 2 * i] = sigmoid(smooth_logit(state, at, FEATURES))
             state[ANSWERS + 2 + 2 * i] = sigmoid(free_logit(state, at + SMOOTH, KNOTS, u))
-        learn_smooth(state, at, FEATURES, state[ANSWERS + 1 + 2 * i], outcome, RATES[i], part)
-        learn_free(state, at + SMOOTH, KNOTS, state[ANSWERS + 2 + 2 * i], outcome, RATES[i], part)
+        learn_smooth(state, at, FEATURES, state[ANSWERS + 1 + 2 * i], outcome, SMOOTH_RATES[i], part)
+        learn_free(state, at + SMOOTH, KNOTS, state[ANSWERS + 2 + 2 * i], outcome, FREE_RATES[i], part)
         part = math.sqrt(part)
     if 0.0 < p < 1.0:
         logit = exponential(u) - exponential(-u)
@@ -259,8 +278,8 @@ def learn_temperature(state: Any, u: float, outcome: float, part: float) -> None
     error = outcome - answer
     variance = state[TEMPERATURE + 1]
     scale = 1.0 + part * curvature(answer, error) * slope * slope * variance
-    moved = state[TEMPERATURE] + part * variance * slope * error / scale
-    state[TEMPERATURE] = clip(moved, COLDEST, HOTTEST)
+    step = clip(part * variance * slope * error / scale, -FARTHEST, FARTHEST)
+    state[TEMPERATURE] = clip(state[TEMPERATURE] + step, COLDEST, HOTTEST)
     learnt = variance / scale
     state[TEMPERATURE + 1] = learnt + part * RATE * (VARIANCE - learnt)
 

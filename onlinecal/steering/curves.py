@@ -26,7 +26,7 @@ from onlinecal.compiling import kernel_part
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 
-RATES = 1e-4, 1e-2
+SMOOTH_RATES, FREE_RATES = (5e-5, 1e-2), (5e-5, 5e-2)
 """How fast a slow curve and a fast one forget."""
 CAUTION = 0.1
 """Curvature for a squared error of 1: a surprise moves the logit by 10 at most, however sure it was."""

@@ -22,6 +22,8 @@ from onlinecal.forecasters.binary.cells import clip
 
 ETA = 2.0
 """Learning rate of the weights; squared errors on [0, 1] can be aggregated at no greater one."""
+HALVES = 0.5, 0.5
+"""A prior of two answers."""
 
 
 @kernel_part
@@ -47,20 +49,18 @@ def reweigh(
     state: Any,
     answers: int,
     weights: int,
-    n: int,
+    prior: tuple[float, ...],
     outcome: float,
     eta: float,
     share: float,
-    first: float,
-    rest: float,
 ) -> None:
-    """Weigh n answers by an outcome; of the share the first gets 1/first, each other 1/rest."""
+    """Weigh answers by an outcome; each gets its part of the share by the prior."""
     total = 0.0
-    for i in range(n):
+    for i in range(len(prior)):
         error = state[answers + i] - outcome
         state[weights + i] *= exponential(-eta * (error * error))
         total += state[weights + i]
-    give_out(state, weights, n, total, share, first, rest)
+    give_out(state, weights, prior, total, share)
 
 
 @kernel_part
@@ -77,12 +77,10 @@ def reweigh_by_likelihood(
     state: Any,
     answers: int,
     weights: int,
-    n: int,
+    prior: tuple[float, ...],
     outcome: float,
     part: float,
     share: float,
-    first: float,
-    rest: float,
     least: float,
 ) -> None:
     """The same by what each answer gave the outcome, or by its power `part`: by log loss.
@@ -90,7 +88,7 @@ def reweigh_by_likelihood(
     Answers count as at least `least` and at most 1 less that.
     """
     total = 0.0
-    for i in range(n):
+    for i in range(len(prior)):
         answer = clip(state[answers + i], least, 1.0 - least)
         if part == 1.0 and (outcome == 0.0 or outcome == 1.0):
             likelihood = answer if outcome == 1.0 else 1.0 - answer
@@ -99,15 +97,21 @@ def reweigh_by_likelihood(
             likelihood = exponential(part * loss)
         state[weights + i] *= likelihood
         total += state[weights + i]
-    give_out(state, weights, n, total, share, first, rest)
+    give_out(state, weights, prior, total, share)
 
 
 @kernel_part
-def give_out(state: Any, weights: int, n: int, total: float, share: float, first: float, rest: float) -> None:
+def give_out(state: Any, weights: int, prior: tuple[float, ...], total: float, share: float) -> None:
     """Divide weights by their total, and give out a share of them as `reweigh` says."""
+    for i in range(len(prior)):
+        state[weights + i] = (1.0 - share) * state[weights + i] / total + share * prior[i]
+
+
+@kernel_part
+def follow(state: Any, weights: int, others: int, n: int, share: float) -> None:
+    """Give out a share of n weights as other weights have it."""
     for i in range(n):
-        parts = rest if i else first
-        state[weights + i] = (1.0 - share) * state[weights + i] / total + share / parts
+        state[weights + i] += share * (state[others + i] - state[weights + i])
 
 
 @kernel_part
@@ -192,10 +196,12 @@ def credit_vectors(state: Any, answers: int, credits: int, n: int, k: int, label
 
 
 @kernel_part
-def reweigh_by_credit(state: Any, credits: int, weights: int, n: int, eta: float, share: float) -> None:
-    """Weigh n vectors by what they deserve; of the share the first gets half, the rest the other."""
+def reweigh_by_credit(
+    state: Any, credits: int, weights: int, prior: tuple[float, ...], eta: float, share: float
+) -> None:
+    """Weigh vectors by what they deserve; each gets its part of the share by the prior."""
     total = 0.0
-    for i in range(n):
+    for i in range(len(prior)):
         state[weights + i] *= exponential(eta * state[credits + i])
         total += state[weights + i]
-    give_out(state, weights, n, total, share, 2.0, 2.0 * (n - 1))
+    give_out(state, weights, prior, total, share)

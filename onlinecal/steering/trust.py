@@ -34,7 +34,7 @@ from onlinecal.steering.binary import (
 from onlinecal.steering.binary import SIZE as STEERING
 from onlinecal.steering.binary import new_steering as steering_alone
 from onlinecal.steering.lateness import asked_for
-from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
+from onlinecal.steering.mixing import ETA, HALVES, mixed_answer, reweigh
 
 ROOM = STEERING
 WEIGHTS = ROOM + 2
@@ -69,7 +69,7 @@ def take_in(state: Any, ticket: Any, outcome: float) -> None:
         state[i] = ticket[i]
     write_answers(state)
     judged = learn(state, outcome)
-    reweigh(state, ROOM, WEIGHTS, 2, outcome, ETA * judged, SHARED, 2.0, 2.0)
+    reweigh(state, ROOM, WEIGHTS, HALVES, outcome, ETA * judged, SHARED)
 
 
 @kernel_part

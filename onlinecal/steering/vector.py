@@ -69,6 +69,8 @@ from onlinecal.steering.mixing import credit_vectors, mix_vectors, part_of, rewe
 N_ANSWERS = 7
 TEMPERATURE, COMMON, SMOOTHLY, FASTER, SLOWLY, ALONE = range(1, N_ANSWERS)
 """The answers after the vector itself."""
+PRIOR = (0.5, *[0.5 / (N_ANSWERS - 1)] * (N_ANSWERS - 1))
+"""The weights at first, and how what is shared of them is given out."""
 N_FREE = 3
 """How many free curves each class has: those of the last three answers."""
 SLOW, FAST = 1e-4, 1e-3
@@ -122,8 +124,7 @@ def new_vector_steering(k: int) -> Floats:
     state = np.zeros(size_for(k))
     shared = shared_of(k)
     state[shared + POWER] = state[shared + VARIANCE] = 1.0
-    state[shared + WEIGHTS] = 0.5
-    state[shared + WEIGHTS + 1 : shared + WEIGHTS + N_ANSWERS] = 0.5 / (N_ANSWERS - 1)
+    state[shared + WEIGHTS : shared + WEIGHTS + N_ANSWERS] = PRIOR
     start_smooth(state, shared + SHARED_CURVE)
     for c in range(k):
         own = shared + SHARED + c * EACH
@@ -266,7 +267,7 @@ def learn(state: Any, k: int, label: int, soft: Any) -> float:
     judged = min(share_late(late), alone)
     part = min(math.sqrt(share_late(late)), alone)
     share = judged / (rounds + 2.0)
-    reweigh_by_credit(state, shared + CREDIT, shared + WEIGHTS, N_ANSWERS, judged, share)
+    reweigh_by_credit(state, shared + CREDIT, shared + WEIGHTS, PRIOR, judged, share)
     learn_power(state, k, label, soft, part)
     for c in range(k):
         at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, part_of(label, soft, c)

@@ -21,7 +21,7 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.steering.lateness import asked_for
-from onlinecal.steering.mixing import credit_vectors, mix_vectors, reweigh_by_credit
+from onlinecal.steering.mixing import HALVES, credit_vectors, mix_vectors, reweigh_by_credit
 from onlinecal.steering.trust import SHARED as SHARED_WEIGHT
 from onlinecal.steering.trust import TRUST
 from onlinecal.steering.vector import (
@@ -98,7 +98,7 @@ def settle(state: Floats, ticket: Floats, k: int, label: int, soft: Floats) -> N
     write_answers(state, ticket, k)
     credit_vectors(state, weights + 2, weights + 2 + 2 * k, 2, k, label, soft)
     judged = learn(state, k, label, soft)
-    reweigh_by_credit(state, weights + 2 + 2 * k, weights, 2, judged, SHARED_WEIGHT)
+    reweigh_by_credit(state, weights + 2 + 2 * k, weights, HALVES, judged, SHARED_WEIGHT)
 
 
 @kernel_part

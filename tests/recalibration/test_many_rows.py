@@ -129,7 +129,7 @@ def test_searches_that_begin_with_a_sample_end_where_others_do(monkeypatch, mode
 def test_a_sigmoid_begins_with_a_sample_too(monkeypatch):
     args = *sigmoids(6000), np.array([0, 1, 2])
     whole = best_sigmoid(*args)
-    monkeypatch.setattr(start, "CURVED", 400)
+    monkeypatch.setattr(starts, "CURVED", 400)
     np.testing.assert_allclose(best_sigmoid(*args), whole, atol=1e-5)
 
 

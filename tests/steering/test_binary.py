@@ -42,7 +42,7 @@ def hints(p, y):
 
 def best_with_changes(answers, price):
     """The least sum of squared errors of any sequence of answers, with a price for every change."""
-    totals = np.array([0.0] + [math.log(6.0) / 2.0] * (N_ANSWERS - 1))
+    totals = np.array([0.0] + [math.log(7.0) / 2.0] * (N_ANSWERS - 1))
     for losses in answers:
         totals = np.minimum(totals, totals.min() + price) + losses
     return totals.min()
@@ -51,9 +51,9 @@ def best_with_changes(answers, price):
 def check_regret(rounds):
     mixed, answers = steered(rounds)
     count = len(rounds)
-    allowed = 1.5 * math.log(count + 6.0) - 1.0
+    allowed = math.log(count + 6.0) + math.log(1.0 + count / 99.0) / 2.0 - 1.0
     assert mixed.sum() <= answers[:, 0].sum() + allowed
-    assert mixed.sum() <= best_with_changes(answers, math.log(12.0 * count) / 2.0) + allowed
+    assert mixed.sum() <= best_with_changes(answers, math.log(67.0 * (count + 100.0)) / 2.0) + allowed
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -165,6 +165,31 @@ def test_the_ranking_of_saturated_forecasts_is_kept():
     q = hints(np.exp(-depth), y)
     best, constant = ((truth - y) ** 2).mean(), y.mean() * (1.0 - y.mean())
     assert best + 0.1 * (constant - best) >= ((q - y) ** 2).mean()
+
+
+@pytest.mark.parametrize("factor", [0.2, 5.0])
+def test_a_model_too_sure_or_too_timid_is_put_right_on_a_short_stream(factor):
+    """In 300 rounds at least seven tenths of what the true temperature would gain in log loss."""
+    gained, possible = 0.0, 0.0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        logit = 2.0 * rng.normal(size=300)
+        truth = 1.0 / (1.0 + np.exp(-logit))
+        y = rng.random(300) < truth
+        p = 1.0 / (1.0 + np.exp(-logit * factor))
+        gained += log_loss(p, y) - log_loss(hints(p, y), y)
+        possible += log_loss(p, y) - log_loss(truth, y)
+    assert gained >= 0.7 * possible
+
+
+def test_where_squared_errors_say_nothing_weights_follow_log_loss():
+    """Events of 1 in 2,000, from a model that gives them 1 in 50: the probability itself loses its weight."""
+    rng = np.random.default_rng(6)
+    state = new_steering()
+    for outcome in (rng.random(5000) < 0.0005).tolist():
+        STEERING.hint(state, 0.02)
+        STEERING.learn(state, int(outcome))
+    assert state[WEIGHTS] < 0.1
 
 
 @pytest.mark.parametrize(("biased", "allowed"), [(0.0, 1.04), (0.7, 0.97)])
