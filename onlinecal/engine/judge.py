@@ -81,9 +81,8 @@ class Batch:
             entries[index[id]] = self.book.open.get(id, KNOWN)
         if self._few:
             none, nothing, zeros = [-1] * len(index), list[Any](), [0] * n
-            return Table(
-                columns.kinds, nothing, nothing, nothing, rows, entries, none, [*none], zeros, [*zeros]
-            )
+            few: tuple[Any, ...] = (rows, entries, none, [*none], zeros, [*zeros])
+            return Table(columns.kinds, nothing, nothing, nothing, *few)  # type: ignore[arg-type]
         kinds = np.array(columns.kinds, np.int8)
         get = self.book.players.get
         players = np.array([get(name, -1) for name in columns.keys], np.int64)

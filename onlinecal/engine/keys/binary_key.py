@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
@@ -117,19 +116,18 @@ class BinaryKey(Key):
 
     def _window_bounds(
         self, lanes: list[int], memories: list[Any], late: list[int], now: int
-    ) -> Iterator[float | None]:
-        """The certificate of the key's last `window` settled rounds, and the guarantee of any so many in a
-        row.
+    ) -> tuple[float | None, float | None]:
+        """The certificate of the key's last `window` settled rounds, and the guarantee of any so many.
 
         The lanes share these rounds: by Fact 4 what is proven of each one's part of them adds up.
         """
         model = self.settings.kind.model
         if model.window is None:
-            return
+            return None, None
         windows = map(self._players.window, lanes)
-        yield float(in_turn(w.certificate(m, now) for w, m in zip(windows, memories, strict=True) if w))
+        proven = in_turn(w.certificate(m, now) for w, m in zip(windows, memories, strict=True) if w)
         promises = [
             model.window_promise_for(memory, others, 0 if place else model.window)
             for place, (memory, others) in enumerate(zip(memories, late, strict=True))
         ]
-        yield None if None in promises else float(in_turn(promises))  # type: ignore[arg-type]
+        return float(proven), None if None in promises else float(in_turn(promises))

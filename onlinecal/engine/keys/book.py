@@ -356,8 +356,8 @@ class Book:
             del self.open[ids[i]]
         self._left += entries[~asks].tolist()
         keys = self.arrays.keys
-        self.dirty.update((keys[player], None) for player in found[0, :dirtied].tolist())  # type: ignore[misc]
-        return end, last, [keys[player] for player in found[1, :begun].tolist()]  # type: ignore[misc]
+        self.dirty.update((keys[player], None) for player in found[0, :dirtied].tolist())
+        return end, last, [keys[player] for player in found[1, :begun].tolist()]
 
     def replay(self, key: Key, event: Logged) -> int:
         """What the log says has happened to a key, once more; the entry of a query, or of what was closed.

@@ -217,7 +217,8 @@ def pack(words: Ints, ends: Ints, out: Bytes) -> None:
 @compiled
 def unpack(data: Bytes, words: Ints) -> bool:
     """Fill in the words that were packed; whether there are exactly so many."""
-    at, sizes, end = 0, 0, len(data)
+    at, end = 0, len(data)
+    sizes: Any = 0
     for i in range(len(words)):
         if i & 1 == 0:
             if at == end:
@@ -327,10 +328,12 @@ def parts_of(stored: StoredBinary, betting: bool) -> Parts:
         if betting:
             stakes[i] = (words.bits(STAKES) >> 32).astype(np.int32).view(np.float32)
     words.end()
-    return Parts(lanes, steering, account, StoredOpen(
-        ints[:, 0], ints[:, 1], ints[:, 2:4], ints[:, 4] != 0, *floats.T,
-        np.array(tickets).reshape(-1, TICKET), stakes,
-    ))  # fmt: skip
+    hinted, held = ints[:, 4] != 0, np.array(tickets).reshape(-1, TICKET)
+    forecasts, certificates, hints, times = floats.T
+    told = StoredOpen(
+        ints[:, 0], ints[:, 1], ints[:, 2:4], hinted, forecasts, certificates, hints, times, held, stakes
+    )
+    return Parts(lanes, steering, account, told)
 
 
 def account_in(stored: StoredBinary) -> Floats:

@@ -120,8 +120,8 @@ def read_report(path: str | Path) -> Report:
             pass
         lines = []
         for line in ledger.summaries():
-            key = book.keys.get(line[0])
-            summary = key.summary() if key else book.cold_summary(*line, ledger)
+            held = book.keys.get(line[0])
+            summary = held.summary() if held else book.cold_summary(*line, ledger)
             worth = None if summary.watched is None else summary.watched.scores
             lines.append(KeyReport(line[0], line[1], summary, worth))
         total = total_of(line.summary for line in lines)
