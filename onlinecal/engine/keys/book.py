@@ -220,7 +220,9 @@ class Book:
         for key in keys:
             entries = key.entries()
             for entry in entries:
-                del self.open[self.ids[entry]]
+                # of a ledger that was changed by hand, two may have one id
+                if self.open.get(self.ids[entry]) == entry:
+                    del self.open[self.ids[entry]]
                 self._issued.pop(entry, None)
             self._free += entries
             del self.keys[key.name], self.players[key.name]

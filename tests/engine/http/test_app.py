@@ -203,8 +203,8 @@ def test_questions_that_cannot_be_answered_are_refused(client, path, status, nam
 def test_other_paths_and_methods_are_refused(client):
     nothing = client.get("/nothing")
     assert (nothing.status_code, "Not Found: GET /nothing" in nothing.json()["error"]) == (404, True)
-    for answer, allowed in (client.get("/query"), "POST"), (client.post("/certificate"), "GET, HEAD"):
-        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    for answer, allowed in (client.get("/query"), {"POST"}), (client.post("/certificate"), {"GET", "HEAD"}):
+        assert (answer.status_code, set(answer.headers["allow"].split(", "))) == (405, allowed)
         assert "Method Not Allowed: " in answer.json()["error"]
     assert client.get("/../engine.py").status_code == 404
 

@@ -7,7 +7,6 @@ import pytest
 
 from onlinecal import LpCalibratedClassifier, lp_calibration_error
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
-from onlinecal.engine.keys import class_labels
 from tests.wrappers.scripted import Told
 from tests.wrappers.test_batch_maps import stream, told
 
@@ -59,9 +58,8 @@ def test_late_labels_restarts_and_the_certificate(tmp_path):
     assert summary.certificate < 0.5 * 600 * lp_calibration_error(table, labels, 2, 5)
 
 
-def test_one_class_too_many_is_refused_and_nothing_changes(tmp_path, monkeypatch):
-    monkeypatch.setattr(class_labels, "MOST_CLASSES", 2)
-    with Engine(tmp_path / "l", EngineConfig(KeyConfig(kind="lp"))) as engine:
+def test_one_class_too_many_is_refused_and_nothing_changes(tmp_path):
+    with Engine(tmp_path / "l", EngineConfig(KeyConfig(kind="lp", most_classes=2))) as engine:
         answers = engine.handle(
             [Query(f"q{i}", "k", hint={"a": 0.5, "b": 0.5}) for i in range(3)]
             + [Outcome(f"q{i}", label) for i, label in enumerate("abc")]
