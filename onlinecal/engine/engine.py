@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
+from msgspec.structs import replace
+
 from onlinecal.engine.columns.columns import Columns, columns_of, columns_of_lines
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
@@ -212,13 +214,14 @@ class Engine:
             totals, book = self._totals(), self._book
             total = totals.read(self._number, self._keys_known)
             reliability = book.reliability or Reliability(self._number)
-            return overview_of(total, totals, book.keys.values(), reliability, self._served, limit)
+            found = overview_of(total, totals, book.keys.values(), reliability, self._served, limit)
+            return replace(found, largest=self._whole(found.largest), alarmed=self._whole(found.alarmed))
 
     def largest(self, limit: int = 10) -> list[Line]:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""
         check_count(limit, "limit")
         with self._mutex:
-            return self._totals().largest(limit)
+            return self._whole(self._totals().largest(limit))
 
     def keys(self, offset: int = 0, limit: int = 100) -> list[Line]:
         """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
@@ -239,6 +242,12 @@ class Engine:
                 [line] = self._ledger.summaries(snapshot.number - 1, 1)
                 live = self._cold(line)
             return live
+
+    def _whole(self, lines: list[Line]) -> list[Line]:
+        """The lines with the bounds on windows, which sums over keys do not keep of cold ones."""
+        if all(self.config.at(place).window is None for place in self._book.settings):
+            return lines
+        return [(name, self.summary(name) or one) for name, one in lines]
 
     def _live(self, key: str) -> Summary | None:
         found = self._book.keys.get(key)

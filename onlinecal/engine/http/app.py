@@ -269,12 +269,12 @@ class Readings:
             raise HTTPException(400, f"offset goes with order=met, got {page.offset}")
         else:
             lines = await self._engine.largest(page.limit)
-        return json({"keys": await self._whole(lines)})
+        return json({"keys": list(map(as_object, lines))})
 
     async def watch(self, request: Request) -> Response:
         """GET /watch: what an operator looks at, with up to ?keys= keys of each kind."""
         overview = await self._overview(request)
-        largest, alarmed = [await self._whole(some) for some in (overview.largest, overview.alarmed)]
+        largest, alarmed = (list(map(as_object, some)) for some in (overview.largest, overview.alarmed))
         return json({**msgspec.to_builtins(overview), "largest": largest, "alarmed": alarmed})
 
     async def metrics(self, request: Request) -> Response:
@@ -289,10 +289,6 @@ class Readings:
             self._seen = time.monotonic() + FRESH, overview
         seen = self._seen[1]
         return msgspec.structs.replace(seen, largest=seen.largest[:limit], alarmed=seen.alarmed[:limit])
-
-    async def _whole(self, lines: list[Line]) -> list[dict[str, Any]]:
-        """Summaries with names; sums over keys are made of less than a summary, which has windows, too."""
-        return [as_object((name, await self._engine.summary(name) or one)) for name, one in lines]
 
     async def health(self, _: Request) -> Response:
         """GET /health: whether the ledger can be read.
