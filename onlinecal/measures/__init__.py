@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.measures.summary import (
-        ChanceLevel as ChanceLevel,
-        chance_level as chance_level,
-    )
     from onlinecal.measures.counts import Counts as Counts
     from onlinecal.measures.decision.errors import (
         decision_calibration_error as decision_calibration_error,
@@ -26,9 +22,9 @@ if TYPE_CHECKING:
         confidence_width as confidence_width,
         decision_losses as decision_losses,
     )
-    from onlinecal.measures.scores import (
-        BrierDecomposition as BrierDecomposition,
-        brier_decomposition as brier_decomposition,
+    from onlinecal.measures.distance.bracket import (
+        CalibrationMonitor as CalibrationMonitor,
+        Interval as Interval,
     )
     from onlinecal.measures.distance.calibration_distance import (
         CalibrationDistance as CalibrationDistance,
@@ -45,37 +41,37 @@ if TYPE_CHECKING:
         MulticlassDistance as MulticlassDistance,
         multiclass_calibration_distance as multiclass_calibration_distance,
     )
-    from onlinecal.measures.scores import expected_calibration_error as expected_calibration_error
-    from onlinecal.measures.groups import (
-        functional_multicalibration_error as functional_multicalibration_error,
-        group_mean_error as group_mean_error,
-        multicalibration_error as multicalibration_error,
-    )
     from onlinecal.measures.groups import (
         GroupLine as GroupLine,
         MulticalibrationReport as MulticalibrationReport,
+        functional_multicalibration_error as functional_multicalibration_error,
+        group_mean_error as group_mean_error,
+        multicalibration_error as multicalibration_error,
         multicalibration_report as multicalibration_report,
     )
     from onlinecal.measures.lp.errors import (
         LevelSetError as LevelSetError,
         linf_conditional_error as linf_conditional_error,
         lp_calibration_error as lp_calibration_error,
+        lp_calibration_interval as lp_calibration_interval,
         lp_calibration_report as lp_calibration_report,
     )
-    from onlinecal.measures.lp.errors import lp_calibration_interval as lp_calibration_interval
-    from onlinecal.measures.distance.bracket import (
-        CalibrationMonitor as CalibrationMonitor,
-        Interval as Interval,
-    )
     from onlinecal.measures.scores import (
+        BrierDecomposition as BrierDecomposition,
+        brier_decomposition as brier_decomposition,
         classwise_calibration_error as classwise_calibration_error,
         confidence_calibration_error as confidence_calibration_error,
+        expected_calibration_error as expected_calibration_error,
         top_label_calibration_error as top_label_calibration_error,
     )
     from onlinecal.measures.smooth import (
         smooth_calibration_error as smooth_calibration_error,
         smooth_calibration_error_from_counts as smooth_calibration_error_from_counts,
         smooth_calibration_witness as smooth_calibration_witness,
+    )
+    from onlinecal.measures.summary import (
+        ChanceLevel as ChanceLevel,
+        chance_level as chance_level,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -12,30 +12,30 @@ from onlinecal.lazy import lazy_names
 if TYPE_CHECKING:
     from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator as BoostedRecalibrator
     from onlinecal.recalibration.boosted.rounds import BoostingRound as BoostingRound
-    from onlinecal.recalibration.classical.linear import AveragedCalibration as AveragedCalibration
-    from onlinecal.recalibration.classical.temperature import BetaCalibration as BetaCalibration
-    from onlinecal.recalibration.classical.temperature import (
-        PerClassIsotonic as PerClassIsotonic,
-        TopLabelIsotonic as TopLabelIsotonic,
-    )
     from onlinecal.recalibration.classical.linear import (
+        AveragedCalibration as AveragedCalibration,
         DirichletCalibration as DirichletCalibration,
         VectorScaling as VectorScaling,
     )
-    from onlinecal.recalibration.classical.temperature import TemperatureScaling as TemperatureScaling
-    from onlinecal.recalibration.cross_validated import (
-        RecalibratedClassifierCV as RecalibratedClassifierCV,
+    from onlinecal.recalibration.classical.temperature import (
+        BetaCalibration as BetaCalibration,
+        PerClassIsotonic as PerClassIsotonic,
+        TemperatureScaling as TemperatureScaling,
+        TopLabelIsotonic as TopLabelIsotonic,
     )
-    from onlinecal.recalibration.decision.recalibrator import CompressedPredictor as CompressedPredictor
+    from onlinecal.recalibration.cross_validated import RecalibratedClassifierCV as RecalibratedClassifierCV
     from onlinecal.recalibration.decision.losses import (
         LossTable as LossTable,
         classwise_losses as classwise_losses,
         gaussian_losses as gaussian_losses,
         refrain_losses as refrain_losses,
     )
-    from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator as DecisionRecalibrator
-    from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator as GroupRecalibrator
+    from onlinecal.recalibration.decision.recalibrator import (
+        CompressedPredictor as CompressedPredictor,
+        DecisionRecalibrator as DecisionRecalibrator,
+    )
     from onlinecal.recalibration.groups.maker import GroupRepair as GroupRepair
+    from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator as GroupRecalibrator
     from onlinecal.recalibration.lp.recalibrator import (
         LpRecalibrator as LpRecalibrator,
         SampleSizeWarning as SampleSizeWarning,

@@ -11,8 +11,7 @@ import pytest
 
 from onlinecal import CalibrationAlarm
 from onlinecal.alarms import escrow
-from onlinecal.alarms.calibration_alarm import STAKES, STAKES_OF
-from onlinecal.alarms.escrow import direction_of, region_of
+from onlinecal.alarms.calibration_alarm import STAKES, STAKES_OF, direction_of, region_of
 from onlinecal.engine.watch.account import MONEY, TICKET, ask, new_account, settle_bets
 
 

@@ -333,10 +333,10 @@ class KeyRows:
         columns.hints[asks], columns.times[usual] = self._hints[asks], self._times[usual]
         columns.values[tells] = _AS_BINARY[codes[tells] - ASKS - 1]
         for i in np.flatnonzero(~usual).tolist():
-            columns.put(i, self._event(i))
+            columns.put(i, self.event(i))
         return columns
 
-    def _event(self, i: int) -> Incoming | Rejected:
+    def event(self, i: int) -> Incoming | Rejected:
         """The event of a row, or what is wrong with it."""
         code, time = int(self._codes[i]), float(self._times[i])
         if code < ASKS:

@@ -10,11 +10,10 @@ from matplotlib.colors import to_rgb
 import adversaries
 from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
 from onlinecal.plots.style import looks, moments_of, spread
-from simulations.demos.spark_demo import draw, prepare
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
 from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_module, sweep_figures
-from simulations.plots.games import film_frames, write_games
+from simulations.plots.games import draw_film, film_frames, prepare_film, write_games
 from simulations.plots.sweeps.landscape import ANCHORS, COLOURS
 from simulations.sweeps.playing import planned_games, run_sweep
 from simulations.sweeps.results import MEASURES, Store, check_config, rates_table
@@ -256,7 +255,7 @@ def games():
 
 @pytest.fixture(scope="module")
 def table(games):
-    return prepare(games)
+    return prepare_film(games)
 
 
 def test_many_values_are_grouped_and_nothing_is_lost(games, table):
@@ -282,7 +281,7 @@ def test_moments_are_rounds_and_end_with_the_last(rounds):
 
 
 def test_the_figure_has_a_film_per_forecaster(table):
-    figure = draw(table)
+    figure = draw_film(table)
     # a heat map, its scale, the strip and six frames
     assert len(figure.axes) == 3 * 9
     titles = [axis.get_title(loc="left") for axis in figure.axes]
@@ -301,6 +300,6 @@ def test_short_games_and_recorded_forecasts_can_be_drawn():
     one = play_and_measure(players.create("balanced"), adversaries.create("constant", 1), 1)
     raw = measure_recorded(np.array([0.2, 0.9, 0.9]), np.array([1, 1, 0], np.uint8), "raw", "stream")
     for game in (one, raw):
-        draw(prepare([game]))
-    biases = prepare([raw]).filter(pl.col("round") == 3).sort("value")["bias"]
+        draw_film(prepare_film([game]))
+    biases = prepare_film([raw]).filter(pl.col("round") == 3).sort("value")["bias"]
     assert biases.to_list() == pytest.approx([-0.8, 0.8])
