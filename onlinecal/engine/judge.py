@@ -136,7 +136,9 @@ class Batch:
             alone = 1 if done - start >= FEW else 2 * alone
             start = min(n, done + alone)
             self._one_by_one(done, start)
-        self.book.drop([key for key in self._new if key.number == NEW])
+        if self._new:
+            numbers = self.book.arrays.state.fields[[key.player for key in self._new], KEY].tolist()
+            self.book.drop([key for key, number in zip(self._new, numbers, strict=True) if number == NEW])
         self.book.play()
         self._collect()
 

@@ -204,7 +204,9 @@ class KeyArrays:
             settings.keys_made = min(MOST_AT_ONCE, 2 * settings.keys_made + 1)
             stock += self._new_lanes(settings, settings.keys_made).tolist()
         player = stock.pop()
-        self.keys[player], self.state.fields[player, KEY] = key, number
+        self.keys[player] = key
+        if number:
+            self.state.fields[player, KEY] = number
         return player
 
     def _new_lanes(self, settings: Settings, number: int) -> Ints:
