@@ -153,10 +153,6 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
                 return place
         return -1
 
-    def places_for(self, keys: list[str]) -> list[int]:
-        """The same of many keys."""
-        return list(map(self.place_for, keys)) if self.matches else [-1] * len(keys)
-
     def without_bounds(self) -> EngineConfig:
         """What forecasts depend on: the configuration with the default for `max_jump`, everywhere."""
         matches = [replace(one, config=replace(one.config, max_jump=MAX_JUMP)) for one in self.matches]
