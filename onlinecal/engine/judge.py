@@ -8,9 +8,9 @@ end.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
-from itertools import count
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ import numpy as np
 from onlinecal.engine.columns.columns import FEW, REFUSED, WITHDRAW, Columns, optional
 from onlinecal.engine.columns.scanning import OUTCOME, QUERY
 from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
-from onlinecal.engine.keys.accepting import KNOWN, NEW, UNKNOWN, Table
-from onlinecal.engine.keys.book import Book
+from onlinecal.engine.keys.accepting import KNOWN, NEW, NOBODY, UNKNOWN, Table
+from onlinecal.engine.keys.book import Book, for_each
 from onlinecal.engine.keys.class_key import ClassKey
 from onlinecal.engine.keys.key import Key
 from onlinecal.engine.keys.playing import KEY, NUMBER, OWNER, PLAIN
@@ -56,9 +56,10 @@ class Batch:
         # keys that are there in case that a query is accepted
         self._new: list[Key] = []
         self._few = len(columns) < FEW
-        self._index = dict(zip(dict.fromkeys(columns.ids), count()))
-        get = book.open.get
-        self._entries = [get(id, UNKNOWN) for id in self._index]
+        # the forecasts that events name, and the row of each event's
+        self._index: defaultdict[str, int] = defaultdict(count().__next__)
+        self._rows = list(map(self._index.__getitem__, columns.ids))
+        self._entries = list(map(book.open.get, self._index, repeat(UNKNOWN)))
 
     def unknown(self) -> list[str]:
         """The ids that the ledger may know something of: those that are not open, or are asked for again."""
@@ -75,7 +76,7 @@ class Batch:
     def _table_of(self) -> Any:
         """The table of the events; of few it has lists, since arrays would cost more than the events."""
         columns, index, n = self.columns, self._index, len(self.columns)
-        rows, entries = list(map(index.__getitem__, columns.ids)), self._entries
+        rows, entries = self._rows, self._entries
         # its key may have been loaded meanwhile
         for id in self.records.keys() & index.keys():
             entries[index[id]] = self.book.open.get(id, KNOWN)
@@ -83,9 +84,8 @@ class Batch:
             none, nothing, zeros = [-1] * len(index), list[Any](), [0] * n
             few: tuple[Any, ...] = (rows, entries, none, [*none], zeros, [*zeros])
             return Table(columns.kinds, nothing, nothing, nothing, *few)  # type: ignore[arg-type]
-        kinds = np.array(columns.kinds, np.int8)
-        get = self.book.players.get
-        players = np.array([get(name, -1) for name in columns.keys], np.int64)
+        kinds = np.frombuffer(columns.kinds, np.int8)
+        players = np.array(list(map(self.book.players.get, columns.keys, repeat(NOBODY))), np.int64)
         self._expect(kinds, players)
         asked, closed = np.full((2, len(index)), -1)
         at, numbers = np.zeros((2, n), np.int64)
@@ -95,25 +95,25 @@ class Batch:
     def _expect(self, kinds: Any, players: Any) -> None:
         """Make the keys that plain queries would be the first of, and fill in their players."""
         book, names = self.book, self.columns.keys
-        named = [i for i in np.flatnonzero(players < 0).tolist() if names[i]]
+        named = np.flatnonzero(players == NOBODY).tolist()
         for i in named:
             if kinds[i] == QUERY and names[i] not in book.keys:
-                _, settings = book.settings_for(names[i])
+                settings = book.settings_for(names[i])
                 if settings.plain:
                     self._new.append(book.create(names[i], NEW, settings))
-        players[named] = [book.players.get(names[i], -1) for i in named]
+        players[named] = [book.players.get(names[i], NOBODY) for i in named]
 
     def _look_for_plain(self) -> None:
         """Find the events of which only the id can be wrong."""
         table, columns, state = self._table, self.columns, self.book.arrays.state
         asks, tells = table.kinds == QUERY, table.kinds == OUTCOME
-        named = np.array([name != "" for name in columns.keys])
-        is_plain = (state.fields[table.players, PLAIN] != 0) & (table.players >= 0)
+        # the first player is nobody's
+        is_plain = state.fields[np.maximum(table.players, 0), PLAIN] != 0
         of_row = np.zeros(len(table.entries), np.bool_)
         there = table.entries >= 0
         of_row[there] = state.fields[state.open[table.entries[there], OWNER], PLAIN] != 0
         of_row[table.rows[asks]] |= is_plain[asks]
-        table.plain[:] = (asks & is_plain) | (tells & of_row[table.rows] & ((table.players >= 0) | ~named))
+        table.plain[:] = (asks & is_plain) | (tells & of_row[table.rows] & (table.players != NOBODY))
         table.plain[list(columns.wide)] = False
 
     def judge(self, records: dict[str, Record]) -> None:
@@ -130,8 +130,7 @@ class Batch:
         start, alone = n if self._few else 0, 1
         while start < n:
             done, self.number, begun = self.book.accept(self._table, self.columns, start, self.number)
-            for key in begun:
-                self._begin(key)
+            self._begin(begun)
             # looking at events together is in vain where most are not plain
             alone = 1 if done - start >= FEW else 2 * alone
             start = min(n, done + alone)
@@ -152,7 +151,7 @@ class Batch:
                 if key is None:
                     continue
                 if key.number == NEW:
-                    self._begin(key)
+                    self._begin([key])
                 entry = book.ask(key, id, self.number + 1, self._kept[i], time)
                 table.entries[row], table.asked[row] = entry, i
             elif kind != REFUSED:
@@ -169,11 +168,12 @@ class Batch:
             self.number += 1
             table.at[i], table.numbers[i] = entry, self.number
 
-    def _begin(self, key: Key) -> None:
-        """A new key has its first event."""
-        self.keys_known += 1
-        self.book.arrays.state.fields[key.player, KEY] = self.keys_known
-        self.created.append((self.keys_known, key.name, self.book.config.place_for(key.name)))
+    def _begin(self, keys: list[Key]) -> None:
+        """New keys have their first events."""
+        numbers = range(self.keys_known + 1, self.keys_known + 1 + len(keys))
+        self.book.arrays.state.fields[[key.player for key in keys], KEY] = numbers
+        self.created += [(i, key.name, key.settings.place) for i, key in zip(numbers, keys, strict=True)]
+        self.keys_known += len(keys)
 
     # -- rules
 
@@ -185,7 +185,7 @@ class Batch:
         book, columns, table = self.book, self.columns, self._table
         id, name, time = columns.ids[i], columns.keys[i], columns.time(i)
         key = book.keys.get(name)
-        settings = key.settings if key else book.settings_for(name)[1]
+        settings = key.settings if key else book.settings_for(name)
         try:
             hint = self._kept[i] = settings.kind.hint_of(columns.hint(i))
         except ValueError as error:
@@ -280,7 +280,7 @@ class Batch:
         if self.columns.kinds[i] == WITHDRAW:
             return None
         key = self.book.keys.get(name)
-        settings = key.settings if key else self.book.settings_for(name)[1]
+        settings = key.settings if key else self.book.settings_for(name)
         return settings.kind.outcome_of(self.columns.value(i))
 
     def _hint(self, i: int) -> Any:
@@ -319,28 +319,29 @@ class Batch:
 
     def _collect(self) -> None:
         """Take up what was forecast, when the keys have run."""
-        table = self._table
-        kinds, accepted = np.array(self.columns.kinds, np.int8), np.asarray(table.numbers) > 0
+        table, columns = self._table, self.columns
+        kinds, accepted = np.frombuffer(columns.kinds, np.int8), np.asarray(table.numbers) > 0
         # what is asked for, and what is closed, in the order of the events
         self._asks, self._tells = (
             np.flatnonzero(accepted & which) for which in (kinds == QUERY, kinds != QUERY)
         )
         self._at, self._numbers = np.array(table.at, np.int64), np.array(table.numbers, np.int64)
+        self._asked = list(map(columns.ids.__getitem__, self._asks.tolist()))
         self._probabilities, self._certificates = self.book.answers(self._at[self._asks])
 
     def answers(self) -> list[Answer]:
         """One answer for each event, in their order."""
-        columns, found = self.columns, np.empty(len(self.columns), object)
-        ids, names, asks = columns.ids, columns.keys, self._asks.tolist()
-        of_asks = [ids[i] for i in asks], [names[i] for i in asks], self._probabilities, self._certificates
-        found[self._asks] = list(map(Forecast, *of_asks))
-        found[self._tells] = [Settled(ids[i]) for i in self._tells.tolist()]
+        columns, asks, tells = self.columns, self._asks.tolist(), self._tells.tolist()
+        found: list[Any] = [None] * len(columns)
+        names = map(columns.keys.__getitem__, asks)
+        forecasts = map(Forecast, self._asked, names, self._probabilities, self._certificates)
+        for_each(found.__setitem__, asks, forecasts)
+        for_each(found.__setitem__, tells, map(Settled, map(columns.ids.__getitem__, tells)))
         for i in self._withdrawals():
-            found[i] = Withdrawn(ids[i])
+            found[i] = Withdrawn(columns.ids[i])
         for i, answer in self._answers.items():
             found[i] = found[answer] if type(answer) is int else answer
-        answers: list[Answer] = found.tolist()
-        return answers
+        return found
 
     def _withdrawals(self) -> list[int]:
         """The accepted ones: of them there are few."""
@@ -364,7 +365,7 @@ class Batch:
             hints = [stored(self._kept.get(i, hint)) for i, hint in zip(which.tolist(), hints, strict=True)]
         return ByColumns(
             self._numbers[which].tolist(),
-            [columns.ids[i] for i in which.tolist()],
+            self._asked,
             state.fields[state.open[self._at[which], OWNER], KEY].tolist(),
             hints,
             optional(columns.times[which]),

@@ -14,7 +14,7 @@ from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfi
 from onlinecal.engine.keys.binary_key import BinaryKind
 from onlinecal.engine.keys.key import NEVER
 from onlinecal.engine.keys.players import KeyArrays
-from onlinecal.engine.keys.steering import KeySteering
+from onlinecal.engine.keys.steering import ClassSteering
 from onlinecal.engine.watch.key_watch import ClassWatch, KeyWatch
 
 ALPHA = 1e-4
@@ -39,12 +39,10 @@ def kind_of(config: KeyConfig) -> Any:
     return SimplexLanes(config.classes, config.lanes > 1, config.hints, config.most_classes, **given)
 
 
-def steering_of(config: KeyConfig) -> Callable[[], KeySteering] | None:
+def steering_of(config: KeyConfig) -> Callable[[], ClassSteering] | None:
     """How steering of several classes begins; None if hints are not steered."""
     if config.steering is False or config.kind != "simplex":
         return None
-    from onlinecal.engine.keys.class_labels import ClassSteering
-
     return partial(ClassSteering, config.classes, config.most_classes)
 
 
@@ -53,6 +51,8 @@ class Settings:
 
     Attributes
     ----------
+    place
+        Which of the configurations it is, -1 for the default.
     kind
         What checks hints and outcomes, and makes forecasters.
     is_binary
@@ -68,8 +68,8 @@ class Settings:
         As in the configuration, inf where there is no limit.
     """
 
-    def __init__(self, config: KeyConfig, arrays: KeyArrays) -> None:
-        self.config, self.arrays, self.keys_made = config, arrays, 0
+    def __init__(self, config: KeyConfig, arrays: KeyArrays, place: int = -1) -> None:
+        self.config, self.arrays, self.place, self.keys_made = config, arrays, place, 0
         self.kind, self.is_binary = kind_of(config), config.kind == "binary"
         alpha = ALPHA if config.alarm is None or config.alarm is True else config.alarm or None
         self.threshold = inf if alpha is None else 1.0 / alpha
@@ -98,7 +98,7 @@ class Settings:
 def all_settings(config: EngineConfig, arrays: KeyArrays | None = None) -> dict[int, Settings]:
     """Every configuration at work, by its place; ValueError if a parameter is out of range."""
     shared = arrays or KeyArrays()
-    return {place: Settings(config.at(place), shared) for place in range(-1, len(config.matches))}
+    return {place: Settings(config.at(place), shared, place) for place in range(-1, len(config.matches))}
 
 
 def read_config(path: Path) -> EngineConfig:

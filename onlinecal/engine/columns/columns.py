@@ -33,7 +33,7 @@ class Columns:
     Attributes
     ----------
     kinds
-        QUERY, OUTCOME, WITHDRAW or REFUSED; (n,).
+        QUERY, OUTCOME, WITHDRAW or REFUSED, a byte each, which numpy reads as they are; (n,).
     ids, keys
         As they came; "" for a key that was not given.
     hints, values, times
@@ -45,7 +45,7 @@ class Columns:
     """
 
     def __init__(
-        self, kinds: list[int], ids: list[str], keys: list[str], hints: Floats, values: Floats, times: Floats
+        self, kinds: bytearray, ids: list[str], keys: list[str], hints: Floats, values: Floats, times: Floats
     ) -> None:
         self.kinds, self.ids, self.keys = kinds, ids, keys
         self.hints, self.values, self.times = hints, values, times
@@ -107,7 +107,7 @@ class Columns:
 def blank(n: int) -> Columns:
     """Room for so many events."""
     hints, values, times = np.full((3, n), nan)
-    return Columns([REFUSED] * n, [""] * n, [""] * n, hints, values, times)
+    return Columns(bytearray([REFUSED] * n), [""] * n, [""] * n, hints, values, times)
 
 
 def columns_of(events: Iterable[Incoming | Rejected]) -> Columns:
@@ -136,7 +136,7 @@ def columns_of_lines(data: bytes) -> Columns:
     odd = np.flatnonzero(kinds == ODD)
     spans[odd], numbers[odd] = 0, nan
     columns = Columns(
-        kinds.tolist(), texts_in(source, spans[:, ID : ID + 2]), texts_in(source, spans[:, KEY : KEY + 2]),
+        bytearray(kinds), texts_in(source, spans[:, ID : ID + 2]), texts_in(source, spans[:, KEY : KEY + 2]),
         hints, values, times,
     )  # fmt: skip
     for array in (hints, values, times):

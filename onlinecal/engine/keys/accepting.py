@@ -22,6 +22,9 @@ MOST_OPEN = 1 << 22
 UNKNOWN, KNOWN = -1, -2
 """In the place of an entry: nobody has asked under that id; it is known and not open."""
 
+NOBODY, UNNAMED = -1, -2
+"""In the place of a player: the key is not in memory; the event names none."""
+
 NEXT, LAST_NUMBER, TAKEN, DIRTIED, BEGUN = range(5)
 """Of the progress: the next event; the number of the last one that was accepted; how many free entries were
 taken,
@@ -38,7 +41,7 @@ class Table(NamedTuple):
     kinds, plain, times
         Of events: what they are; whether only their ids can be wrong; (n,).
     players
-        Of queries whose key is in memory, its player; of outcomes that name a key, the same; else -1; (n,).
+        Of events, those of the keys that they name, NOBODY or UNNAMED; (n,).
     rows
         Which of the forecasts an event names; (n,).
     entries

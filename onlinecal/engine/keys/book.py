@@ -9,9 +9,10 @@ have yet.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import takewhile
+from itertools import compress, takewhile
 from math import inf, nan
 from typing import Any
 
@@ -23,7 +24,7 @@ from onlinecal.compiling import at_once
 from onlinecal.engine.columns.columns import Columns
 from onlinecal.engine.columns.scanning import QUERY
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.accepting import Table, accept
+from onlinecal.engine.keys.accepting import UNNAMED, Table, accept
 from onlinecal.engine.keys.binary_key import BinaryKey
 from onlinecal.engine.keys.class_key import ClassKey
 from onlinecal.engine.keys.key import RESERVE, Key
@@ -67,7 +68,7 @@ class Book:
     settings
         The configurations at work, by their place.
     keys, players
-        Those in memory, and their players.
+        Those in memory, and their players; UNNAMED is that of no name.
     open
         The entries of open forecasts, by id.
     arrays
@@ -89,7 +90,7 @@ class Book:
         self.arrays = KeyArrays()
         self.settings: dict[int, Settings] = all_settings(config, self.arrays)
         self.keys: dict[str, Key] = {}
-        self.players: dict[str, int] = {}
+        self.players: dict[str, int] = {"": UNNAMED}
         self.open: dict[str, int] = {}
         self.ids: list[str] = []
         self.dirty: dict[Key, None] = {}
@@ -112,10 +113,9 @@ class Book:
 
     # -- keys
 
-    def settings_for(self, name: str) -> tuple[int, Settings]:
-        """What a key gets that was never met before, and its place in the configuration."""
-        place = self.config.place_for(name)
-        return place, self.settings[place]
+    def settings_for(self, name: str) -> Settings:
+        """What a key gets that was never met before."""
+        return self.settings[self.config.place_for(name)]
 
     def create(self, name: str, number: int, settings: Settings) -> Key:
         """A key before its first event; its number is 0 until something was accepted of it."""
@@ -345,17 +345,15 @@ class Book:
         if taken:
             del self._free[-taken:]
         entries, asks = table.at[start:end], table.kinds[start:end] == QUERY
+        some = columns.ids[start:end]
+        opened, ids = entries[asks].tolist(), list(compress(some, asks.tolist()))
+        for_each(self.ids.__setitem__, opened, ids)
+        self.open.update(zip(ids, opened, strict=True))
+        for_each(self.open.__delitem__, compress(some, (~asks).tolist()))
         self._entries.frombytes(entries.tobytes())
         self._numbers.frombytes(table.numbers[start:end].tobytes())
         self._outcomes.frombytes(np.where(asks, ASKS, columns.values[start:end]).tobytes())
         self._hints.frombytes(columns.hints[start:end][asks].tobytes())
-        ids, own = columns.ids[start:end], self.ids
-        asked = [ids[i] for i in np.flatnonzero(asks).tolist()]
-        for id, entry in zip(asked, entries[asks].tolist(), strict=True):
-            own[entry] = id
-        self.open.update(zip(asked, entries[asks].tolist(), strict=True))
-        for i in np.flatnonzero(~asks).tolist():
-            del self.open[ids[i]]
         self._left += entries[~asks].tolist()
         keys = self.arrays.keys
         self.dirty.update((keys[player], None) for player in found[0, :dirtied].tolist())
@@ -494,6 +492,11 @@ class Book:
                 for key, data in zip(some, self.arrays.dump(some, self.ids), strict=True):
                     rows.append((key.number, upto, key.written(), data))
         return rows
+
+
+def for_each(do: Callable[..., object], *values: Iterable[Any]) -> None:
+    """Call something for each value, or for each row of several, without a loop in Python."""
+    deque(map(do, *values), maxlen=0)
 
 
 _binary, _classes = msgspec.msgpack.Decoder(StoredBinary), msgspec.msgpack.Decoder(StoredKey)

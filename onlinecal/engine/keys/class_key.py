@@ -15,11 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from onlinecal.elementary import in_turn
-from onlinecal.engine.keys.class_labels import is_large, size_asked
 from onlinecal.engine.keys.key import RESERVE, Key, Waits
-from onlinecal.engine.keys.lanes import Issued, Lane, Step, run_together, window_bounds
+from onlinecal.engine.keys.lanes import Issued, Lane, Step, is_large, run_together, size_asked, window_bounds
 from onlinecal.engine.keys.packing import with_sum
-from onlinecal.engine.keys.steering import KeySteering, loaded
+from onlinecal.engine.keys.steering import ClassSteering, loaded
 from onlinecal.engine.keys.stored_key import StoredKey, Summary
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
 from onlinecal.forecasters.binary.soundness import require
@@ -44,7 +43,7 @@ class ClassKey(Key):
     __slots__ = ("asked", "busy", "lanes", "late", "notes", "open", "steering", "steps", "watch")
 
     lanes: list[Lane]
-    steering: KeySteering | None
+    steering: ClassSteering | None
 
     def __init__(self, name: str, number: int, settings: Any, upto: int = 0) -> None:
         super().__init__(name, number, settings, upto)

@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, shared_out
-from onlinecal.engine.keys.lanes import Issued, Step
+from onlinecal.engine.keys.lanes import ClassLabels, Issued, Lane, Step, shared_out
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
@@ -113,7 +112,7 @@ class LpLanes(ClassLabels):
         return lane
 
 
-class LpLane(ClassLane):
+class LpLane(Lane):
     """One map that follows its key; a forecast needs nothing but what it said to be settled."""
 
     __slots__ = ("error", "kind", "next_fit", "numbers", "online")

@@ -13,8 +13,16 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from onlinecal.engine.keys.class_labels import ClassLabels, ClassLane, ClassOutcome, parts_of, shared_out
-from onlinecal.engine.keys.lanes import Issued, Step, check_wanted
+from onlinecal.engine.keys.lanes import (
+    ClassLabels,
+    ClassOutcome,
+    Issued,
+    Lane,
+    Step,
+    check_wanted,
+    parts_of,
+    shared_out,
+)
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.account import Cell
 from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
@@ -123,7 +131,7 @@ def inflated(data: bytes, size: int) -> NDArray[np.int64]:
     return np.frombuffer(found, "<i8").astype(np.int64)
 
 
-class SimplexLane(ClassLane):
+class SimplexLane(Lane):
     """One run; a forecast's cell is what `SimplexRun.announce` answered.
 
     Attributes
@@ -201,14 +209,14 @@ class SimplexLane(ClassLane):
             SimplexState(list(run.numbers), memory, *account, window, run.parts, moments)
         )
 
-    def admits(self, outcome: ClassOutcome, late: int) -> bool:
-        """Whether there are not too many classes; ValueError if its grid is too fine for them, or parts."""
+    def admits(self, outcome: ClassOutcome, late: int) -> None:
+        """Know its classes; ValueError if these are too many, if its grid is too fine for them, or parts."""
         if self.looks_at_itself(outcome):
             run = self.run_state
             if not isinstance(outcome, str):
                 run.parts_for(len(soft_of(outcome, run.numbers, run.fixed, "value").vector))
             run.check_bears_classes(len(self.labels.union(parts_of(outcome))))
-        return super().admits(outcome, late)
+        super().admits(outcome, late)
 
     def looks_at_itself(self, outcome: ClassOutcome) -> bool:
         """Soft labels and new classes ask for grids that are not too fine."""

@@ -13,7 +13,7 @@ from onlinecal.html import Shown
 class StoredKey(Struct, array_like=True):
     """A key's state as it is stored; the number of its format, `STATE_FORMAT`, comes first.
 
-    `steering` is that of `KeySteering`, None before the first hint to steer; `watch` that of `KeyWatch`.
+    `steering` is that of `ClassSteering`, None before the first hint to steer; `watch` that of `KeyWatch`.
     """
 
     format: int

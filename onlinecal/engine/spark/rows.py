@@ -328,7 +328,7 @@ class KeyRows:
             usual &= np.array(list(map(is_name, self._ids)))
         asks, tells = usual & (codes == ASKS), usual & (codes > ASKS)
         kinds = np.where(asks, QUERY, np.where(tells, OUTCOME, REFUSED))
-        columns.kinds[:], columns.ids[:] = kinds.tolist(), self._ids
+        columns.kinds[:], columns.ids[:] = kinds.astype(np.int8).tobytes(), self._ids
         columns.keys[:] = [key if one else "" for one in asks.tolist()]
         columns.hints[asks], columns.times[usual] = self._hints[asks], self._times[usual]
         columns.values[tells] = _AS_BINARY[codes[tells] - ASKS - 1]
