@@ -10,7 +10,7 @@ import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Rejected, Settled
-from onlinecal.engine.keys import class_labels
+from onlinecal.engine.keys import lanes
 from onlinecal.engine.keys.packing import SUM
 from tests.engine.one_key import OneKey, settings_of
 
@@ -82,7 +82,7 @@ def test_the_cell_that_is_kept_is_the_one_that_was_announced(k):
 
 @pytest.mark.parametrize("kind", ["simplex", "lp"])
 def test_a_state_of_as_many_bytes_as_it_may_have_takes_no_queries(kind, monkeypatch):
-    monkeypatch.setattr(class_labels, "MOST_BYTES", 60_000)
+    monkeypatch.setattr(lanes, "MOST_BYTES", 60_000)
     config, n = KeyConfig(kind=kind), 0
     with Engine(None, EngineConfig(config)) as engine:
         engine.handle([Query("q", "k"), Outcome("q", "c0")])
