@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         decode_lines as decode_lines,
         encode_lines as encode_lines,
     )
-    from onlinecal.engine.keys.stored_key import Summary as Summary
+    from onlinecal.engine.keys.key import Summary as Summary
     from onlinecal.engine.keys.totals import Total as Total
     from onlinecal.engine.ledger.archive import (
         Archived as Archived,

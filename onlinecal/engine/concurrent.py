@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, Withdraw
-from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.totals import Line, Total
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.watch.overview import Overview

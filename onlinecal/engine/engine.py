@@ -16,9 +16,8 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.key import NEVER
-from onlinecal.engine.keys.packing import garbage_left_alone
-from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.keys.key import NEVER, Summary
+from onlinecal.engine.keys.storing import garbage_left_alone
 from onlinecal.engine.keys.totals import Line, Total, Totals
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger

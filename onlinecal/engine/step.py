@@ -20,7 +20,7 @@ from onlinecal.engine.config import EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Rejected
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.packing import garbage_left_alone
+from onlinecal.engine.keys.storing import garbage_left_alone
 from onlinecal.engine.ledger.schema import Record, Snapshot, loaded_outcome
 from onlinecal.validation import check_count
 from onlinecal.version import STATE_FORMAT, check_format

@@ -12,7 +12,7 @@ from onlinecal.cli.stream.keeping import AsJson, Readable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from onlinecal.engine.keys.stored_key import Summary
+    from onlinecal.engine.keys.key import Summary
     from onlinecal.engine.ledger.report import KeyReport, Report
     from onlinecal.engine.watch.key_watch import Alarm, Scores
 

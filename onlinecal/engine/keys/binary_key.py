@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from onlinecal.arrays import Ints
 from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.accepting import MOST_OPEN
-from onlinecal.engine.keys.key import Key
+from onlinecal.engine.keys.key import Key, Summary
 from onlinecal.engine.keys.lanes import check_wanted
 from onlinecal.engine.keys.players import KeyArrays
 from onlinecal.engine.keys.playing import FIRST, LATE, NUMBER
-from onlinecal.engine.keys.stored_key import Summary
 from onlinecal.engine.watch.account import MONEY
 from onlinecal.engine.watch.key_watch import watched_by
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead

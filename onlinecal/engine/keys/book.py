@@ -26,10 +26,9 @@ from onlinecal.engine.columns.scanning import QUERY
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.accepting import UNNAMED, Table, accept
 from onlinecal.engine.keys.binary_key import BinaryKey
-from onlinecal.engine.keys.class_key import ClassKey
-from onlinecal.engine.keys.key import RESERVE, Key
+from onlinecal.engine.keys.class_key import ClassKey, StoredKey
+from onlinecal.engine.keys.key import RESERVE, Key, Summary
 from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.packing import SUM, garbage_left_alone, sum_of
 from onlinecal.engine.keys.players import KeyArrays
 from onlinecal.engine.keys.playing import (
     ASKS,
@@ -43,8 +42,7 @@ from onlinecal.engine.keys.playing import (
     WAITING,
     Steps,
 )
-from onlinecal.engine.keys.stored_key import StoredKey, Summary
-from onlinecal.engine.keys.storing import StoredBinary, parts_of
+from onlinecal.engine.keys.storing import SUM, StoredBinary, garbage_left_alone, parts_of, sum_of
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow

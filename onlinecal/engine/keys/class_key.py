@@ -12,17 +12,43 @@ from itertools import count
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from onlinecal.elementary import in_turn
-from onlinecal.engine.keys.key import RESERVE, Key, Waits
+from onlinecal.engine.keys.key import RESERVE, Key, Summary, Waits
 from onlinecal.engine.keys.lanes import Issued, Lane, Step, is_large, run_together, size_asked, window_bounds
-from onlinecal.engine.keys.packing import with_sum
 from onlinecal.engine.keys.steering import ClassSteering, loaded
-from onlinecal.engine.keys.stored_key import StoredKey, Summary
+from onlinecal.engine.keys.storing import with_sum
 from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import STATE_FORMAT
+
+
+class StoredKey(Struct, array_like=True):
+    """A key's state as it is stored; the number of its format, `STATE_FORMAT`, comes first.
+
+    `steering` is that of `ClassSteering`, None before the first hint to steer; `watch` that of `KeyWatch`.
+    """
+
+    format: int
+    clock: float | None
+    expired: int
+    late: list[int]
+    lanes: list[bytes]
+    open: list[Issued]
+    steering: bytes | None
+    watch: bytes
+
+    def by_lane(self, lanes: int, most: int) -> list[list[Issued]]:
+        """The open forecasts of each of so many lanes, of `most`; ValueError if these books cannot be."""
+        require(lanes <= most and len(self.late) == lanes, "its lanes")
+        require(len({one.id for one in self.open}) == len(self.open), "its open forecasts")
+        require(all(0 <= one.lane < lanes for one in self.open), "its lanes")
+        of_lane: list[list[Issued]] = [[] for _ in range(lanes)]
+        for one in self.open:
+            of_lane[one.lane].append(one)
+        return of_lane
 
 
 class ClassKey(Key):

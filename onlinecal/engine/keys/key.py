@@ -7,8 +7,11 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from onlinecal.engine.keys.playing import EXPIRED, KEY, WAITING
-from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.watch.key_watch import Watched
+from onlinecal.html import Shown
 
 if TYPE_CHECKING:
     from onlinecal.engine.settings import Settings
@@ -21,6 +24,35 @@ NEVER = float("inf")
 
 Waits = Callable[[int, int], bool]
 """Whether the forecast with this entry is open and was asked for with the event of this number."""
+
+
+class Summary(Shown, Struct, frozen=True, omit_defaults=True):
+    """What there is to know of a key at a glance.
+
+    Attributes
+    ----------
+    rounds, open, expired
+        Forecasts settled, waiting for their outcome, and given up because their time was over.
+    certificate, guarantee
+        Proven bound on the distance to calibration of the settled rounds, and what it cannot exceed; sums.
+    oldest
+        Number of the oldest query that waits; None if none does.
+    window_certificate, window_guarantee
+        The same bounds for the last `window` settled rounds, and for any so many consecutive ones; None if
+        the key keeps no window (or its grid promises nothing of any). Those of several keys do not add up.
+    watched
+        Losses and alarms; None where they were not asked for.
+    """
+
+    rounds: int
+    open: int
+    expired: int
+    certificate: float
+    guarantee: float
+    oldest: int | None
+    window_certificate: float | None = None
+    window_guarantee: float | None = None
+    watched: Watched | None = None
 
 
 class Key(ABC):

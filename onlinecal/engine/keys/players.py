@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Ints
 from onlinecal.compiling import at_once, compiled
 from onlinecal.engine.keys import playing
-from onlinecal.engine.keys.packing import with_sum
 from onlinecal.engine.keys.playing import (
     AFTER,
     ALARM,
@@ -54,7 +53,7 @@ from onlinecal.engine.keys.playing import (
     Players,
     Steps,
 )
-from onlinecal.engine.keys.storing import Parts, gather, most_words, pack
+from onlinecal.engine.keys.storing import Parts, gather, most_words, pack, with_sum
 from onlinecal.engine.watch.account import FORECAST, HINT
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.account import TICKET as STAKES

@@ -11,7 +11,11 @@ What steering knows, as a difference to a new one; the account; and the open for
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from msgspec import Struct
@@ -53,6 +57,8 @@ NEW = new_steering().view(np.int64)
 # what the last event left in the places of ticket, features and knots is written anew before it is read
 COUNTS = np.full(SIZE, -1)
 COUNTS[:TICKET] = COUNTS[FEATURES:CURVES] = 0
+SUM = 4
+"""Bytes of the checksum in front of a state."""
 HEADER, PER_LANE, PER_OPEN = 3, 3, 9
 """Words at the front of a key, of a lane, and of an open forecast."""
 
@@ -345,3 +351,43 @@ def account_in(stored: StoredBinary) -> Floats:
         words.ints(length + ENTRY * rounds)
     words.ints(SIZE if steered else 0)
     return words.floats(ACCOUNT)
+
+
+def with_sum(data: bytes | memoryview) -> bytes:
+    """The bytes behind their checksum: compiled code must never run on what a disk has made of a state."""
+    return sum_of(data) + data
+
+
+def sum_of(data: bytes | memoryview) -> bytes:
+    """The checksum of some bytes."""
+    return crc32(data).to_bytes(SUM, "little")
+
+
+@contextmanager
+def garbage_left_alone() -> Iterator[None]:
+    """No look for garbage: what a state is made of is none, and would be looked at again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def pack_floats(floats: NDArray[Any]) -> bytes:
+    """Bits that say which floats are not 0, and these."""
+    kept = floats.view(f"i{floats.itemsize}") != 0
+    return np.packbits(kept).tobytes() + floats[kept].tobytes()
+
+
+def unpack_floats(data: bytes, kind: str, number: int) -> tuple[NDArray[Any], bytes]:
+    """So many floats that were packed, and what is behind them; ValueError if that cannot be."""
+    width, start = int(kind[-1]), (number + 7) // 8
+    require(len(data) >= start, "the number of its floats")
+    kept = np.unpackbits(np.frombuffer(data[:start], np.uint8))[:number].view(np.bool_)
+    end = start + width * int(kept.sum())
+    require(len(data) >= end, "the number of its floats")
+    floats = np.zeros(number, kind)
+    floats[kept] = np.frombuffer(data[start:end], kind)
+    return floats, data[end:]

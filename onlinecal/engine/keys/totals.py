@@ -9,8 +9,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from onlinecal.engine.keys.key import Key
-from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.keys.key import Key, Summary
 from onlinecal.engine.watch.key_watch import Scores
 
 UNIT = 2.0**60

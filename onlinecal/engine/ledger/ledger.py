@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.json import encode
 
 from onlinecal.engine.events import only_names
-from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.ledger.file import MEND, LedgerFile
 from onlinecal.engine.ledger.schema import (
     Changes,

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.ledger.file import LedgerError, check_target
 from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
 from onlinecal.engine.ledger.replay import catch_up, config_of

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import astuple
 
-from onlinecal.engine.keys.stored_key import Summary
+from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.watch.key_watch import watched_in
 from onlinecal.version import STATE_FORMAT, check_format
 

@@ -25,8 +25,7 @@ from onlinecal.alarms.escrow import direction_of, region_of
 from onlinecal.arrays import Floats
 from onlinecal.engine.events import is_name
 from onlinecal.engine.keys.lanes import ClassOutcome, Issued, parts_of
-from onlinecal.engine.keys.packing import SUM, pack_floats, sum_of, unpack_floats
-from onlinecal.engine.keys.storing import StoredBinary, account_in
+from onlinecal.engine.keys.storing import SUM, StoredBinary, account_in, pack_floats, sum_of, unpack_floats
 from onlinecal.engine.watch.account import (
     ALARMS,
     BIASES,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
 from onlinecal.engine.keys.lanes import Issued, parts_of
-from onlinecal.engine.keys.packing import SUM, sum_of, with_sum
+from onlinecal.engine.keys.storing import SUM, sum_of, with_sum
 from onlinecal.engine.watch.key_watch import likeliest
 from onlinecal.forecasters.binary.soundness import require
 

@@ -17,8 +17,7 @@ import msgspec
 import numpy as np
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
-from onlinecal.engine.keys.packing import SUM, with_sum
-from onlinecal.engine.keys.storing import StoredBinary, pack, unpack
+from onlinecal.engine.keys.storing import SUM, StoredBinary, pack, unpack, with_sum
 from onlinecal.engine.step import KeyStep
 
 CONFIGS = {

@@ -11,7 +11,7 @@ import pytest
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Rejected, Settled
 from onlinecal.engine.keys import lanes
-from onlinecal.engine.keys.packing import SUM
+from onlinecal.engine.keys.storing import SUM
 from tests.engine.one_key import OneKey, settings_of
 
 

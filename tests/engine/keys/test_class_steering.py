@@ -11,8 +11,8 @@ import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Withdraw, check_ledger
-from onlinecal.engine.keys.packing import SUM, with_sum
 from onlinecal.engine.keys.steering import ClassSteering, packed, unpacked
+from onlinecal.engine.keys.storing import SUM, with_sum
 from onlinecal.engine.step import KeyStep
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.steering import vector, vector_trust

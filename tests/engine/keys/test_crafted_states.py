@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Settled
-from onlinecal.engine.keys.packing import SUM, with_sum
+from onlinecal.engine.keys.storing import SUM, with_sum
 from onlinecal.engine.step import KeyStep
 
 PROGRAM = Path(__file__).with_name("crafted_states.py")

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
-from onlinecal.engine.keys.packing import SUM
+from onlinecal.engine.keys.storing import SUM
 from onlinecal.engine.step import KeyStep, _decoder
 from onlinecal.forecasters.binary.cells import TABLE
 from onlinecal.forecasters.binary.grids.dyadic_search import END

@@ -10,8 +10,7 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Withdraw, check_ledger
-from onlinecal.engine.keys.packing import SUM, with_sum
-from onlinecal.engine.keys.storing import StoredBinary, parts_of
+from onlinecal.engine.keys.storing import SUM, StoredBinary, parts_of, with_sum
 from onlinecal.engine.step import KeyStep
 from onlinecal.steering import binary as steering
 from onlinecal.steering import trust

@@ -20,7 +20,7 @@ from onlinecal.engine import (
     Withdrawn,
 )
 from onlinecal.engine.events import decode_lines
-from onlinecal.engine.keys.packing import SUM, with_sum
+from onlinecal.engine.keys.storing import SUM, with_sum
 from onlinecal.engine.step import KeyStep
 from onlinecal.version import STATE_FORMAT
 from tests.engine.key_events import CONFIG, everything
