@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import sqlite3
+from functools import partial
 
 import polars as pl
 import pytest
@@ -326,19 +327,21 @@ def test_an_export_is_every_forecast_with_its_outcome(moved, sound, folder):
 
 def at_points(point):
     """From now on `point` is called before every statement and around every file that gets its name."""
-    connect, replace = sqlite3.connect, os.replace
+    connect, give = sqlite3.connect, {name: getattr(os, name) for name in ("link", "unlink")}
 
     def traced(*arguments, **settings):
         connection = connect(*arguments, **settings)
         connection.set_trace_callback(lambda _: point())
         return connection
 
-    def replaced(*names):
+    def named(way, *names, **settings):
         point()
-        replace(*names)
+        give[way](*names, **settings)
         point()
 
-    sqlite3.connect, os.replace = traced, replaced
+    sqlite3.connect = traced
+    for way in give:
+        setattr(os, way, partial(named, way))
 
 
 def archived_up_to(path, into, at, told):

@@ -11,8 +11,7 @@ import pytest
 
 from onlinecal.engine import Engine, LedgerError, Outcome, Query, archive_ledger, check_ledger
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.schema import Changes
-from onlinecal.engine.ledger.sums import NOTHING, SUMMED, sums_of, sums_written
+from onlinecal.engine.ledger.schema import NO_SUMS, SUMMED, Changes, sums_of, sums_written
 from tests.engine.fault_tools import INPUT, LINES, changed, opened, raises_for
 from tests.engine.scripts import CONFIG, assert_same_ledgers, assert_sound, batches, tables_of
 
@@ -107,7 +106,7 @@ def test_checksums_of_a_killed_writer_are_brought_up_to_the_log(folder, answers)
     with contextlib.closing(Ledger(path, read_only=True)) as ledger:
         written = sums_written(ledger.connection)
         assert written["event"] < ledger.last_numbers()[0] - 100
-        assert written == sums_of(ledger.connection, NOTHING, written["key"], written["event"])
+        assert written == sums_of(ledger.connection, NO_SUMS, written["key"], written["event"])
     with Engine(path, CONFIG) as engine:
         assert engine.handle_lines(INPUT) == answers
     with contextlib.closing(Ledger(path, read_only=True)) as ledger:
