@@ -73,6 +73,10 @@ class Marker(Struct, frozen=True):
     closings: int
     open: list[int]
 
+    def is_of(self, row: Archived) -> bool:
+        """Whether a ledger counts what is in this archive."""
+        return (self.number, self.queries, self.closings) == (row.number, row.queries, row.closings)
+
 
 def digest_of(archive: Path) -> bytes:
     """The digest of an archive's file; LedgerError if it cannot be read."""

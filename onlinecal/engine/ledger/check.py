@@ -30,6 +30,7 @@ from onlinecal.engine.ledger.archive import (
     attach,
     copy_rows,
     digest_of,
+    marker_of,
     new_tables,
     refuse_archive,
 )
@@ -81,8 +82,10 @@ def check_ledger(path: str | Path, *, archives: Iterable[str | Path] = (), tell:
             found.problems.append(f"{one}: this is no archive of {path}, or it was changed")
             continue
         with closing(Ledger(one, read_only=True)) as ledger:
-            checked = _check(ledger, tell)
+            checked, marker = _check(ledger, tell), marker_of(ledger)
         problems = [f"{one}: {problem}" for problem in checked.problems]
+        if marker is None or not marker.is_of(archive):
+            problems.append(f"{path}: it counts other events than those of {one}")
         problems += [f"{path}: {problem} of {one}" for problem in _check_archived(Path(path), one, archive)]
         keys = max(found.keys, checked.keys)
         found = Check(found.events + checked.events, keys, found.problems + problems)

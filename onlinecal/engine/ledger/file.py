@@ -131,8 +131,14 @@ class WriterLock:
 
 _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
+
+def _forget_in_child() -> None:
+    for held in list(_held):
+        held.forget()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: [held.forget() for held in list(_held)])
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def lock(path: str) -> int:

@@ -171,6 +171,10 @@ def test_an_archive_that_was_changed_is_told_by_the_digest_in_the_ledger(moved, 
         ("DELETE FROM queries " + ONE.format("min", "queries"), True),
         ("UPDATE checkpoints SET state = (SELECT state FROM checkpoints WHERE key = 2) WHERE key = 1", True),
         ("UPDATE checkpoints SET state = zeroblob(40) WHERE key = 1", False),
+        ("UPDATE archives SET queries = queries + 1, closings = closings - 1", True),
+        ("DELETE FROM archived WHERE hash = (SELECT min(hash) FROM archived)", True),
+        ("DELETE FROM states WHERE key = 1", False),
+        ("UPDATE states SET rounds = rounds + 1 WHERE number <= (SELECT max(number) FROM archives)", False),
         ("DELETE FROM archives " + ONE.format("max", "archives"), False),
         ("UPDATE closings SET value = NULL " + ONE.format("min", "closings"), False),
     ],
@@ -217,6 +221,24 @@ def test_whatever_is_damaged_of_a_ledger_with_archives_there_are_words_for_it(mo
         except (LedgerError, ValueError) as error:
             assert str(folder) in str(error)  # noqa: PT017
             assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_of_two_who_archive_at_once_into_one_file_one_is_told_and_nothing_is_lost(
+    folder, sound, ledger, monkeypatch
+):
+    into, fill, calls = folder / "one.archive", archive._fill, []
+
+    def filled_by_another_first(*arguments):
+        fill(*arguments)
+        calls.append(arguments)
+        if len(calls) == 1:
+            archive_ledger(ledger, into, keep=20)
+
+    monkeypatch.setattr(archive, "_fill", filled_by_another_first)
+    with raises_for(into, "there is a file already, made meanwhile"):
+        archive_ledger(ledger, into, keep=300)
+    assert_whole(ledger, [into], sound)
+    assert not list(folder.glob(".*"))
 
 
 def test_an_archive_of_another_ledger_is_told(moved, folder):
