@@ -12,7 +12,7 @@ import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -228,15 +228,15 @@ def _npz_columns(origin: Path | bytes, wanted: Iterable[str] | None = None) -> I
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Where to write a file that gets its name at the end of the block, in place of an old one.
+def whole(path: Path, give_name: Callable[[Path, Path], object] = os.replace) -> Iterator[Path]:
+    """Where to write a file that gets its name at the end of the block, in place of an old one by default.
 
     That is in a folder beside it with a name that nobody has; it is gone when the block fails.
     """
     with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-") as folder:
         part = Path(folder) / path.name
         yield part
-        os.replace(part, path)
+        give_name(part, path)
 
 
 def write_table(table: pl.DataFrame, path: Path) -> Path:

@@ -68,8 +68,8 @@ def repair(
 ) -> None:
     """Play what can be read of a damaged ledger into a new one.
 
-    Exit code 1 if events were lost, or if forecasts come out other than they were answered, because events
-    before them are lost; each is named.
+    Exit code 1 if events were lost, or are not those that the checksums of the log are of, or if forecasts
+    come out other than they were answered, because events before them are lost; each is named.
 
     Example:
 
@@ -86,11 +86,13 @@ def repair(
     else:
         for sentence in saved.lost:
             say(f"lost: {sentence}")
+        for sentence in saved.doubtful:
+            say(f"not as it was: {sentence}")
         for key in saved.changed:
             say(f"changed: forecasts of key {key!r}")
         kept = f"{into}: {counted(saved.events, 'event')} of {counted(saved.keys, 'key')} saved"
         say(kept + ("" if saved.lost else ", nothing lost"))
-    if saved.lost or saved.changed:
+    if saved.lost or saved.changed or saved.doubtful:
         raise typer.Exit(CHECK_FAILED)
 
 

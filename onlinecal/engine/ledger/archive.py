@@ -15,8 +15,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Container, Iterator
-from contextlib import closing, suppress
-from itertools import groupby
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -25,16 +24,18 @@ from msgspec import Struct
 from onlinecal.engine.columns.columns import REFUSED, Columns
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.file import LedgerError, check_target, made
+from onlinecal.engine.ledger.file import LedgerError, check_target, clear_away, made
 from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
 from onlinecal.engine.ledger.replay import config_of, replay_key
-from onlinecal.engine.ledger.schema import Logged, write_rows, write_states
-from onlinecal.engine.ledger.sums import changed_in, sums_of, write_sums
+from onlinecal.engine.ledger.schema import changed_in, sums_of, write_rows, write_states, write_sums
 from onlinecal.validation import check_count
 
 REASON = "archived"
 
 TIMES = "SELECT number, time FROM queries UNION ALL SELECT number, time FROM closings"
+
+WAITING = "SELECT j.value FROM archive.about AS a, json_each(a.value, '$.open') AS j WHERE a.name = 'archive'"
+"""The numbers of the queries of an archive that go on waiting."""
 
 
 class Archived(Struct, frozen=True, array_like=True):
@@ -71,6 +72,10 @@ class Marker(Struct, frozen=True):
     queries: int
     closings: int
     open: list[int]
+
+    def is_of(self, row: Archived) -> bool:
+        """Whether a ledger counts what is in this archive."""
+        return (self.number, self.queries, self.closings) == (row.number, row.queries, row.closings)
 
 
 def digest_of(archive: Path) -> bytes:
@@ -177,22 +182,34 @@ def archive_ledger(
 
 def _make(source: Path, target: Path, keep: int | None, before: float | None, tell: Tell) -> bool:
     """Write the archive and put it in its place; whether there was anything to write."""
-    with closing(Ledger(source, read_only=True)) as ledger, ledger.snapshot():
+    with closing(Ledger(source, read_only=True)) as ledger, ledger.transaction("DEFERRED"):
         refuse_archive(ledger)
         upto = last_to_move(ledger, keep, before)
         if upto <= ledger.checkpoint():
             return False
-        with (
-            made(target) as part,
-            ledger.ledger_errors(),
-            closing(sqlite3.connect(part, isolation_level=None)) as new,
-        ):
-            new.execute("PRAGMA journal_mode = OFF")
-            schema.prepare(new)
-            new.execute("BEGIN")
+        config = ledger.about("config")
+        with made(target) as part, ledger.ledger_errors(), new_tables(part, config, upto) as new:
             _fill(ledger, new, upto, tell)
-            new.execute("COMMIT")
     return True
+
+
+@contextmanager
+def new_tables(file: Path, config: str, tail: int) -> Iterator[sqlite3.Connection]:
+    """The tables of a new ledger, to be filled before anybody knows of it; its states go up to `tail`."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as new:
+        new.execute("PRAGMA journal_mode = OFF")
+        schema.prepare(new)
+        new.execute("BEGIN")
+        new.executemany("INSERT INTO about VALUES (?, ?)", [("config", config), ("tail", tail)])
+        yield new
+        new.execute("COMMIT")
+
+
+def copy_rows(ledger: Ledger, new: sqlite3.Connection, table: str, condition: str = "1") -> None:
+    """Copy the rows of a table for which a condition holds."""
+    found = ledger.connection.execute(f"SELECT * FROM {table} WHERE {condition}")
+    marks = ", ".join("?" * len(found.description))
+    new.executemany(f"INSERT INTO {table} VALUES ({marks})", found)
 
 
 def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
@@ -212,54 +229,36 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
 
 def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Tell) -> None:
     """Copy the events, replay them, and write the states before and behind them."""
-    start, counts = ledger.checkpoint(), []
     with ledger.content_errors():
         if problems := changed_in(ledger.connection):
             raise LedgerError(f"{ledger.path}: {problems[0]}")
     for table in ("archives", "checkpoints"):
-        _copy(ledger, new, f"SELECT * FROM {table}")
+        copy_rows(ledger, new, table)
+    start, counts = ledger.checkpoint(), list[int]()
     for table in ("queries", "closings"):
-        _copy(ledger, new, f"SELECT * FROM {table} WHERE number <= {upto}")
-        [count] = new.execute(f"SELECT count(*) FROM {table} WHERE number > ?", (start,)).fetchone()
-        counts.append(count)
+        copy_rows(ledger, new, table, f"number <= {upto}")
+        counts += new.execute(f"SELECT count(*) FROM {table} WHERE number > {start}").fetchone()
     book, done, waiting = Book(config_of(ledger)), 0, list[int]()
-    for number, log in _every_key(ledger, upto):
+    for number, log in ledger.log_by_key(upto):
         with ledger.content_errors():
-            key = replay_key(book, ledger, number, log, start, upto)
+            key = replay_key(book, ledger, number, log, upto)
             waiting += map(book.query_number, key.entries())
             write_states(new, book.rows_of([key], upto))
             book.drop([key])
-        _copy(ledger, new, f"SELECT * FROM keys WHERE number = {number}")
+        copy_rows(ledger, new, "keys", f"number = {number}")
         done += len(log)
         tell(done, sum(counts))
     if done != sum(counts):
         raise LedgerError(f"{ledger.path}: {sum(counts) - done} closings belong to no query of the log")
     marker = msgspec.json.encode(Marker(upto, counts[0], counts[1], sorted(waiting))).decode()
-    facts = [("config", ledger.about("config")), ("tail", upto), ("archive", marker)]
-    new.executemany("INSERT INTO about VALUES (?, ?)", facts)
+    new.execute("INSERT INTO about VALUES ('archive', ?)", (marker,))
     write_sums(new, sums_of(new))
-
-
-def _copy(ledger: Ledger, new: sqlite3.Connection, rows: str) -> None:
-    """Copy what a statement of the form SELECT * FROM TABLE ... finds to the same table."""
-    found = ledger.connection.execute(rows)
-    marks = ", ".join("?" * len(found.description))
-    new.executemany(f"INSERT INTO {rows.split()[3]} VALUES ({marks})", found)
-
-
-def _every_key(ledger: Ledger, upto: int) -> Iterator[tuple[int, list[Logged]]]:
-    """The events of each key up to a number, at last of those that have had none since the last archive."""
-    silent_ones = {row[0] for row in ledger.rows("SELECT key FROM checkpoints")}
-    for number, log in groupby(ledger.log_by_key(upto), key=lambda event: event.key):
-        silent_ones.discard(number)
-        yield number, list(log)
-    for number in sorted(silent_ones):
-        yield number, []
 
 
 def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
     """Take what is in the archive out of the ledger, unless that was done."""
     marker = None
+    clear_away(target)
     with suppress(LedgerError), closing(Ledger(target, read_only=True)) as archive:
         marker, before = marker_of(archive), archives_of(archive)
     if marker is None:
@@ -274,14 +273,13 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
         ) from error
     with closing(ledger), ledger.ledger_errors():
         execute = ledger.connection.execute
-        ledger.connection.create_function("hash_of_id", 1, hash_of_id, deterministic=True)
-        execute("ATTACH ? AS archive", (f"{Path(os.path.realpath(target)).as_uri()}?mode=ro",))
+        attach(ledger, target)
         with ledger.transaction():
             known = archives_of(ledger)
             if moved.digest not in {one.digest for one in known}:
                 if before != known:
                     raise ValueError(f"{target}: there is a file already, which is not its next archive")
-                _move(ledger, moved, marker.open)
+                _move(ledger, moved)
         execute("DETACH archive")
         if vacuum:
             execute("VACUUM")
@@ -291,23 +289,23 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
     return moved
 
 
-def _move(ledger: Ledger, moved: Archived, waiting: list[int]) -> None:
-    """Inside a transaction: what the archive holds goes, once it is certain that it does.
+def attach(ledger: Ledger, archive: Path) -> None:
+    """Let statements read an archive, too, by the name `archive`, and the hashes of ids."""
+    ledger.connection.create_function("hash_of_id", 1, hash_of_id, deterministic=True)
+    ledger.connection.execute("ATTACH ? AS archive", (f"{archive.resolve().as_uri()}?mode=ro",))
 
-    The queries with the numbers `waiting` stay.
-    """
+
+def _move(ledger: Ledger, moved: Archived) -> None:
+    """Inside a transaction: what the archive holds goes, once it is certain that it does."""
+    upto = moved.number
     for table in ("queries", "closings"):
-        [(missing,)] = ledger.rows(
-            f"SELECT count(*) FROM (SELECT * FROM main.{table} WHERE number <= ?"
-            f" EXCEPT SELECT * FROM archive.{table})",
-            (moved.number,),
+        missing = ledger.value(
+            f"SELECT count(*) FROM (SELECT * FROM main.{table} WHERE number <= {upto}"
+            f" EXCEPT SELECT * FROM archive.{table})"
         )
         if missing:
             raise ValueError(f"{missing} rows of {table} are not in the archive as they are in the ledger")
-    upto, stay = moved.number, msgspec.json.encode(waiting).decode()
-    gone = (
-        f"FROM main.queries WHERE number <= {upto} AND number NOT IN (SELECT value FROM json_each('{stay}'))"
-    )
+    gone = f"FROM main.queries WHERE number <= {upto} AND number NOT IN ({WAITING})"
     for statement in (
         f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) {gone} ORDER BY 1",
         f"DELETE FROM main.closings WHERE number <= {upto}",

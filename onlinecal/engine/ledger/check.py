@@ -1,9 +1,8 @@
 """Whether a ledger is sound, and what can be saved of one that is not.
 
 `check_ledger` plays its whole log again: every forecast and every state must come out as it is written.
-`examine` looks at what an operator needs to know, also where a ledger cannot be opened any more; it relies on
-nothing of the rest, and what cannot be found out is left out. `repair_ledger` plays what can be read into a
-new ledger.
+`examine` looks at what an operator needs to know, also where a ledger cannot be opened any more; what cannot
+be found out is left out. `repair_ledger` plays what can be read into a new ledger.
 """
 
 from __future__ import annotations
@@ -14,31 +13,41 @@ import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
-from itertools import groupby, pairwise
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.archive import Archived, archives_of, digest_of
-from onlinecal.engine.ledger.file import MEND, PARTS, LedgerError, advice, check_target, made
-from onlinecal.engine.ledger.ledger import HIGHEST, Ledger, Tell, silent
-from onlinecal.engine.ledger.replay import config_of, replay_key
-from onlinecal.engine.ledger.schema import Snapshot, loaded, loaded_outcome, write_states
-from onlinecal.engine.ledger.sums import LAST_NUMBER, changed_in
-from onlinecal.engine.watch.reliability import Reliability
-
-WAITING = (
-    "SELECT * FROM archive.queries WHERE number IN (SELECT j.value FROM archive.about AS a,"
-    " json_each(a.value, '$.open') AS j WHERE a.name = 'archive')"
+from onlinecal.engine.ledger.archive import (
+    WAITING,
+    Archived,
+    archives_of,
+    attach,
+    copy_rows,
+    digest_of,
+    marker_of,
+    new_tables,
+    refuse_archive,
 )
-"""The queries of an archive that go on waiting."""
+from onlinecal.engine.ledger.file import MEND, PARTS, LedgerError, check_target, made
+from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
+from onlinecal.engine.ledger.replay import config_of, replay_key
+from onlinecal.engine.ledger.schema import (
+    LAST_NUMBER,
+    Logged,
+    Snapshot,
+    changed_in,
+    logged,
+    strangers,
+    write_states,
+)
+from onlinecal.engine.watch.reliability import Reliability
+from onlinecal.version import STATE_FORMAT
 
 
 class Check(Struct, frozen=True):
@@ -65,54 +74,35 @@ def check_ledger(path: str | Path, *, archives: Iterable[str | Path] = (), tell:
     by key, so memory is that of one key's events. `tell` is called with the numbers of events done and in
     all. Raises LedgerError if something cannot be read.
     """
-    with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.snapshot():
-        found = _check(ledger, tell)
-        known = {one.digest: one for one in archives_of(ledger)}
+    with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.transaction("DEFERRED"):
+        found, known = _check(ledger, tell), {one.digest: one for one in archives_of(ledger)}
     for one in map(Path, archives):
         archive = known.get(digest_of(one))
         if archive is None:
-            problems = [f"{one}: this is no archive of {path}, or it was changed"]
-            found = Check(found.events, found.keys, found.problems + problems)
+            found.problems.append(f"{one}: this is no archive of {path}, or it was changed")
             continue
         with closing(Ledger(one, read_only=True)) as ledger:
-            checked = _check(ledger, tell)
+            checked, marker = _check(ledger, tell), marker_of(ledger)
         problems = [f"{one}: {problem}" for problem in checked.problems]
-        if archive == max(known.values(), key=lambda one: one.number):
-            problems += _check_start(Path(path), one, archive)
+        if marker is None or not marker.is_of(archive):
+            problems.append(f"{path}: it counts other events than those of {one}")
+        problems += [f"{path}: {problem} of {one}" for problem in _check_archived(Path(path), one, archive)]
         keys = max(found.keys, checked.keys)
         found = Check(found.events + checked.events, keys, found.problems + problems)
     return found
 
 
-def _check_start(path: Path, last: Path, archive: Archived) -> list[str]:
-    """Whether a ledger goes on from the states and the open queries at the end of its last archive."""
-    with closing(Ledger(path, read_only=True)) as ledger, ledger.ledger_errors():
-        ledger.connection.execute("ATTACH ? AS archive", (f"{last.absolute().as_uri()}?mode=ro",))
-        if ledger.checkpoint() != archive.number:
-            # events were archived meanwhile
-            return []
-        pairs = (
-            ("SELECT key, state FROM main.checkpoints", "SELECT key, state FROM archive.states"),
-            (f"SELECT * FROM main.queries WHERE number <= {archive.number}", WAITING),
-        )
-        sql = "SELECT * FROM ({} EXCEPT {}) LIMIT 1"
-        other = any(ledger.rows(sql.format(*way)) for pair in pairs for way in (pair, pair[::-1]))
-    return [f"{path}: the states or queries behind its last archive are not those of {last}"] if other else []
-
-
 def _check(ledger: Ledger, tell: Tell) -> Check:
-    problems = ledger.damage()
-    problems += [f"{one} is none of a ledger's: remove it" for one in schema.strangers(ledger.rows)]
-    problems += _check_beside(ledger)
-    book, start = Book(config_of(ledger)), ledger.checkpoint()
-    total = sum(ledger.counts()) - sum(one.events for one in archives_of(ledger))
+    """Compare all that one file has twice."""
+    problems = ledger.damage() + _check_beside(ledger)
+    problems += [f"{one} is none of a ledger's: remove it" for one in strangers(ledger.rows)]
+    book, total = Book(config_of(ledger)), ledger.events_here()
     events = known = 0
-    for number, log in groupby(ledger.log_by_key(), key=lambda event: event.key):
-        of_key = list(log)
-        events, known = events + len(of_key), known + 1
+    for number, log in ledger.log_by_key():
+        events, known = events + len(log), known + 1
         try:
             with ledger.content_errors():
-                book.drop([replay_key(book, ledger, number, of_key, start)])
+                book.drop([replay_key(book, ledger, number, log)])
         except LedgerError as error:
             problems.append(str(error))
             book = Book(book.config)
@@ -123,19 +113,13 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
 
 
 def _check_beside(ledger: Ledger) -> list[str]:
-    """What no replay comes to: checksums, numbers, states of keys without later events, reliability."""
+    """What no replay comes to: checksums, numbers, ids in archives, reliability."""
     with ledger.content_errors():
         problems = changed_in(ledger.connection)
         if ledger.tail() > ledger.last_numbers()[0]:
             problems.append(f"states go up to number {ledger.tail()}, which no event has")
     for (number,) in ledger.rows("SELECT number FROM queries JOIN closings USING (number)"):
         problems.append(f"number {number} stands for two events: two processes wrote at once")
-    for (number,) in ledger.rows(
-        "SELECT c.key FROM checkpoints AS c LEFT JOIN states AS s ON s.key = c.key"
-        " WHERE s.state IS NOT c.state AND coalesce(s.number, 0) <= ?",
-        (ledger.checkpoint(),),
-    ):
-        problems.append(f"the state of key {number} is older than what was archived, and another one")
     try:
         bins = ledger.reliability()
         if bins is not None:
@@ -145,13 +129,35 @@ def _check_beside(ledger: Ledger) -> list[str]:
     return problems
 
 
+TWICE = {
+    "the ids that it knows are not those": "SELECT 1 FROM archive.queries WHERE number NOT IN (SELECT number"
+    " FROM main.queries) AND hash_of_id(id) NOT IN (SELECT hash FROM main.archived)",
+    "it goes on from other states than those": "SELECT key, state FROM main.checkpoints"
+    " EXCEPT SELECT key, state FROM archive.states",
+    "it lacks states": "SELECT key FROM archive.states EXCEPT SELECT key FROM main.checkpoints",
+    "its open queries are not those": "SELECT * FROM main.queries WHERE number <= (SELECT max(number) FROM"
+    f" main.archives) EXCEPT SELECT * FROM archive.queries WHERE number IN ({WAITING})",
+    "it lacks open queries": f"{WAITING} EXCEPT SELECT number FROM main.queries",
+}
+"""What is wrong with a ledger if a statement finds a row; but for the first one, beside its last archive."""
+
+
+def _check_archived(path: Path, file: Path, archive: Archived) -> list[str]:
+    """What a ledger has of an archive, and the archive has otherwise."""
+    with closing(Ledger(path, read_only=True)) as ledger, ledger.ledger_errors():
+        attach(ledger, file)
+        # there may be a later archive, made meanwhile, too
+        compared = len(TWICE) if ledger.checkpoint() == archive.number else 1
+        return [wrong for wrong, sql in list(TWICE.items())[:compared] if ledger.rows(f"{sql} LIMIT 1")]
+
+
 BEHIND = 1_000_000
 """States that lack more events make a start take long."""
 LARGE_WAL = 1 << 30
 LEAST_FREE = 1 << 30
 
 OLDEST = (
-    "SELECT q.id, k.name, q.time, q.number FROM queries AS q JOIN keys AS k ON k.number = q.key"
+    "SELECT q.id, k.name, q.time, ? - q.number FROM queries AS q JOIN keys AS k ON k.number = q.key"
     " LEFT JOIN closings AS c ON c.query = q.number"
     " WHERE (q.number IN (SELECT oldest FROM states) OR q.number > ?) AND c.number IS NULL"
     " ORDER BY q.number LIMIT 1"
@@ -181,17 +187,14 @@ def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
         return facts, [Finding(f"{path}: {there}", "check the path, or restore a backup")]
     _files(path, facts, findings)
     try:
-        uri = f"{Path(os.path.realpath(path)).as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-            if _tables(connection, facts, findings):
-                _content(connection, facts, findings)
+        with closing(Ledger(path, read_only=True)) as ledger, ledger.content_errors():
+            _content(ledger, facts, findings)
             if integrity:
-                _integrity(connection, facts, findings)
-    except sqlite3.Error as error:
-        findings.append(Finding(f"{path}: {advice(error).split('. ')[0]} ({error})", f"{MEND}."))
-    except Exception as error:
-        # a damaged file may say anything
-        findings.append(Finding(f"{path}: its content makes no sense ({error!r})", f"{MEND}."))
+                _integrity(ledger, facts, findings)
+    except LedgerError as error:
+        foreign = type(error.__cause__) is ValueError
+        do = "give the right file, one with one name, or install the version that wrote it"
+        findings.append(Finding(str(error).replace(f". {MEND}", ""), do if foreign else f"{MEND}."))
     return facts, findings
 
 
@@ -207,9 +210,6 @@ def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
     free = shutil.disk_usage(os.path.dirname(real)).free
     writer = holder_of(f"{real}-lock")
     facts.update(bytes=size, wal_bytes=wal, last_commit=last, writer=writer, free_bytes=free)
-    if states[""].st_nlink > 1:
-        wrong = f"the file has {states[''].st_nlink} names (hard links)"
-        findings.append(Finding(wrong, "remove the others, or copy it"))
     if free < max(LEAST_FREE, wal):
         do = "make room; or move older events to another disk with `stream archive --shrink`"
         findings.append(Finding(f"{free / 2**20:,.0f} MiB of disk are free", do))
@@ -238,24 +238,11 @@ def holder_of(lock: str) -> int | None:
     return None
 
 
-def _tables(connection: sqlite3.Connection, facts: Facts, findings: list[Finding]) -> bool:
-    """Whether the tables are those that this program knows."""
-    facts["format"] = schema.marks_of(connection)[1]
-    try:
-        schema.check(connection)
-    except ValueError as error:
-        findings.append(Finding(str(error), "give the right file, or install the version that wrote it"))
-        return False
-    [page, free] = connection.execute("SELECT * FROM pragma_page_size, pragma_freelist_count").fetchone()
-    facts["unused_bytes"] = page * free
-    return True
-
-
-def _content(connection: sqlite3.Connection, facts: Facts, findings: list[Finding]) -> None:
-    last = connection.execute(HIGHEST).fetchone()[0]
-    about = dict(connection.execute("SELECT name, value FROM about"))
-    tail = about.get("tail", 0)
-    [keys] = connection.execute("SELECT count(*) FROM keys").fetchone()
+def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
+    last, keys = ledger.last_numbers()
+    tail, archives = ledger.tail(), archives_of(ledger)
+    [(page, free)] = ledger.rows("SELECT * FROM pragma_page_size, pragma_freelist_count")
+    facts.update(format=STATE_FORMAT, unused_bytes=page * free)
     facts.update(events=last, keys=keys, states_behind=last - tail)
     if last - tail > BEHIND:
         wrong = f"the states are {last - tail:,} events behind the log"
@@ -263,29 +250,25 @@ def _content(connection: sqlite3.Connection, facts: Facts, findings: list[Findin
         findings.append(Finding(wrong, do))
     if facts["writer"] is None and last > tail:
         facts["ended"] = "killed: the next start replays what the states lack"
-    if "config" in about:
-        msgspec.json.decode(about["config"], type=EngineConfig)
-    oldest = connection.execute(OLDEST, (tail,)).fetchone()
-    if oldest:
-        names = ("id", "key", "time", "events_ago")
-        facts["oldest_open"] = dict(zip(names, (*oldest[:3], last - oldest[3]), strict=True))
-    facts["is_archive"] = "archive" in about
+    config_of(ledger)
+    for oldest in ledger.rows(OLDEST, (last, tail)):
+        facts["oldest_open"] = dict(zip(("id", "key", "time", "events_ago"), oldest, strict=True))
+    facts["is_archive"] = ledger.about("archive") is not None
     facts["archives"] = [
-        {"path": path, "upto": number, "there": os.path.exists(path)}
-        for path, number in connection.execute("SELECT path, number FROM archives ORDER BY number")
+        {"path": one.path, "upto": one.number, "there": os.path.exists(one.path)} for one in archives
     ]
 
 
-def _integrity(connection: sqlite3.Connection, facts: Facts, findings: list[Finding]) -> None:
-    found = [row[0] for row in connection.execute("PRAGMA quick_check(10)")]
+def _integrity(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
+    found = [row[0] for row in ledger.rows("PRAGMA quick_check(10)")]
     facts["integrity"] = "ok" if found == ["ok"] else found
     if found != ["ok"]:
         findings.append(Finding(f"the file is damaged: {found[0]}", f"{MEND}."))
-    if facts.get("archives"):
-        for path, digest in connection.execute("SELECT path, digest FROM archives ORDER BY number"):
-            if os.path.exists(path) and digest_of(Path(path)) != digest:
-                wrong = f"{path}: the archive is not as it was made"
-                findings.append(Finding(wrong, "restore a backup of it"))
+    for one in archives_of(ledger):
+        if os.path.exists(one.path) and digest_of(Path(one.path)) != one.digest:
+            findings.append(
+                Finding(f"{one.path}: the archive is not as it was made", "restore a backup of it")
+            )
 
 
 BATCH = 4096
@@ -293,13 +276,13 @@ FARTHEST = 1 << 22
 """Numbers to skip in search of the next readable row before giving up."""
 
 KEPT = {
-    "archives": "SELECT * FROM archives",
-    "archived": "SELECT * FROM archived",
-    "checkpoints": "SELECT * FROM checkpoints",
-    "keys": "SELECT * FROM keys WHERE number IN (SELECT key FROM checkpoints)",
-    "queries": "SELECT * FROM queries WHERE number <= (SELECT max(number) FROM archives)",
+    "archives": "1",
+    "archived": "1",
+    "checkpoints": "1",
+    "keys": "number IN (SELECT key FROM checkpoints)",
+    "queries": "number <= (SELECT max(number) FROM archives)",
 }
-"""What a ledger keeps of its archives."""
+"""What a ledger keeps of its archives: which rows of each table."""
 
 
 class Repaired(Struct, frozen=True):
@@ -313,62 +296,37 @@ class Repaired(Struct, frozen=True):
         What could not be saved, one sentence each; empty if nothing is missing.
     changed
         Keys with forecasts that came out other than they were answered, because events before them are lost.
+    doubtful
+        What the checksums of the damaged ledger say of its log, one sentence each: what was saved is not
+        what was accepted.
     """
 
     events: int
     keys: int
     lost: list[str]
     changed: list[str]
+    doubtful: list[str]
 
 
 def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     """Play the readable events of a damaged ledger into a new one; the damaged file is left as it is.
 
     From `path` to `into`, which gets its name when it is complete. States and indexes are made anew, so
-    damage to them costs nothing. Raises LedgerError if not even the configuration can be read, or if there is
-    no room, ValueError if `into` exists.
+    damage to them costs nothing; so are checksums, after they were compared. Raises LedgerError if not even
+    the configuration can be read, or if there is no room, ValueError if `into` exists.
     """
     source, target = Path(path), Path(into)
-    if not source.is_file():
-        raise LedgerError(f"{source}: there is no such ledger")
     check_target(target, source)
-    with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-        config = _config(connection, source)
+    with closing(Ledger(source, read_only=True)) as ledger, ledger.content_errors():
+        refuse_archive(ledger)
+        if ledger.about("config") is None:
+            raise LedgerError(f"{source}: its configuration is lost. Restore a backup")
         with made(target) as part:
-            return _played(connection, source, part, config)
+            start = _seed(ledger, part)
+            return _played(ledger, part, start)
 
 
-def _config(connection: sqlite3.Connection, source: Path) -> EngineConfig:
-    """The configuration; LedgerError if it cannot be read, or if this is no ledger to be played."""
-    try:
-        schema.check(connection)
-        about = dict(connection.execute("SELECT name, value FROM about"))
-        if "archive" in about:
-            raise ValueError("this is an archive, which is never played on: restore a backup of it")
-        return msgspec.json.decode(about.get("config", ""), type=EngineConfig)
-    except (sqlite3.Error, ValueError, TypeError) as error:
-        raise LedgerError(f"{source}: the configuration cannot be read: {error}") from error
-
-
-def _played(connection: sqlite3.Connection, source: Path, target: Path, config: EngineConfig) -> Repaired:
-    """Make the new ledger."""
-    lost, changed, refused = list[str](), dict[str, None](), 0
-    start = _seed(connection, source, target, config)
-    events, answered = _salvage(connection, lost, start)
-    with Engine(target, config) as engine:
-        engine.trust_times()
-        for start in range(0, len(events), BATCH):
-            for answer in engine.handle(events[start : start + BATCH]):
-                if isinstance(answer, Rejected):
-                    refused += 1
-                    lost.append(f"event {answer.id!r} was not accepted again: {answer.detail}")
-                elif isinstance(answer, Forecast):
-                    came = answer.probability, answer.certificate
-                    changed |= {} if came == answered[answer.id] else {answer.key: None}
-    return Repaired(len(events) - refused, len({e.key for e in events}), lost, list(changed))
-
-
-def _seed(connection: sqlite3.Connection, source: Path, into: Path, config: EngineConfig) -> int:
+def _seed(ledger: Ledger, into: Path) -> int:
     """Make a new ledger that holds what this one has behind its archives, if any, and nothing after it.
 
     Answers the number of the last event that was archived, 0 if none was: then nothing is made. Raises
@@ -376,82 +334,92 @@ def _seed(connection: sqlite3.Connection, source: Path, into: Path, config: Engi
     """
     try:
         # where nothing was archived, damage to the empty table of archives does no harm
-        if connection.execute("SELECT 1 FROM checkpoints").fetchone() is None:
+        if not ledger.rows("SELECT 1 FROM checkpoints LIMIT 1"):
             return 0
-        [start] = connection.execute("SELECT max(number) FROM archives").fetchone()
+        start = ledger.checkpoint()
         if not 0 < start < LAST_NUMBER // 2:
             raise ValueError(f"its last archive cannot end with number {start}")
-        with closing(sqlite3.connect(into, isolation_level=None)) as new:
-            schema.prepare(new)
-            new.execute("BEGIN")
-            for table, sql in KEPT.items():
-                found = connection.execute(sql)
-                marks = ", ".join("?" * len(found.description))
-                new.executemany(f"INSERT INTO {table} VALUES ({marks})", found)
-            book = Book(config)
+        book = Book(config_of(ledger))
+        with new_tables(into, ledger.about("config"), start) as new:
+            for table, condition in KEPT.items():
+                copy_rows(ledger, new, table, condition)
             for number, name, place, data in new.execute(
                 "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c"
                 " JOIN keys AS k ON k.number = c.key"
             ).fetchall():
                 book.load([Snapshot(number, name, place, start, data)])
                 write_states(new, [(number, start, book.keys[name].written(), data)])
-            facts = [("config", msgspec.json.encode(config).decode()), ("tail", start)]
-            new.executemany("INSERT INTO about VALUES (?, ?)", facts)
-            new.execute("COMMIT")
         return start
-    except (sqlite3.Error, ValueError, KeyError, TypeError) as error:
+    except (sqlite3.Error, LedgerError, ValueError, KeyError, TypeError) as error:
         raise LedgerError(
-            f"{source}: what it keeps of its archives cannot be read ({error}). Restore a backup of it"
+            f"{ledger.path}: what it keeps of its archives cannot be read ({error}). Restore a backup of it"
         ) from error
 
 
-def _salvage(
-    connection: sqlite3.Connection, lost: list[str], start: int
-) -> tuple[list[Incoming], dict[str, tuple[Any, float]]]:
-    """The readable events behind a number in their order, and what the queries among them were answered."""
-    names = {row[0]: row[1] for row in _readable(connection, "keys", lost)}
+def _played(ledger: Ledger, target: Path, start: int) -> Repaired:
+    """Play the log behind a number into the new ledger."""
+    lost, doubtful, changed, refused = list[str](), list[str](), dict[str, None](), 0
+    try:
+        doubtful += changed_in(ledger.connection)
+    except (sqlite3.Error, ValueError) as error:
+        doubtful.append(f"the log cannot be compared with its checksums ({error})")
+    log, names = _salvage(ledger, lost, start)
+    answered = {one.id: (one.probability, one.certificate) for one in log if not one.closes}
+    with Engine(target, config_of(ledger)) as engine:
+        engine.trust_times()
+        for first in range(0, len(log), BATCH):
+            events = [_event(one, names[one.key]) for one in log[first : first + BATCH]]
+            for answer in engine.handle(events):
+                if isinstance(answer, Rejected):
+                    refused += 1
+                    lost.append(f"event {answer.id!r} was not accepted again: {answer.detail}")
+                elif isinstance(answer, Forecast):
+                    came = answer.probability, answer.certificate
+                    changed |= {} if came == answered[answer.id] else {answer.key: None}
+    return Repaired(len(log) - refused, len({one.key for one in log}), lost, list(changed), doubtful)
+
+
+def _event(logged: Logged, key: str) -> Incoming:
+    """What was sent once to become this event of the log."""
+    if not logged.closes:
+        return Query(logged.id, key, logged.value, logged.time)
+    if logged.value is None:
+        return Withdraw(logged.id, key, logged.time)
+    return Outcome(logged.id, logged.value, key, logged.time)
+
+
+def _salvage(ledger: Ledger, lost: list[str], start: int) -> tuple[list[Logged], dict[int, str]]:
+    """The readable events behind a number in their order, and the names of keys."""
+    names = {row[0]: row[1] for row in _readable(ledger, "keys", lost)}
+    rows, asked = list[tuple[Any, ...]](), dict[int, tuple[str, int]]()
+    for number, id, key, hint, time, probability, certificate in _readable(ledger, "queries", lost):
+        asked[number] = id, key
+        rows.append((number, key, id, 0, time, hint, probability, certificate))
+    for number, query, value, time in _readable(ledger, "closings", lost):
+        id, key = asked.get(query, ("", 0))
+        rows.append((number, key, id, 1, time, value, None, None))
+        if query not in asked:
+            lost.append(f"event {number} closes query {query}, which is lost")
+    log = list[Logged]()
     # where two processes wrote at once, a query and a closing may have one number
-    numbered: dict[tuple[int, bool], Incoming] = {}
-    asked: dict[int, tuple[str, str]] = {}
-    answered: dict[str, tuple[Any, float]] = {}
-    there: set[int] = set()
-    for number, id, key, hint, time, probability, certificate in _readable(connection, "queries", lost):
-        there.add(number)
-        if key not in names:
-            lost.append(f"query {id!r}: the name of its key is lost")
-            continue
-        try:
-            query, answer = Query(id, names[key], loaded(hint), time), (loaded(probability), certificate)
-        except (ValueError, TypeError) as error:
-            lost.append(f"query {id!r} makes no sense: {error}")
-            continue
-        asked[number] = id, names[key]
-        if number > start:
-            numbered[number, False], answered[id] = query, answer
-    for number, closes, value, time in _readable(connection, "closings", lost):
-        there.add(number)
-        if closes not in asked:
-            lost.append(f"event {number} closes query {closes}, which is lost")
-            continue
-        id, key = asked[closes]
-        try:
-            came = loaded_outcome(value)
-        except ValueError as error:
-            lost.append(f"event {number}, an outcome of {id!r}, makes no sense: {error}")
-            continue
-        numbered[number, True] = Withdraw(id, key, time) if came is None else Outcome(id, came, key, time)
-    lost += _missing(connection, sorted(one for one in there if one > start), start)
-    return [numbered[place] for place in sorted(numbered)], answered
+    rows = sorted((row for row in rows if row[0] > start), key=itemgetter(0, 3))
+    for row in rows:
+        if row[2] and row[1] not in names:
+            lost.append(f"event {row[0]}, of {row[2]!r}: the name of its key is lost")
+        elif row[2]:
+            try:
+                log.append(logged(row))
+            except (ValueError, TypeError) as error:
+                lost.append(f"event {row[0]}, of {row[2]!r}, makes no sense: {error}")
+    lost += _missing(ledger, [row[0] for row in rows], start)
+    return log, names
 
 
-def _missing(connection: sqlite3.Connection, numbers: list[int], start: int) -> Iterator[str]:
+def _missing(ledger: Ledger, numbers: list[int], start: int) -> Iterator[str]:
     """Which of the numbers behind a start are not there: they were given out one after the other."""
-    last = numbers[-1] if numbers else start
-    with suppress(sqlite3.Error):
+    with suppress(LedgerError):
         # when states were written last, the log had come to this number
-        for (tail,) in connection.execute("SELECT value FROM about WHERE name = 'tail'"):
-            if type(tail) is int and tail > last:
-                numbers = [*numbers, tail + 1]
+        numbers = [*numbers, max(ledger.tail(), *numbers[-1:]) + 1]
     for before, after in pairwise([start, *numbers]):
         if after - before == 2:
             yield f"event {before + 1} is missing"
@@ -459,13 +427,13 @@ def _missing(connection: sqlite3.Connection, numbers: list[int], start: int) -> 
             yield f"events {before + 1} to {after - 1} are missing"
 
 
-def _readable(connection: sqlite3.Connection, table: str, lost: list[str]) -> Iterator[tuple[Any, ...]]:
+def _readable(ledger: Ledger, table: str, lost: list[str]) -> Iterator[tuple[Any, ...]]:
     """The rows of a table in the order of their numbers, past those that cannot be read."""
     rows = f"SELECT * FROM {table} NOT INDEXED WHERE number > ?"
     last = start = 0
     while start >= 0:
         try:
-            for row in connection.execute(rows, (start,)):
+            for row in ledger.connection.execute(rows, (start,)):
                 # damage may have put some out of order
                 if row[0] > last:
                     if start > last:
@@ -475,7 +443,7 @@ def _readable(connection: sqlite3.Connection, table: str, lost: list[str]) -> It
             break
         except sqlite3.DatabaseError:
             # at least twice as far as before, if what was found there was of no use
-            start = _past_damage(connection, f"{rows} LIMIT 1", last, 2 * (start - last) + 1)
+            start = _past_damage(ledger.connection, f"{rows} LIMIT 1", last, 2 * (start - last) + 1)
     if start != last:
         lost.append(f"{table}: what came after number {last} cannot be read")
 

@@ -1,6 +1,6 @@
-"""The file of a ledger: opened by one writer and any number of readers, and what is wrong with it in words.
+"""The files of ledgers: what is wrong with them in words, who may write to one, and what is made of one.
 
-Files that get their name when they are complete and on disk.
+Files that get their name when they are complete and on disk, and never that of another one.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import shutil
 import sqlite3
 import stat
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from onlinecal.engine.ledger import schema
 from onlinecal.tables import whole
 
 PARTS = ("", "-wal", "-shm")
@@ -29,6 +27,9 @@ RESERVED = ("-wal", "-shm", "-journal", "-lock")
 CANNOT_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
 
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
+"""What a file system answers on which a file cannot have two names."""
 
 MEND = (
     "Try `onlinecal stream repair`, or feed the same input to a new ledger:"
@@ -66,8 +67,10 @@ class InWords:
         if error is None:
             return
         if isinstance(error, sqlite3.Error):
-            why = advice(error)
-        elif isinstance(error, ValueError):
+            code = code_of(error)
+            advice = next((words for codes, words in ADVICE if code in codes), "")
+            why = f"{advice} ({error})" if advice else str(error)
+        elif type(error) is ValueError or (isinstance(error, ValueError) and not self.of_content):
             why = str(error)
         elif self.of_content and isinstance(error, Exception) and not isinstance(error, OSError):
             why = f"its content makes no sense ({error!r}). {MEND}"
@@ -81,153 +84,6 @@ def code_of(error: BaseException | None) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def advice(error: sqlite3.Error) -> str:
-    """What happened to a ledger, in a sentence that says what to do."""
-    code = code_of(error)
-    for codes, sentence in ADVICE:
-        if code in codes:
-            return f"{sentence} ({error})"
-    return str(error)
-
-
-class LedgerFile:
-    """A ledger's file, open. `path` None: one in memory, for trying things out.
-
-    Raises LedgerError if the file cannot be opened, is no ledger, is damaged, or is in use by another writer.
-    """
-
-    def __init__(self, path: Path | None, read_only: bool = False) -> None:
-        self.path, self.read_only = path, read_only
-        # links and relative names out of the way, two who mean the same file call it the same
-        self._file = "" if path is None else os.path.realpath(path)
-        self._lock: WriterLock | None = None
-        self._connection: sqlite3.Connection | None = None
-        self._identities: dict[str, tuple[int, int] | None] = {}
-        try:
-            with self.ledger_errors():
-                if path is not None and not read_only:
-                    self._lock = WriterLock(self._file)
-                check_one_name(self._file)
-                self._connection = self._connect()
-                if self._lock is not None:
-                    names = [f"{self._file}{part}" for part in PARTS]
-                    self._identities = {name: found for name in names if (found := identity_of(name))}
-        except BaseException:
-            if self._lock is not None:
-                self._lock.abandon()
-            self.close()
-            raise
-
-    def _connect(self) -> sqlite3.Connection:
-        if self.path is None:
-            return self._opened(":memory:")
-        if self.read_only and not self.path.is_file():
-            raise ValueError("there is no such ledger")
-        target = f"{Path(self._file).as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
-        try:
-            return self._opened(target)
-        except sqlite3.OperationalError as error:
-            # where nothing may be written, SQLite reads a ledger at rest if it is told that it rests
-            at_rest = self.read_only and not os.path.exists(f"{self._file}-wal")
-            if not at_rest or code_of(error) not in CANNOT_WRITE:
-                raise
-            return self._opened(f"{target}&immutable=1")
-
-    def _opened(self, target: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            target, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
-        )
-        try:
-            if self.read_only:
-                schema.check(connection)
-            else:
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("PRAGMA cache_size = -65536")
-                schema.prepare(connection)
-                # not before it is known to be ours: it changes the file
-                connection.execute("PRAGMA journal_mode = WAL")
-                # from the first look on, all its files are there
-                schema.is_empty(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """The open connection; ValueError after `close`."""
-        if self._connection is None:
-            raise ValueError("the ledger is closed")
-        return self._connection
-
-    def close(self) -> None:
-        """Let go of the file and the lock."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
-
-    def check_in_place(self) -> None:
-        """LedgerError if what is written now would be lost, or this is not the only writer any more."""
-        if self._lock is None or self._connection is None:
-            return
-        with self.ledger_errors():
-            self._lock.keep()
-            for name, identity in self._identities.items():
-                if identity_of(name) != identity:
-                    raise ValueError(
-                        f"{os.path.basename(name)} was removed or replaced since it was opened; nothing of "
-                        "this batch was kept or answered. Put it back, or stop and open the ledger anew"
-                    )
-
-    def ledger_errors(self) -> InWords:
-        """Say in a LedgerError what is wrong with the file and what to do."""
-        return InWords(self.path, of_content=False)
-
-    def content_errors(self) -> InWords:
-        """Turn whatever goes wrong with what was read into a LedgerError: a damaged file may say anything."""
-        return InWords(self.path, of_content=True)
-
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """All rows that a statement finds."""
-        with self.ledger_errors():
-            return self.connection.execute(sql, parameters).fetchall()
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Reads inside see one state of the ledger, whatever is written meanwhile."""
-        with self.ledger_errors():
-            self.connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            # SQLite may have ended it by itself, over an error
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """What is written inside is written as a whole, or not at all."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self.connection.execute("COMMIT")
-        except BaseException:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-            raise
-
-    def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file: indexes, constraints and references included."""
-        found = [row[0] for row in self.rows("PRAGMA integrity_check")]
-        lost = self.rows('SELECT "table", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2')
-        return [one for one in found if one != "ok"] + [
-            f"{count} rows of {table} refer to {parent} that are not there" for table, parent, count in lost
-        ]
-
-
 class WriterLock:
     """Keeps other writers away from a file as long as this process lives, and until `release`.
 
@@ -236,14 +92,14 @@ class WriterLock:
     """
 
     def __init__(self, file: str) -> None:
-        self._path, self._process = f"{file}-lock", os.getpid()
+        self._path = f"{file}-lock"
         self._made = identity_of(self._path) is None
         self._descriptor: int | None = lock(self._path)
         _held.add(self)
 
     def keep(self) -> None:
         """Take the lock again if its file was removed; ValueError if another process has it by now."""
-        if self._descriptor is None or self._process != os.getpid():
+        if self._descriptor is None:
             raise ValueError("it was opened by another process, of which this one is a copy: open it anew")
         if not is_at(self._path, self._descriptor):
             again = lock(self._path)
@@ -258,13 +114,17 @@ class WriterLock:
         self.release()
 
     def release(self) -> None:
-        """Let others write; in a forked child, only forget."""
+        """Let others write."""
         if self._descriptor is not None:
-            if self._process == os.getpid():
-                import fcntl
+            import fcntl
 
-                # closing is not enough while a child has a copy of the descriptor
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            # closing is not enough while a child has a copy of the descriptor
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self.forget()
+
+    def forget(self) -> None:
+        """Close the descriptor, which in a forked child leaves the lock with the parent."""
+        if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -274,7 +134,7 @@ _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 def _forget_in_child() -> None:
     for held in list(_held):
-        held.release()
+        held.forget()
 
 
 if hasattr(os, "register_at_fork"):
@@ -356,19 +216,17 @@ def check_target(target: Path, source: Path, force: bool = False) -> None:
 
 
 @contextmanager
-def made(target: Path) -> Iterator[Path]:
-    """Where to write a database that will be `target`; what a killed call left for it is gone.
+def made(target: Path, force: bool = False) -> Iterator[Path]:
+    """Where to write a file that will be `target`; what a killed call left for it is gone.
 
-    It gets its name at the end of the block, unless there is a file of that name by then, and is removed if
-    the block fails. Raises LedgerError where there is no room for it.
+    It gets its name at the end of the block, unless there is a file of that name by then, which it replaces
+    only with `force`; it is removed if the block fails. Raises LedgerError where there is no room for it.
     """
-    _clear_away(target)
+    clear_away(target)
     try:
-        with whole(target) as part:
+        with whole(target, os.replace if force else name_once) as part:
             yield part
-            _sync(part)
-            if os.path.lexists(target):
-                raise ValueError(f"{target}: there is a file already, made meanwhile; name another")
+            sync(part)
     except (PermissionError, FileNotFoundError) as error:
         raise LedgerError(f"{target}: cannot be written here: {error.strerror}") from error
     except (sqlite3.Error, LedgerError) as error:
@@ -380,11 +238,28 @@ def made(target: Path) -> Iterator[Path]:
             f"{target}: there is no room for it, or in TMPDIR for sorting events; nothing was changed. "
             f"Make room and give the same command again ({cause})"
         ) from error
-    _sync(target.parent)
+    sync(target.parent)
 
 
-def _clear_away(target: Path) -> None:
-    """Remove the folders of `whole` whose processes are no more."""
+def name_once(part: Path, target: Path) -> None:
+    """Give a file its name, in the place of no other one; ValueError if there is one."""
+    try:
+        try:
+            os.link(part, target)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            # nobody else can make a file of that name, and who made it may replace it
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.replace(part, target)
+        else:
+            os.unlink(part)
+    except FileExistsError as error:
+        raise ValueError(f"{target}: there is a file already, made meanwhile; name another") from error
+
+
+def clear_away(target: Path) -> None:
+    """Remove the folders of `whole` whose processes are no more, and with them second names of `target`."""
     name = re.compile(re.escape(f".{target.name}.") + r"(\d+)-\w{8}")
     for folder in target.parent.iterdir() if target.parent.is_dir() else ():
         found = name.fullmatch(folder.name)
@@ -398,7 +273,7 @@ def _clear_away(target: Path) -> None:
                 continue
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Have a file, or a folder's names, on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

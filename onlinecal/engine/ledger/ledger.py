@@ -7,7 +7,12 @@ keeps others from it by a lock that ends with the process; any number may read.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +20,32 @@ from msgspec.json import encode
 
 from onlinecal.engine.events import only_names
 from onlinecal.engine.keys.key import Summary
-from onlinecal.engine.ledger.file import MEND, LedgerFile
+from onlinecal.engine.ledger import schema
+from onlinecal.engine.ledger.file import (
+    CANNOT_WRITE,
+    MEND,
+    PARTS,
+    InWords,
+    WriterLock,
+    check_one_name,
+    code_of,
+    identity_of,
+)
 from onlinecal.engine.ledger.schema import (
+    EVERY,
+    LAST_NUMBER,
     Changes,
     Logged,
     Noted,
     Record,
     Snapshot,
+    Summing,
     logged,
     recalled,
     summary_in,
     write_rows,
     write_states,
 )
-from onlinecal.engine.ledger.sums import EVERY, LAST_NUMBER, Summing
 
 LOG = (
     "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
@@ -54,25 +71,150 @@ def silent(_done: int, _all: int) -> None:
     """Tell nobody."""
 
 
-class Ledger(LedgerFile):
+class Ledger:
     """An open ledger: what is known of ids, keys and the log, and the commits that add to it.
 
-    `window`: after so many events at the latest the checksums of the log are written.
+    Raises LedgerError if the file cannot be opened, is no ledger, is damaged, or is in use by another writer.
+
+    Parameters
+    ----------
+    path
+        The file; None: one in memory, for trying things out.
+    read_only
+        Whether it is only looked at, also while another process writes.
+    window
+        After so many events at the latest the checksums of the log are written.
     """
 
     _tail = -1
     """What the last commit wrote: it is mostly the same for many batches."""
     _sums: Summing | None = None
     """Of the last commit, if it did not fail."""
+    _lock: WriterLock | None = None
+    _connection: sqlite3.Connection | None = None
 
     def __init__(self, path: Path | None, read_only: bool = False, window: int = EVERY) -> None:
-        super().__init__(path, read_only)
-        self._window = window
+        self.path, self._read_only, self._window = path, read_only, window
+        # links and relative names out of the way, two who mean the same file call it the same
+        self._file = "" if path is None else os.path.realpath(path)
+        self._identities: dict[str, tuple[int, int] | None] = {}
+        try:
+            with self.ledger_errors():
+                if path is not None and not read_only:
+                    self._lock = WriterLock(self._file)
+                check_one_name(self._file)
+                self._connection = self._connect()
+                if self._lock is not None:
+                    names = [f"{self._file}{part}" for part in PARTS]
+                    self._identities = {name: found for name in names if (found := identity_of(name))}
+        except BaseException:
+            if self._lock is not None:
+                self._lock.abandon()
+            self.close()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.path is None:
+            return self._opened(":memory:")
+        if self._read_only and not self.path.is_file():
+            raise ValueError("there is no such ledger")
+        target = f"{Path(self._file).as_uri()}?mode={'ro' if self._read_only else 'rwc'}"
+        try:
+            return self._opened(target)
+        except sqlite3.OperationalError as error:
+            # where nothing may be written, SQLite reads a ledger at rest if it is told that it rests
+            at_rest = self._read_only and not os.path.exists(f"{self._file}-wal")
+            if not at_rest or code_of(error) not in CANNOT_WRITE:
+                raise
+            return self._opened(f"{target}&immutable=1")
+
+    def _opened(self, target: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            target, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
+        )
+        try:
+            if self._read_only:
+                schema.check(connection)
+            else:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA cache_size = -65536")
+                schema.prepare(connection)
+                # not before it is known to be ours: it changes the file
+                connection.execute("PRAGMA journal_mode = WAL")
+                # from the first look on, all its files are there
+                schema.is_empty(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The open connection; ValueError after `close`."""
+        if self._connection is None:
+            raise ValueError("the ledger is closed")
+        return self._connection
+
+    def close(self) -> None:
+        """Let go of the file and the lock."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def check_in_place(self) -> None:
+        """LedgerError if what is written now would be lost, or this is not the only writer any more."""
+        if self._lock is None or self._connection is None:
+            return
+        with self.ledger_errors():
+            self._lock.keep()
+            for name, identity in self._identities.items():
+                if identity_of(name) != identity:
+                    raise ValueError(
+                        f"{os.path.basename(name)} was removed or replaced since it was opened; nothing of "
+                        "this batch was kept or answered. Put it back, or stop and open the ledger anew"
+                    )
+
+    def ledger_errors(self) -> InWords:
+        """Say in a LedgerError what is wrong with the file and what to do."""
+        return InWords(self.path, of_content=False)
+
+    def content_errors(self) -> InWords:
+        """Turn whatever goes wrong with what was read into a LedgerError: a damaged file may say anything."""
+        return InWords(self.path, of_content=True)
+
+    @contextmanager
+    def transaction(self, kind: str = "IMMEDIATE") -> Iterator[None]:
+        """What is written inside is written as a whole, or not at all.
+
+        In one of the kind DEFERRED all that is read is of one moment, whatever is written meanwhile.
+        """
+        self.connection.execute(f"BEGIN {kind}")
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        finally:
+            # SQLite may have ended it by itself, over an error
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """All rows that a statement finds."""
+        with self.ledger_errors():
+            return self.connection.execute(sql, parameters).fetchall()
+
+    def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """The first value of the first row that a statement finds; None if it finds none."""
+        rows = self.rows(sql, parameters)
+        return rows[0][0] if rows else None
+
+    # -- what is read
 
     def about(self, name: str) -> Any:
         """A fact about the ledger; None if it is not known."""
-        rows = self.rows("SELECT value FROM about WHERE name = ?", (name,))
-        return rows[0][0] if rows else None
+        return self.value("SELECT value FROM about WHERE name = ?", (name,))
 
     def tail(self) -> int:
         """The number up to which all states hold what happened."""
@@ -84,13 +226,7 @@ class Ledger(LedgerFile):
 
     def reliability(self) -> Any:
         """What the ledger has of the reliability of all keys together; None if nothing."""
-        rows = self.rows("SELECT bins FROM reliability")
-        return rows[0][0] if rows else None
-
-    def tell(self, name: str, value: Any) -> None:
-        """Write down a fact about the ledger."""
-        with self.ledger_errors():
-            self.connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+        return self.value("SELECT bins FROM reliability")
 
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last event and of the last key; 0 where there is none."""
@@ -133,15 +269,22 @@ class Ledger(LedgerFile):
 
     def checkpoint(self) -> int:
         """The number of the last event that was archived; 0 if none was."""
-        return self.rows("SELECT coalesce(max(number), 0) FROM archives")[0][0]
+        return self.value("SELECT coalesce(max(number), 0) FROM archives")
 
-    def log_by_key(self, upto: int = LAST_NUMBER) -> Iterator[Logged]:
-        """All events behind the checkpoint, up to a number, key after key, each key's in their order."""
-        after = self.checkpoint()
+    def log_by_key(self, upto: int = LAST_NUMBER) -> Iterator[tuple[int, list[Logged]]]:
+        """The number of each key, and its events behind the checkpoint, up to a number, in their order.
+
+        At last come the keys that have had none since then.
+        """
+        after, silent_ones = self.checkpoint(), {row[0] for row in self.rows("SELECT key FROM checkpoints")}
         with self.ledger_errors():
             sql = f"SELECT * FROM ({LOG}) WHERE number <= ? ORDER BY key, number"
-            for row in self.connection.execute(sql, (after, after, upto)):
-                yield logged(row)
+            events = map(logged, self.connection.execute(sql, (after, after, upto)))
+            for number, log in groupby(events, key=attrgetter("key")):
+                silent_ones.discard(number)
+                yield number, list(log)
+        for number in sorted(silent_ones):
+            yield number, []
 
     def summaries(self, after: int = 0, most: int = -1) -> Iterator[tuple[str, int, Summary]]:
         """(name, configuration, summary) of every key, as of the state that is written; empty if none is.
@@ -170,14 +313,29 @@ class Ledger(LedgerFile):
         )
         return found
 
-    def query_numbered(self, number: int) -> tuple[str, float | None]:
-        """The id and the time of a query."""
-        return self.rows("SELECT id, time FROM queries WHERE number = ?", (number,))[0]
+    def events_here(self) -> int:
+        """How many events there are behind the checkpoint."""
+        return sum(self.counts()) - self.value("SELECT coalesce(sum(queries + closings), 0) FROM archives")
+
+    def damage(self) -> list[str]:
+        """What SQLite finds wrong with the file: indexes, constraints and references included."""
+        found = [row[0] for row in self.rows("PRAGMA integrity_check")]
+        lost = self.rows('SELECT "table", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2')
+        return [one for one in found if one != "ok"] + [
+            f"{count} rows of {table} refer to {parent} that are not there" for table, parent, count in lost
+        ]
 
     def noted(self, path: str | bytes) -> Noted | None:
         """How far an input has been answered; None if it was never read."""
         rows = self.rows("SELECT path, position, mark FROM inputs WHERE path = ?", (path,))
         return Noted(*rows[0]) if rows else None
+
+    # -- what is written
+
+    def tell(self, name: str, value: Any) -> None:
+        """Write down a fact about the ledger."""
+        with self.ledger_errors():
+            self.connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
     def commit(self, changes: Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""

@@ -15,11 +15,8 @@ from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Key
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.schema import Logged, Snapshot
-from onlinecal.engine.ledger.sums import LAST_NUMBER
+from onlinecal.engine.ledger.schema import CHUNK, LAST_NUMBER, Logged, Snapshot
 from onlinecal.engine.settings import all_settings
-
-CHUNK = 10_000
 
 TOLD = "rounds", "open", "expired", "certificate", "guarantee", "oldest"
 """What stands beside a state so that it can be read without it."""
@@ -94,26 +91,27 @@ def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> 
     book.release()
 
 
-def replay_key(
-    book: Book, ledger: Ledger, number: int, log: list[Logged], start: int, upto: int = LAST_NUMBER
-) -> Key:
+def replay_key(book: Book, ledger: Ledger, number: int, log: list[Logged], upto: int = LAST_NUMBER) -> Key:
     """A key when it has taken its events behind the checkpoint, which are all, or all up to a number.
 
-    LedgerError where the ledger has another answer, or another state at any place before that.
+    LedgerError where the ledger has another answer, or another state at any place before that, or lacks one.
     """
-    found = ledger.keys_numbered([number])
+    found, start = ledger.keys_numbered([number]), ledger.checkpoint()
     if not found:
         raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
     snapshot = found[0]
     # behind what was archived, if the key was known then
-    first = ledger.rows("SELECT state FROM checkpoints WHERE key = ?", (number,))
-    book.load([snapshot._replace(state=first[0][0] if first else None, upto=start)])
+    first = ledger.value("SELECT state FROM checkpoints WHERE key = ?", (number,))
+    book.load([snapshot._replace(state=first, upto=start)])
     key = book.keys[snapshot.name]
     held = [event for event in log if event.number <= snapshot.upto]
+    lacked = log[len(held) :]
+    if (first is not None and snapshot.upto < start) or (lacked and lacked[0].number <= ledger.tail()):
+        raise LedgerError(f"{ledger.path}: the state of key {snapshot.name!r} is lost, or an old one")
     replay(book, ledger, ((key, event) for event in held))
     if snapshot.state is not None and snapshot.upto <= upto:
         check_state(book, ledger, key, snapshot)
-    replay(book, ledger, ((key, event) for event in log[len(held) :]))
+    replay(book, ledger, ((key, event) for event in lacked))
     return key
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,15 +11,15 @@ from msgspec import Struct
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Summary
-from onlinecal.engine.ledger.file import LedgerError, check_target
+from onlinecal.engine.keys.totals import Totals
+from onlinecal.engine.ledger.file import LedgerError, check_target, made
 from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
 from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
-from onlinecal.engine.watch.key_watch import Scores, scores_of_all
+from onlinecal.engine.watch.key_watch import Scores
 from onlinecal.engine.watch.overview import sides
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.html import MOST, Shown, Table
-from onlinecal.tables import whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -96,59 +95,46 @@ class Report(Shown, Struct, frozen=True):
         return Table(self.path, ("key", "rounds", "open", "certificate", "guarantee"), rows, notes)
 
 
-def total_of(summaries: Iterable[Summary]) -> Summary:
-    """The summary of all keys together."""
-    listed = list(summaries)
-    return Summary(
-        sum(one.rounds for one in listed),
-        sum(one.open for one in listed),
-        sum(one.expired for one in listed),
-        sum(one.certificate for one in listed),
-        sum(one.guarantee for one in listed),
-        min((one.oldest for one in listed if one.oldest is not None), default=None),
-    )
-
-
 def read_report(path: str | Path) -> Report:
     """The report of the ledger at `path`, which may be in use; nothing is written.
 
     Raises LedgerError if there is no ledger, or it is damaged.
     """
-    with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.snapshot(), ledger.content_errors():
-        book = Book(config_of(ledger))
+    with (
+        closing(Ledger(Path(path), read_only=True)) as ledger,
+        ledger.content_errors(),
+        ledger.transaction("DEFERRED"),
+    ):
+        book, lines = Book(config_of(ledger)), []
         for _ in catch_up(book, ledger):
             pass
-        lines = []
         for line in ledger.summaries():
             held = book.keys.get(line[0])
             summary = held.summary() if held else book.cold_summary(*line, ledger)
             worth = None if summary.watched is None else summary.watched.scores
             lines.append(KeyReport(line[0], line[1], summary, worth))
-        total = total_of(line.summary for line in lines)
-        watched = [line.summary.watched for line in lines if line.summary.watched is not None]
-        bins, since, seen = ledger.reliability(), None, tuple[Side | None, Side | None]((None, None))
+        totals, (queries, closings) = Totals((), ((one.name, one.summary) for one in lines)), ledger.counts()
+        sums, first = totals.read(queries + closings, len(lines)), totals.oldest(())
+        oldest = ledger.rows(
+            "SELECT q.number, q.id, k.name, q.time FROM queries AS q JOIN keys AS k ON k.number = q.key"
+            " WHERE q.number = ?",
+            (first,),
+        )
+        seen, bins = tuple[Any, ...](), ledger.reliability()
         if bins is not None:
             reliability = Reliability.load(bins)
-            since, seen = reliability.since, sides(reliability, total.certificate, total.rounds)
-        oldest = None
-        if total.oldest is not None:
-            id, time = ledger.query_numbered(total.oldest)
-            key = next(line.name for line in lines if line.summary.oldest == total.oldest)
-            oldest = OpenForecast(total.oldest, id, key, time)
-        queries, closings = ledger.counts()
+            seen = reliability.since, *sides(reliability, sums.certificate, sums.rounds)
         return Report(
             str(path),
             book.config,
-            queries + closings,
+            sums.events,
             queries,
             closings,
             lines,
-            total,
-            oldest,
-            scores_of_all(line.scores for line in lines if line.scores is not None),
-            sum(one.alarms for one in watched),
-            sum(one.hint_alarms for one in watched),
-            since,
+            Summary(sums.rounds, sums.open, sums.expired, sums.certificate, sums.guarantee, first),
+            OpenForecast(*oldest[0]) if oldest else None,
+            totals.scores(),
+            *totals.alarms(),
             *seen,
         )
 
@@ -182,33 +168,24 @@ def export_ledger(path: str | Path, into: str | Path, *, force: bool = False, te
     """
     import polars as pl
 
-    target, rows, parts = Path(into), 0, list[Path]()
+    target, rows, done, parts = Path(into), 0, 0, list[Path]()
     check_target(target, Path(path), force)
     try:
-        with closing(Ledger(Path(path), read_only=True)) as ledger, whole(target) as file:
+        with closing(Ledger(Path(path), read_only=True)) as ledger, made(target, force) as file:
             last, start = ledger.last_numbers()[0], ledger.checkpoint()
-            for frame in _frames(ledger, last):
+            while found := ledger.rows(ROWS, (done, last, CHUNK)):
+                with ledger.content_errors():
+                    frame = _frame(found)
                 parts.append(file.with_name(f"{len(parts)}.part"))
                 frame.write_parquet(parts[-1])
-                rows += frame.height
-                tell(frame["asked_number"][-1], last)
+                rows, done = rows + frame.height, found[-1][0]
+                tell(done, last)
             if ledger.checkpoint() != start:
                 raise LedgerError(f"{path}: events were archived meanwhile; export again")
             (pl.scan_parquet(parts) if parts else _frame([]).lazy()).sink_parquet(file)
     except pl.exceptions.ComputeError as error:
         raise LedgerError(f"{target}: could not be written: {error}") from error
-    except (PermissionError, FileNotFoundError) as error:
-        raise LedgerError(f"{target}: cannot be written here: {error.strerror}") from error
     return rows
-
-
-def _frames(ledger: Ledger, last: int) -> Iterator[pl.DataFrame]:
-    """Tables of consecutive forecasts, as of the event with the last number."""
-    done = 0
-    while found := ledger.rows(ROWS, (done, last, CHUNK)):
-        done = found[-1][0]
-        with ledger.content_errors():
-            yield _frame(found)
 
 
 def _frame(rows: list[Any]) -> pl.DataFrame:

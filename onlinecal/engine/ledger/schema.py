@@ -1,7 +1,13 @@
-"""The tables of a ledger, and what goes into them and comes out, row by row.
+"""The tables of a ledger, what goes into them and comes out, row by row, and the checksums of the log.
 
 Queries and closings are the log: they share one numbering, in the order in which the engine took them in,
 and are never changed. States are what the log amounts to, key by key, up to some number; they can be rebuilt.
+
+All forecasts and states come out again if an event has another time, or if two ids have changed places. So
+the ledger keeps a CRC-32 of each column of the log that a replay cannot tell: numbers, ids, names, times. It
+goes on from row to row in the order of their numbers. It is taken of what is in memory anyway, and written
+with the states, which adds 2 to 3 % to a commit. A change that leaves the checksums as they are is found. Who
+can write to the file can also compute them anew.
 """
 
 from __future__ import annotations
@@ -14,7 +20,9 @@ from functools import cache
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
+from zlib import crc32
 
+import msgspec
 from msgspec.structs import astuple
 
 from onlinecal.engine.keys.key import Summary
@@ -298,10 +306,6 @@ def write_rows(connection: sqlite3.Connection, table: str, rows: Iterable[Sequen
     Many rows are one statement: that saves a call for each.
     """
     together = PARAMETERS // width
-    if type(rows) is list and len(rows) == 1:
-        # most batches are of one event
-        connection.execute(_insert(table, width, 1), rows[0])
-        return
     values = rows.flat() if isinstance(rows, ByColumns) else list(chain.from_iterable(rows))
     size = together * width
     rest = len(values) - len(values) % size
@@ -328,3 +332,98 @@ def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> 
         for key, upto, summary, state in sorted(states, key=itemgetter(0))
     ]
     write_rows(connection, "states", rows, 9)
+
+
+EVERY = 1 << 16
+"""After so many events the checksums are written, at the latest."""
+CHUNK = 10_000
+LAST_NUMBER = (1 << 63) - 1
+
+SUMMED = {
+    "keys": {"number": 0, "name": 1, "config": 2},
+    "queries": {"number": 0, "id": 1, "time": 4},
+    "closings": {"number": 0, "query": 1, "time": 3},
+}
+"""The columns, by their tables, with their places in a row."""
+
+Sums = dict[str, int]
+"""The checksums by table and column, and the numbers of the last `key` and of the last `event` in them."""
+
+NO_SUMS = {"key": 0, "event": 0} | {f"{table}.{name}": 0 for table, names in SUMMED.items() for name in names}
+
+
+def add(sums: Sums, table: str, columns: Sequence[Sequence[Any]]) -> None:
+    """Go on with rows of a table: its summed columns, the numbers first."""
+    for name, column in zip(SUMMED[table], columns, strict=True):
+        data = msgspec.msgpack.encode(column)
+        # without the head, which says how many there are
+        head = 1 if len(column) < 16 else 3 if len(column) < 1 << 16 else 5
+        sums[f"{table}.{name}"] = crc32(memoryview(data)[head:], sums[f"{table}.{name}"])
+    last = "key" if table == "keys" else "event"
+    sums[last] = max(sums[last], columns[0][-1])
+
+
+def sums_written(connection: sqlite3.Connection) -> Sums | None:
+    """The checksums that a ledger has; None if it has none. ValueError if they make no sense."""
+    row = connection.execute("SELECT value FROM about WHERE name = 'sums'").fetchone()
+    try:
+        found = None if row is None else msgspec.json.decode(row[0], type=Sums)
+    except (ValueError, TypeError):
+        found = {}
+    if found is not None and found.keys() != NO_SUMS.keys():
+        raise ValueError("the checksums of the log are damaged: `onlinecal stream repair` makes them anew")
+    return found
+
+
+def sums_of(
+    connection: sqlite3.Connection, start: Sums = NO_SUMS, key: int = LAST_NUMBER, event: int = LAST_NUMBER
+) -> Sums:
+    """The checksums of what the tables hold, up to these numbers; `start` has the first of them already."""
+    found = dict(start)
+    for table, columns in SUMMED.items():
+        after, upto = (start["key"], key) if table == "keys" else (start["event"], event)
+        sql = f"SELECT {', '.join(columns)} FROM {table} WHERE number > ? AND number <= ? ORDER BY number"
+        cursor = connection.execute(sql, (after, upto))
+        while rows := cursor.fetchmany(CHUNK):
+            add(found, table, columns_of(rows))
+    return found
+
+
+def changed_in(connection: sqlite3.Connection) -> list[str]:
+    """Which columns are not as their checksums are, one sentence each; of rows behind them none."""
+    written = sums_written(connection)
+    if written is None:
+        # before the first commit there are none
+        empty = connection.execute("SELECT 1 FROM about WHERE name = 'tail'").fetchone() is None
+        return [] if empty else ["the checksums of the log are lost"]
+    found = sums_of(connection, NO_SUMS, written["key"], written["event"])
+    changed = [name for name in NO_SUMS if "." in name and found[name] != written[name]]
+    return [f"{name} was changed in some row, or rows are lost or added" for name in changed]
+
+
+def write_sums(connection: sqlite3.Connection, sums: Sums) -> None:
+    """Write checksums in the place of older ones."""
+    written = msgspec.json.encode(sums).decode()
+    connection.execute("INSERT OR REPLACE INTO about VALUES ('sums', ?)", (written,))
+
+
+class Summing:
+    """The checksums of a ledger that is written to.
+
+    It begins inside a transaction, with what is written of the checksums and the rows behind them.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, every: int) -> None:
+        self._connection, self._every, self._written = connection, min(every, EVERY), -EVERY
+        self._sums = sums_of(connection, sums_written(connection) or NO_SUMS)
+
+    def note(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Rows that were added to a table of the log, while they are in the processor's cache."""
+        columns = columns_of(rows)
+        add(self._sums, table, [columns[place] for place in SUMMED[table].values()])
+
+    def write(self, event: int, anyway: bool) -> None:
+        """Write the checksums of all there is, if it is time behind the event of that number; or `anyway`."""
+        if anyway or event - self._written >= self._every:
+            write_sums(self._connection, self._sums)
+            self._written = event

@@ -185,7 +185,7 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
     """The keys of a ledger at rest and their bytes for `KeyStep`."""
     ledger = Ledger(path, read_only=True)
     try:
-        with ledger.snapshot():
+        with ledger.transaction("DEFERRED"):
             number, _ = ledger.last_numbers()
             if number != (ledger.about("tail") or 0):
                 raise ValueError(

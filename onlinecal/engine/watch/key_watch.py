@@ -11,7 +11,6 @@ A key of several classes under watch: bets are on whether the likeliest one come
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from math import fsum, inf, nan
@@ -336,29 +335,6 @@ class Scores(BesideConstants, Struct, frozen=True):
         if self.brier_hint is None or self.log_loss_hint is None:
             return None
         return {"Brier score": self.brier_hint, "log loss": self.log_loss_hint}
-
-
-def scores_of_all(every: Iterable[Scores]) -> Scores | None:
-    """All keys together, only those with hints if there are any; each round weighs the same. None of none."""
-    listed = list(every)
-    listed = [one for one in listed if one.hints is not None] or listed
-    if not listed:
-        return None
-    rounds = sum(one.rounds for one in listed)
-
-    def mean(name: str) -> float:
-        return math.fsum(one.rounds * getattr(one, name) for one in listed) / rounds
-
-    told = listed[0].hints is not None
-    return Scores(
-        rounds,
-        mean("brier_hint") if told else None,
-        mean("log_loss_hint") if told else None,
-        mean("brier"),
-        mean("log_loss"),
-        mean("brier_constant"),
-        mean("log_loss_constant"),
-    )
 
 
 class ClassWatch(KeyWatch):

@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import sqlite3
+from functools import partial
 
 import polars as pl
 import pytest
@@ -170,6 +171,10 @@ def test_an_archive_that_was_changed_is_told_by_the_digest_in_the_ledger(moved, 
         ("DELETE FROM queries " + ONE.format("min", "queries"), True),
         ("UPDATE checkpoints SET state = (SELECT state FROM checkpoints WHERE key = 2) WHERE key = 1", True),
         ("UPDATE checkpoints SET state = zeroblob(40) WHERE key = 1", False),
+        ("UPDATE archives SET queries = queries + 1, closings = closings - 1", True),
+        ("DELETE FROM archived WHERE hash = (SELECT min(hash) FROM archived)", True),
+        ("DELETE FROM states WHERE key = 1", False),
+        ("UPDATE states SET rounds = rounds + 1 WHERE number <= (SELECT max(number) FROM archives)", False),
         ("DELETE FROM archives " + ONE.format("max", "archives"), False),
         ("UPDATE closings SET value = NULL " + ONE.format("min", "closings"), False),
     ],
@@ -216,6 +221,24 @@ def test_whatever_is_damaged_of_a_ledger_with_archives_there_are_words_for_it(mo
         except (LedgerError, ValueError) as error:
             assert str(folder) in str(error)  # noqa: PT017
             assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_of_two_who_archive_at_once_into_one_file_one_is_told_and_nothing_is_lost(
+    folder, sound, ledger, monkeypatch
+):
+    into, fill, calls = folder / "one.archive", archive._fill, []
+
+    def filled_by_another_first(*arguments):
+        fill(*arguments)
+        calls.append(arguments)
+        if len(calls) == 1:
+            archive_ledger(ledger, into, keep=20)
+
+    monkeypatch.setattr(archive, "_fill", filled_by_another_first)
+    with raises_for(into, "there is a file already, made meanwhile"):
+        archive_ledger(ledger, into, keep=300)
+    assert_whole(ledger, [into], sound)
+    assert not list(folder.glob(".*"))
 
 
 def test_an_archive_of_another_ledger_is_told(moved, folder):
@@ -326,19 +349,21 @@ def test_an_export_is_every_forecast_with_its_outcome(moved, sound, folder):
 
 def at_points(point):
     """From now on `point` is called before every statement and around every file that gets its name."""
-    connect, replace = sqlite3.connect, os.replace
+    connect, give = sqlite3.connect, {name: getattr(os, name) for name in ("link", "unlink")}
 
     def traced(*arguments, **settings):
         connection = connect(*arguments, **settings)
         connection.set_trace_callback(lambda _: point())
         return connection
 
-    def replaced(*names):
+    def named(way, *names, **settings):
         point()
-        replace(*names)
+        give[way](*names, **settings)
         point()
 
-    sqlite3.connect, os.replace = traced, replaced
+    sqlite3.connect = traced
+    for way in give:
+        setattr(os, way, partial(named, way))
 
 
 def archived_up_to(path, into, at, told):

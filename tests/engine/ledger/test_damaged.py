@@ -303,7 +303,7 @@ def test_damage_to_what_follows_from_the_log_costs_nothing(ledger, sound, folder
     ledger.write_bytes(bad)
     assert looked_at(ledger)
     found = repair_ledger(ledger, folder / "saved.db")
-    assert (found.lost, found.changed) == ([], [])
+    assert (found.lost, found.changed, found.doubtful) == ([], [], [])
     assert_same_ledgers(folder / "saved.db", sound)
 
 

@@ -9,11 +9,10 @@ import sqlite3
 
 import pytest
 
-from onlinecal.engine import Engine, LedgerError, Outcome, Query, archive_ledger, check_ledger
+from onlinecal.engine import Engine, LedgerError, Outcome, Query, archive_ledger, check_ledger, repair_ledger
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.schema import Changes
-from onlinecal.engine.ledger.sums import NOTHING, SUMMED, sums_of, sums_written
-from tests.engine.fault_tools import INPUT, LINES, changed, opened, raises_for
+from onlinecal.engine.ledger.schema import NO_SUMS, SUMMED, Changes, sums_of, sums_written
+from tests.engine.fault_tools import INPUT, LINES, changed, command, opened, raises_for
 from tests.engine.scripts import CONFIG, assert_same_ledgers, assert_sound, batches, tables_of
 
 
@@ -62,23 +61,30 @@ ALTERED = {
 @pytest.mark.parametrize("column", ALTERED)
 def test_what_no_replay_can_tell_is_told_by_the_checksums(ledger, folder, column):
     changed(ledger, ALTERED[column])
-    assert f"{column} was changed in some row, or rows are lost or added" in check_ledger(ledger).problems
+    words = f"{column} was changed in some row, or rows are lost or added"
+    assert words in check_ledger(ledger).problems
     with raises_for(ledger, column):
         archive_ledger(ledger, folder / "archive", keep=10)
+    assert words in repair_ledger(ledger, folder / "new.db").doubtful
+    assert_sound(folder / "new.db")
 
 
-def test_checksums_that_are_lost_are_told(ledger):
+def test_checksums_that_are_lost_are_told(ledger, folder):
     changed(ledger, "DELETE FROM about WHERE name = 'sums'")
     assert check_ledger(ledger).problems == ["the checksums of the log are lost"]
+    code, told, _ = command(folder, "stream", "repair", "--ledger", ledger, "--into", folder / "new.db")
+    assert (code, told.splitlines()[0]) == (1, b"not as it was: the checksums of the log are lost")
 
 
 @pytest.mark.parametrize("value", ["'{}'", "7", "x'ff'"])
-def test_checksums_that_make_no_sense_are_told(ledger, value):
+def test_checksums_that_make_no_sense_are_told(ledger, folder, value):
     changed(ledger, f"UPDATE about SET value = {value} WHERE name = 'sums'")
     for look in (check_ledger, lambda path: opened(path, b'{"type": "query", "id": "new", "key": "k"}\n')):
         with raises_for(ledger, "the checksums of the log are damaged: `onlinecal stream repair`"):
             found = look(ledger)
             raise found
+    [doubt] = repair_ledger(ledger, folder / "new.db").doubtful
+    assert "cannot be compared with its checksums" in doubt
 
 
 @pytest.mark.parametrize("most", [1, 60])
@@ -107,7 +113,7 @@ def test_checksums_of_a_killed_writer_are_brought_up_to_the_log(folder, answers)
     with contextlib.closing(Ledger(path, read_only=True)) as ledger:
         written = sums_written(ledger.connection)
         assert written["event"] < ledger.last_numbers()[0] - 100
-        assert written == sums_of(ledger.connection, NOTHING, written["key"], written["event"])
+        assert written == sums_of(ledger.connection, NO_SUMS, written["key"], written["event"])
     with Engine(path, CONFIG) as engine:
         assert engine.handle_lines(INPUT) == answers
     with contextlib.closing(Ledger(path, read_only=True)) as ledger:

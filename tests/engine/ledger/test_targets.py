@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 
@@ -103,15 +104,22 @@ def test_results_are_not_written_over_what_they_are_of(tmp_path):
     assert file.read_bytes() == before
 
 
-def test_who_is_second_to_make_a_file_is_refused(folder):
-    new = folder / "new"
+@pytest.mark.parametrize("linked", [True, False], ids=["links", "no links"])
+def test_who_is_second_to_make_a_file_is_refused(folder, monkeypatch, linked):
+    new, text = folder / "new", ["first", "second"]
 
     def make():
         with made(new) as part:
-            part.write_text("mine")
-            new.write_text("theirs")
+            part.write_text(text.pop())
+            if text:
+                make()
 
+    def refused(*_):
+        raise PermissionError(errno.EPERM, "no links here")
+
+    if not linked:
+        monkeypatch.setattr(os, "link", refused)
     with pytest.raises(ValueError, match="made meanwhile"):
         make()
-    assert new.read_text() == "theirs"
+    assert new.read_text() == "first"
     assert list(folder.iterdir()) == [new]
