@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -153,14 +154,11 @@ class AsyncEngine:
         for event in events:
             if type(event) not in (Query, Outcome, Withdraw, Rejected):
                 raise ValueError(f"events must be Query, Outcome, Withdraw or Rejected, got {event!r}")
-        self._enter()
-        try:
+        with self._calling():
             answers: list[Answer] = []
             for start in range(0, len(events), self.most_in_batch):
                 answers += await self._commit(events[start : start + self.most_in_batch])
             return answers
-        finally:
-            self._leave()
 
     async def total(self) -> Total:
         """All keys together, as of now."""
@@ -194,33 +192,31 @@ class AsyncEngine:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _enter(self) -> None:
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Count somebody who is to be answered before the end."""
         if self._closing is not None:
             raise LedgerError("the engine is closed")
         self._callers += 1
         self._quiet.clear()
-
-    def _leave(self) -> None:
-        self._callers -= 1
-        self._look()
-
-    def _look(self) -> None:
-        if not self._callers and not self._at_work:
-            self._quiet.set()
+        try:
+            yield
+        finally:
+            self._callers -= 1
+            if not self._callers:
+                self._quiet.set()
 
     async def _ask(self, question: Callable[[], Found]) -> Found:
         """An answer from the engine's thread, between two batches."""
-        self._enter()
-        try:
+        with self._calling():
             return await asyncio.get_running_loop().run_in_executor(self._thread, question)
-        finally:
-            self._leave()
 
     async def _close(self) -> None:
         await self._quiet.wait()
+        # behind a batch whose callers were cancelled
+        last = self.engine.close if self._owned else int
         try:
-            if self._owned:
-                await asyncio.get_running_loop().run_in_executor(self._thread, self.engine.close)
+            await asyncio.get_running_loop().run_in_executor(self._thread, last)
         finally:
             self._thread.shutdown(wait=False)
 
@@ -250,7 +246,6 @@ class AsyncEngine:
             work.add_done_callback(lambda done: self._finish(calls, done))
         else:
             self._at_work = False
-            self._look()
 
     def _finish(self, calls: list[Call], done: asyncio.Future[list[list[Answer] | Exception]]) -> None:
         """Hand out what came of a batch, and go on with the next."""

@@ -15,7 +15,7 @@ from onlinecal.engine.keys.binary_key import BinaryKind
 from onlinecal.engine.keys.key import NEVER
 from onlinecal.engine.keys.players import KeyArrays
 from onlinecal.engine.keys.steering import ClassSteering
-from onlinecal.engine.watch.key_watch import ClassWatch, KeyWatch
+from onlinecal.engine.watch.key_watch import KeyWatch
 
 ALPHA = 1e-4
 """The rate of false alarms, unless another is set."""
@@ -73,7 +73,7 @@ class Settings:
         self.kind, self.is_binary = kind_of(config), config.kind == "binary"
         alpha = ALPHA if config.alarm is None or config.alarm is True else config.alarm or None
         self.threshold = inf if alpha is None else 1.0 / alpha
-        self.new_watch: Callable[[], KeyWatch] = partial(ClassWatch, alpha)
+        self.new_watch: Callable[[], KeyWatch] = partial(KeyWatch, alpha)
         self.new_steering, self.steers = steering_of(config), config.steering is not False
         self.most_lanes = config.lanes
         self.patience = NEVER if config.expire_after is None else config.expire_after

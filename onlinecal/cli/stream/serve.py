@@ -48,7 +48,7 @@ def serve(
 
     from onlinecal.cli.output import notices
     from onlinecal.engine import AsyncEngine, read_config
-    from onlinecal.engine.watch.logs import log_to_stderr, logger
+    from onlinecal.engine.watch.overview import log_to_stderr, logger
 
     try:
         from onlinecal.engine.http import server

@@ -86,7 +86,7 @@ def stream(
     if resume and not inputs:
         raise ValueError("--resume needs --input: standard input is read once, as it comes")
     from onlinecal.cli.stream.loop import run
-    from onlinecal.engine.watch.logs import log_to_stderr
+    from onlinecal.engine.watch.overview import log_to_stderr
 
     if log_json:
         log_to_stderr(as_json=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
@@ -85,6 +85,14 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 Decoder = msgspec.json.Decoder[Any]
 Form = Literal["one", "array", "lines"]
 
+DECODERS: dict[str, Decoder | None] = {
+    "/query": msgspec.json.Decoder(Query),
+    "/outcome": msgspec.json.Decoder(Outcome),
+    "/withdraw": msgspec.json.Decoder(Withdraw),
+    "/events": None,
+}
+"""The routes that take events, and what reads those of their type."""
+
 # no line break can be inside of a JSON text, so these are two objects and not parts of one
 _two_lines = re.compile(rb"\}[ \t\r]*\n\s*\{")
 _array = msgspec.json.Decoder(list[msgspec.Raw])
@@ -121,13 +129,8 @@ def create_app(
     """
     room, readings = Room(max(ROOM, largest_body)), Readings(engine)
     routes = [
-        Route(path, Intake(engine, room, event, largest_body, most_events, patience), methods=["POST"])
-        for path, event in (
-            ("/query", Query),
-            ("/outcome", Outcome),
-            ("/withdraw", Withdraw),
-            ("/events", None),
-        )
+        Route(path, Intake(engine, room, decoder, largest_body, most_events, patience), methods=["POST"])
+        for path, decoder in DECODERS.items()
     ]
     for name in ("certificate", "keys", "watch", "metrics", "health"):
         routes.append(Route(f"/{name}", getattr(readings, name)))
@@ -141,18 +144,15 @@ def create_app(
 class Intake:
     """Takes the events of a body, all that are in it, and answers when they are durable.
 
-    `event` is their type, which they then need not name; None: of any type, in lines.
+    `decoder` reads those of one type, which they then need not name; None: of any type, in lines.
     """
 
     engine: AsyncEngine
     room: Room
-    event: InitVar[type[Any] | None]
+    decoder: Decoder | None
     largest: int
     most: int
     patience: float
-
-    def __post_init__(self, event: type[Any] | None) -> None:
-        self._decoder = None if event is None else msgspec.json.Decoder(event)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -175,10 +175,8 @@ class Intake:
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
         body = await read_body(receive, self.largest, self.patience)
         content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-        if len(body) < LARGE:
-            form, events = read(body, content_type, self.most, self._decoder)
-        else:
-            form, events = await asyncio.to_thread(read, body, content_type, self.most, self._decoder)
+        asked = body, content_type, self.most, self.decoder
+        form, events = read(*asked) if len(body) < LARGE else await asyncio.to_thread(read, *asked)
         answers = await self.engine.handle(events)
         if form == "lines":
             return Response(encode_lines(answers), media_type=LINES)

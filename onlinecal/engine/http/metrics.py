@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -66,28 +67,26 @@ class Reading(Collector):
         yield gauge("key_alarms", help, counts, "key")
 
 
-def counter(name: str, help: str, values: float | Values, label: str | None = None) -> Metric:
-    """What only grows: one number, or one for each value of a label."""
-    return filled(CounterMetricFamily(f"onlinecal_{name}", help, labels=[label] if label else []), values)
-
-
-def gauge(name: str, help: str, values: float | Values, label: str | None = None) -> Metric:
-    """What may fall again."""
-    return filled(GaugeMetricFamily(f"onlinecal_{name}", help, labels=[label] if label else []), values)
-
-
-def filled(metric: CounterMetricFamily | GaugeMetricFamily, values: float | Values) -> Metric:
-    """A metric with its values."""
+def family(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    name: str,
+    help: str,
+    values: float | Values,
+    label: str | None = None,
+) -> Metric:
+    """A metric of one number, or of one for each value of a label."""
     if isinstance(values, int | float):
-        metric.add_metric([], values)
-    else:
-        for of, value in values:
-            metric.add_metric([of], value)
-    return metric
+        return kind(f"onlinecal_{name}", help, value=values)
+    found = kind(f"onlinecal_{name}", help, labels=[label or ""])
+    for of, value in values:
+        found.add_metric([of], value)
+    return found
+
+
+counter, gauge = partial(family, CounterMetricFamily), partial(family, GaugeMetricFamily)
+"""What only grows, and what may fall again."""
 
 
 def as_text(overview: Overview) -> bytes:
     """An overview in Prometheus's text format."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Reading(overview))
-    return generate_latest(registry)
+    return generate_latest(Reading(overview))

@@ -18,7 +18,7 @@ import uvicorn
 from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.http.app import LARGEST_BODY, PATIENCE, create_app
 from onlinecal.engine.http.gate import LOOPBACK_NAMES
-from onlinecal.engine.watch.logs import Seldom
+from onlinecal.engine.watch.overview import Seldom
 
 TOKEN_VARIABLE = "ONLINECAL_TOKEN"
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.engine.spark.measuring import distances as distances
-    from onlinecal.engine.spark.recalibrating import recalibrated as recalibrated
     from onlinecal.engine.spark.rows import EVENTS as EVENTS
     from onlinecal.engine.spark.session import (
         ROCKSDB as ROCKSDB,
@@ -22,6 +20,10 @@ if TYPE_CHECKING:
         ANSWERS as ANSWERS,
         calibrated_stream as calibrated_stream,
         ledger_states as ledger_states,
+    )
+    from onlinecal.engine.spark.tables import (
+        distances as distances,
+        recalibrated as recalibrated,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -4,9 +4,7 @@ A key's state is the state that the engine on one machine keeps, in the same byt
 at its events; Spark keeps the states, spreads the keys over machines, and makes it happen exactly once.
 
 Spark hands rows to Python one value at a time, which takes longer than a forecast: `rows` puts all of a key's
-into one, and `KeyStep` judges them in columns.
-
-From one machine to Spark: the states of a ledger as a stream's first states.
+into one. The states of a ledger can be a stream's first states.
 """
 
 from __future__ import annotations
@@ -35,6 +33,12 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle  # 
 ANSWERS = f"key string, {REPLY}"
 """The schema of the answers: the key and what a worker says of one event."""
 
+STATES = "key string, state binary"
+"""The schema of `ledger_states`."""
+
+CHUNK = 1000
+"""Keys of a ledger that are looked at together."""
+
 STATE = "onlinecal"
 """What the state variable is called in a checkpoint: one column, `state`, of bytes."""
 
@@ -53,20 +57,18 @@ class Calibrator(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Spark calls it once a key and micro-batch, with all rows of the key in any order."""
-        [name] = key
+        [name], events = key, KeyRows(rows)
         if name is None:
-            columns = KeyRows(None, rows, False)
-            answers = columns.refusals()
+            answers = events.refusals()
         else:
             held = self._state.get()
             before = bytes(held[0]) if held else None
             is_binary = self._config.at(self._config.place_for(name)).kind == "binary"
-            columns = KeyRows(name, rows, is_binary)
-            after, batch = self._step.turn(name, before, columns.columns())
+            after, batch = self._step.turn(name, before, events.columns(is_binary))
             if after is not None and after != before:
                 self._state.update((bytearray(after),))
             answers = batch.answers()
-        for row in told(columns.positions, answers):
+        for row in told(events.positions, answers):
             yield self._row(name, *row)
 
     def handleInitialState(self, key: Any, initialState: Row, timerValues: Any) -> None:
@@ -153,10 +155,6 @@ def calibrated_stream(
     replies = F.inline(F.coalesce(F.from_json("others", listed), together.cast(listed)))
     kind = F.when(F.col("probability").isNull(), "settled").otherwise("forecast")
     return answers.select("key", replies).withColumn("type", F.coalesce("type", kind))
-
-
-STATES = "key string, state binary"
-CHUNK = 1000
 
 
 def ledger_states(spark: SparkSession, ledger: str | Path) -> DataFrame:

@@ -7,14 +7,12 @@ every machine comes to the same bits. Forecasts and hints each have an alarm of 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.alarms.escrow import MADE, N_BETS, evidence, pay, stake, strongest
 from onlinecal.arrays import Floats
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import compiled
 from onlinecal.elementary import logarithm
 from onlinecal.measures.scores import CLIP
 
@@ -49,27 +47,6 @@ def ask(state: Floats, ticket: Ticket, p: float, hint: float) -> None:
         stake(state, MONEY + N_BETS, ticket, MADE, hint)
 
 
-@kernel_part
-def pay_out(state: Any, ticket: Any, whose: int, p: float, y: float, asked: float) -> None:
-    """Pay out a forecast's or a hint's bets, unless they were made before the last alarm."""
-    if asked > state[ALARMS + whose * PER_ALARM + 1]:
-        pay(state, MONEY + whose * N_BETS, ticket, whose * MADE, p, y)
-
-
-@kernel_part
-def look(state: Any, whose: int, number: float, threshold: float) -> bool:
-    """Raise an alarm, at the event of that number, if there is reason to; its bets begin anew."""
-    start, alarm = MONEY + whose * N_BETS, ALARMS + whose * PER_ALARM
-    if not evidence(state, start) >= threshold:
-        return False
-    state[alarm] += 1.0
-    state[alarm + 1] = number
-    state[alarm + 2] = strongest(state, start)
-    for bet in range(N_BETS):
-        state[start + bet] = 0.0
-    return True
-
-
 @compiled
 def settle_bets(
     state: Floats,
@@ -81,32 +58,27 @@ def settle_bets(
     number: float,
     threshold: float,
 ) -> bool:
-    """An outcome came for a forecast or a hint: whether that raised an alarm. Threshold inf: never."""
-    pay_out(state, ticket, whose, p, y, asked)
-    return look(state, whose, number, threshold)
+    """An outcome came for a forecast or a hint: whether that raised an alarm. Threshold inf: never.
+
+    Bets of before the last alarm bring nothing; at an alarm all bets begin anew.
+    """
+    start, alarm = MONEY + whose * N_BETS, ALARMS + whose * PER_ALARM
+    if asked > state[alarm + 1]:
+        pay(state, start, ticket, whose * MADE, p, y)
+    if not evidence(state, start) >= threshold:
+        return False
+    state[alarm] += 1.0
+    state[alarm + 1] = number
+    state[alarm + 2] = strongest(state, start)
+    for bet in range(N_BETS):
+        state[start + bet] = 0.0
+    return True
 
 
 @compiled
 def log_cost(given: float) -> float:
     """The log loss of an outcome that was given this probability."""
     return -logarithm(max(given, CLIP))
-
-
-@kernel_part
-def add_losses(state: Any, start: int, p: float, y: float) -> None:
-    """Add a round's squared error and log loss."""
-    state[start] += (p - y) * (p - y)
-    if y < 1.0:
-        state[start + 1] += (1.0 - y) * log_cost(1.0 - p)
-    if y > 0.0:
-        state[start + 1] += y * log_cost(p)
-
-
-@kernel_part
-def add_bias(state: Any, whose: int, p: float, y: float) -> None:
-    """Add a round's biases."""
-    state[BIASES + 2 * whose] += p - y
-    state[BIASES + 2 * whose + 1] += (p - 0.5) * (p - y)
 
 
 @compiled
@@ -124,17 +96,19 @@ def settle(
 
     1 if that raised an alarm of the forecasts, 2 of the hints, 3 of both, else 0.
     """
-    group = HINTED if hint == hint else UNHINTED
+    group, raised = HINTED if hint == hint else UNHINTED, 0
     state[group] += 1.0
     state[group + 1] += y
     state[group + 2] += y * y
-    add_losses(state, group + 3, p, y)
-    add_bias(state, 0, p, y)
-    pay_out(state, ticket, 0, p, y, asked)
-    raised = 1 if look(state, 0, number, threshold) else 0
-    if hint == hint:
-        add_losses(state, group + 5, hint, y)
-        add_bias(state, 1, hint, y)
-        pay_out(state, ticket, 1, hint, y, asked)
-        raised += 2 if look(state, 1, number, threshold) else 0
+    for whose in range(2 if hint == hint else 1):
+        told, bias, loss = hint if whose else p, BIASES + 2 * whose, group + 3 + 2 * whose
+        state[bias] += told - y
+        state[bias + 1] += (told - 0.5) * (told - y)
+        state[loss] += (told - y) * (told - y)
+        if y < 1.0:
+            state[loss + 1] += (1.0 - y) * log_cost(1.0 - told)
+        if y > 0.0:
+            state[loss + 1] += y * log_cost(told)
+        if settle_bets(state, ticket, whose, told, y, asked, number, threshold):
+            raised += 1 + whose
     return raised

@@ -1,19 +1,102 @@
-"""The engine at a glance, for its page, for Prometheus and for reports."""
+"""What the engine's operator sees: all keys at a glance, for the page, Prometheus and reports; and its logs.
+
+The logger is `onlinecal.engine`: alarms are warnings, refusals are information. A message of the same kind is
+written a few times a minute at most, with how often it came besides.
+"""
 
 from __future__ import annotations
 
+import logging
+import sys
+import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from onlinecal.engine.events import Rejected
 from onlinecal.engine.keys.key import Key
 from onlinecal.engine.keys.totals import Line, Total, Totals
-from onlinecal.engine.watch.key_watch import Raised, Scores
-from onlinecal.engine.watch.logs import tell_alarms, tell_refusals
+from onlinecal.engine.watch.key_watch import HINT, Raised, Scores
 from onlinecal.engine.watch.reliability import Reliability, Side
+
+QUIET = 60.0
+"""Seconds in which the same words are written so many times at most."""
+ALARMS = 16
+LONGEST = 300
+"""Characters of a refusal's details."""
+
+logger = logging.getLogger("onlinecal.engine")
+logger.addHandler(logging.NullHandler())
+
+
+class Seldom(logging.Filter):
+    """Lets the same words through `most` times in a while; how often they came besides is said next time."""
+
+    def __init__(
+        self, seconds: float = QUIET, clock: Callable[[], float] = time.monotonic, most: int = 1
+    ) -> None:
+        super().__init__()
+        self._seconds, self._clock, self._most = seconds, clock, most
+        self._said: dict[str, tuple[float, int, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is to be written."""
+        words, now = str(record.msg), self._clock()
+        until, said, kept_back = self._said.get(words, (now, 0, 0))
+        if now >= until:
+            until, said = now + self._seconds, 0
+        elif said >= self._most:
+            self._said[words] = until, said, kept_back + 1
+            return False
+        if kept_back:
+            record.msg = f"{words.rstrip()} ({kept_back} more since this was said last)"
+        self._said[words] = until, said + 1, 0
+        return True
+
+
+logger.addFilter(Seldom(most=ALARMS))
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and what the record is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A record as a line."""
+        line: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "about", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+class Plain(logging.Formatter):
+    """The message alone, with control characters spelt out: names come from whoever sends events."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A record as a line."""
+        text = f"onlinecal: {record.getMessage()}"
+        return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def log_to_stderr(as_json: bool) -> None:
+    """Write to standard error: all as JSON lines, with what the server has to say; or warnings for people."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if as_json else Plain())
+    for name in ("onlinecal", "uvicorn", "asyncio") if as_json else ("onlinecal",):
+        one = logging.getLogger(name)
+        one.handlers = [handler]
+        one.propagate = False
+    logging.getLogger("onlinecal").setLevel(logging.INFO if as_json else logging.WARNING)
 
 
 class Overview(Struct, frozen=True):
@@ -73,12 +156,17 @@ class Served:
         """A batch is committed; what was refused of it is logged, and what was `raised`, which is emptied."""
         self.batches += 1
         self.seconds += seconds
-        if refused:
-            self.refused.update(one.reason for one in refused)
-            tell_refusals(refused)
-        if raised:
-            tell_alarms(raised)
-            raised.clear()
+        self.refused.update(one.reason for one in refused)
+        for one in refused if logger.isEnabledFor(logging.INFO) else ():
+            detail = one.detail[:LONGEST]
+            about = {"kind": "refusal", "reason": one.reason, "id": one.id, "detail": detail}
+            logger.info(f"an event was rejected, {one.reason}: %s", detail, extra={"about": about})
+        for key, (whose, alarm) in raised:
+            of = "hints" if whose == HINT else "forecasts"
+            about = {"kind": "alarm", "key": key, "of": of, **msgspec.to_builtins(alarm)}
+            words = f"alarm: {of} of key %s are %s, by event %d"
+            logger.warning(words, key, alarm, alarm.event, extra={"about": about})
+        raised.clear()
 
 
 def sides(reliability: Reliability, certificate: float, rounds: int) -> tuple[Side, Side]:
@@ -86,7 +174,7 @@ def sides(reliability: Reliability, certificate: float, rounds: int) -> tuple[Si
     forecasts, hints = reliability.side(0), reliability.side(1)
     if forecasts.distance is not None and forecasts.rounds == rounds:
         low, high = forecasts.distance
-        forecasts = Side(forecasts.rounds, forecasts.bins, (low, max(low, min(high, certificate))))
+        forecasts = replace(forecasts, distance=(low, max(low, min(high, certificate))))
     return forecasts, hints
 
 

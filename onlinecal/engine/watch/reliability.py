@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import nan
 from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.engine.keys.lanes import Issued, parts_of
 from onlinecal.engine.keys.storing import SUM, sum_of, with_sum
@@ -23,26 +22,19 @@ EVENTS, LIKELIEST = 0, 1
 
 
 @compiled
-def count(
-    sums: NDArray[np.float64],
-    forecasts: NDArray[np.float64],
-    hints: NDArray[np.float64],
-    outcomes: NDArray[np.float64],
-) -> None:
-    """Add rounds, of shape (n,), to the bins of forecasts and of hints (2, BINS, 4), one after the other.
+def count(sums: Floats, forecasts: Floats, outcomes: Floats) -> None:
+    """Add rounds, of shape (n,), to bins (BINS, 4), one after the other; a forecast may be NaN.
 
-    So the sums do not depend on how the rounds were cut into batches. A forecast or a hint may be NaN.
+    So the sums do not depend on how the rounds were cut into batches.
     """
     for i in range(len(outcomes)):
-        y = outcomes[i]
-        for whose in range(2):
-            p = hints[i] if whose else forecasts[i]
-            if p == p:
-                place = max(0, min(int(p * BINS), BINS - 1))
-                sums[whose, place, 0] += 1.0
-                sums[whose, place, 1] += p
-                sums[whose, place, 2] += y
-                sums[whose, place, 3] += (p - 0.5) * (p - y)
+        p, y = forecasts[i], outcomes[i]
+        if p == p:
+            place = max(0, min(int(p * BINS), BINS - 1))
+            sums[place, 0] += 1.0
+            sums[place, 1] += p
+            sums[place, 2] += y
+            sums[place, 3] += (p - 0.5) * (p - y)
 
 
 class Bin(Struct, frozen=True):
@@ -86,32 +78,22 @@ class Reliability:
     def __init__(self, since: int = 0) -> None:
         self.since, self.is_written = since, False
         # kind, forecasts and hints, bin; how many, sums of p, of y, of (p - 1/2)(p - y)
-        self._sums: NDArray[np.float64] = np.zeros((2, 2, BINS, 4))
+        self._sums: Floats = np.zeros((2, 2, BINS, 4))
 
     def add(self, settled: Sequence[tuple[Issued, Any]]) -> None:
-        """Count settled forecasts with their outcomes."""
-        if not settled:
-            return
-        shares = [(one, y) for one, y in settled if type(y) not in (str, dict)]
-        if shares:
-            told = ([x.probability for x, _ in shares], [x.hint for x, _ in shares], [y for _, y in shares])
-            count(self._sums[EVENTS], *(np.array(some, np.float64) for some in told))
-        if len(shares) < len(settled):
-            classes = [(one, parts_of(y)) for one, y in settled if type(y) in (str, dict)]
-            nothing = np.full(len(classes), nan)
-            for whose, of in enumerate(("probability", "hint")):
-                likely = [likeliest(getattr(one, of)) for one, _ in classes]
-                chances = np.array([p for _, p in likely])
-                came = [y.get(label or "", 0.0) for (label, _), (_, y) in zip(likely, classes, strict=True)]
-                sides = (nothing, chances) if whose else (chances, nothing)
-                count(self._sums[LIKELIEST], *sides, np.array(came, np.float64))
-        self.is_written = False
+        """Count settled forecasts of several classes with their outcomes."""
+        for whose, of in enumerate(("probability", "hint")) if settled else ():
+            likely = [likeliest(getattr(one, of)) for one, _ in settled]
+            came = [
+                parts_of(y).get(label or "", 0.0) for (label, _), (_, y) in zip(likely, settled, strict=True)
+            ]
+            count(self._sums[LIKELIEST, whose], np.array([p for _, p in likely]), np.array(came, np.float64))
+            self.is_written = False
 
-    def add_events(
-        self, forecasts: NDArray[np.float64], hints: NDArray[np.float64], outcomes: NDArray[np.float64]
-    ) -> None:
+    def add_events(self, forecasts: Floats, hints: Floats, outcomes: Floats) -> None:
         """The same of rounds with outcomes in [0, 1], (n,); a hint is NaN where there was none."""
-        count(self._sums[EVENTS], forecasts, hints, outcomes)
+        for whose, told in enumerate((forecasts, hints)):
+            count(self._sums[EVENTS, whose], told, outcomes)
         self.is_written = False
 
     def side(self, whose: int) -> Side:
@@ -136,7 +118,7 @@ class Reliability:
         return found
 
 
-def bracket(sums: NDArray[np.float64]) -> tuple[float, float]:
+def bracket(sums: Floats) -> tuple[float, float]:
     """Bounds on the distance to calibration from the sums of bins, shape (BINS, 4).
 
     Below: for calibrated q, sum w(q)(y - q) is 0 for every function w, so sum w(p)(y - p) is at most

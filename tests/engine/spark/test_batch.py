@@ -75,7 +75,7 @@ def test_every_group_is_measured_as_on_one_machine(table, rounds):
 
 
 def test_without_groups_all_rounds_are_measured_together(table, rounds):
-    from onlinecal.engine.spark.measuring import MEASURES, distances
+    from onlinecal.engine.spark.tables import MEASURES, distances
 
     answer = distances(table, "p", "y")
     assert answer.columns == list(MEASURES)
@@ -101,7 +101,7 @@ def test_a_rough_bracket_still_contains_the_distance(spark):
 
 
 def test_very_long_groups_are_measured_without_their_rounds_in_memory():
-    from onlinecal.engine.spark.measuring import measures_of_counts
+    from onlinecal.engine.spark.tables import measures_of_counts
     from onlinecal.measures.counts import check_counts
 
     counts = check_counts([0.2, 0.4, 0.9], [10**9, 10**8, 10**7], [3 * 10**8, 10**8, 10**8])

@@ -202,7 +202,6 @@ def test_what_cannot_work_is_refused_before_the_stream_starts(spark, tmp_path, m
 
 def test_outcomes_may_be_texts_numbers_or_booleans(spark):
     from onlinecal.engine.spark.rows import KeyRows, columns_of, packed
-    from tests.engine.spark.test_rows import events_of
 
     kinds = {
         "string": [" TRUE", "0.0", "2", "NaN", None],
@@ -220,8 +219,12 @@ def test_outcomes_may_be_texts_numbers_or_booleans(spark):
         )
         read = rows.select(*columns_of(rows)).orderBy("position").toArrow()
         alone = [packed(read.slice(i, 1).to_batches())[0].to_pylist() for i in range(len(read))]
-        events = [[Query("q", "k"), *events_of(KeyRows("k", one, True))] for one in alone]
-        answers = [KeyStep(EngineConfig(), 1)("k", None, pair)[1][1] for pair in events]
+        step, (begun, _) = (
+            KeyStep(EngineConfig(), 2),
+            KeyStep(EngineConfig(), 2)("k", None, [Query("q", "k")]),
+        )
+        turns = [step.turn("k", begun, KeyRows(one).columns(is_binary=True))[1] for one in alone]
+        answers = [answer for turn in turns for answer in turn.answers()]
         found[kind] = [getattr(answer, "reason", "settled") for answer in answers]
         assert len(found[kind]) == len(values)
     missing = "malformed"

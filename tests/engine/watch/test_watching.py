@@ -15,7 +15,7 @@ from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, re
 from onlinecal.engine.ledger.check import check_ledger
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
-from onlinecal.engine.watch import logs
+from onlinecal.engine.watch import overview as logs
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.measures.scores import CLIP
 from tests.engine.key_events import CONFIG, everything
@@ -167,14 +167,13 @@ def test_bounds_hold_the_distance_to_calibration(seed):
     p = np.round(rng.random(60), 2)
     y = (rng.random(60) < [p, p**3, 1.0 - p][seed]).astype(float)
     state, reliability = OneKey(KeyConfig(steering=False)), Reliability()
-    settled = []
+    issued = []
     for t in range(60):
-        issued = state.ask(f"q{t}", t + 1, float(p[t]), None)
-        state.close(issued, int(y[t]), None)
-        settled.append((issued, y[t]))
+        issued.append(state.ask(f"q{t}", t + 1, float(p[t]), None))
+        state.close(issued[-1], int(y[t]), None)
     state.run()
-    reliability.add(settled)
-    forecasts = np.array([issued.probability for issued, _ in settled])
+    forecasts = np.array([one.probability for one in issued])
+    reliability.add_events(forecasts, p, y)
     summary = state.summary()
     for whose, given, bias in ((0, forecasts, summary.watched.bias), (1, p, summary.watched.hint_bias)):
         exact = calibration_distance(given, y)

@@ -1,0 +1,387 @@
+"""Large tables on Spark: the distance to calibration of every group, and fitted recalibrators on every row.
+
+To measure, Spark counts the rounds of every group and forecast, which is all that the measures need; one task
+then takes a group's counts and measures them. No row of the table comes to the driver.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onlinecal.arrays import Floats
+from onlinecal.engine.spark.session import need_pyspark
+from onlinecal.measures.counts import Counts, check_counts
+from onlinecal.measures.distance.bracket import bracket
+from onlinecal.measures.distance.calibration_distance import calibration_distance_from_counts
+from onlinecal.measures.distance.levels import conditional_means
+from onlinecal.measures.scores import expected_error_of_counts
+from onlinecal.measures.smooth import smooth_error_of_counts
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import Column, DataFrame
+
+MEASURES = {
+    "rounds": "long",
+    "ones": "long",
+    "distinct": "long",
+    "ece": "double",
+    "smooth": "double",
+    "brier": "double",
+    "distance_lower": "double",
+    "distance_upper": "double",
+    "exact": "boolean",
+}
+"""The columns that `distances` adds to the group's own, and their types in Spark."""
+
+
+def distances(
+    table: DataFrame,
+    forecast: str = "forecast",
+    outcome: str = "outcome",
+    by: str | Sequence[str] | None = None,
+    *,
+    budget: float = 0.1,
+    rtol: float = 0.0,
+) -> DataFrame:
+    """How far from calibrated the forecasts of every group are.
+
+    The table is read once, when this is called: Spark counts its rounds and looks for bad values. The
+    measures are computed when the answer is used.
+
+    Parameters
+    ----------
+    table
+        One row a round.
+    forecast
+        The column of forecasts, numbers in [0, 1].
+    outcome
+        The column of outcomes, 0/1 or boolean.
+    by
+        The columns whose values make a group, of any type that Spark can group by; None: all rows are one
+        group. Rows where such a column is null are a group too, as in SQL.
+    budget
+        Work put into the bracket of each group: 1 is about a second. See `calibration_distance`.
+    rtol
+        A bracket with upper - lower <= rtol * upper is good enough; work on that group stops there.
+
+    Returns
+    -------
+    DataFrame
+        One row a group, in no order. The columns `by`; `rounds`, `ones` and `distinct`: how many rounds, how
+        many with outcome 1, how many different forecasts; `ece`, `smooth` and `brier`: expected and smooth
+        calibration error and squared error; `distance_lower` and `distance_upper`: the distance to
+        calibration lies between them; `exact`: whether it is known, then both are that distance. Errors and
+        distances are sums over rounds: divide by `rounds` for averages.
+
+    Raises
+    ------
+    ValueError
+        table is no Spark data frame, or is empty; a column is missing, there twice, or of the wrong type; a
+        forecast or outcome is bad: the message names the column, one bad value, and how many rows have one.
+        budget or rtol is out of range. pyspark is missing.
+
+    Notes
+    -----
+    All counts of one group must fit into one worker: 24 bytes for each different forecast, and several times
+    that while its measures are computed. Round the forecasts first where every row has its own.
+
+    The counts stay with the executors as long as the answer is in use. They cannot be computed again: where
+    an executor is lost in between, Spark fails the query, and it has to be asked again.
+
+    """
+    check_table(table)
+    from pyspark.sql.types import StructField, StructType
+
+    names = names_of(by or ())
+    value, label = number(table, forecast, "forecast"), number(table, outcome, "outcome")
+    check_columns(table, names, "by")
+    for name in names:
+        if name in MEASURES:
+            raise ValueError(f"by must not name {name!r}: the answer has a column of that name")
+    # a history of one round, for the sake of its checks on the options
+    calibration_distance_from_counts([0.5], [1], [0], budget=budget, rtol=rtol)
+    keys = [f"key{i}" for i in range(len(names))]
+    groups = [column(name).alias(key) for name, key in zip(names, keys, strict=True)]
+    counted = _counted(table, value, label, groups, keys)
+    _refuse_bad_values(counted, forecast, outcome)
+    schema = StructType([StructField(key, counted.schema[key].dataType) for key in keys])
+    for name, kind in MEASURES.items():
+        schema = schema.add(name, kind)
+    answers = counted.groupBy(*keys).applyInArrow(_measuring(keys, budget, rtol), schema)
+    return answers.toDF(*names, *MEASURES)
+
+
+def _counted(
+    table: DataFrame, value: Column, label: Column, groups: list[Column], keys: list[str]
+) -> DataFrame:
+    """Rounds, ones and bad outcomes of every group and forecast, computed and kept by the executors.
+
+    Kept without its lineage, so that what is measured later is what was checked, even if the table changes.
+    """
+    from pyspark.sql import functions as F
+
+    is_bad = F.col("label").isNull() | ~F.col("label").isin(0.0, 1.0)
+    rows = table.select(*groups, value.alias("value"), label.alias("label"))
+    # numbers only: with a text among the aggregates Spark would sort all rows instead of hashing them
+    counted = rows.groupBy(*keys, "value").agg(
+        F.count("*").alias("rounds"),
+        F.sum((F.col("label") == 1.0).cast("long")).alias("ones"),
+        F.sum(is_bad.cast("long")).alias("bad_outcomes"),
+        F.min(F.when(is_bad, F.col("label"))).alias("bad_outcome"),
+    )
+    return counted.localCheckpoint(eager=True)
+
+
+def _refuse_bad_values(counted: DataFrame, forecast: str, outcome: str) -> None:
+    from pyspark.sql import functions as F
+
+    value = F.col("value")
+    is_bad = value.isNull() | F.isnan(value) | (value < 0.0) | (value > 1.0)
+    found = counted.agg(
+        F.count("*").alias("counts"),
+        F.sum(F.when(is_bad, F.col("rounds"))).alias("bad_forecasts"),
+        F.min(F.when(is_bad, value)).alias("bad_forecast"),
+        F.sum("bad_outcomes").alias("bad_outcomes"),
+        F.min("bad_outcome").alias("bad_outcome"),
+    ).first()
+    assert found is not None
+    if not found.counts:
+        raise ValueError("table has no rows")
+    for kind, name, wanted, bad, rows in (
+        ("forecast", forecast, "lie in [0, 1]", found.bad_forecast, found.bad_forecasts),
+        ("outcome", outcome, "be 0/1 or boolean", found.bad_outcome, found.bad_outcomes),
+    ):
+        if rows:
+            # the least of the bad values, which is none at all where all of them are null
+            told = "null" if bad is None else repr(bad)
+            raise ValueError(
+                f"{kind} column {name!r} must {wanted}, got {told} (rows with a bad {kind}: {rows})"
+            )
+
+
+def _measuring(keys: list[str], budget: float, rtol: float) -> Callable[[pyarrow.Table], pyarrow.Table]:
+    """What a worker does with the counts of one group."""
+
+    def measure(group: pyarrow.Table) -> pyarrow.Table:
+        import pyarrow
+
+        rounds, ones = group.column("rounds").to_numpy(), group.column("ones").to_numpy()
+        counts = check_counts(group.column("value").to_numpy(), rounds - ones, ones)
+        found = measures_of_counts(counts, budget, rtol)
+        # taken from the rows as they are, the values of the group keep their types
+        columns = [group.column(key).slice(0, 1) for key in keys]
+        columns += [pyarrow.array([found[name]]) for name in MEASURES]
+        return pyarrow.Table.from_arrays(columns, names=[*keys, *MEASURES])
+
+    return measure
+
+
+def measures_of_counts(counts: Counts, budget: float, rtol: float) -> dict[str, Any]:
+    """The measures of one group, by the names in MEASURES; sums over its rounds."""
+    values, zeros, ones = counts.values, counts.zeros, counts.ones
+    # without a witness, which takes 25 bytes a round
+    found = bracket(counts, [conditional_means(counts)], budget, rtol)
+    return {
+        "rounds": counts.n_rounds,
+        "ones": counts.n_ones,
+        "distinct": len(values),
+        "ece": expected_error_of_counts(counts),
+        "smooth": smooth_error_of_counts(counts),
+        "brier": math.fsum(zeros * values**2 + ones * (1.0 - values) ** 2),
+        "distance_lower": found.lower,
+        "distance_upper": found.upper,
+        "exact": found.is_exact,
+    }
+
+
+INITIAL = "initial forecast"
+"""What the column of initial forecasts is called on its way to a `BoostedRecalibrator`."""
+
+
+def recalibrated(
+    table: DataFrame,
+    recalibrator: Any,
+    columns: str | Sequence[str],
+    *,
+    groups: str | Sequence[str] = (),
+    initial: str | None = None,
+    into: str = "recalibrated",
+) -> DataFrame:
+    """Every row with its recalibrated probabilities added: the same floats as on one machine.
+
+    Nothing is computed before the answer is used; only the named columns then go through the recalibrator.
+
+    Parameters
+    ----------
+    table
+        Any Spark data frame with the columns named here.
+    recalibrator
+        Fitted. `LpRecalibrator`, `DecisionRecalibrator` or anything else with `predict_proba`;
+        `GroupRecalibrator`; `BoostedRecalibrator`. It is sent to the workers once for a query, with all that
+        it holds.
+    columns
+        What it was fitted on. For `predict_proba`: one column of arrays of k probabilities, or the k columns
+        of probabilities in the order of the fit. For a `GroupRecalibrator`: the column of forecasts. For a
+        `BoostedRecalibrator`: the columns of features in the order of the fit.
+    groups
+        For a `GroupRecalibrator`: the columns of the groups, as it was fitted on.
+    initial
+        For a `BoostedRecalibrator` that was fitted with forecasts: the column of initial forecasts.
+    into
+        The name of the added column; of k columns `a`, `b`, ... are made `into_a`, `into_b`, ...
+
+    Returns
+    -------
+    DataFrame
+        The table's columns, and: an array of k doubles for a column of arrays, k doubles for k columns, one
+        double for forecasts or features.
+
+    Raises
+    ------
+    ValueError
+        table is no Spark data frame, a column is missing, there twice or not made of numbers, their number or
+        names differ from the fit's, `into` names a column that is there, an argument does not go with this
+        recalibrator, or it is not fitted (NotFittedError). A bad value in a row is found when the answer is
+        used: Spark's error then has the recalibrator's message, whose row counts within one batch.
+
+    """
+    check_table(table)
+    from pyspark.sql.functions import pandas_udf, struct
+
+    # scikit-learn takes a second to import, and measuring does without
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted
+
+    from onlinecal.recalibration import BoostedRecalibrator, GroupRecalibrator
+
+    if isinstance(recalibrator, BaseEstimator):
+        check_is_fitted(recalibrator)
+    names, members = names_of(columns), names_of(groups)
+    check_columns(table, names, "columns")
+    check_columns(table, [*members, *names], "groups and columns together")
+    is_boosted, is_grouped = (isinstance(recalibrator, c) for c in (BoostedRecalibrator, GroupRecalibrator))
+    if bool(members) != is_grouped:
+        raise ValueError(f"groups must be given for a GroupRecalibrator and for no other, got {groups!r}")
+    if initial is not None and not is_boosted:
+        raise ValueError(f"initial goes with a BoostedRecalibrator only, got {initial!r}")
+    if is_grouped:
+        if not isinstance(columns, str):
+            raise ValueError(f"columns must be one column of forecasts for a GroupRecalibrator, got {names}")
+        inputs = [number(table, columns), *map(column, members)]
+    elif is_boosted:
+        _check_fit(recalibrator, names)
+        first = [] if initial is None else [number(table, initial, "initial").alias(INITIAL)]
+        inputs = [*map(column, names), *first]
+    elif not hasattr(recalibrator, "predict_proba"):
+        raise ValueError(f"recalibrator must have predict_proba, got {recalibrator!r}")
+    elif isinstance(columns, str):
+        inputs = [array(table, columns)]
+    else:
+        _check_fit(recalibrator, names)
+        inputs = [number(table, name) for name in names]
+
+    def answer(frame: Any) -> Floats:
+        if is_grouped:
+            return recalibrator.predict(frame[columns].to_numpy(), frame.drop(columns=columns))
+        start = frame.pop(INITIAL).to_numpy() if INITIAL in frame else None
+        if isinstance(columns, str) and not is_boosted:
+            return recalibrator.predict_proba(np.stack(frame[columns]))
+        # names for what was fitted without would be warned of
+        given = frame if hasattr(recalibrator, "feature_names_in_") else frame.to_numpy()
+        return recalibrator.predict(given, start) if is_boosted else recalibrator.predict_proba(given)
+
+    one_a_row = is_grouped or is_boosted
+    spread = [] if one_a_row or isinstance(columns, str) else [f"{into}_{name}" for name in columns]
+    for name in [into, *spread]:
+        if name in table.columns:
+            raise ValueError(f"into must make new columns, but the table has {name!r}: choose another name")
+    apply = pandas_udf(_on_frames(answer), "double" if one_a_row else "array<double>")
+    found = table.withColumn(into, apply(struct(*inputs)))
+    if not spread:
+        return found
+    parts = [column(into)[i].alias(name) for i, name in enumerate(spread)]
+    return found.select(*map(column, table.columns), *parts)
+
+
+def _on_frames(predict: Callable[[Any], Floats]) -> Callable[[Any], Any]:
+    """The same as a function from Spark's frames to its series."""
+    from pandas import DataFrame, Series
+
+    def apply(frame: Any) -> Any:
+        answer = predict(frame)
+        return Series(list(answer) if answer.ndim == 2 else answer)
+
+    # Spark goes by these; as text they would be looked for where they are unknown
+    apply.__annotations__ = {"frame": DataFrame, "return": Series}
+    return apply
+
+
+def _check_fit(recalibrator: Any, names: list[str]) -> None:
+    wanted = getattr(recalibrator, "n_features_in_", len(names))
+    if len(names) != wanted:
+        raise ValueError(f"columns must be the {wanted} columns of the fit, got {len(names)}: {names}")
+    fitted = [str(name) for name in getattr(recalibrator, "feature_names_in_", names)]
+    if names != fitted:
+        raise ValueError(f"columns must be {fitted}, as in the fit, got {names}")
+
+
+def check_table(table: Any) -> None:
+    """Refuse what is no Spark data frame, and streams."""
+    need_pyspark()
+    from pyspark.sql import DataFrame
+
+    if not isinstance(table, DataFrame):
+        raise ValueError(f"table must be a Spark data frame, got {type(table).__name__}")
+    if table.isStreaming:
+        raise ValueError("table must not be a stream")
+
+
+def names_of(columns: str | Sequence[str]) -> list[str]:
+    """The names that were given, one or several."""
+    return [columns] if isinstance(columns, str) else list(columns)
+
+
+def check_columns(table: DataFrame, names: Sequence[str], argument: str) -> None:
+    """Refuse names that the table has not, or has twice, and names given twice."""
+    for name in names:
+        count = table.columns.count(name)
+        if count != 1:
+            there = "is there twice" if count else f"is not among {', '.join(map(repr, table.columns))}"
+            raise ValueError(f"{argument} names the column {name!r}, which {there}")
+        if list(names).count(name) > 1:
+            raise ValueError(f"{argument} must name different columns, got {name!r} twice")
+
+
+def number(table: DataFrame, name: str, argument: str = "columns") -> Column:
+    """A column of numbers, as doubles."""
+    from pyspark.sql.types import BooleanType, NumericType
+
+    check_columns(table, [name], argument)
+    kind = table.schema[name].dataType
+    if not isinstance(kind, NumericType | BooleanType):
+        raise ValueError(f"{argument}: column {name!r} must hold numbers, but it holds {kind.simpleString()}")
+    return column(name).cast("double").alias(name)
+
+
+def array(table: DataFrame, name: str) -> Column:
+    """A column of arrays of numbers, as doubles."""
+    from pyspark.sql.types import ArrayType, NumericType
+
+    kind = table.schema[name].dataType
+    if not (isinstance(kind, ArrayType) and isinstance(kind.elementType, NumericType)):
+        raise ValueError(
+            f"columns: {name!r} alone must hold arrays of probabilities, but it holds {kind.simpleString()}"
+        )
+    return column(name).cast("array<double>").alias(name)
+
+
+def column(name: str) -> Column:
+    """The column of exactly that name, whatever signs are in it."""
+    from pyspark.sql.functions import col
+
+    return col("`" + name.replace("`", "``") + "`")
