@@ -56,7 +56,7 @@ class OneStepAhead(GridForecaster):
     @property
     def rules(self) -> Rules:
         """The functions that compiled loops drive the memory with: the certificate is that of the answers."""
-        return self.machine.playable._replace(certificate=bias_part)
+        return super().rules._replace(certificate=bias_part)
 
     @property
     def certificate(self) -> float:
