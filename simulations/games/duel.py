@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from adversaries import Adversary, MulticlassAdversary, Step
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Playable, Rules, check_expected
@@ -230,6 +231,9 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
         place: int,
         start: int,
     ) -> int:
+        # around whatever the loop cannot see through numba would count references, two atomic operations a time
+        memory, state, theirs, ours = borrowed(memory), borrowed(state), borrowed(theirs), borrowed(ours)
+        hints, forecasts, charged = borrowed(hints), borrowed(forecasts), borrowed(charged)
         hinted, drawn = len(hints) > 0, len(ours) > 0
         told = seen or not drawn
         for t in range(start, first + len(theirs)):

@@ -24,7 +24,7 @@ from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.rules import check_expected
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS
-from onlinecal.forecasters.simplex.input import MOST_SLACK
+from onlinecal.forecasters.simplex.input import MOST_SLACK, normalised
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.forecasters.simplex.replaying import replayed
 from onlinecal.forecasters.simplex.run import SimplexRun
@@ -89,7 +89,7 @@ def play_multiclass(
     """
     check_rounds(rounds, adversary)
     k = adversary.n_classes
-    guide = np.empty((0, k)) if hints is None else check_probability_rows(hints, "hints")
+    guide = np.empty((0, k)) if hints is None else normalised(check_probability_rows(hints, "hints"))
     if hints is not None and guide.shape != (rounds, k):
         raise ValueError(f"hints must have the shape {(rounds, k)}, got {guide.shape}")
     if hints is not None:

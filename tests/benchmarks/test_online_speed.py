@@ -91,8 +91,9 @@ def test_duel_against_cumsum(compare, adversary, grid):
     compare(
         lambda forecaster, opponent: play(forecaster, opponent, DUEL_ROUNDS),
         lambda: np.cumsum(floats),
-        "at most 12",
+        rounds=15,
         setup=players,
+        at_most=12,
     )
 
 

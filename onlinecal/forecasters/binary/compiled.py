@@ -46,12 +46,15 @@ class Machine:
     settle_share(memory, lower, step, share, forecast) -> the same with an outcome in [0, 1], of a memory that
         is `refined`.
     certify(memory) -> the certificate.
+    playable, playable_alone, playable_shares: its rules as loops drive them; without hints; with outcomes that
+        are floats, with hints or without.
     replay, replay_hinted, replay_shares: see `compile_replay`. The first takes no hints; the second plays on
         the memory and its guide (`guided`); the third takes outcomes that are floats, with hints or without.
     """
 
     rules: ClassVar[ModuleType]
     playable: ClassVar[Rules]
+    playable_alone: ClassVar[Rules]
     playable_shares: ClassVar[Rules]
     advance: ClassVar[Callable[..., float]]
     issue: ClassVar[Callable[..., tuple[int, int, float]]]
@@ -135,11 +138,13 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         return certificate(memory)
 
     playable = grid_rules(rules)
+    playable_alone = without_hints(playable)
     playable_shares = share_rules(rules, playable)
     return namespace(
         Machine,
         rules=rules,
         playable=playable,
+        playable_alone=playable_alone,
         playable_shares=playable_shares,
         advance=advance,
         issue=issue,
@@ -147,7 +152,7 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         settle=settle,
         settle_share=settle_share,
         certify=certify,
-        replay=compile_replay(without_hints(playable)),
+        replay=compile_replay(playable_alone),
         replay_hinted=compile_replay(guided_rules(rules, playable), lend=lent),
         replay_shares=compile_replay(playable_shares, np.float64),
     )

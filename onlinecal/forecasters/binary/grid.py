@@ -158,7 +158,7 @@ class GridForecaster(base.Classifier):
     @property
     def rules(self) -> Rules:
         """The functions that compiled loops drive the memory with."""
-        return self.machine.playable
+        return self.machine.playable if self.hints else self.machine.playable_alone
 
     def draws(self, number: int) -> NDArray[np.float64]:
         """A deterministic forecaster draws nothing, whatever `number` is asked for."""

@@ -18,7 +18,8 @@ class OneStepAhead(GridForecaster):
 
     No forecaster, since it peeks; but its answers are almost calibrated in the strict sense (expected
     calibration error at most c (m - 1), for the sign rule 3m/4), and Almost-One-Step-Ahead stays close to
-    them. Its answers are the look-ahead sequence of an AlmostOneStepAhead with the same parameters.
+    them. Its answers are the look-ahead sequence of an AlmostOneStepAhead with the same parameters that
+    reports midpoints. (For other reports a horizon suggests other grids; n_cells makes them the same.)
     `predict_proba_one`, which must speak before the outcome, gives the midpoint of the cell.
 
     Parameters
@@ -55,7 +56,7 @@ class OneStepAhead(GridForecaster):
     @property
     def rules(self) -> Rules:
         """The functions that compiled loops drive the memory with: the certificate is that of the answers."""
-        return self.machine.playable._replace(certificate=bias_part)
+        return super().rules._replace(certificate=bias_part)
 
     @property
     def certificate(self) -> float:

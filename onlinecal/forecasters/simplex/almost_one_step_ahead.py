@@ -193,8 +193,9 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         """Issue a forecast; `observe` settles it.
 
         With a hint, one probability a class (a dict by label, or a sequence in the order of `classes`), a
-        cell near it is announced. ValueError for any other, and for one to a forecaster that was made without
-        hints=True; while no class is known only {} and None will do.
+        cell near it is announced. Its sum may miss 1 by 1e-6; it is divided by it. ValueError for any other,
+        and for one to a forecaster that was made without hints=True; while no class is known only {} and None
+        will do.
         """
         run = self._run
         empty = hint is None or (not run.numbers and hasattr(hint, "__len__") and len(hint) == 0)

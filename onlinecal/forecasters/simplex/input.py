@@ -17,6 +17,8 @@ from onlinecal.validation import check_count, check_number, check_vector
 MOST_CLASSES = 1 << 10
 MOST_SLACK = 1000.0
 SUM_TOLERANCE = 1e-6
+ROUNDED = 2.0**-52
+"""So far from one, a class, the sum of a distribution may be since its numbers were rounded."""
 FEW_SHOWN = 12
 """So many items of a list are shown in an error."""
 LONGEST_SHOWN = 300
@@ -114,7 +116,11 @@ def number_labels(
 
 
 def check_distributions(values: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
-    """Probability vectors of that shape: finite numbers in [0, 1] whose last axis sums to one, up to 1e-6."""
+    """Probability vectors of that shape, divided by their sums over the last axis.
+
+    They must be finite numbers in [0, 1] whose sum is one, up to 1e-6. What the sum is off would be added to
+    every distance; so only what sums to one up to rounding is given back as it is.
+    """
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -131,7 +137,19 @@ def check_distributions(values: Any, shape: tuple[int, ...], name: str) -> NDArr
         place = f" at row {row}" if len(shape) > 1 else ""
         got = shown(rows[row].tolist())
         raise ValueError(f"{name} must be numbers in [0, 1] that sum to 1, got {got}{place}")
-    return array
+    return normalised(array)
+
+
+def normalised(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows divided by their sums; those that sum to one, up to rounding, are not changed."""
+    total = totals(vectors)[..., None]
+    return np.where(np.abs(total - 1.0) <= ROUNDED * vectors.shape[-1], vectors, vectors / total)
+
+
+def totals(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sums of rows, each from its first entry on: the same for a row alone and in a table."""
+    found: NDArray[np.float64] = np.cumsum(vectors, axis=-1)[..., -1]
+    return found
 
 
 def hint_of(hint: Any, known: dict[Any, int], name: str = "hint") -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.simplex.input import check_distributions, check_label, class_of, shown
+from onlinecal.forecasters.simplex.input import check_distributions, check_label, class_of, shown, totals
 
 MOST_PARTS = 1 << 16
 """Into so many parts a round is divided at most: soft labels are rounded to multiples of one over this."""
@@ -50,7 +50,7 @@ def soft_of(outcome: Any, known: dict[Any, int], fixed: bool, name: str) -> Soft
         if any(not isinstance(p, (Real, np.generic)) for p in outcome) or len(outcome) != len(known):
             wanted = f"one of the classes {shown(list(known))}, or {len(known)} probabilities"
             raise ValueError(f"{name} must be {wanted}, got {shown(outcome)}")
-        return Soft(normalised(check_distributions(outcome, (len(known),), name)))
+        return Soft(check_distributions(outcome, (len(known),), name))
     if not outcome:
         raise ValueError(f"{name} must be a label, or probabilities that sum to 1, got {outcome!r}")
     vector: list[Any] = [0.0] * len(known)
@@ -62,7 +62,7 @@ def soft_of(outcome: Any, known: dict[Any, int], fixed: bool, name: str) -> Soft
         else:
             newcomers.append(check_label(label, f"the labels of {name}"))
             vector.append(value)
-    checked = normalised(check_distributions(vector, (len(vector),), name))
+    checked = check_distributions(vector, (len(vector),), name)
     kept = [i for i, p in enumerate(checked.tolist()) if i < len(known) or p > 0.0]
     return Soft(checked[kept], tuple(newcomers[i - len(known)] for i in kept if i >= len(known)))
 
@@ -89,7 +89,7 @@ def soft_table(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "o
         if columns != len(known) or not known:
             wanted = f"or a table of soft labels over the {len(known)} known classes"
             raise ValueError(f"{name} must be one-dimensional, {wanted}, got shape {outcomes.shape}")
-        return SoftTable(normalised(check_distributions(outcomes, (rows, len(known)), name)), {})
+        return SoftTable(check_distributions(outcomes, (rows, len(known)), name), {})
     if not isinstance(outcomes, (list, tuple)) or not SOFT_TYPES.intersection(map(type, outcomes)):
         return None
     numbers, found, newcomers = dict(known), [], {}
@@ -107,18 +107,6 @@ def soft_table(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "o
     for row, vector in zip(vectors, found, strict=True):
         row[: len(vector)] = vector
     return SoftTable(vectors, newcomers)
-
-
-def normalised(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows that sum to one up to rounding; what sums to one as it is is not changed."""
-    total = totals(vectors)[..., None]
-    return np.where(total == 1.0, vectors, vectors / total)
-
-
-def totals(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sums of rows, each from its first entry on: the same for a row alone and in a table."""
-    found: NDArray[np.float64] = np.cumsum(vectors, axis=-1)[..., -1]
-    return found
 
 
 def certain(vector: NDArray[np.float64]) -> int | None:

@@ -96,6 +96,39 @@ def nearest_of(cells, width, target, forecaster):
     return below if target - lower_end <= upper_end - target else above
 
 
+def test_where_good_hints_are_expected_nearest_is_meant_in_log_odds():
+    """Fact 9, by brute force over all cells, where the nearest by distance is often another one."""
+    rng, forecaster, others = np.random.default_rng(0), AlmostOneStepAhead(hints=True), 0
+    for _ in range(3000):
+        hint = 0.5 * rng.random() ** 3
+        token = forecaster.forecast(hint)
+        lower, width = token.cell
+        unit = forecaster.memory[SCALE]
+        cells = np.array(all_valid_cells(forecaster, width))
+        if len(cells) and not (cells <= hint * unit)[(cells + width) >= hint * unit].any():
+            below, above = cells[cells + width < hint * unit], cells[cells > hint * unit]
+            if len(below) and len(above):
+                ends = np.array([below[-1] + width, hint * unit, above[0]]) / unit
+                odds = np.diff(np.log(ends / (1.0 - ends)))
+                assert lower == (below[-1] if odds[0] <= odds[1] else above[0])
+                others += (odds[0] <= odds[1]) != (ends[1] - ends[0] <= ends[2] - ends[1])
+        forecaster.observe(token, rng.random() < (hint if rng.random() < 0.5 else 0.02))
+    assert others > 30
+
+
+def test_the_current_cell_is_valid_or_free_also_after_a_late_round_of_the_next_cell():
+    """It may charge a free end of the current cell with the other outcome; then that is free no longer."""
+    forecaster = AlmostOneStepAhead()
+    forecaster.replay([1] * 25)
+    memory, lower, step = forecaster.memory, int(forecaster.memory[LOWER]), int(forecaster.memory[STEP])
+    assert dyadic.unbiased_are_free(memory)
+    assert sum_from(memory, find(memory, lower), lower) == lower
+    forecaster.settle(lower - step, step, 1, (lower - step / 2) / memory[SCALE])
+    assert dyadic.unbiased_are_free(forecaster.memory)
+    assert forecaster.memory[LOWER] in all_valid_cells(forecaster, int(forecaster.memory[STEP]))
+    check_ends(forecaster)
+
+
 @pytest.mark.parametrize("config", UNIFORM, ids=label)
 def test_without_hints_all_points_left_accept_zero_and_all_right_accept_one(config):
     forecaster = AlmostOneStepAhead(**{**config, "report": "midpoint", "hints": False})
@@ -117,6 +150,25 @@ def test_one_step_ahead_answers_with_the_look_ahead_sequence(config):
     assert answers == charged.tolist()
     assert OneStepAhead(**shared).replay(outcomes).tolist() == answers
     assert reference.certificate <= reference.guarantee
+
+
+@pytest.mark.parametrize("rule", ["balanced", "sign"])
+@pytest.mark.parametrize("grid", [{"horizon": 1000}, {"grid": "nested"}, {"grid": "adaptive"}], ids=str)
+def test_the_look_ahead_is_that_of_the_midpoints_also_with_hints(grid, rule):
+    rng = np.random.default_rng(6)
+    outcomes, hints = rng.integers(0, 2, 1000), rng.random(1000)
+    shared = {**grid, "rule": rule, "slack": 0.5, "hints": True}
+    shadow = AlmostOneStepAhead(**shared, report="midpoint")
+    reference = OneStepAhead(**shared)
+    _, answers = reference._replay(outcomes, hints, charged=True)
+    assert answers.tolist() == shadow.replay(outcomes, hints, return_look_ahead=True)[1].tolist()
+    if grid == {"horizon": 1000}:
+        # the paper's grid for its own reports is another one
+        cells = {"midpoint": 23, "lower": 32} if rule == "sign" else {"midpoint": 32, "lower": 45}
+        for report_, n_cells in cells.items():
+            paper = AlmostOneStepAhead(**grid, rule=rule, report=report_)
+            assert uniform.cells_of(paper.memory) == n_cells
+        assert uniform.cells_of(reference.memory) == cells["midpoint"]
 
 
 @pytest.mark.parametrize("rule", ["balanced", "sign"])

@@ -235,3 +235,23 @@ def test_with_hints_and_slack_biases_stay_above_minus_the_slack(k, slack, seed):
     biases = forecaster.look_ahead.biases
     assert biases.min() >= -slack
     assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+
+
+@pytest.mark.parametrize("late", [1, 5])
+@pytest.mark.parametrize("newcomers", [1, 2, 4])
+def test_late_labels_cost_what_theorem_15_says_of_new_classes(newcomers, late):
+    """Where no point has a bias (m = 1) it is 2 D (2 a + 1) in all, D labels being late and a classes new."""
+
+    def played(n_open):
+        forecaster = SimplexAlmostOneStepAhead(n_cells=1)
+        for y in range(newcomers):
+            tokens = [forecaster.forecast() for _ in range(n_open + 1)]
+            for token in tokens[1:]:
+                forecaster.withdraw(token)
+            forecaster.observe(tokens[0], y)
+        return forecaster
+
+    in_time, behind = played(0), played(late)
+    assert in_time.guarantee == pytest.approx(2 * newcomers, abs=1e-6)
+    assert behind.guarantee - in_time.guarantee == pytest.approx(2 * late * (2 * newcomers + 1), abs=1e-6)
+    assert behind.certificate == in_time.certificate

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adversaries import create_multiclass
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import reach
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
@@ -33,6 +34,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     capacity,
     units,
 )
+from simulations.games.multiclass import play_multiclass
 from tests.forecasters.simplex.play import (
     NO_CELL,
     biases_of,
@@ -375,3 +377,37 @@ def test_rises_are_those_of_the_certificate_with_and_without_hints(report):
             settled = list(memory)
             RULES.settle(settled, frame, forecast, outcome)
             assert certificate(settled) - before == pytest.approx(rising[outcome], abs=1e-12)
+
+
+UNEVEN = [0.0, 9e-7, 1.0]
+"""A sum that is allowed to be off; it is no distribution."""
+
+
+@pytest.mark.parametrize("way", ["events", "by label", "replay", "duel", "soft"])
+def test_what_is_announced_is_a_distribution_whatever_the_sum_of_the_hint(way):
+    settings_ = {"n_classes": 3, "n_cells": 1, "slack": 2.0, "report": "hint", "hints": True}
+    forecaster, outcomes = SimplexAlmostOneStepAhead(**settings_), [0] * 1000
+    if way == "replay":
+        forecasts = forecaster.replay(outcomes, [UNEVEN] * 1000)
+    elif way == "soft":
+        forecasts = forecaster.replay([[1.0, 0.0, 9e-7]] * 1000, [UNEVEN] * 1000)
+    elif way == "duel":
+        forecaster, adversary = forecaster.new_run(), create_multiclass("least-likely", 3, 1000)
+        forecasts = play_multiclass(forecaster, adversary, 1000, np.array([UNEVEN] * 1000)).forecasts
+    else:
+        hint = UNEVEN if way == "events" else dict(enumerate(UNEVEN))
+        forecasts = []
+        for y in outcomes:
+            token = forecaster.forecast(hint)
+            forecasts.append(token.vector)
+            forecaster.observe(token, y)
+    assert np.abs(np.sum(forecasts, axis=1) - 1.0).max() < 1e-15
+    assert np.asarray(forecasts)[0, 1] == pytest.approx(9e-7 / (1.0 + 9e-7), rel=1e-9)
+    assert forecaster.certificate <= forecaster.guarantee
+
+
+def test_a_hint_whose_sum_is_one_up_to_rounding_is_announced_as_it_is():
+    hint = [0.3, 0.6, 0.1]
+    forecaster = SimplexAlmostOneStepAhead(3, n_cells=1, slack=2.0, report="hint", hints=True)
+    assert 0.3 + 0.6 + 0.1 != 1.0
+    assert forecaster.forecast(hint).hint == tuple(hint)

@@ -180,14 +180,15 @@ def charge_pair(
     travel(memory, lower, step, point, reported)
     flipped = new < memory[LOW] if above else new > memory[HIGH]
     home = point == memory[LOWER] + memory[STEP] * above
-    choose_cell(memory, fresh, flipped and home, above)
+    crossed = point == memory[LOWER] + memory[STEP] * (1 - above)
+    choose_cell(memory, fresh, flipped and home, above, crossed)
 
 
 @inlined
 def charge_inside(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
     """Charge the round to a point of its cell that takes no bias: the outcome y itself."""
     travel(memory, lower, step, y, reported)
-    choose_cell(memory, False, False, 0)
+    choose_cell(memory, False, False, 0, False)
 
 
 @inlined

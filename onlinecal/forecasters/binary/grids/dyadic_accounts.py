@@ -192,11 +192,12 @@ def begin(memory: Memory) -> None:
 
 
 @inlined
-def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int) -> None:
-    """Make a valid cell of the level that the next round may use the current one.
+def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int, crossed: bool) -> None:
+    """Make a cell of the level that the next round may use the current one, valid or free.
 
     `fresh`: a point was charged for the first time. `flipped`: the current cell's end that was charged, the
-    lower (0) or upper (1) one, accepts no more of it.
+    lower (0) or upper (1) one, accepts no more of it. `crossed`: an end was charged with the other's outcome,
+    for a round that was announced in another cell. If it was free, it may refuse its own outcome from now on.
     """
     due = fresh or memory[ROUNDS] >= memory[LIMIT]
     if due:
@@ -205,9 +206,11 @@ def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int) -> None:
     free = unbiased_are_free(memory)
     stay = target == width and not (flipped and not enter_neighbour(memory, above, free))
     certain = free or memory[TUNED] & ADAPTIVE == 0
+    if crossed and free:
+        stay = stay and is_current_valid(memory, free)
     if not certain:
         stay = stay or not (due or flipped)
-        stay = stay and is_current_valid(memory)
+        stay = stay and is_current_valid(memory, free)
         stay = stay and may_play(memory, memory[BELOW], memory[ABOVE], memory[LOWER], width)
     if stay:
         return
@@ -220,11 +223,11 @@ def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int) -> None:
 
 
 @inlined
-def is_current_valid(memory: Memory) -> bool:
-    """Whether the current cell's ends accept their outcomes, unbiased or not."""
+def is_current_valid(memory: Memory, free: bool) -> bool:
+    """Whether the current cell's ends accept their outcomes; `free` lets unbiased points accept both."""
     below, above = memory[BELOW], memory[ABOVE]
     lower, upper = memory[LOWER], memory[LOWER] + memory[STEP]
-    return bool(accepts(memory, below, lower, 0, False) and accepts(memory, above, upper, 1, False))
+    return bool(accepts(memory, below, lower, 0, free) and accepts(memory, above, upper, 1, free))
 
 
 @part
