@@ -108,6 +108,20 @@ def test_no_start_is_kept_that_raises_the_squared_error_nor_a_temperature_of_fau
         assert (faultless.predict_proba(sure) > 0.01).all()
 
 
+def test_a_start_with_less_log_loss_is_left_out_where_its_squared_error_is_higher():
+    """One sure mistake costs the log loss more than all the rows that the map then takes for doubtful."""
+    table = np.tile([[0.99, 0.01], [0.01, 0.99]], (50, 1))
+    labels = np.arange(100) % 2
+    table[0], labels[0] = [1 - 1e-11, 1e-11], 1
+    mapped = TemperatureScaling().fit(table, labels).predict_proba(table)
+    at = np.arange(100), labels
+    assert np.log(mapped[at]).sum() > np.log(table[at]).sum()
+    assert squared(mapped, labels) > squared(table, labels)
+    for model in models(start="temperature", share=0):
+        assert model.fit(table, labels).start_ is None
+        assert np.array_equal(model.predict_proba(table), table)
+
+
 def skewed(n, seed, leans):
     """Probabilities that are too sure, lean to some classes or take two for one another."""
     rng = np.random.default_rng(seed)

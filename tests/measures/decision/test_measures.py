@@ -219,6 +219,16 @@ def test_the_width_covers_the_distance_to_the_source():
     assert confidence_width(2000, 2, 3, 0.05, 100) < confidence_width(2000, 2, 3, 0.05)
 
 
+def test_the_width_of_all_losses_is_twice_massarts_bound_and_mcdiarmids():
+    """Symmetrisation costs the factor 2; (e n/d)^d patterns of signs, each and its mirror image."""
+    n, n_actions, n_classes, delta = 10**8, 2, 3, 0.01
+    dimension = 2 * n_actions * (n_classes + 1) * np.log2(3 * n_actions)
+    massart = np.sqrt(2 * (np.log(2) + dimension * np.log(np.e * n / dimension)) / n)
+    mcdiarmid = np.sqrt(2 * np.log(n_classes / delta) / n)
+    for_one_region = confidence_width(n, n_actions, n_classes, delta) / (n_actions * np.sqrt(n_classes))
+    assert for_one_region == pytest.approx(2 * massart + mcdiarmid, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("name", "n_actions", "figure"),
     [

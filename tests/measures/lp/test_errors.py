@@ -189,6 +189,19 @@ def test_intervals_hold_the_truth_of_a_known_source(p):
     assert held["bootstrap"] >= 50
 
 
+def test_no_exchanged_row_moves_the_error_by_more_than_the_proven_interval_allows():
+    """Two large level sets, pulled apart: a row that goes from one to the other moves nearly 4^(1/p)/n."""
+    surely, nearly = [1.0, 0.0], [0.95, 0.05]
+    labels = np.array([1] * 20 + [0] * 400 + [1])
+    there = np.array([surely] * 20 + [nearly] * 401)
+    moved = np.array([surely] * 20 + [nearly] * 400 + [surely])
+    n = len(labels)
+    change = n * abs(lp_calibration_error(moved, labels, 2, 10) - lp_calibration_error(there, labels, 2, 10))
+    upper = lp_calibration_interval(there, labels, 2, 10, method="proven", confidence=0.5).upper
+    allowed = (upper - lp_calibration_error(there, labels, 2, 10)) / np.sqrt(np.log(2 / 0.5) / (2 * n))
+    assert 1.9 < change <= allowed == pytest.approx(2.0)
+
+
 def test_intervals_repeat_for_a_seed_and_shrink_with_n():
     table, labels = drawn(2000, 3)
     once = lp_calibration_interval(table, labels, n_resamples=50, seed=1)
