@@ -196,10 +196,10 @@ def test_certain_forecasts_do_not_stay_certain():
     assert {0.0, 1.0} & set(plain.tolist())
 
 
-@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded"])
+@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
 def test_whole_weights_are_repeated_rows(patch):
     p, y, members, _ = population(300, 8)
-    p = inside(p.round(1)) if patch == "unrounded" else p
+    p = inside(p.round(1)) if patch.startswith("unrounded") else p
     weights = np.random.default_rng(0).integers(0, 4, 300)
     rows = np.repeat(np.arange(300), weights)
     weighted = GroupRecalibrator.as_in_paper(0.002, patch).fit(p, y, members, sample_weight=weights)
@@ -236,7 +236,7 @@ def test_bad_weights_are_named(weights, message):
         GroupRecalibrator(patch="value").fit([0.1, 0.9], [0, 1], [[1], [1]], weights)
 
 
-@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded"])
+@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
 def test_stages_end_with_the_prediction(patch):
     p, y, members, _ = population(400, 2)
     model = GroupRecalibrator.as_in_paper(0.003, patch).fit(p, y, members)
