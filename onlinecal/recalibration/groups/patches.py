@@ -77,7 +77,8 @@ held out. The level set is `value`: level/m, or without a grid, where `level` is
 patches that set a value belong to epoch 0.
 
 Of log-odds patches `shift` is what is added to the log odds, the level -1 with a value of NaN means all of
-the group's rows, `count` is their weight, rounded, and `fall` and `validation_error` are of the mean log loss."""
+the group's rows, `count` is their weight, rounded, and `fall` and `validation_error` are of the mean log
+loss."""
 
 
 MOVE = ("value", "group", "patched")

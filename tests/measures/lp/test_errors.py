@@ -202,6 +202,18 @@ def test_no_exchanged_row_moves_the_error_by_more_than_the_proven_interval_allow
     assert 1.9 < change <= allowed == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("p", [1.0, 1.3, 1.9])
+def test_below_two_the_proven_interval_takes_off_what_von_bahr_and_esseen_allow(p):
+    """E|mean - its expectation|^p <= 2 n^(1 - p) E|X - E X|^p, of at most 2^p |X|^p, which is at most 2."""
+    table, labels, n = np.tile([1.0, 0.0], (40_000, 1)), np.ones(40_000, int), 40_000
+    error = lp_calibration_error(table, labels, p, 4)
+    found = lp_calibration_interval(table, labels, p, 4, method="proven", confidence=0.9)
+    spread = max(4 ** (1 / p), 2 ** (1 / p) * (1 + 4 ** (1 / p - 1))) * np.sqrt(np.log(20) / (2 * n))
+    allowed = (2 * n ** (1 - p) * 2**p * 2) ** (1 / p)
+    assert found.lower == pytest.approx(max(0.0, error - spread - allowed), abs=1e-12)
+    assert (found.lower > 0.0) == (p > 1.0)
+
+
 def test_intervals_repeat_for_a_seed_and_shrink_with_n():
     table, labels = drawn(2000, 3)
     once = lp_calibration_interval(table, labels, n_resamples=50, seed=1)

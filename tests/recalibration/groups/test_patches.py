@@ -271,7 +271,7 @@ def test_unrounded_shifts_add_up_in_overlapping_groups_and_leave_new_forecasts()
     first = model.history_[model.history_["epoch"] == 0]
     sums = np.array([first["shift"][first["group"] == g].sum() for g in (0, 1)])
     assert (np.abs(sums) > 0.01).all()
-    one = list(model.staged_predict(p, groups, [len(first)]))[0]
+    one = next(model.staged_predict(p, groups, [len(first)]))
     assert one == pytest.approx(np.clip(0.5 + groups @ sums, 0, 1), abs=1e-9)
     assert model.predict([0.25], [[1, 1]]).tolist() == [0.25]
     held = GroupRecalibrator.as_in_paper(0.001, "unrounded shift", validation_fraction=0.25, seed=3)
