@@ -134,10 +134,38 @@ def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.ui
     array = check_vector(outcomes, name)
     if array.dtype == np.bool_:
         return array.view(np.uint8)
+    rule = f"{name} must be 0/1 or boolean"
     if array.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must be 0/1 or boolean, got values like {array[0]!r}")
-    refuse((array != 0) & (array != 1), array, f"{name} must be 0/1 or boolean")
+        array = _numbers(array, rule, f": texts are compared first, as {name} == 'yes'")
+    hint = ""
+    if ((array > 0) & (array < 1)).any():
+        hint = ": these are no outcomes; are probabilities and outcomes swapped?"
+    elif ((array == -1) | (array == 1)).all():
+        hint = f": of -1 and 1 make ({name} + 1) // 2"
+    elif ((array == 1) | (array == 2)).all():
+        hint = f": of 1 and 2 make {name} - 1"
+    refuse((array != 0) & (array != 1), array, rule, hint)
     return array.astype(np.uint8, copy=False)
+
+
+def _numbers(
+    array: NDArray[Any], rule: str, for_text: str = ": make numbers of texts"
+) -> NDArray[np.float64]:
+    """Numbers in an array of objects, as float64; the error names the first value that is none."""
+    for place, value in zip(np.ndindex(array.shape), array.ravel().tolist(), strict=True):
+        if not isinstance(value, Real):
+            hint = for_text if isinstance(value, str) else ": leave the row out" if value is None else ""
+            at = ", class ".join(map(str, place))
+            raise ValueError(f"{rule}, got {value!r} at row {at}{hint}")
+    return array.astype(np.float64)
+
+
+def _scale_hint(array: NDArray[Any]) -> str:
+    """What numbers outside [0, 1] may be, for an error about them."""
+    if (array < 0.0).any():
+        return ": are they scores or log odds?"
+    percent = (array > 2.0).any() and not (array > 100.0).any()
+    return ": are they percent? divide by 100" if percent else ""
 
 
 def check_shares(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint8] | NDArray[np.float64]:
@@ -160,9 +188,11 @@ def check_probabilities(values: ArrayLike, name: str = "forecasts") -> NDArray[n
     """Probabilities of shape (T,), each a finite number in [0, 1], as float64."""
     array = check_vector(values, name)
     if array.dtype.kind not in "iufb":
-        raise ValueError(f"{name} must be numbers in [0, 1], got values like {array[0]!r}")
+        array = _numbers(array, f"{name} must be numbers in [0, 1]")
     array = array.astype(np.float64, copy=False)
-    refuse(~((array >= 0.0) & (array <= 1.0)), array, f"{name} must lie in [0, 1]")
+    bad = ~((array >= 0.0) & (array <= 1.0))
+    if bad.any():
+        refuse(bad, array, f"{name} must lie in [0, 1]", _scale_hint(array))
     return array
 
 
@@ -180,16 +210,30 @@ def check_history(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[NDArray[np
 
 
 def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
-    """A flat, non-empty array of shape (T,), of whatever it holds."""
+    """A flat, non-empty array of shape (T,), of whatever it holds; a table of one column is that column."""
+    refuse_no_array(values, name, "a column")
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{name} must be a flat sequence, got a ragged one") from error
+    if array.ndim == 2 and array.shape[1] == 1 and hasattr(values, "shape"):
+        array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
     if array.size == 0:
         raise ValueError(f"{name} is empty")
     return np.require(array, requirements=PLAIN)
+
+
+def refuse_no_array(values: Any, name: str, wanted: str) -> None:
+    """Refuse a text or a dictionary in words: numpy makes one object of either."""
+    if isinstance(values, (str, bytes)):
+        raise ValueError(f"{name} must be {wanted}, got the text {values!r}: a file is read first")
+    if isinstance(values, dict):
+        raise ValueError(
+            f"{name} must be {wanted}, got a dict with the keys {list(values)[:3]}: "
+            "pandas.DataFrame(...) of it is a table"
+        )
 
 
 ROW_TOLERANCE = 1e-6
@@ -204,34 +248,47 @@ def check_probability_rows(
     Rows may miss the sum 1 by 1e-6; they are left as they are. `keep_single`: arrays of float32 stay what
     and where they are, also on disk; callers then take them to float64 piece by piece.
     """
+    refuse_no_array(values, name, "a table")
     try:
         table = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{name} must be a table with rows of equal length, got a ragged one") from error
     if table.ndim != 2:
-        raise ValueError(f"{name} must be two-dimensional, (rounds, classes), got shape {table.shape}")
+        hint = f": for two classes give numpy.column_stack([1 - {name}, {name}])" if table.ndim == 1 else ""
+        raise ValueError(f"{name} must be two-dimensional, (rounds, classes), got shape {table.shape}{hint}")
     if table.size == 0:
         raise ValueError(f"{name} is empty, its shape is {table.shape}")
     if table.dtype.kind not in "iufb":
-        raise ValueError(f"{name} must be numbers in [0, 1], got values like {table.flat[0]!r}")
+        table = _numbers(table, f"{name} must be numbers in [0, 1]")
     if not (keep_single and table.dtype in (np.float32, np.float64) and table.flags.c_contiguous):
         table = np.require(table, np.float64, PLAIN)
-    refuse(~((table >= 0.0) & (table <= 1.0 + ROW_TOLERANCE)), table, f"{name} must lie in [0, 1]")
+    bad = ~((table >= 0.0) & (table <= 1.0 + ROW_TOLERANCE))
+    if bad.any():
+        refuse(bad, table, f"{name} must lie in [0, 1]", _scale_hint(table))
     sums = table.sum(axis=1, dtype=np.float64)
     refuse(np.abs(sums - 1.0) > ROW_TOLERANCE, sums, f"{name} must sum to 1 in every row")
     return table
 
 
-def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDArray[np.int64]:
-    """Class numbers of shape (n,), whole numbers from 0 to n_classes - 1, as int64."""
-    array = check_vector(labels, name)
+def check_labels(
+    labels: ArrayLike, n_classes: int, name: str = "labels", for_text: str = ": number the classes first"
+) -> NDArray[np.int64]:
+    """Class numbers of shape (n,), whole numbers from 0 to n_classes - 1, as int64.
+
+    `for_text` says what to do about names of classes, for the error.
+    """
+    array, rule = check_vector(labels, name), f"{name} must be class numbers 0..{n_classes - 1}"
     if array.dtype.kind not in "iufb":
-        raise ValueError(f"{name} must be class numbers 0..{n_classes - 1}, got values like {array[0]!r}")
+        array = _numbers(array, rule, for_text)
     bad = ~((array >= 0) & (array < n_classes))
     if array.dtype.kind == "f":
         bad |= array != np.floor(array)
-    hint = ": are they counted from 1?" if array.min() >= 1 and array.max() == n_classes else ""
-    refuse(bad, array, f"{name} must be class numbers 0..{n_classes - 1}", hint)
+    hint = ""
+    if array.min() >= 1 and array.max() == n_classes:
+        hint = ": are they counted from 1?"
+    elif n_classes == 2 and (np.abs(array) == 1).all():
+        hint = f": of -1 and 1 make ({name} + 1) // 2"
+    refuse(bad, array, rule, hint)
     return array.astype(np.int64, copy=False)
 
 
@@ -263,6 +320,7 @@ def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np
 
     Data frames of boolean columns will do; so will one group as a vector of shape (n_rounds,).
     """
+    refuse_no_array(groups, name, "a table")
     try:
         table = np.asarray(groups)
     except ValueError as error:
@@ -275,7 +333,10 @@ def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np
         raise ValueError(f"{name} must have a row for each of the {n_rounds} forecasts, got {len(table)}")
     if table.dtype != np.bool_:
         if table.dtype.kind not in "iufO":
-            raise ValueError(f"{name} must be boolean or 0/1, got values like {table.flat[0]!r}")
+            raise ValueError(
+                f"{name} must be boolean or 0/1, got values like {table.flat[0]!r}: categories are given as a"
+                " data frame, and predicates with any table"
+            )
         bad = ~((table == 0) | (table == 1))
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])

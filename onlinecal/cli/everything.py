@@ -190,22 +190,15 @@ def warm_decision_recalibrator() -> None:
 
 
 def warm_group_recalibrator() -> None:
-    """Recalibration for overlapping groups, with every kind of patch that is compiled, and boosting."""
+    """Recalibration for overlapping groups, with the patches that are compiled, and boosting."""
     from onlinecal import BoostedRecalibrator, GroupRecalibrator, LabelWarning
 
     forecasts, outcomes = _history()
     groups = np.column_stack([np.ones(ROUNDS, bool), forecasts < 0.5])
-    for recalibrator in (
-        GroupRecalibrator(0.001, patch="value", validation_fraction=0.5),
-        GroupRecalibrator(0.001, patch="shift", validation_fraction=0.5),
-        GroupRecalibrator(n_folds=2),
-    ):
-        with warnings.catch_warnings():
-            # that forecasts are the opposite of what comes, so that there is much to patch
-            warnings.simplefilter("ignore", LabelWarning)
-            recalibrator.fit(forecasts, ~outcomes, groups).predict(forecasts, groups)
     with warnings.catch_warnings():
+        # that forecasts are the opposite of what comes, so that there is much to patch
         warnings.simplefilter("ignore", LabelWarning)
+        GroupRecalibrator(n_folds=2).fit(forecasts, ~outcomes, groups).predict(forecasts, groups)
         BoostedRecalibrator(n_folds=2).fit(groups, outcomes, forecasts).predict(groups, forecasts)
 
 

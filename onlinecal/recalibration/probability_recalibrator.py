@@ -19,10 +19,13 @@ from onlinecal.measures.decision.losses import residuals
 from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import (
     check_labels,
+    check_outcomes,
+    check_probabilities,
     check_probability_rows,
     check_same_length,
     check_vector,
     refuse,
+    refuse_no_array,
 )
 
 
@@ -42,7 +45,8 @@ def number_labels(
     if classes is None:
         if (found := _from_one_hot(labels, np.arange(n_classes))) is not None:
             return found, np.arange(n_classes)
-        return check_labels(labels, n_classes, "y"), np.arange(n_classes)
+        hint = ": name the columns of P by classes=, or give P as a data frame"
+        return check_labels(labels, n_classes, "y", hint), np.arange(n_classes)
     known = np.empty(len(classes), dtype=object)
     known[:] = classes if isinstance(classes, list) else list(classes)
     if len(known) != n_classes:
@@ -53,8 +57,11 @@ def number_labels(
         raise ValueError(f"classes must differ, got {twice!r} twice")
     if (found := _from_one_hot(labels, known)) is not None:
         return found, _plain(known)
+    refuse_no_array(labels, "y", "a column")
     if not isinstance(labels, Iterable):
         raise ValueError(f"y must be a sequence of labels, got {labels!r}")
+    if hasattr(labels, "columns"):
+        labels = check_vector(labels, "y")
     values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     found = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values):
@@ -94,12 +101,38 @@ def classes_of(table: Any, labels: Any, classes: Sequence[Hashable] | None) -> S
     if found is not None and set(found) == set(names):
         return names
     try:
-        values = set(np.asarray(labels).tolist())
+        array = np.asarray(labels)
+        values = set((array.ravel() if array.ndim == 2 and array.shape[1] == 1 else array).tolist())
     except (TypeError, ValueError):
         return None
     # where only some of the texts are names, the message tells which one is not
     strays = any(isinstance(value, str) for value in values) and not values.isdisjoint(names)
     return names if values <= set(names) or strays else None
+
+
+def event_rows(p: Any, y: Any) -> tuple[Floats, NDArray[np.uint8]]:
+    """Forecasts of an event and its outcomes, both (n,), from two columns or a table of two classes.
+
+    Of a table (n, 2) the second class is the event, and y has labels as `number_labels` takes them.
+    """
+    forecasts = event_column(p)
+    if _is_table(p):
+        outcomes = number_labels(y, 2, classes_of(p, y, None))[0].astype(np.uint8)
+    else:
+        outcomes = check_outcomes(y, "y")
+    check_same_length(forecasts, outcomes, "p and y")
+    return forecasts, outcomes
+
+
+def event_column(p: Any, name: str = "p") -> Floats:
+    """Forecasts of an event, (n,), from a column, or from a table of two classes: of the second."""
+    if _is_table(p):
+        return np.ascontiguousarray(check_probability_rows(p, name)[:, 1])
+    return check_probabilities(p, name)
+
+
+def _is_table(p: Any) -> bool:
+    return len(shape := getattr(p, "shape", ())) == 2 and shape[1] == 2
 
 
 def _from_one_hot(labels: Any, known: NDArray[Any]) -> NDArray[np.int64] | None:
@@ -244,6 +277,8 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         LabelWarning
             A class never comes, or P agrees with y less than by chance.
         """
+        if len(getattr(P, "shape", ())) == 1 and len(getattr(y, "shape", ())) == 2:
+            raise ValueError("P must be a table and y a column, got them the other way round: swap them")
         table = check_probability_rows(P, "P", keep_single=True)
         if table.shape[1] < 2:
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")

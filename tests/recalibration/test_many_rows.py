@@ -28,7 +28,7 @@ from onlinecal.recalibration.classical.linear import GAP, TINY, LinearLoss
 from onlinecal.recalibration.classical.temperature import FLOOR, columns_of
 from onlinecal.recalibration.decision import rounds
 from onlinecal.recalibration.groups import start as starts
-from onlinecal.recalibration.groups.start import Rows, SigmoidLoss, best_sigmoid, log_losses
+from onlinecal.recalibration.groups.start import Rows, best_sigmoid, log_losses
 from onlinecal.recalibration.lp import recalibrator
 from onlinecal.recalibration.probability_recalibrator import squared_error
 from onlinecal.recalibration.starting import started
@@ -54,9 +54,6 @@ def losses():
     for m in (2, 4):
         centre = np.eye(3, m)
         yield LinearLoss(columns_of(table), labels, weights, centre, np.full((3, m), 0.01)), centre.size
-    p, y, weights = sigmoids(300)
-    features = np.column_stack([np.log(p), -np.log(1.0 - p), np.ones(len(p))])
-    yield SigmoidLoss(features, np.zeros(len(p)), y.astype(float), weights, np.array([1.0, 1.0, 0.0])), 3
 
 
 def test_derivatives_are_those_of_finite_differences():

@@ -29,6 +29,9 @@ from onlinecal.recalibration.starting import (
     STARTS,
     Rows,
     chosen_mixture,
+    chosen_start,
+    fitted_start,
+    fold_numbers,
     moments_of,
     started,
 )
@@ -108,6 +111,20 @@ def test_no_start_is_kept_that_raises_the_squared_error_nor_a_temperature_of_fau
         assert (faultless.predict_proba(sure) > 0.01).all()
 
 
+def test_a_start_with_less_log_loss_is_left_out_where_its_squared_error_is_higher():
+    """One sure mistake costs the log loss more than all the rows that the map then takes for doubtful."""
+    table = np.tile([[0.99, 0.01], [0.01, 0.99]], (50, 1))
+    labels = np.arange(100) % 2
+    table[0], labels[0] = [1 - 1e-11, 1e-11], 1
+    mapped = TemperatureScaling().fit(table, labels).predict_proba(table)
+    at = np.arange(100), labels
+    assert np.log(mapped[at]).sum() > np.log(table[at]).sum()
+    assert squared(mapped, labels) > squared(table, labels)
+    for model in models(start="temperature", share=0):
+        assert model.fit(table, labels).start_ is None
+        assert np.array_equal(model.predict_proba(table), table)
+
+
 def skewed(n, seed, leans):
     """Probabilities that are too sure, lean to some classes or take two for one another."""
     rng = np.random.default_rng(seed)
@@ -157,6 +174,27 @@ def test_few_rows_start_near_a_temperature_where_held_out_rows_are_sure_of_it():
         start = LpRecalibrator(share=0).fit(*skewed(n, 1, leans)).start_
         assert not isinstance(start, DirichletCalibration)
     assert LpRecalibrator(share=0).fit(*skewed(600, 1, "dirichlet")).start_.pull == 0.0
+
+
+def test_a_pulled_map_is_taken_exactly_where_it_is_ahead_by_two_and_a_half_standard_errors():
+    """By the log loss of held-out rows, against the best of the simpler starts."""
+    leads = []
+    for seed in range(4):
+        table, labels = skewed(320, seed, "dirichlet")
+        # between a table that a temperature suits and one that it does not
+        table = 0.5 * table + 0.5 * skewed(320, seed, "temperature")[0]
+        held_out, pulled = np.empty((2, 320)), DirichletCalibration(0.0, 0.0, pull=PULL)
+        simple = chosen_start(5, 0, table[:299], labels[:299], None)
+        for fold in range(5):
+            out = fold_numbers(320, 5, 0) == fold
+            for each, model in zip(held_out, (simple, pulled), strict=True):
+                start, _ = fitted_start(model, table[~out], labels[~out], None)
+                each[out] = -np.log(started(start, table[out])[np.arange(out.sum()), labels[out]])
+        gains = held_out[0] - held_out[1]
+        leads.append(gains.mean() / (gains.std() / np.sqrt(320)))
+        chosen = chosen_start(5, 0, table, labels, None)
+        assert (getattr(chosen, "pull", 0.0) > 0.0) == (leads[-1] > 2.5)
+    assert any(0.5 < lead < 2.5 for lead in leads)
 
 
 def test_a_pull_leads_from_the_free_map_to_temperature_scaling():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -29,8 +30,8 @@ from onlinecal.recalibration.boosted.rounds import (
     play_round,
     settings_of,
 )
+from onlinecal.recalibration.groups.patches import Rows, log_odds
 from onlinecal.recalibration.groups.start import (
-    Rows,
     Start,
     StartMap,
     away_from_ends,
@@ -38,9 +39,7 @@ from onlinecal.recalibration.groups.start import (
     default_folds,
     fold_parts,
     held_out_rows,
-    log_odds,
     nearest_ends,
-    plain_sigmoids,
 )
 from onlinecal.recalibration.probability_recalibrator import check_weights, part, repeats
 from onlinecal.remarks import outcome_remarks, warn_of
@@ -70,8 +69,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     ----------
     regressor
         Anything with fit(X, y) and predict(X); cloned for every round or level set. None: ridge regression of
-        up to 500 features, for as many rounds as pay, and then a regression tree of depth 3 with at least 20
-        rows a leaf; on level sets the tree alone.
+        up to 500 features, for as many rounds as pay, and then a regression tree of depth 3, from 1,000 rows
+        on 5, with at least 20 rows a leaf; on level sets one of depth 3 alone.
     alpha, bound, min_rows, n_levels, validation_fraction
         Of level sets alone. The violation that may remain, in (0, 1], None: 0.01. The bound on h^2,
         positive. Level sets with fewer rows than min_rows keep their value: a regressor would only learn
@@ -200,7 +199,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         warn_of(outcome_remarks(outcomes, outcome="y"))
         start: Any = float(np.average(outcomes, weights=weights)) if initial is None else initial
         forecasts = initial_forecasts(start, X, n)
-        regressors = default_regressors(X) if self.regressor is None else [self.regressor]
+        regressors = default_regressors(X, self.step) if self.regressor is None else [self.regressor]
         learn = self._learn_log_odds if self.step == "log-odds" else self._learn_level_sets
         learn(regressors, X, outcomes, forecasts, weights, settings)
         validate_data(self, X, skip_check_array=True)
@@ -268,7 +267,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         odds = log_odds(started)
         for model in self._kept:
             odds = play_round(model, X, odds)
-            yield away_from_ends(plain_sigmoids(odds), started, self._least)
+            yield away_from_ends(expit(odds), started, self._least)
 
     def predict(self, X: Any, initial: Any = None) -> Floats:
         """The result's forecasts for other rows, shape (n,).

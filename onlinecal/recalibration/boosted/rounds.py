@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
@@ -24,7 +25,8 @@ from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.groups import grid_level
-from onlinecal.recalibration.groups.start import STARTS, log_losses, lowers, numbered_folds, plain_sigmoids
+from onlinecal.recalibration.groups.patches import LOG_ODDS
+from onlinecal.recalibration.groups.start import STARTS, lowers, numbered_folds
 from onlinecal.recalibration.probability_recalibrator import column_names
 from onlinecal.validation import (
     check_choice,
@@ -97,11 +99,16 @@ def check_features(X: Any) -> tuple[int, int]:
     return int(shape[0]), int(shape[1])
 
 
-def default_regressors(X: Any) -> list[Any]:
-    """A linear regressor, then a shallow tree, for features that are numbers; ValueError for others."""
+def default_regressors(X: Any, step: Step) -> list[Any]:
+    """A linear regressor, then a shallow tree, for features that are numbers; ValueError for others.
+
+    On level sets the tree alone.
+    """
     _check_numbers(X)
-    tree = DecisionTreeRegressor(max_depth=3, min_samples_leaf=20, random_state=0)
-    return [LinearRound(), tree] if check_features(X)[1] <= MOST_COLUMNS else [tree]
+    n_rows, n_columns = check_features(X)
+    deep = step == "log-odds" and n_rows >= DEEP_ROWS
+    tree = DecisionTreeRegressor(max_depth=5 if deep else 3, min_samples_leaf=20, random_state=0)
+    return [LinearRound(), tree] if n_columns <= MOST_COLUMNS and step == "log-odds" else [tree]
 
 
 def _check_numbers(X: Any) -> None:
@@ -154,6 +161,9 @@ def initial_forecasts(initial: Any, X: Any, n_rows: int) -> NDArray[np.float64]:
     return forecasts
 
 
+DEEP_ROWS = 1_000
+"""From so many rows on trees have depth 5: depth 3 left 12 % more squared error on Bananas' 2,650 rows, depth
+5 left 6 % more on 300 rows of two moons."""
 MOST_COLUMNS = 500
 """Of more features the default leaves it out: its time grows like their square."""
 PENALTY = 10.0
@@ -219,7 +229,7 @@ class Part:
 
     def fitted(self, regressor: Any) -> Any:
         """A copy of the regressor, fitted to these rows' Newton steps, or to four times their gradient."""
-        f = plain_sigmoids(self.odds)
+        f = expit(self.odds)
         table = with_column(self.X, self.odds)
         if not has_fit_parameter(regressor, "sample_weight"):
             return clone(regressor).fit(table, 4.0 * (self.y - f))
@@ -232,7 +242,7 @@ class Part:
 
     def losses(self) -> Floats:
         """The log loss of each row, times its weight."""
-        return np.asarray(self.weights * log_losses(plain_sigmoids(self.odds), self.y))
+        return np.asarray(self.weights * LOG_ODDS.loss(self.odds, self.y))
 
 
 def play_round(model: Any, X: Any, odds: Floats) -> Floats:

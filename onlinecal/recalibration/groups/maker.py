@@ -63,6 +63,7 @@ class GroupMaker:
 
     def fit(self, groups: Any, n_rows: int, weights: Floats | None = None) -> Bools:
         """Settle which groups there are, from the rows at hand; their membership, shape (n_rows, G)."""
+        groups = as_frame(groups)
         self._columns: list[str] | None = None
         self._cells: list[tuple[Category, ...]] = []
         if not self.predicates and holds_categories(groups):
@@ -75,6 +76,7 @@ class GroupMaker:
 
     def transform(self, groups: Any, n_rows: int) -> Bools:
         """Membership of other rows in the groups of `fit`, shape (n_rows, G)."""
+        groups = as_frame(groups)
         if self._columns is not None:
             return self._place(groups, n_rows)
         if self.predicates:
@@ -162,6 +164,11 @@ class GroupMaker:
             if name not in by_name:
                 raise ValueError(f"groups lacks the column {name!r} that it had in fit")
         return {name: frame[by_name[name]] for name in self._columns or ()}
+
+
+def as_frame(groups: Any) -> Any:
+    """A Series of pandas or polars as a data frame of one column; anything else as it is."""
+    return groups.to_frame() if hasattr(groups, "to_frame") and not hasattr(groups, "columns") else groups
 
 
 def holds_categories(groups: Any) -> bool:
@@ -262,8 +269,8 @@ class GroupRepair:
 
 def repair_of(
     before: NDArray[np.float64],
-    after: NDArray[np.float64],
     y: Any,
+    after: NDArray[np.float64],
     members: NDArray[Any],
     n_levels: int | None,
     names: list[str],

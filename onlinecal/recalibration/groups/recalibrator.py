@@ -13,15 +13,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Bytes, Floats
 from onlinecal.measures.groups import level_sets, violations_of_levels
-from onlinecal.recalibration.groups.log_odds import most_unrounded_patches
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, Predicates, repair_of
+from onlinecal.recalibration.groups.patches import (
+    TARGET_SHARE,
+    Rows,
+    Search,
+    most_shifts,
+    most_unrounded_patches,
+    squared_error,
+)
 from onlinecal.recalibration.groups.start import (
     KINDS,
     STARTS,
     Choice,
     Patch,
-    Rows,
-    Search,
     Start,
     StartMap,
     away_from_ends,
@@ -30,21 +35,21 @@ from onlinecal.recalibration.groups.start import (
     default_levels,
     fold_parts,
     held_out_rows,
-    most_shifts,
     nearest_ends,
     row_losses,
-    squared_error,
 )
-from onlinecal.recalibration.groups.value import TARGET_SHARE
-from onlinecal.recalibration.probability_recalibrator import check_weights, repeats
+from onlinecal.recalibration.probability_recalibrator import (
+    check_weights,
+    column_names,
+    event_column,
+    event_rows,
+    repeats,
+)
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import (
     check_choice,
     check_count,
     check_number,
-    check_outcomes,
-    check_probabilities,
-    check_same_length,
     check_share,
 )
 
@@ -112,7 +117,7 @@ def _levels(model: GroupRecalibrator, alpha: float, has_folds: bool) -> int:
         raise ValueError(f"patch must be 'shift' or 'log-odds' for the target 'means', got {patch!r}")
     for kind, words in (
         (model.target == "means", "target 'means'"),
-        (patch == "unrounded", "patch 'unrounded'"),
+        (patch.startswith("unrounded"), f"patch {patch!r}"),
     ):
         if kind:
             if given is not None:
@@ -133,6 +138,8 @@ def most_patches(model: GroupRecalibrator, plan: Plan, rows: Rows) -> int:
     alpha, m = plan.alpha, plan.n_levels
     if model.patch == "unrounded":
         return most_unrounded_patches(rows.p, squared_error(rows.p, rows.y), alpha)
+    if model.patch == "unrounded shift":
+        return math.floor(len(rows.p) * squared_error(rows.p, rows.y) / (TARGET_SHARE * alpha))
     if model.patch == "shift":
         return most_shifts(alpha, m)
     if model.patch == "log-odds":
@@ -221,6 +228,7 @@ class GroupRecalibrator(BaseEstimator):
         "unrounded": as "value" without a grid: the rows of one exact forecast inside a group take exactly
         their mean outcome. For forecasts of few values; where they hardly repeat, every row is a level set
         and what is learned is noise. A forecast that `fit` has not seen stays as it is.
+        "unrounded shift": the same level sets, shifted in epochs as those of "shift".
     n_levels
         m. None: 10 (for value patches at least 1/sqrt(alpha)); without folds ceil(1/alpha). Value patches
         need m >= 1/(2 sqrt(alpha)), and with any m given here patch the cell that saves most squared error.
@@ -335,9 +343,10 @@ class GroupRecalibrator(BaseEstimator):
         Parameters
         ----------
         p
-            The predictor's probabilities, shape (n,).
+            The predictor's probabilities, shape (n,); or those of two classes, (n, 2), the second one being
+            the event.
         y
-            Outcomes, 0/1 or boolean, shape (n,).
+            Outcomes, 0/1 or boolean, shape (n,); with two classes their labels, as of `LpRecalibrator`.
         groups
             A boolean matrix (n, G), a data frame of categories (all one-way and two-way groups with enough
             mass), or any table when there are predicates.
@@ -355,8 +364,8 @@ class GroupRecalibrator(BaseEstimator):
         LabelWarning
             y is always the same, or p is on the wrong side of 1/2 more often than by chance.
         """
-        forecasts, outcomes = check_probabilities(p, "p"), check_outcomes(y, "y")
-        check_same_length(forecasts, outcomes, "p and y")
+        forecasts, outcomes = event_rows(p, y)
+        self._columns = column_names(p)
         weights = check_weights(sample_weight, len(forecasts))
         maker = GroupMaker(self.min_mass, self.predicates)
         members = maker.fit(groups, len(forecasts), weights).view(np.uint8)
@@ -391,11 +400,9 @@ class GroupRecalibrator(BaseEstimator):
         number = self.max_patches_ if plan.n_folds == 0 else choice.n_patches
         if aside is not None:
             aside = aside._replace(p=self.start_(self._inside(aside.p), self._limit))
-        steps, compiled, _ = KINDS[self.patch]
-        made, curve = steps(rows, aside, search._replace(most=number))
+        made, curve = KINDS[self.patch].fit(rows, aside, search._replace(most=number))
         keep = len(made) if curve is None else int(np.argmin(curve))
         self.history_, self.n_patches_, self.n_taken_back_ = made[:keep], keep, len(made) - keep
-        self._replayed: tuple[Any, ...] = compiled(self.history_, plan.n_levels)
         after = rows._replace(p=self._patched(rows.p, rows.members))
         asked = plan.n_levels or None, self.target == "means"
         self.violations_before_, self.violations_ = (violations(one, *asked) for one in (raw, after))
@@ -407,11 +414,7 @@ class GroupRecalibrator(BaseEstimator):
 
     def _patched(self, p: Floats, members: Bytes, n_patches: int | None = None) -> Floats:
         """Forecasts that the start has mapped, after so many patches."""
-        _, compiled, replay = KINDS[self.patch]
-        replayed = (
-            self._replayed if n_patches is None else compiled(self.history_[:n_patches], self.n_levels_)
-        )
-        after = replay(p, members, replayed, self.n_levels_)
+        after = KINDS[self.patch].replay(p, members, self.history_[:n_patches], self.n_levels_)
         return away_from_ends(after, p, self._least) if self._least else after
 
     def predict(self, p: ArrayLike, groups: Any) -> Floats:
@@ -434,7 +437,9 @@ class GroupRecalibrator(BaseEstimator):
             yield self._patched(started, members, check_count(stop, "stops", self.n_patches_, least=0))
 
     def _started(self, p: ArrayLike, groups: Any) -> tuple[Floats, Bytes]:
-        forecasts = check_probabilities(p, "p")
+        forecasts = event_column(p)
+        if self._columns is not None and column_names(p) not in (None, self._columns):
+            raise ValueError(f"p must have the columns {self._columns} of fit, got {column_names(p)}")
         members = self.members(groups, len(forecasts)).view(np.uint8)
         return self.start_(self._inside(forecasts), self._limit), members
 
@@ -448,4 +453,4 @@ class GroupRecalibrator(BaseEstimator):
         started, members = self._started(p, groups)
         m = self.n_levels_ or (REPORT_LEVELS if self.target == "means" else None)
         after = self._patched(started, members)
-        return repair_of(check_probabilities(p, "p"), after, y, members, m, self.group_names_)
+        return repair_of(*event_rows(p, y), after, members, m, self.group_names_)

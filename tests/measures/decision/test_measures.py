@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from onlinecal.measures.decision.errors import (
+    climb,
     decision_calibration_error,
     decision_loss_gap,
     loss_set_gaps,
@@ -90,6 +91,54 @@ def test_proposition_2_some_loss_under_some_bayes_rule_has_the_error_as_its_gap(
     worst_loss = biases / np.linalg.norm(biases, axis=1, keepdims=True)
     gaps = loss_set_gaps(table, labels, np.stack([-partition.weights, worst_loss]))
     assert gaps[0, 1] == pytest.approx(error)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_proposition_1_bayes_decisions_are_the_best_of_a_list_up_to_two_gaps(seed):
+    """What another loss's decisions would save is at most both rules' gaps: predicted, one's own is least."""
+    rng = np.random.default_rng(seed)
+    table, labels = draw(rng, 80, 3, 0.7)
+    losses = gaussian_losses(3, 3, 12, seed)
+    gaps, norms = loss_set_gaps(table, labels, losses), loss_norms(losses)
+    decisions, worst = bayes_decisions(table, losses), decision_calibration_error(table, labels, 3, "hard")
+    saved = np.empty((12, 12))
+    for i, loss in enumerate(losses):
+        came = loss[decisions, labels].mean(axis=1)
+        saved[i] = (came[i] - came) / norms[i]
+        assert (saved[i] <= gaps[i, i] + gaps[:, i] + 1e-12).all()
+    assert 0.0 < saved.max() <= 2.0 * worst + 1e-12
+
+
+def test_of_decision_calibrated_forecasts_no_other_decisions_are_better():
+    """Every forecast comes true in exactly its own shares; each of 200 losses against the rules of all."""
+    forecasts = np.array([[0.5, 0.25, 0.25], [0.0, 0.75, 0.25], [0.25, 0.25, 0.5]])
+    table = np.repeat(forecasts, 4, axis=0)
+    labels = np.array([0, 0, 1, 2, 1, 1, 1, 2, 0, 1, 2, 2])
+    losses = gaussian_losses(3, 3, 200)
+    assert decision_calibration_error(table, labels, 3, "hard") < 1e-12
+    decisions = bayes_decisions(table, losses)
+    for loss, own in zip(losses, decisions, strict=True):
+        best = loss[own, labels].mean()
+        assert (loss[decisions, labels].mean(axis=1) >= best - 1e-12).all()
+    # forecasts that are wrong lead to decisions that another loss's rule betters
+    wrong = np.roll(table, 1, axis=1)
+    mistaken = bayes_decisions(wrong, losses)
+    saved = [
+        loss[own, labels].mean() - loss[mistaken, labels].mean(axis=1).min()
+        for loss, own in zip(losses, mistaken, strict=True)
+    ]
+    assert max(saved) > 0.1
+
+
+def test_a_climb_ends_on_the_peak_of_a_narrow_ridge():
+    peak, steep = np.array([[0.3, -1.0], [2.0, 0.7]]), np.array([[0.01, 3.0], [0.2, 40.0]])
+
+    def hill(x):
+        return float(-(steep * (x - peak) ** 2).sum()), -2.0 * steep * (x - peak)
+
+    value, point = climb(hill, np.zeros((2, 2)), 200)
+    assert value == pytest.approx(0.0, abs=1e-6)
+    assert point == pytest.approx(peak, abs=0.01)
 
 
 def test_loss_sets_are_crossed_and_have_the_plain_gaps_on_their_diagonal():
@@ -217,6 +266,16 @@ def test_the_width_covers_the_distance_to_the_source():
     assert 8 < confidence_width(10**7, 2, 3) / confidence_width(10**9, 2, 3) < 10
     assert confidence_width(10, 2, 3) == np.sqrt(2)
     assert confidence_width(2000, 2, 3, 0.05, 100) < confidence_width(2000, 2, 3, 0.05)
+
+
+def test_the_width_of_all_losses_is_twice_massarts_bound_and_mcdiarmids():
+    """Symmetrisation costs the factor 2; (e n/d)^d patterns of signs, each and its mirror image."""
+    n, n_actions, n_classes, delta = 10**8, 2, 3, 0.01
+    dimension = 2 * n_actions * (n_classes + 1) * np.log2(3 * n_actions)
+    massart = np.sqrt(2 * (np.log(2) + dimension * np.log(np.e * n / dimension)) / n)
+    mcdiarmid = np.sqrt(2 * np.log(n_classes / delta) / n)
+    for_one_region = confidence_width(n, n_actions, n_classes, delta) / (n_actions * np.sqrt(n_classes))
+    assert for_one_region == pytest.approx(2 * massart + mcdiarmid, rel=1e-12)
 
 
 @pytest.mark.parametrize(

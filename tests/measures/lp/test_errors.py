@@ -189,6 +189,31 @@ def test_intervals_hold_the_truth_of_a_known_source(p):
     assert held["bootstrap"] >= 50
 
 
+def test_no_exchanged_row_moves_the_error_by_more_than_the_proven_interval_allows():
+    """Two large level sets, pulled apart: a row that goes from one to the other moves nearly 4^(1/p)/n."""
+    surely, nearly = [1.0, 0.0], [0.95, 0.05]
+    labels = np.array([1] * 20 + [0] * 400 + [1])
+    there = np.array([surely] * 20 + [nearly] * 401)
+    moved = np.array([surely] * 20 + [nearly] * 400 + [surely])
+    n = len(labels)
+    change = n * abs(lp_calibration_error(moved, labels, 2, 10) - lp_calibration_error(there, labels, 2, 10))
+    upper = lp_calibration_interval(there, labels, 2, 10, method="proven", confidence=0.5).upper
+    allowed = (upper - lp_calibration_error(there, labels, 2, 10)) / np.sqrt(np.log(2 / 0.5) / (2 * n))
+    assert 1.9 < change <= allowed == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.3, 1.9])
+def test_below_two_the_proven_interval_takes_off_what_von_bahr_and_esseen_allow(p):
+    """E|mean - its expectation|^p <= 2 n^(1 - p) E|X - E X|^p, of at most 2^p |X|^p, which is at most 2."""
+    table, labels, n = np.tile([1.0, 0.0], (40_000, 1)), np.ones(40_000, int), 40_000
+    error = lp_calibration_error(table, labels, p, 4)
+    found = lp_calibration_interval(table, labels, p, 4, method="proven", confidence=0.9)
+    spread = max(4 ** (1 / p), 2 ** (1 / p) * (1 + 4 ** (1 / p - 1))) * np.sqrt(np.log(20) / (2 * n))
+    allowed = (2 * n ** (1 - p) * 2**p * 2) ** (1 / p)
+    assert found.lower == pytest.approx(max(0.0, error - spread - allowed), abs=1e-12)
+    assert (found.lower > 0.0) == (p > 1.0)
+
+
 def test_intervals_repeat_for_a_seed_and_shrink_with_n():
     table, labels = drawn(2000, 3)
     once = lp_calibration_interval(table, labels, n_resamples=50, seed=1)

@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from onlinecal import BoostedRecalibrator
 from onlinecal.measures import functional_multicalibration_error
+from onlinecal.recalibration.boosted.rounds import Part
 from tests.properties import examples
 
 
@@ -454,3 +455,19 @@ def test_one_row_is_enough():
     with pytest.warns(UserWarning, match="y is 1 in all 1 rounds"):
         model = BoostedRecalibrator().fit([[0.0]], [1], [0.3])
     assert model.predict([[0.0]], [0.3]).tolist() == [0.3]
+
+
+def test_sure_forecasts_ask_for_no_step_beyond_what_the_least_variance_allows():
+    """A Newton step is (y - f)/(f (1 - f)): near 0 and 1 of any length, for one mistaken row."""
+
+    class Recorder(LinearRegression):
+        def fit(self, X, y, sample_weight=None):
+            Recorder.seen = y, sample_weight
+            return super().fit(X, y, sample_weight)
+
+    y, weights, odds = np.array([1.0, 0.0, 1.0]), np.array([1.0, 2.0, 3.0]), np.array([-9.0, 9.0, 0.0])
+    part = Part(np.zeros((3, 1)), y, weights, odds)
+    part.fitted(Recorder())
+    steps, given = Recorder.seen
+    assert steps == pytest.approx([1 / 0.02, -1 / 0.02, 2.0], rel=1e-3)
+    assert given == pytest.approx([0.02, 0.04, 0.75])

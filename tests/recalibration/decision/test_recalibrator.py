@@ -8,7 +8,8 @@ from sklearn.exceptions import NotFittedError
 from onlinecal import DecisionRecalibrator, decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import Partition, bayes_decisions, residuals
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
-from onlinecal.recalibration.decision.rounds import full_step, shrunk_step
+from onlinecal.recalibration.decision.rounds import HeldOut, WorstOfGivenLosses, full_step, shrunk_step
+from onlinecal.recalibration.flooring import floored
 from onlinecal.version import STATE_FORMAT
 
 
@@ -301,3 +302,18 @@ def test_bad_loss_files_are_named_by_line(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         LossTable.read_csv(path)
+
+
+def test_given_losses_are_corrected_on_the_regions_of_the_forecasts_that_are_given_out():
+    rng = np.random.default_rng(0)
+    table, labels, losses = rng.dirichlet(np.ones(3), 500), rng.integers(0, 3, 500), gaussian_losses(3, 3, 4)
+    for loss in losses:
+        found = WorstOfGivenLosses(loss[None], 0.05)(table, residuals(table, labels), 0.0, rng)
+        decisions = found.partition(table).argmax(axis=1)
+        assert np.array_equal(decisions, bayes_decisions(floored(table, 0.05), loss))
+        assert not np.array_equal(decisions, bayes_decisions(table, loss))
+
+
+def test_rounds_that_raise_the_held_out_squared_error_are_not_kept():
+    held_out = HeldOut(np.array([0.04, 0.03, 0.01, 0.02]), np.array([0.30, 0.29, 0.31, 0.30]))
+    assert held_out.best == 3

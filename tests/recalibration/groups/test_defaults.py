@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import GroupRecalibrator, multicalibration_error
-from onlinecal.recalibration.groups.start import StartMap
+from onlinecal.recalibration.groups.start import StartMap, lowers
 from tests.properties import examples
 from tests.recalibration.groups.reference import tables
 
@@ -118,6 +118,38 @@ def test_log_odds_patches_keep_every_promise(table, alpha, m, shrinkage):
     assert (history["fall"] >= proved - 1e-12).all()
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_the_first_log_odds_patch_is_the_one_that_is_proved_to_save_most(seed):
+    """Bias g and spread h of a cell, sums over its rows: at least g^2/(2 (h + |g|/3))."""
+    rng = np.random.default_rng(seed)
+    p, members = inside(rng.random(60)), rng.random((60, 3)) < 0.4
+    y = (rng.random(60) < p**2).astype(int)
+    made = GroupRecalibrator.as_in_paper(1e-4, "log-odds", n_levels=4).fit(p, y, members).history_[0]
+    level = np.floor(p * 4 + 0.5)
+    proved = {}
+    for g in range(3):
+        for i in range(-1, 5):
+            cell = members[:, g] & ((level == i) | (i < 0))
+            bias, spread = (y - p)[cell].sum(), (p * (1 - p))[cell].sum()
+            proved[i, g] = bias**2 / (2 * (spread + abs(bias) / 3)) if cell.any() else 0.0
+    assert proved[made["level"], made["group"]] == pytest.approx(max(proved.values()))
+    assert made["fall"] * 60 >= max(proved.values())
+
+
+def test_gains_are_believed_beyond_a_standard_error_and_what_the_best_of_many_gains_by_chance():
+    """ln(tried) nats, of log losses; half as much of squared errors."""
+    others = np.full(100, 0.5)
+    for gain, tried, patch, believed in (
+        (1.0, 2, "log-odds", True),
+        (1.0, 3, "log-odds", False),
+        (1.0, 3, "shift", True),
+        (1.0, 8, "shift", False),
+    ):
+        assert lowers(others - gain / 100, others, patch, tried) == believed
+    noisy = np.where(np.arange(100) % 2, 0.5, -0.5) + 0.04
+    assert not lowers(others - noisy, others, "log-odds", 2)
+
+
 def test_without_folds_all_groups_end_within_alpha():
     p, y, members, _ = population(3_000, 0)
     model = GroupRecalibrator.as_in_paper(2e-4, "log-odds", n_levels=20).fit(p, y, members)
@@ -196,10 +228,10 @@ def test_certain_forecasts_do_not_stay_certain():
     assert {0.0, 1.0} & set(plain.tolist())
 
 
-@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded"])
+@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
 def test_whole_weights_are_repeated_rows(patch):
     p, y, members, _ = population(300, 8)
-    p = inside(p.round(1)) if patch == "unrounded" else p
+    p = inside(p.round(1)) if patch.startswith("unrounded") else p
     weights = np.random.default_rng(0).integers(0, 4, 300)
     rows = np.repeat(np.arange(300), weights)
     weighted = GroupRecalibrator.as_in_paper(0.002, patch).fit(p, y, members, sample_weight=weights)
@@ -236,7 +268,7 @@ def test_bad_weights_are_named(weights, message):
         GroupRecalibrator(patch="value").fit([0.1, 0.9], [0, 1], [[1], [1]], weights)
 
 
-@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded"])
+@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
 def test_stages_end_with_the_prediction(patch):
     p, y, members, _ = population(400, 2)
     model = GroupRecalibrator.as_in_paper(0.003, patch).fit(p, y, members)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import GroupRecalibrator, multicalibration_error
-from onlinecal.recalibration.groups.value import chain_patches, replay_value_patches
+from onlinecal.recalibration.groups.patches import PATCH, replay_moves
+from onlinecal.recalibration.groups.start import held_out_rows
 from tests.properties import examples
 from tests.recalibration.groups.reference import grid, tables, value_patches, violation
 
@@ -106,14 +107,11 @@ def test_the_order_of_shifts_does_not_change_a_bit(table, alpha, random):
 
 def test_the_order_of_value_patches_does_matter():
     members = np.array([[1, 0], [1, 1], [0, 1]], np.uint8)
-    # level, group, target: the row in both groups goes where the first patch sends it
-    patches = np.array([[5, 0, 2], [5, 1, 8]])
-    ends = []
-    for order in ([0, 1], [1, 0]):
-        level = np.full(3, 5)
-        replay_value_patches(level, members, *chain_patches(patches[order], 10))
-        ends.append(level.tolist())
-    assert ends == [[2, 2, 8], [2, 8, 8]]
+    # the row in both groups goes where the first patch sends it
+    patches = np.zeros(2, PATCH)
+    patches["value"], patches["group"], patches["patched"] = 0.5, [0, 1], [0.2, 0.8]
+    ends = [replay_moves(np.full(3, 0.5), members, patches[order], 10) for order in ([0, 1], [1, 0])]
+    assert np.array(ends).tolist() == [[0.2, 0.2, 0.8], [0.2, 0.8, 0.8]]
 
 
 @settings(deadline=None, max_examples=examples(100))
@@ -245,15 +243,50 @@ def test_held_out_rows_take_patches_back():
     assert model.n_taken_back_ > 0
     kept = model.history_["validation_error"]
     assert np.argmin(kept) == len(kept) - 1
-    from onlinecal.recalibration.groups.start import held_out_rows
-
     held = held_out_rows(400, 0.3, 0)
     after = model.predict(p[held], members[held])
     assert kept[-1] == pytest.approx(np.mean((after - y[held]) ** 2), abs=1e-12)
 
 
+@settings(deadline=None, max_examples=examples(150))
+@given(tables(), st.sampled_from(FINE_ALPHAS))
+def test_unrounded_shifts_keep_every_promise(table, alpha):
+    p, y, members = table
+    model = GroupRecalibrator.as_in_paper(alpha, "unrounded shift").fit(p, y, members)
+    after = model.predict(p, members)
+    assert ((after >= 0) & (after <= 1)).all()
+    assert (multicalibration_error(after, y, members) <= alpha + 1e-9).all()
+    falls, start = model.history_["fall"], float(np.mean((p - y) ** 2))
+    assert (falls >= 0.75 * alpha / len(p) - 1e-12).all()
+    assert np.mean((after - y) ** 2) <= start - falls.sum() + 1e-9
+    assert model.n_patches_ <= model.max_patches_ <= 4 / 3 * len(p) * start / alpha
+    assert (model.n_levels_, set(model.history_["level"])) in ((0, {-1}), (0, set()))
+
+
+def test_unrounded_shifts_add_up_in_overlapping_groups_and_leave_new_forecasts():
+    """Values take turns, as the first patch decides; shifts of one epoch do not."""
+    p, groups = np.full(8, 0.5), np.array([[1, 0]] * 2 + [[1, 1]] * 4 + [[0, 1]] * 2)
+    y = [0, 1, 1, 1, 0, 1, 1, 1]
+    model = GroupRecalibrator.as_in_paper(0.001, "unrounded shift").fit(p, y, groups)
+    first = model.history_[model.history_["epoch"] == 0]
+    sums = np.array([first["shift"][first["group"] == g].sum() for g in (0, 1)])
+    assert (np.abs(sums) > 0.01).all()
+    one = next(model.staged_predict(p, groups, [len(first)]))
+    assert one == pytest.approx(np.clip(0.5 + groups @ sums, 0, 1), abs=1e-9)
+    assert model.predict([0.25], [[1, 1]]).tolist() == [0.25]
+    held = GroupRecalibrator.as_in_paper(0.001, "unrounded shift", validation_fraction=0.25, seed=3)
+    held.fit(np.tile(p, 50), np.tile(y, 50), np.tile(groups, (50, 1)))
+    rows = held_out_rows(400, 0.25, 3)
+    after = held.predict(np.tile(p, 50)[rows], np.tile(groups, (50, 1))[rows])
+    assert held.history_["validation_error"][-1] == pytest.approx(
+        np.mean((after - np.tile(y, 50)[rows]) ** 2)
+    )
+
+
 def test_a_grid_is_refused():
     with pytest.raises(ValueError, match="n_levels must be None for the patch 'unrounded', got 10"):
         GroupRecalibrator.as_in_paper(patch="unrounded", n_levels=10).fit([0.5], [1], [[1]])
+    with pytest.raises(ValueError, match="n_levels must be None for the patch 'unrounded shift', got 10"):
+        GroupRecalibrator.as_in_paper(patch="unrounded shift", n_levels=10).fit([0.5], [1], [[1]])
     with pytest.raises(ValueError, match="patch must be"):
         GroupRecalibrator.as_in_paper(patch="exact").fit([0.5], [1], [[1]])

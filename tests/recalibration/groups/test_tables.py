@@ -89,7 +89,10 @@ def test_predicates_are_asked_about_any_table(frame):
         ({"alpha": 0.0}, "alpha must be a number above 0 and at most 1, got 0.0"),
         ({"alpha": float("nan")}, "alpha must be .* got nan"),
         ({"alpha": "x"}, "alpha must be .* got 'x'"),
-        ({"patch": "move"}, "patch must be one of log-odds, value, shift, unrounded, got 'move'"),
+        (
+            {"patch": "move"},
+            "patch must be one of log-odds, value, shift, unrounded, unrounded shift, got 'move'",
+        ),
         ({"target": "medians"}, "target must be one of multicalibration, means, got 'medians'"),
         ({"target": "means"}, "patch must be 'shift' or 'log-odds' for the target 'means', got 'value'"),
         ({"target": "means", "patch": "shift", "n_levels": 3}, "n_levels must be None"),

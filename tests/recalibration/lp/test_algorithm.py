@@ -59,7 +59,7 @@ def test_the_projection_ends_where_rounding_moves_points_in_and_out():
 @pytest.mark.parametrize(
     ("k", "n_levels", "tolerance"), [(2, 6, 0.01), (3, 4, 0.003), (5, 3, 0.002), (4, 12, 0.002)]
 )
-def test_the_compiled_algorithm_is_the_papers(k, n_levels, tolerance, seed, with_means):
+def test_the_algorithm_is_the_papers(k, n_levels, tolerance, seed, with_means):
     table, labels = source(1000, k, seed)
     statistics, outcome = played(table, labels, n_levels, tolerance, with_means=with_means)
     pools = statistics.pools

@@ -17,6 +17,7 @@ from onlinecal.recalibration.lp.statistics import (
     Statistics,
     error_bound,
     laplace_scale,
+    mass_pool_size,
     noisy_pools,
     plug_in_statistics,
     sample_sizes,
@@ -49,6 +50,18 @@ def test_the_numbers_of_the_lemmas():
     assert laplace_scale(third.labels, 15, 10, d / 6) == pytest.approx(
         8 / (third.labels * accuracy), rel=1e-6
     )
+
+
+def test_rows_for_many_level_sets_are_what_bernsteins_inequality_asks_for():
+    """Of |V| level sets of mass at most a, none is taken for one of 2a: |V| exp(-m a^2/(2 (a + a/3)))."""
+    beta, delta, n_level_sets = 0.1, 0.01, 10**400
+    a = beta / 12
+    rows = mass_pool_size(beta, n_level_sets, delta)
+
+    def log_failure(m):
+        return math.log(n_level_sets) - m * a**2 / (2 * (a + a / 3))
+
+    assert log_failure(rows) <= math.log(delta / 2) < log_failure(rows - 1)
 
 
 def test_beta_and_levels_are_coupled_as_in_the_paper():

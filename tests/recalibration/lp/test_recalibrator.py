@@ -162,3 +162,12 @@ def test_bad_parameters_are_named(parameters, labels, message):
         labels = parameters.get("classes", [0, 1])[:1] * 2 if "classes" in parameters else [0, 1]
     with pytest.raises(ValueError, match=message):
         LpRecalibrator(**parameters).fit([[0.5, 0.5], [0.2, 0.8]], labels)
+
+
+@pytest.mark.parametrize(("n", "tolerance"), [(8, 0.25), (300, 0.01), (30_000, 0.005)])
+def test_errors_of_three_rows_are_left_alone(n, tolerance):
+    rng = np.random.default_rng(0)
+    table, labels = rng.dirichlet(np.ones(3), n), rng.integers(0, 3, n)
+    model = LpRecalibrator(p=np.inf, epsilon=0.01, n_folds=0).fit(table, labels)
+    assert model.tolerance_ == pytest.approx(tolerance)
+    assert LpRecalibrator.as_in_paper(np.inf, 0.01).settings_for(3, n).beta == 0.01
