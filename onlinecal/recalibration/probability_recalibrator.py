@@ -132,7 +132,8 @@ def event_column(p: Any, name: str = "p") -> Floats:
 
 
 def _is_table(p: Any) -> bool:
-    return len(shape := getattr(p, "shape", ())) == 2 and shape[1] == 2
+    shape = tuple(getattr(p, "shape", ()))
+    return len(shape) == 2 and shape[1] == 2
 
 
 def _from_one_hot(labels: Any, known: NDArray[Any]) -> NDArray[np.int64] | None:

@@ -231,7 +231,8 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
         place: int,
         start: int,
     ) -> int:
-        # around whatever the loop cannot see through numba would count references, two atomic operations a time
+        # around whatever the loop cannot see through, numba would count references: two atomic operations
+        # a time
         memory, state, theirs, ours = borrowed(memory), borrowed(state), borrowed(theirs), borrowed(ours)
         hints, forecasts, charged = borrowed(hints), borrowed(forecasts), borrowed(charged)
         hinted, drawn = len(hints) > 0, len(ours) > 0

@@ -21,8 +21,8 @@ def seconds(call, clock=time.perf_counter):
 def compare(request):
     """compare(call, baseline, target): times both in turn; the ratio goes into the closing table.
 
-    With `less`, the time of that call is taken off: what is compared is what `call` adds to it. With `at_most`
-    it is asserted, in processor time: the least of all rounds on both sides, which others cannot make longer.
+    With `less`, the time of that call is taken off: what is compared is what `call` adds to it. With
+    `at_most` it is asserted, in processor time: the least of all rounds on both sides, which others cannot make longer.
     """
 
     def run(call, baseline, target=None, rounds=7, setup=None, less=None, at_most=None):

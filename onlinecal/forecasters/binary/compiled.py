@@ -46,8 +46,8 @@ class Machine:
     settle_share(memory, lower, step, share, forecast) -> the same with an outcome in [0, 1], of a memory that
         is `refined`.
     certify(memory) -> the certificate.
-    playable, playable_alone, playable_shares: its rules as loops drive them; without hints; with outcomes that
-        are floats, with hints or without.
+    playable, playable_alone, playable_shares: its rules as loops drive them; without hints; with outcomes
+        that are floats, with hints or without.
     replay, replay_hinted, replay_shares: see `compile_replay`. The first takes no hints; the second plays on
         the memory and its guide (`guided`); the third takes outcomes that are floats, with hints or without.
     """
