@@ -22,7 +22,8 @@ def compare(request):
     """compare(call, baseline, target): times both in turn; the ratio goes into the closing table.
 
     With `less`, the time of that call is taken off: what is compared is what `call` adds to it. With
-    `at_most` it is asserted, in processor time: the least of all rounds on both sides, which others cannot make longer.
+    `at_most` it is asserted, in processor time: the least of all rounds on both sides, which others cannot
+    make longer.
     """
 
     def run(call, baseline, target=None, rounds=7, setup=None, less=None, at_most=None):
