@@ -50,7 +50,7 @@ def soft_of(outcome: Any, known: dict[Any, int], fixed: bool, name: str) -> Soft
         if any(not isinstance(p, (Real, np.generic)) for p in outcome) or len(outcome) != len(known):
             wanted = f"one of the classes {shown(list(known))}, or {len(known)} probabilities"
             raise ValueError(f"{name} must be {wanted}, got {shown(outcome)}")
-        return Soft(check_distributions(outcome, (len(known),), name))
+        return Soft(whole(check_distributions(outcome, (len(known),), name)))
     if not outcome:
         raise ValueError(f"{name} must be a label, or probabilities that sum to 1, got {outcome!r}")
     vector: list[Any] = [0.0] * len(known)
@@ -62,7 +62,7 @@ def soft_of(outcome: Any, known: dict[Any, int], fixed: bool, name: str) -> Soft
         else:
             newcomers.append(check_label(label, f"the labels of {name}"))
             vector.append(value)
-    checked = check_distributions(vector, (len(vector),), name)
+    checked = whole(check_distributions(vector, (len(vector),), name))
     kept = [i for i, p in enumerate(checked.tolist()) if i < len(known) or p > 0.0]
     return Soft(checked[kept], tuple(newcomers[i - len(known)] for i in kept if i >= len(known)))
 
@@ -89,7 +89,7 @@ def soft_table(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "o
         if columns != len(known) or not known:
             wanted = f"or a table of soft labels over the {len(known)} known classes"
             raise ValueError(f"{name} must be one-dimensional, {wanted}, got shape {outcomes.shape}")
-        return SoftTable(check_distributions(outcomes, (rows, len(known)), name), {})
+        return SoftTable(whole(check_distributions(outcomes, (rows, len(known)), name)), {})
     if not isinstance(outcomes, (list, tuple)) or not SOFT_TYPES.intersection(map(type, outcomes)):
         return None
     numbers, found, newcomers = dict(known), [], {}
@@ -107,6 +107,12 @@ def soft_table(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "o
     for row, vector in zip(vectors, found, strict=True):
         row[: len(vector)] = vector
     return SoftTable(vectors, newcomers)
+
+
+def whole(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows divided by their sums, however near these are to one: so the only class of a label has all of it."""
+    total = totals(vectors)[..., None]
+    return np.where(total == 1.0, vectors, vectors / total)
 
 
 def certain(vector: NDArray[np.float64]) -> int | None:

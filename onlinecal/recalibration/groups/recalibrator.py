@@ -365,7 +365,6 @@ class GroupRecalibrator(BaseEstimator):
             y is always the same, or p is on the wrong side of 1/2 more often than by chance.
         """
         forecasts, outcomes = event_rows(p, y)
-        self._columns = column_names(p)
         weights = check_weights(sample_weight, len(forecasts))
         maker = GroupMaker(self.min_mass, self.predicates)
         members = maker.fit(groups, len(forecasts), weights).view(np.uint8)
@@ -384,7 +383,7 @@ class GroupRecalibrator(BaseEstimator):
         self.group_names_, self.n_groups_ = list(self._maker.names_), self._maker.n_groups_
         self.n_levels_ = plan.n_levels
         self._edge, self._least = ends_of(self, raw)
-        self._limit = max(self._edge, self._least)
+        self._columns, self._limit = column_names(p), max(self._edge, self._least)
         rows = raw._replace(p=self._inside(raw.p))
         search = Search(plan.n_levels, plan.alpha, plan.by_fall, 0, plan.shrinkage)
         # a row alone cannot be held out
@@ -438,9 +437,9 @@ class GroupRecalibrator(BaseEstimator):
 
     def _started(self, p: ArrayLike, groups: Any) -> tuple[Floats, Bytes]:
         forecasts = event_column(p)
+        members = self.members(groups, len(forecasts)).view(np.uint8)
         if self._columns is not None and column_names(p) not in (None, self._columns):
             raise ValueError(f"p must have the columns {self._columns} of fit, got {column_names(p)}")
-        members = self.members(groups, len(forecasts)).view(np.uint8)
         return self.start_(self._inside(forecasts), self._limit), members
 
     def members(self, groups: Any, n_rows: int) -> NDArray[np.bool_]:

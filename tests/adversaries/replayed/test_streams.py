@@ -129,7 +129,7 @@ def test_a_stream_keeps_its_own_copy():
         ([0, 2], None, "outcomes must be 0/1 or boolean, got 2 at row 1"),
         ([[0, 1]], None, r"outcomes must be one-dimensional, got shape \(1, 2\)"),
         ([[0], [0, 1]], None, "outcomes must be a flat sequence"),
-        (["a"], None, "outcomes must be 0/1 or boolean, got values like"),
+        (["a"], None, "outcomes must be 0/1 or boolean, got 'a' at row 0"),
         ([0, 1], [0.5], "same length, got 2 and 1"),
         ([0, 1], [0.5, 1.5], r"hints must lie in \[0, 1\], got 1.5 at row 1"),
     ],
