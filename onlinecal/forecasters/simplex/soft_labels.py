@@ -110,7 +110,7 @@ def soft_table(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "o
 
 
 def whole(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows divided by their sums, however near these are to one: so the only class of a label has all of it."""
+    """Rows divided by their sums, however near these are to one: an only class has then all of its label."""
     total = totals(vectors)[..., None]
     return np.where(total == 1.0, vectors, vectors / total)
 

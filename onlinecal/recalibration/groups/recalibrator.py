@@ -373,7 +373,7 @@ class GroupRecalibrator(BaseEstimator):
         if weights is not None:
             rows = weighted(rows, weights, self.patch)
         plan = plan_of(self, len(rows.p))
-        self._maker = maker
+        self._maker, self._columns = maker, column_names(p)
         held = held_out_rows(len(rows.p), self.validation_fraction, self.seed)
         aside = rows.take(held) if held.any() else None
         self._learn(rows if aside is None else rows.take(~held), aside, plan)
@@ -383,7 +383,7 @@ class GroupRecalibrator(BaseEstimator):
         self.group_names_, self.n_groups_ = list(self._maker.names_), self._maker.n_groups_
         self.n_levels_ = plan.n_levels
         self._edge, self._least = ends_of(self, raw)
-        self._columns, self._limit = column_names(p), max(self._edge, self._least)
+        self._limit = max(self._edge, self._least)
         rows = raw._replace(p=self._inside(raw.p))
         search = Search(plan.n_levels, plan.alpha, plan.by_fall, 0, plan.shrinkage)
         # a row alone cannot be held out
