@@ -442,8 +442,8 @@ def test_rounds_are_linear_first_and_then_trees():
 
 def test_of_many_rows_some_are_fitted(monkeypatch):
     X, p, y = rows(2000, 7)
-    monkeypatch.setattr("onlinecal.recalibration.boosted.recalibrator.MOST_ROWS", 500)
-    some = np.sort(np.random.default_rng(3).choice(2000, 500, replace=False))
+    monkeypatch.setattr("onlinecal.recalibration.boosted.recalibrator.MOST_ROWS", 1200)
+    some = np.sort(np.random.default_rng(3).choice(2000, 1200, replace=False))
     weights = np.where(np.arange(2000) % 2, 1.0, 2.0)
     model = BoostedRecalibrator(n_folds=2, seed=3).fit(X, y, p, weights)
     assert model.held_out_ == pytest.approx(
