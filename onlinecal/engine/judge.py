@@ -112,7 +112,9 @@ class Batch:
         of_row = np.zeros(len(table.entries), np.bool_)
         there = table.entries >= 0
         of_row[there] = state.fields[state.open[table.entries[there], OWNER], PLAIN] != 0
-        of_row[table.rows[asks]] |= is_plain[asks]
+        of_row[table.rows[asks & is_plain]] = True
+        # under one id somebody may ask keys of different kinds: whose forecast it is turns out later
+        of_row[table.rows[asks & ~is_plain]] = False
         table.plain[:] = (asks & is_plain) | (tells & of_row[table.rows] & (table.players != NOBODY))
         table.plain[list(columns.wide)] = False
 
