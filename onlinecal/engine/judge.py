@@ -109,12 +109,13 @@ class Batch:
         asks, tells = table.kinds == QUERY, table.kinds == OUTCOME
         # the first player is nobody's
         is_plain = state.fields[np.maximum(table.players, 0), PLAIN] != 0
+        # under one id somebody may ask keys of different kinds; of a forecast that is open it is known whose
+        # it is, of any other it turns out later
         of_row = np.zeros(len(table.entries), np.bool_)
+        of_row[table.rows[asks & is_plain]] = True
+        of_row[table.rows[asks & ~is_plain]] = False
         there = table.entries >= 0
         of_row[there] = state.fields[state.open[table.entries[there], OWNER], PLAIN] != 0
-        of_row[table.rows[asks & is_plain]] = True
-        # under one id somebody may ask keys of different kinds: whose forecast it is turns out later
-        of_row[table.rows[asks & ~is_plain]] = False
         table.plain[:] = (asks & is_plain) | (tells & of_row[table.rows] & (table.players != NOBODY))
         table.plain[list(columns.wide)] = False
 

@@ -260,7 +260,7 @@ def assert_summaries(engine, model):
         assert summary.certificate == key.certificate() <= summary.guarantee + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(14))
 def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_path, seed):
     rng, known = random.Random(seed), []
     path, model, events = tmp_path / "ledger.db", Model(CONFIG), []
