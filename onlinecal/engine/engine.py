@@ -169,7 +169,7 @@ class Engine:
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
-        return self.answer_lines(data, inputs)[0]
+        return encode_lines(self._answer(columns_of_lines(data), inputs).answers())
 
     def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> tuple[bytes, Counter[type]]:
         """The same, of `data` and `inputs`, and how many answers there are of each type."""

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from onlinecal.engine.columns.columns import FEW, REFUSED, WITHDRAW, Columns, optional
+from onlinecal.engine.columns.columns import FEW, REFUSED, WITHDRAW, Columns, optional, picked
 from onlinecal.engine.columns.scanning import OUTCOME, QUERY
 from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
 from onlinecal.engine.keys.accepting import KNOWN, NEW, NOBODY, UNKNOWN, Table
 from onlinecal.engine.keys.book import Book, for_each
 from onlinecal.engine.keys.class_key import ClassKey
 from onlinecal.engine.keys.key import Key
-from onlinecal.engine.keys.playing import KEY, NUMBER, OWNER, PLAIN
+from onlinecal.engine.keys.playing import KEY, OWNER, PLAIN
 from onlinecal.engine.ledger.schema import ByColumns, Record, stored, stored_outcome
 
 EVER = float("inf")
@@ -90,7 +90,7 @@ class Batch:
         asked, closed = np.full((2, len(index)), -1)
         at, numbers = np.zeros((2, n), np.int64)
         arrays = np.array(rows, np.int64), np.array(entries, np.int64), asked, closed, at, numbers
-        return Table(kinds, np.zeros(n, np.bool_), columns.times, players, *arrays)
+        return Table(kinds, np.zeros(n, np.bool_), np.asarray(columns.times), players, *arrays)
 
     def _expect(self, kinds: Any, players: Any) -> None:
         """Make the keys that plain queries would be the first of, and fill in their players."""
@@ -322,19 +322,22 @@ class Batch:
 
     def _collect(self) -> None:
         """Take up what was forecast, when the keys have run."""
-        table, columns = self._table, self.columns
-        kinds, accepted = np.frombuffer(columns.kinds, np.int8), np.asarray(table.numbers) > 0
+        table, kinds = self._table, self.columns.kinds
         # what is asked for, and what is closed, in the order of the events
-        self._asks, self._tells = (
-            np.flatnonzero(accepted & which) for which in (kinds == QUERY, kinds != QUERY)
-        )
-        self._at, self._numbers = np.array(table.at, np.int64), np.array(table.numbers, np.int64)
-        self._asked = list(map(columns.ids.__getitem__, self._asks.tolist()))
-        self._probabilities, self._certificates = self.book.answers(self._at[self._asks])
+        if self._few:
+            accepted = [i for i, number in enumerate(table.numbers) if number]
+            self._asks = [i for i in accepted if kinds[i] == QUERY]
+            self._tells = [i for i in accepted if kinds[i] != QUERY]
+        else:
+            is_query = table.kinds == QUERY
+            self._asks = np.flatnonzero((table.numbers > 0) & is_query).tolist()
+            self._tells = np.flatnonzero((table.numbers > 0) & ~is_query).tolist()
+        self._asked = picked(self.columns.ids, self._asks)
+        self._probabilities, self._certificates = self.book.answers(picked(table.at, self._asks))
 
     def answers(self) -> list[Answer]:
         """One answer for each event, in their order."""
-        columns, asks, tells = self.columns, self._asks.tolist(), self._tells.tolist()
+        columns, asks, tells = self.columns, self._asks, self._tells
         found: list[Any] = [None] * len(columns)
         names = map(columns.keys.__getitem__, asks)
         forecasts = map(Forecast, self._asked, names, self._probabilities, self._certificates)
@@ -349,7 +352,7 @@ class Batch:
     def _withdrawals(self) -> list[int]:
         """The accepted ones: of them there are few."""
         kinds = self.columns.kinds
-        return [i for i in self._kept if kinds[i] == WITHDRAW and self._numbers[i]]
+        return [i for i in self._kept if kinds[i] == WITHDRAW and self._table.numbers[i]]
 
     def kinds(self) -> Counter[type]:
         """How many answers there are of each type."""
@@ -362,36 +365,37 @@ class Batch:
 
     def query_rows(self) -> ByColumns:
         """The rows of the new queries, before the book is told to `release`."""
-        columns, which, state = self.columns, self._asks, self.book.arrays.state
-        hints: list[Any] = optional(columns.hints[which])
+        columns, table, which = self.columns, self._table, self._asks
+        hints: list[Any] = optional(picked(columns.hints, which))
+        probabilities: list[Any] = self._probabilities
         if self._kept:
-            hints = [stored(self._kept.get(i, hint)) for i, hint in zip(which.tolist(), hints, strict=True)]
+            hints = [stored(self._kept.get(i, hint)) for i, hint in zip(which, hints, strict=True)]
+            probabilities = list(map(stored, probabilities))
         return ByColumns(
-            self._numbers[which].tolist(),
+            picked(table.numbers, which),
             self._asked,
-            state.fields[state.open[self._at[which], OWNER], KEY].tolist(),
+            self.book.key_numbers(picked(table.at, which)),
             hints,
-            optional(columns.times[which]),
-            list(map(stored, self._probabilities)) if self._kept else self._probabilities,
+            optional(picked(columns.times, which)),
+            probabilities,
             self._certificates,
         )
 
     def closing_rows(self) -> ByColumns:
         """The rows of the new closings, before the book is told to `release`."""
-        columns, which = self.columns, self._tells
-        values: list[Any]
+        columns, table, which = self.columns, self._table, self._tells
         if self._kept:
-            values = [stored_outcome(self._outcome(i)) for i in which.tolist()]
+            values = [stored_outcome(self._outcome(i)) for i in which]
         else:
-            values = columns.values[which].astype(np.int64).tolist()
-        queries = self.book.arrays.state.open[self._at[which], NUMBER].tolist()
-        return ByColumns(self._numbers[which].tolist(), queries, values, optional(columns.times[which]))
+            values = list(map(int, picked(columns.values, which)))
+        queries, times = self.book.query_numbers(picked(table.at, which)), picked(columns.times, which)
+        return ByColumns(picked(table.numbers, which), queries, values, optional(times))
 
     def records_of(self, key: str) -> Iterable[Record]:
         """The new queries as the ledger would give them back, of a batch about one key."""
         columns = self.columns
-        for i, p, c in zip(self._asks.tolist(), self._probabilities, self._certificates, strict=True):
-            number = int(self._numbers[i])
+        for i, p, c in zip(self._asks, self._probabilities, self._certificates, strict=True):
+            number = int(self._table.numbers[i])
             yield Record(number, columns.ids[i], key, self._hint(i), columns.time(i), p, c, None, None, None)
 
     def refused(self) -> list[Rejected]:

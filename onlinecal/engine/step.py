@@ -134,7 +134,7 @@ class KeyStep:
         key = book.keys.get(name)
         if key is None:
             return data, batch
-        waiting = set(map(book.query_number, key.entries()))
+        waiting = set(book.query_numbers(key.entries()))
         closings = list(batch.closing_rows())
         oldest = batch.number - self.remember
         kept = [

@@ -35,7 +35,7 @@ class OneKey:
         entries = self.key.entries()
         told = self.book.answers(np.array(entries, np.int64))
         for entry, probability, certificate in zip(entries, *told, strict=True):
-            one = Asked(self.book.ids[entry], self.book.query_number(entry), None, entry)
+            one = Asked(self.book.ids[entry], self.book.query_numbers([entry])[0], None, entry)
             one.probability, one.certificate = probability, certificate
             self.open[one.id] = one
 

@@ -22,9 +22,12 @@ from onlinecal.engine.events import (
 )
 
 FEW = 16
-"""So many lines are decoded as fast one by one."""
+"""Fewer events are taken as fast one by one, without arrays."""
 WITHDRAW, REFUSED = 3, 4
 """Kinds of events besides `scanning.QUERY` and `scanning.OUTCOME`."""
+
+
+Column = Floats | list[float]
 
 
 class Columns:
@@ -37,7 +40,8 @@ class Columns:
     ids, keys
         As they came; "" for a key that was not given.
     hints, values, times
-        Probabilities, outcomes 0 and 1, and seconds; NaN where there is none, zeros without sign; (n,).
+        Probabilities, outcomes 0 and 1, and seconds; NaN where there is none, zeros without sign; (n,), an
+        array, or of FEW events a list.
     wide
         Hints and outcomes of any other kind, as they came, by event.
     refusals
@@ -45,7 +49,7 @@ class Columns:
     """
 
     def __init__(
-        self, kinds: bytearray, ids: list[str], keys: list[str], hints: Floats, values: Floats, times: Floats
+        self, kinds: bytearray, ids: list[str], keys: list[str], hints: Column, values: Column, times: Column
     ) -> None:
         self.kinds, self.ids, self.keys = kinds, ids, keys
         self.hints, self.values, self.times = hints, values, times
@@ -106,7 +110,8 @@ class Columns:
 
 def blank(n: int) -> Columns:
     """Room for so many events."""
-    hints, values, times = np.full((3, n), nan)
+    # of few numbers a list takes less time than an array
+    hints, values, times = ([nan] * n for _ in range(3)) if n < FEW else np.full((3, n), nan)
     return Columns(bytearray([REFUSED] * n), [""] * n, [""] * n, hints, values, times)
 
 
@@ -153,9 +158,14 @@ def texts_in(source: NDArray[np.uint8], spans: NDArray[np.int64]) -> list[str]:
     return out.tobytes().decode("ascii").split("\n")[:-1]
 
 
-def optional(numbers: Floats) -> list[float | None]:
-    """Numbers, None for NaN."""
-    if np.isnan(numbers).any():
-        return [None if one != one else one for one in numbers.tolist()]
-    found: list[float | None] = numbers.tolist()
+def picked(column: NDArray[Any] | list[Any], which: list[int]) -> list[Any]:
+    """The values at these places."""
+    if isinstance(column, list):
+        return [column[i] for i in which]
+    found: list[Any] = column[which].tolist()
     return found
+
+
+def optional(numbers: Iterable[float]) -> list[float | None]:
+    """Numbers, None for NaN."""
+    return [None if one != one else one for one in numbers]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from onlinecal.arrays import Ints
@@ -12,7 +13,7 @@ from onlinecal.engine.keys.accepting import MOST_OPEN
 from onlinecal.engine.keys.key import Key, Summary
 from onlinecal.engine.keys.lanes import check_wanted
 from onlinecal.engine.keys.players import KeyArrays
-from onlinecal.engine.keys.playing import FIRST, LATE, NUMBER
+from onlinecal.engine.keys.playing import FIRST, LATE, NUMBER, SETTLED, START
 from onlinecal.engine.watch.account import MONEY
 from onlinecal.engine.watch.key_watch import watched_by
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
@@ -46,20 +47,28 @@ class BinaryKind:
         outcome = share_of(value, "value")
         return int(outcome) if outcome in (0, 1) else outcome
 
-    def promise(self, memory: Ints, late: int) -> float:
-        """What a memory's certificate cannot exceed, with so many others open at a time.
+    def promises(self, arrays: KeyArrays, lanes: Ints) -> list[float]:
+        """What the certificates of lanes cannot exceed, with as many forecasts open as there were.
 
         At the horizon if there is one and it has not passed, else at the present round.
         """
-        if memory[FORMAT] != FORMAT_DYADIC:
-            return self.model.promise_for(memory, max(self.model.horizon or 0, int(memory[ROUNDS])), late)
-        given = late, *memory[PROMISED_BY].tolist()
-        found = self._promises.get(given)
-        if found is None:
-            if len(self._promises) >= MOST_PROMISES:
-                self._promises.clear()
-            found = self._promises[given] = self.model.promise_for(memory, int(memory[ROUNDS]), late)
+        late, start = arrays.state.fields[lanes][:, [LATE, START]].T
+        if self.model.memory[FORMAT] != FORMAT_DYADIC:
+            return [self._promise(arrays, *one) for one in zip(lanes.tolist(), late.tolist(), strict=True)]
+        depends_on = arrays.state.heap[start[:, None] + PROMISED_BY]
+        found, known = [], self._promises
+        for lane, *given in np.column_stack([lanes, late, depends_on]).tolist():
+            promise = known.get(tuple(given))
+            if promise is None:
+                if len(known) >= MOST_PROMISES:
+                    known.clear()
+                promise = known[tuple(given)] = self._promise(arrays, lane, given[0])
+            found.append(promise)
         return found
+
+    def _promise(self, arrays: KeyArrays, lane: int, late: int) -> float:
+        memory = arrays.memory(lane)
+        return self.model.promise_for(memory, max(self.model.horizon or 0, int(memory[ROUNDS])), late)
 
 
 class BinaryKey(Key):
@@ -98,32 +107,19 @@ class BinaryKey(Key):
 
     def written(self) -> Summary:
         """The same without what came of watching."""
-        players, model = self._players, self.settings.kind.model
-        lanes = players.lanes_of(self.player)
-        memories, late = list(map(players.memory, lanes)), players.state.fields[lanes, LATE].tolist()
-        rounds = [int(one[ROUNDS]) for one in memories]
-        promises = map(self.settings.kind.promise, memories, late)
-        return Summary(
-            sum(rounds),
-            self.waiting,
-            self.expired,
-            in_turn(float(model.machine.certify(one)) for one in memories),
-            in_turn(promises),
-            self.oldest,
-            *self._window_bounds(lanes, memories, late, sum(rounds)),
-        )
+        return self._players.written([self])[0]
 
-    def _window_bounds(
-        self, lanes: list[int], memories: list[Any], late: list[int], now: int
-    ) -> tuple[float | None, float | None]:
+    def window_bounds(self) -> tuple[float | None, float | None]:
         """The certificate of the key's last `window` settled rounds, and the guarantee of any so many.
 
         The lanes share these rounds: by Fact 4 what is proven of each one's part of them adds up.
         """
-        model = self.settings.kind.model
+        players, model = self._players, self.settings.kind.model
         if model.window is None:
             return None, None
-        windows = map(self._players.window, lanes)
+        lanes = players.lanes_of(self.player)
+        memories, late = list(map(players.memory, lanes)), players.state.fields[lanes, LATE].tolist()
+        windows, now = map(players.window, lanes), self._field(SETTLED)
         proven = in_turn(w.certificate(m, now) for w, m in zip(windows, memories, strict=True) if w)
         promises = [
             model.window_promise_for(memory, others, 0 if place else model.window)

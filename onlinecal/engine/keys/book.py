@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onlinecal.arrays import Ints
 from onlinecal.compiling import at_once
 from onlinecal.engine.columns.columns import Columns
 from onlinecal.engine.columns.scanning import QUERY
@@ -35,6 +34,7 @@ from onlinecal.engine.keys.playing import (
     DIRTY,
     EXPIRED,
     GONE,
+    KEY,
     NUMBER,
     OWNER,
     PLAIN,
@@ -247,9 +247,16 @@ class Book:
         assert key is not None
         return key
 
-    def query_number(self, entry: int) -> int:
-        """The number of its query."""
-        return int(self.arrays.state.open[entry, NUMBER])
+    def key_numbers(self, entries: list[int]) -> list[int]:
+        """The numbers of the keys of such forecasts."""
+        state = self.arrays.state
+        found: list[int] = state.fields[state.open[entries, OWNER], KEY].tolist()
+        return found
+
+    def query_numbers(self, entries: list[int]) -> list[int]:
+        """The numbers of their queries."""
+        found: list[int] = self.arrays.state.open[entries, NUMBER].tolist()
+        return found
 
     def asked_at(self, entry: int) -> float | None:
         """When it was asked for; None if neither the query nor the key had a time."""
@@ -258,7 +265,8 @@ class Book:
 
     def waits(self, entry: int, number: int) -> bool:
         """Whether the forecast of the query with this number is open, under this entry."""
-        return self.query_number(entry) == number and self.open.get(self.ids[entry]) == entry
+        asked = self.arrays.state.open[entry, NUMBER]
+        return bool(asked == number) and self.open.get(self.ids[entry]) == entry
 
     def ask(self, key: Key, id: str, number: int, hint: Any, time: float | None) -> int:
         """A forecast is asked for, of a key that is not full; its entry. Its answer is there after `play`."""
@@ -278,8 +286,7 @@ class Book:
             key.ask(entry, issued)
             self._touched[key] = None
         else:
-            self._step(entry, ASKS, number)
-            self._hints.append(nan if hint is None else hint)
+            self._step(entry, ASKS, number, nan if hint is None else hint)
         return entry
 
     def close(self, entry: int, number: int, value: Any, time: float | None) -> None:
@@ -311,10 +318,11 @@ class Book:
         if time is not None and not time <= state.clocks[player]:
             state.clocks[player] = time
 
-    def _step(self, entry: int, outcome: float, number: int) -> None:
+    def _step(self, entry: int, outcome: float, number: int, hint: float = nan) -> None:
         self._entries.append(entry)
         self._outcomes.append(outcome)
         self._numbers.append(number)
+        self._hints.append(hint)
 
     def _expire(self, key: Key, time: float | None) -> None:
         """Let a key's clock go on; forecasts whose time is over by then are given up."""
@@ -351,7 +359,7 @@ class Book:
         self._entries.frombytes(entries.tobytes())
         self._numbers.frombytes(table.numbers[start:end].tobytes())
         self._outcomes.frombytes(np.where(asks, ASKS, columns.values[start:end]).tobytes())
-        self._hints.frombytes(columns.hints[start:end][asks].tobytes())
+        self._hints.frombytes(np.where(asks, columns.hints[start:end], nan).tobytes())
         self._left += entries[~asks].tolist()
         keys = self.arrays.keys
         self.dirty.update((keys[player], None) for player in found[0, :dirtied].tolist())
@@ -389,14 +397,12 @@ class Book:
 
     def _play_binary(self) -> int:
         entries, numbers = np.frombuffer(self._entries, np.int64), np.frombuffer(self._numbers, np.int64)
-        outcomes, hints = np.frombuffer(self._outcomes), np.full(len(self._entries), nan)
-        hints[outcomes == ASKS] = np.frombuffer(self._hints)
-        longest = self.arrays.run(Steps(entries, outcomes, hints, numbers))
-        if self.reliability is not None:
+        outcomes = np.frombuffer(self._outcomes)
+        longest = self.arrays.run(Steps(entries, outcomes, np.frombuffer(self._hints), numbers))
+        if self.reliability is not None and max(self._outcomes) >= 0.0:
             told, state = outcomes >= 0.0, self.arrays.state
             settled = entries[told]
-            if len(settled):
-                self.reliability.add_events(state.forecasts[settled], state.hints[settled], outcomes[told])
+            self.reliability.add_events(state.forecasts[settled], state.hints[settled], outcomes[told])
         self.raised += self.arrays.raised
         self.arrays.raised.clear()
         return longest
@@ -412,12 +418,12 @@ class Book:
         if self.totals is not None:
             self.totals.touched([*touched, *self._touched])
 
-    def answers(self, entries: Ints) -> tuple[list[Any], list[float]]:
+    def answers(self, entries: list[int]) -> tuple[list[Any], list[float]]:
         """Probabilities and certificates of forecasts, after `play` and before `release`."""
         state, issued = self.arrays.state, self._issued
         probabilities: list[Any] = state.forecasts[entries].tolist()
         certificates: list[float] = state.certificates[entries].tolist()
-        for place, entry in enumerate(entries.tolist()) if issued else ():
+        for place, entry in enumerate(entries) if issued else ():
             if entry in issued:
                 probabilities[place], certificates[place] = (
                     issued[entry].probability,
@@ -487,8 +493,8 @@ class Book:
         for same in binary.values():
             for start in range(0, len(same), TOGETHER):
                 some = same[start : start + TOGETHER]
-                for key, data in zip(some, self.arrays.dump(some, self.ids), strict=True):
-                    rows.append((key.number, upto, key.written(), data))
+                told = zip(some, self.arrays.written(some), self.arrays.dump(some, self.ids), strict=True)
+                rows += [(key.number, upto, summary, data) for key, summary, data in told]
         return rows
 
 

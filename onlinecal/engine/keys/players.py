@@ -11,9 +11,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Ints
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import at_once, compiled
+from onlinecal.engine.columns.columns import optional
 from onlinecal.engine.keys import playing
+from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.playing import (
     AFTER,
     ALARM,
@@ -22,6 +24,7 @@ from onlinecal.engine.keys.playing import (
     BY,
     CELL,
     COARSE,
+    EXPIRED,
     FIELDS,
     FIRST,
     HEAP_USED,
@@ -38,7 +41,11 @@ from onlinecal.engine.keys.playing import (
     NEXT_LANE,
     NO_LANE,
     NO_MEMORY,
+    NO_ROW,
+    NO_ROW_YET,
     NO_WINDOW,
+    NOT_STEERED,
+    NUMBER,
     OPEN,
     OWNER,
     PLAIN,
@@ -49,9 +56,11 @@ from onlinecal.engine.keys.playing import (
     STEP,
     TABLE,
     TABLE_LENGTH,
+    WAITING,
     WHOSE,
     Players,
     Steps,
+    certificate_of,
 )
 from onlinecal.engine.keys.storing import Parts, gather, most_words, pack, with_sum
 from onlinecal.engine.watch.account import FORECAST, HINT
@@ -96,6 +105,13 @@ def move_all(old: Ints, heap: Ints, fields: Ints, start: int, length: int, at: i
     return at
 
 
+@compiled
+def certify(players: Players, which: Ints, out: Floats) -> None:
+    """The certificates of keys, given by their first lanes."""
+    for k in range(len(which)):
+        out[k] = certificate_of(players.heap, players.fields, which[k])
+
+
 class KeyArrays:
     """The keys, by player, and the arrays that compiled code plays on. A key of several classes has a player,
     too,
@@ -131,6 +147,7 @@ class KeyArrays:
         self._group_of = np.zeros(1, np.int64)
         self._new_steering = new_steering()
         self._gather, self._pack, self._measure = at_once(gather), at_once(pack), at_once(most_words)
+        self._certify = at_once(certify)
 
     # -- room
 
@@ -213,8 +230,9 @@ class KeyArrays:
         players = self._take_players(number)
         fields, state = self.state.fields, self.state
         fields[players] = 0
-        for field in (NEXT_LANE, ROW, FIRST, LAST):
+        for field in (NEXT_LANE, FIRST, LAST):
             fields[players, field] = -1
+        fields[players, ROW] = NO_ROW_YET if settings.steers else NOT_STEERED
         fields[players, MOST_LANES], fields[players, PLAIN] = settings.most_lanes, settings.plain
         state.accounts[players], state.clocks[players] = 0.0, nan
         if not settings.is_binary:
@@ -289,11 +307,6 @@ class KeyArrays:
 
         Raises ValueError if a memory's integers bear no more.
         """
-        asks = (steps.outcomes == ASKS) & (steps.hints == steps.hints)
-        new = self.state.open[steps.entries[asks], OWNER]
-        new = new[self.state.fields[new, ROW] < 0]
-        if len(new):
-            self._steer(np.unique(new))
         if len(self._plays) == 1:
             self._run(steps, 0)
         else:
@@ -303,10 +316,11 @@ class KeyArrays:
                 self._run(Steps(*(one[which] for one in steps)), group)
         return int(self._progress[LONGEST])
 
-    def _steer(self, players: Ints) -> None:
-        wanted = [player for player in players.tolist() if self._key(player).settings.steers]
-        if wanted:
-            self._begin_steering(np.array(wanted))
+    def _steer(self, steps: Steps) -> None:
+        """Make rows of steering for all keys that have their first hints in these steps."""
+        asks = (steps.outcomes == ASKS) & (steps.hints == steps.hints)
+        asked = self.state.open[steps.entries[asks], OWNER]
+        self._begin_steering(np.unique(asked[self.state.fields[asked, ROW] == NO_ROW_YET]))
 
     def _key(self, player: int) -> Key:
         key = self.keys[player]
@@ -334,6 +348,8 @@ class KeyArrays:
                 memory = self.memory(lane)
                 window.prepare(memory, int(memory[ROUNDS]), int(self.state.fields[first, SETTLED]) + 1)
                 self._put_window(lane, window)
+            elif how == NO_ROW:
+                self._steer(steps)
             elif how == COARSE:
                 self._refine(lane)
 
@@ -368,21 +384,39 @@ class KeyArrays:
     def dump(self, keys: list[BinaryKey], ids: list[str]) -> list[bytes]:
         """Keys with the same settings as they are stored; `ids` are those of open forecasts, by entry."""
         players = np.array([key.player for key in keys], np.int64)
+        expired, waiting = self.state.fields[players][:, [EXPIRED, WAITING]].T
         words = np.empty(self._measure(self.state, players), np.int64)
-        ends, open_ends = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-        entries = np.empty(sum(key.waiting for key in keys), np.int64)
+        ends, open_ends = np.empty((2, len(keys)), np.int64)
+        entries = np.empty(waiting.sum(), np.int64)
         betting = keys[0].settings.threshold < inf
         self._gather(self.state, players, betting, words, ends, entries, open_ends)
-        lengths = np.diff(ends, prepend=0).tolist()
+        clocks = optional(self.state.clocks[players].tolist())
+        heads = clocks, expired.tolist(), np.diff(ends, prepend=0).tolist()
         out = np.empty(9 * int(ends[-1]) + len(keys), np.uint8)
         self._pack(words, ends, out)
         spans, told = pairwise([0, *ends.tolist()]), pairwise([0, *open_ends.tolist()])
         data, of_open, found = out.data, entries.tolist(), []
-        for key, length, (start, end), (first, last) in zip(keys, lengths, spans, told, strict=True):
+        for clock, gone, length, (start, end), (first, last) in zip(*heads, spans, told, strict=True):
             own = [ids[entry] for entry in of_open[first:last]]
-            parts = STATE_FORMAT, key.clock, key.expired, own, length, data[start:end]
-            found.append(with_sum(_encoder.encode(parts)))
+            found.append(with_sum(_encoder.encode((STATE_FORMAT, clock, gone, own, length, data[start:end]))))
         return found
+
+    def written(self, keys: list[BinaryKey]) -> list[Summary]:
+        """What there is to know of keys with the same settings, without what came of watching them."""
+        players = np.array([key.player for key in keys], np.int64)
+        rounds, waiting, expired, first = self.state.fields[players][:, [SETTLED, WAITING, EXPIRED, FIRST]].T
+        certificates, guarantees = np.empty(len(keys)), np.zeros(len(keys))
+        self._certify(self.state, players, certificates)
+        # of each key the first lane, then its second one where there is one, and so on
+        lanes, whose = players, np.arange(len(keys))
+        while len(lanes):
+            guarantees[whose] += keys[0].settings.kind.promises(self, lanes)
+            following = self.state.fields[lanes, NEXT_LANE]
+            lanes, whose = following[following >= 0], whose[following >= 0]
+        oldest = [None if entry < 0 else int(self.state.open[entry, NUMBER]) for entry in first.tolist()]
+        columns: list[Any] = [one.tolist() for one in (rounds, waiting, expired, certificates, guarantees)]
+        windows = zip(*(key.window_bounds() for key in keys), strict=True)
+        return list(map(Summary, *columns, oldest, *windows))
 
     def load(self, key: BinaryKey, parts: Parts, entries: list[int]) -> None:
         """Let a key go on from its state, its open forecasts with these numbers; ValueError if it cannot."""

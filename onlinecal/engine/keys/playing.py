@@ -34,10 +34,10 @@ AHEAD = 2
 MOST_FETCHED = 128
 """Integers of a memory, which may be large and is mostly not read to its end."""
 
-DONE, NO_MEMORY, SPENT, ALARM, NO_LANE, NO_WINDOW, COARSE = range(7)
+DONE, NO_MEMORY, SPENT, ALARM, NO_LANE, NO_WINDOW, COARSE, NO_ROW = range(8)
 """How a call ended. All steps were taken; or the next one waits for something: room in the heap, integers
 that bear another round, a further lane of its key, a window that is ready, units that are fine enough for an
-outcome between 0 and 1. Or the last one raised an alarm."""
+outcome between 0 and 1, a row of steering. Or the last one raised an alarm."""
 
 STEP, HEAP_USED, LONGEST, WHOSE, LANE = range(5)
 """Of the progress: steps taken; integers of the heap in use; the most rounds that any player has settled;
@@ -46,9 +46,11 @@ alarms the last step raised; the player that waits for something."""
 
 START, LENGTH, TABLE, TABLE_LENGTH, NEXT_LANE, ROW, OPEN, LATE, FIRST, LAST, SETTLED = range(11)
 """Of a player: where its memory begins in the heap, and its length; the same of its window's table, length 0
-without one; the key's next lane, -1 for none. Of the first lane, for the whole key, its row of steering, -1
-without. Its open forecasts; the most others that were open when one was asked for. For the whole key: its
-oldest and its latest open forecast, -1 for none; its settled rounds."""
+without one; the key's next lane, -1 for none. Of the first lane, for the whole key, its row of steering, or
+one of the two below. Its open forecasts; the most others that were open when one was asked for. For the whole
+key: its oldest and its latest open forecast, -1 for none; its settled rounds."""
+NO_ROW_YET, NOT_STEERED = -1, -2
+"""In the place of a row: the key had no hint so far; its hints are not steered."""
 MOST_LANES, KEY, WAITING, EXPIRED, USED, DIRTY, PLAIN = range(11, 18)
 """Of the first lane, of keys of every kind: how many lanes it may have; the ledger's number of the key; how
 many forecasts wait, and how many it has given up; the last event that something happened in to it; the first
@@ -228,6 +230,8 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
                     give_back(players, player, entry)
                 continue
             if outcome == ASKS:
+                if row == NO_ROW_YET and steps.hints[i] == steps.hints[i]:
+                    return NO_ROW
                 lane = free_lane(fields, player)
                 if lane < 0:
                     progress[LANE] = player

@@ -242,7 +242,7 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Tell) -> Non
     for number, log in ledger.log_by_key(upto):
         with ledger.content_errors():
             key = replay_key(book, ledger, number, log, upto)
-            waiting += map(book.query_number, key.entries())
+            waiting += book.query_numbers(key.entries())
             write_states(new, book.rows_of([key], upto))
             book.drop([key])
         copy_rows(ledger, new, "keys", f"number = {number}")

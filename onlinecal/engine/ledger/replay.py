@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 from msgspec.json import decode, encode
 
 from onlinecal.engine.config import EngineConfig
@@ -82,7 +81,7 @@ def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> 
             asked.append(event)
             entries.append(entry)
     book.play()
-    for event, *answer in zip(asked, *book.answers(np.array(entries, np.int64)), strict=True):
+    for event, *answer in zip(asked, *book.answers(entries), strict=True):
         if answer != [event.probability, event.certificate]:
             raise LedgerError(
                 f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log "
