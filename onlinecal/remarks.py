@@ -108,6 +108,16 @@ def outcome_remarks(
     return remarks
 
 
+def silence_remarks(settled: int, without: int, advice: str) -> list[str]:
+    """A remark on so many outcomes that are all the same, beside forecasts that have none."""
+    if settled < LEAST_ROUNDS or without < LEAST_ROUNDS:
+        return []
+    return [
+        f"all {settled:,} outcomes that came are the same, and {without:,} forecasts have none: if only what "
+        f"happened is ever reported, forecasts go to that outcome; {advice}"
+    ]
+
+
 def run_remarks(outcomes: NDArray[Any], forecasts: Floats, outcome: str, advice: str) -> list[str]:
     """A remark if outcomes, shape (T,), change much less often than independent ones with these chances.
 

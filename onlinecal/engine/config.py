@@ -61,8 +61,12 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         not harm "lp", which has one.
     expire_after
         Seconds after the query's time, on the key's own clock (the latest time of its accepted events), at
-        which a forecast stops waiting: it is then never charged, and an outcome that comes later is
-        rejected. None: it waits for ever.
+        which a forecast stops waiting; an outcome that comes later is rejected. None: it waits for ever.
+    expire_as
+        The outcome, 0 or 1, that a forecast gets when it stops waiting, of kind "binary": for logs of clicks,
+        fraud or churn, where only what happened is reported and silence means no. It is then settled as any
+        other. None: it gets no outcome and is never charged; where only one outcome is ever reported,
+        forecasts then go to that one.
     steering
         Whether hints are steered before forecasters follow them: mapped to better ones by what followed the
         key's hints so far. Their squared errors never add up to more than those of the hints themselves plus
@@ -99,6 +103,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     fading: float | None = None
     lanes: int = 1
     expire_after: float | None = None
+    expire_as: int | None = None
     steering: bool | None = None
     max_jump: float = MAX_JUMP
     alarm: float | bool | None = None
@@ -107,6 +112,14 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         check_count(self.lanes, "lanes", most=1 << 16)
         for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
+        if self.expire_as is not None:
+            if isinstance(self.expire_as, bool) or self.expire_as not in (0, 1):
+                raise ValueError(f"expire_as must be None, 0 or 1, got {self.expire_as!r}")
+            if self.expire_after is None or self.kind != "binary":
+                raise ValueError(
+                    f"expire_as needs expire_after and kind 'binary', got {self.expire_as!r} with "
+                    f"expire_after={self.expire_after!r} and kind {self.kind!r}"
+                )
         if self.steering not in (None, True, False):
             raise ValueError(f"steering must be None, True or False, got {self.steering!r}")
         if not isinstance(self.hints, bool) or (self.kind == "lp" and not self.hints):

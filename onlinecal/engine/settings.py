@@ -14,6 +14,7 @@ from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfi
 from onlinecal.engine.keys.binary_key import BinaryKind
 from onlinecal.engine.keys.key import NEVER
 from onlinecal.engine.keys.players import KeyArrays
+from onlinecal.engine.keys.playing import GONE
 from onlinecal.engine.keys.steering import ClassSteering
 from onlinecal.engine.watch.key_watch import KeyWatch
 
@@ -66,6 +67,8 @@ class Settings:
         Whether hints are steered; that of alarms, inf for none.
     most_lanes, patience, max_jump
         As in the configuration, inf where there is no limit.
+    expires_as
+        The outcome of a forecast whose time is over, GONE for none.
     """
 
     def __init__(self, config: KeyConfig, arrays: KeyArrays, place: int = -1) -> None:
@@ -78,6 +81,7 @@ class Settings:
         self.most_lanes = config.lanes
         self.patience = NEVER if config.expire_after is None else config.expire_after
         self.max_jump = NEVER if config.expire_after is None else config.max_jump
+        self.expires_as = GONE if config.expire_as is None else float(config.expire_as)
         self.plain = self.is_binary and config.hints and self.patience == NEVER
 
     def problem_of_time(self, time: float | None, clock: float | None) -> str | None:

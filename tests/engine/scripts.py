@@ -20,6 +20,7 @@ CONFIG = EngineConfig(
     (
         Match("lanes/*", KeyConfig(lanes=3, steering=True)),
         Match("brief/*", KeyConfig(expire_after=60.0)),
+        Match("silent/*", KeyConfig(expire_after=40.0, expire_as=0)),
         Match("brief lanes/*", KeyConfig(lanes=2, expire_after=30.0, report="hint")),
         Match("grid/*", KeyConfig(horizon=500, rule="sign", report="lower", steering=False)),
         Match("weather/*", KeyConfig(kind="simplex")),
@@ -37,6 +38,10 @@ steering = true
 [[keys]]
 match = "brief/*"
 expire_after = 60.0
+[[keys]]
+match = "silent/*"
+expire_after = 40.0
+expire_as = 0
 [[keys]]
 match = "brief lanes/*"
 lanes = 2
@@ -64,7 +69,7 @@ first_fit = 10
 expire_after = 90.0
 """
 
-KINDS = ("plain", "lanes", "brief", "brief lanes", "grid", "weather", "skies", "words")
+KINDS = ("plain", "lanes", "brief", "silent", "brief lanes", "grid", "weather", "skies", "words")
 
 
 def is_simplex(key):
@@ -190,7 +195,8 @@ def assert_counted_once(path, answers):
     asked = {answer["id"] for answer in decoded if answer["type"] == "forecast"}
     report = read_report(path)
     assert (report.queries, report.closings) == (len(asked), len(settled) + len(withdrawn))
-    assert report.total.rounds == len(settled)
+    in_silence = sum(one.summary.expired for one in report.keys if one.name.startswith("silent/"))
+    assert report.total.rounds == len(settled) + in_silence
     assert report.total.open + report.total.expired == len(asked - settled - withdrawn)
     assert report.events == len(asked) + len(settled) + len(withdrawn)
 

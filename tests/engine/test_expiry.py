@@ -16,6 +16,7 @@ from onlinecal.engine import (
     Rejected,
     Settled,
     Withdraw,
+    read_report,
     repair_ledger,
 )
 from onlinecal.engine.config import MAX_JUMP
@@ -247,3 +248,60 @@ def test_a_key_with_many_open_forecasts_is_loaded_without_looking_for_garbage():
     assert gc.isenabled()
     assert len(runs) <= 2
     assert book.keys["k"].dump(book.ids) == data
+
+
+def clicks(expire_as, rounds=3_000, rate=0.1):
+    """A key of clicks: those that happen are reported after 5 seconds, those that do not never."""
+    rng, due = random.Random(0), []
+    engine = Engine(config=EngineConfig(KeyConfig(expire_after=20.0, expire_as=expire_as, hints=False)))
+    forecasts = []
+    for now in range(rounds):
+        while due and due[0][0] <= now:
+            time, id = due.pop(0)
+            assert isinstance(engine.outcome(id, 1, time), Settled)
+        forecasts.append(engine.query(f"q{now}", "ad", None, float(now)).probability)
+        if rng.random() < rate:
+            due.append((now + 5.0, f"q{now}"))
+    return engine, forecasts
+
+
+def test_silence_that_counts_as_no_leads_to_the_rate():
+    engine, forecasts = clicks(expire_as=0)
+    late = forecasts[2_000:]
+    assert sum(late) / len(late) == pytest.approx(0.1, abs=0.05)
+    summary = engine.summary("ad")
+    assert summary.rounds == 3_000 - summary.open
+    assert summary.certificate <= summary.guarantee
+    assert told(engine.outcome("q0", 1, 3_000.0)) == "expired"
+
+
+def test_silence_that_is_given_up_leads_to_certainty_and_the_report_says_so(tmp_path):
+    from onlinecal.cli.stream.report import silences
+
+    _, forecasts = clicks(expire_as=None)
+    assert min(forecasts[300:]) > 0.9
+    path = tmp_path / "clicks.db"
+    for expire_as in (None, 0):
+        with Engine(path, EngineConfig(KeyConfig(expire_after=20.0, expire_as=expire_as))) as engine:
+            for now in range(100):
+                engine.query(f"q{now}", "ad", None, float(now))
+                if now % 3 == 0:
+                    engine.outcome(f"q{now}", 1, float(now))
+        remarks = silences(read_report(path))
+        assert len(remarks) == (expire_as is None)
+        assert expire_as == 0 or "key 'ad' needs expire_after and expire_as" in remarks[0]
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"expire_as": 0},
+        {"expire_as": 2, "expire_after": 1.0},
+        {"expire_as": True, "expire_after": 1.0},
+        {"expire_as": 0, "expire_after": 1.0, "kind": "simplex"},
+    ],
+)
+def test_an_outcome_for_silence_that_cannot_be(given):
+    with pytest.raises(ValueError, match=r"expire_as (must be None, 0 or 1|needs expire_after)"):
+        KeyConfig(**given)

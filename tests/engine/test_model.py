@@ -25,7 +25,17 @@ from onlinecal.steering import trust, vector_trust
 from onlinecal.steering.binary import TICKET
 from tests.engine.scripts import CLASSES, CONFIG, assert_sound, hint_for, is_simplex, value_for
 
-KEYS = ("plain/a", "plain/b", "lanes/a", "brief/a", "brief lanes/a", "grid/a", "weather/a", "skies/a")
+KEYS = (
+    "plain/a",
+    "plain/b",
+    "lanes/a",
+    "brief/a",
+    "silent/a",
+    "brief lanes/a",
+    "grid/a",
+    "weather/a",
+    "skies/a",
+)
 
 
 def added(numbers):
@@ -140,12 +150,17 @@ class Key:
     def go_on_to(self, time):
         if time is not None and (self.clock is None or time > self.clock):
             self.clock = time
-        for id, (lane, token, asked) in list(self.waiting.items()):
-            if self.is_over(asked, self.clock):
-                lane.waiting -= 1
+        over = [one for one in self.waiting.items() if self.is_over(one[1][2], self.clock)]
+        for id, (lane, token, _) in sorted(over, key=lambda one: one[1][2]):
+            lane.waiting -= 1
+            if self.config.expire_as is None:
                 lane.forecaster.withdraw(token)
-                del self.waiting[id]
-                self.expired += 1
+            else:
+                lane.forecaster.observe(token, self.config.expire_as)
+                self.learn(id, self.config.expire_as)
+                self.rounds += 1
+            del self.waiting[id]
+            self.expired += 1
 
 
 def is_outcome(key, value):

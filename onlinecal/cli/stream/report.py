@@ -56,7 +56,7 @@ def report(
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
     found = read_report(ledger)
-    remarks = comparisons(found)
+    remarks = comparisons(found) + silences(found)
     warn(remarks)
     listed = first_keys(found.keys, sort, keys)
     pictures = [] if folder is None else draw_report(found, folder)
@@ -195,6 +195,22 @@ def comparisons(found: Report) -> list[str]:
     if scores.hints is not None:
         texts += input_remarks("what went out", "the hints", beside(scores.losses, scores.hints))
     return texts
+
+
+def silences(found: Report) -> list[str]:
+    """Whether keys have outcomes of one kind only, and forecasts without any."""
+    from onlinecal.remarks import silence_remarks
+
+    texts: list[str] = []
+    for one in found.keys:
+        without = one.summary.open + one.summary.expired
+        config = found.config.at(one.config)
+        # the best constant makes no error where all outcomes are the same
+        same = one.scores is not None and one.scores.brier_constant == 0.0
+        if same and config.kind == "binary" and config.expire_as is None:
+            advice = f"key {one.name!r} needs expire_after and expire_as in the configuration"
+            texts += silence_remarks(one.summary.rounds, without, advice)
+    return texts[:1]
 
 
 def ago(found: Report, number_then: int) -> str:

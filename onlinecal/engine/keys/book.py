@@ -271,7 +271,7 @@ class Book:
     def ask(self, key: Key, id: str, number: int, hint: Any, time: float | None) -> int:
         """A forecast is asked for, of a key that is not full; its entry. Its answer is there after `play`."""
         if key.times:
-            self._expire(key, time)
+            self._expire(key, time, number)
         self._make_free(1)
         entry, state = self._free.pop(), self.arrays.state
         self.open[id], self.ids[entry] = entry, id
@@ -307,7 +307,7 @@ class Book:
         else:
             self._step(entry, GONE if value is None else value, number)
         if key.times:
-            self._expire(key, time)
+            self._expire(key, time, number)
 
     def _note(self, key: Key, number: int, time: float | None) -> None:
         """Something happens to a key."""
@@ -324,8 +324,8 @@ class Book:
         self._numbers.append(number)
         self._hints.append(hint)
 
-    def _expire(self, key: Key, time: float | None) -> None:
-        """Let a key's clock go on; forecasts whose time is over by then are given up."""
+    def _expire(self, key: Key, time: float | None, number: int) -> None:
+        """Let a key's clock go on, with the event of this number; what has waited too long expires."""
         for entry in key.expire(time, self.waits):
             id = self.ids[entry]
             del self.open[id]
@@ -335,7 +335,7 @@ class Book:
                 key.close(entry, None, 0)
                 self._touched[key] = None
             else:
-                self._step(entry, GONE, 0)
+                self._step(entry, key.settings.expires_as, number)
 
     def accept(self, table: Table, columns: Columns, start: int, number: int) -> tuple[int, int, list[Key]]:
         """Accept plain events from one on, as the first one after a number.

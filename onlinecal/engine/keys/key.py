@@ -32,7 +32,8 @@ class Summary(Shown, Struct, frozen=True, omit_defaults=True):
     Attributes
     ----------
     rounds, open, expired
-        Forecasts settled, waiting for their outcome, and given up because their time was over.
+        Forecasts settled, waiting for their outcome, and expired. What expires is given up, or with
+        `expire_as` settled then; it is one of the `rounds`, too.
     certificate, guarantee
         Proven bound on the distance to calibration of the settled rounds, and what it cannot exceed; sums.
     oldest
