@@ -257,7 +257,9 @@ def killed_commands(fed, folder, seed, kills):
             process.kill()
     with stream(folder, rng, folder / "last.jsonl") as process:
         _, errors = process.communicate()
-        assert (process.returncode, errors) == (0, b"")
+        # from an empty cache the kernels are compiled by the first one that is not killed
+        errors = [line for line in errors.splitlines() if not line.startswith(b"onlinecal: compiling")]
+        assert (process.returncode, errors) == (0, [])
     assert_nothing_happened(fed, folder / "ledger.db", outs, (folder / "last.jsonl").read_bytes())
 
 
