@@ -52,13 +52,16 @@ POWERS = np.array(STRETCHES)
 # Layout of a state: rounds, sum of the detectors, sum of the funds with what is not staked and its largest
 # value so far; detectors, funds. For each region and for the stretches: the sums of their detectors and funds
 # as of the last round that concerned them, and that round. Stakes since then are added when they are needed.
+# For each bet the largest product of its factors from some round up to now, and that round.
 ROUNDS, STATISTIC, E_VALUE, LARGEST_E_VALUE = 0, 1, 2, 3
 DETECTORS = 4
 FUNDS = DETECTORS + N_BETS
 OF_DETECTORS = FUNDS + N_BETS
 OF_FUNDS = OF_DETECTORS + N_REGIONS + 1
 LAST = OF_FUNDS + N_REGIONS + 1
-SIZE = LAST + N_REGIONS + 1
+PRODUCTS = LAST + N_REGIONS + 1
+GROWS_SINCE = PRODUCTS + N_BETS
+SIZE = GROWS_SINCE + N_BETS
 
 
 def stakes() -> Floats:
@@ -113,6 +116,9 @@ def multiply(state: Floats, group: int, ratios: Floats, first: int, count: int) 
         fund = min(LARGEST, (state[FUNDS + bet] + part * stake) * ratio)
         state[DETECTORS + bet] = detector
         state[FUNDS + bet] = fund
+        if state[PRODUCTS + bet] <= 1.0:
+            state[PRODUCTS + bet], state[GROWS_SINCE + bet] = 1.0, state[ROUNDS] - 1.0
+        state[PRODUCTS + bet] = min(LARGEST, state[PRODUCTS + bet] * ratio)
         detectors += detector
         funds += fund
     state[OF_DETECTORS + group] = detectors
@@ -145,7 +151,7 @@ def start_over(state: Floats) -> None:
     for group in range(N_REGIONS + 1):
         _, part = since(state, group)
         for bet in range(group * N_SHIFTS, min((group + 1) * N_SHIFTS, N_BETS)):
-            state[DETECTORS + bet] = 0.0
+            state[DETECTORS + bet] = state[PRODUCTS + bet] = 0.0
             state[FUNDS + bet] += part * STAKES[bet]
         state[OF_DETECTORS + group] = 0.0
         state[OF_FUNDS + group] += part * STAKES_OF[group]
@@ -278,8 +284,8 @@ class CalibrationAlarm(base.DriftDetector):
     ...         break
     >>> t
     2177
-    >>> alarm.finding.direction
-    'too high'
+    >>> alarm.finding.direction, alarm.change_point
+    ('too high', 1997)
 
     References
     ----------
@@ -355,6 +361,17 @@ class CalibrationAlarm(base.DriftDetector):
         whole = float(accounts.sum())
         share = float(accounts[same].sum()) / whole if whole > 0.0 else 0.0
         return Finding(low, high, direction_of(best), share)
+
+    @property
+    def change_point(self) -> int | None:
+        """The round since which the forecasts of `finding` seem to be wrong; None before the first round.
+
+        Rounds are numbered from 0, since this alarm was made. It is the beginning that makes what happened
+        since then most likely: the one from which the product of the strongest bet's factors is largest.
+        """
+        if not self.n_rounds:
+            return None
+        return int(self._state[GROWS_SINCE + int(np.argmax(detectors_of(self._state)))])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

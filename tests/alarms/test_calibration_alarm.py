@@ -11,7 +11,17 @@ import pytest
 
 from onlinecal import CalibrationAlarm
 from onlinecal.alarms import escrow
-from onlinecal.alarms.calibration_alarm import STAKES, STAKES_OF, direction_of, region_of
+from onlinecal.alarms.calibration_alarm import (
+    N_REGIONS,
+    N_SHIFTS,
+    STAKES,
+    STAKES_OF,
+    STRETCHES,
+    detectors_of,
+    direction_of,
+    fill_ratios,
+    region_of,
+)
 from onlinecal.engine.watch.account import MONEY, TICKET, ask, new_account, settle_bets
 
 
@@ -90,7 +100,7 @@ CHANGES = {
     [("too low", 250), ("too high", 250), ("overconfident", 220), ("underconfident", 200), ("region", 800)],
 )
 def test_changes_are_found_soon_and_named(kind, most):
-    delays, named = [], 0
+    delays, named, beginnings = [], 0, []
     for seed in range(40):
         rng = np.random.default_rng(seed)
         p = rng.random(6000)
@@ -102,12 +112,39 @@ def test_changes_are_found_soon_and_named(kind, most):
         again = CalibrationAlarm()
         again.update_many(p[: first + 1], happens[: first + 1])
         finding = again.finding
+        beginnings.append(again.change_point)
         if kind == "region":
             named += finding.direction == "too high" and (finding.low, finding.high) == (0.75, 0.875)
         else:
             named += finding.direction == kind
     assert np.mean(delays) < most
     assert named >= 24
+    # half of the beginnings are nearer to the change than a fourth of the mean delay
+    assert abs(np.median(beginnings) - 1000) < most / 4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_change_point_is_the_beginning_with_the_largest_product(seed):
+    rng = np.random.default_rng(seed)
+    alarm, since = CalibrationAlarm(0.02), 0
+    assert alarm.change_point is None
+    played_so_far = []
+    for t in range(400):
+        if alarm.drift_detected:
+            # an alarm forgets what was before it
+            played_so_far, since = [], t
+        p = float(rng.random())
+        y = float(rng.random() < (p if t < 150 else p**2))
+        alarm.update(p, y)
+        ratios = np.empty(N_SHIFTS + len(STRETCHES))
+        fill_ratios(ratios, p, y)
+        played_so_far.append((p, ratios))
+        bet = int(np.argmax(detectors_of(alarm._state)))
+        low, high = region_of(bet)
+        place = bet % N_SHIFTS if bet < N_REGIONS * N_SHIFTS else N_SHIFTS + bet - N_REGIONS * N_SHIFTS
+        factors = [one[place] if low <= p < high or high == 1.0 == p else 1.0 for p, one in played_so_far]
+        products = np.cumprod(factors[::-1])[::-1]
+        assert products[alarm.change_point - since] >= 0.999999 * products.max()
 
 
 def test_many_at_once_are_the_same_as_one_by_one_and_so_are_copies():
@@ -126,6 +163,7 @@ def test_many_at_once_are_the_same_as_one_by_one_and_so_are_copies():
     assert np.concatenate(parts).tolist() == found
     assert len(found) == many.n_alarms == one.n_alarms > 3
     assert (many.statistic, many.e_value, many.p_value) == (one.statistic, one.e_value, one.p_value)
+    assert many.change_point == one.change_point
     assert many.n_rounds == 3000
 
 

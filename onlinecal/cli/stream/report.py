@@ -145,7 +145,8 @@ def alarms_of(key: KeyReport) -> list[tuple[str, Alarm]]:
 def last_alarm(found: Report, key: KeyReport) -> str:
     """The latest of them in words."""
     of, alarm = max(alarms_of(key), key=lambda one: one[1].event, default=(None, None))
-    return "–" if alarm is None else f"{of} {alarm}, {ago(found, alarm.event)}"
+    since = "" if key.change_point is None else f", since event {key.change_point:,}"
+    return "–" if alarm is None else f"{of} {alarm}, {ago(found, alarm.event)}{since}"
 
 
 def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
+from onlinecal.alarms import CalibrationAlarm
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Summary
+from onlinecal.engine.keys.lanes import parts_of
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.file import LedgerError, check_target, made
 from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
 from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
-from onlinecal.engine.watch.key_watch import Scores
+from onlinecal.engine.watch.key_watch import Scores, likeliest
 from onlinecal.engine.watch.overview import sides
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.html import MOST, Shown, Table
@@ -26,15 +31,25 @@ if TYPE_CHECKING:
 
 
 class KeyReport(Struct, frozen=True):
-    """A key's name, the place of its configuration (-1: the default), its summary and its scores.
+    """What there is to know of one key.
 
-    `scores` is None if no round is settled.
+    Attributes
+    ----------
+    name, config
+        `config` is the place of its configuration, -1 for the default.
+    summary, scores
+        `scores` is None if no round is settled.
+    change_point
+        The number of the query since which the forecasts, or hints, of the last alarm seem to be wrong: by
+        `CalibrationAlarm.change_point`, of the rounds in the log. None without an alarm, and for keys with
+        `expire_as`, whose silent outcomes are not in the log.
     """
 
     name: str
     config: int
     summary: Summary
     scores: Scores | None = None
+    change_point: int | None = None
 
 
 class OpenForecast(Struct, frozen=True):
@@ -113,6 +128,10 @@ def read_report(path: str | Path) -> Report:
             summary = held.summary() if held else book.cold_summary(*line, ledger)
             worth = None if summary.watched is None else summary.watched.scores
             lines.append(KeyReport(line[0], line[1], summary, worth))
+        since = change_points(
+            ledger, {one.name: alarm for one in lines if (alarm := alarm_to_trace(book, one))}
+        )
+        lines = [replace(one, change_point=since.get(one.name)) for one in lines]
         totals, (queries, closings) = Totals((), ((one.name, one.summary) for one in lines)), ledger.counts()
         sums, first = totals.read(queries + closings, len(lines)), totals.oldest(())
         oldest = ledger.rows(
@@ -138,6 +157,47 @@ def read_report(path: str | Path) -> Report:
             *seen,
         )
 
+
+def alarm_to_trace(book: Book, key: KeyReport) -> tuple[int, bool] | None:
+    """The event of a key's last alarm, and whether its hints raised it; None if the log cannot explain it."""
+    watched = key.summary.watched
+    if watched is None or book.config.at(key.config).expire_as is not None:
+        return None
+    alarms = [(one.event, hint) for one, hint in ((watched.last, False), (watched.last_hint, True)) if one]
+    return max(alarms, default=None)
+
+
+def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[str, int]:
+    """Since which query each key's forecasts, or hints, seem to be wrong, of keys with the last alarm's event."""
+    rounds: dict[str, list[tuple[int, float, float]]] = {name: [] for name in alarms}
+    for name, number, query, hint, probability, value in (
+        ledger.rows(SETTLED, (json.dumps(list(alarms)),)) if alarms else ()
+    ):
+        event, of_hint = alarms[name]
+        told, outcome = loaded(hint if of_hint else probability), loaded_outcome(value)
+        if number <= event and told is not None:
+            if isinstance(told, dict):
+                label, told = likeliest(told)
+                outcome = parts_of(outcome).get(label or "", 0.0)
+            rounds[name].append((query, told, outcome))
+    found = {}
+    for name, rows in rounds.items():
+        queries, told, outcomes = zip(*rows, strict=True) if rows else ((), (), ())
+        alarm = CalibrationAlarm(NO_ALARM)
+        alarm.update_many(np.array(told, np.float64), np.array(outcomes, np.float64))
+        if alarm.change_point is not None:
+            found[name] = queries[alarm.change_point]
+    return found
+
+
+SETTLED = (
+    "SELECT k.name, c.number, q.number, q.hint, q.probability, c.value FROM closings AS c"
+    " JOIN queries AS q ON q.number = c.query JOIN keys AS k ON k.number = q.key"
+    " WHERE c.value IS NOT NULL AND k.name IN (SELECT value FROM json_each(?)) ORDER BY c.number"
+)
+"""The settled rounds of some keys, in the order in which they were settled."""
+NO_ALARM = 1e-280
+"""A rate at which an alarm is never raised, so that nothing is forgotten."""
 
 CHUNK = 100_000
 
