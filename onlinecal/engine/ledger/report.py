@@ -168,7 +168,7 @@ def alarm_to_trace(book: Book, key: KeyReport) -> tuple[int, bool] | None:
 
 
 def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[str, int]:
-    """Since which query each key's forecasts, or hints, seem to be wrong, of keys with the last alarm's event."""
+    """Since which query the forecasts, or hints, of each key seem to be wrong, by the name of the key."""
     rounds: dict[str, list[tuple[int, float, float]]] = {name: [] for name in alarms}
     for name, number, query, hint, probability, value in (
         ledger.rows(SETTLED, (json.dumps(list(alarms)),)) if alarms else ()
