@@ -170,12 +170,12 @@ def late_share(late: int, reach: float) -> float:
 def graded_guarantee(memory: Memory, rounds: int, slack: float, late: int) -> float:
     """lambda T and for each point (1 + |kappa|) times the bound c + D max(v, 1 - v) of its bias.
 
-    Once outcomes are shares lambda is half of the widest cell, if that is more, and forecasts that were open then may
+    Once outcomes are shares lambda is half of the widest cell, if that is more, and the D + 1 forecasts that were open then may
     cost the width of a cell each.
     """
     scale = int(memory[SCALE])
     total = (rounds * int(memory[RATE]) / scale + slack * int(memory[WEIGHT]) + late * int(memory[CORNERS])) / scale
-    return total + (rounds * unit_of(memory) + late * 0.5 if memory[SHARED] else 0.0)
+    return total + (rounds * unit_of(memory) + 0.5 * (late + 1) if memory[SHARED] else 0.0)
 
 
 def graded_rounds(memory: Memory, slack: float, late: int) -> int:
@@ -244,8 +244,8 @@ class Terms(NamedTuple):
         if memory[FORMAT] != FORMAT_FIXED:
             return None
         if memory[SHIFT] == UNEVEN:
-            lengths = (self.biases.length + late) * int(memory[WEIGHT]) / int(memory[SCALE])
-            return graded_guarantee(memory, rounds, 0.0, 0) + lengths + (late * 0.5 if memory[SHARED] else 0.0)
+            lengths = graded_guarantee(memory, rounds, self.biases.length + late, 0)
+            return lengths + (late * 0.5 if memory[SHARED] else 0.0)
         m, biases, freed = self._on_uniform(memory)
         lengths = window_biases(m, biases, late, freed)
         return rounds * (self.reach / m + unit_of(memory)) + lengths

@@ -221,7 +221,7 @@ def test_whatever_hints_and_outcomes_the_certificate_is_below_the_guarantee(m, s
         assert forecaster.certificate <= forecaster.guarantee + 1e-9
     beyond = np.maximum(np.abs(forecaster.look_ahead.biases) - forecaster.memory[HIGH] / m, 0).sum()
     assert forecaster.memory[EXCESS] / m == pytest.approx(beyond)
-    assert len(in_use(forecaster.memory)) == TABLE + m + 1
+    assert len(in_use(forecaster.memory)) == TABLE + 2 * (m + 1)
 
 
 @pytest.mark.parametrize(
