@@ -1,6 +1,6 @@
 """What the grid machines share: the layout of their memory, the report and the distance it costs.
 
-A grid machine is a module (`uniform`, `dyadic`) of small functions over a *memory*, one flat sequence
+A grid machine is a module (`fixed`, `dyadic`) of small functions over a *memory*, one flat sequence
 of int64: a header, then the bias table. Flat, because it is then its own snapshot, and because handing
 one array to compiled code costs 0.15 us where a tuple of four costs 0.35. numba compiles the functions
 for replays, duels and single events; on a plain list the interpreter runs the same source, which is
@@ -67,7 +67,9 @@ BRIM = (1 << 63) - (1 << GAIN)
 
 Report = Literal["midpoint", "lower", "upper", "hint"]
 REPORTS: tuple[Report, ...] = get_args(Report)
-MIDPOINT, AT_LOWER, AT_UPPER, AT_HINT = range(4)
+MIDPOINT, AT_LOWER, AT_UPPER, AT_HINT, OUTER = range(5)
+KINDS = (*REPORTS, "outer")
+"""Those that a memory knows. Graded grids have the last: a cell's end that is nearer to 0 or 1; no cell has 1/2 inside."""
 NO_HINT = -1.0
 
 
@@ -97,9 +99,9 @@ def report(memory: Memory, lower: int, step: int, hint: float) -> float:
     scale = memory[SCALE]
     if kind == AT_HINT and hint >= 0.0:
         return clip(hint, lower / scale, (lower + step) / scale)
-    if kind == AT_LOWER:
+    if kind == AT_LOWER or (kind == OUTER and 2 * lower < scale):
         return lower / scale
-    if kind == AT_UPPER:
+    if kind == AT_UPPER or kind == OUTER:
         return (lower + step) / scale
     return (2 * lower + step) / (2 * scale)
 
@@ -115,9 +117,9 @@ def travelled(memory: Memory, lower: int, step: int, point: int, reported: float
     fine = memory[FINE]
     if kind == MIDPOINT:
         return abs(2 * (point - lower) - step) * fine
-    if kind == AT_LOWER:
+    if kind == AT_LOWER or (kind == OUTER and 2 * lower < memory[SCALE]):
         return 2 * fine * (point - lower)
-    if kind == AT_UPPER:
+    if kind == AT_UPPER or kind == OUTER:
         return 2 * fine * (lower + step - point)
     return math.ceil(abs(reported * memory[SCALE] - point) * (2 * fine))
 
@@ -164,7 +166,7 @@ def header(
     """The header before the first round; the slack is taken as the exact value of its double."""
     memory = [0] * TABLE
     memory[FORMAT], memory[SCALE], memory[FINE] = form, scale, fine
-    memory[REPORT], memory[HINTED], memory[LAST] = REPORTS.index(report), int(hints), scale
+    memory[REPORT], memory[HINTED], memory[LAST] = KINDS.index(report), int(hints), scale
     if rule == "balanced":
         numerator, denominator = float(slack).as_integer_ratio()
         memory[TILT], memory[HIGH] = 1, numerator * scale // denominator

@@ -28,7 +28,7 @@ from onlinecal.forecasters.binary.cells import (
     report,
     to_units,
 )
-from onlinecal.forecasters.binary.grids import dyadic, uniform
+from onlinecal.forecasters.binary.grids import dyadic, fixed
 from onlinecal.forecasters.binary.guides.guided import guided
 from onlinecal.forecasters.rules import Rules
 
@@ -292,7 +292,7 @@ def compile_replay(
 
 
 MACHINES = {
-    uniform.FORMAT_UNIFORM: compile_machine(uniform),
+    fixed.FORMAT_FIXED: compile_machine(fixed),
     dyadic.FORMAT_DYADIC: compile_machine(dyadic),
 }
 """The machine that a memory belongs to, by the FORMAT in its header."""

@@ -27,9 +27,10 @@ from onlinecal.forecasters.binary.cells import (
     report,
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
-from onlinecal.forecasters.binary.grids import dyadic, uniform
+from onlinecal.forecasters.binary.grids import dyadic, fixed
 from onlinecal.forecasters.binary.grids.dyadic_accounts import ADAPTIVE, EAGER
-from onlinecal.forecasters.binary.grids.dyadic_search import END
+from onlinecal.forecasters.binary.grids.dyadic_search import BELOW, END
+from onlinecal.forecasters.binary.grids.graded import MOST_HALF, best_half, graded_points
 from onlinecal.forecasters.binary.guides.guided import new_guide
 from onlinecal.forecasters.binary.soundness import check_grid_memory, require
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW, Window, windowed_replay
@@ -55,7 +56,7 @@ from onlinecal.validation import (
     share_of,
 )
 
-Grid = Literal["auto", "uniform", "nested", "adaptive"]
+Grid = Literal["auto", "uniform", "graded", "nested", "adaptive"]
 Rule = Literal["balanced", "sign"]
 GRIDS: tuple[Grid, ...] = get_args(Grid)
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -101,32 +102,41 @@ class GridForecaster(base.Classifier):
                 check_count(count, name, most=most)
         if slack is not None:
             check_slack(slack)
-        fixed = horizon is not None or n_cells is not None or window is not None
-        if grid == "uniform" and not fixed:
+        is_known = horizon is not None or n_cells is not None or window is not None
+        if grid in ("uniform", "graded") and not is_known:
             raise ValueError(
-                "grid 'uniform' needs a horizon or n_cells (or a window): without, use 'adaptive' or 'nested'"
+                f"grid {grid!r} needs a horizon or n_cells (or a window): without, use 'adaptive' or 'nested'"
             )
-        if grid in ("nested", "adaptive") and n_cells is not None:
+        if grid == "graded" and (hints or rule == "sign" or report is not None):
+            raise ValueError(
+                "grid 'graded' reports ends of its cells, by the balanced rule and without hints: leave out "
+                "rule, report and hints, or use 'uniform'"
+            )
+        if grid in ("graded", "nested", "adaptive") and n_cells is not None:
             raise ValueError(f"n_cells={n_cells} fixes a uniform grid; it does not go with grid {grid!r}")
         self.horizon, self.n_cells, self.grid, self.rule, self.slack = horizon, n_cells, grid, rule, slack
         self.window, self.hints = window, bool(hints)
         self._open = OpenForecasts(Forecast)
         self._late = 0
-        uniformly = grid == "uniform" or (grid == "auto" and fixed)
+        stays = grid in ("uniform", "graded") or (grid == "auto" and is_known)
         unset = (slack is None and rule == "balanced") or report is None
-        slack_with_hints = SLACK_ON_FIXED_GRIDS if uniformly or grid == "nested" else SLACK_WITH_HINTS
+        slack_with_hints = SLACK_ON_FIXED_GRIDS if stays or grid == "nested" else SLACK_WITH_HINTS
         self._slack = float(slack or (slack_with_hints if hints else SLACK_WITHOUT_HINTS))
         said = report or (REPORT_WITH_HINTS if hints else REPORT_WITHOUT_HINTS)
         self._reach = _reach_of(said)
-        if uniformly:
+        if stays:
             m = n_cells or self._cells(
                 slack or SLACK_WITHOUT_HINTS, _reach_of(report or REPORT_WITHOUT_HINTS)
             )
-            self._adopt(uniform.new_memory(m, rule, self._slack, said, self.hints))
+            graded = None if hints or rule == "sign" or report or n_cells or grid == "uniform" else self._graded(m)
+            if graded is None:
+                self._adopt(fixed.uniform_memory(m, rule, self._slack, said, self.hints))
+            else:
+                self._adopt(graded)
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
                     f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
-                    f"{m} cells bear, got {horizon!r}"
+                    f"{fixed.cells_of(self.memory)} cells bear, got {horizon!r}"
                 )
         else:
             tuned = 0 if grid == "nested" else ADAPTIVE | EAGER * (hints and unset)
@@ -144,6 +154,19 @@ class GridForecaster(base.Classifier):
         if self.horizon is None and self.window is not None:
             return guarantees.window_cells(self.window, biases, reach)
         return guarantees.cells_for(self.horizon or 1, biases.worst, reach)
+
+    def _graded(self, n_cells: int) -> NDArray[np.int64] | None:
+        """A new memory on the best graded grid; None if the uniform one with so many cells has the better bound."""
+        biases, windowed = guarantees.Biases.under(self.rule, self._slack), self.horizon is None
+        rounds = (self.window if windowed else self.horizon) or 1
+        weight = biases.length if windowed else biases.worst
+        half = best_half(rounds, weight)
+        if self.grid == "auto" and half > MOST_HALF - 3:
+            return None
+        memory = fixed.graded_memory(graded_points(half), self._slack)
+        bound = self._reach * rounds / n_cells + weight * (n_cells - 1)
+        better = guarantees.graded_guarantee(memory, rounds, weight, 0) < bound
+        return memory if better or self.grid == "graded" else None
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory
@@ -324,11 +347,7 @@ class GridForecaster(base.Classifier):
         """The bias table: what One-Step-Ahead would have reported so far, and its bias at each point."""
         memory = self.memory
         scale = int(memory[SCALE])
-        if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-            sums = memory[TABLE:]
-            points = np.arange(len(sums)) << memory[uniform.SHIFT]
-        else:
-            points, sums = memory[TABLE : memory[END] : 2], memory[TABLE + 1 : memory[END] : 2]
+        points, sums = memory[TABLE : memory[END] : 2], memory[TABLE + 1 : memory[END] : 2]
         return LookAhead(points / scale, (sums - memory[TILT] * points) / scale)
 
 
@@ -348,8 +367,8 @@ def play(memory: NDArray[np.int64], tapes: tuple[NDArray[Any], ...]) -> NDArray[
                 memory = enlarged(memory)
         finally:
             # an interruption is raised when the loop returns: the rounds are played by then
-            if memory[FORMAT] == uniform.FORMAT_UNIFORM:
-                uniform.enter_valid(memory)
+            if memory[FORMAT] == fixed.FORMAT_FIXED:
+                fixed.enter_valid(memory, memory[BELOW])
         return memory
     replay = machine.replay if outcomes.dtype == np.uint8 else machine.replay_shares
     while (done := replay(memory, *tapes, done)) < len(outcomes):

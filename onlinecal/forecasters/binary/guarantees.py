@@ -34,7 +34,17 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     last_round,
 )
 from onlinecal.forecasters.binary.grids.dyadic_accounts import SHARED as DYADIC_SHARED
-from onlinecal.forecasters.binary.grids.uniform import FORMAT_UNIFORM, FREED, SHARED, cells_of
+from onlinecal.forecasters.binary.grids.fixed import (
+    CORNERS,
+    FORMAT_FIXED,
+    FREED,
+    RATE,
+    SHARED,
+    SHIFT,
+    UNEVEN,
+    WEIGHT,
+    cells_of,
+)
 
 
 class Biases(NamedTuple):
@@ -157,6 +167,25 @@ def late_share(late: int, reach: float) -> float:
     return (late + 1) * (1.0 + reach)
 
 
+def graded_guarantee(memory: Memory, rounds: int, slack: float, late: int) -> float:
+    """lambda T and for each point (1 + |kappa|) times the bound c + D max(v, 1 - v) of its bias.
+
+    Once outcomes are shares lambda is half of the widest cell, if that is more, and the D + 1 forecasts that were open then may
+    cost the width of a cell each.
+    """
+    scale = int(memory[SCALE])
+    total = (rounds * int(memory[RATE]) / scale + slack * int(memory[WEIGHT]) + late * int(memory[CORNERS])) / scale
+    return total + (rounds * unit_of(memory) + 0.5 * (late + 1) if memory[SHARED] else 0.0)
+
+
+def graded_rounds(memory: Memory, slack: float, late: int) -> int:
+    """How many rounds the accumulators of a graded grid bear, by its guarantee at most so many units of distance."""
+    scale, fine = int(memory[SCALE]), int(memory[FINE])
+    apart = graded_guarantee(memory, 0, slack, late) * scale
+    each = 2 * fine * (int(memory[RATE]) // scale + 1) + (fine + 1 if memory[SHARED] else 0)
+    return int(min((BRIM - 4.0 * fine * apart) // each, BRIM // scale if apart >= BRIM else BRIM))
+
+
 def uniform_rounds(n_cells: int, dearest: int, biases: Biases, late: int = 0) -> int:
     """How many rounds the accumulators of a uniform grid bear, if none adds more than `dearest` to MOVED.
 
@@ -197,7 +226,9 @@ class Terms(NamedTuple):
 
     def promise(self, memory: Memory, rounds: int, late: int) -> float:
         """The a-priori bound on distance plus bias after so many rounds with so many forecasts late."""
-        if memory[FORMAT] == FORMAT_UNIFORM:
+        if memory[FORMAT] == FORMAT_FIXED:
+            if memory[SHIFT] == UNEVEN:
+                return graded_guarantee(memory, rounds, self.biases.slack, late)
             m, biases, freed = self._on_uniform(memory)
             unit = unit_of(memory)
             return uniform_guarantee(rounds, m, biases, self.reach, late, unit, freed)
@@ -210,15 +241,20 @@ class Terms(NamedTuple):
 
     def window_promise(self, memory: Memory, rounds: int, late: int) -> float | None:
         """The bound on any so many consecutive rounds; None on a grid that has none."""
-        if memory[FORMAT] != FORMAT_UNIFORM:
+        if memory[FORMAT] != FORMAT_FIXED:
             return None
+        if memory[SHIFT] == UNEVEN:
+            lengths = graded_guarantee(memory, rounds, self.biases.length + late, 0)
+            return lengths + (late * 0.5 if memory[SHARED] else 0.0)
         m, biases, freed = self._on_uniform(memory)
         lengths = window_biases(m, biases, late, freed)
         return rounds * (self.reach / m + unit_of(memory)) + lengths
 
     def most_rounds(self, memory: Memory, late: int) -> int:
         """How many rounds the memory's accumulators bear in all, whatever comes."""
-        if memory[FORMAT] == FORMAT_UNIFORM:
+        if memory[FORMAT] == FORMAT_FIXED:
+            if memory[SHIFT] == UNEVEN:
+                return graded_rounds(memory, self.biases.slack, late)
             step, fine = int(memory[STEP]), int(memory[FINE])
             dearest = (1 if memory[REPORT] == MIDPOINT else 2) * step * fine + int(memory[REPORT] == AT_HINT)
             if memory[SHARED]:

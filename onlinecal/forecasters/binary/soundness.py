@@ -37,15 +37,23 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     WISH,
 )
 from onlinecal.forecasters.binary.grids.dyadic_search import ABOVE, BELOW, END
-from onlinecal.forecasters.binary.grids.uniform import FORMAT_UNIFORM, FREED, SHIFT
-from onlinecal.forecasters.binary.grids.uniform import SHARED as UNIFORM_SHARED
+from onlinecal.forecasters.binary.grids.fixed import (
+    CORNERS,
+    FORMAT_FIXED,
+    FREED,
+    RATE,
+    SHIFT,
+    UNEVEN,
+    WEIGHT,
+)
+from onlinecal.forecasters.binary.grids.fixed import SHARED as FIXED_SHARED
 
 if TYPE_CHECKING:
     from onlinecal.forecasters.binary.grid import GridForecaster
 
 SETTINGS = (*range(FORMAT, FINE + 1), HINTED, LATE, GROWS)
 MOST_LATE = 1 << 40
-UNIFORM_SETTINGS, DYADIC_SETTINGS = (STEP, SHIFT, FREED), (PRICE, PACE, BOUND)
+FIXED_SETTINGS, DYADIC_SETTINGS = (SHIFT, FREED, RATE, WEIGHT, CORNERS, END), (PRICE, PACE, BOUND)
 
 
 def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
@@ -53,47 +61,50 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     require(isinstance(memory, np.ndarray) and memory.dtype == np.int64 and memory.ndim == 1, "its type")
     require(len(memory) > TABLE, "its length")
     fresh, head = forecaster.memory, memory[:TABLE].tolist()
-    uniformly = fresh[FORMAT] == FORMAT_UNIFORM
-    if uniformly and head[UNIFORM_SHARED]:
+    stays = fresh[FORMAT] == FORMAT_FIXED
+    if stays and head[FIXED_SHARED]:
         fresh = forecaster.refined(fresh)
     if fresh[GROWS] and 0 < head[LATE] <= MOST_LATE:
         fresh = fresh.copy()
         forecaster.machine.rules.note_late(fresh, head[LATE])
     like = fresh[:TABLE].tolist()
-    settings = (*SETTINGS, *(UNIFORM_SETTINGS if uniformly else DYADIC_SETTINGS))
+    settings = (*SETTINGS, *(FIXED_SETTINGS if stays else DYADIC_SETTINGS))
     require(all(head[place] == like[place] for place in settings), "what its configuration says")
     require(0 <= head[ROUNDS] <= MOST_ROUNDS, "its rounds")
     scale, lower, step = head[SCALE], head[LOWER], head[STEP]
-    if uniformly:
-        require(len(memory) == len(fresh), "its length")
-        first, last = TABLE, len(memory) - 1
+    end, below = head[END], head[BELOW]
+    require(TABLE + 4 <= end <= len(memory) and end % 2 == 0, "the end of its table")
+    points = memory[TABLE:end:2]
+    cell = tuple(TABLE + 2 * int(place) for place in np.searchsorted(points, (lower, lower + step)))
+    require(0 <= lower <= scale - step and below == cell[0], "its cell")
+    if stays:
+        require(len(memory) == end and bool((points == fresh[TABLE::2]).all()), "its points")
+        require((int(memory[below]), int(memory[below + 2])) == (lower, lower + step), "its cell")
     else:
         require(head[TUNED] & ~SHARED == like[TUNED], "what its configuration says")
-        end = head[END]
-        require(TABLE + 4 <= end <= len(memory) and end % 2 == 0, "the end of its table")
         for size in (step, head[BASE], head[WISH]):
             require(0 < size <= scale and size & (size - 1) == 0, "its grids")
-        points = memory[TABLE:end:2]
         require((int(points[0]), int(points[-1])) == (0, scale), "its outermost points")
         require(bool((points[1:] > points[:-1]).all()), "the order of its points")
-        places = (TABLE + 2 * int(place) for place in np.searchsorted(points, (lower, lower + step)))
-        require((head[BELOW], head[ABOVE]) == tuple(places), "its cell")
-        first, last = TABLE + 1, end - 1
+        require(head[ABOVE] == cell[1] and lower % step == 0, "its cell")
     # every search for a valid cell ends at the outermost points, which are never biased
-    require((int(memory[first]), int(memory[last])) == (0, head[TILT] * scale), "its outermost points")
-    require(0 <= lower <= scale - step and lower % step == 0, "its cell")
+    ends = int(memory[TABLE + 1]), int(memory[end - 1])
+    require(ends == (0, head[TILT] * scale), "its outermost points")
 
 
 def check_cells(rounds: Iterable[tuple[Any, Any]], memory: NDArray[np.int64]) -> None:
     """ValueError unless rounds that wait, cells (lower end, step) with their forecasts, can be settled."""
     scale = int(memory[SCALE])
-    most = int(memory[STEP]) if memory[FORMAT] == FORMAT_UNIFORM else scale
+    most, uneven = scale, memory[FORMAT] == FORMAT_FIXED and memory[SHIFT] == UNEVEN
+    if memory[FORMAT] == FORMAT_FIXED and not uneven:
+        most = int(memory[STEP])
+    points = set(memory[TABLE : memory[END] : 2].tolist()) if uneven else set()
     for (lower, step), forecast in rounds:
         if not (
             type(lower) is type(step) is int
             and 0 < step <= most
             and 0 <= lower <= scale - step
-            and not (step | lower) & (step - 1)
+            and ({lower, lower + step} <= points if uneven else not (step | lower) & (step - 1))
             and type(forecast) is float
             and 0.0 <= forecast <= 1.0
         ):

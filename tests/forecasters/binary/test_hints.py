@@ -11,9 +11,9 @@ import pytest
 from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters import rules as defaults
 from onlinecal.forecasters.binary.cells import GROWS, HIGH, HINTED, LAST, SCALE, TABLE
-from onlinecal.forecasters.binary.grids import uniform
+from onlinecal.forecasters.binary.grids import fixed
 from onlinecal.forecasters.binary.grids.dyadic_accounts import EAGER, TUNED
-from onlinecal.forecasters.binary.grids.uniform import EXCESS, in_use
+from onlinecal.forecasters.binary.grids.fixed import EXCESS, in_use
 from tests.forecasters.configurations import fresh, label
 
 WITHOUT = {"slack": defaults.SLACK_WITHOUT_HINTS, "report": defaults.REPORT_WITHOUT_HINTS}
@@ -46,7 +46,7 @@ def test_what_is_not_set_is_what_could_be_set_but_for_eagerness(config, with_hin
     for hints, settings in ((False, WITHOUT), (True, with_hints)):
         plain = AlmostOneStepAhead(**config, hints=hints)
         named = AlmostOneStepAhead(**{**settings, **config}, hints=hints)
-        if hints and plain.machine.rules is not uniform and config.get("grid") != "nested":
+        if hints and plain.machine.rules is not fixed and config.get("grid") != "nested":
             assert plain.memory[TUNED] == named.memory[TUNED] | EAGER
             assert plain.guarantee == named.guarantee
             continue
@@ -221,7 +221,7 @@ def test_whatever_hints_and_outcomes_the_certificate_is_below_the_guarantee(m, s
         assert forecaster.certificate <= forecaster.guarantee + 1e-9
     beyond = np.maximum(np.abs(forecaster.look_ahead.biases) - forecaster.memory[HIGH] / m, 0).sum()
     assert forecaster.memory[EXCESS] / m == pytest.approx(beyond)
-    assert len(in_use(forecaster.memory)) == TABLE + m + 1
+    assert len(in_use(forecaster.memory)) == TABLE + 2 * (m + 1)
 
 
 @pytest.mark.parametrize(

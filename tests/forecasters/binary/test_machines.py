@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, TILT, report
-from onlinecal.forecasters.binary.grids import dyadic, uniform
+from onlinecal.forecasters.binary.grids import dyadic, fixed
 from onlinecal.forecasters.binary.grids.dyadic_search import ABOVE, BELOW, END, find, sum_from
 from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
 from tests.properties import examples
@@ -20,7 +20,7 @@ from tests.properties import examples
 def play_in_the_interpreter(forecaster, outcomes, hints):
     rules = forecaster.machine.rules
     memory = forecaster.memory.tolist()
-    if rules is not uniform:
+    if rules is not fixed:
         memory += [0] * (3 * len(outcomes) + 200)
     forecasts = []
     for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
@@ -48,8 +48,8 @@ def all_valid_cells(forecaster, step):
     memory = forecaster.memory
     scale = int(memory[SCALE])
     points = np.arange(0, scale + 1, step)
-    if forecaster.machine.rules is uniform:
-        sums, free = uniform.in_use(memory)[TABLE:], uniform.covered(memory)
+    if forecaster.machine.rules is fixed:
+        sums, free = memory[TABLE + 1 :: 2], fixed.covered(memory)
     else:
         sums = np.array([sum_from(memory, find(memory, x), x) for x in points.tolist()])
         free = dyadic.unbiased_are_free(memory)
@@ -135,7 +135,7 @@ def test_without_hints_all_points_left_accept_zero_and_all_right_accept_one(conf
     for y in np.random.default_rng(0).random(300) < 0.7:
         forecaster.learn_one({}, bool(y))
         memory = forecaster.memory
-        sums, cell = memory[TABLE:], int(memory[LOWER])
+        sums, cell = memory[TABLE + 1 :: 2], int(memory[LOWER])
         assert np.all(sums[: cell + 1] <= memory[HIGH])
         assert np.all(sums[cell + 1 :] >= memory[LOW])
 
@@ -167,8 +167,8 @@ def test_the_look_ahead_is_that_of_the_midpoints_also_with_hints(grid, rule):
         cells = {"midpoint": 23, "lower": 32} if rule == "sign" else {"midpoint": 32, "lower": 45}
         for report_, n_cells in cells.items():
             paper = AlmostOneStepAhead(**grid, rule=rule, report=report_)
-            assert uniform.cells_of(paper.memory) == n_cells
-        assert uniform.cells_of(reference.memory) == cells["midpoint"]
+            assert fixed.cells_of(paper.memory) == n_cells
+        assert fixed.cells_of(reference.memory) == cells["midpoint"]
 
 
 @pytest.mark.parametrize("rule", ["balanced", "sign"])

@@ -24,6 +24,7 @@ from onlinecal.forecasters.binary.cells import (
     HIGH,
     LAST,
     LOW,
+    LOWER,
     ROUNDS,
     SCALE,
     STEP,
@@ -34,7 +35,7 @@ from onlinecal.forecasters.binary.cells import (
     lower_is_nearer,
     part,
 )
-from onlinecal.forecasters.binary.grids import dyadic, uniform
+from onlinecal.forecasters.binary.grids import dyadic, fixed
 from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     BASE,
     EAGER,
@@ -46,7 +47,7 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     may_play,
     unbiased_are_free,
 )
-from onlinecal.forecasters.binary.grids.dyadic_search import END, find, sum_from
+from onlinecal.forecasters.binary.grids.dyadic_search import BELOW, END, find, sum_from
 
 # The header of a guide. SHIFTS: the binary logarithms of the steps that the SLOTS have marks for; NONE: for
 # none. KNOWN: how many changes those marks know of. PAIRS: the same of the points whose pairs are
@@ -64,12 +65,12 @@ SPARE_LEVELS, LEAST_LEVELS = 4, 12
 
 def new_guide(memory: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
     """The guide of a memory for so many more rounds."""
-    uniformly = memory[FORMAT] == uniform.FORMAT_UNIFORM
+    uniformly = memory[FORMAT] == fixed.FORMAT_FIXED
     level, last = 0, int(memory[ROUNDS]) + rounds
     while not uniformly and last > last_round(int(memory[PACE]), level):
         level += 1
     level = min(LEVELS, max(level + SPARE_LEVELS, LEAST_LEVELS))
-    room = 2 * marks_length(int(uniform.cells_of(memory)) if uniformly else 1 << level)
+    room = 2 * marks_length(int(fixed.cells_of(memory)) if uniformly else 1 << level)
     places = MARKS + SLOTS * room
     log = places + (1 << level) + 1
     guide = np.zeros(MARKS + room if uniformly else log + LOGGED, np.int64)
@@ -119,16 +120,16 @@ def changes_cells(memory: Memory, point: int, total: int, change: int) -> bool:
 
 @inlined
 def propose_uniform(both: Any, hint: float) -> tuple[int, int]:
-    """`uniform.propose`, with a guide."""
+    """`fixed.propose`, with a guide."""
     memory, guide = both
-    m, shift = uniform.cells_of(memory), memory[uniform.SHIFT]
+    m, shift = fixed.cells_of(memory), memory[fixed.SHIFT]
     if guide[SHIFTS] != shift:
         for number in range(0, m, 2):
             note_uniform(memory, guide, number)
         note_uniform(memory, guide, m)
         guide[SHIFTS] = shift
     target = hint * m if hint >= 0.0 else memory[LAST] / (2 * memory[STEP])
-    home, free = min(int(target), m - 1), int(uniform.covered(memory))
+    home, free = min(int(target), m - 1), int(fixed.covered(memory))
     start = MARKS + free * marks_length(m)
     return nearest_marked(guide, start, m, home, target, False) << shift, memory[STEP]
 
@@ -136,21 +137,22 @@ def propose_uniform(both: Any, hint: float) -> tuple[int, int]:
 @inlined
 def note_uniform(memory: Memory, guide: Memory, number: int) -> None:
     """Mark the cells on both sides of a point."""
-    shift, index = memory[uniform.SHIFT], TABLE + number
+    index = TABLE + 2 * number
     # beyond the last point a sum that nobody reads
-    above = memory[index + 1] if number << shift < memory[SCALE] else 0
-    sums = memory[index - 1], memory[index], above
-    note(memory, guide, MARKS, number << shift, sums, memory[STEP], number)
+    above = memory[index + 3] if index + 2 < memory[END] else 0
+    sums = memory[index - 1], memory[index + 1], above
+    note(memory, guide, MARKS, memory[index], sums, memory[STEP], number)
 
 
 @inlined
 def charge_uniform(both: Any, lower: int, step: int, above: int, y: int, reported: float) -> None:
-    """`uniform.charge`, with a guide, but for the current cell, which is made valid at the end."""
+    """`fixed.charge`, with a guide, but for the current cell, which is made valid at the end."""
     memory, guide = both
-    uniform.charge_point(memory, lower, step, above, y, reported)
+    below = fixed.charge_point(memory, lower, step, above, y, reported)
+    memory[BELOW], memory[LOWER] = below, memory[below]
     point = lower + step * above
-    number = point >> memory[uniform.SHIFT]
-    if changes_cells(memory, point, memory[TABLE + number], point - y):
+    number = point >> memory[fixed.SHIFT]
+    if changes_cells(memory, point, memory[TABLE + 2 * number + 1], point - y):
         note_uniform(memory, guide, number)
 
 
@@ -257,7 +259,7 @@ def charge_dyadic(both: Any, lower: int, step: int, above: int, y: int, reported
 
 def guided(rules: ModuleType) -> tuple[Callable[..., tuple[int, int]], Callable[..., None]]:
     """`propose` and `charge` of a machine on (memory, guide)."""
-    if rules is uniform:
+    if rules is fixed:
         return propose_uniform, charge_uniform
     return propose_dyadic, charge_dyadic
 

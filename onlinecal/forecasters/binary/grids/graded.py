@@ -1,0 +1,80 @@
+"""Graded grids: finer in the middle, where a step of the grid would cost most.
+
+A cell below 1/2 reports its lower end, so that only outcomes 1 cost its width; a cell above 1/2 reports its upper end,
+so that only outcomes 0 do. With w the width of the cell below a point v <= 1/2, each round that is charged to v
+then costs v w on average, but for the bias of v. A graded grid has v w = lambda at every point, and
+1/2 is one of its points (docs/theory.md, Theorem 7b). Points are whole numbers of 2^-28.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+GRAIN_BITS = 28
+GRAIN = 1 << GRAIN_BITS
+MOST_HALF = 1 << 19
+"""Cells below 1/2, at most: the narrowest are then some 2^7 units wide."""
+
+
+@lru_cache(64)
+def graded_points(half: int) -> NDArray[np.int64]:
+    """The points of the graded grid with so many cells below 1/2 and as many above, in units of 2^-28."""
+    rate, step = 1.0 / (8 * half), 1.0
+    # a rate that is too small leaves too much for the lowest cell: as much as 2 * half times the step is worth
+    while abs(step) > 1e-15 * rate and half > 1:
+        step = (_below(rate, half)[-1] ** 2 - rate) / (2 * half)
+        rate += step
+    lower = [0, *(round(v * GRAIN) for v in reversed(_below(rate, half)))]
+    points = np.array([*lower, *(GRAIN - v for v in reversed(lower[:-1]))], np.int64)
+    points.setflags(write=False)
+    return points
+
+
+def _below(rate: float, half: int) -> list[float]:
+    """The points from 1/2 down to the lowest above 0, where v w is the rate, and at 1/2 itself w is."""
+    v = 0.5
+    found = [v]
+    for place in range(half - 1):
+        v -= rate / v if place else rate
+        found.append(v)
+    return found
+
+
+def best_half(rounds: int, weight: float) -> int:
+    """For which number of cells below 1/2 the sum of rounds * lambda and `weight` for each point is least."""
+    about = math.sqrt(rounds / (16.0 * weight))
+    first = min(max(1, int(about + 0.25 * math.log(max(about, 1.0)) + 0.5)), MOST_HALF - 2)
+    return min(range(first, first + 3), key=lambda half: _number(rounds, weight, half))
+
+
+def _number(rounds: int, weight: float, half: int) -> float:
+    rate, points, _ = prices(graded_points(half))
+    return rounds * rate / GRAIN**2 + weight * points / GRAIN
+
+
+def prices(points: NDArray[np.int64]) -> tuple[int, int, int]:
+    """What the theorem says of a grid: lambda, the sum of 1 + |kappa| over the inner points, and that sum with the
+    weights max(v, 1 - v). The first in units of 1/scale^2, the others in units of 1/scale, rounded up.
+    """
+    scale, inner, widths = points[-1], points[1:-1], np.diff(points)
+    ones = np.where(2 * inner <= scale, widths[:-1], 0)
+    zeros = np.where(2 * inner >= scale, widths[1:], 0)
+    rate = (inner * ones + (scale - inner) * zeros).max()
+    weights = scale + np.abs(zeros - ones)
+    corners = -(-weights * np.maximum(inner, scale - inner) // scale)
+    return int(rate), int(weights.sum()), int(corners.sum())
+
+
+def split(points: NDArray[np.int64], widest: int) -> NDArray[np.int64]:
+    """The points, and as many more, evenly in each cell, as leave none wider than `widest`."""
+    pieces = -(-np.diff(points) // widest)
+    cells = zip(points.tolist(), points[1:].tolist(), pieces.tolist(), strict=False)
+    return np.array(
+        [low + (high - low) * part // number for low, high, number in cells for part in range(number)]
+        + [int(points[-1])],
+        np.int64,
+    )

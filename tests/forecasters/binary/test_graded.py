@@ -1,0 +1,286 @@
+"""Graded grids: the identity and the bounds of docs/theory.md, Fact 7b to Theorem 7d, 15, 25a and 26a."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import AlmostOneStepAhead, calibration_distance
+from onlinecal.forecasters.binary.cells import SCALE, TABLE
+from onlinecal.forecasters.binary.grids import fixed
+from onlinecal.forecasters.binary.grids.fixed import FORMAT_FIXED, graded_memory
+from onlinecal.forecasters.binary.grids.graded import GRAIN, best_half, graded_points, prices, split
+from tests.forecasters.binary.test_machines import play_in_the_interpreter
+from tests.forecasters.configurations import play_late, sequences
+from tests.properties import examples
+
+TOLERANCE = 1e-9
+HALF = Fraction(1, 2)
+
+
+def exact_prices(points):
+    """The theorem's r_j and kappa_j, from the points as fractions and the outer reports."""
+    v, reports = points, [low if high <= HALF else high for low, high in zip(points, points[1:], strict=False)]
+    ones = [Fraction(0), *(v[j] - reports[j - 1] for j in range(1, len(v)))]
+    zeros = [*(reports[j] - v[j] for j in range(len(v) - 1)), Fraction(0)]
+    rates = [x * one + (1 - x) * zero for x, one, zero in zip(v, ones, zeros, strict=True)]
+    return rates, [zero - one for one, zero in zip(ones, zeros, strict=True)]
+
+
+def fractions_of(memory):
+    return [Fraction(int(x), int(memory[SCALE])) for x in memory[TABLE::2]]
+
+
+def as_integers(points):
+    return np.array([int(Fraction(x) * GRAIN) for x in points], np.int64)
+
+
+UNEVEN = [
+    graded_points(1),
+    graded_points(2),
+    graded_points(3),
+    graded_points(5),
+    as_integers([0, 0.25, 0.375, 0.5, 0.625, 0.75, 1]),
+    as_integers([0, 0.5, 0.53125, 1]),
+    as_integers([0, 0.0625, 0.4375, 0.5, 0.875, 1]),
+    as_integers([0, 0.3125, 0.5, 0.5625, 0.625, 0.6875, 0.75, 0.8125, 1]),
+]
+
+
+@pytest.mark.parametrize("points", UNEVEN, ids=len)
+@pytest.mark.parametrize("slack", [HALF, Fraction(3, 4)])
+def test_on_all_sequences_of_sixteen_rounds_the_identity_and_the_bound_hold(points, slack):
+    """By a twin of the machine in whole numbers, all sequences at once; shapes (sequences,)."""
+    memory = graded_memory(points, float(slack))
+    v, m, high = points.astype(np.int64), len(points) - 1, int(slack * GRAIN)
+    rates, kappas = exact_prices(fractions_of(memory))
+    rounds = 16
+    outcomes = (np.arange(1 << rounds)[:, None] >> np.arange(rounds)) & 1
+    biases, charges = np.zeros((1 << rounds, m + 1), np.int64), np.zeros((1 << rounds, m + 1), np.int64)
+    cell, moved, every = np.full(1 << rounds, m // 2 if m % 2 else m // 2 - 1), np.zeros(1 << rounds, np.int64), np.arange(1 << rounds)
+    cell[:] = len(points) // 2 - 1
+    for t in range(rounds):
+        y = outcomes[:, t]
+        # search: the cell goes down while its lower end refuses 0, then up while its upper end refuses 1
+        while (down := biases[every, cell] + v[cell] > high).any():
+            cell -= down
+        while (up := biases[every, cell + 1] + v[cell + 1] < GRAIN - high).any():
+            cell += up
+        report = np.where(2 * v[cell] < GRAIN, v[cell], v[cell + 1])
+        charged = cell + y
+        moved += np.abs(report - v[charged])
+        biases[every, charged] += v[charged] - y * GRAIN
+        charges[every, charged] += 1
+    assert np.abs(biases).max() <= high
+    assert (biases[:, [0, -1]] == 0).all()
+    # the identity, in units of 1/GRAIN^2 and exactly, for python's integers do not wrap
+    rate = np.array([int(r * GRAIN**2) for r in rates], object)
+    kappa = np.array([int(k * GRAIN) for k in kappas], object)
+    few = every[:: 1 if rounds < 10 else 37]
+    identity = charges[few].astype(object) @ rate + biases[few].astype(object) @ kappa
+    assert (moved[few].astype(object) * GRAIN == identity).all()
+    certificates = moved + np.abs(biases).sum(1)
+    worst = max(rates) * rounds + slack * (m - 1 + sum(map(abs, kappas)))
+    assert Fraction(int(certificates.max()), GRAIN) <= worst
+    # the machine itself is that twin
+    for place in range(0, 1 << rounds, 4099):
+        forecaster = forecaster_on(points, float(slack))
+        forecaster.replay(outcomes[place])
+        assert forecaster.certificate == certificates[place] / GRAIN
+        assert forecaster.certificate <= forecaster.promise(rounds) <= float(worst) * (1 + 1e-15)
+
+
+def forecaster_on(points, slack=0.5):
+    forecaster = AlmostOneStepAhead(horizon=100, grid="graded", slack=slack)
+    forecaster._adopt(graded_memory(points, slack))
+    return forecaster
+
+
+@pytest.mark.parametrize("points", UNEVEN, ids=len)
+def test_on_all_short_sequences_the_exact_distance_is_below_the_certificate_and_windows_hold(points):
+    for outcomes in product((0, 1), repeat=9):
+        forecaster = forecaster_on(points)
+        forecasts = forecaster.replay(outcomes)
+        distance = calibration_distance(forecasts, outcomes, method="exact").exact
+        assert distance <= forecaster.certificate + TOLERANCE
+    rate, weight, _ = prices(points)
+    for outcomes in product((0, 1), repeat=12):
+        forecasts, charged = forecaster_on(points).replay(outcomes, return_look_ahead=True)
+        for start in range(12):
+            biases, moved = dict.fromkeys(charged, 0.0), 0.0
+            for length in range(1, 13 - start):
+                t = start + length - 1
+                biases[charged[t]] += charged[t] - outcomes[t]
+                moved += abs(forecasts[t] - charged[t])
+                found = moved + sum(map(abs, biases.values()))
+                assert found <= length * rate / GRAIN**2 + weight / GRAIN + TOLERANCE
+
+
+@pytest.mark.parametrize(("rounds", "most"), [(10**2, 8.5), (10**3, 24.1), (10**4, 72.8), (10**6, 710.0)])
+def test_the_guarantee_with_a_horizon_is_the_exact_bound_of_the_grid_and_so_low(rounds, most):
+    forecaster = AlmostOneStepAhead(horizon=rounds)
+    rates, kappas = exact_prices(fractions_of(forecaster.memory))
+    exact = max(rates) * rounds + HALF * (len(rates) - 2 + sum(map(abs, kappas)))
+    assert float(exact) == pytest.approx(forecaster.guarantee, rel=1e-14)
+    assert math.sqrt(rounds / 2) < forecaster.guarantee <= most
+    assert forecaster.guarantee <= math.sqrt(rounds / 2) + 0.5 * math.log(1 + math.sqrt(rounds / 2)) + 2.5
+    late = exact_late(rates, kappas, fractions_of(forecaster.memory), rounds, 3)
+    assert float(late) == pytest.approx(forecaster.promise_for(forecaster.memory, rounds, 3), rel=1e-9)
+
+
+def exact_late(rates, kappas, points, rounds, late):
+    weights = [(1 + abs(k)) * (HALF + late * max(v, 1 - v)) for k, v in zip(kappas, points, strict=True)]
+    return max(rates) * rounds + sum(weights[1:-1])
+
+
+@pytest.mark.parametrize(("window", "most"), [(10**2, 12.7), (10**3, 34.9), (10**4, 104.0)])
+def test_any_window_is_within_about_the_root_of_its_rounds(window, most):
+    forecaster = AlmostOneStepAhead(window=window)
+    assert math.sqrt(window) < forecaster.window_guarantee <= most
+    rng, worst = np.random.default_rng(0), 0.0
+    for bias in rng.random(40):
+        forecaster.replay(rng.random(window // 2) < bias)
+        worst = max(worst, forecaster.window_certificate)
+    assert 0.2 * window**0.5 < worst <= forecaster.window_guarantee
+
+
+def test_the_better_of_both_grids_is_taken():
+    for rounds in [*range(1, 120), 500, 10**5]:
+        chosen = AlmostOneStepAhead(horizon=rounds).guarantee
+        uniform = AlmostOneStepAhead(horizon=rounds, grid="uniform")
+        graded = AlmostOneStepAhead(horizon=rounds, grid="graded")
+        assert chosen == min(uniform.guarantee, graded.guarantee)
+        assert (chosen == uniform.guarantee) == (rounds <= 30)
+        assert uniform.guarantee <= math.sqrt(rounds)
+
+
+@pytest.mark.parametrize("half", [1, 2, 3, 7, 40, 1000, 30_000])
+def test_points_are_rounded_and_their_rate_is_hardly_more_than_the_least(half):
+    """Against the points by the recursion in fractions of 2^-90, with the least rate, found by halving."""
+    points = graded_points(half)
+    assert (points == GRAIN - points[::-1]).all()
+    assert len(points) == 2 * half + 1
+    assert (np.diff(points) > 0).all()
+    assert points[half] == GRAIN // 2
+    found = prices(points)[0] / GRAIN**2
+    if half > 1:
+        fine, low, high = 1 << 90, 0, 1 << 88
+        for _ in range(40):
+            rate = (low + high) // 2
+            v = fine // 2 - rate
+            for _ in range(half - 2):
+                v -= rate * fine // max(v, 1)
+                if v <= 0:
+                    break
+            low, high = (low, rate) if v <= 0 or v * v <= rate * fine else (rate, high)
+            if half > 1000 and high - low < high >> 20:
+                break
+        widest_slip = 2**-27
+        assert high / fine * (1 - 1e-5) <= found <= high / fine * (1 + 1e-6) + widest_slip
+
+
+@pytest.mark.parametrize("rounds", [40, 100, 1000, 10**4, 10**5])
+def test_as_many_cells_as_have_the_least_bound(rounds):
+    def number(half):
+        rate, weight, _ = prices(graded_points(half))
+        return rounds * rate / GRAIN**2 + 0.5 * weight / GRAIN
+
+    best = best_half(rounds, 0.5)
+    assert number(best) == min(number(half) for half in range(max(1, best - 12), best + 12))
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.sampled_from([5, 40, 100, 400]), sequences(), st.sampled_from([0.5, 0.8, 2.0]))
+def test_compiled_code_the_interpreter_tokens_and_pickles_agree(horizon, outcomes, slack):
+    made = [AlmostOneStepAhead(horizon=horizon, grid="graded", slack=slack) for _ in range(3)]
+    forecasts, memory = play_in_the_interpreter(made[0], outcomes, np.full(len(outcomes), -1.0))
+    assert made[1].replay(outcomes).tolist() == forecasts
+    assert made[1].memory.tolist() == memory
+    for y, p in zip(outcomes.tolist(), forecasts, strict=True):
+        assert made[2].predict_proba_one({})[True] == p
+        made[2] = pickle.loads(pickle.dumps(made[2]))
+        made[2].learn_one({}, y)
+    assert made[2].memory.tolist() == memory
+    assert made[1].certificate <= made[1].promise(len(outcomes)) + TOLERANCE
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.sampled_from([40, 200]), sequences(), st.integers(2, 9), st.integers(0, 99))
+def test_late_labels_are_in_the_guarantee(horizon, outcomes, most_open, seed):
+    forecaster, rng = AlmostOneStepAhead(horizon=horizon, window=30, grid="graded"), np.random.default_rng(seed)
+    settled = play_late(forecaster, outcomes.tolist(), most_open, rng, lambda: None)
+    points, biases = forecaster.look_ahead
+    assert (np.abs(biases) <= 0.5 + (most_open - 1) * np.maximum(points, 1 - points) + TOLERANCE).all()
+    assert forecaster.certificate <= forecaster.promise(len(settled)) + TOLERANCE
+    assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.sampled_from([40, 300]), sequences(), st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(1, 4), st.integers(0, 99))
+def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(horizon, before, shares, most_open, seed):
+    forecaster, rng = AlmostOneStepAhead(horizon=horizon, grid="graded"), np.random.default_rng(seed)
+    points = forecaster.look_ahead.points
+    outcomes = [*before.tolist(), *shares, *before.tolist()]
+    settled = play_late(forecaster, outcomes, most_open, rng, lambda: None)
+    found = 0.0
+    biases = {}
+    for token, y in settled:
+        charged = min(max(y, token.lower), token.upper)
+        found += abs(token.probability - charged)
+        biases[charged] = biases.get(charged, 0.0) + charged - y
+    found += sum(map(abs, biases.values()))
+    assert forecaster.certificate == pytest.approx(found, abs=1e-6)
+    assert forecaster.certificate <= forecaster.promise(len(settled)) + 1e-6
+    assert set(points) <= set(forecaster.look_ahead.points)
+    pickle.loads(pickle.dumps(forecaster))
+
+
+def test_with_shares_the_guarantee_is_still_of_order_root_t():
+    rng = np.random.default_rng(0)
+    for rounds in (100, 10**4, 10**6):
+        forecaster = AlmostOneStepAhead(horizon=rounds)
+        forecaster.replay(rng.random(20))
+        assert forecaster.guarantee <= 1.25 * math.sqrt(rounds) + 1
+    # a share on the upper end of a cell again and again, which no bias notices, costs half a cell
+    forecaster = AlmostOneStepAhead(horizon=10**4)
+    forecaster.replay([0.01] * 10**4)
+    assert forecaster.certificate <= forecaster.guarantee
+
+
+def test_a_split_grid_has_every_point_and_no_wide_cell():
+    for half in (1, 4, 37):
+        points = graded_points(half)
+        for widest in (GRAIN // 7, GRAIN // 100 + 3):
+            finer = split(points, widest)
+            assert set(points.tolist()) <= set(finer.tolist())
+            assert 0 < np.diff(finer).min() <= np.diff(finer).max() <= widest + 1
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"report": "midpoint"}, {"hints": True}, {"rule": "sign"}, {"n_cells": 5}, {"horizon": None}],
+    ids=str,
+)
+def test_what_does_not_go_with_a_graded_grid_is_refused(parameters):
+    with pytest.raises(ValueError, match="grid 'graded'|n_cells=5 fixes a uniform grid"):
+        AlmostOneStepAhead(**{"horizon": 100, "grid": "graded", **parameters})
+    if parameters not in ({"n_cells": 5}, {"horizon": None}):
+        # and where nobody asked for it, the grid is the uniform one
+        forecaster = AlmostOneStepAhead(**{"horizon": 100, **parameters})
+        assert forecaster.memory[0] == FORMAT_FIXED
+        assert len(set(np.diff(forecaster.look_ahead.points).round(12))) == 1
+        assert fixed.cells_of(forecaster.memory) == math.ceil(math.sqrt(100))
+
+
+def test_huge_horizons_are_borne():
+    for horizon in (10**9 + 7, 10**12, 10**15):
+        forecaster = AlmostOneStepAhead(horizon=horizon)
+        assert forecaster.most_rounds > horizon
+        assert forecaster.guarantee <= (0.73 if horizon < 10**13 else 1.0) * math.sqrt(horizon)
