@@ -133,45 +133,65 @@ End Labelled.
 
 (** ** The distance exists: a calibrated sequence gives each of its level sets the mean outcome *)
 
-Definition close (p q : list Q) : Prop := Forall2 Qeq p q.
-
-Lemma apart_close p q q' : close q q' -> apart p q == apart p q'.
+Lemma means_map {A B} (h : A -> B) label outcome l :
+  means label outcome (map h l) = means (fun a => label (h a)) (fun a => outcome (h a)) l.
 Proof.
-  intros same. revert p. induction same as [|a b q q' equal rest IH]; intros [|x p]; try reflexivity.
-  unfold apart in *. simpl combine. rewrite !total_cons, IH. cbn [fst snd]. now rewrite equal.
+  unfold means. rewrite map_map. apply map_ext. intros a. unfold mean, ones, count. now rewrite !total_map.
 Qed.
 
-(** The position in q of the first number equal to x. *)
+Lemma apart_ext {A} (f h : A -> Q) l p : (forall a, In a l -> f a == h a) -> apart p (map f l) == apart p (map h l).
+Proof.
+  revert p. induction l as [|a l IH]; intros [|x p] same; try reflexivity. unfold apart in *.
+  cbn [map combine]. rewrite !total_cons, IH by (intros; apply same; now right). cbn [fst snd].
+  now rewrite (same a) by now left.
+Qed.
+
+(** The position in q of the first number equal to x: a label for each level set. *)
 Fixpoint place (x : Q) (q : list Q) : nat :=
   match q with
   | [] => 0
   | a :: q => if Qeq_bool a x then 0 else S (place x q)
   end.
 
-Lemma place_below x q : In x q -> (place x q < length q)%nat.
+Lemma place_finds x q : In x q -> (place x q < length q)%nat /\ nth (place x q) q 0 == x.
 Proof.
-  induction q as [|a q IH]; intros inside; [destruct inside|].
-  simpl. destruct (Qeq_bool a x) eqn:same; [lia|].
-  destruct inside as [->|inside]; [now rewrite Qeq_bool_refl in same|]. specialize (IH inside). lia.
+  induction q as [|a q IH]; intros inside; [destruct inside|]. simpl.
+  destruct (Qeq_bool a x) eqn:same; [split; [lia|now apply Qeq_bool_iff]|].
+  destruct inside as [->|inside]; [now rewrite Qeq_bool_refl in same|]. destruct (IH inside). split; [lia|assumption].
 Qed.
 
 Lemma place_same x z q : In x q -> In z q -> (place z q =? place x q)%nat = Qeq_bool z x.
 Proof.
-  intros inside_x inside_z. destruct (Qeq_bool z x) eqn:same.
-  - apply Nat.eqb_eq. clear inside_x inside_z. induction q as [|a q IH]; [reflexivity|]. simpl.
-    apply Qeq_bool_iff in same.
-    replace (Qeq_bool a z) with (Qeq_bool a x); [now rewrite IH|].
-    apply eq_true_iff_eq. rewrite !Qeq_bool_iff, same. reflexivity.
-  - apply Nat.eqb_neq. intros equal. apply Qeq_bool_neq in same. apply same. clear same.
-    revert inside_x inside_z equal. induction q as [|a q IH]; intros inside_x inside_z; [destruct inside_x|].
-    simpl. destruct (Qeq_bool a z) eqn:first_z, (Qeq_bool a x) eqn:first_x; intros equal; try discriminate.
-    + apply Qeq_bool_iff in first_z, first_x. now rewrite <- first_z.
-    + apply IH; [| |congruence].
-      * destruct inside_x as [->|]; [now rewrite Qeq_bool_refl in first_x|assumption].
-      * destruct inside_z as [->|]; [now rewrite Qeq_bool_refl in first_z|assumption].
+  intros [_ at_x]%place_finds [_ at_z]%place_finds. apply eq_true_iff_eq. rewrite Nat.eqb_eq, Qeq_bool_iff.
+  split; intros same; [now rewrite <- at_x, <- at_z, same|]. clear at_x at_z.
+  induction q as [|a q IH]; [reflexivity|]. simpl. rewrite IH.
+  replace (Qeq_bool a z) with (Qeq_bool a x); [reflexivity|].
+  apply eq_true_iff_eq. rewrite !Qeq_bool_iff, same. reflexivity.
 Qed.
 
-(** All ways to label rounds 0 to n - 1. *)
+Lemma level_mean q ys r : calibrated q ys -> In r (combine q ys) ->
+  mean (fun s => place (fst s) q) snd (place (fst r) q) (combine q ys) == fst r.
+Proof.
+  intros [_ none] found. specialize (none (fst r)). set (l := combine q ys) in *.
+  set (label := fun s : Q * bool => place (fst s) q). change (place (fst r) q) with (label r).
+  assert (fst r * count label (label r) l - ones label snd (label r) l == 0) as balance.
+  { rewrite <- none. unfold bias_at, count, ones. unfold Qminus. rewrite <- total_scaled.
+    setoid_replace (- total (fun a => if (label a =? label r)%nat then number (snd a) else 0) l)
+      with (- (1) * total (fun a => if (label a =? label r)%nat then number (snd a) else 0) l) by ring.
+    rewrite <- total_scaled, <- total_plus. apply total_ext. intros [x y] other. unfold label. cbn [fst snd].
+    rewrite place_same by (unfold l in *; destruct r; eapply in_combine_l; eassumption).
+    destruct (Qeq_bool x (fst r)); ring. }
+  assert (0 < count label (label r) l) as some.
+  { clear - found. unfold count. apply in_split in found as (before & after & ->).
+    rewrite total_app, total_cons, Nat.eqb_refl.
+    assert (forall k, 0 <= total (fun a => if (label a =? label r)%nat then 1 else 0) k) as least.
+    { intros k. apply total_nonnegative. intros a _. destruct (_ =? _)%nat; discriminate. }
+    pose proof (least before). pose proof (least after). lra. }
+  pose proof (mean_times_count label snd (label r) l) as known.
+  apply Qmult_inj_l with (count label (label r) l); lra.
+Qed.
+
+(** All ways to label rounds with numbers below n. *)
 Fixpoint labellings (n rounds : nat) : list (list nat) :=
   match rounds with
   | O => [[]]
@@ -196,125 +216,64 @@ Qed.
 (** The means of a labelling of the rounds with outcomes ys. *)
 Definition labelled_means (ys : list bool) (labels : list nat) : list Q := means fst snd (combine labels ys).
 
-Lemma outcomes_of_combined {B} (l : list B) (ys : list bool) : length l = length ys -> map snd (combine l ys) = ys.
-Proof. revert ys; induction l; intros [|y ys] same; simpl in *; try congruence. f_equal. apply IHl. congruence. Qed.
-
-Lemma labels_of_combined {B} (l : list B) (ys : list bool) : length l = length ys -> map fst (combine l ys) = l.
-Proof. revert ys; induction l; intros [|y ys] same; simpl in *; try congruence. f_equal. apply IHl. congruence. Qed.
-
-Lemma calibrated_is_labelled q ys : calibrated q ys ->
-  close q (labelled_means ys (map (fun x => place x q) q)).
+Lemma labelled_means_are_calibrated ys labels : length labels = length ys -> calibrated (labelled_means ys labels) ys.
 Proof.
-  intros [same none]. unfold labelled_means, means.
-  set (rounds := combine (map (fun x => place x q) q) ys).
-  (* the mean of the rounds that share the label of x is x *)
-  assert (forall x, In x q -> mean fst snd (place x q) rounds == x) as at_mean.
-  { intros x inside.
-    assert (forall z zs, (forall a, In a z -> In a q) -> length z = length zs ->
-              bias_at x z zs == x * count fst (place x q) (combine (map (fun x => place x q) z) zs)
-                                - ones fst snd (place x q) (combine (map (fun x => place x q) z) zs)) as counted.
-    { induction z as [|a z IH]; intros [|y zs] within long; try discriminate.
-      - unfold bias_at, count, ones. simpl. rewrite !total_nil. ring.
-      - unfold bias_at, count, ones in *. simpl combine. rewrite !total_cons, IH;
-          [|intros; apply within; now right|now injection long]. simpl.
-        rewrite (place_same x a q inside) by (apply within; now left).
-        destruct (Qeq_bool a x), y; simpl; ring. }
-    specialize (counted q ys (fun a h => h) same). rewrite none in counted. fold rounds in counted.
-    assert (0 < count fst (place x q) rounds) as some.
-    { unfold rounds. clear - inside same. unfold count.
-      assert (forall z (zs : list bool), In x z -> length z = length zs ->
-        0 < total (fun a : nat * bool => if (fst a =? place x q)%nat then 1 else 0)
-                  (combine (map (fun x => place x q) z) zs)) as found.
-      { induction z as [|a z IH]; intros [|y zs] within long; try discriminate; [destruct within|].
-        simpl combine. rewrite total_cons. simpl fst. destruct within as [->|within].
-        - rewrite Nat.eqb_refl. apply Qlt_le_trans with 1; [reflexivity|].
-          rewrite <- (Qplus_0_r 1) at 1. apply Qplus_le_r. apply total_nonnegative.
-          intros b _. destruct (fst b =? place x q)%nat; discriminate.
-        - apply Qlt_le_trans with (0 + total (fun a : nat * bool => if (fst a =? place x q)%nat then 1 else 0)
-                  (combine (map (fun x => place x q) z) zs)).
-          + rewrite Qplus_0_l. apply IH; [assumption|now injection long].
-          + apply Qplus_le_l. destruct (place a q =? place x q)%nat; discriminate. }
-      now apply found. }
-    unfold mean. apply Qmult_inj_r with (count fst (place x q) rounds); [lra|].
-    setoid_replace (ones fst snd (place x q) rounds / count fst (place x q) rounds * count fst (place x q) rounds)
-      with (ones fst snd (place x q) rounds) by (field; lra).
-    lra. }
-  assert (map (fun a => mean fst snd (fst a) rounds) rounds
-          = map (fun x => mean fst snd (place x q) rounds) q) as ->.
-  { rewrite <- (map_map fst (fun j => mean fst snd j rounds)).
-    unfold rounds at 2. rewrite labels_of_combined by now rewrite map_length. now rewrite map_map. }
-  clear none same. revert at_mean. generalize rounds. intros l at_mean.
-  assert (forall z, (forall x, In x z -> In x q) -> close z (map (fun x => mean fst snd (place x q) l) z)) as all.
-  { induction z as [|a z IH]; intros within; simpl; constructor.
-    - symmetry. apply at_mean, within. now left.
-    - apply IH. intros; apply within; now right. }
-  now apply all.
+  intros same. replace ys with (map snd (combine labels ys)) at 2; [apply means_are_calibrated|].
+  revert ys same. induction labels; intros [|y ys] same; simpl in *; try congruence. f_equal. apply IHlabels. congruence.
+Qed.
+
+Lemma calibrated_is_labelled p q ys : calibrated q ys ->
+  apart p (labelled_means ys (map (fun x => place x q) q)) == apart p q.
+Proof.
+  intros good. pose proof (fun r => level_mean q ys r good) as at_mean. destruct good as [same _].
+  assert (forall z zs, combine (map (fun x => place x q) z) zs
+                       = map (fun r : Q * bool => (place (fst r) q, snd r)) (combine z zs)) as mapped.
+  { induction z as [|x z IH]; intros [|y zs]; simpl; try rewrite IH; reflexivity. }
+  unfold labelled_means. rewrite mapped, means_map. unfold means. cbn [fst snd].
+  rewrite (apart_ext _ fst) by exact at_mean.
+  replace (map fst (combine q ys)) with q; [reflexivity|]. clear - same.
+  revert ys same. induction q; intros [|y ys] same; simpl in *; try congruence. f_equal. apply IHq. congruence.
 Qed.
 
 Definition least (x : Q) (l : list Q) : Q := fold_right Qmin x l.
 
-Lemma least_below x l a : In a (x :: l) -> least x l <= a.
+Lemma least_spec x l : (exists a, In a (x :: l) /\ least x l == a) /\ forall a, In a (x :: l) -> least x l <= a.
 Proof.
-  induction l as [|b l IH]; intros inside; cbn [least fold_right].
-  - destruct inside as [->|[]]. apply Qle_refl.
-  - fold (least x l). destruct inside as [->|[->|inside]].
-    + eapply Qle_trans; [apply Q.le_min_r|]. apply IH. now left.
-    + apply Q.le_min_l.
-    + eapply Qle_trans; [apply Q.le_min_r|]. apply IH. now right.
-Qed.
-
-Lemma least_attained x l : exists a, In a (x :: l) /\ least x l == a.
-Proof.
-  induction l as [|b l (a & inside & equal)]; cbn [least fold_right].
-  - exists x. split; [now left|reflexivity].
-  - fold (least x l). destruct (Q.min_spec b (least x l)) as [[_ first]|[_ first]].
+  induction l as [|b l [(a & inside & same) below]]; cbn [least fold_right].
+  { split; [exists x; split; [now left|reflexivity]|]. intros a [->|[]]. apply Qle_refl. }
+  fold (least x l). split.
+  - destruct (Q.min_spec b (least x l)) as [[_ first]|[_ first]].
     + exists b. split; [now right; left|assumption].
     + exists a. split; [|now rewrite first]. destruct inside; [now left|now right; right].
+  - intros c [->|[->|found]]; [eapply Qle_trans; [apply Q.le_min_r|]|apply Q.le_min_l|
+      eapply Qle_trans; [apply Q.le_min_r|]]; apply below; [now left|now right].
 Qed.
 
 (** The distance to calibration, as a function: the least over all labellings. *)
 Definition distance (p : list Q) (ys : list bool) : Q :=
-  match map (fun labels => apart p (labelled_means ys labels)) (labellings (length ys) (length ys)) with
-  | [] => 0
-  | x :: l => least x l
-  end.
-
-Lemma some_labelling rounds : labellings rounds rounds <> [].
-Proof.
-  intros none. assert (In (repeat 0%nat rounds) (labellings rounds rounds)) as inside.
-  { rewrite <- (repeat_length 0%nat rounds) at 3. apply labellings_all.
-    intros j inside. destruct rounds; [destruct inside|]. apply repeat_spec in inside. lia. }
-  now rewrite none in inside.
-Qed.
+  let by_labels labels := apart p (labelled_means ys labels) in
+  least (by_labels (repeat 0%nat (length ys))) (map by_labels (labellings (length ys) (length ys))).
 
 Theorem distance_is_least p ys : is_distance p ys (distance p ys).
 Proof.
-  unfold distance. set (all := map _ _).
-  assert (forall a, In a all -> exists q, calibrated q ys /\ apart p q == a) as made.
-  { intros a inside. apply in_map_iff in inside as (labels & <- & inside).
-    apply labellings_length in inside. exists (labelled_means ys labels). split; [|reflexivity].
-    rewrite <- (outcomes_of_combined labels ys inside) at 2. apply means_are_calibrated. }
-  assert (forall q, calibrated q ys -> exists a, In a all /\ a == apart p q) as found.
-  { intros q good. exists (apart p (labelled_means ys (map (fun x => place x q) q))). split.
-    - unfold all. apply (in_map (fun labels => apart p (labelled_means ys labels))).
-      destruct good as [same _]. rewrite <- same at 2.
-      rewrite <- (map_length (fun x => place x q) q) at 1. apply labellings_all.
-      intros j inside. apply in_map_iff in inside as (x & <- & inside). rewrite <- same. now apply place_below.
-    - apply apart_close. pose proof (calibrated_is_labelled q ys good) as same. clear - same.
-      induction same; constructor; [now symmetry|assumption]. }
-  destruct all as [|x l] eqn:shape.
-  - exfalso. apply (some_labelling (length ys)). now apply map_eq_nil in shape.
-  - split.
-    + destruct (least_attained x l) as (a & inside & equal). destruct (made a inside) as (q & good & same).
-      exists q. split; [assumption|]. now rewrite equal.
-    + intros q good. destruct (found q good) as (a & inside & same). rewrite <- same. now apply least_below.
+  unfold distance. set (by_labels := fun labels => _). set (all := map _ _).
+  destruct (least_spec (by_labels (repeat 0%nat (length ys))) all) as [(a & found & same) below]. split.
+  - assert (exists labels, length labels = length ys /\ by_labels labels = a) as (labels & long & made).
+    { destruct found as [<-|found]; [exists (repeat 0%nat (length ys)); split; [apply repeat_length|reflexivity]|].
+      apply in_map_iff in found as (labels & made & found). exists labels. apply labellings_length in found. now split. }
+    exists (labelled_means ys labels). split; [now apply labelled_means_are_calibrated|].
+    rewrite <- made in same. now symmetry.
+  - intros q good. rewrite <- (calibrated_is_labelled p q ys good). apply below. right.
+    apply (in_map by_labels). destruct good as [long _]. rewrite <- long at 2.
+    rewrite <- (map_length (fun x => place x q) q) at 1. apply labellings_all.
+    intros j found. apply in_map_iff in found as (x & <- & found). rewrite <- long. now apply place_finds.
 Qed.
 
 (** It is one number, and at most what any calibrated sequence shows. *)
-Lemma distance_unique p ys d d' : is_distance p ys d -> is_distance p ys d' -> d == d'.
+Lemma distance_unique p ys d : is_distance p ys d -> d == distance p ys.
 Proof.
-  intros [(q & good & same) low] [(q' & good' & same') low'].
-  apply Qle_antisym; [rewrite <- same'; now apply low|rewrite <- same; now apply low'].
+  destruct (distance_is_least p ys) as [(q & good & same) low]. intros [(q' & good' & same') low'].
+  apply Qle_antisym; [rewrite <- same; now apply low'|rewrite <- same'; now apply low].
 Qed.
 
 Lemma distance_at_most p ys q x : calibrated q ys -> apart p q <= x -> distance p ys <= x.
