@@ -266,7 +266,7 @@ Proof.
   - intros q good. rewrite <- (calibrated_is_labelled p q ys good). apply below. right.
     apply (in_map by_labels). destruct good as [long _]. rewrite <- long at 2.
     rewrite <- (map_length (fun x => place x q) q) at 1. apply labellings_all.
-    intros j found. apply in_map_iff in found as (x & <- & found). rewrite <- long. now apply place_finds.
+    intros j inside. apply in_map_iff in inside as (x & <- & inside). rewrite <- long. now apply place_finds.
 Qed.
 
 (** It is one number, and at most what any calibrated sequence shows. *)
