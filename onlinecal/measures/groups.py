@@ -27,11 +27,17 @@ from onlinecal.validation import (
     check_history,
     check_probabilities,
     check_same_length,
+    check_weights,
 )
 
 
 def multicalibration_error(
-    forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike, n_levels: int | None = None
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    groups: ArrayLike,
+    n_levels: int | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Floats:
     """mu(g) K2(f, g) of every group: the average squared bias of the level sets inside it.
 
@@ -49,6 +55,8 @@ def multicalibration_error(
     n_levels
         None: a level set is all rounds with exactly the same forecast. A number m: all forecasts that
         round to the same i/m (halves go up) share a level set, and their mean stands for v.
+    sample_weight
+        For how many rounds each counts, shape (n,), at least 0; None: for one.
 
     Returns
     -------
@@ -58,7 +66,8 @@ def multicalibration_error(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, groups or n_levels; the message names the argument, the value and its row.
+        Bad forecasts, outcomes, groups, n_levels or sample_weight; the message names the argument, the value
+        and its row.
 
     Examples
     --------
@@ -73,7 +82,7 @@ def multicalibration_error(
     p, y = check_history(forecasts, outcomes)
     members = check_groups(groups, len(p))
     _, order, starts = level_sets(p, n_levels)
-    return violations_of_levels(p, y, members, order, starts)
+    return violations_of_levels(p, y, members, order, starts, check_weights(sample_weight, len(p)))
 
 
 def group_mean_error(forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike) -> Floats:
@@ -168,22 +177,23 @@ def grid_level(p: Floats, n_levels: int) -> Ints:
 
 
 def violations_of_levels(
-    p: Floats, y: NDArray[np.uint8], members: NDArray[np.bool_], order: Ints, starts: Ints
+    p: Floats, y: NDArray[np.uint8], members: NDArray[np.bool_], order: Ints, starts: Ints, weights: Floats
 ) -> Floats:
     """mu(g) K2(f, g) for level sets as `level_sets` returns them; shape (G,)."""
-    return np.asarray(scan_levels(p, y, members.view(np.uint8), order, starts)[:, VIOLATION] / len(p))
+    found = scan_levels(p, y, members.view(np.uint8), order, starts, weights)
+    return np.asarray(found[:, VIOLATION] / weights.sum())
 
 
 COUNT, FORECASTS, OUTCOMES, SQUARES, LEVELS, NOISE, VIOLATION = range(7)
-"""Columns of a scan: rounds, sums of forecasts, of outcomes and of squared errors, level sets in use, sum of
-v (1 - v) over these, sum of squared bias over rounds."""
+"""Columns of a scan, each round times its weight: rounds, sums of forecasts, of outcomes and of squared
+errors, level sets in use, sum of v (1 - v) over these, sum of squared bias over rounds."""
 WORST_SET, WORST_COUNT, WORST_FORECASTS, WORST_OUTCOMES, WORST_VIOLATION = range(7, 12)
 """The level set that adds most to the violation."""
 
 
 @compiled
 def scan_levels(
-    p: Floats, y: NDArray[np.uint8], members: NDArray[np.uint8], order: Ints, starts: Ints
+    p: Floats, y: NDArray[np.uint8], members: NDArray[np.uint8], order: Ints, starts: Ints, weights: Floats
 ) -> Floats:
     """What there is to know of each group, in one pass; shape (G, 12), sums over rounds."""
     n_groups = members.shape[1]
@@ -194,13 +204,13 @@ def scan_levels(
             cell[g, 0] = cell[g, 1] = cell[g, 2] = 0.0
         for j in range(starts[k], starts[k + 1]):
             row = order[j]
-            forecast, outcome = p[row], float(y[row])
+            weight, forecast, outcome = weights[row], p[row], float(y[row])
             for g in range(n_groups):
                 if members[row, g]:
-                    cell[g, 0] += 1.0
-                    cell[g, 1] += forecast
-                    cell[g, 2] += outcome
-                    found[g, SQUARES] += (forecast - outcome) ** 2
+                    cell[g, 0] += weight
+                    cell[g, 1] += weight * forecast
+                    cell[g, 2] += weight * outcome
+                    found[g, SQUARES] += weight * (forecast - outcome) ** 2
         for g in range(n_groups):
             count, forecasts, outcomes = cell[g, 0], cell[g, 1], cell[g, 2]
             if count == 0.0:
@@ -370,7 +380,7 @@ def multicalibration_report(
     if len(names) != members.shape[1]:
         raise ValueError(f"names must be one for each of the {members.shape[1]} groups, got {len(names)}")
     _, order, starts = level_sets(p, n_levels)
-    found = scan_levels(p, y, members.view(np.uint8), order, starts)
+    found = scan_levels(p, y, members.view(np.uint8), order, starts, np.ones(len(p)))
     return MulticalibrationReport(
         tuple(_line(name, row, len(p)) for name, row in zip(names, found, strict=True)), len(p)
     )
