@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.arrays import Floats, Ints, as_doubles, by_pieces, pieces
+from onlinecal.measures.counts import check_weights
 from onlinecal.measures.decision.losses import residuals
 from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import (
@@ -24,7 +25,6 @@ from onlinecal.validation import (
     check_probability_rows,
     check_same_length,
     check_vector,
-    check_weights,
     refuse,
     refuse_no_array,
 )

@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.arrays import Floats
+from onlinecal.measures.counts import check_weights
 from onlinecal.measures.groups import grid_level
 from onlinecal.recalibration.boosted.rounds import (
     MOST,
@@ -30,7 +31,7 @@ from onlinecal.recalibration.boosted.rounds import (
     play_round,
     settings_of,
 )
-from onlinecal.recalibration.groups.patches import Rows, Start
+from onlinecal.recalibration.groups.patches import Rows, Start, log_odds
 from onlinecal.recalibration.groups.start import (
     StartMap,
     away_from_ends,
@@ -40,10 +41,9 @@ from onlinecal.recalibration.groups.start import (
     held_out_rows,
     nearest_ends,
 )
-from onlinecal.recalibration.groups.steps import log_odds
 from onlinecal.recalibration.probability_recalibrator import repeats
 from onlinecal.remarks import outcome_remarks, warn_of
-from onlinecal.validation import check_probabilities, check_same_length, check_weights
+from onlinecal.validation import check_probabilities, check_same_length
 
 
 class BoostedRecalibrator(RegressorMixin, BaseEstimator):

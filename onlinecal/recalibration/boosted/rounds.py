@@ -25,9 +25,8 @@ from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.groups import grid_level
-from onlinecal.recalibration.groups.patches import STARTS
+from onlinecal.recalibration.groups.patches import LOG_ODDS, STARTS
 from onlinecal.recalibration.groups.start import lowers, numbered_folds
-from onlinecal.recalibration.groups.steps import LOG_ODDS
 from onlinecal.recalibration.probability_recalibrator import column_names
 from onlinecal.validation import (
     check_choice,

@@ -108,7 +108,8 @@ class GroupMaker:
         def size_of(rows: Bools) -> float:
             return float(rows.sum() if weights is None else weights[rows].sum())
 
-        values, sizes_of = self._values(frame, n_rows), {}
+        values = self._values(frame, n_rows)
+        sizes_of: dict[Category, float] = {}
         frequent: list[list[tuple[Category, Bools]]] = []
         for name in self._columns:
             codes, index = encode(values[name])

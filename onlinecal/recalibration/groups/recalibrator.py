@@ -12,13 +12,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Bytes, Floats
+from onlinecal.measures.counts import check_weights
 from onlinecal.measures.groups import level_sets, violations_of_levels
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, Predicates, repair_of
 from onlinecal.recalibration.groups.patches import (
     STARTS,
+    TARGET_SHARE,
     Plan,
     Rows,
     Start,
+    most_shifts,
     most_unrounded_patches,
     squared_error,
 )
@@ -36,7 +39,6 @@ from onlinecal.recalibration.groups.start import (
     nearest_ends,
     row_losses,
 )
-from onlinecal.recalibration.groups.steps import TARGET_SHARE, most_shifts
 from onlinecal.recalibration.probability_recalibrator import (
     column_names,
     event_column,
@@ -44,7 +46,7 @@ from onlinecal.recalibration.probability_recalibrator import (
     repeats,
 )
 from onlinecal.remarks import outcome_remarks, warn_of
-from onlinecal.validation import check_choice, check_count, check_number, check_share, check_weights
+from onlinecal.validation import check_choice, check_count, check_number, check_share
 
 Target = Literal["multicalibration", "means"]
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -161,10 +163,8 @@ def weighted(rows: Rows, weights: Floats, patch: Patch) -> Rows:
 
 def violations(rows: Rows, n_levels: int | None, means: bool) -> Any:
     """mu(g) K2(f, g) of every group on weighted rows, shape (G,)."""
-    order, starts = np.arange(len(rows.p)), np.array([0, len(rows.p)])
-    if not means:
-        _, order, starts = level_sets(rows.p, n_levels)
-    return violations_of_levels(rows.p, rows.y, rows.members.view(np.bool_), order, starts, rows.weights)
+    level = np.zeros(len(rows.p), np.int64) if means else level_sets(rows.p, n_levels)[0]
+    return violations_of_levels(rows.p, rows.y, rows.members.view(np.bool_), level, rows.weights)
 
 
 REPORT_LEVELS = 20

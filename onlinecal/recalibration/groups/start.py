@@ -14,13 +14,17 @@ from scipy.special import expit, xlogy
 from onlinecal.arrays import Bytes, Floats, Ints
 from onlinecal.recalibration.classical.temperature import best_sigmoid, isotonic_curve
 from onlinecal.recalibration.flooring import least_probability
-from onlinecal.recalibration.groups.patches import Plan, Rows, Start, fit_moves, replay_moves
-from onlinecal.recalibration.groups.steps import (
+from onlinecal.recalibration.groups.patches import (
     EXACT,
     FORECASTS,
     LOG_ODDS,
+    Plan,
+    Rows,
     Scale,
+    Start,
+    fit_moves,
     fit_steps,
+    replay_moves,
     replay_steps,
 )
 from onlinecal.validation import check_number

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from onlinecal.arrays import Floats, Ints, pieces
 from onlinecal.measures.decision.losses import residuals
+from onlinecal.measures.lp.errors import sums_of_level_sets
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
 from onlinecal.recalibration.flooring import floored, least_probability, project_rows
 from onlinecal.recalibration.lp.algorithm import Outcome, run
@@ -329,7 +330,7 @@ class LpRecalibrator(StartedRecalibrator):
         """Err_p to the power p, of inf Err_p."""
         numbers, level_sets = number_level_sets(table, self.n_levels_)
         wrong = weighted(residuals(table, labels), weights) / len(table)
-        sums = np.abs([np.bincount(numbers, column, len(level_sets)) for column in wrong.T])
+        sums = np.abs(sums_of_level_sets(wrong.T, numbers, len(level_sets)))
         return float(sums.max() if math.isinf(self.p) else (sums ** float(self.p)).sum())
 
     @property
