@@ -25,8 +25,7 @@ from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from onlinecal.recalibration.classical.temperature import FLOOR, tempered
 from onlinecal.recalibration.decision.losses import gaussian_losses
-from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
-from onlinecal.recalibration.decision.rounds import MOST_CAUTIOUS_ROUNDS
+from onlinecal.recalibration.decision.recalibrator import MOST_CAUTIOUS_ROUNDS, DecisionRecalibrator
 
 Corruption = Callable[[Floats, Ints, float, np.random.Generator], tuple[Floats, Ints]]
 """From probabilities (n, C), labels (n,), a severity and a source of chance to n corrupted rows."""

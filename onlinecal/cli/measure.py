@@ -61,7 +61,7 @@ class Column:
 
 
 def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) -> Table:
-    """A line per measure: the sum over rounds, then in brackets the average.
+    """A line per measure: the average over rounds, then in brackets the sum.
 
     A column per forecast, and two more where it is known what chance would score: that and the p-value.
     """
@@ -69,13 +69,13 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
 
     def both(total: float, one: Errors) -> str:
         per_round = f"{total / one.rounds:.4f}"
-        return per_round if average else f"{number(total)} ({per_round})"
+        return per_round if average else f"{per_round} ({number(total)})"
 
     def between(low: float, high: float, one: Errors) -> str:
         if average:
             return bracket(low / one.rounds, high / one.rounds) or both(high, one)
         ends = bracket(low, high)
-        return f"{ends} ({high / one.rounds:.4f})" if ends else both(high, one)
+        return f"{high / one.rounds:.4f} ({ends})" if ends else both(high, one)
 
     def distance(one: Errors) -> str:
         if one.distance_low == one.distance_high:
@@ -84,7 +84,7 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
 
     def sandwich(one: Errors) -> str:
         ends = (one.smooth / 2, one.lower_distance_high, 2 * one.smooth)
-        return " ≤ ".join(f"{end / one.rounds:.4f}" if average else number(end) for end in ends)
+        return " ≤ ".join(f"{end / one.rounds:.4f}" for end in ends)
 
     def by_chance(measure: str, column: Column) -> list[str]:
         one = column.chance.get(measure)
@@ -117,7 +117,7 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
         ("+ Brier score of the best constant", "", lambda one: both(one.brier_constant, one)),
         ("½ smCE ≤ lower distance ≤ 2 smCE", "", sandwich),
     ]
-    unit = "averages over rounds" if average else "sums over rounds (averages)"
+    unit = "averages over rounds" if average else "averages over rounds (sums)"
     heading = [[one.errors.forecast, *(CHANCE_HEADING if one.chance else ())] for one in columns]
     rows = [
         [label, *chain.from_iterable([show(one.errors), *by_chance(measure, one)] for one in columns)]
@@ -242,7 +242,7 @@ def measure(
 ) -> None:
     """Measure how far from calibrated recorded forecasts are.
 
-    Errors are sums over rounds, then in brackets averages; "a … b" is a proven bracket, "=" exact. "if
+    Errors are averages over rounds, then in brackets sums; "a … b" is a proven bracket, "=" exact. "if
     calibrated": what perfectly calibrated forecasts like these would score, and how often as much (p-value).
 
     docs/measures.md says how to read each number. Exit code 1 if the measures contradict each other.
@@ -392,6 +392,7 @@ def _measure(rounds: Rounds, budget: float, bins: int, draws: int | None, group:
                     draws,
                     groups=together,
                     bins=bins,
+                    normalize=False,
                     budget=min(budget, MOST_EFFORT),
                     progress=lambda *_: bar.advance(task),
                 )

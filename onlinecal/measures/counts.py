@@ -158,6 +158,23 @@ def count_shares(
     return Counts(values, np.maximum(rounds - ones, 0.0), ones), p, y
 
 
+def check_weights(values: ArrayLike | None, n_rows: int) -> Floats:
+    """Weights of shape (n,), finite and not negative, one of them positive, as float64; None: ones."""
+    if values is None:
+        return np.ones(n_rows)
+    array = check_vector(values, "sample_weight")
+    if array.dtype.kind not in "iufb":
+        raise ValueError(f"sample_weight must be numbers, got {array.tolist()[0]!r}")
+    weights = array.astype(np.float64)
+    if len(weights) != n_rows:
+        raise ValueError(f"sample_weight must have a weight for each of {n_rows} rows, got {len(weights)}")
+    bad = ~(np.isfinite(weights) & (weights >= 0.0))
+    refuse(bad, weights, "sample_weight must be at least 0 and finite")
+    if not weights.any():
+        raise ValueError("sample_weight must be positive for some row, got 0 for all")
+    return weights
+
+
 def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts:
     """Counts from what a user hands in: any order, repeated values added up, empty rows dropped.
 

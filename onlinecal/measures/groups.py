@@ -11,6 +11,7 @@ boosting for regression" (real-valued test functions). docs/recalibrate-groups.m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled
 from onlinecal.html import Bar, Shown, Table
+from onlinecal.measures.counts import check_weights
 from onlinecal.validation import (
     check_count,
     check_groups,
@@ -31,7 +32,12 @@ from onlinecal.validation import (
 
 
 def multicalibration_error(
-    forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike, n_levels: int | None = None
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    groups: ArrayLike,
+    n_levels: int | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Floats:
     """mu(g) K2(f, g) of every group: the average squared bias of the level sets inside it.
 
@@ -49,6 +55,8 @@ def multicalibration_error(
     n_levels
         None: a level set is all rounds with exactly the same forecast. A number m: all forecasts that
         round to the same i/m (halves go up) share a level set, and their mean stands for v.
+    sample_weight
+        For how many rounds each counts, shape (n,), at least 0; None: for one.
 
     Returns
     -------
@@ -58,7 +66,8 @@ def multicalibration_error(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, groups or n_levels; the message names the argument, the value and its row.
+        Bad forecasts, outcomes, groups, n_levels or sample_weight; the message names the argument, the value
+        and its row.
 
     Examples
     --------
@@ -72,8 +81,8 @@ def multicalibration_error(
     """
     p, y = check_history(forecasts, outcomes)
     members = check_groups(groups, len(p))
-    _, order, starts = level_sets(p, n_levels)
-    return violations_of_levels(p, y, members, order, starts)
+    level, _, _ = level_sets(p, n_levels)
+    return violations_of_levels(p, y, members, level, check_weights(sample_weight, len(p)))
 
 
 def group_mean_error(forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike) -> Floats:
@@ -168,56 +177,26 @@ def grid_level(p: Floats, n_levels: int) -> Ints:
 
 
 def violations_of_levels(
-    p: Floats, y: NDArray[np.uint8], members: NDArray[np.bool_], order: Ints, starts: Ints
+    p: Floats, y: NDArray[np.uint8], members: NDArray[np.bool_], level: Ints, weights: Floats
 ) -> Floats:
     """mu(g) K2(f, g) for level sets as `level_sets` returns them; shape (G,)."""
-    return np.asarray(scan_levels(p, y, members.view(np.uint8), order, starts)[:, VIOLATION] / len(p))
+    found = np.zeros(members.shape[1])
+    for g, inside in enumerate(members.T):
+        if inside.any():
+            counts, forecasts, outcomes = sums_of_levels(p, y, level, weights, inside)
+            # sums in the order of the levels have the same bits everywhere
+            found[g] = np.cumsum((forecasts - outcomes) ** 2 / counts)[-1]
+    return found / weights.sum()
 
 
-COUNT, FORECASTS, OUTCOMES, SQUARES, LEVELS, NOISE, VIOLATION = range(7)
-"""Columns of a scan: rounds, sums of forecasts, of outcomes and of squared errors, level sets in use, sum of
-v (1 - v) over these, sum of squared bias over rounds."""
-WORST_SET, WORST_COUNT, WORST_FORECASTS, WORST_OUTCOMES, WORST_VIOLATION = range(7, 12)
-"""The level set that adds most to the violation."""
-
-
-@compiled
-def scan_levels(
-    p: Floats, y: NDArray[np.uint8], members: NDArray[np.uint8], order: Ints, starts: Ints
-) -> Floats:
-    """What there is to know of each group, in one pass; shape (G, 12), sums over rounds."""
-    n_groups = members.shape[1]
-    found = np.zeros((n_groups, 12))
-    cell = np.zeros((n_groups, 3))
-    for k in range(len(starts) - 1):
-        for g in range(n_groups):
-            cell[g, 0] = cell[g, 1] = cell[g, 2] = 0.0
-        for j in range(starts[k], starts[k + 1]):
-            row = order[j]
-            forecast, outcome = p[row], float(y[row])
-            for g in range(n_groups):
-                if members[row, g]:
-                    cell[g, 0] += 1.0
-                    cell[g, 1] += forecast
-                    cell[g, 2] += outcome
-                    found[g, SQUARES] += (forecast - outcome) ** 2
-        for g in range(n_groups):
-            count, forecasts, outcomes = cell[g, 0], cell[g, 1], cell[g, 2]
-            if count == 0.0:
-                continue
-            mean = forecasts / count
-            violation = (forecasts - outcomes) ** 2 / count
-            found[g, COUNT] += count
-            found[g, FORECASTS] += forecasts
-            found[g, OUTCOMES] += outcomes
-            found[g, LEVELS] += 1.0
-            found[g, NOISE] += mean * (1.0 - mean)
-            found[g, VIOLATION] += violation
-            if violation > found[g, WORST_VIOLATION] or found[g, WORST_COUNT] == 0.0:
-                found[g, WORST_SET] = k
-                found[g, WORST_COUNT], found[g, WORST_FORECASTS] = count, forecasts
-                found[g, WORST_OUTCOMES], found[g, WORST_VIOLATION] = outcomes, violation
-    return found
+def sums_of_levels(
+    p: Floats, y: NDArray[np.uint8], level: Ints, weights: Floats, inside: NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats]:
+    """Of the level sets in use among some rounds, sums of 1, p and y times weights, shape (K,) each."""
+    where, w = level[inside], weights[inside]
+    sums = np.array([np.bincount(where, w * one) for one in (1.0, p[inside], y[inside])], np.float64)
+    counts, forecasts, outcomes = sums[:, sums[0] > 0.0]
+    return counts, forecasts, outcomes
 
 
 @dataclass(frozen=True)
@@ -369,34 +348,28 @@ def multicalibration_report(
         names = [str(name) for name in getattr(groups, "columns", range(members.shape[1]))]
     if len(names) != members.shape[1]:
         raise ValueError(f"names must be one for each of the {members.shape[1]} groups, got {len(names)}")
-    _, order, starts = level_sets(p, n_levels)
-    found = scan_levels(p, y, members.view(np.uint8), order, starts)
-    return MulticalibrationReport(
-        tuple(_line(name, row, len(p)) for name, row in zip(names, found, strict=True)), len(p)
-    )
+    level, _, _ = level_sets(p, n_levels)
+    lines = (_line(str(name), p, y, level, inside) for name, inside in zip(names, members.T, strict=True))
+    return MulticalibrationReport(tuple(lines), len(p))
 
 
-def _line(name: str, row: Floats, n_rounds: int) -> GroupLine:
-    count = int(row[COUNT])
-    each = float(count) if count else float("nan")
-    worst = None
-    if count:
-        rounds = float(row[WORST_COUNT])
-        worst = LevelSet(
-            float(row[WORST_FORECASTS]) / rounds,
-            float(row[WORST_OUTCOMES]) / rounds,
-            int(rounds),
-            float(row[WORST_VIOLATION]) / n_rounds,
-        )
+def _line(name: str, p: Floats, y: NDArray[np.uint8], level: Ints, inside: NDArray[np.bool_]) -> GroupLine:
+    n_rounds, count = len(p), int(inside.sum())
+    if not count:
+        return GroupLine(name, 0, 0.0, math.nan, math.nan, math.nan, 0.0, 0.0, 0, None)
+    counts, forecasts, outcomes = sums_of_levels(p, y, level, np.ones(n_rounds), inside)
+    means, violations = forecasts / counts, (forecasts - outcomes) ** 2 / counts / n_rounds
+    k = int(violations.argmax())
+    worst = LevelSet(float(means[k]), float(outcomes[k] / counts[k]), int(counts[k]), float(violations[k]))
     return GroupLine(
-        str(name),
+        name,
         count,
         count / n_rounds,
-        float(row[FORECASTS]) / each,
-        float(row[OUTCOMES]) / each,
-        float(row[SQUARES]) / each,
-        float(row[VIOLATION]) / n_rounds,
-        float(row[NOISE]) / n_rounds,
-        int(row[LEVELS]),
+        float(forecasts.sum()) / count,
+        float(outcomes.sum()) / count,
+        float(((p[inside] - y[inside]) ** 2).mean()),
+        float(violations.sum()),
+        float((means * (1.0 - means)).sum()) / n_rounds,
+        len(counts),
         worst,
     )

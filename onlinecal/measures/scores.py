@@ -1,5 +1,7 @@
 """What forecasts are worth: scores, their parts, and calibration errors that look at one event at a time.
 
+Errors and scores are averages over rounds, unless they are asked for as sums.
+
 Errors of one event are weaker than calibration of whole rows (`lp_calibration_error`): a forecaster can be
 at 0 in all three and still be wrong about what comes second.
 """
@@ -20,9 +22,9 @@ from onlinecal.validation import check_count, check_labelled_rows, check_outcome
 
 
 def expected_calibration_error(
-    forecasts: ArrayLike, outcomes: ArrayLike, bins: int | None = None, normalize: bool = False
+    forecasts: ArrayLike, outcomes: ArrayLike, bins: int | None = None, normalize: bool = True
 ) -> float:
-    """Sum over level sets of the absolute bias, |sum of (forecast - outcome)|.
+    """Sum over level sets of the absolute bias, |sum of (forecast - outcome)|, per round.
 
     Parameters
     ----------
@@ -34,12 +36,13 @@ def expected_calibration_error(
         None: a level set is all rounds with exactly the same forecast. A number B: the level sets are the
         equal-width bins [i/B, (i+1)/B), the last one closed; within a bin the biases add up.
     normalize
-        False: the sum over rounds. True: divided by T, the average usually printed.
+        True: divided by T, the average usually printed. False: the sum over rounds.
 
     Returns
     -------
     float
-        0 when, within every level set, forecasts and outcomes have the same mean.
+        In [0, 1] if it is an average. 0 when, within every level set, forecasts and outcomes have the same
+        mean.
 
     Raises
     ------
@@ -53,8 +56,8 @@ def expected_calibration_error(
 
     Examples
     --------
-    >>> expected_calibration_error([0.5, 0.5, 1.0], [0, 1, 0])
-    1.0
+    >>> expected_calibration_error([0.5, 0.5, 1.0, 1.0], [0, 1, 0, 1])
+    0.25
 
     """
     n_bins = None if bins is None else check_count(bins, "bins")
@@ -75,7 +78,7 @@ def expected_error_of_counts(counts: Counts, bins: int | None = None) -> float:
 
 
 def classwise_calibration_error(
-    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = False
+    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = True
 ) -> float:
     """The sum over classes of the expected calibration error of "this class comes true".
 
@@ -90,7 +93,7 @@ def classwise_calibration_error(
         None: a level set of a class is all rows that give it exactly the same probability. A number B:
         equal-width bins, as for `expected_calibration_error`.
     normalize
-        False: a sum over rows and classes. True: divided by n, a sum over classes of averages over rows.
+        True: divided by n, a sum over classes of averages over rows. False: a sum over rows and classes.
 
     Returns
     -------
@@ -111,7 +114,7 @@ def classwise_calibration_error(
     Examples
     --------
     >>> classwise_calibration_error([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], [0, 1])
-    1.0
+    0.5
 
     """
     table, came = check_outcome_rows(probabilities, labels)
@@ -123,11 +126,11 @@ def classwise_calibration_error(
 
 
 def confidence_calibration_error(
-    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = False
+    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = True
 ) -> float:
     """The expected calibration error of the largest probability, as a forecast of "the top class is right".
 
-    It is what is printed as "ECE" of classifiers, usually with 15 bins and normalize=True.
+    It is what is printed as "ECE" of classifiers, usually with 15 bins.
 
     Parameters
     ----------
@@ -135,7 +138,7 @@ def confidence_calibration_error(
         As for `classwise_calibration_error`, without soft labels. The top class is the one of largest
         probability, of several the first.
     normalize
-        False: a sum over rows. True: their average.
+        True: an average over rows. False: their sum.
 
     Raises
     ------
@@ -149,7 +152,7 @@ def confidence_calibration_error(
     Examples
     --------
     >>> confidence_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
-    0.5
+    0.25
 
     """
     table, classes = check_labelled_rows(probabilities, labels)
@@ -158,7 +161,7 @@ def confidence_calibration_error(
 
 
 def top_label_calibration_error(
-    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = False
+    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = True
 ) -> float:
     """`confidence_calibration_error` within the rows of each top class, added up over the classes.
 
@@ -182,12 +185,15 @@ def top_label_calibration_error(
     Examples
     --------
     >>> top_label_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
-    1.0
+    0.5
 
     """
     table, classes = check_labelled_rows(probabilities, labels)
     top, confidence, right = _top(table, classes)
-    errors = [expected_calibration_error(confidence[top == j], right[top == j], bins) for j in np.unique(top)]
+    errors = [
+        expected_calibration_error(confidence[top == j], right[top == j], bins, normalize=False)
+        for j in np.unique(top)
+    ]
     return math.fsum(errors) / (len(classes) if normalize else 1)
 
 
@@ -248,7 +254,7 @@ def event_scores(forecasts: Floats, outcomes: NDArray[np.uint8]) -> EventScores:
     return EventScores(
         brier_score(forecasts, outcomes) / len(outcomes),
         log_loss(np.where(outcomes == 1, forecasts, 1.0 - forecasts)),
-        expected_calibration_error(forecasts, outcomes, BINS, normalize=True),
+        expected_calibration_error(forecasts, outcomes, BINS),
     )
 
 
@@ -259,7 +265,7 @@ def class_scores(probabilities: Floats, labels: NDArray[np.int64]) -> ClassScore
         class_brier(probabilities, labels),
         log_loss(probabilities[rows, labels]),
         float((probabilities.argmax(axis=1) == labels).mean()),
-        confidence_calibration_error(probabilities, labels, BINS, normalize=True),
+        confidence_calibration_error(probabilities, labels, BINS),
     )
 
 
@@ -303,7 +309,7 @@ class BrierDecomposition(Shown):
     Attributes
     ----------
     brier
-        Sum of (p - y)^2, or its average.
+        The average of (p - y)^2, or its sum.
     miscalibration
         How much the best non-decreasing map of the forecasts, found in hindsight, would have lowered it.
     discrimination
@@ -319,7 +325,7 @@ class BrierDecomposition(Shown):
 
 
 def brier_decomposition(
-    forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = False
+    forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = True
 ) -> BrierDecomposition:
     """The Brier score as miscalibration - discrimination + uncertainty, by isotonic regression.
 
@@ -333,7 +339,7 @@ def brier_decomposition(
     outcomes
         0/1, boolean, or any numbers in [0, 1], shape (T,).
     normalize
-        False: sums over rounds. True: averages.
+        True: averages over rounds. False: sums.
 
     Raises
     ------
@@ -347,7 +353,7 @@ def brier_decomposition(
     Examples
     --------
     >>> brier_decomposition([0.5, 0.5, 1.0, 1.0], [0, 1, 1, 1])
-    BrierDecomposition(brier=0.5, miscalibration=0.0, discrimination=0.25, uncertainty=0.75)
+    BrierDecomposition(brier=0.125, miscalibration=0.0, discrimination=0.0625, uncertainty=0.1875)
 
     """
     counts, p, y = count_shares(forecasts, outcomes)

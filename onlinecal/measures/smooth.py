@@ -17,8 +17,8 @@ from onlinecal.measures.counts import Counts, check_counts, count_shares, prefix
 Words = NDArray[np.uint64]
 
 
-def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = False) -> float:
-    """The largest sum of w(forecast) (outcome - forecast) over 1-Lipschitz w from [0, 1] to [-1, 1].
+def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = True) -> float:
+    """The largest average of w(forecast) (outcome - forecast) over 1-Lipschitz w from [0, 1] to [-1, 1].
 
     Exact, in time O(T log T).
 
@@ -29,13 +29,13 @@ def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normaliz
     outcomes
         0/1, boolean, or any numbers in [0, 1], shape (T,).
     normalize
-        False: the sum over rounds. True: divided by T.
+        True: the average over rounds. False: the sum, as distances are.
 
     Returns
     -------
     float
-        At least half, and at most twice, the lower distance to calibration; with outcomes between 0 and 1 as
-        `lower_calibration_distance` reads them. At most twice the distance, whatever the outcomes.
+        At least half, and at most twice, the lower distance to calibration per round; with outcomes between 0
+        and 1 as `lower_calibration_distance` reads them. At most twice the distance, whatever the outcomes.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normaliz
 
     Examples
     --------
-    >>> round(smooth_calibration_error([0.2, 0.8, 0.6, 0.6], [0, 1, 1, 0], normalize=True), 12)
+    >>> round(smooth_calibration_error([0.2, 0.8, 0.6, 0.6], [0, 1, 1, 0]), 12)
     0.06
 
     """
@@ -57,7 +57,7 @@ def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normaliz
 
 
 def smooth_calibration_error_from_counts(
-    values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, normalize: bool = False
+    values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, normalize: bool = True
 ) -> float:
     """`smooth_calibration_error` of a history given as counts.
 
@@ -68,7 +68,7 @@ def smooth_calibration_error_from_counts(
     zeros, ones
         Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
     normalize
-        False: the sum over rounds. True: divided by T.
+        True: the average over rounds. False: the sum, as distances are.
 
     Raises
     ------

@@ -45,6 +45,7 @@ MeasureName: TypeAlias = Literal[
 ]
 Measure: TypeAlias = MeasureName | Callable[[Floats, NDArray[np.uint8]], float]
 
+DISTANCES = ("lower_distance", "distance")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 STREAM = (0xCA1,)
 """Draws of our own: forecasts made from the same seed must not be what outcomes are drawn from."""
@@ -90,7 +91,7 @@ def chance_level(
     *,
     groups: ArrayLike | None = None,
     bins: int = BINS,
-    normalize: bool = False,
+    normalize: bool | None = None,
     budget: float = 1.0,
     limit: float | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -105,7 +106,7 @@ def chance_level(
     forecasts
         Probabilities, shape (T,).
     measure
-        A score: "brier", "log_loss" (sums), "miscalibration" (of `brier_decomposition`), "ece", "ece_bins",
+        A score: "brier", "log_loss", "miscalibration" (of `brier_decomposition`), "ece", "ece_bins",
         "smooth"; "lower_distance" and "distance" by the upper ends of their brackets, which take up to a
         second a draw; or a function of (forecasts, outcomes), shapes (T,), where more is worse.
     outcomes
@@ -120,7 +121,8 @@ def chance_level(
     bins
         Of "ece_bins".
     normalize
-        False: sums over rounds. True: averages. Nothing is done to what a function returns.
+        True: averages over rounds. False: sums. None: as the measures are by themselves, distances sums and
+        all others averages. Nothing is done to what a function returns.
     budget
         Effort for each "distance".
     limit
@@ -147,7 +149,7 @@ def chance_level(
     --------
     >>> chance = chance_level([0.5] * 8, "ece", [1] * 8, n_draws=99)
     >>> round(chance.mean, 9), chance.score, chance.p_value
-    (1.09375, 4.0, 0.01)
+    (0.13671875, 0.5, 0.01)
 
     """
     found = chance_levels(
@@ -166,7 +168,7 @@ def chance_levels(
     *,
     groups: ArrayLike | None = None,
     bins: int = BINS,
-    normalize: bool = False,
+    normalize: bool | None = None,
     budget: float = 1.0,
     limit: float | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -195,7 +197,10 @@ def chance_levels(
         if progress is not None:
             progress(len(scores), n_wanted)
     given = [None] * len(measures) if y is None else scored(y)
-    pers = [1 if callable(one) or not normalize else len(p) for one in measures]
+    averaged = [one not in DISTANCES if normalize is None else normalize for one in measures]
+    pers = [
+        len(p) if wanted and not callable(one) else 1 for one, wanted in zip(measures, averaged, strict=True)
+    ]
     means = [None if callable(one) else history.exact_mean(one) for one in measures]
     return [
         _level(np.array(drawn) / per, None if score is None else score / per, mean and mean / per)
@@ -338,7 +343,7 @@ def summarize(
     are_whole = outcomes.dtype.kind != "f"
     ones = int(outcomes.sum(dtype=np.int64)) if are_whole else math.fsum(outcomes)
     rounds = len(outcomes)
-    ece = expected_calibration_error(forecasts, outcomes)
+    ece = expected_calibration_error(forecasts, outcomes, normalize=False)
     brier = brier_score(forecasts, outcomes)
     constant = (
         best_constant_brier(rounds, ones)
@@ -420,14 +425,14 @@ def all_errors(
     """Every measure of a column of forecasts, and the witness of its distance; inf makes that exact."""
     one = summarize(forecasts, outcomes, budget=budget)
     lower = lower_calibration_distance(forecasts, outcomes)
-    parts = brier_decomposition(forecasts, outcomes)
+    parts = brier_decomposition(forecasts, outcomes, normalize=False)
     errors = Errors(
         forecast=forecast,
         rounds=one.rounds,
         ones=one.ones,
         ece=one.ece,
-        ece_bins=expected_calibration_error(forecasts, outcomes, bins),
-        smooth=smooth_calibration_error(forecasts, outcomes),
+        ece_bins=expected_calibration_error(forecasts, outcomes, bins, normalize=False),
+        smooth=smooth_calibration_error(forecasts, outcomes, normalize=False),
         lower_distance_low=lower.lower,
         lower_distance_high=lower.upper,
         distance_low=one.distance.lower,

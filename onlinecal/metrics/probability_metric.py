@@ -399,7 +399,7 @@ class SmoothCalibration(MonitoredMetric):
         super().__init__(resolution, pos_val, top_label)
 
     def _measure(self) -> Interval:
-        return self._monitor.smooth_calibration_error(normalize=True)
+        return self._monitor.smooth_calibration_error()
 
 
 class CalibrationDistance(MonitoredMetric):

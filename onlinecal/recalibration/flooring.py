@@ -19,43 +19,62 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 
+MOST_STEPS = 100
+SUM_ROUNDING = 1e-13
+"""What the sum of a row may miss 1 by."""
+
 
 @kernel_part
-def project(z: Floats, out: Floats) -> None:
-    """pi: the point of the simplex nearest to z in l2, into `out` (Michelot's shrinking support)."""
-    k = z.shape[0]
-    count = k
-    sum_of_all = 0.0
-    for j in range(k):
-        sum_of_all += z[j]
-    shift = (sum_of_all - 1.0) / k
-    while True:
-        kept = 0
-        total = 0.0
-        for j in range(k):
-            if z[j] > shift:
-                kept += 1
-                total += z[j]
-        # rounding may let a point back in: the support only ever shrinks
-        if kept >= count or kept == 0:
+def nearest(z: Floats, start: Floats, least: float, most: float, out: Floats) -> None:
+    """The point of the simplex nearest to z in l2, each class between two multiples of `start`, into `out`.
+
+    It is z less a shift, cut to the limits; for the shift that makes the sum 1, Newton's method. With
+    least = 0 and most = inf nothing but the simplex limits it.
+    """
+    low, high, shift = np.inf, -np.inf, 0.0
+    for c in range(len(z)):
+        low, high = min(low, z[c] - 1.0), max(high, z[c])
+    for _ in range(MOST_STEPS):
+        total, free = 0.0, 0
+        for c in range(len(z)):
+            p, bottom = z[c] - shift, least * start[c]
+            top = most * start[c] if most < np.inf else np.inf
+            if p < bottom:
+                p = bottom
+            elif p > top:
+                p = top
+            else:
+                free += 1
+            out[c] = p
+            total += p
+        excess = total - 1.0
+        if abs(excess) <= SUM_ROUNDING:
             break
-        count = kept
-        shift = (total - 1.0) / kept
-    for j in range(k):
-        out[j] = max(z[j] - shift, 0.0)
+        if excess > 0.0:
+            low = shift
+        else:
+            high = shift
+        if free > 0:
+            shift += excess / free
+        if free == 0 or not low < shift < high:
+            shift = 0.5 * (low + high)
+
+
+@compiled
+def _fill_nearest(table: Floats, start: Floats, least: float, most: float, out: Floats) -> None:
+    for row in range(table.shape[0]):
+        nearest(table[row], start[row], least, most, out[row])
 
 
 def project_rows(table: Floats) -> Floats:
     """Each row's nearest point of the simplex in l2, shape (n, k)."""
+    return _nearest_rows(table, table, 0.0, math.inf)
+
+
+def _nearest_rows(table: Floats, start: Floats, least: float, most: float) -> Floats:
     out = np.empty(table.shape)
-    _project_rows(np.ascontiguousarray(table), out)
+    _fill_nearest(np.ascontiguousarray(table), np.ascontiguousarray(start), least, most, out)
     return out
-
-
-@compiled
-def _project_rows(table: Floats, out: Floats) -> None:
-    for row in range(table.shape[0]):
-        project(table[row], out[row])
 
 
 ROUNDING = 1e-12
@@ -103,11 +122,6 @@ def _share(rest: float, mass: float, total: float, count: int) -> float:
     return rest * (mass / total) if total > 0.0 else rest / count
 
 
-MOST_STEPS = 100
-FLOOR_ROUNDING = 1e-13
-"""What the sum of a row may miss 1 by."""
-
-
 def least_probability(n_rows: float, n_classes: int) -> float:
     """1/(C (n + 1)): what a probability of 0 becomes."""
     return 1.0 / (n_classes * (n_rows + 1.0))
@@ -126,40 +140,4 @@ def limited(corrected: Floats, start: Floats, keep: float, limit: float) -> Floa
     They are the larger of `keep` and 1/limit, and `limit`. Rows that are within stay as they are.
     """
     least = max(keep, 1.0 / limit)
-    if least == 0.0:
-        return corrected
-    out = np.empty_like(corrected)
-    _limit_rows(np.ascontiguousarray(corrected), np.ascontiguousarray(start), least, limit, out)
-    return out
-
-
-@compiled
-def _limit_rows(corrected: Floats, start: Floats, least: float, limit: float, out: Floats) -> None:
-    """Rows less a shift, cut to their limits; for the shift that makes the sum 1, Newton's method."""
-    n, k = corrected.shape
-    for i in range(n):
-        low, high, shift = -1.0, 1.0, 0.0
-        for _ in range(MOST_STEPS):
-            total, free = 0.0, 0
-            for c in range(k):
-                p, bottom = corrected[i, c] - shift, least * start[i, c]
-                top = limit * start[i, c] if limit < np.inf else 1.0
-                if p < bottom:
-                    p = bottom
-                elif p > top:
-                    p = top
-                else:
-                    free += 1
-                out[i, c] = p
-                total += p
-            excess = total - 1.0
-            if abs(excess) <= FLOOR_ROUNDING:
-                break
-            if excess > 0.0:
-                low = shift
-            else:
-                high = shift
-            if free > 0:
-                shift += excess / free
-            if free == 0 or not low < shift < high:
-                shift = 0.5 * (low + high)
+    return corrected if least == 0.0 else _nearest_rows(corrected, start, least, limit)

@@ -1,6 +1,6 @@
 """The scikit-learn face of a map of class probabilities: labels as class numbers, and weights of rows.
 
-A row of weight w counts as w equal rows. None stands for rows that count once each.
+A row of weight w counts as w equal rows.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.arrays import Floats, Ints, as_doubles, by_pieces, pieces
+from onlinecal.measures.counts import check_weights
 from onlinecal.measures.decision.losses import residuals
 from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.validation import (
@@ -31,7 +32,7 @@ from onlinecal.validation import (
 
 def number_labels(
     labels: ArrayLike, n_classes: int, classes: Sequence[Hashable] | None
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
+) -> tuple[Ints, NDArray[Any]]:
     """Labels as class numbers, shape (n,), and the classes, shape (k,).
 
     Labels may be one-hot, shape (n, k): in the order of the classes, or a DataFrame whose columns they name.
@@ -136,7 +137,7 @@ def _is_table(p: Any) -> bool:
     return len(shape) == 2 and shape[1] == 2
 
 
-def _from_one_hot(labels: Any, known: NDArray[Any]) -> NDArray[np.int64] | None:
+def _from_one_hot(labels: Any, known: NDArray[Any]) -> Ints | None:
     """Class numbers from a table (n, k) of one 1 a row; None if labels are no table of k columns."""
     names = column_names(labels)
     if names is None and any(isinstance(label, tuple) for label in known):
@@ -158,33 +159,7 @@ def _from_one_hot(labels: Any, known: NDArray[Any]) -> NDArray[np.int64] | None:
     return ones.argmax(axis=1)
 
 
-Weights = NDArray[np.float64] | None
-
-
-def check_weights(values: ArrayLike | None, n_rows: int) -> Weights:
-    """Weights of shape (n,), finite and not negative, one of them positive, as float64; None is passed on.
-
-    Raises
-    ------
-    ValueError
-        Anything else; the message names the value and its row.
-    """
-    if values is None:
-        return None
-    array = check_vector(values, "sample_weight")
-    if array.dtype.kind not in "iufb":
-        raise ValueError(f"sample_weight must be numbers, got {array.tolist()[0]!r}")
-    weights = array.astype(np.float64)
-    if len(weights) != n_rows:
-        raise ValueError(f"sample_weight must have a weight for each of {n_rows} rows, got {len(weights)}")
-    bad = ~(np.isfinite(weights) & (weights >= 0.0))
-    refuse(bad, weights, "sample_weight must be at least 0 and finite")
-    if not weights.any():
-        raise ValueError("sample_weight must be positive for some row, got 0 for all")
-    return weights
-
-
-def repeats(weights: Floats, name: str) -> NDArray[np.int64]:
+def repeats(weights: Floats, name: str) -> Ints:
     """Weights as numbers of rows; ValueError for one that is not whole, as `name` needs them."""
     whole = np.rint(weights)
     if (whole != weights).any():
@@ -193,41 +168,18 @@ def repeats(weights: Floats, name: str) -> NDArray[np.int64]:
     return whole.astype(np.int64)
 
 
-def total_weight(rows: NDArray[np.generic], weights: Weights) -> float:
-    """How many rows these count as."""
-    return float(len(rows)) if weights is None else float(weights.sum())
-
-
-def part(weights: Weights, rows: NDArray[np.generic]) -> Weights:
-    """The weights of some rows."""
-    return None if weights is None else weights[rows]
-
-
-def mean(values: Floats, weights: Weights) -> Floats:
-    """The average over the first axis."""
-    if weights is None:
-        return np.asarray(values.mean(axis=0))
-    shape = (-1, *(1,) * (values.ndim - 1))
-    return np.asarray((values * weights.reshape(shape)).sum(axis=0) / weights.sum())
-
-
-def weighted(values: Floats, weights: Weights) -> Floats:
+def weighted(values: Floats, weights: Floats) -> Floats:
     """Rows times their weights, shape (n, C), of average weight 1: plain averages are then weighted ones."""
-    return values if weights is None else values * (weights * (len(weights) / weights.sum()))[:, None]
+    return values * (weights * (len(weights) / weights.sum()))[:, None]
 
 
-def squared_error(table: NDArray[np.floating], labels: NDArray[np.int64], weights: Weights) -> float:
+def squared_error(table: NDArray[np.floating], labels: Ints, weights: Floats) -> float:
     """The sum over rows and classes of (p - y)^2."""
     total = 0.0
     for rows in pieces(table):
-        squares = residuals(as_doubles(table[rows]), labels[rows]) ** 2
-        total += float(squares.sum() if weights is None else (squares.sum(axis=1) * weights[rows]).sum())
+        squares = (residuals(as_doubles(table[rows]), labels[rows]) ** 2).sum(axis=1)
+        total += float((squares * weights[rows]).sum())
     return total
-
-
-def counts_of(rows: NDArray[np.generic], weights: Weights) -> Floats:
-    """For how many rows each counts, shape (n,)."""
-    return np.ones(len(rows)) if weights is None else weights
 
 
 class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -244,8 +196,8 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.classes = classes
 
     @abstractmethod
-    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
-        """Learn from a checked table (n, C), class numbers (n,) and positive weights (n,), if any.
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
+        """Learn from a checked table (n, C), class numbers (n,) and positive weights (n,).
 
         The table is of floats of any precision.
         """
@@ -286,8 +238,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         labels, known = number_labels(y, table.shape[1], classes_of(P, y, self.classes))
         check_same_length(table, labels, "P and y")
         weights = check_weights(sample_weight, len(table))
-        if weights is not None:
-            inside = weights > 0.0
+        if (inside := weights > 0.0).sum() < len(table):
             table, labels, weights = table[inside], labels[inside], weights[inside]
         self._check_parameters()
         warn_of(label_remarks(table, labels, known, "y"))
@@ -296,7 +247,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         validate_data(self, P, skip_check_array=True)
         return self
 
-    def _fit_checked(self, table: Floats, labels: Ints, weights: Weights) -> Self:
+    def _fit_checked(self, table: Floats, labels: Ints, weights: Floats) -> Self:
         """Learn as a part of another recalibrator, which has checked these rows; classes are numbers."""
         self._check_parameters()
         self._learn(table, labels, weights)

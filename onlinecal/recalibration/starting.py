@@ -14,7 +14,7 @@ the answer h = (1 - a) s + a f, with the share a. On the fitted rows, whatever t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Floats, Ints, as_doubles
 from onlinecal.measures.decision.losses import residuals
-from onlinecal.measures.scores import CLIP
+from onlinecal.measures.scores import log_costs
 from onlinecal.recalibration.classical.linear import (
     MOST_ROWS,
     PENALTIES,
@@ -38,15 +38,7 @@ from onlinecal.recalibration.classical.temperature import (
     TemperatureScaling,
 )
 from onlinecal.recalibration.flooring import least_probability, limited
-from onlinecal.recalibration.probability_recalibrator import (
-    ProbabilityRecalibrator,
-    Weights,
-    counts_of,
-    mean,
-    part,
-    squared_error,
-    total_weight,
-)
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator, squared_error
 from onlinecal.validation import check_choice, check_count, check_number
 
 SHARES = np.arange(21) / 20.0
@@ -57,8 +49,8 @@ ERRORS = 1.0
 """A loss has not risen if so many standard errors of the difference do not reach that of the start."""
 
 
-Error = Callable[[Floats, Ints, Weights], float]
-"""What a correction is for: an error of probabilities (n, C), labels (n,) and weights."""
+Error = Callable[[Floats, Ints, Floats], float]
+"""What a correction is for: an error of probabilities (n, C), labels (n,) and weights (n,)."""
 
 
 class Rows(NamedTuple):
@@ -67,27 +59,25 @@ class Rows(NamedTuple):
     start: Floats
     corrected: Floats
     labels: Ints
-    weights: Weights
+    weights: Floats
 
 
-class Moments(NamedTuple):
-    """Sums over rows, of their weights and of squared errors' parts: they add up over parts of a table.
+class Rises(NamedTuple):
+    """By how much a loss of rows is above the start's, for each of the SHARES: mean and mean square; rows."""
 
-    `sums` (5,): with c = 2 step (s - y) and d = |step|^2, of c, d, c^2, c d and d^2.
-    """
-
+    means: Floats
+    squares: Floats
     rows: float
-    sums: Floats
 
-
-def told_mixture(share: float | None, limit: float | None) -> tuple[float, float]:
-    """Share and limit where no rows are held out: all there is, unless told otherwise."""
-    return 1.0 if share is None else float(share), math.inf if limit is None else float(limit)
+    def fall(self, errors: float) -> NDArray[np.bool_]:
+        """For which of the SHARES the mean is so many standard errors below 0."""
+        spread = np.sqrt(np.maximum(self.squares - self.means**2, 0.0) / self.rows)
+        return self.means + errors * spread <= 0.0
 
 
 def chosen_mixture(
-    held_out: Sequence[Rows],
-    fitted: Callable[[float], Moments],
+    held_out: Iterable[Rows],
+    fitted: Callable[[], Iterable[Rows]],
     keep: float,
     limit: float | None,
     error: Error,
@@ -95,81 +85,52 @@ def chosen_mixture(
     """The largest share, and of the limits that allow it the widest, with which no loss rises.
 
     Not the log loss nor the squared error of held-out rows, by ERRORS standard errors of the difference, nor
-    the squared error of the fitted rows, whose moments `fitted` has for each limit. The share is 0 if the
-    error that the correction is for has risen on the held-out rows.
+    the squared error of the fitted rows, which come in parts. The share is 0 if the error that the correction
+    is for has risen on the held-out rows, or if there are none.
     """
-    starts, corrected, labels = (np.concatenate([rows[i] for rows in held_out]) for i in range(3))
-    whole = Rows(starts, corrected, labels, np.concatenate([_counts(rows) for rows in held_out]))
-    at = np.arange(len(labels)), labels
+    none = 0.0, math.inf if limit is None else float(limit)
+    if not (parts := list(held_out)):
+        return none
+    rows = Rows(*map(np.concatenate, zip(*parts, strict=True)))
     share, widest = 0.0, math.inf
     for width in LIMITS if limit is None else (limit,):
-        step = limited(corrected, starts, keep, width) - starts
-        logs = _log_rises(starts[at], step[at], _counts(whole), SHARES)
-        n = float(_counts(whole).sum())
-        allowed = _falls(logs, n, ERRORS) & _falls(_squared_rises(_moments(whole, step)), n, ERRORS)
+        allowed = log_rises(rows, keep, width).fall(ERRORS) & squared_rises([rows], keep, width).fall(ERRORS)
         if SHARES[allowed].max(initial=0.0) > share:
-            allowed &= shares_without_loss(fitted(width))
+            allowed &= squared_rises(fitted(), keep, width).fall(0.0)
         if (largest := float(SHARES[allowed | (SHARES == 0.0)].max())) > share:
             share, widest = largest, width
         if share == 1.0:
             break
     if share > 0.0:
-        mixed = starts + share * (limited(corrected, starts, keep, widest) - starts)
-        weights = None if held_out[0].weights is None else whole.weights
-        if error(mixed, labels, weights) > error(starts, labels, weights):
-            return 0.0, math.inf if limit is None else limit
+        mixed = rows.start + share * (limited(rows.corrected, rows.start, keep, widest) - rows.start)
+        if error(mixed, rows.labels, rows.weights) > error(rows.start, rows.labels, rows.weights):
+            return none
     return share, widest
 
 
-def moments_of(parts: Iterable[Rows], keep: float, limit: float) -> Moments:
-    """Those of a correction within its limits, over parts of a table."""
-    rows, sums = 0.0, np.zeros(5)
-    for one in parts:
-        found = _moments(one, limited(one.corrected, one.start, keep, limit) - one.start)
-        rows, sums = rows + found.rows, sums + found.sums
-    return Moments(rows, sums)
+def squared_rises(parts: Iterable[Rows], keep: float, limit: float) -> Rises:
+    """Of |h - y|^2, divided by the share; over parts of a table, whose sums add up."""
+    sums = np.zeros(6)
+    for start, corrected, labels, weights in parts:
+        step = limited(corrected, start, keep, limit) - start
+        # |h - y|^2 - |s - y|^2 = share cross + share^2 size
+        cross, size = 2.0 * (step * residuals(start, labels)).sum(axis=1), (step**2).sum(axis=1)
+        terms = np.ones_like(size), cross, size, cross**2, cross * size, size**2
+        sums += (np.array(terms) * weights).sum(axis=1)
+    cross, size, crosses, both, sizes = sums[1:] / sums[0]
+    return Rises(cross + SHARES * size, crosses + SHARES * (2.0 * both + SHARES * sizes), float(sums[0]))
 
 
-def shares_without_loss(fitted: Moments) -> NDArray[np.bool_]:
-    """For each of the SHARES whether the squared error of these rows has not risen."""
-    return _falls(_squared_rises(fitted), fitted.rows, 0.0)
-
-
-def _counts(rows: Rows) -> Floats:
-    return counts_of(rows.labels, rows.weights)
-
-
-def _falls(rises: tuple[Floats, Floats], n_rows: float, errors: float) -> NDArray[np.bool_]:
-    """For each of the SHARES whether a mean, given with its mean square, is so far below 0."""
-    means, squares = rises
-    spread = np.sqrt(np.maximum(squares - means**2, 0.0) / n_rows)
-    return means + errors * spread <= 0.0
-
-
-def _moments(rows: Rows, step: Floats) -> Moments:
-    cross = 2.0 * (step * residuals(rows.start, rows.labels)).sum(axis=1)
-    size = (step**2).sum(axis=1)
-    parts = np.array([cross, size, cross**2, cross * size, size**2])
-    if rows.weights is not None:
-        parts *= rows.weights
-    return Moments(total_weight(rows.labels, rows.weights), parts.sum(axis=1))
-
-
-def _squared_rises(moments: Moments) -> tuple[Floats, Floats]:
-    """|h - y|^2 - |s - y|^2 divided by the share: its mean and mean square for each of the SHARES."""
-    cross, size, crosses, both, sizes = moments.sums / moments.rows
-    return cross + SHARES * size, crosses + SHARES * (2.0 * both + SHARES * sizes)
-
-
-def _log_rises(start: Floats, step: Floats, weights: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """log s - log h of the labels' probabilities: its mean and mean square for each share."""
-    means, squares, rows = np.empty(len(shares)), np.empty(len(shares)), weights.sum()
-    before = np.log(np.maximum(start, CLIP))
-    for i, share in enumerate(shares):
-        rises = before - np.log(np.maximum(start + share * step, CLIP))
-        means[i] = (weights * rises).sum() / rows
-        squares[i] = (weights * rises * rises).sum() / rows
-    return means, squares
+def log_rises(rows: Rows, keep: float, limit: float) -> Rises:
+    """Of -log of the labels' probabilities."""
+    at = np.arange(len(rows.labels)), rows.labels
+    begun = rows.start[at]
+    step = limited(rows.corrected, rows.start, keep, limit)[at] - begun
+    before = log_costs(begun)
+    rises = [log_costs(begun + share * step) - before for share in SHARES]
+    n = float(rows.weights.sum())
+    means, squares = ([float((rows.weights * one**power).sum()) / n for one in rises] for power in (1, 2))
+    return Rises(np.array(means), np.array(squares), n)
 
 
 Start = Literal["auto", "temperature", "vector", "dirichlet", "isotonic", "beta", "none"]
@@ -242,6 +203,41 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         check_is_fitted(self, "n_features_in_")
         return next((name for name, kind in MODELS.items() if type(self.start_) is kind), "none")
 
+    def _start_model(self, table: Floats, labels: Ints, weights: Floats) -> ProbabilityRecalibrator | None:
+        """The unfitted start that `start` names; the penalty of "dirichlet" is chosen on three folds."""
+        if self.start == "auto":
+            return chosen_start(self.n_folds, self.seed, table, labels, weights)
+        if self.start != "dirichlet":
+            return None if self.start == "none" else MODELS[self.start]()
+        found = chosen_dirichlet().fit(table, labels, sample_weight=weights)
+        best: ProbabilityRecalibrator = clone(found.best_estimator_)
+        return best
+
+    def _deciding_folds(self, n_rows: int) -> Iterator[tuple[Ints, Ints]]:
+        """Of each fold the rows to fit, and those held out, that decide how much of a correction is kept.
+
+        All rows; of more than MANY one fold, of more than MOST_DECIDING one of a sample; of fewer than two
+        rows a fold none.
+        """
+        if n_rows < 2 * self.n_folds:
+            return
+        known = np.arange(n_rows)
+        if n_rows > MOST_DECIDING:
+            rng = np.random.default_rng([self.seed, 5])
+            known = np.sort(rng.choice(n_rows, MOST_DECIDING, replace=False))
+        fold_of = fold_numbers(len(known), self.n_folds, self.seed)
+        for fold in range(1 if n_rows > MANY else self.n_folds):
+            yield known[fold_of != fold], known[fold_of == fold]
+
+    def _mix(self, held_out: Iterable[Rows], fitted: Callable[[], Iterable[Rows]], error: Error) -> None:
+        """Set what is used of share, keep and limit: as told, or by held-out rows; all there is without."""
+        self.keep_ = self.keep
+        if self.share is None and self.n_folds:
+            self.share_, self.limit_ = chosen_mixture(held_out, fitted, self.keep, self.limit, error)
+        else:
+            self.share_ = 1.0 if self.share is None else float(self.share)
+            self.limit_ = math.inf if self.limit is None else float(self.limit)
+
     def _answers(self, begun: Floats, corrected: Floats) -> Floats:
         """h, from s and q."""
         if self.share_ == 0.0:
@@ -250,26 +246,8 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         return corrected if self.share_ == 1.0 else (1.0 - self.share_) * begun + self.share_ * corrected
 
 
-def start_model(
-    name: Start, n_folds: int, seed: int, table: Floats, labels: Ints, weights: Weights
-) -> ProbabilityRecalibrator | None:
-    """The unfitted start of this name, chosen by folds of these rows if it is "auto".
-
-    The penalty of "dirichlet" is chosen on three folds.
-    """
-    if name == "auto":
-        return chosen_start(n_folds, seed, table, labels, weights)
-    if name == "none":
-        return None
-    if name != "dirichlet":
-        return MODELS[name]()
-    given = {} if weights is None else {"sample_weight": weights}
-    best: ProbabilityRecalibrator = clone(chosen_dirichlet().fit(table, labels, **given).best_estimator_)
-    return best
-
-
 def chosen_start(
-    n_folds: int, seed: int, table: Floats, labels: Ints, weights: Weights
+    n_folds: int, seed: int, table: Floats, labels: Ints, weights: Floats
 ) -> ProbabilityRecalibrator | None:
     """The start with the least log loss of held-out rows, or the simplest that chance does not tell from it.
 
@@ -284,7 +262,7 @@ def chosen_start(
         return None
     if len(table) > MOST_ROWS:
         rows = np.random.default_rng([seed, 4]).choice(len(table), MOST_ROWS, replace=False)
-        table, labels, weights = table[rows], labels[rows], part(weights, rows)
+        table, labels, weights = table[rows], labels[rows], weights[rows]
     k = table.shape[1]
     candidates: list[ProbabilityRecalibrator | None] = [None, TemperatureScaling()]
     near: list[ProbabilityRecalibrator] = []
@@ -301,11 +279,11 @@ def chosen_start(
     for fold in range(n_folds):
         out, rows = fold_of == fold, fold_of != fold
         for each, model in zip(losses, [*candidates, *near], strict=True):
-            start, _ = fitted_start(model, table[rows], labels[rows], part(weights, rows))
-            each[out] = _label_losses(started(start, table[out]), labels[out])
-    best = int(mean(losses[: len(candidates)].T, weights).argmin())
+            start, _ = fitted_start(model, table[rows], labels[rows], weights[rows])
+            each[out] = log_costs(started(start, table[out])[np.arange(out.sum()), labels[out]])
+    best = int(np.average(losses[: len(candidates)], axis=1, weights=weights).argmin())
     behind, spreads = _behind(losses, best, weights)
-    most = MOST_GUESSED * float(mean(losses[best], weights))
+    most = MOST_GUESSED * float(np.average(losses[best], weights=weights))
     tied = behind[: len(candidates)] <= np.minimum(ERRORS * spreads, most)[: len(candidates)]
     # none of its penalties makes Dirichlet calibration simpler
     chosen = best if isinstance(candidates[tied.argmax()], DirichletCalibration) else int(tied.argmax())
@@ -316,16 +294,16 @@ def chosen_start(
     return candidates[chosen]
 
 
-def _behind(losses: Floats, one: int, weights: Weights) -> tuple[Floats, Floats]:
+def _behind(losses: Floats, one: int, weights: Floats) -> tuple[Floats, Floats]:
     """By how much mean losses (M, n) are above those of one of the M, and standard errors, both (M,)."""
-    differences = (losses - losses[one]).T
-    means = mean(differences, weights)
-    squares = mean((differences - means) ** 2, weights)
-    return means, np.sqrt(squares / total_weight(differences, weights))
+    differences = losses - losses[one]
+    means = np.average(differences, axis=1, weights=weights)
+    squares = np.average((differences - means[:, None]) ** 2, axis=1, weights=weights)
+    return means, np.sqrt(squares / weights.sum())
 
 
 def fitted_start(
-    model: ProbabilityRecalibrator | None, table: Floats, labels: Ints, weights: Weights
+    model: ProbabilityRecalibrator | None, table: Floats, labels: Ints, weights: Floats
 ) -> tuple[ProbabilityRecalibrator | None, Floats]:
     """A start fitted to these rows, and what it makes of them; none if it would raise their squared error.
 
@@ -335,7 +313,7 @@ def fitted_start(
         return None, as_doubles(table)
     model = clone(model)._fit_checked(table, labels, weights)
     if isinstance(model, PerClassIsotonic):
-        model.floor_ = least_probability(total_weight(table, weights), table.shape[1])
+        model.floor_ = least_probability(weights.sum(), table.shape[1])
     begun = started(model, table)
     if squared_error(begun, labels, weights) > squared_error(table, labels, weights):
         return None, as_doubles(table)
@@ -353,21 +331,3 @@ def fold_numbers(n_rows: int, n_folds: int, seed: int) -> Ints:
     (scikit-learn's KFold would deal other rows to the folds for the same seed, and so change models.)
     """
     return np.random.default_rng([seed, 2]).permutation(np.arange(n_rows) % n_folds)
-
-
-def deciding_folds(n_rows: int, n_folds: int, seed: int) -> Iterator[tuple[Ints, Ints]]:
-    """Of each fold the rows to fit, and those held out, that decide how much of a correction is kept.
-
-    All rows; of more than MANY one fold, of more than MOST_DECIDING one of a sample.
-    """
-    known = np.arange(n_rows)
-    if n_rows > MOST_DECIDING:
-        known = np.sort(np.random.default_rng([seed, 5]).choice(n_rows, MOST_DECIDING, replace=False))
-    fold_of = fold_numbers(len(known), n_folds, seed)
-    for fold in range(1 if n_rows > MANY else n_folds):
-        yield known[fold_of != fold], known[fold_of == fold]
-
-
-def _label_losses(table: Floats, labels: Ints) -> Floats:
-    """The log loss of each row."""
-    return np.asarray(-np.log(np.maximum(table[np.arange(len(labels)), labels], CLIP)))

@@ -503,7 +503,7 @@ def _measure(
         rounds=rounds,
         seed=seed,
         ece=float(np.abs(biases_of(forecasts, outcomes)[1]).sum()),
-        classwise_ece=classwise_calibration_error(forecasts, outcomes),
+        classwise_ece=classwise_calibration_error(forecasts, outcomes, normalize=False),
         distance_lower=distance.lower,
         distance_upper=distance.upper,
         certificate=certificate,

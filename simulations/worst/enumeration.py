@@ -273,7 +273,7 @@ def _remeasured(
     for draw in range(draws):
         forecasts = replay(player, sequence, seed + draw, built_for)
         if measure == "ece":
-            errors.append(expected_calibration_error(forecasts, outcomes))
+            errors.append(expected_calibration_error(forecasts, outcomes, normalize=False))
         else:
             exact = calibration_distance(forecasts, outcomes, method="exact").exact
             assert exact is not None

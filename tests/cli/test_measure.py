@@ -54,17 +54,17 @@ def expected(p, y, bins=15, **options):
     return {
         "rounds": len(y),
         "ones": int(y.sum()),
-        "ece": measures.expected_calibration_error(p, y),
-        "ece_bins": measures.expected_calibration_error(p, y, bins),
-        "smooth": measures.smooth_calibration_error(p, y),
+        "ece": measures.expected_calibration_error(p, y, normalize=False),
+        "ece_bins": measures.expected_calibration_error(p, y, bins, normalize=False),
+        "smooth": measures.smooth_calibration_error(p, y, normalize=False),
         "lower_distance_low": lower.lower,
         "lower_distance_high": lower.upper,
         "distance_low": distance.lower,
         "distance_high": distance.upper,
         "brier": float(np.sum((p - y) ** 2)),
         "brier_constant": float(np.sum((y - y.mean()) ** 2)),
-        "miscalibration": measures.brier_decomposition(p, y).miscalibration,
-        "discrimination": measures.brier_decomposition(p, y).discrimination,
+        "miscalibration": measures.brier_decomposition(p, y, normalize=False).miscalibration,
+        "discrimination": measures.brier_decomposition(p, y, normalize=False).discrimination,
         "log_loss": sklearn.metrics.log_loss(y, np.clip(p, 1e-15, 1 - 1e-15), normalize=False),
         "log_loss_constant": sklearn.metrics.log_loss(y, np.full(len(y), y.mean()), normalize=False),
     }
@@ -96,13 +96,14 @@ def test_the_table_shows_sums_and_averages(history, common):
         ("= miscalibration", "miscalibration"),
         ("log loss", "log_loss"),
     ):
-        total, average = re.fullmatch(r"([\d.]+) \(([\d.]+)\)", lines[label].split("  ")[0]).groups()
+        average, total = re.fullmatch(r"([\d.]+) \(([\d.]+)\)", lines[label].split("  ")[0]).groups()
         assert float(total) == pytest.approx(numbers[name], abs=0.06)
         assert float(average) == pytest.approx(numbers[name] / ROUNDS, abs=6e-5)
     half, middle, twice = map(float, lines["½ smCE ≤ lower distance ≤ 2 smCE"].split(" ≤ "))
     assert half <= middle <= twice
-    assert twice == pytest.approx(2 * numbers["smooth"], abs=0.06)
-    ends = [float(end) for end in lines["lower distance to calibration"].split(" (")[0].split(" … ")]
+    assert twice == pytest.approx(2 * numbers["smooth"] / ROUNDS, abs=6e-5)
+    shown = lines["lower distance to calibration"].split(" (")[1].split(")")[0]
+    ends = [float(end) for end in shown.split(" … ")]
     low, high = ends[0], ends[-1]
     assert low == pytest.approx(numbers["lower_distance_low"], abs=0.06)
     assert high == pytest.approx(numbers["lower_distance_high"], abs=0.06)
@@ -116,7 +117,7 @@ def test_an_exact_distance_is_marked(common):
 
 def test_a_bracket_shows_both_ends(table):
     answer = run("measure", table, "--forecast", "raw", "--outcome", "won", "--budget", 1e-3)
-    assert re.search(r"\n distance to calibration +[\d.]+ … [\d.]+ \(0\.\d{4}\)", answer.stdout)
+    assert re.search(r"\n distance to calibration +0\.\d{4} \([\d.]+ … [\d.]+\)", answer.stdout)
     (column,) = columns(table, "--forecast", "raw", "--outcome", "won", "--budget", 1e-3)
     assert column["distance_low"] < column["distance_high"]
 
@@ -138,7 +139,9 @@ def test_averages_are_the_sums_over_rounds(common):
 def test_the_number_of_bins_can_be_chosen(history, common):
     rounded, _, outcomes = history
     (column,) = columns(*common, "--bins", 4)
-    assert column["ece_bins"] == pytest.approx(measures.expected_calibration_error(rounded, outcomes, 4))
+    assert column["ece_bins"] == pytest.approx(
+        measures.expected_calibration_error(rounded, outcomes, 4, normalize=False)
+    )
     assert "ECE in 4 bins" in run("measure", *common, "--bins", 4).stdout
 
 
@@ -146,8 +149,10 @@ def test_columns_stand_side_by_side(history, common):
     rounded, raw, outcomes = history
     first, second = columns(*common, "--forecast", "raw", "--draws", 0)
     assert (first["forecast"], second["forecast"]) == ("rounded", "raw")
-    assert first["ece"] == pytest.approx(measures.expected_calibration_error(rounded, outcomes))
-    assert second["ece"] == pytest.approx(measures.expected_calibration_error(raw, outcomes))
+    assert first["ece"] == pytest.approx(
+        measures.expected_calibration_error(rounded, outcomes, normalize=False)
+    )
+    assert second["ece"] == pytest.approx(measures.expected_calibration_error(raw, outcomes, normalize=False))
     heading = run("measure", *common, "--forecast", "raw").stdout.splitlines()[2]
     assert heading.split() == [
         "rounded",
@@ -191,7 +196,7 @@ def test_pictures_stand_beside_their_numbers(history, common, tmp_path):
             pl.read_csv(common[0])[row["forecast"]].sum()
         )
     assert results["ece"].to_list()[0] == pytest.approx(
-        measures.expected_calibration_error(rounded, outcomes)
+        measures.expected_calibration_error(rounded, outcomes, normalize=False)
     )
 
 
@@ -237,12 +242,12 @@ def test_outcomes_between_zero_and_one_just_run_and_what_is_left_out_is_said(tmp
 
 
 def test_measures_that_contradict_each_other_fail(common, monkeypatch):
-    monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y: 1000.0)
+    monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y, normalize: 1000.0)
     answer = run("measure", *common)
     assert answer.exit_code == 1
     assert "BROKEN: ½ smCE 500 > lower distance" in answer.stdout
     assert "(rounded)" in answer.stdout
-    monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y: 0.1)
+    monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y, normalize: 0.1)
     answer = run("measure", *common, "--json")
     assert answer.exit_code == 1
     assert "> 2 smCE 0.2" in json.loads(answer.stdout)["broken"][0]
@@ -296,12 +301,12 @@ def test_what_chance_would_score_stands_beside_it(tmp_path):
     given = (path, "--forecast", "p", "--outcome", "won", "--draws", 9)
     (column,) = columns(*given)
     for name, found in column["chance"].items():
-        chance = measures.chance_level([0.25, 0.25, 0.5, 1], name, [1, 0, 1, 1], 9)
+        chance = measures.chance_level([0.25, 0.25, 0.5, 1], name, [1, 0, 1, 1], 9, normalize=False)
         assert (found["mean"], found["p_value"]) == (chance.mean, chance.p_value)
         assert list(found["quantiles"].values()) == list(chance.quantiles.values())
     assert set(column["chance"]) >= {"lower_distance", "distance", "brier"}
     assert re.search(
-        r"\n Brier score +0.88 \(0.2188\) +0.62 \(0.1562\) +[01].*\n", run("measure", *given).stdout
+        r"\n Brier score +0.2188 \(0.88\) +0.1562 \(0.62\) +[01].*\n", run("measure", *given).stdout
     )
 
 

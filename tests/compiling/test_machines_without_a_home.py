@@ -114,9 +114,8 @@ def test_a_full_disk_costs_time_and_nothing_else(tmp_path):
 
 CALLS = """
 import numpy as np
-from onlinecal.recalibration.lp.recalibrator import LevelSetMap
-shift = LevelSetMap(np.array([[1, 1]]), np.array([[0.5, 0.5]]), n_levels=2, shift=True)
-print(shift(np.array([[0.5, 0.5]])).tolist())
+from onlinecal.measures import lp_calibration_error
+print(lp_calibration_error(np.array([[0.5, 0.5]]), [0], p=2, n_levels=2))
 """
 
 
@@ -125,11 +124,11 @@ def test_an_edited_callee_in_another_file_is_noticed_and_nothing_is_left_beside_
     shutil.copytree(ROOT / "onlinecal", tree / "onlinecal", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     before = run(CALLS, tree, env=environment, check=True).stdout
-    callee = tree / "onlinecal" / "recalibration" / "flooring.py"
-    assert callee.read_text().count("max(z[j] - shift, 0.0)") == 1
-    callee.write_text(callee.read_text().replace("max(z[j] - shift, 0.0)", "max(z[j] - shift, 7.0)"))
+    callee = tree / "onlinecal" / "measures" / "lp" / "level_sets.py"
+    assert callee.read_text().count("return high * total ** (1.0 / p)") == 1
+    callee.write_text(callee.read_text().replace("high * total ** (1.0 / p)", "7.0"))
     after = run(CALLS, tree, env=environment, check=True).stdout
-    assert (before, after) == ("[[0.5, 0.5]]\n", "[[7.0, 7.0]]\n")
+    assert (before, after) == (f"{0.5**0.5}\n", "7.0\n")
     assert {path.suffix for path in tree.rglob("*") if path.is_file()} <= {
         ".py",
         ".typed",

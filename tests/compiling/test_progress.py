@@ -13,7 +13,7 @@ from numba.core import config
 from onlinecal.compiling import progress
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.measures.smooth import maximal_intervals
-from onlinecal.recalibration.lp.statistics import _add_rows
+from onlinecal.recalibration.flooring import _fill_nearest
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def compile_for(listener, dispatcher, told):
 
 def test_long_compiling_is_told_once_a_package(listener, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "LONG", 0.0)
-    for dispatcher in (maximal_intervals, _add_rows, maximal_intervals):
+    for dispatcher in (maximal_intervals, _fill_nearest, maximal_intervals):
         compile_for(listener, dispatcher, told=True)
     where = f"once (kept in {tmp_path / 'onlinecal'})"
     out, err = capsys.readouterr()

@@ -24,8 +24,8 @@ from onlinecal.measures.summary import all_errors
 
 FORECASTS = np.array([0.0, 0.2, 0.2, 0.2, 0.7, 0.7, 0.5, 1.0, 1 / 3, 1 / 3, 1 / 3])
 SCORES = {
-    "brier": lambda p, y: len(p) * event_scores(p, y).brier,
-    "log_loss": lambda p, y: len(p) * event_scores(p, y).log_loss,
+    "brier": lambda p, y: event_scores(p, y).brier,
+    "log_loss": lambda p, y: event_scores(p, y).log_loss,
     "miscalibration": lambda p, y: brier_decomposition(p, y).miscalibration,
     "ece": expected_calibration_error,
     "ece_bins": lambda p, y: expected_calibration_error(p, y, bins=15),
@@ -55,7 +55,7 @@ def test_the_expected_error_is_exact_where_forecasts_times_rounds_are_whole():
     n = 6
     for v in (0.5, 1 / 3, 0.1):
         mean = sum(abs(v * n - k) * comb(n, k) * v**k * (1 - v) ** (n - k) for k in range(n + 1))
-        assert chance_level([v] * n, "ece", n_draws=1).mean == pytest.approx(mean, rel=1e-12)
+        assert chance_level([v] * n, "ece", n_draws=1).mean == pytest.approx(mean / n, rel=1e-12)
 
 
 @pytest.mark.parametrize("measure", ["brier", "ece", "smooth"])
@@ -97,7 +97,13 @@ def test_draws_repeat_and_are_not_those_that_made_the_forecasts():
     assert first != chance_level(p, "smooth", n_draws=20, seed=1)
     own = chance_level(p, smooth_calibration_error, n_draws=20)
     assert own.mean == pytest.approx(first.mean)
-    assert chance_level(p, "smooth", n_draws=20, normalize=True).mean == pytest.approx(first.mean / 500)
+    for normalize, per in ((True, 1.0), (False, 500.0)):
+        asked = chance_level(p, "smooth", n_draws=20, normalize=normalize)
+        assert asked.mean == pytest.approx(first.mean * per)
+    sums, averages = (
+        chance_level(p, "lower_distance", n_draws=1, normalize=each).mean for each in (None, True)
+    )
+    assert sums == pytest.approx(500 * averages)
     # were the uniforms those of the forecasts, no outcome of a first draw would be 1
     assert chance_level(p, lambda _, y: float(y.sum()), n_draws=1).mean > 200
 
@@ -137,7 +143,7 @@ def test_the_parts_of_the_brier_score(shares):
     rng = np.random.default_rng(2)
     p = rng.integers(0, 21, 400) / 20
     y = rng.random(400) if shares else rng.random(400) < p**2
-    found = brier_decomposition(p, y)
+    found = brier_decomposition(p, y, normalize=False)
     assert found.brier == pytest.approx(((p - y) ** 2).sum())
     assert found.brier == pytest.approx(found.miscalibration - found.discrimination + found.uncertainty)
     isotonic = IsotonicRegression(out_of_bounds="clip").fit(p, y).predict(p)

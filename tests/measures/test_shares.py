@@ -41,10 +41,10 @@ def test_both_ends_of_the_bracket_hold_and_the_witness_attains_the_upper(history
     assert found.lower - 1e-9 <= truth <= found.upper + 1e-9
     assert np.abs(p - found.witness).sum() == pytest.approx(found.upper)
     assert is_perfectly_calibrated(found.witness, y)
-    smooth, lower = smooth_calibration_error(p, y), lower_calibration_distance(p, y)
+    smooth, lower = smooth_calibration_error(p, y, normalize=False), lower_calibration_distance(p, y)
     assert smooth / 2 <= lower.upper + 1e-9
     assert lower.lower <= min(2 * smooth, truth) + 1e-9
-    assert truth <= expected_calibration_error(p, y) + 1e-9
+    assert truth <= expected_calibration_error(p, y, normalize=False) + 1e-9
     shares = [(y + 0.25 * (y < 1)), np.round(y)]
     for other in shares:
         assert abs(distance_by_set_partitions(p, other) - truth) <= np.abs(y - other).sum() + 1e-9
@@ -56,17 +56,19 @@ def test_smooth_and_expected_errors_are_those_of_the_biases(history):
     p, y = history
     values, weights = smooth_calibration_witness(p, y)
     assert (np.abs(np.diff(weights)) <= np.diff(values) + 1e-12).all()
-    assert (np.interp(p, values, weights) * (y - p)).sum() == pytest.approx(smooth_calibration_error(p, y))
+    assert (np.interp(p, values, weights) * (y - p)).sum() == pytest.approx(
+        smooth_calibration_error(p, y, normalize=False)
+    )
     biases = [abs((p - y)[p == v].sum()) for v in np.unique(p)]
-    assert expected_calibration_error(p, y) == pytest.approx(sum(biases))
-    assert expected_calibration_error(p, y, bins=1) == pytest.approx(abs((p - y).sum()))
+    assert expected_calibration_error(p, y, normalize=False) == pytest.approx(sum(biases))
+    assert expected_calibration_error(p, y, bins=1, normalize=False) == pytest.approx(abs((p - y).sum()))
 
 
 def test_no_multiple_of_the_smooth_error_bounds_the_distance():
     p, y = np.tile([0.49, 0.51], 500), np.full(1000, 0.5)
     found = calibration_distance(p, y)
     assert found.upper == pytest.approx(0.01 * 1000)
-    assert smooth_calibration_error(p, y) <= 0.01**2 * 1000 + 1e-9
+    assert smooth_calibration_error(p, y, normalize=False) <= 0.01**2 * 1000 + 1e-9
 
 
 def test_whole_outcomes_are_measured_as_ever_whatever_their_type():
@@ -106,10 +108,10 @@ def test_monitor_and_metrics_agree_with_the_functions_and_forget(rounds):
     for one in rounds:
         monitor.update(*one)
     many.update_many(p, y)
-    smooth = smooth_calibration_error(p, y)
+    smooth = smooth_calibration_error(p, y, normalize=False)
     assert monitor.n_rounds == many.n_rounds == len(p)
-    assert monitor.smooth_calibration_error().upper == pytest.approx(smooth, abs=1e-9)
-    assert many.smooth_calibration_error().upper == pytest.approx(smooth, abs=1e-9)
+    assert monitor.smooth_calibration_error(normalize=False).upper == pytest.approx(smooth, abs=1e-9)
+    assert many.smooth_calibration_error(normalize=False).upper == pytest.approx(smooth, abs=1e-9)
     found, bracket = calibration_distance(p, y), monitor.calibration_distance()
     assert bracket.lower <= found.upper + 1e-9
     assert found.lower <= bracket.upper + 1e-9

@@ -25,11 +25,10 @@ from onlinecal.recalibration import (
 )
 from onlinecal.recalibration.classical import linear, temperature
 from onlinecal.recalibration.classical.linear import GAP, TINY, LinearLoss
-from onlinecal.recalibration.classical.temperature import FLOOR, columns_of
+from onlinecal.recalibration.classical.temperature import FLOOR, best_sigmoid, columns_of, logarithms
 from onlinecal.recalibration.decision import rounds
 from onlinecal.recalibration.groups import start as starts
-from onlinecal.recalibration.groups.start import Rows, best_sigmoid, log_losses
-from onlinecal.recalibration.lp import recalibrator
+from onlinecal.recalibration.groups.start import Rows, log_losses
 from onlinecal.recalibration.probability_recalibrator import squared_error
 from onlinecal.recalibration.starting import started
 
@@ -124,9 +123,10 @@ def test_searches_that_begin_with_a_sample_end_where_others_do(monkeypatch, mode
 
 
 def test_a_sigmoid_begins_with_a_sample_too(monkeypatch):
-    args = *sigmoids(6000), np.array([0, 1, 2])
+    p, y, weights = sigmoids(6000)
+    args = logarithms(p), y, weights, np.array([0, 1, 2]), 1.0
     whole = best_sigmoid(*args)
-    monkeypatch.setattr(starts, "CURVED", 400)
+    monkeypatch.setattr(temperature, "CURVED", 400)
     np.testing.assert_allclose(best_sigmoid(*args), whole, atol=1e-5)
 
 
@@ -194,11 +194,16 @@ def test_of_many_rows_some_decide_the_share_and_all_have_to_allow_it(monkeypatch
     labels[wrong] = 2
     model = LpRecalibrator().fit(table, labels)
     assert model.share_ > 0.0
-    assert squared_error(model.predict_proba(table), labels, None) < squared_error(
-        started(model.start_, table), labels, None
-    )
+    ones, begun = np.ones(5000), started(model.start_, table)
+    assert squared_error(model.predict_proba(table), labels, ones) < squared_error(begun, labels, ones)
     # a correction that would help rows like those of the sample, and none of the others
-    monkeypatch.setattr(recalibrator, "moments_of", lambda *_: correcting_moments(1.0))
+    rises = starting.squared_rises
+
+    def against(*given):
+        found = rises(*given)
+        return found if found.rows < 5000 else found._replace(means=np.abs(found.means) + 1.0)
+
+    monkeypatch.setattr(starting, "squared_rises", against)
     assert LpRecalibrator().fit(table, labels).share_ == 0.0
 
 
@@ -260,10 +265,3 @@ def test_of_many_rows_one_fold_says_how_many_patches_groups_need(monkeypatch):
     assert (len(inside.p), len(held.p), others) == (8000, 4000, [])
     raw, best = log_losses(p[fresh], y[fresh]).mean(), log_losses(truth[fresh], y[fresh]).mean()
     assert max(by_all, loss()) - best < 0.2 * (raw - best)
-
-
-def correcting_moments(cross):
-    """Of a correction against which all rows speak."""
-    from onlinecal.recalibration.starting import Moments
-
-    return Moments(10.0, np.array([cross, 1.0, 1.0, 1.0, 1.0]))

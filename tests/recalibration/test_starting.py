@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -32,7 +30,6 @@ from onlinecal.recalibration.starting import (
     chosen_start,
     fitted_start,
     fold_numbers,
-    moments_of,
     started,
 )
 
@@ -184,15 +181,15 @@ def test_a_pulled_map_is_taken_exactly_where_it_is_ahead_by_two_and_a_half_stand
         # between a table that a temperature suits and one that it does not
         table = 0.5 * table + 0.5 * skewed(320, seed, "temperature")[0]
         held_out, pulled = np.empty((2, 320)), DirichletCalibration(0.0, 0.0, pull=PULL)
-        simple = chosen_start(5, 0, table[:299], labels[:299], None)
+        simple = chosen_start(5, 0, table[:299], labels[:299], np.ones(299))
         for fold in range(5):
             out = fold_numbers(320, 5, 0) == fold
             for each, model in zip(held_out, (simple, pulled), strict=True):
-                start, _ = fitted_start(model, table[~out], labels[~out], None)
+                start, _ = fitted_start(model, table[~out], labels[~out], np.ones((~out).sum()))
                 each[out] = -np.log(started(start, table[out])[np.arange(out.sum()), labels[out]])
         gains = held_out[0] - held_out[1]
         leads.append(gains.mean() / (gains.std() / np.sqrt(320)))
-        chosen = chosen_start(5, 0, table, labels, None)
+        chosen = chosen_start(5, 0, table, labels, np.ones(320))
         assert (getattr(chosen, "pull", 0.0) > 0.0) == (leads[-1] > 2.5)
     assert any(0.5 < lead < 2.5 for lead in leads)
 
@@ -236,8 +233,8 @@ def test_a_seed_that_is_none_is_named(seed):
 def test_a_share_that_raises_what_the_correction_is_for_is_none():
     table, labels = source(300, power=4.0)
     begun = np.full_like(table, 0.25)
-    rows = Rows(begun, 0.5 * begun + 0.5 * np.eye(4)[labels], labels, None)
-    fitted = partial(moments_of, [rows], 0.2)
+    rows = Rows(begun, 0.5 * begun + 0.5 * np.eye(4)[labels], labels, np.ones(300))
+    fitted = lambda: [rows]  # noqa: E731
     assert chosen_mixture([rows], fitted, 0.2, None, lambda *rows: 0.0)[0] > 0.0
     assert chosen_mixture([rows], fitted, 0.2, None, lambda table, *rest: table.max())[0] == 0.0
 
@@ -263,11 +260,11 @@ def test_the_largest_share_that_costs_nothing_is_chosen(seed):
     truth = (0.5, 0.5, 0.5, -0.2)[seed] * corrected + (0.5, 0.5, 0.5, 1.2)[seed] * begun
     truth = truth.clip(0.0) / truth.clip(0.0).sum(axis=1, keepdims=True)
     labels = (truth.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1)
-    weights = rng.integers(1, 4, 80).astype(float) if seed % 2 else None
+    weights = rng.integers(1, 4, 80).astype(float) if seed % 2 else np.ones(80)
     rows = Rows(begun, corrected, labels, weights)
-    parts = [Rows(*(None if each is None else each[i::2] for each in rows)) for i in (0, 1)]
-    found = chosen_mixture(parts, partial(moments_of, parts, 0.2), 0.2, None, lambda *rows: 0.0)
-    again = np.ones(80, int) if weights is None else weights.astype(int)
+    parts = [Rows(*(each[i::2] for each in rows)) for i in (0, 1)]
+    found = chosen_mixture(parts, lambda: parts, 0.2, None, lambda *rows: 0.0)
+    again = weights.astype(int)
     at = np.arange(80), labels
     best = (0.0, np.inf)
     for limit in LIMITS:

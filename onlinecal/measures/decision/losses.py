@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
@@ -338,6 +337,9 @@ MOST_ROWS = 12
 
 def separate(table: Floats, actions: Ints, n_actions: int) -> Floats | None:
     """Weights (K, C) with which every row's action has the largest score, by 1; None if there are none."""
+    # here only: it takes longer to load than all the rest
+    from scipy.optimize import linprog
+
     n_classes = table.shape[1]
     rows, others = np.nonzero(np.arange(n_actions) != actions[:, None])
     constraints = np.zeros((len(rows), n_actions, n_classes))

@@ -401,8 +401,11 @@ class CalibrationMonitor:
         found = bracket(counts, [conditional_means(counts)], budget, rtol)
         return self._widened(found.lower, found.upper, self.moved, normalize)
 
-    def smooth_calibration_error(self, normalize: bool = False) -> Interval:
-        """A bracket of the smooth calibration error of all rounds so far, one point if nothing was moved."""
+    def smooth_calibration_error(self, normalize: bool = True) -> Interval:
+        """A bracket of the smooth calibration error of all rounds so far, one point if nothing was moved.
+
+        An average over rounds; with normalize=False their sum.
+        """
         if self.n_rounds == 0:
             return Interval(0.0, 0.0)
         error = smooth_error_of_counts(self.counts())

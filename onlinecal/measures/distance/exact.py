@@ -1,15 +1,5 @@
 """The exact distance for thousands of rounds: only the part of the lattice that a cheap path can use.
 
-Steps of the search are taken over lattice points: what they cost, and where they fit.
-For a fixed value v, the excess f_i(v) of a round falls and then rises along the sorted forecasts: the starts
-from which r zeros (or s ones) fit into the room that the cutoff leaves are an interval, found by bisection.
-
-One outcome's rounds are a tuple (forecasts (n,), potentials (n,), prefix sums of both (n+1,), (n+1,)),
-sorted.
-
-Steps are taken in the order of their value v; `steps` says where each may fit, and what a side is.
-`extend_paths` is one long function: cut into parts, it took numba a seventh longer to compile.
-
 The relaxation's potentials turn the cost of every level set into a reduced cost that is never negative: a
 level set of r zeros and s ones at v = s/(r+s) costs
 
@@ -17,7 +7,11 @@ level set of r zeros and s ones at v = s/(r+s) costs
 
 more than its share of the lower bound. A path is as far above the lower bound as its reduced costs, its
 excess, add up to. So all paths below a cutoff are found by extending only lattice points reached below it; if
-none arrives at the end, the cutoff itself is a proven addition to the lower bound.
+none arrives at the end, the cutoff itself is a proven addition to the lower bound. Steps, the level sets, are
+taken in the order of their value v.
+
+For a fixed v, the excess f_i(v) of a round falls and then rises along the sorted forecasts: the starts from
+which r zeros (or s ones) fit into the room that the cutoff leaves are an interval, found by bisection.
 
 A path from the end, exact up to half the cutoff, comes first. It tells how much excess every lattice point
 still has ahead (half the cutoff, where it did not arrive), and the path from the start need not go on from
@@ -27,7 +21,7 @@ points for which the two together exceed the cutoff.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,33 +30,81 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, prefix
 from onlinecal.measures.distance.fractional.relaxation import Relaxation
-from onlinecal.measures.distance.levels import Levels, infinite, make_levels
+from onlinecal.measures.distance.levels import (
+    Levels,
+    first_fractions,
+    infinite,
+    make_levels,
+    next_fraction,
+    no_steps,
+)
 
+Flags = NDArray[np.int32]
 Side = tuple[Floats, Floats, Floats, Floats]
+"""The rounds of one outcome, sorted: forecasts (n,), potentials (n,), prefix sums of both (n + 1,) each."""
 
 BLOCK = 32
 """Rows whose least excess is kept together."""
+WINDOW_WORK = 200
+"""Finding where a step fits takes about as long as looking at so many lattice points."""
 
 
-@kernel_part
-def first_fractions(numerator: int, denominator: int, order: int) -> tuple[int, int, int, int]:
-    """A fraction in lowest terms and the next larger one with a denominator of at most `order`."""
-    a, b = numerator, denominator
-    while b > 0:
-        a, b = b, a % b
-    s, size = numerator // a, denominator // a
-    # neighbours s/size < p/q have p size - q s = 1; the nearest has the largest q
-    for q in range(order, order - size, -1):
-        if (q * s + 1) % size == 0:
-            return s, size, (q * s + 1) // size, q
-    return s, size, 1, 1
+class Step(NamedTuple):
+    """A level set of r zeros and s ones at v = s/(r + s).
+
+    How many forecasts of either outcome are at most v, the potentials there, and the excess of the set less
+    that of its rounds.
+    """
+
+    r: int
+    s: int
+    v: float
+    below0: int
+    below1: int
+    u0: float
+    u1: float
+    slack: float
 
 
-@kernel_part
-def next_fraction(s: int, size: int, next_s: int, next_size: int, order: int) -> tuple[int, int, int, int]:
-    """Move one fraction on among those with a denominator of at most `order`."""
-    k = (order + size) // next_size
-    return next_s, next_size, k * next_s - s, k * next_size - size
+class Potentials(NamedTuple):
+    """Both potentials as functions, linear between nodes; shape (n,) each."""
+
+    nodes: Floats
+    zero: Floats
+    one: Floats
+
+
+class Ahead(NamedTuple):
+    """No more than the excess from a point on to the end, in rows as of `_Reached`; at points in no row."""
+
+    excess: Floats
+    offsets: Ints
+    starts: Ints
+    widths: Ints
+    elsewhere: float
+
+
+class Points(NamedTuple):
+    """Lattice points that paths reach, a row for so many rounds: room to work in.
+
+    rows (5, T + 1) has the offset, start and width of each row and its first and last point reached; the
+    least excess of its points so far and ahead (T + 1,); the same of blocks of rows; what the zeros and the
+    ones of a step cost; and how many entries are in use, the nearest row that paths go on from, the farthest
+    reached, and the work (4,).
+    """
+
+    rows: Ints
+    least: Floats
+    ahead: Floats
+    block_least: Floats
+    block_ahead: Floats
+    zero_costs: Floats
+    one_costs: Floats
+    state: Ints
+
+
+OFFSET, START, WIDTH, FIRST, LAST = range(5)
+USED, NEAREST, FARTHEST, WORK = range(4)
 
 
 @kernel_part
@@ -122,75 +164,41 @@ def fitting_starts(side: Side, size: int, v: float, below: int, u: float, room: 
 
 @kernel_part
 def fitting_window(
-    zeros: Side,
-    ones: Side,
-    r: int,
-    s: int,
-    v: float,
-    below0: int,
-    below1: int,
-    u0: float,
-    u1: float,
-    room: float,
-    farthest: int,
-    block_least: Floats,
-    block_ahead: Floats,
+    zeros: Side, ones: Side, step: Step, room: float, points: Points
 ) -> tuple[int, int, int, int]:
     """First and last numbers of zeros, and of ones, from which a step may fit; an empty range if it cannot.
 
     The first look gives the step all the room. The second takes off what the points that then come into
     question need at least before and after the step.
     """
-    n_blocks = len(block_least)
-    left = room
+    left, size = room, step.r + step.s
     a_first, a_last, b_first, b_last = 1, 0, 1, 0
     for _ in range(2):
         if left < 0.0:
             return 1, 0, 1, 0
-        a_first, a_last = fitting_starts(zeros, r, v, below0, u0, left)
+        a_first, a_last = fitting_starts(zeros, step.r, step.v, step.below0, step.u0, left)
         if a_first > a_last:
             return 1, 0, 1, 0
-        b_first, b_last = fitting_starts(ones, s, v, below1, u1, left)
+        b_first, b_last = fitting_starts(ones, step.s, step.v, step.below1, step.u1, left)
         if b_first > b_last:
             return 1, 0, 1, 0
-        least = np.inf
-        for k in range((a_first + b_first) // BLOCK, min(a_last + b_last, farthest) // BLOCK + 1):
-            shifted = k + (r + s) // BLOCK
-            if shifted < n_blocks:
-                least = min(least, block_least[k] + min(block_ahead[shifted], block_ahead[shifted + 1]))
+        least, last = np.inf, min(a_last + b_last, points.state[FARTHEST])
+        for k in range((a_first + b_first) // BLOCK, last // BLOCK + 1):
+            shifted = k + size // BLOCK
+            if shifted < len(points.block_least):
+                onward = min(points.block_ahead[shifted], points.block_ahead[shifted + 1])
+                least = min(least, points.block_least[k] + onward)
         left = room - least
     return (a_first, a_last, b_first, b_last) if left >= 0.0 else (1, 0, 1, 0)
 
 
-Flags = NDArray[np.int32]
-
-WINDOW_WORK = 200
-"""Finding where a step fits takes about as long as looking at so many lattice points."""
-
-
-@kernel_part
-def no_steps(size: int) -> Flags:
-    """Room for the last steps to so many points, none of which has one."""
-    steps = np.empty(size, dtype=np.int32)
-    for i in range(size):
-        steps[i] = -1
-    return steps
-
-
 @kernel_part
 def make_room(
-    reached: Floats,
-    last_step: Flags,
-    used: int,
-    offsets: Ints,
-    starts: Ints,
-    widths: Ints,
-    row: int,
-    column: int,
-    end: int,
-) -> tuple[Floats, Flags, int]:
+    reached: Floats, last_step: Flags, points: Points, row: int, column: int, end: int
+) -> tuple[Floats, Flags]:
     """Make a row long enough to hold `column` (at most `end`), moving it to the end of the pools."""
-    old_start, old_width = starts[row], widths[row]
+    rows, used = points.rows, points.state[USED]
+    old_start, old_width = rows[START, row], rows[WIDTH, row]
     if old_width == 0:
         first, last = max(0, column - 8), min(end, column + 8)
     else:
@@ -207,89 +215,173 @@ def make_room(
             longer_steps[j] = last_step[j]
         reached, last_step = longer, longer_steps
     for j in range(old_width):
-        reached[used + old_start - first + j] = reached[offsets[row] + j]
-        last_step[used + old_start - first + j] = last_step[offsets[row] + j]
-    offsets[row], starts[row], widths[row] = used, first, width
-    return reached, last_step, used + width
+        reached[used + old_start - first + j] = reached[rows[OFFSET, row] + j]
+        last_step[used + old_start - first + j] = last_step[rows[OFFSET, row] + j]
+    rows[OFFSET, row], rows[START, row], rows[WIDTH, row] = used, first, width
+    points.state[USED] = used + width
+    return reached, last_step
 
 
-def room_for(n_zeros: int, n_ones: int) -> tuple[NDArray[Any], ...]:
-    """The arrays that `extend_paths` works in.
-
-    Two pools for rows of lattice points; by row, its offset, start, width, first and last point reached
-    (5, T+1), and the least excess of its points so far and ahead (T+1,); these two of blocks of rows; what
-    the zeros and the ones of a step cost; steps.
-    """
+def points_for(n_zeros: int, n_ones: int) -> Points:
+    """Room to work in, made here: numba takes long to compile what makes arrays."""
     n_rows = n_zeros + n_ones + 1
     n_blocks = (n_rows - 1) // BLOCK + 1
     rows = np.zeros((5, n_rows), dtype=np.int64)
-    rows[3], rows[4] = n_ones + 1, -1
-    return (
-        *(np.full(16 * n_rows, np.inf), np.full(16 * n_rows, -1, dtype=np.int32)),
-        *(rows, np.full(n_rows, np.inf), np.empty(n_rows)),
-        *(np.full(n_blocks, np.inf), np.full(n_blocks + 1, np.inf)),
-        *(np.empty(n_zeros + 1), np.empty(n_ones + 1)),
-        np.empty((1024, 2), dtype=np.int64),
-    )
+    rows[FIRST], rows[LAST] = n_ones + 1, -1
+    least, block_least, block_ahead = (np.full(n, np.inf) for n in (n_rows, n_blocks, n_blocks + 1))
+    costs = np.empty(n_zeros + 1), np.empty(n_ones + 1)
+    return Points(rows, least, np.empty(n_rows), block_least, block_ahead, *costs, np.zeros(4, np.int64))
+
+
+@kernel_part
+def look_ahead(ahead: Ahead, points: Points) -> None:
+    """The least excess ahead of each row and block."""
+    for n in range(len(points.ahead)):
+        least = ahead.elsewhere
+        for j in range(ahead.offsets[n], ahead.offsets[n] + ahead.widths[n]):
+            least = min(least, ahead.excess[j])
+        points.ahead[n] = least
+        points.block_ahead[n // BLOCK] = min(points.block_ahead[n // BLOCK], least)
+
+
+@kernel_part
+def extend_rows(
+    reached: Floats,
+    last_step: Flags,
+    points: Points,
+    ahead: Ahead,
+    step: Step,
+    number: int,
+    window: tuple[int, int, int, int],
+    cutoff: float,
+    work_limit: int,
+) -> tuple[Floats, Flags, bool]:
+    """Take a step from the points of a window, row after row; whether any point was reached more cheaply.
+
+    What its zeros and ones cost is in `points`. Where no more work is allowed, rows are left out.
+    """
+    n0, n1 = len(points.zero_costs) - 1, len(points.one_costs) - 1
+    rows, state, s, size = points.rows, points.state, step.s, step.r + step.s
+    a_first, a_last, b_first, b_last = window
+    improved = False
+    for n in range(max(state[NEAREST], a_first + b_first), a_last + b_last + 1):
+        if n > state[FARTHEST] or state[WORK] > work_limit:
+            break
+        target = n + size
+        limit = cutoff - points.ahead[target]
+        if points.least[n] + step.slack > limit:
+            continue
+        # no later step is flatter: points that are too high do not reach the end
+        top = n1 - ((n0 + n1 - n) * s + size - 1) // size
+        first = max(b_first, n - a_last, rows[FIRST, n])
+        last = min(b_last, n - a_first, rows[LAST, n], top)
+        state[WORK] += max(0, last - first + 1)
+        here = rows[OFFSET, n] - rows[START, n]
+        for b in range(first, last + 1):
+            excess = reached[here + b] + points.zero_costs[n - b] + points.one_costs[b]
+            if excess > limit:
+                continue
+            b2 = b + s
+            column = b2 - rows[START, target]
+            inside = 0 <= column < rows[WIDTH, target]
+            if inside and excess >= reached[rows[OFFSET, target] + column]:
+                continue
+            onward = ahead.elsewhere
+            if 0 <= b2 - ahead.starts[target] < ahead.widths[target]:
+                onward = ahead.excess[ahead.offsets[target] + b2 - ahead.starts[target]]
+            if excess + onward > cutoff:
+                continue
+            if not inside:
+                reached, last_step = make_room(reached, last_step, points, target, b2, n1)
+            place = rows[OFFSET, target] + b2 - rows[START, target]
+            reached[place] = excess
+            last_step[place] = number
+            improved = True
+            state[FARTHEST] = max(state[FARTHEST], target)
+            rows[FIRST, target] = min(rows[FIRST, target], b2)
+            rows[LAST, target] = max(rows[LAST, target], b2)
+            points.least[target] = min(points.least[target], excess)
+            block = target // BLOCK
+            points.block_least[block] = min(points.block_least[block], excess)
+    return reached, last_step, improved
+
+
+@kernel_part
+def take_step(
+    zeros: Side,
+    ones: Side,
+    reached: Floats,
+    last_step: Flags,
+    points: Points,
+    ahead: Ahead,
+    step: Step,
+    number: int,
+    cutoff: float,
+    work_limit: int,
+) -> tuple[Floats, Flags, bool]:
+    """Take a step from wherever it fits, also from points that it reaches itself; whether it fits at all."""
+    n1, n_rounds, size = len(ones[0]), len(zeros[0]) + len(ones[0]), step.r + step.s
+    state, fits = points.state, False
+    done = (len(zeros[0]) + 1, -1, n1 + 1, -1)
+    while True:
+        state[WORK] += WINDOW_WORK
+        window = fitting_window(zeros, ones, step, cutoff - step.slack, points)
+        a_first, a_last, b_first, b_last = window
+        if a_first > a_last or (
+            a_first >= done[0] and a_last <= done[1] and b_first >= done[2] and b_last <= done[3]
+        ):
+            break
+        fits, done = True, window
+        for a in range(a_first, a_last + 1):
+            excess = step_excess(zeros, a, step.r, step.v, step.below0, step.u0)
+            points.zero_costs[a] = step.slack + excess
+        for b in range(b_first, b_last + 1):
+            points.one_costs[b] = step_excess(ones, b, step.s, step.v, step.below1, step.u1)
+        state[WORK] += a_last - a_first + b_last - b_first + 2
+        # no later step is flatter: a row of points too high for it to reach the end is finished
+        while state[NEAREST] < state[FARTHEST]:
+            row = state[NEAREST]
+            if points.rows[FIRST, row] <= n1 - ((n_rounds - row) * step.s + size - 1) // size:
+                break
+            state[NEAREST] += 1
+        reached, last_step, improved = extend_rows(
+            reached, last_step, points, ahead, step, number, window, cutoff, work_limit
+        )
+        # points that the step reaches may leave it more room than those it started from
+        if not improved or state[WORK] > work_limit:
+            break
+    return reached, last_step, fits
 
 
 @compiled
 def extend_paths(
     zeros: Side,
     ones: Side,
-    nodes: Floats,
-    potential0: Floats,
-    potential1: Floats,
+    potentials: Potentials,
     cutoff: float,
     step_limits: Ints,
-    ahead: Floats,
-    ahead_offsets: Ints,
-    ahead_starts: Ints,
-    ahead_widths: Ints,
-    ahead_elsewhere: float,
+    ahead: Ahead,
     work_limit: int,
+    points: Points,
     reached: Floats,
     last_step: Flags,
-    rows: Ints,
-    row_least: Floats,
-    row_ahead: Floats,
-    block_least: Floats,
-    block_ahead: Floats,
-    zero_costs: Floats,
-    one_costs: Floats,
     steps: Ints,
-) -> tuple[Floats, Flags, Ints, int, bool, int]:
+) -> tuple[Floats, Flags, Ints, int, bool]:
     """The least excess of every lattice point that paths below the cutoff reach.
 
-    zeros, ones: the rounds of either outcome; nodes, potential0, potential1 (n,): the potentials as
-    functions; step_limits: by range of v, the largest step worth trying. ahead: no more than the excess from
-    a point on to the end, in ragged rows (see below), ahead_elsewhere at points in no row.
-
-    The rest is what `room_for` makes: numba takes long to compile what makes arrays.
-
-    Returns reached (float64, infinite where not) and last_step (int32, row of steps, -1), both flat, of which
-    rows has the offsets, starts and widths: the point of n rounds and b ones is at offsets[n] + b - starts[n]
-    if 0 <= b - starts[n] < widths[n]; steps (N, 2) int64, the first so many of which count; whether the
-    search is complete; the work.
+    step_limits: by range of v, the largest step worth trying. Returns two pools, reached (float64, infinite
+    where not) and last_step (int32, row of steps, -1), with rows as `points` says: the point of n rounds and
+    b ones is at offset[n] + b - start[n] if 0 <= b - start[n] < width[n]; steps (N, 2) int64, the first so
+    many of which count; and whether the search is complete.
     """
-    n0, n1 = len(zeros[0]), len(ones[0])
-    n_rounds, n_bins = n0 + n1, len(step_limits)
-    offsets, starts, widths, first_alive, last_alive = rows[0], rows[1], rows[2], rows[3], rows[4]
-    reached, last_step, used = make_room(reached, last_step, 0, offsets, starts, widths, 0, 0, n1)
-    reached[offsets[0]] = 0.0
-    first_alive[0] = last_alive[0] = 0
-    nearest = farthest = 0
-
-    row_least[0] = block_least[0] = 0.0
-    for n in range(n_rounds + 1):
-        row_ahead[n] = ahead_elsewhere
-        for j in range(ahead_offsets[n], ahead_offsets[n] + ahead_widths[n]):
-            row_ahead[n] = min(row_ahead[n], ahead[j])
-        block_ahead[n // BLOCK] = min(block_ahead[n // BLOCK], row_ahead[n])
-
-    n_steps = 0
-    work = 0
-    below0 = below1 = node = 0
+    n0, n1, n_bins = len(zeros[0]), len(ones[0]), len(step_limits)
+    state, nodes = points.state, potentials.nodes
+    reached, last_step = make_room(reached, last_step, points, 0, 0, n1)
+    reached[points.rows[OFFSET, 0]] = 0.0
+    points.rows[FIRST, 0] = points.rows[LAST, 0] = 0
+    points.least[0] = points.block_least[0] = 0.0
+    look_ahead(ahead, points)
+    n_steps = below0 = below1 = node = 0
     for bin_of_v in range(n_bins):
         # the fractions v = s/size of the bin in lowest terms with size <= order, by the recurrence of the
         # Farey sequence; an order of at least n_bins has the edges of the bins among them
@@ -303,37 +395,16 @@ def extend_paths(
                 below1 += 1
             while node < len(nodes) - 2 and nodes[node + 1] < v:
                 node += 1
-            share = (v - nodes[node]) / (nodes[node + 1] - nodes[node])
-            u0 = potential0[node] + share * (potential0[node + 1] - potential0[node])
-            u1 = potential1[node] + share * (potential1[node + 1] - potential1[node])
-            slack = -(r * u0 + s * u1)
-            possible = r <= n0 and s <= n1 and size <= step_limits[bin_of_v]
-            done = (n0 + 1, -1, n1 + 1, -1)
-            # points that the step reaches may leave it more room than those it started from
-            work += 4
-            while possible:
-                work += WINDOW_WORK
-                window = fitting_window(
-                    zeros,
-                    ones,
-                    r,
-                    s,
-                    v,
-                    below0,
-                    below1,
-                    u0,
-                    u1,
-                    cutoff - slack,
-                    farthest,
-                    block_least,
-                    block_ahead,
+            state[WORK] += 4
+            if r <= n0 and s <= n1 and size <= step_limits[bin_of_v]:
+                share = (v - nodes[node]) / (nodes[node + 1] - nodes[node])
+                u0 = potentials.zero[node] + share * (potentials.zero[node + 1] - potentials.zero[node])
+                u1 = potentials.one[node] + share * (potentials.one[node + 1] - potentials.one[node])
+                step = Step(r, s, v, below0, below1, u0, u1, -(r * u0 + s * u1))
+                reached, last_step, fits = take_step(
+                    zeros, ones, reached, last_step, points, ahead, step, n_steps, cutoff, work_limit
                 )
-                a_first, a_last, b_first, b_last = window
-                if a_first > a_last or (
-                    a_first >= done[0] and a_last <= done[1] and b_first >= done[2] and b_last <= done[3]
-                ):
-                    break
-                if done[1] < 0:
+                if fits:
                     if n_steps == len(steps):
                         longer = np.empty((2 * n_steps, 2), dtype=np.int64)
                         for k in range(n_steps):
@@ -341,61 +412,10 @@ def extend_paths(
                         steps = longer
                     steps[n_steps, 0], steps[n_steps, 1] = r, s
                     n_steps += 1
-                done = window
-                for a in range(a_first, a_last + 1):
-                    zero_costs[a] = slack + step_excess(zeros, a, r, v, below0, u0)
-                for b in range(b_first, b_last + 1):
-                    one_costs[b] = step_excess(ones, b, s, v, below1, u1)
-                work += a_last - a_first + b_last - b_first + 2
-                # no later step is flatter: a row of points too high for it to reach the end is finished
-                while nearest < farthest:
-                    if first_alive[nearest] <= n1 - ((n_rounds - nearest) * s + size - 1) // size:
-                        break
-                    nearest += 1
-                improved = False
-                for n in range(max(nearest, a_first + b_first), a_last + b_last + 1):
-                    if n > farthest or work > work_limit:
-                        break
-                    target = n + size
-                    limit = cutoff - row_ahead[target]
-                    if row_least[n] + slack > limit:
-                        continue
-                    top = n1 - ((n_rounds - n) * s + size - 1) // size
-                    first = max(b_first, n - a_last, first_alive[n])
-                    last = min(b_last, n - a_first, last_alive[n], top)
-                    work += max(0, last - first + 1)
-                    here = offsets[n] - starts[n]
-                    for b in range(first, last + 1):
-                        excess = reached[here + b] + zero_costs[n - b] + one_costs[b]
-                        if excess > limit:
-                            continue
-                        b2 = b + s
-                        column = b2 - starts[target]
-                        inside = 0 <= column < widths[target]
-                        if inside and excess >= reached[offsets[target] + column]:
-                            continue
-                        onward = ahead_elsewhere
-                        if 0 <= b2 - ahead_starts[target] < ahead_widths[target]:
-                            onward = ahead[ahead_offsets[target] + b2 - ahead_starts[target]]
-                        if excess + onward > cutoff:
-                            continue
-                        if not inside:
-                            reached, last_step, used = make_room(
-                                reached, last_step, used, offsets, starts, widths, target, b2, n1
-                            )
-                        reached[offsets[target] + b2 - starts[target]] = excess
-                        last_step[offsets[target] + b2 - starts[target]] = n_steps - 1
-                        improved = True
-                        farthest = max(farthest, target)
-                        first_alive[target] = min(first_alive[target], b2)
-                        last_alive[target] = max(last_alive[target], b2)
-                        row_least[target] = min(row_least[target], excess)
-                        block_least[target // BLOCK] = min(block_least[target // BLOCK], excess)
-                possible = improved and work <= work_limit
-            if work > work_limit:
-                return reached, last_step, steps, n_steps, False, work
+            if state[WORK] > work_limit:
+                return reached, last_step, steps, n_steps, False
             s, size, next_s, next_size = next_fraction(s, size, next_s, next_size, order)
-    return reached, last_step, steps, n_steps, True, work
+    return reached, last_step, steps, n_steps, True
 
 
 VALUE_BINS = 64
@@ -492,31 +512,31 @@ def _extend(
     n_rounds = counts.n_rounds
     if from_end is None:
         empty = np.zeros(n_rounds + 1, dtype=np.int64)
-        ahead = (np.zeros(0), empty, empty, empty)
-        unreached = 0.0
+        ahead = Ahead(np.zeros(0), empty, empty, empty, 0.0)
     else:
         # row n of a path from the end is row T - n from the start, and its ones are the zeros not used yet
-        starts = from_end.starts[::-1] + np.arange(n_rounds + 1) - counts.n_zeros
-        ahead = (
+        ahead = Ahead(
             np.minimum(from_end.excess, unreached),
             np.ascontiguousarray(from_end.offsets[::-1]),
-            starts,
+            from_end.starts[::-1] + np.arange(n_rounds + 1) - counts.n_zeros,
             np.ascontiguousarray(from_end.widths[::-1]),
+            float(unreached),
         )
-    room = room_for(counts.n_zeros, counts.n_ones)
-    excess, last_step, steps, n_steps, complete, work = extend_paths(
+    functions = relaxation.nodes, relaxation.zero_potential, relaxation.one_potential
+    points = points_for(counts.n_zeros, counts.n_ones)
+    size = 16 * (n_rounds + 1)
+    excess, last_step, steps, n_steps, complete = extend_paths(
         *_sides(counts, relaxation),
-        np.ascontiguousarray(relaxation.nodes),
-        np.ascontiguousarray(relaxation.zero_potential),
-        np.ascontiguousarray(relaxation.one_potential),
+        Potentials(*map(np.ascontiguousarray, functions)),
         float(cutoff),
         _step_limits(counts, relaxation, cutoff),
-        *ahead,
-        float(unreached),
+        ahead,
         int(min(max(work_limit, 0), 2**62)),
-        *room,
+        points,
+        *(np.full(size, np.inf), np.full(size, -1, dtype=np.int32), np.empty((1024, 2), dtype=np.int64)),
     )
-    offsets, starts, widths = room[2][:3]
+    offsets, starts, widths = points.rows[:3]
+    work = int(points.state[WORK])
     return _Reached(excess, last_step, offsets, starts, widths, steps[:n_steps], complete, work)
 
 

@@ -246,6 +246,15 @@ def infinite(size: int) -> Floats:
 
 
 @kernel_part
+def no_steps(size: int) -> NDArray[np.int32]:
+    """Room for the last steps to so many points, none of which has one."""
+    steps = np.empty(size, dtype=np.int32)
+    for i in range(size):
+        steps[i] = -1
+    return steps
+
+
+@kernel_part
 def count_up_to(ascending: Any, value: float) -> int:
     """How many numbers of an ascending array are at most `value`."""
     first, last = 0, len(ascending)
@@ -256,3 +265,24 @@ def count_up_to(ascending: Any, value: float) -> int:
         else:
             last = middle
     return first
+
+
+@kernel_part
+def first_fractions(numerator: int, denominator: int, order: int) -> tuple[int, int, int, int]:
+    """A fraction in lowest terms and the next larger one with a denominator of at most `order`."""
+    a, b = numerator, denominator
+    while b > 0:
+        a, b = b, a % b
+    s, size = numerator // a, denominator // a
+    # neighbours s/size < p/q have p size - q s = 1; the nearest has the largest q
+    for q in range(order, order - size, -1):
+        if (q * s + 1) % size == 0:
+            return s, size, (q * s + 1) // size, q
+    return s, size, 1, 1
+
+
+@kernel_part
+def next_fraction(s: int, size: int, next_s: int, next_size: int, order: int) -> tuple[int, int, int, int]:
+    """Move one fraction on among those with a denominator of at most `order`."""
+    k = (order + size) // next_size
+    return next_s, next_size, k * next_s - s, k * next_size - size

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import compiled
+from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.distance.bracket import Interval
-from onlinecal.measures.lp.level_sets import levels_of, norm, norm_of_pair, number_level_sets
+from onlinecal.measures.lp.level_sets import levels_of, norm, number_level_sets
 from onlinecal.validation import check_choice, check_count, check_labelled_rows, check_open_unit, check_order
 
 
@@ -89,8 +90,8 @@ def lp_calibration_error(
     """
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
     numbers, first_rows = number_level_sets(table, n_levels)
-    order, starts = _by_level_set(numbers, len(first_rows))
-    return float(_error(table, classes, order, starts, p))
+    sums = sums_of_level_sets(residuals(table, classes).T, numbers, len(first_rows))
+    return norm_of(sums.ravel(), p) / len(table)
 
 
 def lp_calibration_report(
@@ -104,22 +105,23 @@ def lp_calibration_report(
     check_count(top, "top")
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
     numbers, first_rows = number_level_sets(table, n_levels)
-    order, starts = _by_level_set(numbers, len(first_rows))
-    total = _error(table, classes, order, starts, p)
-    errors, places = _largest(table, classes, order, starts, top)
+    errors = sums_of_level_sets(residuals(table, classes).T, numbers, len(first_rows)) / len(table)
+    total, sizes = norm_of(errors.ravel(), p), np.abs(errors)
     found = []
-    for error, (number, j) in zip(errors.tolist(), places.tolist(), strict=True):
-        rows = order[starts[number] : starts[number + 1]]
-        size = abs(error) / total
+    for place in np.argsort(-sizes, axis=None, kind="stable")[:top].tolist():
+        number, j = divmod(place, table.shape[1])
+        if not sizes[number, j]:
+            break
+        rows, size = numbers == number, sizes[number, j] / total
         found.append(
             LevelSetError(
-                level_set=levels_of(table[rows[0]], n_levels) / n_levels,
+                level_set=levels_of(table[first_rows[number]], n_levels) / n_levels,
                 class_number=j,
-                n_rows=len(rows),
+                n_rows=int(rows.sum()),
                 forecast=float(table[rows, j].mean()),
                 frequency=float((classes[rows] == j).mean()),
-                error=error,
-                share=float(size >= 1.0 - 1e-12) if math.isinf(p) else size**p,
+                error=float(errors[number, j]),
+                share=float(size >= 1.0 - 1e-12) if math.isinf(p) else float(size**p),
             )
         )
     return found
@@ -133,59 +135,15 @@ def checked(
     return table, classes, check_order(p), check_count(n_levels, "n_levels", 2**53)
 
 
-def _by_level_set(numbers: Ints, n_sets: int) -> tuple[Ints, Ints]:
-    """Row numbers sorted by level set, and where each level set starts among them, shape (D + 1,)."""
-    starts = np.zeros(n_sets + 1, dtype=np.int64)
-    np.cumsum(np.bincount(numbers, minlength=n_sets), out=starts[1:])
-    return np.argsort(numbers, kind="stable"), starts
-
-
-@kernel_part
-def _sum_level_set(table: Floats, labels: Ints, rows: Ints, sums: Floats) -> None:
-    """The sum of f - y over some rows, divided by all rows, into `sums`."""
-    for j in range(sums.shape[0]):
-        sums[j] = 0.0
-    for i in rows:
-        for j in range(sums.shape[0]):
-            sums[j] += table[i, j]
-        sums[labels[i]] -= 1.0
-    for j in range(sums.shape[0]):
-        sums[j] /= table.shape[0]
+def sums_of_level_sets(columns: Floats, numbers: Ints, n_sets: int) -> Floats:
+    """The sums over each level set of f - y, given by columns (k, n): shape (D, k); in the order of rows."""
+    return np.stack([np.bincount(numbers, column, n_sets) for column in columns], axis=1)
 
 
 @compiled
-def _error(table: Floats, labels: Ints, order: Ints, starts: Ints, p: float) -> float:
-    sums = np.empty(table.shape[1])
-    total = 0.0
-    for number in range(starts.shape[0] - 1):
-        _sum_level_set(table, labels, order[starts[number] : starts[number + 1]], sums)
-        total = norm_of_pair(total, norm(sums, p), p)
-    return total
-
-
-@compiled
-def _largest(table: Floats, labels: Ints, order: Ints, starts: Ints, top: int) -> tuple[Floats, Ints]:
-    """The signed errors of largest size, in order, with their level sets and classes."""
-    errors = np.zeros(top)
-    places = np.empty((top, 2), dtype=np.int64)
-    sums = np.empty(table.shape[1])
-    found = 0
-    for number in range(starts.shape[0] - 1):
-        _sum_level_set(table, labels, order[starts[number] : starts[number + 1]], sums)
-        for j in range(sums.shape[0]):
-            size = abs(sums[j])
-            if size == 0.0 or (found == top and size <= abs(errors[top - 1])):
-                continue
-            spot = min(found, top - 1)
-            while spot > 0 and abs(errors[spot - 1]) < size:
-                errors[spot] = errors[spot - 1]
-                places[spot, 0], places[spot, 1] = places[spot - 1, 0], places[spot - 1, 1]
-                spot -= 1
-            errors[spot] = sums[j]
-            places[spot, 0] = number
-            places[spot, 1] = j
-            found = min(found + 1, top)
-    return errors[:found], places[:found]
+def norm_of(values: Floats, p: float) -> float:
+    """The l_p norm, compiled: numpy's powers have other last bits on other processors."""
+    return norm(values, p)
 
 
 def linf_conditional_error(
@@ -241,10 +199,7 @@ def linf_conditional_error(
     check_count(min_rows, "min_rows")
     table, classes, _, n_levels = checked(probabilities, labels, np.inf, n_levels)
     numbers, first_rows = number_level_sets(table, n_levels)
-    biases = table.copy()
-    biases[np.arange(len(classes)), classes] -= 1.0
-    sums = np.zeros((len(first_rows), table.shape[1]))
-    np.add.at(sums, numbers, biases)
+    sums = sums_of_level_sets(residuals(table, classes).T, numbers, len(first_rows))
     rows = np.bincount(numbers)
     enough = rows >= min_rows
     return float(np.max(np.abs(sums[enough]) / rows[enough, None], initial=0.0))
@@ -317,14 +272,13 @@ def lp_calibration_interval(
         largest = 2.0 ** (1.0 / p)
         return Interval(max(0.0, error - spread - _bias(p, n)), min(largest, error + spread))
     numbers, first_rows = number_level_sets(table, n_levels)
-    rng = np.random.default_rng(seed)
-    sums = np.empty((len(first_rows), table.shape[1]))
-    drawn = np.array(
-        [
-            _weighted_error(table, classes, numbers, np.bincount(rng.integers(0, n, n), minlength=n), p, sums)
-            for _ in range(n_resamples)
-        ]
-    )
+    rng, wrong = np.random.default_rng(seed), np.ascontiguousarray(residuals(table, classes).T)
+
+    def redrawn() -> float:
+        repeated = np.bincount(rng.integers(0, n, n), minlength=n)
+        return norm_of(sums_of_level_sets(wrong * repeated, numbers, len(first_rows)).ravel(), p) / n
+
+    drawn = [redrawn() for _ in range(n_resamples)]
     low, high = np.quantile(drawn, [missed / 2, 1.0 - missed / 2])
     return Interval(max(0.0, 2 * error - float(high)), max(0.0, 2 * error - float(low)))
 
@@ -339,17 +293,3 @@ def _bias(p: float, n: int) -> float:
     if p >= 2:
         return math.sqrt(2.0 / n)
     return float((2.0 ** (p + 2) * n ** (1.0 - p)) ** (1.0 / p))
-
-
-@compiled
-def _weighted_error(
-    table: Floats, labels: Ints, numbers: Ints, weights: Ints, p: float, sums: Floats
-) -> float:
-    """The error of rows repeated `weights` times; `sums`, shape (D, k), is written over."""
-    sums[:] = 0.0
-    for i in range(table.shape[0]):
-        if weights[i] > 0:
-            for j in range(table.shape[1]):
-                sums[numbers[i], j] += weights[i] * table[i, j]
-            sums[numbers[i], labels[i]] -= weights[i]
-    return norm(sums.ravel(), p) / table.shape[0]

@@ -78,25 +78,6 @@ def mixed_bits(j: int, level: int) -> Any:
 
 
 @kernel_part
-def hash_of_levels(levels: Ints) -> Any:
-    """Hash of one row of levels; classes at level 0 do not enter."""
-    key = np.uint64(0)
-    for j in range(levels.shape[0]):
-        if levels[j] > 0:
-            key += mixed_bits(j, levels[j])
-    return key
-
-
-@kernel_part
-def same_levels(first: Ints, second: Ints) -> bool:
-    """Whether two rows of levels are the same."""
-    same = True
-    for j in range(first.shape[0]):
-        same &= first[j] == second[j]
-    return same
-
-
-@kernel_part
 def fill_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> Any:
     """Write a row's levels into `levels`; their hash."""
     key = np.uint64(0)

@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinecal.arrays import Floats
+from onlinecal.measures.counts import check_weights
 from onlinecal.measures.groups import grid_level
 from onlinecal.recalibration.boosted.rounds import (
     MOST,
@@ -30,9 +31,8 @@ from onlinecal.recalibration.boosted.rounds import (
     play_round,
     settings_of,
 )
-from onlinecal.recalibration.groups.patches import Rows, log_odds
+from onlinecal.recalibration.groups.patches import Rows, Start, log_odds
 from onlinecal.recalibration.groups.start import (
-    Start,
     StartMap,
     away_from_ends,
     best_start,
@@ -41,7 +41,7 @@ from onlinecal.recalibration.groups.start import (
     held_out_rows,
     nearest_ends,
 )
-from onlinecal.recalibration.probability_recalibrator import check_weights, part, repeats
+from onlinecal.recalibration.probability_recalibrator import repeats
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_probabilities, check_same_length
 
@@ -207,9 +207,9 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         return self
 
     def _learn_level_sets(
-        self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats | None, settings: Settings
+        self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats, settings: Settings
     ) -> None:
-        if weights is not None:
+        if (weights != 1.0).any():
             rows = np.repeat(np.arange(len(y)), repeats(weights, "level sets"))
             X, y, p = _safe_indexing(X, rows), y[rows], p[rows]
         m, least, bound = settings.n_levels, settings.least, settings.bound
@@ -228,22 +228,20 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         self.start_ = None
 
     def _learn_log_odds(
-        self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats | None, settings: Settings
+        self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats, settings: Settings
     ) -> None:
-        if weights is not None:
-            some = np.flatnonzero(weights)
+        some = np.flatnonzero(weights)
+        if len(some) > MOST_ROWS:
+            some = some[np.sort(np.random.default_rng(self.seed).choice(len(some), MOST_ROWS, replace=False))]
+        if len(some) < len(y):
             X, y, p, weights = _safe_indexing(X, some), y[some], p[some], weights[some]
-        if len(y) > MOST_ROWS:
-            some = np.sort(np.random.default_rng(self.seed).choice(len(y), MOST_ROWS, replace=False))
-            X, y, p, weights = _safe_indexing(X, some), y[some], p[some], part(weights, some)
         n_folds = min(settings.n_folds or default_folds(len(y)), len(y))
-        self._edge, self._least = nearest_ends(p, len(y) if weights is None else float(weights.sum()))
-        w = np.ones(len(y)) if weights is None else weights
-        rows = Rows(self._inside(p), y, np.zeros((len(y), 0), np.uint8), w)
+        self._edge, self._least = nearest_ends(p, float(weights.sum()))
+        rows = Rows(self._inside(p), y, np.zeros((len(y), 0), np.uint8), weights)
         kind: Start = "none"
         if n_folds > 1 and np.ptp(p) > 0.0:
             kind, _ = best_start(fold_parts(rows, n_folds, self.seed), self.start, self._least)
-        self.start_ = StartMap(kind).fit(rows.p, rows.y, w)
+        self.start_ = StartMap(kind).fit(rows.p, rows.y, weights)
         odds = log_odds(self.start_(rows.p, self._least))
         self._kept, self.held_out_ = [], None
         if n_folds > 1:
@@ -251,7 +249,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         self.n_kept_, self.max_rounds_, self.violation_bound_ = len(self._kept), MOST * len(regressors), 1.0
         self.n_rounds_ = 0 if self.held_out_ is None else len(self.held_out_) - 1
         self.rounds_ = [
-            BoostingRound(float(np.average((stage - y) ** 2, weights=w)), 1, 0, 0.0, math.nan)
+            BoostingRound(float(np.average((stage - y) ** 2, weights=weights)), 1, 0, 0.0, math.nan)
             for stage in self._stages(X, rows.p)
         ]
         self.squared_error_ = self.rounds_[-1].squared_error

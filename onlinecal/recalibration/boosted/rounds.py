@@ -25,8 +25,8 @@ from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.groups import grid_level
-from onlinecal.recalibration.groups.patches import LOG_ODDS
-from onlinecal.recalibration.groups.start import STARTS, lowers, numbered_folds
+from onlinecal.recalibration.groups.patches import LOG_ODDS, STARTS
+from onlinecal.recalibration.groups.start import lowers, numbered_folds
 from onlinecal.recalibration.probability_recalibrator import column_names
 from onlinecal.validation import (
     check_choice,
@@ -269,14 +269,17 @@ def with_column(X: Any, odds: Floats) -> Any:
 
 
 def boost_log_odds(
-    regressors: list[Any], X: Any, y: Floats, weights: Floats | None, odds: Floats, n_folds: int, seed: int
+    regressors: list[Any], X: Any, y: Floats, weights: Floats, odds: Floats, n_folds: int, seed: int
 ) -> tuple[list[Any], Floats]:
     """The fitted regressors of the rounds that held-out rows allow, and their mean log loss by round, from 0.
 
     One kind of regressor after the other; of each, rounds are played until none of the last five had the
     least held-out log loss. If that is not below the first by more than chance would have it, none is kept.
     """
-    whole = _all_rows(regressors, X, y, weights, odds)
+    refused = [one for one in regressors if not has_fit_parameter(one, "sample_weight")]
+    if refused and (weights != 1.0).any():
+        raise ValueError(f"sample_weight must be None with a regressor whose fit takes none, {refused[0]!r}")
+    whole = Part(X, y, weights, odds)
     models: list[Any] = []
     fold = numbered_folds(y, n_folds, seed)
     parts = [(whole.take(fold != k), whole.take(fold == k)) for k in range(n_folds)]
@@ -303,14 +306,6 @@ def boost_log_odds(
             models.append(whole.fitted(regressor))
             whole.move(models[-1])
     return models, np.array(curve) / whole.weights.sum()
-
-
-def _all_rows(regressors: list[Any], X: Any, y: Floats, weights: Floats | None, odds: Floats) -> Part:
-    """All rows as one part; ValueError for weights that a regressor does not take."""
-    refused = [one for one in regressors if not has_fit_parameter(one, "sample_weight")]
-    if weights is not None and refused:
-        raise ValueError(f"sample_weight must be None with a regressor whose fit takes none, {refused[0]!r}")
-    return Part(X, y, np.ones(len(y)) if weights is None else weights, odds)
 
 
 def _held_losses(parts: list[tuple[Part, Part]]) -> Floats:

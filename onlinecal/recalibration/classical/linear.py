@@ -26,32 +26,24 @@ from onlinecal.arrays import ENTRIES, Floats, Ints, as_doubles, sampled_rows
 from onlinecal.measures.fixed_order import product
 from onlinecal.measures.scores import CLIP, class_scores
 from onlinecal.recalibration.classical.temperature import (
+    CURVED,
+    FLAT,
     FLOOR,
     PerClassIsotonic,
     TemperatureScaling,
     best_factor,
     columns_of,
 )
-from onlinecal.recalibration.probability_recalibrator import (
-    ProbabilityRecalibrator,
-    Weights,
-    counts_of,
-    part,
-    total_weight,
-)
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.validation import check_count, check_number
 
 MOST_ROWS = 20_000
 """So many rows, drawn at random, choose a start, or the shares of an average."""
 
-CURVED = 20_000
-"""Rows whose second derivatives are computed; of more, a sample of so many is."""
 MOST_CURVED = 420
 """Parameters with second derivatives; to compute and solve them takes time like the third power of these."""
 GAP = 1e-9
 """An average loss, in nats, is at most so much above the least one, or above as large a part of it."""
-FLAT = 1e-8
-"""The length of a gradient, per row, where a search ends."""
 MOST_STEPS = 200
 MOST_FROM_SAMPLE = 30
 """Steps by a sample's second derivatives; if they lead nowhere, those of all rows are asked for."""
@@ -231,9 +223,9 @@ class VectorScaling(ProbabilityRecalibrator):
     Guo, Pleiss, Sun & Weinberger, "On calibration of modern neural networks" (2017).
     """
 
-    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         centre = np.tile([1.0, 0.0], (table.shape[1], 1))
-        rows = columns_of(table), labels, counts_of(table, weights)
+        rows = columns_of(table), labels, weights
         found = best_linear(*rows, centre, np.zeros_like(centre))
         self.factors_, self.offsets_ = np.ascontiguousarray(found.T)
 
@@ -300,15 +292,15 @@ class DirichletCalibration(ProbabilityRecalibrator):
         for name in ("off_diagonal", "intercept", "pull"):
             check_number(getattr(self, name), name, 0.0, math.inf, "[)", "a number of at least 0")
 
-    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
-        k, columns, counts = table.shape[1], columns_of(table), counts_of(table, weights)
-        beta = best_factor(columns, labels, counts) if self.pull else 1.0
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
+        k, columns, n = table.shape[1], columns_of(table), weights.sum()
+        beta = best_factor(columns, labels, weights) if self.pull else 1.0
         start = np.concatenate([beta * np.eye(k), np.zeros((k, 1))], axis=1)
         ridge = np.full_like(start, 2.0 * self.off_diagonal / (k * (k - 1)))
         ridge[np.arange(k), np.arange(k)], ridge[:, k] = 0.0, 2.0 * self.intercept / k
-        ridge[:, :k] += self.pull / counts.sum()
-        ridge[:, k] += PULLED_INTERCEPT * self.pull / counts.sum()
-        found = best_linear(columns, labels, counts, start, ridge, self.max_iterations)
+        ridge[:, :k] += self.pull / n
+        ridge[:, k] += PULLED_INTERCEPT * self.pull / n
+        found = best_linear(columns, labels, weights, start, ridge, self.max_iterations)
         self.coef_, self.intercept_ = np.ascontiguousarray(found[:, :k]), found[:, k].copy()
 
     def _map(self, table: Floats) -> Floats:
@@ -395,7 +387,7 @@ class AveragedCalibration(ProbabilityRecalibrator):
             if not isinstance(one, ProbabilityRecalibrator):
                 raise ValueError(f"recalibrators must be recalibrators of tables, got {one!r}")
 
-    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         table = as_doubles(table)
         chosen = self.recalibrators
         if chosen is None:
@@ -404,18 +396,14 @@ class AveragedCalibration(ProbabilityRecalibrator):
         self.recalibrators_ = [clone(one)._fit_checked(table, labels, weights) for one in chosen]
 
     def _chosen_shares(
-        self, chosen: Sequence[ProbabilityRecalibrator], table: Floats, labels: Ints, weights: Weights
+        self, chosen: Sequence[ProbabilityRecalibrator], table: Floats, labels: Ints, weights: Floats
     ) -> Floats:
         equal = np.full(len(chosen), 1.0 / len(chosen))
-        if (
-            len(chosen) == 1
-            or not self.n_folds
-            or total_weight(table, weights) < ROWS_A_CLASS * table.shape[1]
-        ):
+        if len(chosen) == 1 or not self.n_folds or weights.sum() < ROWS_A_CLASS * table.shape[1]:
             return equal
         if len(table) > MOST_ROWS:
             rows = np.random.default_rng(0).choice(len(table), MOST_ROWS, replace=False)
-            table, labels, weights = table[rows], labels[rows], part(weights, rows)
+            table, labels, weights = table[rows], labels[rows], weights[rows]
         place = different_rows(table)
         if place.max() + 1 < 2 * self.n_folds:
             return equal
@@ -424,9 +412,9 @@ class AveragedCalibration(ProbabilityRecalibrator):
         for fold in range(self.n_folds):
             out, rows = fold_of == fold, fold_of != fold
             for each, one in zip(said, chosen, strict=True):
-                model = clone(one)._fit_checked(table[rows], labels[rows], part(weights, rows))
+                model = clone(one)._fit_checked(table[rows], labels[rows], weights[rows])
                 each[out] = model._map(table[out])[np.arange(out.sum()), labels[out]]
-        return best_shares(said, counts_of(labels, weights))
+        return best_shares(said, weights)
 
     def _map(self, table: Floats) -> Floats:
         answers = (one._map(table) for one in self.recalibrators_)

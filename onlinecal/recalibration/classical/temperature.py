@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, softmax
 from sklearn.isotonic import IsotonicRegression
+from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import ENTRIES, SAMPLED, Floats, Ints, as_doubles, pieces, sampled_rows
 from onlinecal.recalibration.flooring import floored, spread_rest
-from onlinecal.recalibration.probability_recalibrator import (
-    ProbabilityRecalibrator,
-    Weights,
-    counts_of,
-    mean,
-    total_weight,
-)
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 
 FLOOR = 1e-12
 """Added to probabilities before their logarithm, as scikit-learn does."""
 LARGEST_LOG = 10.0
 CLOSE = 1e-10
 """To which the logarithm of the exponent is found."""
-FIRST_STEP, FIRST_STEP_OF_SAMPLED = 0.25, 0.01
-"""How far from where a search begins its other end is looked for first."""
+NEAR = 0.03
+"""How far that of a sample may be from that of all rows, without a search of the whole range."""
+
+CURVED = 20_000
+"""Rows whose second derivatives are computed; of more, a sample of so many is. It also begins a sigmoid."""
+FLAT = 1e-8
+"""The length of a gradient, per row, where a search ends."""
 
 
 class TemperatureScaling(ProbabilityRecalibrator):
@@ -58,8 +59,8 @@ class TemperatureScaling(ProbabilityRecalibrator):
            [0.25, 0.75]])
     """
 
-    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
-        self.inverse_temperature_ = best_factor(columns_of(table), labels, counts_of(table, weights))
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
+        self.inverse_temperature_ = best_factor(columns_of(table), labels, weights)
 
     def _map(self, table: Floats) -> Floats:
         return tempered(table, self.inverse_temperature_)
@@ -84,30 +85,20 @@ def best_factor(columns: Floats, labels: Ints, counts: Floats) -> float:
     From log-probabilities as columns (C, n), labels, and for how many rows each counts. The log loss is
     convex in beta: its slope changes its sign once. Of many rows a sample says where to look.
     """
-    begin, step = 0.0, FIRST_STEP
+
+    @cache
+    def slope(log_beta: float) -> float:
+        return _slope(columns, labels, counts, math.exp(log_beta))
+
+    low, high = -LARGEST_LOG, LARGEST_LOG
     if len(labels) > SAMPLED:
         rows = sampled_rows(len(labels))
-        begin, step = _root(columns[:, rows], labels[rows], counts[rows], begin, step), FIRST_STEP_OF_SAMPLED
-    return math.exp(_root(columns, labels, counts, begin, step))
-
-
-def _root(columns: Floats, labels: Ints, counts: Floats, begin: float, step: float) -> float:
-    """The logarithm of the best beta, from a guess; the end of the range if it is beyond."""
-    met: dict[float, float] = {}
-
-    def slope(log_beta: float) -> float:
-        if log_beta not in met:
-            met[log_beta] = _slope(columns, labels, counts, math.exp(log_beta))
-        return met[log_beta]
-
-    side = -1.0 if slope(begin) > 0.0 else 1.0
-    here, there = begin, min(max(begin + side * step, -LARGEST_LOG), LARGEST_LOG)
-    while side * slope(there) < 0.0:
-        if abs(there) == LARGEST_LOG:
-            return there
-        step *= 2.0
-        here, there = there, min(max(there + side * step, -LARGEST_LOG), LARGEST_LOG)
-    return float(brentq(slope, here, there, xtol=CLOSE))
+        near = math.log(best_factor(columns[:, rows], labels[rows], counts[rows]))
+        ends = max(low, near - NEAR), min(high, near + NEAR)
+        low, high = ends if slope(ends[0]) <= 0.0 <= slope(ends[1]) else (low, high)
+    if slope(low) >= 0.0 or slope(high) <= 0.0:
+        return math.exp(low if slope(low) >= 0.0 else high)
+    return math.exp(brentq(slope, low, high, xtol=CLOSE))
 
 
 def _slope(columns: Floats, labels: Ints, counts: Floats, beta: float) -> float:
@@ -153,44 +144,59 @@ class BetaCalibration(ProbabilityRecalibrator):
     array([[0.75, 0.25]])
     """
 
-    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
-        table = as_doubles(table)
-        n = total_weight(table, weights)
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
+        n, free = weights.sum(), np.arange(3)
         self.coef_ = np.array(
             [
-                _beta_map(column, (n * (labels == number) + 0.5) / (n + 1.0), weights)
-                for number, column in enumerate(table.T)
+                best_sigmoid(logarithms(p), (n * (labels == c) + 0.5) / (n + 1.0), weights, free, 0.0, 0.0)
+                for c, p in enumerate(as_doubles(table).T)
             ]
         )
 
     def _map(self, table: Floats) -> Floats:
         raised = np.column_stack(
-            [expit((_features(p) * abc).sum(axis=1)) for p, abc in zip(table.T, self.coef_, strict=True)]
+            [expit((logarithms(p) * abc).sum(axis=1)) for p, abc in zip(table.T, self.coef_, strict=True)]
         )
         # far below the least double expit is 0: such a row says nothing
         raised += FLOOR
         return raised / raised.sum(axis=1, keepdims=True)
 
 
-def _features(p: Floats) -> Floats:
-    """log p, -log(1 - p) and 1: shape (n, 3)."""
+def logarithms(p: Floats) -> Floats:
+    """ln p, -ln(1 - p) and 1 of probabilities, shape (n, 3), of 0 and 1 near enough to them."""
     return np.column_stack([np.log(p + FLOOR), -np.log(1.0 - p + FLOOR), np.ones(len(p))])
 
 
-def _beta_map(p: Floats, targets: Floats, weights: Weights) -> Floats:
-    """a, b and c of one class's probabilities (n,), targets in (0, 1), shape (n,)."""
-    features = _features(p)
+def best_sigmoid(
+    seen: Floats, y: Floats, weights: Floats, shared: Ints, prior: float, least: float | None = None
+) -> Floats:
+    """The a, b, c of the least log loss of sigmoids of a, b, c times what is seen, shape (n, 3).
 
-    def log_loss(abc: Floats) -> tuple[float, Floats]:
-        scores = features @ abc
-        excess = expit(scores) - targets
-        return float(mean(np.logaddexp(0, scores) - targets * scores, weights)), mean(
-            features * excess[:, None], weights
-        )
+    Searched for from the identity (1, 1, 0), with a pull to it, prior/2 times the squared distance. `shared`
+    says which unknown each of the three is, -1 for one that stays; none of a and b is below `least`. Of many
+    rows a sample says where to begin. Outcomes y lie in [0, 1].
+    """
+    identity = np.array([1.0, 1.0, 0.0])
+    unknown = (shared[:, None] == np.arange(shared.max() + 1)).astype(np.float64)
+    fixed = np.where(shared < 0, identity, 0.0)
+    # of those that are shared the first stands for all
+    first = unknown.argmax(axis=0)
+    centre = begin = identity[first]
+    if len(seen) > CURVED:
+        some = sampled_rows(len(seen), CURVED)
+        begin = best_sigmoid(seen[some], y[some], weights[some], shared, prior, least)[first]
+    features, given, rows = seen @ unknown, seen @ fixed, float(weights.sum())
 
-    bounds = [(0.0, None), (0.0, None), (None, None)]
-    end = minimize(log_loss, np.array([1.0, 1.0, 0.0]), jac=True, method="L-BFGS-B", bounds=bounds)
-    return np.asarray(end.x)
+    def loss(x: Floats) -> tuple[float, Floats]:
+        odds, away = features @ x + given, x - centre
+        value = weights @ (np.logaddexp(0.0, odds) - y * odds) + prior / 2.0 * away @ away
+        return float(value) / rows, (features.T @ (weights * (expit(odds) - y)) + prior * away) / rows
+
+    bounds = [(least if coefficient < 2 else None, None) for coefficient in first.tolist()]
+    with threadpool_limits(1, "blas"):
+        options = {"gtol": FLAT, "ftol": 0.0}
+        end = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(fixed + unknown @ end.x)
 
 
 class PerClassIsotonic(ProbabilityRecalibrator):
@@ -214,7 +220,7 @@ class PerClassIsotonic(ProbabilityRecalibrator):
 
     floor_ = 0.0
 
-    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         table = as_doubles(table)
         self.curves_ = [
             isotonic_curve().fit(column, labels == number, weights) for number, column in enumerate(table.T)
@@ -256,10 +262,10 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
         The least confidence, 1/(n + 1); the largest is 1 less this.
     """
 
-    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         table = as_doubles(table)
         top = table.argmax(axis=1)
-        self.floor_ = 1.0 / (total_weight(table, weights) + 1.0)
+        self.floor_ = 1.0 / (weights.sum() + 1.0)
         self.curve_ = isotonic_curve().fit(table.max(axis=1), (top == labels).astype(float), weights)
 
     def _map(self, table: Floats) -> Floats:

@@ -1,95 +1,95 @@
 """Decision recalibration in scikit-learn's conventions, and its maps as arrays that outlive a process.
 
-Rounds have different numbers of regions, so their weights and steps are stacked, with `n_regions` telling
-how many rows each round has.
-
 The predictor with one forecast per action: all that one decision maker needs to know.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import zipfile
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Floats, Ints, as_doubles
-from onlinecal.measures.decision.errors import PartitionKind
-from onlinecal.measures.decision.losses import Partition, bayes_decisions, check_losses
-from onlinecal.recalibration.classical.linear import DirichletCalibration, VectorScaling
-from onlinecal.recalibration.classical.temperature import (
-    BetaCalibration,
-    PerClassIsotonic,
-    TemperatureScaling,
-    isotonic_curve,
-)
+from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind, loss_gaps
+from onlinecal.measures.decision.losses import Partition, bayes_decisions, check_losses, mean_losses
+from onlinecal.recalibration.classical.temperature import PerClassIsotonic, isotonic_curve
 from onlinecal.recalibration.decision.rounds import (
-    Fitting,
+    Descent,
+    Finder,
+    Fold,
     HeldOut,
     Progress,
     Round,
-    Step,
-    check_settings,
+    WorstOfAllLosses,
+    WorstOfGivenLosses,
+    course_of,
     replay,
 )
 from onlinecal.recalibration.flooring import floored, least_probability
-from onlinecal.recalibration.probability_recalibrator import Weights, total_weight
-from onlinecal.recalibration.starting import Start, StartedRecalibrator, started
-from onlinecal.validation import check_probability_rows
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.recalibration.starting import (
+    MODELS,
+    Rows,
+    Start,
+    StartedRecalibrator,
+    fitted_start,
+    started,
+)
+from onlinecal.validation import check_choice, check_count, check_positive, check_probability_rows
 from onlinecal.version import STATE_FORMAT, check_format
 
-_OR_NONE = ("share", "limit")
-_STARTS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "temperature": (TemperatureScaling, ("inverse_temperature_",)),
-    "vector": (VectorScaling, ("factors_", "offsets_")),
-    "dirichlet": (DirichletCalibration, ("coef_", "intercept_")),
-    "beta": (BetaCalibration, ("coef_",)),
-    "isotonic": (PerClassIsotonic, ("floor_",)),
-}
-_PLAIN_KINDS = "biufUS"
-_SCALARS = (
-    *("n_actions", "epsilon", "partition", "seed", "start", "step", "n_folds", "n_starts", "warm_start"),
-    *("floor", "keep"),
-)
+Step = Literal["shrunk", "full"]
+STEPS: tuple[Step, ...] = get_args(Step)
+N_WATCHED = 200
+"""Random decision makers watched on held-out rows."""
+STEP_LENGTH = 0.5
+MOST_CAUTIOUS_ROUNDS = 32
+QUICK_ITERATIONS = 30
+"""Gradient steps per climb while more than epsilon is found."""
+
+PLAIN_KINDS = "biufUS"
+NUMBERS = ("share_", "keep_", "limit_", "floor_", "reached_", "n_features_in_")
+"""What a fitted model has of single numbers."""
+CURVE = ("X_thresholds_", "y_thresholds_")
 
 
-def to_arrays(model: Any) -> dict[str, np.ndarray]:
-    """A fitted model as arrays of numbers and texts."""
+def to_arrays(model: DecisionRecalibrator) -> dict[str, np.ndarray]:
+    """A fitted model as arrays of numbers and texts; what was asked of it, and single numbers, as JSON.
+
+    Rounds have different numbers of regions: their weights and steps are stacked, and `regions` tells how
+    many rows each round has.
+    """
     classes = np.asarray(model.classes_)
-    if classes.dtype.kind not in _PLAIN_KINDS:
+    if classes.dtype.kind not in PLAIN_KINDS:
         raise ValueError(f"classes must be plain numbers or texts to be saved, got {classes[0]!r}")
-    width = model.n_features_in_
-    rounds = model.rounds_
+    rounds, none = model.rounds_, np.zeros((0, model.n_features_in_))
+    asked = {**model.get_params(), "classes": model.classes is not None}
+    said = {"parameters": asked, "numbers": {name: getattr(model, name) for name in NUMBERS}}
     arrays = {
         "format": np.array(STATE_FORMAT),
+        "said": np.array(json.dumps(said, default=lambda value: value.tolist())),
         "classes": classes,
-        "n_classes": np.array(width),
-        "named": np.array(model.classes is not None),
-        **_start_arrays(model.start_),
-        "share": np.array(model.share_),
-        "kept": np.array(model.keep_),
-        "limit": np.array(model.limit_),
-        **{
-            f"parameter_{name}": np.array(np.nan if (value := getattr(model, name)) is None else value)
-            for name in _OR_NONE
-        },
-        "n_regions": np.array([len(each.step) for each in rounds], dtype=np.int64),
+        "regions": np.array([len(each.step) for each in rounds], dtype=np.int64),
         "hard": np.array([each.partition.hard for each in rounds], dtype=np.bool_),
-        "weights": np.concatenate([np.zeros((0, width)), *(each.partition.weights for each in rounds)]),
-        "steps": np.concatenate([np.zeros((0, width)), *(each.step for each in rounds)]),
+        "weights": np.concatenate([none, *(each.partition.weights for each in rounds)]),
+        "steps": np.concatenate([none, *(each.step for each in rounds)]),
         "history": np.array(model.history_.tolist(), dtype=np.float64).reshape(-1, 3),
-        "reached": np.array(model.reached_),
-        "least": np.array(model.floor_),
-        "max_rounds": np.array(-1 if model.max_rounds is None else model.max_rounds),
-        **{f"parameter_{name}": np.array(getattr(model, name)) for name in _SCALARS},
+        "start": np.array(model.start_name_),
     }
-    if model.losses is not None:
-        arrays["losses"] = np.asarray(model.losses, dtype=np.float64)
+    fitted = {} if model.start_ is None else vars(model.start_).items()
+    arrays |= {f"start {name}": np.array(value) for name, value in fitted if name in PARTS}
+    if isinstance(model.start_, PerClassIsotonic):
+        for name in CURVE:
+            # of different lengths
+            arrays |= {f"{name} {c}": getattr(one, name) for c, one in enumerate(model.start_.curves_)}
     if hasattr(model, "feature_names_in_"):
         arrays["columns"] = np.array(list(model.feature_names_in_))
     if model.held_out_ is not None:
@@ -97,94 +97,48 @@ def to_arrays(model: Any) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _start_arrays(start: Any) -> dict[str, np.ndarray]:
-    """A start, by its name and the numbers that it consists of."""
-    name = next((name for name, (kind, _) in _STARTS.items() if isinstance(start, kind)), "none")
-    arrays = {"start": np.array(name)}
-    if isinstance(start, PerClassIsotonic):
-        arrays["start_lengths"] = np.array([len(curve.X_thresholds_) for curve in start.curves_])
-        for axis in ("X_thresholds_", "y_thresholds_"):
-            arrays[f"start_{axis}"] = np.concatenate([getattr(curve, axis) for curve in start.curves_])
-    if start is not None:
-        arrays |= {f"start_{part}": np.array(getattr(start, part)) for part in _STARTS[name][1]}
-    return arrays
+PARTS = ("inverse_temperature_", "factors_", "offsets_", "coef_", "intercept_", "floor_")
+"""The numbers that starts consist of, besides curves."""
 
 
-def _start_of(arrays: dict[str, np.ndarray]) -> Any:
-    """The fitted start that `_start_arrays` described."""
-    name = str(arrays["start"])
-    if name == "none":
-        return None
-    kind, parts = _STARTS[name]
-    start = kind()
-    for part in parts:
-        value = arrays[f"start_{part}"]
-        setattr(start, part, value if value.ndim else value.item())
-    if isinstance(start, PerClassIsotonic):
-        ends = np.cumsum(arrays["start_lengths"])[:-1]
-        axes = (np.split(arrays[f"start_{axis}"], ends) for axis in ("X_thresholds_", "y_thresholds_"))
-        # a curve that rises already is its own isotonic regression
-        start.curves_ = [isotonic_curve().fit(x, y) for x, y in zip(*axes, strict=True)]
-    start.n_features_in_ = int(arrays["n_classes"])
-    start.classes_ = np.arange(start.n_features_in_)
-    return start
-
-
-def write_arrays(model: Any, path: str | Path) -> None:
-    """Save a fitted model under exactly this name."""
-    with open(path, "wb") as file:
-        contents: dict[str, Any] = to_arrays(model)
-        np.savez_compressed(file, **contents)
-
-
-def read_arrays(kind: Any, path: str | Path) -> Any:
-    """A model of this class from a file of arrays; refuses anything pickled."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file) if hasattr(file, "files") else {}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is no file of a decision recalibrator: {error}") from error
-    if "format" not in arrays or "n_regions" not in arrays:
-        raise ValueError(f"{path} is no file of a decision recalibrator: it holds other arrays")
-    found = arrays["format"]
-    check_format(f"the decision recalibrator of {path}", found.item() if found.ndim == 0 else found.tolist())
-    return from_arrays(kind, arrays)
-
-
-def from_arrays(kind: Any, arrays: dict[str, np.ndarray]) -> Any:
+def from_arrays(arrays: dict[str, np.ndarray]) -> DecisionRecalibrator:
     """The fitted model that `to_arrays` described."""
-    classes = arrays["classes"]
-    most = int(arrays["max_rounds"])
-    told = {name: float(arrays[f"parameter_{name}"]) for name in _OR_NONE}
-    model = kind(
-        **{name: arrays[f"parameter_{name}"].item() for name in _SCALARS},
-        max_rounds=None if most < 0 else most,
-        **{name: None if np.isnan(value) else value for name, value in told.items()},
-        losses=arrays.get("losses"),
-        classes=classes.tolist() if arrays["named"] else None,
-    )
-    ends = np.cumsum(arrays["n_regions"])[:-1]
-    hard = arrays["hard"].tolist()
+    said = json.loads(arrays["said"].item())
+    classes = arrays["classes"].tolist() if said["parameters"]["classes"] else None
+    model = DecisionRecalibrator(**{**said["parameters"], "classes": classes})
+    for name, number in said["numbers"].items():
+        setattr(model, name, number)
+    model.classes_, k = arrays["classes"], model.n_features_in_
+    model.start_ = None
+    if (name := arrays["start"].item()) != "none":
+        start: Any = MODELS[name]()
+        for part in PARTS:
+            if (value := arrays.get(f"start {part}")) is not None:
+                setattr(start, part, value if value.ndim else value.item())
+        if isinstance(start, PerClassIsotonic):
+            # a curve that rises already is its own isotonic regression
+            points = ((arrays[f"{name} {c}"] for name in CURVE) for c in range(k))
+            start.curves_ = [isotonic_curve().fit(x, y) for x, y in points]
+        start.n_features_in_, start.classes_ = k, np.arange(k)
+        model.start_ = start
+    ends = np.cumsum(arrays["regions"])[:-1]
     weights, steps = (np.split(arrays[name], ends) for name in ("weights", "steps"))
-    model.classes_ = classes
-    model.n_features_in_ = int(arrays["n_classes"])
-    model.start_ = _start_of(arrays)
-    model.share_, model.keep_, model.limit_ = (float(arrays[name]) for name in ("share", "kept", "limit"))
     model.rounds_ = [
         # of no rounds numpy makes one empty part
         Round(Partition(w, is_hard), step)
-        for w, is_hard, step in zip(weights, hard, steps, strict=False)
+        for w, is_hard, step in zip(weights, arrays["hard"].tolist(), steps, strict=False)
     ]
     model.n_rounds_ = len(model.rounds_)
-    model.history_ = np.array(
-        [tuple(row) for row in arrays["history"]], dtype=[(name, np.float64) for name in Progress._fields]
-    )
-    model.reached_ = bool(arrays["reached"])
-    model.floor_ = float(arrays["least"])
+    model.history_ = history_of(list(map(tuple, arrays["history"])))
     model.held_out_ = HeldOut(*arrays["held_out"]) if "held_out" in arrays else None
     if "columns" in arrays:
         model.feature_names_in_ = np.array(arrays["columns"].tolist(), dtype=object)
     return model
+
+
+def history_of(rounds: Sequence[tuple[float, float, float]]) -> Any:
+    """Progress by round, a structured array."""
+    return np.array(list(rounds), dtype=[(name, np.float64) for name in Progress._fields])
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,24 +183,6 @@ class CompressedPredictor:
         decisions = bayes_decisions(table, self.loss)
         known = self.masses[decisions] > 0.0
         return np.where(known[:, None], self.predictions[decisions], table)
-
-
-def fitted_rows(model: Any) -> tuple[Floats, Weights]:
-    """What a recalibrator made of the rows that it was fitted to, and their weights."""
-    table = getattr(model, "_fitted_table", None)
-    if table is None:
-        raise ValueError("P must be given: this model was loaded and has no fitted rows")
-    return table, getattr(model, "_fitted_weights", None)
-
-
-def compress(table: Floats, loss: Floats, weights: Weights = None) -> CompressedPredictor:
-    """Average the rows of a table (n, C), with weights (n,), by the Bayes decisions of a loss (K, C)."""
-    decisions = bayes_decisions(table, loss)
-    counts = np.bincount(decisions, weights, minlength=len(loss))
-    sums = np.zeros(loss.shape)
-    np.add.at(sums, decisions, table if weights is None else table * weights[:, None])
-    with np.errstate(invalid="ignore"):
-        return CompressedPredictor(loss, sums / counts[:, None], counts / total_weight(table, weights))
 
 
 class DecisionRecalibrator(StartedRecalibrator):
@@ -425,28 +361,80 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_settings(self)
+        check_count(self.n_actions, "n_actions")
+        check_positive(self.epsilon, "epsilon")
+        check_choice(self.partition, PARTITIONS, "partition")
+        check_choice(self.step, STEPS, "step")
+        if not isinstance(self.floor, (bool, np.bool_)):
+            raise ValueError(f"floor must be True or False, got {self.floor!r}")
+        check_count(self.n_starts, "n_starts")
+        if self.max_rounds is not None:
+            check_count(self.max_rounds, "max_rounds")
 
-    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
-        table = as_doubles(table)
-        given = None if self.losses is None else check_losses(self.losses, table.shape[1])
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
+        table, k = as_doubles(table), table.shape[1]
+        losses = None if self.losses is None else check_losses(self.losses, k)
         if 0 < len(table) < 2 * max(self.n_folds, 1):
             raise ValueError(f"P must have at least {2 * max(self.n_folds, 1)} rows, got {len(table)}")
-        least = least_probability(total_weight(table, weights), table.shape[1])
-        self.floor_ = least if self.floor else 0.0
-        warm = self.warm_start and getattr(self, "n_features_in_", None) == table.shape[1]
-        earlier = (self.start_, self.rounds_) if warm else None
-        fitting = Fitting(self, table, labels, weights, given, self.floor_, earlier)
-        self.held_out_ = fitting.held_out() if self.n_folds else None
-        most = fitting.most_rounds if self.held_out_ is None else self.held_out_.best
-        self.start_, begun, descent, history, self.reached_ = fitting.run(most)
-        self.rounds_ = [*(self.rounds_ if warm else []), *descent.rounds]
-        self.n_rounds_ = len(self.rounds_)
-        self.history_ = np.array(history, dtype=[(name, np.float64) for name in Progress._fields])
-        corrected = floored(descent.table, self.floor_)
-        self.keep_, (self.share_, self.limit_) = self.keep, fitting.mixture(most, begun, corrected)
-        self._fitted_table = self._answers(begun, corrected)
-        self._fitted_weights = weights
+        least = least_probability(weights.sum(), k) if self.floor else 0.0
+        find: Finder
+        if losses is None:
+            hard = self.partition == "hard"
+            find = WorstOfAllLosses(self.n_actions, hard, self.n_starts, QUICK_ITERATIONS)
+        else:
+            find = WorstOfGivenLosses(losses, least)
+        warm = self.warm_start and getattr(self, "n_features_in_", None) == k
+        earlier = self.rounds_ if warm else []
+        model = None if warm else self._start_model(table, labels, weights)
+        watched, most = self._watched(losses, k), self._most_rounds(losses)
+
+        def error(table: Floats, labels: Ints, weights: Floats) -> float:
+            return float((loss_gaps(*mean_losses(table, labels, watched, weights), watched) ** 2).mean())
+
+        def begin(rows: Ints, stream: int) -> tuple[ProbabilityRecalibrator | None, Floats, Descent]:
+            """Start and rounds, when only these rows are fitted, and what the start makes of them."""
+            if warm:
+                start, begun = self.start_, started(self.start_, table[rows])
+            else:
+                start, begun = fitted_start(model, table[rows], labels[rows], weights[rows])
+            *_, now = replay(begun, earlier)
+            length, seed = STEP_LENGTH if self.step == "shrunk" else None, [self.seed, 3, stream]
+            return start, begun, Descent(now, labels[rows], find, length, seed, weights[rows])
+
+        folds: list[Fold] = []
+        for rows, out in self._deciding_folds(len(table)) if self.n_folds else ():
+            start, _, descent = begin(rows, 1)
+            begun = started(start, table[out])
+            *_, now = replay(begun, earlier)
+            folds.append(Fold(descent, begun, now, labels[out], weights[out]))
+        self.held_out_ = course_of(folds, self.epsilon, most, error) if folds else None
+        most = most if self.held_out_ is None else self.held_out_.best
+        self.start_, begun, descent = begin(np.arange(len(table)), 0)
+        history: list[Progress] = []
+        while len(descent.rounds) < most and (progress := descent.advance(self.epsilon)) is not None:
+            history.append(progress)
+        self.reached_, self.history_ = descent.reached, history_of([*history, descent.progress()])
+        self.rounds_ = [*earlier, *descent.rounds]
+        self.n_rounds_, self.floor_ = len(self.rounds_), least
+        whole = Rows(begun, floored(descent.table, least), labels, weights)
+        held_out = (
+            Rows(one.begun, floored(one.after(most), least), one.labels, one.weights) for one in folds
+        )
+        self._mix(held_out, lambda: [whole], error)
+        self._fitted = self._answers(begun, whole.corrected), weights
+
+    def _watched(self, losses: Floats | None, k: int) -> Floats:
+        """The decision makers that are watched on held-out rows: the given ones, or random ones."""
+        shape = N_WATCHED, max(2, self.n_actions), k
+        return np.random.default_rng([self.seed, 1]).standard_normal(shape) if losses is None else losses
+
+    def _most_rounds(self, losses: Floats | None) -> int:
+        """How many rounds there can be, whatever held-out rows say."""
+        if self.max_rounds is not None:
+            return self.max_rounds
+        n_actions = max(2, self.n_actions if losses is None else losses.shape[1])
+        proven = math.ceil(n_actions / self.epsilon**2)
+        return min(proven, MOST_CAUTIOUS_ROUNDS) if self.n_folds else proven
 
     def _stages(self, table: Floats) -> Iterator[Floats]:
         begun = started(self.start_, table)
@@ -489,10 +477,21 @@ class DecisionRecalibrator(StartedRecalibrator):
             A bad loss or table; None for a model that was loaded.
         """
         check_is_fitted(self, "rounds_")
-        table, weights = (self.predict_proba(P), None) if P is not None else fitted_rows(self)
+        if P is not None:
+            table = self.predict_proba(P)
+            weights = np.ones(len(table))
+        elif hasattr(self, "_fitted"):
+            table, weights = self._fitted
+        else:
+            raise ValueError("P must be given: this model was loaded and has no fitted rows")
         if np.ndim(loss) != 2:
             raise ValueError(f"loss must be one table (actions, classes), got shape {np.shape(loss)}")
-        return compress(table, check_losses(loss, table.shape[1], "loss")[0], weights)
+        costs = check_losses(loss, table.shape[1], "loss")[0]
+        decisions = bayes_decisions(table, costs)
+        counts, sums = np.bincount(decisions, weights, minlength=len(costs)), np.zeros(costs.shape)
+        np.add.at(sums, decisions, table * weights[:, None])
+        with np.errstate(invalid="ignore"):
+            return CompressedPredictor(costs, sums / counts[:, None], counts / weights.sum())
 
     def save(self, path: str | Path) -> None:
         """Write the fitted map as plain arrays, a NumPy .npz file without pickled objects.
@@ -505,7 +504,9 @@ class DecisionRecalibrator(StartedRecalibrator):
             Labels that are no plain numbers or texts.
         """
         check_is_fitted(self, "rounds_")
-        write_arrays(self, path)
+        contents: dict[str, Any] = to_arrays(self)
+        with open(path, "wb") as file:
+            np.savez_compressed(file, **contents)
 
     @classmethod
     def load(cls, path: str | Path) -> DecisionRecalibrator:
@@ -516,4 +517,13 @@ class DecisionRecalibrator(StartedRecalibrator):
         ValueError
             A file that is none of these.
         """
-        return read_arrays(cls, path)
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = dict(file) if hasattr(file, "files") else {}
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} is no file of a decision recalibrator: {error}") from error
+        if "format" not in arrays or "said" not in arrays:
+            raise ValueError(f"{path} is no file of a decision recalibrator: it holds other arrays")
+        found = arrays["format"].tolist()
+        check_format(f"the decision recalibrator of {path}", found)
+        return from_arrays(arrays)

@@ -6,16 +6,13 @@ U = D^+ R. In the eigenvectors v of D, with values lambda, it takes |v R|^2 / la
 each; a step s times as long takes s (2 - s) times as much, so none with 0 <= s <= 1 lets it rise. The full
 step takes off at least (sum_a ||R_a||)^2: use trace(U^T R) = max over Z of 2 trace(Z^T R) - trace(Z^T D Z),
 Z_a = s R_a / ||R_a||, and that the entries of D sum to 1.
-
-What the parameters of a DecisionRecalibrator may be.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,43 +20,16 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.errors import (
     MAX_ITERATIONS,
     N_STARTS,
-    PARTITIONS,
     Found,
-    PartitionKind,
     climb,
     improve,
-    loss_gaps,
     search,
     soft_errors,
 )
-from onlinecal.measures.decision.losses import Partition, error_of, loss_norms, mean_losses, residuals
+from onlinecal.measures.decision.losses import Partition, error_of, loss_norms, residuals
 from onlinecal.measures.fixed_order import by_columns, inner, product
-from onlinecal.recalibration.flooring import floored, project_rows
-from onlinecal.recalibration.probability_recalibrator import (
-    ProbabilityRecalibrator,
-    Weights,
-    counts_of,
-    mean,
-    part,
-    total_weight,
-    weighted,
-)
-from onlinecal.recalibration.starting import (
-    Rows,
-    Start,
-    chosen_mixture,
-    deciding_folds,
-    fitted_start,
-    moments_of,
-    start_model,
-    started,
-    told_mixture,
-)
-from onlinecal.validation import check_choice, check_count, check_positive
-
-if TYPE_CHECKING:
-    from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
-
+from onlinecal.recalibration.flooring import project_rows
+from onlinecal.recalibration.probability_recalibrator import weighted
 
 Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
 """From a table (n, C), p - Y and epsilon: the worst error found, and its partition."""
@@ -160,13 +130,13 @@ class WorstOfGivenLosses:
         return Found(float(gaps[worst]), Partition(-self.rules[worst], hard=True))
 
 
-def full_step(members: Floats, error: Floats, weights: Weights = None) -> Floats:
+def full_step(members: Floats, error: Floats, weights: Floats | None = None) -> Floats:
     """U = D^+ R, shape (K, C): the least squares correction by memberships (n, K) of errors Y - p (n, C)."""
-    return _step(members, error, weights, lambda vector: 1.0)
+    return _step(members, error, np.ones(len(error)) if weights is None else weights, lambda vector: 1.0)
 
 
 def shrunk_step(
-    members: Floats, error: Floats, fresh: Ints, length: float, weights: Weights = None
+    members: Floats, error: Floats, fresh: Ints, length: float, weights: Floats | None = None
 ) -> Floats:
     """The full step, each direction shortened by how much of it is noise.
 
@@ -176,9 +146,10 @@ def shrunk_step(
     rows, as many as there are, it is n s / (m + (n - m) s) for a part s among m. A row of weight w counts as
     w rows.
     """
-    mine = part(weights, fresh)
-    count = total_weight(fresh, mine)
-    share = total_weight(members, weights) / count
+    weights = np.ones(len(error)) if weights is None else weights
+    mine = weights[fresh]
+    count = mine.sum()
+    share = weights.sum() / count
     columns, rest = by_columns(members[fresh]), error[fresh]
     sizes = (rest**2).sum(axis=1)
     rest = weighted(rest, mine)
@@ -186,14 +157,14 @@ def shrunk_step(
     def factor(vector: Floats) -> float:
         mixture = product(vector[None], columns)
         seen = float(((inner(mixture, rest) / len(fresh)) ** 2).sum())
-        noise = float(mean(mixture[0] ** 2 * sizes, mine) / count)
+        noise = float(np.average(mixture[0] ** 2 * sizes, weights=mine) / count)
         part = max(0.0, 1.0 - noise / seen) if seen > 0.0 else 0.0
         return length * share * part / (1.0 + (share - 1.0) * part)
 
     return _step(members, error, weights, factor)
 
 
-def _step(members: Floats, error: Floats, weights: Weights, factor: Callable[[Floats], float]) -> Floats:
+def _step(members: Floats, error: Floats, weights: Floats, factor: Callable[[Floats], float]) -> Floats:
     n = len(members)
     eigenvalues, vectors = np.linalg.eigh(inner(members.T, weighted(members, weights)) / n)
     means = inner(members.T, weighted(error, weights)) / n
@@ -231,7 +202,7 @@ class Descent:
         find: Finder,
         length: float | None,
         seed: int | list[int],
-        weights: Weights = None,
+        weights: Floats,
     ) -> None:
         self.table = table
         self.labels = labels
@@ -244,9 +215,9 @@ class Descent:
 
     def progress(self, error: float = np.nan) -> Progress:
         """The present state of the rows."""
-        squared = mean((residuals(self.table, self.labels) ** 2).sum(axis=1), self.weights)
-        hits = mean((self.table.argmax(axis=1) == self.labels).astype(float), self.weights)
-        return Progress(error, float(squared), float(hits))
+        squared = (residuals(self.table, self.labels) ** 2).sum(axis=1)
+        hits = self.table.argmax(axis=1) == self.labels
+        return Progress(error, *(float(np.average(one, weights=self.weights)) for one in (squared, hits)))
 
     def advance(self, epsilon: float) -> Progress | None:
         """Play one round; None, and nothing done, once what was found is at most epsilon."""
@@ -270,7 +241,7 @@ class Descent:
         else:
             order = self.rng.permutation(n)
             chosen, fresh = order[: (n + 1) // 2], order[n // 2 :]
-            half = weighted(residual[chosen], part(self.weights, chosen))
+            half = weighted(residual[chosen], self.weights[chosen])
             found = self.find(self.table[chosen], half, epsilon, self.rng)
             if found.error <= epsilon:
                 self.reached = True
@@ -290,19 +261,6 @@ def replay(table: Floats, rounds: list[Round]) -> Iterator[Floats]:
         yield table
 
 
-Begun = ProbabilityRecalibrator | None
-"""A fitted start, None for none."""
-Step = Literal["shrunk", "full"]
-N_WATCHED = 200
-"""Random decision makers watched on held-out rows."""
-STEP_LENGTH = 0.5
-MOST_CAUTIOUS_ROUNDS = 32
-QUICK_ITERATIONS = 30
-"""Gradient steps per climb while more than epsilon is found."""
-PATIENCE = 8
-"""Rounds without a better held-out gap before the folds stop."""
-
-
 class HeldOut(NamedTuple):
     """Averages over folds of held-out rows, before any round and after each, each of shape (rounds + 1,)."""
 
@@ -316,192 +274,53 @@ class HeldOut(NamedTuple):
         return int(np.argmin(np.where(allowed, self.gap, np.inf)))
 
 
-class Parameters(Protocol):
-    """What a fit asks of `DecisionRecalibrator`, which says what each means."""
-
-    n_actions: int
-    epsilon: float
-    partition: PartitionKind
-    max_rounds: int | None
-    seed: int
-    start: Start
-    step: Step
-    n_folds: int
-    n_starts: int
-    share: float | None
-    keep: float
-    limit: float | None
+PATIENCE = 8
+"""Rounds without a better held-out gap before the folds stop."""
 
 
-class Fitting:
-    """The rows of a fit together with its parameters.
+class Fold:
+    """Rounds on some rows, and what they make of rows that are held out: their table (n, C), labels, weights.
 
-    Parameters
-    ----------
-    parameters
-        Checked.
-    table, labels, weights
-        Probabilities (n, C), class numbers (n,) and weights (n,) or None.
-    losses
-        Given tables (n_losses, K, C); None: all losses with n_actions actions.
-    least
-        The least probability of the corrected ones.
-    earlier
-        Start and rounds of the fit before, which this one adds to; None: there are none.
+    `begun` is what the start makes of these.
     """
 
-    def __init__(
-        self,
-        parameters: Parameters,
-        table: Floats,
-        labels: Ints,
-        weights: Weights,
-        losses: Floats | None,
-        least: float,
-        earlier: tuple[Begun, list[Round]] | None,
-    ) -> None:
-        self.parameters = parameters
-        self.table, self.labels, self.weights = table, labels, weights
-        self.losses = losses
-        shape = (N_WATCHED, max(2, parameters.n_actions), table.shape[1])
-        drawn = np.random.default_rng([parameters.seed, 1]).standard_normal(shape)
-        self.watched = drawn if losses is None else losses
-        self.least = least
-        self.earlier = earlier
-        asked = parameters.start, parameters.n_folds, parameters.seed
-        self.model = None if earlier is not None else start_model(*asked, table, labels, weights)
-        # per fold, of `held_out`: its rows, the start's table of all rows, the rounds
-        self.folds: list[tuple[Ints, Floats, Descent]] = []
-        self.find: Finder = (
-            WorstOfAllLosses(
-                parameters.n_actions,
-                parameters.partition == "hard",
-                parameters.n_starts,
-                QUICK_ITERATIONS,
-            )
-            if losses is None
-            else WorstOfGivenLosses(losses, least)
-        )
+    def __init__(self, descent: Descent, begun: Floats, table: Floats, labels: Ints, weights: Floats) -> None:
+        self.descent, self.begun = descent, begun
+        self.first = self.table = table
+        self.labels, self.weights = labels, weights
 
-    @property
-    def most_rounds(self) -> int:
-        """How many rounds there can be, whatever held-out rows say."""
-        if self.parameters.max_rounds is not None:
-            return self.parameters.max_rounds
-        n_actions = max(2, self.parameters.n_actions if self.losses is None else self.losses.shape[1])
-        proven = math.ceil(n_actions / self.parameters.epsilon**2)
-        return min(proven, MOST_CAUTIOUS_ROUNDS) if self.parameters.n_folds else proven
+    def advance(self, epsilon: float) -> bool:
+        """Play one round, if there is one."""
+        if self.descent.advance(epsilon) is None:
+            return False
+        self.table = self.descent.rounds[-1](self.table)
+        return True
 
-    def held_out(self) -> HeldOut:
-        """What rounds do to held-out rows: all folds advance together, until none improves."""
-        asked = self.parameters
-        tables = []
-        for rows, out in deciding_folds(len(self.labels), asked.n_folds, asked.seed):
-            start, fitted = self._start(rows)
-            begun = started(start, self.table[out])
-            self.folds.append((out, begun, self._descent(self._corrected(fitted), rows, 1)))
-            tables.append(self._corrected(begun))
-        course = [self._score(tables)]
-        most = self.most_rounds
-        while len(course) <= most:
-            moved = False
-            for fold, (*_, descent) in enumerate(self.folds):
-                if descent.advance(asked.epsilon) is not None:
-                    tables[fold] = descent.rounds[-1](tables[fold])
-                    moved = True
-            if not moved:
-                break
-            course.append(self._score(tables))
-            if len(course) - 1 - int(np.argmin([gap for gap, _ in course])) >= PATIENCE:
-                break
-        return HeldOut(*np.array(course).T)
-
-    def run(self, most: int) -> tuple[Begun, Floats, Descent, list[Progress], bool]:
-        """Up to so many rounds on all rows.
-
-        The start and its table, the rounds, what each of them saw (and the end), and whether nothing above
-        epsilon was left.
-        """
-        rows = np.arange(len(self.table))
-        start, begun = self._start(rows)
-        descent = self._descent(self._corrected(begun), rows, 0)
-        history: list[Progress] = []
-        while len(descent.rounds) < most:
-            progress = descent.advance(self.parameters.epsilon)
-            if progress is None:
-                return start, begun, descent, [*history, descent.progress()], True
-            history.append(progress)
-        return start, begun, descent, [*history, descent.progress()], False
-
-    def mixture(self, most: int, begun: Floats, corrected: Floats) -> tuple[float, float]:
-        """The share of the corrected table (n, C) and its limit: as told or by folds.
-
-        The folds' tables are those after so many rounds.
-        """
-        asked = self.parameters
-        if asked.share is not None or not asked.n_folds:
-            return told_mixture(asked.share, asked.limit)
-        held_out = []
-        for out, mine, descent in self.folds:
-            *_, table = replay(self._corrected(mine), descent.rounds[:most])
-            weights = part(self.weights, out)
-            held_out.append(Rows(mine, floored(table, self.least), self.labels[out], weights))
-        rows = Rows(begun, corrected, self.labels, self.weights)
-        return chosen_mixture(
-            held_out,
-            lambda width: moments_of([rows], asked.keep, width),
-            asked.keep,
-            asked.limit,
-            self._error,
-        )
-
-    def _error(self, table: Floats, labels: Ints, weights: Weights) -> float:
-        """The mean square gap of the decision makers that are watched."""
-        return float((_gaps(table, labels, weights, self.watched) ** 2).mean())
-
-    def _start(self, rows: Ints) -> tuple[Begun, Floats]:
-        """The start when only some rows are fitted, and what it makes of them."""
-        if self.earlier is not None:
-            return self.earlier[0], started(self.earlier[0], self.table[rows])
-        return fitted_start(self.model, self.table[rows], self.labels[rows], part(self.weights, rows))
-
-    def _corrected(self, begun: Floats) -> Floats:
-        """What earlier rounds make of a start's table."""
-        *_, table = replay(begun, [] if self.earlier is None else self.earlier[1])
+    def after(self, n_rounds: int) -> Floats:
+        """The table after so many rounds."""
+        *_, table = replay(self.first, self.descent.rounds[:n_rounds])
         return table
 
-    def _descent(self, table: Floats, rows: Ints, stream: int) -> Descent:
-        length = STEP_LENGTH if self.parameters.step == "shrunk" else None
-        seed = [self.parameters.seed, 3, stream]
-        return Descent(table, self.labels[rows], self.find, length, seed, part(self.weights, rows))
 
-    def _score(self, tables: list[Floats]) -> tuple[float, float]:
-        """Root mean square gap and mean squared error, over folds."""
-        gaps, squared = [], []
-        for (out, *_), table in zip(self.folds, tables, strict=True):
-            labels, weights = self.labels[out], part(self.weights, out)
-            gaps.append(self._error(table, labels, weights))
-            squared.append(mean((residuals(table, labels) ** 2).sum(axis=1), weights))
+def course_of(
+    folds: list[Fold], epsilon: float, most: int, error: Callable[[Floats, Ints, Floats], float]
+) -> HeldOut:
+    """What rounds do to held-out rows: all folds advance together, until none improves, at most so often.
+
+    `error` is the mean square gap of a table with its labels and weights.
+    """
+
+    def score() -> tuple[float, float]:
+        squared = [
+            np.average((residuals(one.table, one.labels) ** 2).sum(axis=1), weights=one.weights)
+            for one in folds
+        ]
+        gaps = [error(one.table, one.labels, one.weights) for one in folds]
         return float(np.sqrt(np.mean(gaps))), float(np.mean(squared))
 
-
-def _gaps(table: Floats, labels: Ints, weights: Weights, losses: Floats) -> Floats:
-    """`decision_loss_gap` of checked rows with weights."""
-    predicted, true = mean_losses(table, labels, losses, counts_of(labels, weights))
-    return loss_gaps(predicted, true, losses)
-
-
-STEPS: tuple[Step, ...] = get_args(Step)
-
-
-def check_settings(model: DecisionRecalibrator) -> None:
-    """Refuse bad ones of its own; the message names the parameter and the value."""
-    check_count(model.n_actions, "n_actions")
-    check_positive(model.epsilon, "epsilon")
-    check_choice(model.partition, PARTITIONS, "partition")
-    check_choice(model.step, STEPS, "step")
-    if not isinstance(model.floor, (bool, np.bool_)):
-        raise ValueError(f"floor must be True or False, got {model.floor!r}")
-    check_count(model.n_starts, "n_starts")
-    if model.max_rounds is not None:
-        check_count(model.max_rounds, "max_rounds")
+    course = [score()]
+    while len(course) <= most and any([one.advance(epsilon) for one in folds]):
+        course.append(score())
+        if len(course) - 1 - int(np.argmin([gap for gap, _ in course])) >= PATIENCE:
+            break
+    return HeldOut(*np.array(course).T)

@@ -102,16 +102,14 @@ class GroupMaker:
         return np.ascontiguousarray(np.hstack(columns))
 
     def _fit_categories(self, frame: Any, n_rows: int, weights: Floats | None) -> Bools:
-        self._columns = [str(name) for name in frame.columns]
+        self._columns, self._cells = [str(name) for name in frame.columns], [()]
         least = self.min_mass * (n_rows if weights is None else weights.sum())
-        columns = [np.ones(n_rows, bool)]
-        sizes_of: dict[Category, float] = {}
 
         def size_of(rows: Bools) -> float:
             return float(rows.sum() if weights is None else weights[rows].sum())
 
-        self._cells = [()]
         values = self._values(frame, n_rows)
+        sizes_of: dict[Category, float] = {}
         frequent: list[list[tuple[Category, Bools]]] = []
         for name in self._columns:
             codes, index = encode(values[name])
@@ -120,25 +118,18 @@ class GroupMaker:
                 (Category(name, value), codes == k) for value, k in index.items() if 0 < least <= sizes[k]
             ]
             frequent.append(kept)
-            for category, inside in kept:
-                self._cells.append((category,))
-                columns.append(inside)
-                sizes_of[category] = size_of(inside)
+            self._cells += [(category,) for category, _ in kept]
+            sizes_of |= {category: size_of(inside) for category, inside in kept}
+        inside_of = {category: inside for kept in frequent for category, inside in kept}
         for left, right in combinations(frequent, 2):
             for one, in_one in left:
                 for other, in_other in right:
-                    both = in_one & in_other
-                    size = size_of(both)
+                    size = size_of(in_one & in_other)
                     if size >= least and size not in (sizes_of[one], sizes_of[other]):
                         self._cells.append((one, other))
-                        columns.append(both)
         self.names_ = [" & ".join(c.name for c in cell) or EVERYONE for cell in self._cells]
-        self.n_groups_ = len(columns)
-        members = np.empty((n_rows, self.n_groups_), bool)
-        # some rows of all columns are in the cache together
-        for rows in pieces(members):
-            np.stack([inside[rows] for inside in columns], axis=1, out=members[rows])
-        return members
+        self.n_groups_ = len(self._cells)
+        return self._members(inside_of, n_rows)
 
     def _place(self, frame: Any, n_rows: int) -> Bools:
         values = self._values(frame, n_rows)
@@ -148,10 +139,15 @@ class GroupMaker:
             codes, index = encode(values[name])
             for category in wanted:
                 inside[category] = codes == index.get(category.value, -1)
+        return self._members(inside, n_rows)
+
+    def _members(self, inside: dict[Category, Bools], n_rows: int) -> Bools:
+        """Which rows are in all categories of each cell; all columns of some rows are in the cache."""
         members = np.ones((n_rows, self.n_groups_), bool)
-        for g, cell in enumerate(self._cells):
-            for category in cell:
-                members[:, g] &= inside[category]
+        for rows in pieces(members):
+            for g, cell in enumerate(self._cells):
+                for category in cell:
+                    members[rows, g] &= inside[category][rows]
         return members
 
     def _values(self, frame: Any, n_rows: int) -> dict[str, Any]:

@@ -1,33 +1,33 @@
 """Patches: the rows of one level set inside one group move together, or all rows of a group do.
 
-Patches that set a value (`fit_moves`): the rows take their mean outcome, on a grid the grid point nearest to
-it. The rest of the level set stays, so without a grid a patch can add a value to those that are forecast, and
-it joins level sets that come to the same value. Their order matters.
+Patches that set a value: the rows take their mean outcome, on a grid the grid point nearest to it.
+The rest of the level set stays, so without a grid a patch can add a value to those that are forecast, and it
+joins level sets that come to the same value. Their order matters.
 
-Patches that add a step (`fit_shifts`; `log_odds.py`) come in epochs. During one every row keeps the level set
-that it had at the epoch's beginning, so the sets stand still and the steps may be added in any order: nothing
-but their sum matters. Then level sets are read anew. Steps are added to the forecasts, which are then clipped
-to [0, 1], or to the log odds, where nothing is clipped. Shifts of forecasts are whole multiples of 2^-40,
-which makes their sums exact: another order gives the same bits.
+Patches that add a step come in epochs. During one every row keeps the level set that it had at the epoch's
+beginning, so the sets stand still and the steps may be added in any order: nothing but their sum matters.
+Then level sets are read anew. Steps are added to the forecasts, which are then clipped to [0, 1], or to the
+log odds, where nothing is clipped. Steps of forecasts are whole multiples of 2^-40, which makes their sums
+exact: another order gives the same bits.
+
+The step on log odds is the one of the least log loss that self-concordance proves: with bias g, the sum of
+(outcome - forecast), and spread h, the sum of f (1 - f), a step of ln(1 + r), r = |g|/h, lowers the sum of
+log losses by at least h ((1 + r) ln(1 + r) - r). A probability stays inside (0, 1), its order inside the cell
+stands.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.special import expit
 
 from onlinecal.arrays import Bytes, Floats, Ints, pieces
-from onlinecal.measures.groups import grid_level
-
-TARGET_SHARE = 0.75
-"""An epoch goes on until no violation exceeds this share of alpha, so that the next one has less to do."""
-UNIT = 2.0**40
-NEAR = 1.0 + 1e-9
-"""Totals that are kept by differences are summed anew when they are so near to the limit."""
+from onlinecal.compiling import compiled
+from onlinecal.measures.groups import grid_level, level_sets
 
 
 class Rows(NamedTuple):
@@ -43,14 +43,34 @@ class Rows(NamedTuple):
         return Rows(*(array[some] for array in self))
 
 
-class Search(NamedTuple):
-    """What is searched for: m, the violation that may remain, how a cell is chosen, patches at most."""
+Start = Literal["auto", "none", "temperature", "platt", "beta", "isotonic"]
+STARTS: tuple[Start, ...] = get_args(Start)
+
+
+class Plan(NamedTuple):
+    """What is searched for.
+
+    Attributes
+    ----------
+    n_levels, alpha
+        m, and the violation that may remain; 0: none is asked for.
+    by_fall
+        Whether the cell that saves most is patched, or the one that is most wrong.
+    shrinkage
+        What is added to a cell's spread.
+    n_folds, start
+        Folds that are held out, and the map that comes first.
+    most
+        Patches at most.
+    """
 
     n_levels: int
     alpha: float
     by_fall: bool
-    most: int
     shrinkage: float
+    n_folds: int
+    start: Start
+    most: int = 0
 
 
 PATCH = np.dtype(
@@ -81,11 +101,6 @@ the group's rows, `count` is their weight, rounded, and `fall` and `validation_e
 loss."""
 
 
-MOVE = ("value", "group", "patched")
-STEP = ("value", "group", "shift")
-"""What replaying a patch needs to know: of those that set a value, and of those that add a step."""
-
-
 def new_patches(number: int) -> Any:
     """So many patches, still empty."""
     made = np.zeros(number, PATCH)
@@ -96,11 +111,6 @@ def new_patches(number: int) -> Any:
 def values_of(p: Floats, n_levels: int) -> Floats:
     """The grid point of each forecast, shape (n,); 0 of all with no levels."""
     return np.asarray(grid_level(p, n_levels) / max(n_levels, 1))
-
-
-def exact_values(p: Floats, n_levels: int) -> Floats:
-    """The forecasts themselves: level sets without a grid."""
-    return p
 
 
 NO_ROWS = np.zeros(0, np.int64)
@@ -156,8 +166,8 @@ class Tables:
         self.targets, self.violations, self.scores = self._judge(slice(None))
         self.best = self.scores.max(axis=1)
 
-    def move(self, rows: Ints, value: float, target: float) -> Floats:
-        """Count rows of one value at another instead; what that adds to the groups' violations, (G,)."""
+    def move(self, rows: Ints, value: float, target: float) -> None:
+        """Count rows of one value at another instead."""
         if target not in self._place:
             self._place[target] = len(self._place)
             if len(self._place) > len(self.values):
@@ -166,15 +176,11 @@ class Tables:
                     setattr(self, name, np.concatenate([table, np.zeros_like(table)]))
             self.values[self._place[target]] = target
         counts, ones = self._count(rows)
-        change = np.zeros(len(counts))
         for k, sign in ((self._place[value], -1), (self._place[target], 1)):
-            change -= self.violations[k]
             self.counts[k] += sign * counts
             self.ones[k] += sign * ones
             self.targets[k], self.violations[k], self.scores[k] = self._judge(k)
             self.best[k] = self.scores[k].max()
-            change += self.violations[k]
-        return change
 
     def _count(self, rows: Ints) -> tuple[Ints, Ints]:
         members = self._members[rows]
@@ -193,28 +199,23 @@ class Tables:
         return targets, violations, np.where((targets == values) | (self.counts[k] == 0), 0.0, scores)
 
 
-def fit_moves(rows: Rows, aside: Rows | None, search: Search) -> tuple[Any, Floats | None]:
+def fit_moves(rows: Rows, aside: Rows | None, plan: Plan) -> tuple[Any, Floats | None]:
     """Value patches, the worst cell first: the history, and the held-out error before and after each patch.
 
     With m = 0 levels there is no grid.
     """
-    m, n_rows = search.n_levels, len(rows.p)
+    m, n_rows = plan.n_levels, len(rows.p)
     sets = LevelSets(values_of(rows.p, m) if m else rows.p, rows.members)
-    tables, limit = Tables(sets, rows.y, m, search.by_fall), search.alpha * n_rows
-    totals = tables.violations.sum(axis=0)
+    tables = Tables(sets, rows.y, m, plan.by_fall)
     found: list[tuple[float, int, int, int, float]] = []
-    while len(found) < search.most:
-        if totals.max() <= limit * NEAR:
-            totals = tables.violations.sum(axis=0)
-            if totals.max() <= limit:
-                break
+    while len(found) < plan.most and tables.violations.sum(axis=0).max() > plan.alpha * n_rows:
         k = int(np.argmax(tables.best))
         g = int(np.argmax(tables.scores[k]))
         if tables.scores[k, g] <= 0.0:
             break
         value, target = float(tables.values[k]), float(tables.targets[k, g])
         found.append((value, g, int(tables.counts[k, g]), int(tables.ones[k, g]), target))
-        totals += tables.move(sets.move(value, g, target), value, target)
+        tables.move(sets.move(value, g, target), value, target)
     made = new_patches(len(found))
     values, groups, counts, ones, targets = zip(*found, strict=True) if found else ((),) * 5
     made["value"] = made["forecast"] = values
@@ -231,7 +232,7 @@ def _moves(p: Floats, members: Bytes, made: Any, n_levels: int) -> Iterator[tupl
     """Forecasts on their way through value patches: as they are, the rows that move, and where to."""
     forecasts = values_of(p, n_levels) if n_levels else p.copy()
     sets = LevelSets(forecasts, members)
-    for value, group, target in zip(*(made[name].tolist() for name in MOVE), strict=True):
+    for value, group, target in made[["value", "group", "patched"]].tolist():
         moved = sets.move(value, group, target)
         yield forecasts, moved, target
         forecasts[moved] = target
@@ -256,23 +257,58 @@ def replay_moves(p: Floats, members: Bytes, made: Any, n_levels: int) -> Floats:
     return forecasts
 
 
+def most_unrounded_patches(p: Floats, squared_error: float, alpha: float) -> int:
+    """The least of k (e^(B/alpha) - 1) and n B/alpha, for k forecasts, n rows and a squared error of B."""
+    n_values = len(np.unique(p))
+    by_rows = len(p) * squared_error / alpha
+    if squared_error / alpha < math.log1p(by_rows / n_values):
+        return math.floor(n_values * math.expm1(squared_error / alpha))
+    return math.floor(by_rows)
+
+
+def squared_error(p: Floats, y: Bytes) -> float:
+    """Mean of (p - y)^2."""
+    return float(np.mean((p - y) ** 2))
+
+
+TARGET_SHARE = 0.75
+"""An epoch goes on until no violation exceeds this share of alpha, so that the next one has less to do."""
+UNIT = 2.0**40
+LEAST_FALL = 1e-9
+"""An epoch ends when no cell is sure to lower the log loss of a row by so much on average."""
+TINY = 1e-300
+"""What an empty cell is divided by."""
+
+
 class Scale(NamedTuple):
-    """On what steps are added, and how level sets are told.
+    """On what steps are added, and what they are worth there.
 
     Attributes
     ----------
     enter, leave
         From forecasts to the scale, and back.
+    spread
+        Of forecasts, how much they would rise by a small step.
     loss
         Of each row, from the scale and outcomes.
+    step, score
+        From bias and spread of a cell, the step and what it is sure to save.
     values
         From forecasts and m to what tells level sets.
+    on_odds, least
+        Whether they are log odds: then all rows of a group are a cell, too. What a step has to save, for each
+        row on average.
     """
 
     enter: Callable[[Floats], Floats]
     leave: Callable[[Floats], Floats]
+    spread: Callable[[Floats], Floats]
     loss: Callable[[Floats, Any], Floats]
+    step: Callable[[float, float], float]
+    score: Callable[[Floats, Floats], Floats]
     values: Callable[[Floats, int], Floats]
+    on_odds: bool
+    least: float
 
 
 def log_odds(p: Floats) -> Floats:
@@ -284,9 +320,167 @@ def _clipped(z: Floats) -> Floats:
     return np.clip(z, 0.0, 1.0)
 
 
-FORECASTS = Scale(np.array, _clipped, lambda z, y: (_clipped(z) - y) ** 2, values_of)
-EXACT = FORECASTS._replace(values=exact_values)
-LOG_ODDS = Scale(log_odds, expit, lambda z, y: np.logaddexp(0.0, z) - y * z, values_of)
+FORECASTS = Scale(
+    enter=np.array,
+    leave=_clipped,
+    spread=np.ones_like,
+    loss=lambda z, y: (_clipped(z) - y) ** 2,
+    step=lambda bias, rows: round(bias / rows * UNIT) / UNIT,
+    score=lambda bias, rows: bias**2 / rows,
+    values=values_of,
+    on_odds=False,
+    least=0.0,
+)
+EXACT = FORECASTS._replace(values=lambda p, n_levels: p)
+LOG_ODDS = Scale(
+    enter=log_odds,
+    leave=expit,
+    spread=lambda f: f * (1.0 - f),
+    loss=lambda z, y: np.logaddexp(0.0, z) - y * z,
+    step=lambda bias, spread: math.copysign(math.log1p(abs(bias) / spread), bias),
+    score=lambda bias, spread: bias**2 / (2.0 * (spread + np.abs(bias) / 3.0)),
+    values=values_of,
+    on_odds=True,
+    least=LEAST_FALL,
+)
+
+
+def fit_steps(rows: Rows, aside: Rows | None, plan: Plan, scale: Scale) -> tuple[Any, Floats | None]:
+    """The patches, and the held-out loss before and after each, as of `fit_moves`: log losses of log odds."""
+    parts, made = [new_patches(0)], 0
+    while made < plan.most:
+        part = _epoch(rows, plan._replace(most=plan.most - made), scale)
+        part["epoch"], made = len(parts) - 1, made + len(part)
+        parts.append(part)
+        # where nothing is to be reached, an epoch ends when nothing more is saved
+        if not len(part) or plan.alpha == 0.0:
+            break
+        rows = rows._replace(p=_moved(rows.p, rows.members, part, plan.n_levels, scale))
+    history = np.concatenate(parts)
+    return history, None if aside is None else _curve(history, aside, plan.n_levels, scale)
+
+
+MASS, BIAS, SPREAD, ONES = range(4)
+"""Sums over the rows of a cell, times their weights: of 1, outcome - forecast, spread, and the outcome."""
+
+
+class Cells:
+    """What is known of every cell while steps are made: a level set inside a group, K of them.
+
+    Attributes
+    ----------
+    values
+        What tells the level sets, shape (K,).
+    tables
+        Of each cell MASS, BIAS, SPREAD and ONES, shape (4, K + 1, G); the last ones are of all rows of a
+        group.
+    scores, best
+        What steps are sure to save, shape (K + 1, G), and the largest of each level set, (K + 1,).
+    """
+
+    def __init__(self, rows: Rows, plan: Plan, scale: Scale) -> None:
+        self.scale, self.shrinkage = scale, plan.shrinkage
+        values = scale.values(rows.p, plan.n_levels)
+        # a value is a grid point, or what it is itself
+        _, order, starts = level_sets(values, plan.n_levels or None)
+        p, y, self.members, self.weights = rows.take(order)
+        self.values = values[order][starts[:-1]]
+        self.level = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        self.ends = [*zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True), (0, len(p))]
+        # in an epoch forecasts are not clipped
+        self.f = f = p.copy()
+        shape = len(self.values) + 1, self.members.shape[1]
+        self.tables, self.scores, self.best = np.zeros((4, *shape)), np.zeros(shape), np.zeros(shape[0])
+        for table, each in zip(self.tables, (1.0, y - f, scale.spread(f), y), strict=True):
+            terms = self.weights * each
+            for g, inside in enumerate(self.members.T):
+                table[:-1, g] = np.add.reduceat(inside * terms, starts[:-1])
+        self.tables[:, -1] = self.tables[:, :-1].sum(axis=1)
+        self.judge(slice(None))
+
+    def judge(self, k: Any) -> None:
+        """Bring the scores of some level sets up to date."""
+        _, bias, spread, _ = self.tables[:, k]
+        self.scores[k] = self.scale.score(bias, np.maximum(spread + self.shrinkage, TINY))
+        self.scores[-1] *= self.scale.on_odds
+        self.best[k] = self.scores[k].max(axis=1)
+
+    @property
+    def worst(self) -> float:
+        """The largest violation of a group, a sum over rows."""
+        mass, bias = self.tables[:2, :-1]
+        return float((bias**2 / np.maximum(mass, TINY)).sum(axis=0).max())
+
+    def move(self, k: int, g: int, step: float) -> float:
+        """Make a step; what ln(1 + odds) of its rows gain, where steps are of log odds."""
+        rows = self.members, self.level, self.weights, self.f
+        gained = move_rows(*rows, self.tables, *self.ends[k], g, step, self.scale.on_odds)
+        self.judge(slice(None) if k == len(self.values) else [k, -1])
+        return gained
+
+
+@compiled
+def move_rows(
+    members: Bytes,
+    level: Ints,
+    weights: Floats,
+    f: Floats,
+    tables: Floats,
+    begin: int,
+    end: int,
+    g: int,
+    step: float,
+    on_odds: bool,
+) -> float:
+    """Make a step with those of some rows that are in a group: their forecasts f, and what `Cells` knows."""
+    factor, gained, everywhere = math.exp(step), 0.0, tables.shape[1] - 1
+    for row in range(begin, end):
+        if not members[row, g]:
+            continue
+        before, after, wider = f[row], f[row] + step, 0.0
+        if on_odds:
+            larger = 1.0 - before + before * factor
+            after = before * factor / larger
+            wider = weights[row] * (after * (1.0 - after) - before * (1.0 - before))
+            gained += weights[row] * math.log(larger)
+        f[row] = after
+        change = weights[row] * (after - before)
+        for j in range(members.shape[1]):
+            if members[row, j]:
+                for i in (level[row], everywhere):
+                    tables[BIAS, i, j] -= change
+                    tables[SPREAD, i, j] += wider
+    return gained
+
+
+def _epoch(rows: Rows, plan: Plan, scale: Scale) -> Any:
+    """One epoch, the cell that is sure to save most first; empty when no group's violation exceeds alpha."""
+    cells, total = Cells(rows, plan, scale), float(rows.weights.sum())
+    found: list[tuple[float, ...]] = []
+    everywhere, limit = len(cells.values), plan.alpha * total
+    while len(found) < plan.most and not (plan.alpha > 0.0 and cells.worst <= limit):
+        limit = TARGET_SHARE * plan.alpha * total
+        k = everywhere if cells.best[-1] >= cells.best.max() else int(cells.best.argmax())
+        g = int(cells.scores[k].argmax())
+        mass, bias, spread, ones = cells.tables[:, k, g].tolist()
+        if cells.scores[k, g] <= scale.least * total:
+            break
+        if not (step := scale.step(bias, spread + plan.shrinkage)):
+            break
+        gained = cells.move(k, g, step)
+        after = (ones - cells.tables[BIAS, k, g]) / mass
+        value = math.nan if k == everywhere else float(cells.values[k])
+        found.append((value, g, mass, step, (ones - bias) / mass, ones / mass, after, step * ones - gained))
+    part = new_patches(len(found))
+    columns = np.array(found).reshape(-1, 8).T
+    part["value"], part["group"], mass, part["shift"], part["forecast"], part["outcome"], *rest = columns
+    part["count"], part["patched"], fall = np.rint(mass), *rest
+    on_grid = ~np.isnan(part["value"]) & (scale.values is values_of)
+    part["level"] = np.where(on_grid, np.rint(part["value"] * plan.n_levels), -1)
+    part["violation"] = mass / total * (part["forecast"] - part["outcome"]) ** 2
+    # of forecasts before clipping, which takes off more
+    part["fall"] = fall / total if scale.on_odds else mass / total * part["shift"] ** 2
+    return part
 
 
 def _epochs(made: Any) -> Iterator[Any]:
@@ -295,8 +489,8 @@ def _epochs(made: Any) -> Iterator[Any]:
     return (part for part in np.split(made, ends) if len(part))
 
 
-def _steps(p: Floats, members: Bytes, made: Any, scale: Scale, n_levels: int) -> Floats:
-    """What the patches of one epoch add to each row, (n,)."""
+def _moved(p: Floats, members: Bytes, made: Any, n_levels: int, scale: Scale) -> Floats:
+    """The forecasts p, shape (n,), after the patches of one epoch."""
     everywhere = np.isnan(made["value"])
     values, place = np.unique(made["value"][~everywhere], return_inverse=True)
     # the last row is of level sets without a patch
@@ -310,24 +504,23 @@ def _steps(p: Floats, members: Bytes, made: Any, scale: Scale, n_levels: int) ->
     total = np.empty(len(p))
     for some in pieces(members):
         total[some] = (table[at[some]] * members[some]).sum(axis=1)
-    return total
+    return np.where(total != 0.0, scale.leave(scale.enter(p) + total), p)
 
 
 def replay_steps(p: Floats, members: Bytes, made: Any, n_levels: int, scale: Scale) -> Floats:
     """The forecasts p, shape (n,), after a history of steps on this scale; members (n, G)."""
     for part in _epochs(made):
-        total = _steps(p, members, part, scale, n_levels)
-        p = np.where(total != 0.0, scale.leave(scale.enter(p) + total), p)
+        p = _moved(p, members, part, n_levels, scale)
     return p
 
 
-def curve_of_steps(made: Any, aside: Rows, n_levels: int, scale: Scale) -> Floats:
+def _curve(made: Any, aside: Rows, n_levels: int, scale: Scale) -> Floats:
     """Mean losses of these rows at first and after each patch, were it the last; entered in the history."""
     p, changes, weights = aside.p, [], aside.weights
     first = float(weights @ scale.loss(scale.enter(p), aside.y))
     for part in _epochs(made):
         z, begun, sets = scale.enter(p), scale.enter(p), LevelSets(scale.values(p, n_levels), aside.members)
-        for value, group, shift in zip(*(part[name].tolist() for name in STEP), strict=True):
+        for value, group, shift in part[["value", "group", "shift"]].tolist():
             if math.isnan(value):
                 rows = np.flatnonzero(aside.members[:, group])
             else:
@@ -341,80 +534,6 @@ def curve_of_steps(made: Any, aside: Rows, n_levels: int, scale: Scale) -> Float
     return curve
 
 
-def fit_shifts(rows: Rows, aside: Rows | None, search: Search, scale: Scale) -> tuple[Any, Floats | None]:
-    """Shift patches, like `fit_moves`; what a shift saves and what was wrong are the same."""
-    m, parts, made = search.n_levels, [new_patches(0)], 0
-    while made < search.most:
-        part = _shift_epoch(rows, search._replace(most=search.most - made), scale)
-        if not len(part):
-            break
-        part["epoch"], made = len(parts) - 1, made + len(part)
-        parts.append(part)
-        rows = rows._replace(p=_clipped(rows.p + _steps(rows.p, rows.members, part, scale, m)))
-    history = np.concatenate(parts)
-    return history, None if aside is None else curve_of_steps(history, aside, m, scale)
-
-
-def _shift_epoch(rows: Rows, search: Search, scale: Scale) -> Any:
-    """One epoch of shifts, the worst cell first; empty when every group's violation is at most alpha."""
-    m, n_rows = search.n_levels, len(rows.p)
-    sets = LevelSets(scale.values(rows.p, m), rows.members)
-    values, of_each = list(sets.rows), list(sets.rows.values())
-    counts, bias, mean = np.zeros((3, len(values), rows.members.shape[1]))
-    for k, own in enumerate(of_each):
-        inside = rows.members[own]
-        counts[k] = inside.sum(axis=0)
-        bias[k], mean[k] = (rows.y[own] - rows.p[own]) @ inside, rows.p[own] @ inside
-    least = np.maximum(counts, 1.0)
-    violations, mean = bias**2 / least, mean / least
-    best, totals = violations.max(axis=1), violations.sum(axis=0)
-    shared: dict[int, Floats] = {}
-    found: list[tuple[float, int, int, float, float]] = []
-    limit = search.alpha * n_rows
-    while len(found) < search.most:
-        if totals.max() <= limit * NEAR:
-            totals = violations.sum(axis=0)
-            if totals.max() <= limit:
-                break
-        limit = TARGET_SHARE * search.alpha * n_rows
-        k = int(np.argmax(best))
-        g = int(np.argmax(violations[k]))
-        shift = float(np.rint(bias[k, g] / least[k, g] * UNIT) / UNIT)
-        if shift == 0.0:
-            break
-        found.append((values[k], g, int(counts[k, g]), shift, float(mean[k, g])))
-        if k not in shared:
-            inside = rows.members[of_each[k]].astype(np.float64)
-            shared[k] = inside.T @ inside
-        totals -= violations[k]
-        bias[k] -= shift * shared[k][g]
-        mean[k] += shift * shared[k][g] / least[k]
-        violations[k] = bias[k] ** 2 / least[k]
-        totals += violations[k]
-        best[k] = violations[k].max()
-    part = new_patches(len(found))
-    columns = zip(*found, strict=True) if found else ((),) * 5
-    part["value"], part["group"], part["count"], part["shift"], part["forecast"] = columns
-    part["level"] = -1 if scale is EXACT else np.rint(part["value"] * m)
-    part["patched"] = part["outcome"] = part["forecast"] + part["shift"]
-    part["violation"] = part["fall"] = part["count"] / n_rows * part["shift"] ** 2
-    return part
-
-
 def most_shifts(alpha: float, n_levels: int) -> int:
     """(m + 1)/(3/4 alpha): every shift saves more than 3/4 alpha/(m + 1) of a squared error of at most 1."""
     return math.floor((n_levels + 1) / (TARGET_SHARE * alpha))
-
-
-def most_unrounded_patches(p: Floats, squared_error: float, alpha: float) -> int:
-    """The least of k (e^(B/alpha) - 1) and n B/alpha, for k forecasts, n rows and a squared error of B."""
-    n_values = len(np.unique(p))
-    by_rows = len(p) * squared_error / alpha
-    if squared_error / alpha < math.log1p(by_rows / n_values):
-        return math.floor(n_values * math.expm1(squared_error / alpha))
-    return math.floor(by_rows)
-
-
-def squared_error(p: Floats, y: Bytes) -> float:
-    """Mean of (p - y)^2."""
-    return float(np.mean((p - y) ** 2))

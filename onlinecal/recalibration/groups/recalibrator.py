@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,22 +12,23 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Bytes, Floats
+from onlinecal.measures.counts import check_weights
 from onlinecal.measures.groups import level_sets, violations_of_levels
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, Predicates, repair_of
 from onlinecal.recalibration.groups.patches import (
+    STARTS,
     TARGET_SHARE,
+    Plan,
     Rows,
-    Search,
+    Start,
     most_shifts,
     most_unrounded_patches,
     squared_error,
 )
 from onlinecal.recalibration.groups.start import (
     KINDS,
-    STARTS,
     Choice,
     Patch,
-    Start,
     StartMap,
     away_from_ends,
     choose,
@@ -39,19 +40,13 @@ from onlinecal.recalibration.groups.start import (
     row_losses,
 )
 from onlinecal.recalibration.probability_recalibrator import (
-    check_weights,
     column_names,
     event_column,
     event_rows,
     repeats,
 )
 from onlinecal.remarks import outcome_remarks, warn_of
-from onlinecal.validation import (
-    check_choice,
-    check_count,
-    check_number,
-    check_share,
-)
+from onlinecal.validation import check_choice, check_count, check_number, check_share
 
 Target = Literal["multicalibration", "means"]
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -65,17 +60,6 @@ MOST = 500
 """Log-odds patches that folds look at, and never more than half the rows."""
 
 
-class Plan(NamedTuple):
-    """alpha (0: none), m, whether the cell that saves most is patched, shrinkage, folds, and the start."""
-
-    alpha: float
-    n_levels: int
-    by_fall: bool
-    shrinkage: float
-    n_folds: int
-    start: Start
-
-
 def plan_of(model: GroupRecalibrator, n_rows: int) -> Plan:
     """Check all parameters, and fill in those that are None."""
     check_count(model.seed, "seed", least=0)
@@ -87,14 +71,15 @@ def plan_of(model: GroupRecalibrator, n_rows: int) -> Plan:
     by_logs = model.patch == "log-odds"
     alpha = 0.0 if by_logs and folds else ALPHA if folds else PLAIN_ALPHA
     alpha = alpha if model.alpha is None else check_share(model.alpha, "alpha")
-    shrinkage = SHRINKAGE if folds else 0.0
+    shrinkage = SHRINKAGE if folds and by_logs else 0.0
     if model.shrinkage is not None:
         shrinkage = check_number(
             model.shrinkage, "shrinkage", 0.0, math.inf, "[)", "a finite number of at least 0"
         )
+        shrinkage *= by_logs
     start: Start = "none" if model.start == "auto" and not folds else model.start
     m = _levels(model, alpha, bool(folds))
-    return Plan(alpha, m, bool(folds) or model.n_levels is not None, shrinkage, folds, start)
+    return Plan(m, alpha, bool(folds) or model.n_levels is not None, shrinkage, folds, start)
 
 
 def _folds(model: GroupRecalibrator, n_rows: int) -> int:
@@ -178,22 +163,8 @@ def weighted(rows: Rows, weights: Floats, patch: Patch) -> Rows:
 
 def violations(rows: Rows, n_levels: int | None, means: bool) -> Any:
     """mu(g) K2(f, g) of every group on weighted rows, shape (G,)."""
-    if means:
-        level, order, starts = (
-            np.zeros(len(rows.p), np.int64),
-            np.arange(len(rows.p)),
-            np.array([0, len(rows.p)]),
-        )
-    else:
-        level, order, starts = level_sets(rows.p, n_levels)
-    if (rows.weights == 1.0).all():
-        return violations_of_levels(rows.p, rows.y, rows.members.view(np.bool_), order, starts)
-    found = []
-    for inside in rows.members.T == 1:
-        mass = np.bincount(level[inside], rows.weights[inside])
-        bias = np.bincount(level[inside], (rows.weights * (rows.p - rows.y))[inside])
-        found.append(float(np.sum(bias**2 / np.where(mass > 0.0, mass, 1.0))))
-    return np.array(found) / rows.weights.sum()
+    level = np.zeros(len(rows.p), np.int64) if means else level_sets(rows.p, n_levels)[0]
+    return violations_of_levels(rows.p, rows.y, rows.members.view(np.bool_), level, rows.weights)
 
 
 REPORT_LEVELS = 20
@@ -367,10 +338,10 @@ class GroupRecalibrator(BaseEstimator):
         forecasts, outcomes = event_rows(p, y)
         weights = check_weights(sample_weight, len(forecasts))
         maker = GroupMaker(self.min_mass, self.predicates)
-        members = maker.fit(groups, len(forecasts), weights).view(np.uint8)
+        members = maker.fit(groups, len(forecasts), None if sample_weight is None else weights).view(np.uint8)
         warn_of(outcome_remarks(outcomes, forecasts, "y", "p"))
         rows = Rows(forecasts, outcomes, members, np.ones(len(forecasts)))
-        if weights is not None:
+        if sample_weight is not None:
             rows = weighted(rows, weights, self.patch)
         plan = plan_of(self, len(rows.p))
         self._maker, self._columns = maker, column_names(p)
@@ -385,13 +356,11 @@ class GroupRecalibrator(BaseEstimator):
         self._edge, self._least = ends_of(self, raw)
         self._limit = max(self._edge, self._least)
         rows = raw._replace(p=self._inside(raw.p))
-        search = Search(plan.n_levels, plan.alpha, plan.by_fall, 0, plan.shrinkage)
         # a row alone cannot be held out
         choice = Choice("none" if plan.n_folds == 1 else plan.start, 0, None)
         if plan.n_folds > 1:
-            search = search._replace(most=most_patches(self, plan, rows))
-            parts = fold_parts(rows, plan.n_folds, self.seed)
-            choice = choose(parts, self.patch, plan.start, search, self._limit)
+            parts, searched = fold_parts(rows, plan.n_folds, self.seed), most_patches(self, plan, rows)
+            choice = choose(parts, self.patch, plan._replace(most=searched), self._limit)
         smooth = StartMap(choice.start).fit(rows.p, rows.y, rows.weights)
         self.start_, self.held_out_ = smooth, choice.held_out
         rows = rows._replace(p=smooth(rows.p, self._limit))
@@ -399,7 +368,7 @@ class GroupRecalibrator(BaseEstimator):
         number = self.max_patches_ if plan.n_folds == 0 else choice.n_patches
         if aside is not None:
             aside = aside._replace(p=self.start_(self._inside(aside.p), self._limit))
-        made, curve = KINDS[self.patch].fit(rows, aside, search._replace(most=number))
+        made, curve = KINDS[self.patch].fit(rows, aside, plan._replace(most=number))
         keep = len(made) if curve is None else int(np.argmin(curve))
         self.history_, self.n_patches_, self.n_taken_back_ = made[:keep], keep, len(made) - keep
         after = rows._replace(p=self._patched(rows.p, rows.members))

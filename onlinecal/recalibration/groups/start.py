@@ -5,27 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import expit, xlogy
-from sklearn.isotonic import IsotonicRegression
-from threadpoolctl import threadpool_limits
 
-from onlinecal.arrays import Bytes, Floats, Ints, sampled_rows
-from onlinecal.recalibration.classical.linear import CURVED, FLAT
+from onlinecal.arrays import Bytes, Floats, Ints
+from onlinecal.recalibration.classical.temperature import best_sigmoid, isotonic_curve
 from onlinecal.recalibration.flooring import least_probability
-from onlinecal.recalibration.groups.log_odds import fit_log_odds
 from onlinecal.recalibration.groups.patches import (
     EXACT,
     FORECASTS,
     LOG_ODDS,
+    Plan,
     Rows,
-    Search,
+    Scale,
+    Start,
     fit_moves,
-    fit_shifts,
+    fit_steps,
     replay_moves,
     replay_steps,
 )
@@ -37,16 +35,21 @@ Patch = Literal["log-odds", "value", "shift", "unrounded", "unrounded shift"]
 class Kind(NamedTuple):
     """How patches are found, and how a history of them is replayed."""
 
-    fit: Callable[[Rows, Rows | None, Search], tuple[Any, Floats | None]]
+    fit: Callable[[Rows, Rows | None, Plan], tuple[Any, Floats | None]]
     replay: Callable[[Floats, Bytes, Any, int], Floats]
 
 
+def _steps_on(scale: Scale) -> Kind:
+    return Kind(partial(fit_steps, scale=scale), partial(replay_steps, scale=scale))
+
+
+VALUES = Kind(fit_moves, replay_moves)
 KINDS: dict[Patch, Kind] = {
-    "log-odds": Kind(fit_log_odds, partial(replay_steps, scale=LOG_ODDS)),
-    "value": Kind(fit_moves, replay_moves),
-    "shift": Kind(partial(fit_shifts, scale=FORECASTS), partial(replay_steps, scale=FORECASTS)),
-    "unrounded": Kind(fit_moves, replay_moves),
-    "unrounded shift": Kind(partial(fit_shifts, scale=EXACT), partial(replay_steps, scale=EXACT)),
+    "log-odds": _steps_on(LOG_ODDS),
+    "value": VALUES,
+    "shift": _steps_on(FORECASTS),
+    "unrounded": VALUES,
+    "unrounded shift": _steps_on(EXACT),
 }
 
 
@@ -55,8 +58,6 @@ def default_levels(alpha: float) -> int:
     return math.ceil(1.0 / alpha - 1e-9)
 
 
-Start = Literal["auto", "none", "temperature", "platt", "beta", "isotonic"]
-STARTS: tuple[Start, ...] = get_args(Start)
 TRIED: tuple[Start, ...] = ("none", "temperature", "platt", "beta")
 """What "auto" chooses from."""
 
@@ -92,12 +93,13 @@ class StartMap:
     def fit(self, p: Floats, y: Any, weights: Floats) -> StartMap:
         """The map of the least log loss of forecasts inside (0, 1), shape (n,), with these weights."""
         if self.kind == "isotonic":
-            curve = IsotonicRegression(y_min=0.0, y_max=1.0).fit(p, y, sample_weight=weights)
+            curve = isotonic_curve().fit(p, y, sample_weight=weights)
             self._curve = np.asarray(curve.X_thresholds_), np.asarray(curve.y_thresholds_)
         elif self.kind != "none":
             # which coefficient each of the three is: of the log odds both logarithms have the same
             shared: dict[str, list[int]] = {"temperature": [0, 0, -1], "platt": [0, 0, 1], "beta": [0, 1, 2]}
-            self.coefficients_ = best_sigmoid(p, y, weights, np.array(shared[self.kind]))
+            seen = np.column_stack([np.log(p), -np.log(1.0 - p), np.ones(len(p))])
+            self.coefficients_ = best_sigmoid(seen, y, weights, np.array(shared[self.kind]), PRIOR)
         return self
 
     def __call__(self, p: Floats, edge: float) -> Floats:
@@ -120,35 +122,6 @@ def nearest_ends(p: Floats, n_rows: float) -> tuple[float, float]:
 def away_from_ends(q: Floats, p: Floats, edge: float) -> Floats:
     """Answers q that are no nearer to 0 or 1 than `edge`, or than p where that is nearer."""
     return np.clip(q, np.minimum(p, edge), np.maximum(p, 1.0 - edge))
-
-
-def best_sigmoid(p: Floats, y: Any, weights: Floats, shared: NDArray[np.int64]) -> Floats:
-    """The a, b, c of the least log loss, searched for from the identity (1, 1, 0), with a weak pull to it.
-
-    `shared` says which unknown each of the three is, -1 for one that stays. Of many rows a sample says where
-    to begin.
-    """
-    identity = np.array([1.0, 1.0, 0.0])
-    unknown = (shared[:, None] == np.arange(shared.max() + 1)).astype(np.float64)
-    fixed = np.where(shared < 0, identity, 0.0)
-    # of those that are shared the first stands for all
-    first = unknown.argmax(axis=0)
-    centre = begin = identity[first]
-    if len(p) > CURVED:
-        some = sampled_rows(len(p), CURVED)
-        begin = best_sigmoid(p[some], y[some], weights[some], shared)[first]
-    seen = np.column_stack([np.log(p), -np.log(1.0 - p), np.ones(len(p))])
-    features, given, rows = seen @ unknown, seen @ fixed, float(weights.sum())
-
-    def loss(x: Floats) -> tuple[float, Floats]:
-        odds, away = features @ x + given, x - centre
-        value = weights @ (np.logaddexp(0.0, odds) - y * odds) + PRIOR / 2.0 * away @ away
-        return float(value) / rows, (features.T @ (weights * (expit(odds) - y)) + PRIOR * away) / rows
-
-    with threadpool_limits(1, "blas"):
-        options = {"gtol": FLAT, "ftol": 0.0}
-        end = minimize(loss, begin, jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(fixed + unknown @ end.x)
 
 
 def log_losses(p: Floats, y: Any) -> Floats:
@@ -197,24 +170,24 @@ def numbered_folds(y: NDArray[Any], n_folds: int, seed: int) -> Ints:
     return fold
 
 
-def choose(parts: list[Halves], patch: Patch, start: Start, search: Search, edge: float) -> Choice:
+def choose(parts: list[Halves], patch: Patch, plan: Plan, edge: float) -> Choice:
     """The start and the number of patches with the least loss of rows that were held out, fold by fold.
 
     Either is only taken where it lowers that loss by more than chance would have it; else nothing is done.
     The loss is log loss for starts and log-odds patches, and the squared error for the other patches. `edge`
     is how near to 0 and 1 a start may bring forecasts.
     """
-    best, started = best_start(parts, start, edge)
+    best, started = best_start(parts, plan.start, edge)
     fit, replay = KINDS[patch]
     histories, curves = [], []
     for inside, held in started:
-        history, curve = fit(inside, held, search)
+        history, curve = fit(inside, held, plan)
         histories.append(history)
         curves.append(curve * held.weights.sum())
     length = max(map(len, curves))
     total = sum(np.concatenate([curve, np.full(length - len(curve), curve[-1])]) for curve in curves)
     number = int(np.argmin(total))
-    m = search.n_levels
+    m = plan.n_levels
 
     def losses_after(stop: int) -> Floats:
         after = [

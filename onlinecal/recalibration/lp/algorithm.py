@@ -15,7 +15,7 @@ import numpy as np
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.lp.level_sets import levels_of
-from onlinecal.recalibration.flooring import project
+from onlinecal.recalibration.flooring import nearest
 from onlinecal.recalibration.lp.statistics import Statistics, rho
 
 
@@ -105,7 +105,7 @@ class Groups:
         j = int(self.errors[g].argmax())
         z, new = self.predictions[g].copy(), np.empty_like(self.predictions[g])
         z[j] = min(self.labels[g, j] / self.masses[g], 1.0)
-        project(z, new)
+        nearest(z, z, 0.0, math.inf, new)
         square = float(self.square(g, new))
         corrected, merged = square - self.squares[g], 0.0
         self.predictions[g] = new

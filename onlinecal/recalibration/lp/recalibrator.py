@@ -5,22 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from onlinecal.arrays import Floats, Ints, pieces
-from onlinecal.compiling import compiled
 from onlinecal.measures.decision.losses import residuals
-from onlinecal.measures.lp.level_sets import (
-    allowance,
-    fill_levels,
-    hash_of_levels,
-    number_level_sets,
-    same_levels,
-)
-from onlinecal.recalibration.flooring import least_probability, project
+from onlinecal.measures.lp.errors import sums_of_level_sets
+from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
+from onlinecal.recalibration.flooring import floored, least_probability, project_rows
 from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.statistics import (
     ESTIMATIONS,
@@ -32,27 +26,11 @@ from onlinecal.recalibration.lp.statistics import (
     error_bound,
     plug_in_statistics,
     pool_statistics,
+    rho,
     sample_sizes,
 )
-from onlinecal.recalibration.probability_recalibrator import (
-    ProbabilityRecalibrator,
-    Weights,
-    part,
-    total_weight,
-    weighted,
-)
-from onlinecal.recalibration.starting import (
-    Rows,
-    Start,
-    StartedRecalibrator,
-    chosen_mixture,
-    deciding_folds,
-    fitted_start,
-    moments_of,
-    start_model,
-    started,
-    told_mixture,
-)
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator, weighted
+from onlinecal.recalibration.starting import Rows, Start, StartedRecalibrator, fitted_start, started
 from onlinecal.validation import check_choice, check_count, check_number, check_open_unit, check_order
 
 
@@ -74,105 +52,26 @@ class LevelSetMap:
         What a probability of 0 becomes in a row that is shifted; see `onlinecal.recalibration.flooring`.
     """
 
-    # maps pickled before there was a floor
-    least = 0.0
-
     def __init__(self, levels: Ints, values: Floats, n_levels: int, shift: bool, least: float = 0.0) -> None:
         self.least = least
         self.levels = levels
         self.values = values
         self.n_levels = n_levels
         self.shift = shift
-        self.slots = _table_of(levels)
+        self._places = {row.tobytes(): b for b, row in enumerate(levels)}
 
     def __call__(self, table: Floats) -> Floats:
         """The mapped rows, shape (n, k)."""
-        out = np.empty_like(table)
-        slack = allowance(self.n_levels, table.shape[1])
-        _apply(table, self.levels, self.values, self.slots, self.n_levels, slack, self.shift, self.least, out)
-        return out
-
-
-@compiled
-def _table_of(levels: Ints) -> Ints:
-    """Open addressing: the number of a level set at its slot, -1 elsewhere."""
-    size = 2
-    while size < 2 * levels.shape[0]:
-        size *= 2
-    slots = np.empty(size, dtype=np.int64)
-    for i in range(size):
-        slots[i] = -1
-    mask = np.uint64(size - 1)
-    for b in range(levels.shape[0]):
-        slot = hash_of_levels(levels[b]) & mask
-        while slots[slot] >= 0:
-            slot = (slot + np.uint64(1)) & mask
-        slots[slot] = b
-    return slots
-
-
-@compiled
-def _apply(
-    table: Floats,
-    levels: Ints,
-    values: Floats,
-    slots: Ints,
-    n_levels: int,
-    slack: float,
-    shift: bool,
-    least: float,
-    out: Floats,
-) -> None:
-    n, k = table.shape
-    mine = np.empty(k, dtype=np.int64)
-    moved = np.empty(k)
-    mask = np.uint64(slots.shape[0] - 1)
-    for i in range(n):
-        slot = fill_levels(table[i], n_levels, slack, mine) & mask
-        found = slots[slot]
-        while found >= 0 and not same_levels(levels[found], mine):
-            slot = (slot + np.uint64(1)) & mask
-            found = slots[slot]
-        if shift:
-            if found >= 0:
-                for j in range(k):
-                    moved[j] = table[i, j] + values[found, j]
-                project(moved, out[i])
-                for j in range(k):
-                    out[i, j] = (1.0 - k * least) * out[i, j] + least
-            else:
-                for j in range(k):
-                    out[i, j] = table[i, j]
-        elif found >= 0:
-            for j in range(k):
-                out[i, j] = values[found, j]
-        else:
-            total = 0
-            for j in range(k):
-                total += mine[j]
-            # as `rho`
-            spare = (n_levels - total) / (n_levels * k) if total <= n_levels else 0.0
-            whole = max(n_levels, total)
-            for j in range(k):
-                out[i, j] = mine[j] / whole + spare
-
-
-class Parameters(Protocol):
-    """What a fit asks of `LpRecalibrator`, which says what each means."""
-
-    p: float
-    delta: float
-    estimation: Estimation
-    seed: int
-    start: Start
-    share: float | None
-    keep: float
-    limit: float | None
-    n_folds: int
-    within_: str
-    n_levels_: int
-    tolerance_: float
-    sample_complexity_: SampleComplexity
+        numbers, first_rows = number_level_sets(table, self.n_levels)
+        levels = levels_of(table[first_rows], self.n_levels)
+        places = np.array([self._places.get(row.tobytes(), -1) for row in levels])
+        known = places >= 0
+        values = np.zeros_like(table, shape=levels.shape) if self.shift else rho(levels, self.n_levels)
+        values[known] = self.values[places[known]]
+        if not self.shift:
+            return values[numbers]
+        shifted = floored(project_rows(table + values[numbers]), self.least)
+        return np.where(known[numbers][:, None], shifted, table)
 
 
 class Correction(NamedTuple):
@@ -185,90 +84,8 @@ class Correction(NamedTuple):
     map: LevelSetMap
 
 
-class Correcting:
-    """The rows of a fit together with its parameters, which are checked."""
-
-    def __init__(self, parameters: Parameters, table: Floats, labels: Ints, weights: Weights) -> None:
-        self.parameters = parameters
-        self.table, self.labels, self.weights = table, labels, weights
-        asked = parameters.start, parameters.n_folds, parameters.seed
-        self.model = start_model(*asked, table, labels, weights)
-
-    def on(self, rows: Ints | None = None) -> Correction:
-        """Start and Algorithm 2 fitted to some rows; None: to all."""
-        table, labels, weights = self.table, self.labels, self.weights
-        if rows is not None:
-            table, labels, weights = table[rows], labels[rows], part(weights, rows)
-        asked, needs = self.parameters, self.parameters.sample_complexity_
-        start, begun = fitted_start(self.model, table, labels, weights)
-        if asked.estimation == "plug-in":
-            shift = asked.within_ == "shift"
-            statistics = plug_in_statistics(begun, labels, needs.n_levels, needs.beta, shift, weights)
-        else:
-            statistics = pool_statistics(begun, labels, needs, asked.delta, asked.seed)
-        outcome = run(statistics, asked.n_levels_, asked.tolerance_, float(asked.p))
-        return Correction(start, begun, statistics, outcome, map_of(statistics, outcome, asked.n_levels_))
-
-    def mixture(self, fitted: Correction) -> tuple[float, float]:
-        """The share of the correction, fitted to all rows, and its limit: as told or by folds."""
-        asked, n = self.parameters, len(self.table)
-        if asked.share is not None or not asked.n_folds:
-            return told_mixture(asked.share, asked.limit)
-        if n < 2 * asked.n_folds:
-            return told_mixture(0.0, asked.limit)
-        held_out = []
-        for rows, out in deciding_folds(n, asked.n_folds, asked.seed):
-            each = self.on(rows)
-            begun = started(each.start, self.table[out])
-            held_out.append(Rows(begun, each.map(begun), self.labels[out], part(self.weights, out)))
-        return chosen_mixture(
-            held_out,
-            lambda width: moments_of(self._parts(fitted), asked.keep, width),
-            asked.keep,
-            asked.limit,
-            self._error,
-        )
-
-    def _parts(self, fitted: Correction) -> Iterator[Rows]:
-        """All rows with what was fitted to them, piece by piece."""
-        for rows in pieces(fitted.begun):
-            begun = fitted.begun[rows]
-            weights = None if self.weights is None else self.weights[rows]
-            yield Rows(begun, fitted.map(begun), self.labels[rows], weights)
-
-    def _error(self, table: Floats, labels: Ints, weights: Weights) -> float:
-        """Err_p to the power p, of inf Err_p."""
-        numbers, level_sets = number_level_sets(table, self.parameters.n_levels_)
-        wrong = weighted(residuals(table, labels), weights) / len(table)
-        sums = np.abs([np.bincount(numbers, column, len(level_sets)) for column in wrong.T])
-        p = float(self.parameters.p)
-        return float(sums.max() if math.isinf(p) else (sums**p).sum())
-
-
-def map_of(statistics: Statistics, outcome: Outcome, n_levels: int) -> LevelSetMap:
-    """Groups' predictions for their level sets; shifts, if these began at their means."""
-    values = outcome.predictions[outcome.group_of_bin]
-    shift = statistics.means is not None
-    if statistics.means is not None:
-        values = values - statistics.means
-    least = least_probability(statistics.pools.mass_rows[0], values.shape[1]) if shift else 0.0
-    return LevelSetMap(statistics.levels, values, n_levels, shift, least)
-
-
-def warn_unless_finished(outcome: Outcome, tolerance: float, stacklevel: int) -> None:
-    """A ConvergenceWarning of errors that may be left."""
-    if not outcome.finished:
-        warnings.warn(
-            f"after {len(outcome.history.group):,} rounds some errors may still be above the tolerance"
-            f" {tolerance:.3g}: the estimates contradict each other, there are too few rows",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
-
-
 Within = Literal["constant", "shift"]
 WITHIN: tuple[Within, ...] = get_args(Within)
-
 
 MOST_TOLERANCE = 0.25
 
@@ -406,9 +223,6 @@ class LpRecalibrator(StartedRecalibrator):
     0.036
     """
 
-    # of models pickled before there was this
-    least_rows = 0.0
-
     def __init__(
         self,
         p: float = 2.0,
@@ -465,19 +279,59 @@ class LpRecalibrator(StartedRecalibrator):
         check_open_unit(self.epsilon, "epsilon")
         check_open_unit(self.delta, "delta")
 
-    def _learn(self, table: Floats, labels: Ints, weights: Weights) -> None:
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         n, k = table.shape
-        needs = self.settings_for(k, total_weight(table, weights))
-        if self.estimation == "pools" and weights is not None:
+        needs, once = self.settings_for(k, weights.sum()), bool((weights == 1.0).all())
+        if self.estimation == "pools" and not once:
             raise ValueError("sample_weight must be None with estimation='pools', which deals out whole rows")
-        if self._promises and weights is None and n < needs.needed(self.estimation):
+        if self._promises and once and n < needs.needed(self.estimation):
             warnings.warn(self._too_few(n, k, needs), SampleSizeWarning, stacklevel=3)
-        correcting = Correcting(self, table, labels, weights)
-        fitted = correcting.on()
-        warn_unless_finished(fitted.outcome, self.tolerance_, stacklevel=4)
+        model = self._start_model(table, labels, weights)
+        fitted = self._corrected(model, table, labels, weights)
         self._keep(fitted.statistics, fitted.outcome, fitted.map)
-        self.start_, self.keep_ = fitted.start, self.keep
-        self.share_, self.limit_ = correcting.mixture(fitted)
+        self.start_ = fitted.start
+
+        def held_out() -> Iterator[Rows]:
+            for rows, out in self._deciding_folds(n):
+                each = self._corrected(model, table[rows], labels[rows], weights[rows])
+                begun = started(each.start, table[out])
+                yield Rows(begun, each.map(begun), labels[out], weights[out])
+
+        def all_rows() -> Iterator[Rows]:
+            for rows in pieces(fitted.begun):
+                begun = fitted.begun[rows]
+                yield Rows(begun, fitted.map(begun), labels[rows], weights[rows])
+
+        self._mix(held_out(), all_rows, self._error)
+
+    def _corrected(
+        self, model: ProbabilityRecalibrator | None, table: Floats, labels: Ints, weights: Floats
+    ) -> Correction:
+        """Start and Algorithm 2 fitted to some rows."""
+        needs = self.sample_complexity_
+        start, begun = fitted_start(model, table, labels, weights)
+        if self.estimation == "plug-in":
+            shift = self.within_ == "shift"
+            statistics = plug_in_statistics(begun, labels, needs.n_levels, needs.beta, shift, weights)
+        else:
+            statistics = pool_statistics(begun, labels, needs, self.delta, self.seed)
+        return Correction(start, begun, statistics, *self._run(statistics))
+
+    def _run(self, statistics: Statistics) -> tuple[Outcome, LevelSetMap]:
+        """Algorithm 2, and the map that it ends with: shifts, if groups began at their means."""
+        outcome = run(statistics, self.n_levels_, self.tolerance_, float(self.p))
+        values, least = outcome.predictions[outcome.group_of_bin], 0.0
+        if shift := statistics.means is not None:
+            values = values - statistics.means
+            least = least_probability(statistics.pools.mass_rows[0], values.shape[1])
+        return outcome, LevelSetMap(statistics.levels, values, self.n_levels_, shift, least)
+
+    def _error(self, table: Floats, labels: Ints, weights: Floats) -> float:
+        """Err_p to the power p, of inf Err_p."""
+        numbers, level_sets = number_level_sets(table, self.n_levels_)
+        wrong = weighted(residuals(table, labels), weights) / len(table)
+        sums = np.abs(sums_of_level_sets(wrong.T, numbers, len(level_sets)))
+        return float(sums.max() if math.isinf(self.p) else (sums ** float(self.p)).sum())
 
     @property
     def _promises(self) -> bool:
@@ -513,12 +367,17 @@ class LpRecalibrator(StartedRecalibrator):
 
     def fit_statistics(self, statistics: Statistics) -> None:
         """Run Algorithm 2 on `statistics`, for `settings_for` these parameters, and answer by it alone."""
-        outcome = run(statistics, self.n_levels_, self.tolerance_, float(self.p))
-        warn_unless_finished(outcome, self.tolerance_, stacklevel=4)
-        self._keep(statistics, outcome, map_of(statistics, outcome, self.n_levels_))
+        self._keep(statistics, *self._run(statistics))
         self.start_, self.share_, self.keep_, self.limit_ = None, 1.0, 0.0, math.inf
 
     def _keep(self, statistics: Statistics, outcome: Outcome, found: LevelSetMap) -> None:
+        if not outcome.finished:
+            warnings.warn(
+                f"after {len(outcome.history.group):,} rounds some errors may still be above the tolerance"
+                f" {self.tolerance_:.3g}: the estimates contradict each other, there are too few rows",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         self.level_sets_ = statistics.levels / self.n_levels_
         self.group_of_level_set_ = outcome.group_of_bin
         self.predictions_ = outcome.predictions

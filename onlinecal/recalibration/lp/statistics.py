@@ -9,9 +9,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled
 from onlinecal.measures.lp.level_sets import count_level_sets, levels_of, number_level_sets
-from onlinecal.recalibration.probability_recalibrator import Weights, counts_of, part, total_weight
 from onlinecal.validation import check_choice, check_count, check_open_unit, check_order
 
 Estimation = Literal["plug-in", "pools"]
@@ -307,34 +305,23 @@ def rho(levels: Ints, n_levels: int) -> Floats:
 
 
 def plug_in_statistics(
-    table: Floats, labels: Ints, n_levels: int, beta: float, with_means: bool, weights: Weights = None
+    table: Floats, labels: Ints, n_levels: int, beta: float, with_means: bool, weights: Floats | None = None
 ) -> Statistics:
-    """Every count from all rows, each of its weight."""
+    """Every count from all rows, each of its weight; None: 1."""
+    weights = np.ones(len(table)) if weights is None else weights
     numbers, first_rows = number_level_sets(table, n_levels)
     bins, of_bin = _heavy(numbers, len(first_rows), beta, weights)
     bin_of_row = of_bin[numbers]
     inside = bin_of_row >= 0
-    k = table.shape[1]
-    mine = part(weights, inside)
-    counts = np.bincount(bin_of_row[inside], mine, minlength=len(bins)).astype(np.float64)
+    bin_of_row, weights_inside = bin_of_row[inside], weights[inside]
+    counts = np.bincount(bin_of_row, weights_inside, minlength=len(bins)).astype(np.float64)
     means = None
     if with_means:
-        means = np.zeros((len(bins), k))
-        _add_rows(table, bin_of_row, counts_of(table, weights), means)
-        means /= counts[:, None]
-    ones = _label_counts(bin_of_row, labels, len(bins), k, weights)
+        columns = (np.bincount(bin_of_row, column[inside] * weights_inside, len(bins)) for column in table.T)
+        means = np.stack(list(columns), axis=1) / counts[:, None]
+    ones = _label_counts(bin_of_row, labels[inside], len(bins), table.shape[1], weights_inside)
     levels = levels_of(table[first_rows[bins]], n_levels)
-    return Statistics(levels, means, single_pool(counts, ones, total_weight(table, weights)))
-
-
-@compiled
-def _add_rows(table: Floats, bin_of_row: Ints, weights: Floats, sums: Floats) -> None:
-    """Add each row times its weight to its bin's sum (B, k); those of no bin, -1, to none."""
-    for i in range(table.shape[0]):
-        b = bin_of_row[i]
-        if b >= 0:
-            for j in range(table.shape[1]):
-                sums[b, j] += weights[i] * table[i, j]
+    return Statistics(levels, means, single_pool(counts, ones, weights.sum()))
 
 
 def single_pool(masses: Floats, labels: Floats, rows: float) -> Pools:
@@ -358,7 +345,7 @@ def pool_statistics(
     order = rng.permutation(len(table))
     numbers, first_rows = number_level_sets(table, needs.n_levels)
     first = max(1, int(len(table) * (needs.masses / needs.total)))
-    bins, of_bin = _heavy(numbers[order[:first]], len(first_rows), needs.beta)
+    bins, of_bin = _heavy(numbers[order[:first]], len(first_rows), needs.beta, np.ones(first))
     levels = levels_of(table[first_rows[bins]], needs.n_levels)
     sizes = max(1, len(bins)).bit_length()
     wanted = [rows for pool in needs.pools[:sizes] for rows in (pool.masses, pool.labels)]
@@ -372,9 +359,10 @@ def pool_statistics(
     masses = np.zeros((sizes, len(bins)))
     ones = np.zeros((sizes, len(bins), k))
     for i in range(sizes):
-        met = bin_of_row[parts[2 * i]]
-        masses[i] = np.bincount(met[met >= 0], minlength=len(bins))
-        ones[i] = _label_counts(bin_of_row[parts[2 * i + 1]], labels[parts[2 * i + 1]], len(bins), k)
+        for_masses, for_labels = (rows[bin_of_row[rows] >= 0] for rows in parts[2 * i : 2 * i + 2])
+        masses[i] = np.bincount(bin_of_row[for_masses], minlength=len(bins))
+        met = bin_of_row[for_labels], labels[for_labels]
+        ones[i] = _label_counts(*met, len(bins), k, np.ones(len(for_labels)))
     rows = np.array([len(part) for part in parts], dtype=np.float64)
     return Statistics(levels, None, noisy_pools(masses, ones, rows[::2], rows[1::2], delta, rng))
 
@@ -409,18 +397,16 @@ def noisy_pools(
     )
 
 
-def _heavy(numbers: Ints, n_sets: int, beta: float, weights: Weights = None) -> tuple[Ints, Ints]:
+def _heavy(numbers: Ints, n_sets: int, beta: float, weights: Floats) -> tuple[Ints, Ints]:
     """The level sets with at least beta/6 of these rows, and for every level set its bin or -1."""
     counts = np.bincount(numbers, weights, minlength=n_sets)
-    bins = np.flatnonzero((counts >= beta / 6.0 * total_weight(numbers, weights)) & (counts > 0))
+    bins = np.flatnonzero((counts >= beta / 6.0 * weights.sum()) & (counts > 0))
     of_bin = np.full(n_sets, -1, dtype=np.int64)
     of_bin[bins] = np.arange(len(bins))
     return bins, of_bin
 
 
-def _label_counts(bin_of_row: Ints, labels: Ints, n_bins: int, k: int, weights: Weights = None) -> Floats:
-    """Labels per bin, shape (B, k); rows of no bin do not count."""
-    inside = bin_of_row >= 0
-    places = bin_of_row[inside] * k + labels[inside]
-    counts = np.bincount(places, part(weights, inside), minlength=n_bins * k)
+def _label_counts(bin_of_row: Ints, labels: Ints, n_bins: int, k: int, weights: Floats) -> Floats:
+    """Labels per bin, shape (B, k)."""
+    counts = np.bincount(bin_of_row * k + labels, weights, minlength=n_bins * k)
     return counts.reshape(n_bins, k).astype(np.float64)

@@ -99,7 +99,7 @@ def test_the_certificate_is_what_it_says(config, played):
     forecaster = fresh(config, hints=True)
     forecasts, charged = forecaster.replay(outcomes, hints, return_look_ahead=True)
     moved = np.abs(forecasts - charged).sum()
-    bias = expected_calibration_error(charged, outcomes)
+    bias = expected_calibration_error(charged, outcomes, normalize=False)
     assert moved + bias - TOLERANCE <= forecaster.certificate
     assert forecaster.certificate <= moved + bias + TOLERANCE + len(outcomes) * 2.0**-31
 

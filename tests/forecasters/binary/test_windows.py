@@ -226,7 +226,7 @@ outcomes_and_hints = st.one_of(
 def brute_force(settled, window):
     """The certificate of the last rounds, from what was announced and charged; and their number."""
     p, q, y = (np.array(part) for part in zip(*settled[-window:], strict=True))
-    return np.abs(p - q).sum() + expected_calibration_error(q, y), len(p)
+    return np.abs(p - q).sum() + expected_calibration_error(q, y, normalize=False), len(p)
 
 
 def check(forecaster, settled, window, exact=False):

@@ -12,7 +12,7 @@ from onlinecal.measures import calibration_distance
 from onlinecal.measures.counts import count_rounds, merged, prefix_sums
 from onlinecal.measures.distance import bracket, exact, levels
 from onlinecal.measures.distance.bracket import pooled_levels
-from onlinecal.measures.distance.exact import first_fractions, next_fraction, search_below
+from onlinecal.measures.distance.exact import search_below
 from onlinecal.measures.distance.fractional import relaxation, rounding
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.measures.distance.levels import (
@@ -20,6 +20,8 @@ from onlinecal.measures.distance.levels import (
     distance_by_sums,
     distance_to,
     exact_levels,
+    first_fractions,
+    next_fraction,
     primitive_steps,
 )
 from tests.measures.distance.reference import histories, look_ahead_run

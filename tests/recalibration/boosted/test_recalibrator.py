@@ -392,7 +392,7 @@ def test_weights():
     with pytest.raises(ValueError, match="must be whole numbers with level sets, got 0"):
         plain.fit(X, y, p, np.full(300, 0.5))
     with pytest.raises(ValueError, match="sample_weight must be None with a regressor whose fit takes none"):
-        BoostedRecalibrator(KNeighborsRegressor()).fit(X, y, p, np.ones(300))
+        BoostedRecalibrator(KNeighborsRegressor()).fit(X, y, p, np.full(300, 2.0))
     with pytest.raises(ValueError, match="sample_weight must be at least 0 and finite, got -1"):
         BoostedRecalibrator().fit(X, y, p, np.where(np.arange(300) == 2, -1, 1))
 

@@ -223,7 +223,7 @@ def test_files_of_something_else_are_refused(tmp_path):
     with pytest.raises(ValueError, match="it holds other arrays"):
         DecisionRecalibrator.load(other)
     for found, age in ((3, "an older"), (STATE_FORMAT + 1, "a newer")):
-        np.savez(other, format=found, n_regions=np.zeros(0))
+        np.savez(other, format=found, said="{}")
         with pytest.raises(ValueError, match=f"has format {found}, which {age} onlinecal wrote"):
             DecisionRecalibrator.load(other)
     text = tmp_path / "text.npz"

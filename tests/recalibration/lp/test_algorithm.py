@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
-from onlinecal.recalibration.flooring import project
+from onlinecal.recalibration.flooring import project_rows
 from onlinecal.recalibration.lp.algorithm import round_bound, run
 from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
 from tests.properties import examples
@@ -40,8 +40,7 @@ def squared(table, labels):
 @given(st.lists(st.floats(-2, 3), min_size=1, max_size=12))
 def test_the_projection_is_the_nearest_point_of_the_simplex(values):
     z = np.array(values)
-    found = np.empty_like(z)
-    project(z, found)
+    found = project_rows(z[None])[0]
     assert found == pytest.approx(projected(z), abs=1e-12)
     assert found.sum() == pytest.approx(1.0, abs=1e-12)
 
@@ -49,8 +48,7 @@ def test_the_projection_is_the_nearest_point_of_the_simplex(values):
 def test_the_projection_ends_where_rounding_moves_points_in_and_out():
     z = np.array([1.0 - 1e-16, 1e-22, 3e-18, 1e-17, 5e-17, 2e-16])
     for scale in (1.0, 1.0 + 1e-16, 1.0 - 2e-16):
-        found = np.empty_like(z)
-        project(z * scale, found)
+        found = project_rows(z[None] * scale)[0]
         assert found.sum() == pytest.approx(1.0)
 
 

@@ -266,7 +266,7 @@ def test_fit_says_what_its_rows_guarantee_where_there_is_a_guarantee():
     LpRecalibrator().fit(promised, labels)
     LpRecalibrator.as_in_paper(inf, within="shift").fit(promised, labels)
     LpRecalibrator.as_in_paper(inf, start="temperature").fit(promised, labels)
-    LpRecalibrator.as_in_paper(inf).fit(promised, labels, np.ones(len(labels)))
+    LpRecalibrator.as_in_paper(inf).fit(promised, labels, np.full(len(labels), 2.0))
 
 
 def test_epsilon_for_a_given_number_of_levels():

@@ -36,7 +36,7 @@ def brute_force(spec, rounds, measure="distance", draws=1, seed=0, built_for=Non
         for draw in range(draws):
             forecasts = replay(player, sequence, seed + draw, built_for)
             if measure == "ece":
-                one.append(expected_calibration_error(forecasts, row))
+                one.append(expected_calibration_error(forecasts, row, normalize=False))
             else:
                 one.append(calibration_distance(forecasts, row, method="exact").exact)
         errors.append(np.mean(one))

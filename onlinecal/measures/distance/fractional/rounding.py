@@ -51,6 +51,20 @@ def search_tables(counts: Counts, sums: PrefixSums, relaxation: Relaxation) -> T
     )
 
 
+class Window(NamedTuple):
+    """Where a corner may be: at corner + i - reach rounds and lowest[i] + j ones, i in 0..2 reach.
+
+    Which of these points there are, (2 reach + 1, depth); of each the sums of first zeros and first ones, and
+    the share of the bound, (3, ...); and the least excess of paths that end there.
+    """
+
+    corner: int
+    lowest: Ints
+    inside: Any
+    sums: Floats
+    excess: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """Corners (rounds used, ones used) from (0, 0) to (T, n1), each (L+1,), and values between them, (L,)."""
@@ -103,16 +117,15 @@ def transport(
 
 
 @kernel_part
-def look_up_window(
-    zeros: Side, ones: Side, corner: int, lowest: Ints, fixed: bool, sums: Floats, inside: Any
-) -> None:
+def look_up_window(zeros: Side, ones: Side, window: Window, fixed: bool) -> None:
     """Which points of a window there are, their sums of first zeros and ones, and share of the bound."""
+    inside, sums = window.inside, window.sums
     n0, n1, length, depth = zeros[1][-1], ones[1][-1], inside.shape[0], inside.shape[1]
     reach, across = length // 2, depth // 2
     for i in range(length):
         for j in range(depth):
-            b = lowest[i] + j
-            a = corner + i - reach - b
+            b = window.lowest[i] + j
+            a = window.corner + i - reach - b
             fixed_elsewhere = fixed and (i != reach or j != across)
             inside[i, j] = 0 <= a <= n0 and 0 <= b <= n1 and not fixed_elsewhere
             if inside[i, j]:
@@ -125,61 +138,51 @@ def look_up_window(
 def try_level_sets(
     zeros: Side,
     ones: Side,
-    corners: Ints,
+    old: Window,
+    new: Window,
     v: float,
-    lowest: Ints,
     is_last: bool,
     margin: float,
-    old_sums: Floats,
-    new_sums: Floats,
-    old_inside: Any,
-    new_inside: Any,
-    so_far: Floats,
-    excess: Floats,
     came_from: Any,
 ) -> int:
-    """Extend the paths that end in a window to the next one, by a level set near the value v; how many.
-
-    Of corners, and of the rows of lowest, the first is the old window's, the second the new one's; so are
-    `so_far` and `excess`.
-    """
-    length, depth = so_far.shape
+    """Extend the paths that end in a window to the next one, by a level set near the value v; how many."""
+    length, depth = old.excess.shape
     reach, tried, least = length // 2, 0, np.inf
     for i in range(length):
         for j in range(depth):
-            least = min(least, so_far[i, j])
+            least = min(least, old.excess[i, j])
     for i in range(length):
         for j in range(depth):
-            if not old_inside[i, j] or so_far[i, j] > least + margin:
+            if not old.inside[i, j] or old.excess[i, j] > least + margin:
                 continue
-            n, b = corners[0] + i - reach, lowest[0, i] + j
+            n, b = old.corner + i - reach, old.lowest[i] + j
             a = n - b
             for i2 in range(length):
-                size = corners[1] + i2 - reach - n
+                size = new.corner + i2 - reach - n
                 if size < 0:
                     continue
                 # the ones that keep the value nearest to v, and one more or less; any for the last corner
-                j_near = int(np.floor(b + v * size + 0.5)) - lowest[1, i2]
+                j_near = int(np.floor(b + v * size + 0.5)) - new.lowest[i2]
                 j_first, j_last = max(0, j_near - 1), min(depth - 1, j_near + 1)
                 if is_last:
                     j_first, j_last = 0, depth - 1
                 for j2 in range(j_first, j_last + 1):
-                    s = lowest[1, i2] + j2 - b
-                    if not new_inside[i2, j2] or s < 0 or s > size:
+                    s = new.lowest[i2] + j2 - b
+                    if not new.inside[i2, j2] or s < 0 or s > size:
                         continue
                     tried += 1
-                    total = so_far[i, j] - (new_sums[2, i2, j2] - old_sums[2, i, j])
+                    total = old.excess[i, j] - (new.sums[2, i2, j2] - old.sums[2, i, j])
                     if size > 0:
                         value = s / size
                         g = count_up_to(zeros[0], value)
                         end = a + size - s
-                        total += transport(zeros, a, end, old_sums[0, i, j], new_sums[0, i2, j2], value, g)
-                        if total >= excess[i2, j2]:
+                        total += transport(zeros, a, end, old.sums[0, i, j], new.sums[0, i2, j2], value, g)
+                        if total >= new.excess[i2, j2]:
                             continue
                         end = b + s
-                        total += transport(ones, b, end, old_sums[1, i, j], new_sums[1, i2, j2], value, g)
-                    if total < excess[i2, j2]:
-                        excess[i2, j2] = total
+                        total += transport(ones, b, end, old.sums[1, i, j], new.sums[1, i2, j2], value, g)
+                    if total < new.excess[i2, j2]:
+                        new.excess[i2, j2] = total
                         came_from[i2, j2] = i * depth + j
     return tried
 
@@ -209,29 +212,17 @@ def search_windows(
     """
     n_levels, length, depth = len(level_values), inside.shape[1], inside.shape[2]
     i, j, tried = length // 2, depth // 2, 0
-    look_up_window(zeros, ones, corners[0], lowest[0], True, sums[0], inside[0])
+    old = Window(corners[0], lowest[0], inside[0], sums[0], excess[0])
+    look_up_window(zeros, ones, old, True)
     excess[0, i, j] = 0.0
     for k in range(1, n_levels + 1):
-        old, new, is_last = (k + 1) % 2, k % 2, k == n_levels
-        look_up_window(zeros, ones, corners[k], lowest[k], is_last, sums[new], inside[new])
-        tried += try_level_sets(
-            zeros,
-            ones,
-            corners[k - 1 : k + 1],
-            level_values[k - 1],
-            lowest[k - 1 : k + 1],
-            is_last,
-            margin,
-            sums[old],
-            sums[new],
-            inside[old],
-            inside[new],
-            excess[k - 1],
-            excess[k],
-            came_from[k],
-        )
+        new, is_last = Window(corners[k], lowest[k], inside[k % 2], sums[k % 2], excess[k]), k == n_levels
+        look_up_window(zeros, ones, new, is_last)
+        value = level_values[k - 1]
+        tried += try_level_sets(zeros, ones, old, new, value, is_last, margin, came_from[k])
         if tried > most:
             break
+        old = new
     if excess[n_levels, i, j] == np.inf:
         return tried
     for k in range(n_levels, -1, -1):
