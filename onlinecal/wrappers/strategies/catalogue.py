@@ -12,16 +12,11 @@ from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
 from onlinecal.forecasters.simplex.input import check_labels
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
-from onlinecal.wrappers.strategies.binary import Binary
-from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
-from onlinecal.wrappers.strategies.buckets import Buckets, check_buckets
-from onlinecal.wrappers.strategies.certain import Certain
-from onlinecal.wrappers.strategies.classwise import Classwise, TopLabel
-from onlinecal.wrappers.strategies.moments import Moments
+from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise, TopLabel, Tree
+from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
+from onlinecal.wrappers.strategies.projection import Buckets, Moments, check_buckets
 from onlinecal.wrappers.strategies.simplex import Simplex
-from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
-from onlinecal.wrappers.strategies.strategy import Outlook, Strategy
-from onlinecal.wrappers.strategies.tree import Tree
+from onlinecal.wrappers.strategies.strategy import Outlook, SteeredVectors, Strategy
 
 StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)

@@ -18,9 +18,16 @@ from onlinecal.forecasters.simplex.replaying import replayed_with_certificates
 from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, normalised, normalised_rows
-from onlinecal.wrappers.strategies.buckets import Buckets
-from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
-from onlinecal.wrappers.strategies.strategy import Answer, Asked, Bounded, Outlook, Strategy, Waiting
+from onlinecal.wrappers.strategies.projection import Buckets
+from onlinecal.wrappers.strategies.strategy import (
+    Answer,
+    Asked,
+    Bounded,
+    Outlook,
+    SteeredVectors,
+    Strategy,
+    Waiting,
+)
 
 
 class JointProjection:
