@@ -22,7 +22,7 @@ from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection
 from onlinecal.wrappers.strategies.simplex import Simplex
-from onlinecal.wrappers.strategies.strategy import Asked, Bounded, SteeredVectors, Strategy, Waiting
+from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Settings, SteeredVectors, Strategy, Waiting
 from onlinecal.wrappers.wrapper import Estimator, IncrementalClassifier, for_river
 
 
@@ -205,7 +205,7 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)
         self._strategies = new_strategies(
-            slack, n_buckets, horizon, self._moments, declared, SteeredVectors()
+            Settings(slack, n_buckets, horizon, self._moments, declared, SteeredVectors())
         )
         self._by_guarantee = not horizon is window is None and n_buckets != AUTO_BUCKETS
         self._plan = self._strategies[self._chosen(len(declared))]

@@ -20,7 +20,7 @@ from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.guarantees import cells_for
 from onlinecal.forecasters.simplex.input import check_label
-from onlinecal.steering.binary import ANSWERS, TICKET, hinting, new_steering
+from onlinecal.steering.binary import ANSWERS, TICKET, hint_of, learn_outcome, new_steering
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
 from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateLabels
@@ -163,7 +163,7 @@ class SharedForecaster:
 
     def ask(self, members: Members, raw: float) -> SharedTicket:
         """Issue a forecast for a model's probability: the valid cell nearest to the steered hint."""
-        hint = hinting().hint(self._steering, raw)
+        hint = hint_of(self._steering, raw)
         names = (EVERYONE, *members)
         tables = [self._biases[name] for name in names if name in self._biases]
         m, lower = self.scale, self._nearest(tables, len(names), hint)
@@ -196,15 +196,15 @@ class SharedForecaster:
             self._rounds[name] = self._rounds.get(name, 0) + 1
         self._overlap += len(names)
         self._steering[ANSWERS:TICKET] = ticket.kept
-        hinting().learn(self._steering, outcome)
+        learn_outcome(self._steering, outcome)
         if not self._fixed:
             while self.scale**3 * self._overlap < 2 * self._rounds[EVERYONE] ** 2:
                 self._refine()
 
     def learn_alone(self, members: Members, raw: float, outcome: int) -> None:
         """Learn to steer from a model's probability that nobody was given."""
-        hinting().hint(self._steering, float(raw))
-        hinting().learn(self._steering, outcome)
+        hint_of(self._steering, float(raw))
+        learn_outcome(self._steering, outcome)
 
     def note_late(self, others: int) -> None:
         """Nothing to note: `settle` sees for itself which labels came too late for their cell."""

@@ -42,11 +42,10 @@ from onlinecal.wrappers.strategies.catalogue import (
     check_settings,
     chosen,
     new_strategies,
-    new_strategy,
 )
 from onlinecal.wrappers.strategies.events import Binary
 from onlinecal.wrappers.strategies.simplex import Simplex
-from onlinecal.wrappers.strategies.strategy import SteeredVectors, Strategy
+from onlinecal.wrappers.strategies.strategy import Settings, SteeredVectors, Strategy
 
 UNITS = "D", "ms", "us", "ns"
 """Of numpy's times those that polars reads."""
@@ -460,11 +459,12 @@ def recalibrate_stream(
     """
     given = read_stream(probabilities, outcomes)
     check_settings(slack, 1, strategy, horizon)
-    kind = _kind(strategy, given, slack, horizon)
+    settings = Settings(slack, 1, horizon, None, given.classes)
+    kind = _kind(strategy, given, settings)
     parts = groups_of(groups, *known_of(settled_at, times, given))
 
     def new() -> Strategy:
-        return new_strategy(kind, slack, 1, horizon, declared=given.classes, steering=SteeredVectors())
+        return KINDS[kind](settings._replace(steering=SteeredVectors()))
 
     norm = OF_ONE if given.column else KINDS[kind].norm
     out, running, bounds = _played(given, parts, new)
@@ -475,11 +475,11 @@ def recalibrate_stream(
     return RecalibratedStream(_like(probabilities, given, out), running, guarantee, report, by_group)
 
 
-def _kind(strategy: StrategyName, given: Given, slack: float | None, horizon: int | None) -> str:
+def _kind(strategy: StrategyName, given: Given, settings: Settings) -> str:
     """The name of the strategy that is played."""
-    k = len(given.classes)
+    k, horizon = len(given.classes), settings.horizon
     # two classes leave no choice that depends on what they promise, and all are much to compile
-    strategies = new_strategies(slack, 1, horizon, None, given.classes) if k > 2 else {}
+    strategies = new_strategies(settings) if k > 2 else {}
     kind = chosen(strategy, k, None, strategies, horizon)
     if kind == Simplex.name and horizon is not None and k > 2:
         warn_of(vacuous_remarks(*strategies[kind].outlook(k, horizon), k, horizon), GuaranteeWarning, level=4)

@@ -18,8 +18,6 @@ from onlinecal.elementary import in_turn
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows, spread_top
 from onlinecal.wrappers.strategies.projection import (
-    Buckets,
-    Moments,
     Projection,
     Recent,
     ask_each,
@@ -31,7 +29,7 @@ from onlinecal.wrappers.strategies.strategy import (
     Asked,
     Bounded,
     Outlook,
-    SteeredVectors,
+    Settings,
     Strategy,
     Waiting,
 )
@@ -49,16 +47,15 @@ class Binary(Strategy):
     name = "binary"
     norm = "of the positive class's probability"
     steers = True
+    is_of_vectors = False
     fewest = 2
 
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
         """False and True while no label has come."""
         return list(labels.both(answer, 0.5))
 
-    def __init__(
-        self, slack: float | None, n_buckets: Buckets, horizon: int | None, moments: Moments | None = None
-    ) -> None:
-        super().__init__(slack, n_buckets, horizon, moments)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._strangers: Counter[Label] = Counter()
         self._strange_answers: Counter[frozenset[Label]] = Counter()
 
@@ -158,13 +155,12 @@ class Certain(Strategy):
     name = "certain"
     norm = "of the probability of the only class"
     fewest = 0
+    is_of_vectors = False
 
-    _moments: Moments | None = None
-
-    def __init__(self, moments: Moments | None = None) -> None:
-        super().__init__(1.0, 1, None)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._surprises: Counter[Label] = Counter()
-        self._moments, self._recent = moments, Recent()
+        self._moments, self._recent = settings.moments, Recent()
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
         """The only label, or nothing."""
@@ -393,15 +389,9 @@ class Tree(Strategy):
     norm = "a sum over the tree's nodes, each on the rounds below it"
     fewest = 2
 
-    def __init__(
-        self,
-        slack: float | None,
-        n_buckets: Buckets,
-        horizon: int | None,
-        moments: Moments | None = None,
-        steering: SteeredVectors | None = None,
-    ) -> None:
-        super().__init__(slack, n_buckets, None, moments, steering)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._settings = self._settings._replace(horizon=None)
         self.numbers: dict[Label, int] = {}
         self._plan = Plan((None,), {None: 0})
 

@@ -23,7 +23,8 @@ from onlinecal.steering.binary import (
     GIVEN,
     PARTS,
     TICKET_ALONE,
-    hinting,
+    hint_of,
+    learn_outcome,
     new_steering,
     steered,
 )
@@ -246,8 +247,8 @@ class Projection:
 
         The ticket that was here is gone.
         """
-        hinting().hint(self._state, float(raw))
-        hinting().learn(self._state, outcome)
+        hint_of(self._state, float(raw))
+        learn_outcome(self._state, outcome)
 
     def replay(
         self,

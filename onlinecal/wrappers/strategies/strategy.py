@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters import SimplexForecast
+from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
 from onlinecal.remarks import LabelWarning
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.steering.vector import (
@@ -236,6 +237,25 @@ class Bounded(Protocol):
         """What that cannot exceed in any window."""
 
 
+class Settings(NamedTuple):
+    """What strategies are made of; `moments` is that of windows, `declared` all labels if they are known.
+
+    Strategies that several labels come to share a `steering`, which makes hints of the model's answers.
+    """
+
+    slack: float | None
+    n_buckets: Buckets
+    horizon: int | None
+    moments: Moments | None = None
+    declared: Sequence[Label] = ()
+    steering: SteeredVectors | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether grids are made for so many rounds: others tune themselves."""
+        return self.horizon is not None or self.moments is not None
+
+
 class Strategy(ABC):
     """Forecasts events of a round, each by a projection, and answers with a distribution of the labels.
 
@@ -243,10 +263,9 @@ class Strategy(ABC):
 
     Parameters
     ----------
-    slack, n_buckets, horizon, moments
-        Those of the projections.
-    steering
-        Makes the projections' hints of the model's answer over several labels.
+    settings
+        Of the projections. The slack, if not set, is that of forecasters with hints, which grows with late
+        labels where the grid tunes itself.
 
     Attributes
     ----------
@@ -262,30 +281,30 @@ class Strategy(ABC):
     """Whether that is a sum over all labels."""
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
-    steering: SteeredVectors | None = None
+    is_of_vectors: ClassVar[bool] = True
+    """Whether its hints are answers over several labels, steered as vectors."""
     _named: tuple[tuple[Label, ...], int, list[Label]] = ((), 0, [])
     """The last answer's labels, how many were known, and the round's labels."""
     steers: ClassVar[bool] = False
     """Whether projections steer what they are asked about."""
 
-    def __init__(
-        self,
-        slack: float | None,
-        n_buckets: Buckets,
-        horizon: int | None,
-        moments: Moments | None = None,
-        steering: SteeredVectors | None = None,
-    ) -> None:
-        self.steering = steering
-        self._settings = slack, n_buckets, horizon, moments
+    def __init__(self, settings: Settings) -> None:
+        if settings.slack is None and settings.is_fixed:
+            settings = settings._replace(slack=SLACK_ON_FIXED_GRIDS)
+        self.steering = settings.steering if self.is_of_vectors else None
+        self._settings = settings
         self.projections: dict[Label | None, Projection] = {}
 
     def projection(self, label: Label | None) -> Projection:
         """The one that forecasts a label."""
         found = self.projections.get(label)
         if found is None:
-            found = self.projections[label] = Projection(*self._settings, steers=self.steers)
+            found = self.projections[label] = self._new_projection()
         return found
+
+    def _new_projection(self) -> Projection:
+        slack, n_buckets, horizon, moments, *_ = self._settings
+        return Projection(slack, n_buckets, horizon, moments, self.steers)
 
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
         """The labels of a round: those of the model's answer, then the others that are known.
@@ -386,11 +405,11 @@ class Strategy(ABC):
 
     def promise_of_one(self, rounds: int) -> float:
         """What a projection could guarantee for so many rounds, shared evenly by its buckets."""
-        return Projection(*self._settings).promise(rounds)
+        return self._new_projection().promise(rounds)
 
     def window_promise_of_one(self) -> float:
         """What a projection could guarantee of any window."""
-        return Projection(*self._settings).window_guarantee
+        return self._new_projection().window_guarantee
 
     def bounded(self) -> Iterable[Bounded]:
         """Whose bounds add up to those of this strategy's rounds, in its own norm."""
