@@ -26,11 +26,13 @@ from onlinecal.remarks import (
 )
 from onlinecal.rounds import first_knowing
 from onlinecal.steering.replaying import Schedule
+from onlinecal.tables import like
 from onlinecal.validation import check_labels as check_numbers
 from onlinecal.validation import (
     check_outcomes,
     check_probabilities,
     check_probability_rows,
+    check_same_index,
     check_same_length,
     check_shares,
     check_vector,
@@ -120,7 +122,8 @@ def _classes(given: Any, k: int) -> tuple[Sequence[Hashable], bool]:
         )
     if not hasattr(given, "columns"):
         return range(k), True
-    classes = check_labels(list(given.columns), "the columns of probabilities")
+    names = getattr(given, "column_names", given.columns)  # of pyarrow, whose columns are arrays
+    classes = check_labels(list(names), "the columns of probabilities")
     texts = [str(name) for name in classes]
     # columns "1", "2", "3": whether an outcome of 1 is the first or the second of them nobody can know
     return classes, texts == [str(number) for number in range(k)] or not any(map(str.isdigit, texts))
@@ -173,11 +176,8 @@ def groups_of(groups: ArrayLike | None, known: NDArray[np.int64], settled: NDArr
 
 
 def _rows_by_key(groups: Any, known: NDArray[np.int64]) -> dict[Hashable, NDArray[np.int64]]:
-    array = check_vector(groups, "groups")
-    check_same_length(known, array, "probabilities and groups")
-    if array.dtype.kind in "biuU":
-        return _rows_by_plain_key(array)
-    keys = array.tolist()
+    keys = check_vector(groups, "groups").tolist()
+    check_same_length(known, keys, "probabilities and groups")
     numbers: dict[Hashable, int] = {}
     of_row = np.empty(len(keys), np.int64)
     for row, key in enumerate(keys):
@@ -187,21 +187,8 @@ def _rows_by_key(groups: Any, known: NDArray[np.int64]) -> dict[Hashable, NDArra
             of_row[row] = numbers.setdefault(key, len(numbers))
         except TypeError as error:
             raise ValueError(f"groups must be keys with a hash, got {key!r} at row {row}") from error
-    return dict(zip(numbers, _split(of_row), strict=True))
-
-
-def _rows_by_plain_key(keys: NDArray[Any]) -> dict[Hashable, NDArray[np.int64]]:
-    """The same for keys of which none can be missing."""
-    distinct, first, places = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    return dict(zip(distinct[order].tolist(), _split(ranks[places]), strict=True))
-
-
-def _split(of_row: Ints) -> list[Ints]:
-    """The rows of each number, from 0."""
-    return np.split(np.argsort(of_row, kind="stable"), np.cumsum(np.bincount(of_row))[:-1])
+    rows = np.split(np.argsort(of_row, kind="stable"), np.cumsum(np.bincount(of_row))[:-1])
+    return dict(zip(numbers, rows, strict=True))
 
 
 def _series(values: Any, name: str, given: Given) -> Any:
@@ -341,8 +328,8 @@ class RecalibratedStream(Shown):
     Attributes
     ----------
     probabilities
-        The forecasts, shape (T,) or (T, k), float64: a pandas or polars Series or DataFrame if such came in
-        (index and names kept), else a numpy array.
+        The forecasts, shape (T,) or (T, k), float64: a Series or DataFrame of pandas, polars or another
+        library if such came in (index and names kept), else a numpy array.
     certificate
         Shape (T,): a proven upper bound on the distance to calibration of `probabilities`, in the rows
         settled before the forecast after this row; the last one of all rows. A sum over rows; with groups
@@ -411,11 +398,12 @@ def recalibrate_stream(
     ----------
     probabilities
         Each made before its outcome, in the order in which they were made. Shape (T,), of outcome 1: a numpy
-        array, a list, a pandas or polars Series. Or shape (T, k), of k >= 2 classes, each row with sum 1 (up
+        array, a list, a Series. Or shape (T, k), of k >= 2 classes, each row with sum 1 (up
         to 1e-6): an array, a list of rows, or a DataFrame, the names of whose columns are the classes.
     outcomes
         Shape (T,), each 0 or 1 or boolean; of a table, numbers of classes 0, ..., k-1 or names of columns
-        (names only if some are numbers, but not 0, ..., k-1). Rows are matched by position.
+        (names only if some are numbers, but not 0, ..., k-1). Rows are matched by position; columns of
+        pandas must have the index of the probabilities.
     settled_at
         Shape (T,): when each outcome became known. Row numbers, from 0: forecasts of later rows know it. Or,
         with `times`, times: forecasts made later than that know it. Rows that share an outcome, as those of
@@ -457,6 +445,9 @@ def recalibrate_stream(
     ----------
     docs/theory.md, sections 2 to 6; docs/theory-simplex.md.
     """
+    named = {"outcomes": outcomes, "settled_at": settled_at, "times": times, "groups": groups}
+    for name, column in named.items():
+        check_same_index(probabilities, column, f"probabilities and {name}")
     given = read_stream(probabilities, outcomes)
     check_settings(slack, 1, strategy, horizon)
     settings = Settings(slack, 1, horizon, None, given.classes)
@@ -472,7 +463,8 @@ def recalibrate_stream(
     report = report_of(given, out, certificate, guarantee, norm)
     warn_of(report.remarks)
     by_group = None if groups is None else ByGroup(given, out, parts, bounds, norm)
-    return RecalibratedStream(_like(probabilities, given, out), running, guarantee, report, by_group)
+    told = like(probabilities, out[:, 1].copy() if given.column else out)
+    return RecalibratedStream(told, running, guarantee, report, by_group)
 
 
 def _kind(strategy: StrategyName, given: Given, settings: Settings) -> str:
@@ -514,22 +506,3 @@ def _played(
     out = np.empty_like(played)
     out[order] = played
     return out, np.cumsum(jumps).astype(np.float64), bounds
-
-
-def _like(probabilities: Any, given: Given, out: Floats) -> Any:
-    """Forecasts (T, k) as what was given, of pandas, polars or numpy; of a column the second class."""
-    values = (out[:, 1] if given.column else out).copy()
-    library = type(probabilities).__module__.partition(".")[0]
-    if library == "pandas" and hasattr(probabilities, "index"):
-        import pandas as pd
-
-        if given.column:
-            return pd.Series(values, index=probabilities.index, name=probabilities.name)
-        return pd.DataFrame(values, index=probabilities.index, columns=probabilities.columns)
-    if library == "polars":
-        import polars as pl
-
-        if given.column:
-            return pl.Series(probabilities.name, values)
-        return pl.DataFrame(values, probabilities.columns)
-    return values

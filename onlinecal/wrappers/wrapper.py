@@ -19,6 +19,7 @@ from river.compose import Pipeline, TransformerUnion
 from sklearn.exceptions import NotFittedError
 
 from onlinecal.forecasters.simplex.input import check_label, class_of
+from onlinecal.tables import like
 from onlinecal.wrappers.labels import Label, Labels, plain
 
 Row = dict[Any, Any]
@@ -52,7 +53,8 @@ class MiniBatches(base.MiniBatchClassifier):
         """
         answers = self._answers_of(check_frame(X), **kwargs)
         labels = list(dict.fromkeys(label for answer in answers for label in answer))
-        return frame_like(X, {label: [answer.get(label, 0.0) for answer in answers] for label in labels})
+        columns = [[answer.get(label, 0.0) for label in labels] for answer in answers]
+        return like(X, np.array(columns, np.float64), labels)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
         """The most probable label of each row, a pandas Series with the index of X or a polars Series.
@@ -182,17 +184,6 @@ def rows_of(X: Any) -> list[Row]:
     for row in rows if missing else ():
         row.update((name, math.nan) for name in missing if _is_nan(row[name]))
     return rows
-
-
-def frame_like(X: Any, columns: dict[Label, list[float]]) -> Any:
-    """A table of the same kind as X, with its index if it has one; columns of polars are called by texts."""
-    if _of_pandas(X):
-        import pandas as pd
-
-        return pd.DataFrame(columns, index=X.index, columns=list(columns), dtype=float)
-    import polars as pl
-
-    return pl.DataFrame({str(label): values for label, values in columns.items()})
 
 
 def labels_like(X: Any, labels: list[Label]) -> Any:
