@@ -12,16 +12,20 @@ import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from onlinecal.catalogue import did_you_mean
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
 
 FORMATS = {
@@ -42,18 +46,80 @@ STARTS = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"{": "json lines", b"[{": "
 STANDARD_INPUT = "standard input"
 DAMAGED = (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 SEPARATORS = (",", ";", "\t", "|")
+HEAD = 1 << 20
+"""Bytes at the beginning of a CSV that tell its separator."""
+IN_MEMORY = 40_000_000
+"""A CSV of so many bytes is read from disk, chunk by chunk."""
+CHUNK = 1 << 18
+"""Rows of a chunk."""
 
 
-class Source(NamedTuple):
-    """A table on disk or from a pipe: how to read it, and from what; text is unpacked, in UTF-8."""
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A table on disk or from a pipe, unread: how to read it, and from what.
 
+    Text is unpacked, in UTF-8; CSV without packing of many bytes stays on disk, as Parquet and NPZ do.
+    """
+
+    path: Path
     form: str
     origin: Path | bytes
 
-    @property
-    def is_blank(self) -> bool:
-        """Whether it is text with nothing in it."""
-        return isinstance(self.origin, bytes) and self.form in TEXT and not self.origin.strip()
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The columns as they are written, by their names: without spaces around, if that is clear."""
+        with readable(self.path, self.form):
+            if self.form == "npz":
+                written = [name for name, _ in _npz_columns(self.origin)]
+            else:
+                # of text only the header is read
+                written = self._scanned({}, False, 0).collect_schema().names()
+        plain = [name.strip() for name in written]
+        return dict(zip(plain if len(set(plain)) == len(plain) else written, written, strict=True))
+
+    def scan(
+        self, wanted: Iterable[str] = (), as_written: Iterable[str] = (), dates: bool = False
+    ) -> pl.LazyFrame:
+        """Columns, unread: those wanted, or all; arguments and errors as of `read_frame`."""
+        import polars as pl
+
+        if isinstance(self.origin, bytes) and self.form in TEXT and not self.origin.strip():
+            raise ValueError(f"{called(self.path)} holds no rounds")
+        chosen = list(dict.fromkeys(wanted)) or list(self.names)
+        if not set(chosen) <= set(self.names) and self.form == "csv" and all(map(_is_number, self.names)):
+            raise ValueError(f"{called(self.path)} has no header: its first line is {', '.join(self.names)}")
+        check_columns(self.names, chosen, called(self.path))
+        written = [self.names[name] for name in chosen]
+        with readable(self.path, self.form):
+            if self.form == "npz":
+                frame = pl.LazyFrame(dict(_npz_columns(self.origin, written)))
+            else:
+                texts = {self.names[name]: pl.String() for name in as_written if name in self.names}
+                frame = self._scanned(texts, dates, None)
+        return frame.select(pl.col(self.names[name]).alias(name) for name in chosen)
+
+    def _scanned(self, overrides: dict[str, Any], dates: bool, inferred: int | None) -> pl.LazyFrame:
+        import polars as pl
+
+        # handed paths, polars would read brackets in them as patterns
+        origin = _openable(self.origin)
+        if self.form == "parquet":
+            return pl.scan_parquet(origin, glob=False)
+        if self.form == "json lines":
+            return pl.scan_ndjson(origin, schema_overrides=overrides, infer_schema_length=None)
+        if isinstance(self.origin, bytes):
+            begin = self.origin[:HEAD]
+        else:
+            with self.origin.open("rb") as file:
+                begin = file.read(HEAD)
+        return pl.scan_csv(
+            origin,
+            glob=False,
+            separator=separator_of(begin),
+            schema_overrides=overrides,
+            try_parse_dates=dates,
+            infer_schema_length=inferred,
+        )
 
 
 def is_pipe(path: Path) -> bool:
@@ -95,11 +161,12 @@ def _form(path: Path) -> str | None:
 
 
 def open_source(path: Path) -> Source:
-    """What is at a path; "-" is standard input. Errors as of `tables.read_frame`."""
+    """What is at a path; "-" is standard input. Errors as of `read_frame`."""
     check_file(path)
     form = None if is_pipe(path) else _form(path)
-    if form is not None and form not in TEXT:
-        return Source(form, path)
+    large = path.suffix.lower() == ".csv" and path.stat().st_size >= IN_MEMORY
+    if form is not None and (large or form not in TEXT):
+        return Source(path, form, path)
     content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     if content.startswith(b"\x1f\x8b"):
         with readable(path, "gzip"):
@@ -112,7 +179,7 @@ def open_source(path: Path) -> Source:
     if form == "json lines" and content.lstrip().startswith(b"["):
         with readable(path, "json"):
             content = b"".join(json.dumps(row).encode() + b"\n" for row in json.loads(content))
-    return Source(form, content)
+    return Source(path, form, content)
 
 
 def _in_utf8(content: bytes) -> bytes:
@@ -141,62 +208,13 @@ def readable(path: Path, form: str) -> Iterator[None]:
         raise ValueError(f"{called(path)} cannot be read as {form}: {reason}") from error
 
 
-def names_of(source: Source) -> dict[str, str]:
-    """The columns of a source as it writes them, by their names: without spaces around, if that is clear."""
-    import polars as pl
-
-    form, origin = source
-    if form == "npz":
-        written = [name for name, _ in _npz_columns(origin)]
-    elif form == "csv":
-        assert isinstance(origin, bytes)
-        written = pl.read_csv(origin, n_rows=0, separator=separator_of(origin)).columns
-    elif form == "json lines":
-        written = pl.scan_ndjson(origin, infer_schema_length=None).collect_schema().names()
-    else:
-        written = pl.scan_parquet(_openable(origin), glob=False).collect_schema().names()
-    plain = [name.strip() for name in written]
-    return dict(zip(plain if len(set(plain)) == len(plain) else written, written, strict=True))
-
-
-def frame_of(source: Source, names: dict[str, str], text: Iterable[str], dates: bool) -> pl.DataFrame:
-    """The columns `names` as of `names_of`; of text, those in `text` stay texts, and `dates` become some."""
-    import polars as pl
-
-    form, origin = source
-    written = list(names.values())
-    overrides = {names[name]: pl.String() for name in text if name in names}
-    if form == "npz":
-        return pl.DataFrame(dict(_npz_columns(origin, written))).rename(_inverse(names))
-    if form == "parquet":
-        frame = pl.read_parquet(_openable(origin), columns=written, glob=False)
-    elif form == "json lines":
-        # handed a path, polars would read brackets in it as a pattern
-        frame = pl.read_ndjson(origin, schema_overrides=overrides, infer_schema_length=None).select(written)
-    else:
-        assert isinstance(origin, bytes)
-        frame = pl.read_csv(
-            origin,
-            columns=written,
-            schema_overrides=overrides,
-            try_parse_dates=dates,
-            infer_schema_length=None,
-            separator=separator_of(origin),
-        )
-    return frame.rename(_inverse(names))
-
-
-def _inverse(names: dict[str, str]) -> dict[str, str]:
-    return {written: name for name, written in names.items() if name != written}
-
-
 def _openable(origin: Path | bytes) -> Path | io.BytesIO:
     return io.BytesIO(origin) if isinstance(origin, bytes) else origin
 
 
 def separator_of(content: bytes) -> str:
     """What stands between the fields of a CSV: equally often in the first two lines, else most often."""
-    head = content[: 1 << 20].decode(errors="replace").splitlines()[:2]
+    head = content[:HEAD].decode(errors="replace").splitlines()[:2]
     # every second part of a line cut at its quotes is inside them
     bare = ["".join(line.split('"')[::2]) for line in head]
 
@@ -239,21 +257,76 @@ def whole(path: Path, give_name: Callable[[Path, Path], object] = os.replace) ->
         give_name(part, path)
 
 
-def write_table(table: pl.DataFrame, path: Path) -> Path:
-    """Write a table in the format of the path's extension; it appears when it is complete."""
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """A table to write that is made chunk by chunk: its rows, and what makes those of a slice."""
+
+    n_rows: int
+    make: Callable[[slice], pl.DataFrame]
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        for start in range(0, self.n_rows, CHUNK):
+            yield self.make(slice(start, min(start + CHUNK, self.n_rows)))
+
+
+def write_table(table: pl.DataFrame | Chunks, path: Path) -> Path:
+    """Write a table in the format of the path's extension, or chunks as Parquet; it appears when complete."""
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
-        if path.suffix == ".csv":
+        if isinstance(table, Chunks):
+            _write_chunks(table, part)
+        elif path.suffix == ".csv":
             table.write_csv(part)
         else:
             table.write_parquet(part)
     return path
 
 
+def _write_chunks(chunks: Chunks, path: Path) -> None:
+    import polars as pl
+
+    failed: list[BaseException] = []
+
+    def made(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
+        try:
+            for chunk in chunks:
+                yield chunk if columns is None else chunk.select(columns)
+        except BaseException as error:
+            # polars ends the file in its own time if it is handed this
+            failed.append(error)
+
+    schema = chunks.make(slice(0, 1)).schema
+    pl.io.plugins.register_io_source(made, schema=schema).sink_parquet(path)
+    if failed:
+        raise failed[0]
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file that is either not there, or the old one, or complete."""
     with whole(path) as part:
         part.write_bytes(content)
+
+
+def like(given: Any, values: NDArray[np.float64], names: Sequence[Any] | None = None) -> Any:
+    """Numbers, shape (T,) or (T, k), as a Series or DataFrame if such was given, else as they are.
+
+    It is of the same library, has the same index if there are such, and the same names, or these.
+    """
+    import narwhals as nw
+
+    if hasattr(given, "iloc"):
+        # narwhals leaves the names of an index behind, and has texts only for names of columns
+        if given.ndim == 1:
+            return type(given)(values, index=given.index, name=given.name)
+        return type(given)(values, index=given.index, columns=given.columns if names is None else names)
+    known = nw.from_native(given, allow_series=True, eager_only=True, pass_through=True)
+    if isinstance(known, nw.Series):
+        return nw.new_series(known.name, values, backend=known.implementation).to_native()
+    if isinstance(known, nw.DataFrame):
+        texts = known.columns if names is None else list(map(str, names))
+        return nw.from_numpy(values, texts, backend=known.implementation).to_native()
+    return values
 
 
 def number(value: float | None) -> str:
@@ -285,9 +358,7 @@ def check_columns(columns: Iterable[str], wanted: Iterable[str], owner: object =
 
 def read_columns(path: Path) -> list[str]:
     """The names of a file's columns; errors as of `read_frame`."""
-    source = open_source(path)
-    with readable(path, source.form):
-        return list(names_of(source))
+    return list(open_source(path).names)
 
 
 def read_frame(
@@ -295,9 +366,9 @@ def read_frame(
 ) -> pl.DataFrame:
     """The columns of a file: at least those wanted; all, if none is named.
 
-    CSV with any of `formats.SEPARATORS`, JSON Lines, both also packed (.gz); Parquet; NPZ, whose vectors are
-    columns, a table `a` the columns a_0, a_1, ... "-" is standard input, in any of these formats. In text
-    files those `as_written` stay text. `dates`: texts that look like dates become some.
+    CSV with any of SEPARATORS, JSON Lines, both also packed (.gz); Parquet; NPZ, whose vectors are columns, a
+    table `a` the columns a_0, a_1, ... "-" is standard input, in any of these formats. In text files those
+    `as_written` stay text. `dates`: texts that look like dates become some.
 
     Raises
     ------
@@ -305,19 +376,47 @@ def read_frame(
         No such file or column, another extension, contents that cannot be read, no rows.
     """
     source = open_source(path)
-    if source.is_blank:
-        raise ValueError(f"{called(path)} holds no rounds")
     with readable(path, source.form):
-        names = names_of(source)
-        chosen = list(dict.fromkeys(wanted))
-        if not set(chosen) <= set(names) and source.form == "csv" and all(map(_is_number, names)):
-            raise ValueError(f"{called(path)} has no header: its first line is {', '.join(names)}")
-        check_columns(names, chosen, called(path))
-        kept = {name: names[name] for name in chosen} if chosen else names
-        frame = frame_of(source, kept, as_written, dates)
+        frame = source.scan(wanted, as_written, dates).collect()
     if frame.height == 0:
         raise ValueError(f"{called(path)} holds no rounds")
     return frame
+
+
+def read_numbers(
+    source: Source, names: list[str], further: Iterable[str] = ()
+) -> tuple[NDArray[np.floating], pl.DataFrame]:
+    """Columns of numbers as one array (n, k), read chunk by chunk, and further columns.
+
+    The array is of float32 if all columns are that, else float64; what is missing is NaN. ValueError names
+    the first value that is no number; others as of `read_frame`.
+    """
+    import numpy as np
+    import polars as pl
+
+    more = list(dict.fromkeys(further))
+    with readable(source.path, source.form):
+        frame = source.scan([*names, *more])
+        n_rows = int(frame.select(pl.len()).collect().item())
+        if not n_rows:
+            raise ValueError(f"{called(source.path)} holds no rounds")
+        single = {frame.collect_schema()[name] for name in names} == {pl.Float32}
+        table = np.empty((n_rows, len(names)), np.float32 if single else np.float64)
+        kept, start = [], 0
+        for part in frame.collect_batches(chunk_size=CHUNK):
+            for place, name in enumerate(names):
+                values = part[name].cast(pl.Float64, strict=False)
+                wrong = values.is_null() & part[name].is_not_null()
+                if wrong.any():
+                    row = int(wrong.arg_max() or 0)
+                    raise ValueError(
+                        f"{called(source.path)}: column {name!r} must be numbers, got {part[name][row]!r} at "
+                        f"row {start + row}"
+                    )
+                table[start : start + part.height, place] = values.fill_null(np.nan).to_numpy()
+            kept.append(part.select(more))
+            start += part.height
+    return table, pl.concat(kept)
 
 
 def _is_number(text: str) -> bool:

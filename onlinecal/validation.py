@@ -6,6 +6,7 @@ All functions raise ValueError and leave their arguments alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from numbers import Real
 from typing import Any, Literal
 
@@ -196,15 +197,35 @@ def check_probabilities(values: ArrayLike, name: str = "forecasts") -> NDArray[n
     return array
 
 
-def check_same_length(first: NDArray[Any], second: NDArray[Any], names: str) -> None:
+def check_same_length(first: Sized, second: Sized, names: str) -> None:
     """Refuse two vectors that do not belong to the same rounds."""
     if len(first) != len(second):
         raise ValueError(f"{names} must have the same length, got {len(first)} and {len(second)}")
 
 
+def check_same_index(first: Any, second: Any, names: str) -> None:
+    """Refuse two objects of pandas whose rows are called differently: they are matched by position."""
+    if hasattr(first, "iloc") and hasattr(second, "iloc") and not first.index.equals(second.index):
+        raise ValueError(
+            f"{names} must have the same index, since rows are matched by position: align them, or give "
+            ".to_numpy() of one if the order is right"
+        )
+
+
 def check_history(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
     """Forecasts and outcomes of the same rounds, shapes (T,), as float64 and uint8."""
+    check_same_index(forecasts, outcomes, "forecasts and outcomes")
     p, y = check_probabilities(forecasts), check_outcomes(outcomes)
+    check_same_length(p, y, "forecasts and outcomes")
+    return p, y
+
+
+def check_share_history(
+    forecasts: ArrayLike, outcomes: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.uint8] | NDArray[np.float64]]:
+    """The same for outcomes in [0, 1], as of `check_shares`."""
+    check_same_index(forecasts, outcomes, "forecasts and outcomes")
+    p, y = check_probabilities(forecasts), check_shares(outcomes)
     check_same_length(p, y, "forecasts and outcomes")
     return p, y
 
@@ -296,6 +317,7 @@ def check_labelled_rows(
     probabilities: ArrayLike, labels: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Class probabilities (n, k) and the classes that came true (n,), as float64 and int64."""
+    check_same_index(probabilities, labels, "probabilities and labels")
     table = check_probability_rows(probabilities)
     classes = check_labels(labels, table.shape[1])
     check_same_length(table, classes, "probabilities and labels")
@@ -309,6 +331,7 @@ def check_outcome_rows(
     array = np.asarray(labels) if hasattr(labels, "__len__") else labels
     if getattr(array, "ndim", 1) != 2:
         return check_labelled_rows(probabilities, labels)
+    check_same_index(probabilities, labels, "probabilities and labels")
     table, soft = check_probability_rows(probabilities), check_probability_rows(array, "labels")
     if soft.shape != table.shape:
         raise ValueError(f"labels must have the shape {table.shape} of probabilities, got {soft.shape}")

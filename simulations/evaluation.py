@@ -27,8 +27,8 @@ from onlinecal.measures.summary import unkept
 from onlinecal.remarks import beside, constant_remarks, input_remarks, outcome_remarks, run_remarks
 from onlinecal.rounds import Reading, known_from, read_rounds
 from onlinecal.wrappers.late_labels import MOST_WAITING
-from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.catalogue import StrategyName
+from onlinecal.wrappers.strategies.projection import Buckets
 from simulations.games.command import first_rounds
 from simulations.games.measuring import Game, measure_recorded
 

@@ -28,10 +28,8 @@ from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.html import fields_of, render
 from onlinecal.validation import (
     check_open_unit,
-    check_probabilities,
     check_probability,
-    check_same_length,
-    check_shares,
+    check_share_history,
     share_of,
 )
 
@@ -318,8 +316,8 @@ class CalibrationAlarm(base.DriftDetector):
         Rounds are numbered from 0 in the arrays. The state is the same as after as many calls of `update`.
         Raises ValueError, and changes nothing, for forecasts or outcomes that are none.
         """
-        p, y = check_probabilities(forecasts), check_shares(outcomes).astype(np.float64)
-        check_same_length(p, y, "forecasts and outcomes")
+        p, shares = check_share_history(forecasts, outcomes)
+        y = shares.astype(np.float64)
         found, done = [], 0
         while done < len(p):
             done += betting().replay(self._state, p[done:], y[done:], 1.0 / self.alpha)

@@ -17,7 +17,7 @@ from onlinecal.validation import (
     check_history,
     check_probabilities,
     check_same_length,
-    check_shares,
+    check_share_history,
     check_vector,
     refuse,
 )
@@ -148,8 +148,7 @@ def count_shares(
     forecasts: ArrayLike, outcomes: ArrayLike
 ) -> tuple[Counts, Floats, NDArray[np.uint8] | Floats]:
     """`count_rounds` for outcomes in [0, 1]: as there if all of them are 0 or 1, else float64 throughout."""
-    p, y = check_probabilities(forecasts), check_shares(outcomes)
-    check_same_length(p, y, "forecasts and outcomes")
+    p, y = check_share_history(forecasts, outcomes)
     if y.dtype != np.float64:
         return count_rounds(p, y)
     # adding 0.0 turns -0.0 into 0.0

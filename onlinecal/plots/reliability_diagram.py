@@ -30,7 +30,7 @@ from onlinecal.validation import (
     check_count,
     check_probabilities,
     check_same_length,
-    check_shares,
+    check_share_history,
 )
 
 MOST_LEVELS = 30
@@ -103,8 +103,7 @@ def reliability_data(
     Columns: forecast (the group's mean), frequency (of outcome 1), rounds, ones, and low and high, the ends
     of Wilson's interval of the frequency, in [0, 1]. Arguments and errors as in `reliability`.
     """
-    p, y = check_probabilities(forecasts), check_shares(outcomes)
-    check_same_length(p, y, "forecasts and outcomes")
+    p, y = check_share_history(forecasts, outcomes)
     levels, group = np.unique(p, return_inverse=True)
     if bins is not None or len(levels) > MOST_LEVELS:
         parts = BINS if bins is None else check_count(bins, "bins")
@@ -218,8 +217,7 @@ def transport_data(
     one, those that go up apart from the others: their mean forecast, their mean value there, how many they
     are, and the sum of their |forecast - value|. Arguments and errors as in `transport`.
     """
-    p, y = check_probabilities(forecasts), check_shares(outcomes)
-    check_same_length(p, y, "forecasts and outcomes")
+    p, y = check_share_history(forecasts, outcomes)
     if witness is None:
         witness = calibration_distance(p, y, budget=budget).witness
     q = check_probabilities(witness, "witness")

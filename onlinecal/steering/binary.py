@@ -284,24 +284,13 @@ def learn_temperature(state: Any, u: float, outcome: float, part: float) -> None
     state[TEMPERATURE + 1] = learnt + part * RATE * (VARIANCE - learnt)
 
 
-class Hinting:
-    """Steering alone, as compiled entry points: a `namespace`.
-
-    hint(state, raw) -> what is made of a model's probability (NaN is 1/2); its ticket is left in the state.
-    learn(state, outcome) learns the ticket's outcome.
-    ticket: its length, at the front of the state.
-    """
-
-    hint: ClassVar[Callable[[NDArray[np.float64], float], float]]
-    learn: ClassVar[Callable[[NDArray[np.float64], int], None]]
-    ticket: ClassVar[int]
-
-
 class Steered:
-    """A grid machine behind steering, as compiled entry points; hint and ticket as in `Hinting`.
+    """A grid machine behind steering, as compiled entry points: a `namespace`.
 
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
     settle(memory, state, outcome) -> whether the memory had room: charge the ticket, learn to steer.
+    hint(state, raw) -> what is made of a model's probability, as `hint_of`.
+    ticket: the length of tickets, at the front of the state.
 
     What is given in place of the forecast is written to GIVEN of the ticket, before it is settled.
     """
@@ -326,19 +315,19 @@ def ignore(state: Any, outcome: float) -> float:
 
 @compiled
 def hint_of(state: NDArray[np.float64], raw: float) -> float:
-    """See `Hinting`."""
+    """What is made of a model's probability (NaN is 1/2); its ticket is left in the state."""
     return steer(state, within(raw))
 
 
 @compiled
 def learn_outcome(state: NDArray[np.float64], outcome: int) -> None:
-    """See `Hinting`."""
+    """Learn the ticket's outcome."""
     learn(state, float(outcome))
 
 
 @compiled
 def hint_alone(state: NDArray[np.float64], raw: float) -> float:
-    """See `Hinting`: for states that keep a ticket only."""
+    """The same of states that keep a ticket only."""
     return within(raw)
 
 
@@ -351,12 +340,6 @@ def book_given(state: Any, point: float, forecast: float, given: float) -> None:
     """
     state[FARTHER] += math.ceil((abs(given - point) - abs(forecast - point)) * PARTS)
     state[AWAY] += math.ceil(abs(given - forecast) * PARTS)
-
-
-@cache
-def hinting() -> type[Hinting]:
-    """The entry points; what is not called is not compiled."""
-    return namespace(Hinting, hint=hint_of, learn=learn_outcome, ticket=TICKET)
 
 
 @cache

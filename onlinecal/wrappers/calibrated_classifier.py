@@ -8,27 +8,84 @@ from typing import Any
 
 from river import base
 
+from onlinecal.elementary import in_turn
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
-from onlinecal.wrappers.incremental import Estimator, IncrementalClassifier, for_river
-from onlinecal.wrappers.labels import Label, checked_label, plain
+from onlinecal.wrappers.labels import Label, Labels, checked_label, plain
 from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateLabels
-from onlinecal.wrappers.strategies.binary import Binary
-from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
-from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.catalogue import (
     StrategyName,
     check_settings,
     chosen,
     new_strategies,
 )
-from onlinecal.wrappers.strategies.certain import Certain
-from onlinecal.wrappers.strategies.classwise import Classwise
-from onlinecal.wrappers.strategies.moments import Moments
-from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise
+from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
+from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection
 from onlinecal.wrappers.strategies.simplex import Simplex
-from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
-from onlinecal.wrappers.strategies.strategy import Asked, Strategy, Waiting
-from onlinecal.wrappers.wrapper import Certified
+from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Settings, SteeredVectors, Strategy, Waiting
+from onlinecal.wrappers.wrapper import Estimator, IncrementalClassifier, for_river
+
+
+class Certified:
+    """The certificates and guarantees of all strategies by which rounds were played.
+
+    They are of the probabilities that were given, each with the label that settled it, in the norm of the
+    strategy: "binary" of the positive label's probability, "top-label" of the greatest probability of each
+    answer; "simplex" of all labels together, summed over these, "classwise" of each label's probability,
+    summed over the labels; "tree" summed over its nodes. Where labels are discovered several strategies may
+    have played, and their distances add up; once one of them sums over the labels, so do rounds with one or
+    two labels known.
+    """
+
+    window: int | None = None
+    _strategies: dict[str, Strategy]
+    _labels: Labels
+    _is_over_labels = False
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
+
+        It is one of the forecasts that were given, with their labels: labels without a forecast are no
+        rounds. "simplex" and "classwise" sum over the labels, too, and "tree" over its nodes; `certificates`
+        has those of "classwise" one by one.
+        """
+        return in_turn(part.certificate for part in self._parts())
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed, whatever the labels.
+
+        How far "classwise" and "top-label" moved their forecasts to make an answer is in it as it was so far.
+        """
+        return in_turn(part.guarantee for part in self._parts())
+
+    @property
+    def window_certificate(self) -> float | None:
+        """A proven upper bound on the distance of the last `window` settled rounds, as `certificate` sums it.
+
+        None without a window.
+        """
+        if self.window is None:
+            return None
+        return in_turn(part.window_certificate for part in self._parts())
+
+    @property
+    def window_guarantee(self) -> float | None:
+        """What the distance of ANY `window` consecutive settled rounds cannot exceed, as `guarantee` has it.
+
+        None without a window.
+        """
+        if self.window is None:
+            return None
+        return in_turn(part.window_guarantee for part in self._parts())
+
+    def _parts(self) -> list[Bounded]:
+        return [
+            part
+            for strategy in self._strategies.values()
+            for part in (strategy.over_labels(self._labels) if self._is_over_labels else strategy.bounded())
+        ]
 
 
 class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier):
@@ -148,7 +205,7 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
         self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)
         self._strategies = new_strategies(
-            slack, n_buckets, horizon, self._moments, declared, SteeredVectors()
+            Settings(slack, n_buckets, horizon, self._moments, declared, SteeredVectors())
         )
         self._by_guarantee = not horizon is window is None and n_buckets != AUTO_BUCKETS
         self._plan = self._strategies[self._chosen(len(declared))]

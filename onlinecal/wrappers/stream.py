@@ -1,21 +1,19 @@
-"""Columns of probabilities and one of outcomes: better probabilities, with a proof, in one call.
-
-What recalibrated columns were worth before and after, beside what is proven of it.
-"""
+"""Columns of probabilities and one of outcomes: better probabilities, with a proof, in one call."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.arrays import Floats
+from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
+from onlinecal.forecasters.simplex.input import check_labels, classes_of
 from onlinecal.html import Shown, Table
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import (
@@ -26,20 +24,185 @@ from onlinecal.remarks import (
     vacuous_remarks,
     warn_of,
 )
+from onlinecal.rounds import first_knowing
+from onlinecal.steering.replaying import Schedule
+from onlinecal.tables import like
+from onlinecal.validation import check_labels as check_numbers
+from onlinecal.validation import (
+    check_outcomes,
+    check_probabilities,
+    check_probability_rows,
+    check_same_index,
+    check_same_length,
+    check_shares,
+    check_vector,
+)
 from onlinecal.wrappers.labels import Labels
-from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.catalogue import (
     KINDS,
     StrategyName,
     check_settings,
     chosen,
     new_strategies,
-    new_strategy,
 )
+from onlinecal.wrappers.strategies.events import Binary
 from onlinecal.wrappers.strategies.simplex import Simplex
-from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
-from onlinecal.wrappers.strategies.strategy import Strategy
-from onlinecal.wrappers.stream_input import Given, Group, groups_of, known_of, read_stream
+from onlinecal.wrappers.strategies.strategy import Settings, SteeredVectors, Strategy
+
+UNITS = "D", "ms", "us", "ns"
+"""Of numpy's times those that polars reads."""
+
+
+class Given(NamedTuple):
+    """Probabilities of classes, shape (T, k), numbers of those that came, (T,), and the classes' names.
+
+    `column`: only the probabilities of the second class were given, and only those are wanted.
+    """
+
+    table: Floats
+    numbers: Ints
+    classes: Sequence[Hashable]
+    column: bool
+
+    def of(self, rows: Ints) -> Given:
+        """Some rows of it."""
+        return self._replace(table=self.table[rows], numbers=self.numbers[rows])
+
+
+class Group(NamedTuple):
+    """One stream among those of a column: its key, its rows, and in which order these settle.
+
+    `known` has for each row, as they settle, the first row of the column that knows it.
+    """
+
+    key: Hashable
+    rows: Ints
+    schedule: Schedule
+    known: Ints
+
+
+def read_stream(probabilities: Any, outcomes: Any) -> Given:
+    """Probabilities and outcomes of the same rows; ValueError names what is none, and its row."""
+    try:
+        dimensions = len(getattr(probabilities, "shape", None) or np.shape(probabilities))
+    except ValueError:  # ragged, which the check below says
+        dimensions = 1
+    if dimensions != 2:
+        p, y = check_probabilities(probabilities, "probabilities"), _events(outcomes)
+        check_same_length(p, y, "probabilities and outcomes")
+        return Given(np.column_stack([1.0 - p, p]), y.astype(np.int64), (0, 1), True)
+    table = check_probability_rows(probabilities)
+    classes, numbered = _classes(probabilities, table.shape[1])
+    numbers = _numbers(outcomes, classes, numbered)
+    check_same_length(table, numbers, "probabilities and outcomes")
+    return Given(table, numbers, classes, False)
+
+
+def _events(outcomes: ArrayLike) -> NDArray[np.uint8]:
+    """Outcomes 0 and 1; ValueError says what takes shares."""
+    try:
+        return check_outcomes(outcomes)
+    except ValueError as error:
+        try:
+            check_shares(outcomes)
+        except ValueError:
+            raise error from None
+        raise ValueError(
+            f"{error}: steering learns from events; outcomes between 0 and 1 go with "
+            "AlmostOneStepAhead, whose replay takes them with the probabilities as hints"
+        ) from None
+
+
+def _classes(given: Any, k: int) -> tuple[Sequence[Hashable], bool]:
+    """What the k columns are called, and whether outcomes may be their numbers, too."""
+    if k < 2:
+        raise ValueError(
+            f"probabilities must have a column for each class, at least 2, got {k}: for two classes a flat "
+            "column of those of outcome 1 will do"
+        )
+    if not hasattr(given, "columns"):
+        return range(k), True
+    names = getattr(given, "column_names", given.columns)  # of pyarrow, whose columns are arrays
+    classes = check_labels(list(names), "the columns of probabilities")
+    texts = [str(name) for name in classes]
+    # columns "1", "2", "3": whether an outcome of 1 is the first or the second of them nobody can know
+    return classes, texts == [str(number) for number in range(k)] or not any(map(str.isdigit, texts))
+
+
+def _numbers(outcomes: Any, classes: Sequence[Hashable], numbered: bool) -> Ints:
+    """Outcomes as numbers of classes: they are names of columns, or numbers already."""
+    known = {name: number for number, name in enumerate(classes)}
+    if getattr(outcomes, "ndim", 1) == 2:
+        raise ValueError(
+            f"outcomes must have one label a row, got shape {outcomes.shape}: soft labels go with "
+            "SimplexAlmostOneStepAhead, whose replay takes them with the probabilities as hints"
+        )
+    try:
+        return classes_of(outcomes, known, True)[0]
+    except ValueError:
+        values = np.asarray(outcomes)
+        if not numbered or values.dtype.kind not in "iufb":
+            raise
+    check_numbers(values, len(classes), "outcomes")
+    return values.astype(np.int64)
+
+
+def known_of(
+    settled_at: ArrayLike | None, times: ArrayLike | None, given: Given
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """For each row the first one that knows its outcome, and numbers in the order of settling; both (T,)."""
+    if settled_at is None:
+        if times is not None:
+            raise ValueError("times say nothing without settled_at, got None for that")
+        rows = np.arange(len(given.table))
+        return rows + 1, rows
+    column = _series(settled_at, "settled_at", given)
+    made = None if times is None else _series(times, "times", given)
+    known, settled = first_knowing(column, made, "settled_at", "give the forecasts' as times=")
+    return known.astype(np.int64), settled
+
+
+def groups_of(groups: ArrayLike | None, known: NDArray[np.int64], settled: NDArray[Any]) -> list[Group]:
+    """The streams among the rows, in the order in which they begin."""
+    parts: dict[Hashable, NDArray[np.int64]] = {None: np.arange(len(known))}
+    if groups is not None:
+        parts = _rows_by_key(groups, known)
+    found = []
+    for key, rows in parts.items():
+        order = np.argsort(settled[rows], kind="stable")
+        at = known[rows][order]
+        found.append(Group(key, rows, Schedule(order, np.searchsorted(rows, at)), at))
+    return found
+
+
+def _rows_by_key(groups: Any, known: NDArray[np.int64]) -> dict[Hashable, NDArray[np.int64]]:
+    keys = check_vector(groups, "groups").tolist()
+    check_same_length(known, keys, "probabilities and groups")
+    numbers: dict[Hashable, int] = {}
+    of_row = np.empty(len(keys), np.int64)
+    for row, key in enumerate(keys):
+        if key is None or key != key:
+            raise ValueError(f"groups must name a key for every row, got {key!r} at row {row}")
+        try:
+            of_row[row] = numbers.setdefault(key, len(numbers))
+        except TypeError as error:
+            raise ValueError(f"groups must be keys with a hash, got {key!r} at row {row}") from error
+    rows = np.split(np.argsort(of_row, kind="stable"), np.cumsum(np.bincount(of_row))[:-1])
+    return dict(zip(numbers, rows, strict=True))
+
+
+def _series(values: Any, name: str, given: Given) -> Any:
+    """Times or row numbers as a polars Series of that name, one for each of the rows."""
+    import polars as pl
+
+    if not isinstance(values, pl.Series):
+        array = check_vector(values, name)
+        if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in UNITS:
+            array = array.astype("datetime64[ms]")
+        values = pl.Series(name, array.tolist() if array.dtype.kind == "O" else array)
+    check_same_length(given.table, values, f"probabilities and {name}")
+    return values.alias(name)
+
 
 BRIER, LOG_LOSS = "Brier score", "log loss"
 OF_ONE = "of the probability of outcome 1"
@@ -165,8 +328,8 @@ class RecalibratedStream(Shown):
     Attributes
     ----------
     probabilities
-        The forecasts, shape (T,) or (T, k), float64: a pandas or polars Series or DataFrame if such came in
-        (index and names kept), else a numpy array.
+        The forecasts, shape (T,) or (T, k), float64: a Series or DataFrame of pandas, polars or another
+        library if such came in (index and names kept), else a numpy array.
     certificate
         Shape (T,): a proven upper bound on the distance to calibration of `probabilities`, in the rows
         settled before the forecast after this row; the last one of all rows. A sum over rows; with groups
@@ -235,11 +398,12 @@ def recalibrate_stream(
     ----------
     probabilities
         Each made before its outcome, in the order in which they were made. Shape (T,), of outcome 1: a numpy
-        array, a list, a pandas or polars Series. Or shape (T, k), of k >= 2 classes, each row with sum 1 (up
+        array, a list, a Series. Or shape (T, k), of k >= 2 classes, each row with sum 1 (up
         to 1e-6): an array, a list of rows, or a DataFrame, the names of whose columns are the classes.
     outcomes
         Shape (T,), each 0 or 1 or boolean; of a table, numbers of classes 0, ..., k-1 or names of columns
-        (names only if some are numbers, but not 0, ..., k-1). Rows are matched by position.
+        (names only if some are numbers, but not 0, ..., k-1). Rows are matched by position; columns of
+        pandas must have the index of the probabilities.
     settled_at
         Shape (T,): when each outcome became known. Row numbers, from 0: forecasts of later rows know it. Or,
         with `times`, times: forecasts made later than that know it. Rows that share an outcome, as those of
@@ -281,13 +445,17 @@ def recalibrate_stream(
     ----------
     docs/theory.md, sections 2 to 6; docs/theory-simplex.md.
     """
+    named = {"outcomes": outcomes, "settled_at": settled_at, "times": times, "groups": groups}
+    for name, column in named.items():
+        check_same_index(probabilities, column, f"probabilities and {name}")
     given = read_stream(probabilities, outcomes)
     check_settings(slack, 1, strategy, horizon)
-    kind = _kind(strategy, given, slack, horizon)
+    settings = Settings(slack, 1, horizon, None, given.classes)
+    kind = _kind(strategy, given, settings)
     parts = groups_of(groups, *known_of(settled_at, times, given))
 
     def new() -> Strategy:
-        return new_strategy(kind, slack, 1, horizon, declared=given.classes, steering=SteeredVectors())
+        return KINDS[kind](settings._replace(steering=SteeredVectors()))
 
     norm = OF_ONE if given.column else KINDS[kind].norm
     out, running, bounds = _played(given, parts, new)
@@ -295,14 +463,15 @@ def recalibrate_stream(
     report = report_of(given, out, certificate, guarantee, norm)
     warn_of(report.remarks)
     by_group = None if groups is None else ByGroup(given, out, parts, bounds, norm)
-    return RecalibratedStream(_like(probabilities, given, out), running, guarantee, report, by_group)
+    told = like(probabilities, out[:, 1].copy() if given.column else out)
+    return RecalibratedStream(told, running, guarantee, report, by_group)
 
 
-def _kind(strategy: StrategyName, given: Given, slack: float | None, horizon: int | None) -> str:
+def _kind(strategy: StrategyName, given: Given, settings: Settings) -> str:
     """The name of the strategy that is played."""
-    k = len(given.classes)
+    k, horizon = len(given.classes), settings.horizon
     # two classes leave no choice that depends on what they promise, and all are much to compile
-    strategies = new_strategies(slack, 1, horizon, None, given.classes) if k > 2 else {}
+    strategies = new_strategies(settings) if k > 2 else {}
     kind = chosen(strategy, k, None, strategies, horizon)
     if kind == Simplex.name and horizon is not None and k > 2:
         warn_of(vacuous_remarks(*strategies[kind].outlook(k, horizon), k, horizon), GuaranteeWarning, level=4)
@@ -337,22 +506,3 @@ def _played(
     out = np.empty_like(played)
     out[order] = played
     return out, np.cumsum(jumps).astype(np.float64), bounds
-
-
-def _like(probabilities: Any, given: Given, out: Floats) -> Any:
-    """Forecasts (T, k) as what was given, of pandas, polars or numpy; of a column the second class."""
-    values = (out[:, 1] if given.column else out).copy()
-    library = type(probabilities).__module__.partition(".")[0]
-    if library == "pandas" and hasattr(probabilities, "index"):
-        import pandas as pd
-
-        if given.column:
-            return pd.Series(values, index=probabilities.index, name=probabilities.name)
-        return pd.DataFrame(values, index=probabilities.index, columns=probabilities.columns)
-    if library == "polars":
-        import polars as pl
-
-        if given.column:
-            return pl.Series(probabilities.name, values)
-        return pl.DataFrame(values, probabilities.columns)
-    return values

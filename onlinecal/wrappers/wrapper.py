@@ -1,26 +1,210 @@
-"""What all wrappers share, and what can be wrapped: classifiers that give probabilities, regressors.
-
-What a wrapper's strategies prove together: their distances add up (Fact 4 of docs/theory.md).
-
-One stream of (hint, outcome) turned into calibrated forecasts, some of which wait for their outcome.
-"""
+"""What wrappers around classifiers share: what can be wrapped, batches of rows, scikit-learn's face."""
 
 from __future__ import annotations
 
+import copy
+import inspect
 import math
 import sys
-from numbers import Real
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, Self
 
+import numpy as np
+import sklearn.base
+from numpy.typing import NDArray
 from river import base, linear_model
-from river.compose import Pipeline
+from river.compat import SKL2RiverClassifier
+from river.compose import Pipeline, TransformerUnion
+from sklearn.exceptions import NotFittedError
 
-from onlinecal.elementary import in_turn
-from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.forecasters.tokens import Forecast
-from onlinecal.wrappers.labels import Label, Labels
-from onlinecal.wrappers.mini_batches import MiniBatches
-from onlinecal.wrappers.strategies.strategy import Bounded, Strategy
+from onlinecal.forecasters.simplex.input import check_label, class_of
+from onlinecal.tables import like
+from onlinecal.wrappers.labels import Label, Labels, plain
+
+Row = dict[Any, Any]
+
+
+class MiniBatches(base.MiniBatchClassifier):
+    """The mini-batch methods of a classifier that has those for one row, around a `classifier`."""
+
+    classifier: base.Classifier
+
+    def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
+        """Forecast all rows before any of them is learnt.
+
+        The same as `predict_proba_one` of one row after the other, but that the wrapped model is asked by its
+        own `predict_proba_many` if it has one (and X is of pandas).
+
+        Parameters
+        ----------
+        X
+            Features, a pandas or polars DataFrame with n rows, at least one.
+
+        Returns
+        -------
+        A DataFrame of the same kind, with n rows (and the index of X), and a column for each label known so
+        far; polars calls it by the label's text.
+
+        Raises
+        ------
+        ValueError
+            X is no such table. Nothing has been asked then.
+        """
+        answers = self._answers_of(check_frame(X), **kwargs)
+        labels = list(dict.fromkeys(label for answer in answers for label in answer))
+        columns = [[answer.get(label, 0.0) for label in labels] for answer in answers]
+        return like(X, np.array(columns, np.float64), labels)
+
+    def predict_many(self, X: Any, **kwargs: Any) -> Any:
+        """The most probable label of each row, a pandas Series with the index of X or a polars Series.
+
+        Rows that get an empty answer have none. X and errors are those of `predict_proba_many`.
+        """
+        answers = self._answers_of(check_frame(X), **kwargs)
+        return labels_like(X, [max(one, key=one.__getitem__) if one else None for one in answers])
+
+    def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
+        """Settle the forecasts made for these rows, then let the model learn them.
+
+        Rows are settled one after the other, each as a late label is. Then the wrapped model learns by its
+        own `learn_many`; if it has none (or X is of polars), it learns each row as that is settled.
+
+        Parameters
+        ----------
+        X
+            Features, a pandas or polars DataFrame with n rows, at least one.
+        y
+            n labels: a Series, an array or a list.
+
+        Raises
+        ------
+        ValueError
+            X is no such table, or y holds another number of labels or something that is no label. Nothing has
+            been learnt then.
+        """
+        self._learn_batch(check_frame(X), y, **kwargs)
+
+    def _learn_batch(self, X: Any, y: Any, **kwargs: Any) -> None:
+        rows = rows_of(X)
+        labels = [plain(label) for label in y] if hasattr(y, "__len__") and not isinstance(y, str) else [y]
+        if len(labels) != len(rows):
+            raise ValueError(f"X and y must have the same length, got {len(rows)} and {len(labels)}")
+        for row, label in enumerate(labels):
+            self._check_label(label, f"y at row {row}")
+        with self._asked_at_once(X, rows) as model:
+            for x, label in zip(rows, labels, strict=True):
+                self.learn_one(x, label, **kwargs)
+        if model is not None:
+            model.learn_many(X, labels_like(X, labels), **kwargs)
+
+    def _answers_of(self, X: Any, **kwargs: Any) -> list[dict[Label, float]]:
+        """What `predict_proba_one` says to each row."""
+        rows = rows_of(X)
+        with self._asked_at_once(X, rows):
+            return [self.predict_proba_one(x, **kwargs) for x in rows]
+
+    @contextmanager
+    def _asked_at_once(self, X: Any, rows: list[Row]) -> Iterator[Any]:
+        """Ask the wrapped model about the batch, not the rows, if it knows batches: it, or None if not."""
+        model = self.classifier
+        if type(X).__module__.startswith("polars") or not learns_many(model, X):
+            yield None
+            return
+        self.classifier = Asked(model, X, rows)
+        try:
+            yield model
+        finally:
+            self.classifier = model
+
+    def _check_label(self, label: Any, name: str) -> None:
+        """Refuse what `learn_one` would refuse."""
+        check_label(label, name)
+
+    def _unit_test_skips(self) -> set[str]:
+        # many models learn a batch otherwise than its rows, and some name labels in another order: of ties
+        # the first wins
+        return {"check_learn_many_matches_learn_one", "check_predict_many_matches_predict_one"}
+
+
+class Asked:
+    """Stands for a model while a wrapper goes through a batch: all its rows are asked about at once."""
+
+    def __init__(self, model: Any, X: Any, rows: list[Row]) -> None:
+        self._model, self._X, self._rows = model, X, rows
+        self._answers: dict[int, dict[Label, float]] = {}
+
+    def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Label, float]:
+        """What the model says to a row of the batch."""
+        if not self._answers:
+            said = self._model.predict_proba_many(self._X, **kwargs)
+            said = said if isinstance(said, list) else rows_of(said)
+            self._answers = {id(row): answer for row, answer in zip(self._rows, said, strict=True)}
+        return self._answers[id(x)]
+
+    def learn_one(self, x: Row, y: Label, **kwargs: Any) -> None:
+        """Nothing: the model learns the batch afterwards."""
+
+
+def learns_many(model: Any, X: Any = None) -> bool:
+    """Whether a model can be asked about batches like this, and learns them: arrays few can."""
+    if isinstance(X, np.ndarray):
+        return getattr(model, "takes_arrays", False)
+    if isinstance(model, Pipeline):
+        *steps, last = model.steps.values()
+        return all(map(_transforms_many, steps)) and learns_many(last)
+    answers = getattr(type(model), "predict_proba_many", base.MiniBatchClassifier.predict_proba_many)
+    return answers is not base.MiniBatchClassifier.predict_proba_many and hasattr(model, "learn_many")
+
+
+def _transforms_many(step: Any) -> bool:
+    if isinstance(step, TransformerUnion):
+        return all(map(_transforms_many, step.transformers.values()))
+    if isinstance(step, Pipeline):
+        return all(map(_transforms_many, step.steps.values()))
+    return hasattr(step, "transform_many")
+
+
+def check_frame(X: Any) -> Any:
+    """X itself, if it is a pandas or polars DataFrame with rows."""
+    if type(X).__module__.partition(".")[0] not in ("pandas", "polars") or not hasattr(X, "columns"):
+        raise ValueError(f"X must be a pandas or polars DataFrame, got {type(X).__name__}")
+    if not len(X):
+        raise ValueError("X is empty")
+    return X
+
+
+def rows_of(X: Any) -> list[Row]:
+    """The rows of a DataFrame, or of an array of shape (n, d), as dictionaries of features."""
+    if isinstance(X, np.ndarray):
+        return [dict(enumerate(row)) for row in X.tolist()]
+    rows: list[Row] = X.to_dict("records") if _of_pandas(X) else X.to_dicts()
+    # one NaN for all: rows with NaNs of their own would never equal their copies
+    missing = [name for name in X.columns if any(map(_is_nan, X[name]))]
+    for row in rows if missing else ():
+        row.update((name, math.nan) for name in missing if _is_nan(row[name]))
+    return rows
+
+
+def labels_like(X: Any, labels: list[Label]) -> Any:
+    """Labels as a Series of the same kind as X, with its index if it has one; of an array as they are."""
+    if isinstance(X, np.ndarray):
+        return labels
+    if _of_pandas(X):
+        import pandas as pd
+
+        return pd.Series(labels, index=X.index)
+    import polars as pl
+
+    return pl.Series(labels)
+
+
+def _of_pandas(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] == "pandas"
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 class ClassifierWrapper(base.Wrapper, MiniBatches):
@@ -43,24 +227,12 @@ class ClassifierWrapper(base.Wrapper, MiniBatches):
         return self.classifier.predict_proba_one(x)
 
 
-class RegressorWrapper(base.Wrapper, base.Regressor):
-    """A regressor around a regressor; ValueError if it cannot be wrapped, see `check_regressor`."""
-
-    def __init__(self, regressor: base.Regressor) -> None:
-        check_regressor(regressor)
-        self.regressor = regressor
-
-    @property
-    def _wrapped_model(self) -> base.Regressor:
-        return self.regressor
-
-
 def check_classifier(model: Any) -> None:
     """ValueError, saying what to do, unless the model answers with probabilities of labels and learns online.
 
     A model that is none of river's will do if it has `predict_proba_one` and `learn_one`.
     """
-    last, end = _last_step(model, "classifier")
+    last, end = last_step(model, "classifier")
     if is_of_scikit_learn(last):
         raise ValueError(f"classifier must be a river classifier, got {end} of scikit-learn: {_advice(last)}")
     asks = "predict_proba_one", "learn_one"
@@ -71,20 +243,7 @@ def check_classifier(model: Any) -> None:
         raise ValueError(f"classifier must be a river classifier, got {end}{_kind(last)}")
 
 
-def check_regressor(model: Any) -> None:
-    """ValueError unless the model forecasts a number and learns online, or is a pipeline that ends in one.
-
-    A model that is none of river's will do if it has `predict_one` and `learn_one`.
-    """
-    last, end = _last_step(model, "regressor")
-    if isinstance(last, base.Regressor):
-        return
-    asks = "predict_one", "learn_one"
-    if isinstance(last, base.Base) or not all(callable(getattr(last, ask, None)) for ask in asks):
-        raise ValueError(f"regressor must be a river regressor, got {end}")
-
-
-def _last_step(model: Any, role: str) -> tuple[Any, str]:
+def last_step(model: Any, role: str) -> tuple[Any, str]:
     """The model, or the one that a pipeline ends in, and what to call it; ValueError if there is none."""
     name = getattr(model, "__name__", type(model).__name__)
     if isinstance(model, type):
@@ -125,106 +284,144 @@ def _advice(model: Any) -> str:
     return "it answers with no probabilities (no predict_proba)"
 
 
-class Certified:
-    """The certificates and guarantees of all strategies by which rounds were played.
+class Estimator(Protocol):
+    """What an estimator of scikit-learn must have to be wrapped; no regressor has both."""
 
-    They are of the probabilities that were given, each with the label that settled it, in the norm of the
-    strategy: "binary" of the positive label's probability, "top-label" of the greatest probability of each
-    answer; "simplex" of all labels together, summed over these, "classwise" of each label's probability,
-    summed over the labels; "tree" summed over its nodes. Where labels are discovered several strategies may
-    have played, and their distances add up; once one of them sums over the labels, so do rounds with one or
-    two labels known.
-    """
+    def partial_fit(self, X: Any, y: Any, classes: Any = ..., /) -> Any:
+        """Learn rows."""
 
-    window: int | None = None
-    _strategies: dict[str, Strategy]
+    def predict_proba(self, X: Any, /) -> Any:
+        """Probabilities of rows."""
+
+
+class IncrementalClassifier(MiniBatches):
+    """The methods that scikit-learn's users know, of a classifier whose `classes` are declared."""
+
+    n_rounds: int
+    classes: Sequence[Label] | None
     _labels: Labels
-    _is_over_labels = False
 
     @property
-    def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
+    def classes_(self) -> NDArray[Any]:
+        """The declared classes, shape (k,), in the order of the columns of `predict_proba`.
 
-        It is one of the forecasts that were given, with their labels: labels without a forecast are no
-        rounds. "simplex" and "classwise" sum over the labels, too, and "tree" over its nodes; `certificates`
-        has those of "classwise" one by one.
+        NotFittedError while none are declared.
         """
-        return in_turn(part.certificate for part in self._parts())
+        if self.classes is None:
+            raise NotFittedError(
+                f"this {type(self).__name__} does not know its classes: give it classes=[...], or partial_fit"
+            )
+        return np.array(list(self._labels.known))
 
-    @property
-    def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the labels.
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Settle the forecasts made for these rows, then let the model learn them; itself.
 
-        How far "classwise" and "top-label" moved their forecasts to make an answer is in it as it was so far.
+        As `learn_many`.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, d): an array, or a DataFrame of pandas or polars.
+        y
+            n labels.
+        classes
+            All labels there are, k >= 2: at the first call, unless the wrapper was given them. Of two the
+            second is the positive one.
+
+        Raises
+        ------
+        ValueError
+            X is no such table, y holds another number of labels or one that is no class, classes are missing
+            or others than before. Nothing has been learnt then.
         """
-        return in_turn(part.guarantee for part in self._parts())
+        table = as_table(X)
+        if classes is not None:
+            self._declare(tuple(map(plain, classes)))
+        elif self.classes is None:
+            raise ValueError("classes must be given at the first call of partial_fit, got None")
+        self._learn_batch(table, y)
+        return self
 
-    @property
-    def window_certificate(self) -> float | None:
-        """A proven upper bound on the distance of the last `window` settled rounds, as `certificate` sums it.
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Forecast all rows, shape (n, k), columns in the order of `classes_`.
 
-        None without a window.
+        Parameters
+        ----------
+        X
+            Features, shape (n, d), as of `partial_fit`. Each forecast waits for its label, see `learn_one`.
+
+        Raises NotFittedError while no classes are declared, ValueError if X is no such table.
         """
-        if self.window is None:
-            return None
-        return in_turn(part.window_certificate for part in self._parts())
+        classes = self.classes_.tolist()
+        answers = self._answers_of(as_table(X))
+        return np.array([[answer.get(label, 0.0) for label in classes] for answer in answers])
 
-    @property
-    def window_guarantee(self) -> float | None:
-        """What the distance of ANY `window` consecutive settled rounds cannot exceed, as `guarantee` has it.
+    def _declare(self, classes: tuple[Label, ...]) -> None:
+        if self.classes is not None:
+            if set(classes) != set(self._labels.known):
+                raise ValueError(
+                    f"classes must be {list(self._labels.known)}, as before, got {list(classes)}"
+                )
+        elif self.n_rounds or self._labels.known:
+            raise ValueError(f"classes must be given before the first label, got {list(classes)} after it")
+        else:
+            given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+            self.__init__(**{**given, "classes": list(classes)})  # type: ignore[misc]
 
-        None without a window.
-        """
-        if self.window is None:
-            return None
-        return in_turn(part.window_guarantee for part in self._parts())
-
-    def _parts(self) -> list[Bounded]:
-        return [
-            part
-            for strategy in self._strategies.values()
-            for part in (strategy.over_labels(self._labels) if self._is_over_labels else strategy.bounded())
-        ]
-
-
-class Following:
-    """The calibrated forecast nearest to a hint.
-
-    Parameters
-    ----------
-    slack, horizon
-        As in AlmostOneStepAhead.
-
-    Attributes
-    ----------
-    forecaster
-        Makes the forecasts.
-    token
-        The forecast that was asked for last, while it is here.
-    """
-
-    def __init__(self, slack: float, horizon: int | None) -> None:
-        self.forecaster = AlmostOneStepAhead(horizon=horizon, slack=slack, report="hint", hints=True)
-        self.token: Forecast | None = None
-
-    def ask(self, hint: float) -> float:
-        """Issue a forecast; an earlier one that was neither settled nor taken is given up."""
-        if self.token is not None:
-            self.forecaster.withdraw(self.token)
-        self.token = self.forecaster.forecast(hint)
-        return self.token.probability
-
-    def take(self) -> Forecast:
-        """Hand out the forecast that is here, to wait or to be settled."""
-        assert self.token is not None
-        token, self.token = self.token, None
-        return token
+    def _check_label(self, label: Any, name: str) -> None:
+        if self.classes is None:
+            super()._check_label(label, name)
+        else:
+            class_of(label, self._labels.known, name)
 
 
-def finite(value: Any) -> float | None:
-    """A model's forecast, or a target, as a float; None if it is no finite number."""
-    try:
-        number = float(value) if isinstance(value, Real) else math.nan
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+class FromScikitLearn(SKL2RiverClassifier):
+    """A scikit-learn classifier with `partial_fit`, as one of river; its clones are as yet unfitted."""
+
+    takes_arrays = True
+
+    def __init__(self, estimator: Any, classes: Sequence[Label]) -> None:
+        super().__init__(sklearn.base.clone(estimator), sorted(classes))
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """As river's, which in 0.26 takes texts alone for names of columns; of an array a list of answers."""
+        if isinstance(X, np.ndarray):
+            try:
+                said = self.estimator.predict_proba(X).tolist()
+            except NotFittedError:
+                said = np.full((len(X), len(self.classes)), 1.0 / len(self.classes)).tolist()
+            return [dict(zip(self.classes, row, strict=True)) for row in said]
+        texts = copy.copy(self)
+        texts.classes = [str(number) for number in range(len(self.classes))]
+        return SKL2RiverClassifier.predict_proba_many(texts, X).set_axis(self.classes, axis=1)
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn a DataFrame or an array."""
+        if isinstance(X, np.ndarray):
+            self.estimator.partial_fit(X, y, classes=self.classes)
+        else:
+            super().learn_many(X, y)
+
+    def clone(self, new_params: Any = None, include_attributes: bool = False) -> Any:
+        """A new one with the same parameters."""
+        if include_attributes:
+            return super().clone(new_params, include_attributes)
+        return type(self)(**{"estimator": self.estimator, "classes": self.classes, **(new_params or {})})
+
+
+def for_river(classifier: Any, classes: Sequence[Label]) -> base.Classifier:
+    """A classifier as river has them: one of scikit-learn is converted if its classes are declared."""
+    learns = hasattr(classifier, "partial_fit") and hasattr(classifier, "predict_proba")
+    if len(classes) and learns and is_of_scikit_learn(classifier):
+        return FromScikitLearn(classifier, classes)
+    return classifier
+
+
+def as_table(X: Any) -> Any:
+    """A DataFrame as it is, anything else as an array of shape (n, d); ValueError if it has no rows."""
+    if hasattr(X, "columns"):
+        return check_frame(X)
+    table = np.asarray(X)
+    if table.ndim != 2 or not len(table):
+        raise ValueError(f"X must be two-dimensional, (rows, features), got shape {table.shape}")
+    return table

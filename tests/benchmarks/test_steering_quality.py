@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onlinecal import recalibrate_stream
-from onlinecal.steering.binary import hinting, new_steering
+from onlinecal.steering.binary import hint_of, learn_outcome, new_steering
 from onlinecal.wrappers.strategies.projection import Projection
 
 STREAMS = Path(__file__).parents[3] / "shared" / "data" / "streams"
@@ -32,10 +32,10 @@ PLAYERS = (*OWN, "base", "obs", "platt05", "win_beta", "calibeat20")
 
 def steered(p, y):
     """What steering makes of each forecast."""
-    state, found, steering = new_steering(), [], hinting()
+    state, found = new_steering(), []
     for raw, outcome in zip(p.tolist(), y.tolist(), strict=True):
-        found.append(steering.hint(state, raw))
-        steering.learn(state, outcome)
+        found.append(hint_of(state, raw))
+        learn_outcome(state, outcome)
     return np.array(found)
 
 

@@ -21,7 +21,7 @@ from onlinecal.engine import (
     Withdrawn,
     read_report,
 )
-from onlinecal.steering import trust, vector_trust
+from onlinecal.steering import trust
 from onlinecal.steering.binary import TICKET
 from tests.engine.scripts import CLASSES, CONFIG, assert_sound, hint_for, is_simplex, value_for
 
@@ -111,12 +111,12 @@ class Key:
 
     def guide_of_classes(self, id, hint):
         if self.steering is None:
-            self.steering = vector_trust.new_trusted_steering(len(self.classes))
+            self.steering = trust.new_trusted_steering(len(self.classes))
         self.meet(label for label, p in hint.items() if p > 0)
         k = len(self.classes)
-        self.tickets[id], out = np.empty(vector_trust.ticket_size(k)), np.empty(k)
+        self.tickets[id], out = np.empty(trust.ticket_size(k)), np.empty(k)
         row = np.array([hint.get(label, 0.0) for label in self.classes])
-        vector_trust.ask(self.steering, self.tickets[id], row, out)
+        trust.ask_vector(self.steering, self.tickets[id], row, out)
         return dict(zip(self.classes, out.tolist(), strict=True))
 
     def meet(self, labels):
@@ -125,9 +125,9 @@ class Key:
             if label not in self.classes:
                 k = len(self.classes)
                 self.classes.append(label)
-                self.steering = vector_trust.trusted_with_classes(self.steering, k, k + 1)
+                self.steering = trust.trusted_with_classes(self.steering, k, k + 1)
                 for one, ticket in self.tickets.items():
-                    self.tickets[one] = vector_trust.trusted_ticket_with_classes(ticket, k, k + 1)
+                    self.tickets[one] = trust.trusted_ticket_with_classes(ticket, k, k + 1)
 
     def learn(self, id, value):
         if id in self.tickets and self.config.kind == "simplex":
@@ -136,7 +136,7 @@ class Key:
             ticket, k = self.tickets.pop(id), len(self.classes)
             number = -1 if soft is value else self.classes.index(value)
             row = np.array([soft.get(label, 0.0) for label in self.classes])
-            vector_trust.settle(self.steering, ticket, k, number, row)
+            trust.settle_vector(self.steering, ticket, k, number, row)
         elif id in self.tickets:
             trust.settle(self.steering, self.tickets.pop(id), value)
 

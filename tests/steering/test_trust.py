@@ -8,8 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onlinecal.steering.binary import FORECAST, ROUNDS, TICKET
-from onlinecal.steering.soundness import check_steering
-from onlinecal.steering.trust import SIZE, WEIGHTS, ask, new_steering, settle
+from onlinecal.steering.trust import SIZE, WEIGHTS, ask, check_steering, new_steering, settle
 from tests.properties import examples
 
 TO_RAW, TO_STEERED = 0.1, 1.2

@@ -23,7 +23,7 @@ from onlinecal.steering.vector import (
     vector_steering,
     with_classes,
 )
-from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
+from onlinecal.wrappers.strategies.strategy import SteeredVectors
 from tests.properties import examples
 
 STEERING = vector_steering()

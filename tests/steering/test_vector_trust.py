@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from onlinecal.steering.soundness import check_vector_steering
-from onlinecal.steering.vector_trust import (
-    ask,
+from onlinecal.steering.trust import (
+    ask_vector,
+    check_vector_steering,
     new_trusted_steering,
-    settle,
+    settle_vector,
     ticket_size,
     trusted_ticket_with_classes,
     trusted_with_classes,
@@ -35,7 +35,7 @@ def errors(rounds, k, known=None):
         wanted = max([now, *(np.flatnonzero(row) + 1)])
         state, now = trusted_with_classes(state, now, wanted), wanted
         ticket, out = np.empty(ticket_size(now)), np.empty(now)
-        ask(state, ticket, np.ascontiguousarray(row[:now]), out)
+        ask_vector(state, ticket, np.ascontiguousarray(row[:now]), out)
         assert out.min() >= 0.25 / (now * (t + 2))
         assert abs(out.sum() - 1) < 1e-9
         told, steered = np.zeros((2, k))
@@ -45,7 +45,7 @@ def errors(rounds, k, known=None):
         if wanted > now:
             state = trusted_with_classes(state, now, wanted)
             ticket, now = trusted_ticket_with_classes(ticket, now, wanted), wanted
-        settle(state, ticket, now, number, y[:now].copy())
+        settle_vector(state, ticket, now, number, y[:now].copy())
     return np.array(found), state, now
 
 

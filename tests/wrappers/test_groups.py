@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import GroupCalibratedClassifier, calibration_distance
-from onlinecal.wrappers.groups.forecasters import EVERYONE, AtomForecaster, SharedForecaster
+from onlinecal.wrappers.groups import EVERYONE, AtomForecaster, SharedForecaster
 from tests.properties import examples
 from tests.wrappers.scripted import Said
 

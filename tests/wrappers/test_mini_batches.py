@@ -20,7 +20,7 @@ from onlinecal.wrappers import (
     LpCalibratedClassifier,
     PlattScaling,
 )
-from onlinecal.wrappers.mini_batches import learns_many
+from onlinecal.wrappers.wrapper import learns_many
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore:what comes out:onlinecal.LabelWarning")

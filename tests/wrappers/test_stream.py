@@ -205,9 +205,14 @@ def test_outcomes_of_tables_are_names_or_numbers_and_frames_keep_their_names():
     assert isinstance(named, pl.DataFrame)
     assert named.columns == list("abc")
     assert np.array_equal(named.to_numpy(), plain)
+    arrow = pytest.importorskip("pyarrow")
+    told = arrow.table({name: p[:, number] for number, name in enumerate("abc")})
+    assert recalibrate_stream(told, y).probabilities.column_names == list("abc")
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(p, index=np.arange(ROWS)[::-1] * 3, columns=[3, 1, 2])
-    names = pd.Series(np.array([3, 1, 2])[y])
+    with pytest.raises(ValueError, match="probabilities and outcomes must have the same index"):
+        recalibrate_stream(frame, pd.Series(y))
+    names = pd.Series(np.array([3, 1, 2])[y], index=frame.index)
     pd.testing.assert_frame_equal(
         recalibrate_stream(frame, names).probabilities,
         pd.DataFrame(plain, index=frame.index, columns=frame.columns),

@@ -108,7 +108,7 @@ def test_all_labels_together_if_they_are_known(late):
         due = joint_distance(vectors, tuple(y for _, y in settled))
         assert due <= model.window_certificate + TOLERANCE
         assert model.window_certificate <= model.window_guarantee + TOLERANCE
-    assert model.window_guarantee == model._strategies["simplex"].joint.forecaster.window_guarantee
+    assert model.window_guarantee == model._strategies["simplex"].forecaster.window_guarantee
     assert 0 < model.window_certificate < model.certificate
 
 

@@ -25,10 +25,8 @@ from onlinecal.cli.recalibrating.tables import (
     SCORED,
     Part,
     is_numbers,
-    large_columns,
     read_names,
     read_table,
-    rows_to_write,
     usual,
 )
 from onlinecal.measures.scores import BINS, class_scores, event_scores
@@ -41,7 +39,7 @@ from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibr
 from onlinecal.recalibration.starting import StartedRecalibrator
 from onlinecal.remarks import LabelWarning, label_remarks, outcome_remarks
 from onlinecal.rounds import forecast_column, is_missing, outcome_column
-from onlinecal.tables import check_columns, is_pipe, read_frame
+from onlinecal.tables import Chunks, called, check_columns, is_pipe, open_source, read_frame, readable
 from onlinecal.validation import check_open_unit
 
 LEAST_ROWS = 10
@@ -254,7 +252,7 @@ class Job:
 
     @property
     def is_large(self) -> bool:
-        """Whether rows are written in chunks, and only some of them are scored."""
+        """Whether only some rows are scored."""
         return any(part.scored_rows is not None for part in (self.fit, self.other))
 
     @cached_property
@@ -318,7 +316,7 @@ class Job:
             file=self.file,
             n_rows={part.name: len(part) for part in (self.fit, self.other)},
             lines=measure_lines(scores),
-            probabilities=rows_to_write(len(self.other), self.is_large, written),
+            probabilities=Chunks(len(self.other), written),
             warnings=[*self.remarks, *remarks],
             **rest,
         )
@@ -376,15 +374,16 @@ def read_new_table(path: Path, columns: ClassColumns, file: Path, classes: tuple
 
 
 def read_events(path: Path, outcome: str | None, forecast: str | None, further: Sequence[str] | None) -> Part:
-    """All rows of a CSV, JSON Lines or Parquet file; ValueError names a missing or bad column.
-
-    Of a large file only these two columns and the further ones are read, or all those of numbers.
-    """
-    needed = [name for name in (forecast, outcome) if name is not None]
-    frame = large_columns(path, [] if further is None else [*needed, *further])
-    if frame is None:
-        frame = read_frame(path)
-    check_columns(frame.columns, needed, path)
+    """These two columns of a file and further ones, or all those of numbers; ValueError names a bad one."""
+    source = open_source(path)
+    wanted = [name for name in (forecast, outcome) if name is not None]
+    with readable(path, source.form):
+        if further is None:
+            schema = source.scan().collect_schema()
+            further = [name for name, kind in schema.items() if is_numbers(kind)]
+        frame = source.scan([*wanted, *further]).collect()
+    if not frame.height:
+        raise ValueError(f"{called(path)} holds no rounds")
     return Part(
         path.name,
         np.arange(frame.height),

@@ -73,8 +73,7 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory, require
 from onlinecal.forecasters.binary.windowing.windows import NO_ROUNDS, Window
 from onlinecal.steering.binary import TICKET
-from onlinecal.steering.soundness import check_steering
-from onlinecal.steering.trust import SIZE, new_steering
+from onlinecal.steering.trust import SIZE, check_steering, new_steering
 from onlinecal.version import STATE_FORMAT
 
 if TYPE_CHECKING:

@@ -19,18 +19,18 @@ from onlinecal.arrays import Floats
 from onlinecal.engine.keys.lanes import ClassOutcome, Issued, Step, parts_of, vector_of
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
-from onlinecal.steering.soundness import check_vector_steering
-from onlinecal.steering.vector import shared_of
-from onlinecal.steering.vector_trust import (
-    ask,
+from onlinecal.steering.trust import (
+    ask_vector,
+    check_vector_steering,
     new_trusted_steering,
     room_size,
-    settle,
+    settle_vector,
     ticket_size,
     trusted_ticket_with_classes,
     trusted_with_classes,
     weights_of,
 )
+from onlinecal.steering.vector import shared_of
 
 FEW = 64
 
@@ -43,7 +43,7 @@ class StoredSteering(Struct, array_like=True):
 
 
 class ClassSteering:
-    """The steering of one key, from its first hint on: a state of `onlinecal.steering.vector_trust`.
+    """The steering of one key, from its first hint on: a state of `onlinecal.steering.trust`.
 
     Classes are met when a hint gives them weight, or when they come; beyond `most` of them hints are cut to
     those met before. With classes given the state is for these.
@@ -97,7 +97,7 @@ class ClassSteering:
             self._meet([label for label, p in hint.items() if p > 0.0])
         row, out = self._vector(hint), np.empty(len(self.numbers))
         self.tickets[number] = ticket = np.empty(ticket_size(len(row)))
-        ask(self.state, ticket, row, out)
+        ask_vector(self.state, ticket, row, out)
         answer = out.tolist()
         # only a state that somebody made up can lead beyond [0, 1] or to NaN
         if not all(0.0 <= p <= 1.0 for p in answer):
@@ -110,7 +110,7 @@ class ClassSteering:
         self._meet(soft)
         if all(label in self.numbers for label in soft):
             number, k = self.numbers[outcome] if isinstance(outcome, str) else -1, len(self.numbers)
-            settle(self.state, self._grown(ticket), k, number, self._vector(soft))
+            settle_vector(self.state, self._grown(ticket), k, number, self._vector(soft))
 
     def _vector(self, told: Mapping[str, float]) -> Floats:
         return vector_of(told, self.numbers)

@@ -8,20 +8,14 @@ from typing import Literal, get_args
 
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
-from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
 from onlinecal.forecasters.simplex.input import check_labels
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
-from onlinecal.wrappers.strategies.binary import Binary
-from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
-from onlinecal.wrappers.strategies.buckets import Buckets, check_buckets
-from onlinecal.wrappers.strategies.certain import Certain
-from onlinecal.wrappers.strategies.classwise import Classwise, TopLabel
-from onlinecal.wrappers.strategies.moments import Moments
+from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise, TopLabel, Tree
+from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
+from onlinecal.wrappers.strategies.projection import Buckets, check_buckets
 from onlinecal.wrappers.strategies.simplex import Simplex
-from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
-from onlinecal.wrappers.strategies.strategy import Outlook, Strategy
-from onlinecal.wrappers.strategies.tree import Tree
+from onlinecal.wrappers.strategies.strategy import Outlook, Settings, Strategy
 
 StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
@@ -105,42 +99,6 @@ def chosen(
     return next(name for most, name in CHOICES.items() if n_labels <= most)
 
 
-def new_strategy(
-    name: str,
-    slack: float | None,
-    n_buckets: Buckets,
-    horizon: int | None,
-    moments: Moments | None = None,
-    declared: Sequence[Label] = (),
-    steering: SteeredVectors | None = None,
-) -> Strategy:
-    """The strategy of that name before its first round; `declared`: all labels, if known beforehand.
-
-    The slack, if not set, is that of forecasters with hints, which grows with late labels where the grid
-    tunes itself. `steering` is for several labels.
-    """
-    fixed = horizon is not None or moments is not None
-    each = SLACK_ON_FIXED_GRIDS if slack is None and fixed else slack
-    if name == Certain.name:
-        return Certain(moments)
-    if name == Simplex.name:
-        window = moments.window if moments is not None and declared else None
-        return Simplex(slack, n_buckets, horizon, declared, steering, window)
-    if name == Binary.name:
-        return Binary(each, n_buckets, horizon, moments)
-    kind = KINDS[name]
-    return kind(each, n_buckets, horizon, moments, steering)
-
-
-def new_strategies(
-    slack: float | None,
-    n_buckets: Buckets,
-    horizon: int | None,
-    moments: Moments | None = None,
-    declared: Sequence[Label] = (),
-    steering: SteeredVectors | None = None,
-) -> dict[str, Strategy]:
-    """One of each by name, before its first round; those that several labels come to share a steering."""
-    return {
-        name: new_strategy(name, slack, n_buckets, horizon, moments, declared, steering) for name in KINDS
-    }
+def new_strategies(settings: Settings) -> dict[str, Strategy]:
+    """One of each by name, before its first round."""
+    return {name: kind(settings) for name, kind in KINDS.items()}

@@ -1,9 +1,10 @@
-"""One stream of (a model's probability, outcome) turned into calibrated forecasts."""
+"""One stream of (a model's probability, outcome) as calibrated forecasts: its tables, buckets and windows."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections import deque
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +23,110 @@ from onlinecal.steering.binary import (
     GIVEN,
     PARTS,
     TICKET_ALONE,
-    hinting,
+    hint_of,
+    learn_outcome,
     new_steering,
     steered,
 )
 from onlinecal.steering.replaying import Schedule, Tapes, book_rows, replayed
-from onlinecal.wrappers.strategies.buckets import AUTO, PATIENCE, Buckets, SplittingBuckets
-from onlinecal.wrappers.strategies.moments import Moments, Recent
+from onlinecal.validation import check_count
+
+Auto = Literal["auto"]
+Buckets = int | Auto
+"""So many equal-width buckets, or buckets that split."""
+(AUTO,) = get_args(Auto)
+
+PATIENCE = 96
+"""Rounds after which the first bucket is halved, at slack 1: 8 G^2, where n rounds of a bucket are within
+G sqrt(n) of calibrated, G = 2 sqrt(3 slack). The bound on the Brier score hardly depends on it."""
+
+
+def check_buckets(value: Any, name: str) -> None:
+    """Refuse what is neither a number of buckets nor "auto"."""
+    if isinstance(value, str):
+        if value != AUTO:
+            raise ValueError(f"{name} must be a whole number of at least 1 or {AUTO!r}, got {value!r}")
+    else:
+        check_count(value, name)
+
+
+class SplittingBuckets:
+    """A binary tree of dyadic buckets: one of level j is halved once it has had a 4^j rounds.
+
+    What its width costs in these rounds then is in proportion to what bias costs, which grows with the square
+    root of the rounds.
+
+    Parameters
+    ----------
+    patience
+        a, the rounds of the first bucket, which is [0, 1].
+
+    Attributes
+    ----------
+    limits
+        By place, the order in which buckets came to be: how many rounds a bucket may have.
+    halves
+        By place: where its lower half is, with the upper one next to it; 0 for a bucket that is in use.
+    """
+
+    def __init__(self, patience: int) -> None:
+        self.limits = [patience]
+        self.halves = [0]
+
+    def find(self, hint: float) -> int:
+        """The place of the bucket in use that a hint in [0, 1] is in; of two, the upper one."""
+        place, rest = 0, hint
+        while self.halves[place]:
+            rest *= 2.0
+            upper = rest >= 1.0
+            rest -= upper
+            place = self.halves[place] + upper
+        return place
+
+    def is_due(self, place: int, rounds: int) -> bool:
+        """Whether a bucket that has had so many rounds is to be halved."""
+        return not self.halves[place] and rounds >= self.limits[place]
+
+    def halve(self, place: int) -> None:
+        """Let two new buckets, at the end of all places, take over from one."""
+        self.halves[place] = len(self.halves)
+        self.halves += [0, 0]
+        self.limits += [4 * self.limits[place]] * 2
+
+
+class Moments:
+    """The length of the windows, and the number of the round that is settled now; the parts share one."""
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.now = 0
+
+
+class Recent:
+    """Distance that no table is charged for, in the rounds of the window.
+
+    Attributes
+    ----------
+    most
+        The largest sum that any window had so far.
+    """
+
+    def __init__(self) -> None:
+        self._amounts: deque[tuple[int, float]] = deque()
+        self._sum = self.most = 0.0
+
+    def note(self, moments: Moments, amount: float) -> None:
+        """So much, a whole number, in the present round."""
+        if amount:
+            self._amounts.append((moments.now, amount))
+            self._sum += amount
+            self.most = max(self.most, self.within(moments))
+
+    def within(self, moments: Moments) -> float:
+        """How much there is in the window."""
+        while self._amounts and self._amounts[0][0] <= moments.now - moments.window:
+            self._sum -= self._amounts.popleft()[1]
+        return self._sum
 
 
 class Ticket(NamedTuple):
@@ -149,8 +247,8 @@ class Projection:
 
         The ticket that was here is gone.
         """
-        hinting().hint(self._state, float(raw))
-        hinting().learn(self._state, outcome)
+        hint_of(self._state, float(raw))
+        learn_outcome(self._state, outcome)
 
     def replay(
         self,

@@ -1,12 +1,15 @@
 """What a strategy is: which events of a round it forecasts, and how their forecasts become an answer.
 
-A table of a model's probabilities through a strategy, row by row: the statement of what a replay is.
+Answers over labels that are discovered are steered as vectors. A table of a model's probabilities through a
+strategy, row by row, is the statement of what a replay is.
 """
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -15,12 +18,128 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters import SimplexForecast
+from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
+from onlinecal.remarks import LabelWarning
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.wrappers.labels import Label, Labels, plain
-from onlinecal.wrappers.strategies.buckets import Buckets
-from onlinecal.wrappers.strategies.moments import Moments
-from onlinecal.wrappers.strategies.projection import Projection, Ticket
-from onlinecal.wrappers.strategies.steered_vectors import SteeredVectors
+from onlinecal.steering.vector import (
+    new_vector_steering,
+    shared_of,
+    ticket_with_classes,
+    vector_steering,
+    with_classes,
+)
+from onlinecal.wrappers.labels import Label, Labels, normalised, plain
+from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection, Ticket
+
+ROUNDED = 1e-3
+"""The sum of probabilities may be so far from 1: those of many classes in single precision are."""
+
+
+class SteeredVectors:
+    """Steering of all labels together, shared by the strategies that are asked about several.
+
+    Attributes
+    ----------
+    numbers
+        The labels met so far, from answers or outcomes, in the order of the state's classes.
+    """
+
+    _named: list[Label] | None = None
+    """The labels of the last answer, which have been met."""
+    _in_order = False
+    """Whether these are all labels, in their order."""
+    _strange = False
+    """Whether the model has been found to answer with what is no distribution."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Label, int] = {}
+        self._state = new_vector_steering(0)
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> dict[Label, float]:
+        """What is made of a model's answer over these labels: probabilities that sum to 1.
+
+        Labels that the answer leaves out have 0; an answer without any weight counts as undecided. The ticket
+        stays here until the next one.
+        """
+        masses = dict(zip(self.numbers, self._steered(answer, names), strict=True))
+        # a label that the model has named before need not be among them, unless it has come
+        return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
+
+    def ask_in_order(self, answer: Mapping[Label, float], names: list[Label]) -> list[float]:
+        """The same as a list, in the order of the labels asked about."""
+        if names is self._named and self._in_order:
+            return self._steered(answer, names, 7)
+        return [*map(self.ask(answer, names).__getitem__, names)]
+
+    def _steered(self, answer: Mapping[Label, float], names: list[Label], level: int = 8) -> list[float]:
+        """The steered vector over all labels met so far, those of the answer among them.
+
+        A remark is on the line so many levels up, which has asked the wrapper.
+        """
+        if names is not self._named:
+            self._meet(names)
+            self._named, self._in_order = names, names == list(self.numbers)
+        row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
+        hint = np.empty(len(row))
+        total = vector_steering().hint(self._state, row, hint)
+        # none at all, or nothing but zeros, is what a new model has to say
+        if not abs(total - 1.0) <= ROUNDED and not self._strange and total:
+            self._strange = True
+            warn_of_sum(total, level)
+        found: list[float] = hint.tolist()
+        return found
+
+    def learn(self, label: Label) -> None:
+        """Learn the label that came after the answer whose ticket is here."""
+        self._meet((label,))
+        vector_steering().learn(self._state, self.numbers[label])
+
+    def replay(
+        self, table: Floats, numbers: NDArray[np.int64], labels: list[Label], schedule: Schedule
+    ) -> Floats:
+        """Steer every row of a table, shape (T, k), learning in between what the schedule says.
+
+        Columns are the labels, before any other was met; `numbers`, shape (T,), are the columns that came.
+        """
+        self._meet(labels)
+        steering, state, hints = vector_steering(), self._state, np.empty_like(table)
+        shared, asked = shared_of(len(labels)), 0
+        tickets: dict[int, Floats] = {}
+        for row, known in zip(schedule.order.tolist(), schedule.known.tolist(), strict=True):
+            while asked < known:
+                steering.hint(state, table[asked], hints[asked])
+                if schedule.most_late:
+                    tickets[asked] = state[:shared].copy()
+                asked += 1
+            if schedule.most_late:
+                state[:shared] = tickets.pop(row)
+            steering.learn(state, numbers[row])
+        return hints
+
+    def ticket(self) -> Floats:
+        """A copy of the ticket, for an answer that must wait while others are steered."""
+        return self._state[: shared_of(len(self.numbers))].copy()
+
+    def present(self, ticket: Floats) -> None:
+        """Put a ticket back in its place, to be learnt from next."""
+        self._state[: shared_of(len(self.numbers))] = ticket_with_classes(ticket, len(self.numbers))
+
+    def _meet(self, labels: Iterable[Label]) -> None:
+        unknown = [label for label in labels if label not in self.numbers]
+        if unknown:
+            self.numbers |= {label: len(self.numbers) + i for i, label in enumerate(unknown)}
+            self._state = with_classes(self._state, len(self.numbers))
+            self._named = None
+
+
+def warn_of_sum(total: float, level: int) -> None:
+    """Say that an answer was no distribution."""
+    warnings.warn(
+        f"classifier answers with probabilities that, moved into [0, 1], sum to {total:.6g}: they are "
+        "divided by that, here and whenever it happens again",
+        LabelWarning,
+        stacklevel=level,
+    )
 
 
 def played_row_by_row(
@@ -118,6 +237,25 @@ class Bounded(Protocol):
         """What that cannot exceed in any window."""
 
 
+class Settings(NamedTuple):
+    """What strategies are made of; `moments` is that of windows, `declared` all labels if they are known.
+
+    Strategies that several labels come to share a `steering`, which makes hints of the model's answers.
+    """
+
+    slack: float | None
+    n_buckets: Buckets
+    horizon: int | None
+    moments: Moments | None = None
+    declared: Sequence[Label] = ()
+    steering: SteeredVectors | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether grids are made for so many rounds: others tune themselves."""
+        return self.horizon is not None or self.moments is not None
+
+
 class Strategy(ABC):
     """Forecasts events of a round, each by a projection, and answers with a distribution of the labels.
 
@@ -125,10 +263,9 @@ class Strategy(ABC):
 
     Parameters
     ----------
-    slack, n_buckets, horizon, moments
-        Those of the projections.
-    steering
-        Makes the projections' hints of the model's answer over several labels.
+    settings
+        Of the projections. The slack, if not set, is that of forecasters with hints, which grows with late
+        labels where the grid tunes itself.
 
     Attributes
     ----------
@@ -144,30 +281,30 @@ class Strategy(ABC):
     """Whether that is a sum over all labels."""
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
-    steering: SteeredVectors | None = None
+    is_of_vectors: ClassVar[bool] = True
+    """Whether its hints are answers over several labels, steered as vectors."""
     _named: tuple[tuple[Label, ...], int, list[Label]] = ((), 0, [])
     """The last answer's labels, how many were known, and the round's labels."""
     steers: ClassVar[bool] = False
     """Whether projections steer what they are asked about."""
 
-    def __init__(
-        self,
-        slack: float | None,
-        n_buckets: Buckets,
-        horizon: int | None,
-        moments: Moments | None = None,
-        steering: SteeredVectors | None = None,
-    ) -> None:
-        self.steering = steering
-        self._settings = slack, n_buckets, horizon, moments
+    def __init__(self, settings: Settings) -> None:
+        if settings.slack is None and settings.is_fixed:
+            settings = settings._replace(slack=SLACK_ON_FIXED_GRIDS)
+        self.steering = settings.steering if self.is_of_vectors else None
+        self._settings = settings
         self.projections: dict[Label | None, Projection] = {}
 
     def projection(self, label: Label | None) -> Projection:
         """The one that forecasts a label."""
         found = self.projections.get(label)
         if found is None:
-            found = self.projections[label] = Projection(*self._settings, steers=self.steers)
+            found = self.projections[label] = self._new_projection()
         return found
+
+    def _new_projection(self) -> Projection:
+        slack, n_buckets, horizon, moments, *_ = self._settings
+        return Projection(slack, n_buckets, horizon, moments, self.steers)
 
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
         """The labels of a round: those of the model's answer, then the others that are known.
@@ -268,11 +405,11 @@ class Strategy(ABC):
 
     def promise_of_one(self, rounds: int) -> float:
         """What a projection could guarantee for so many rounds, shared evenly by its buckets."""
-        return Projection(*self._settings).promise(rounds)
+        return self._new_projection().promise(rounds)
 
     def window_promise_of_one(self) -> float:
         """What a projection could guarantee of any window."""
-        return Projection(*self._settings).window_guarantee
+        return self._new_projection().window_guarantee
 
     def bounded(self) -> Iterable[Bounded]:
         """Whose bounds add up to those of this strategy's rounds, in its own norm."""

@@ -9,7 +9,9 @@ import polars as pl
 import polars.testing
 import pytest
 
-from onlinecal.cli.recalibrating import boost, groups, jobs, lp, tables
+from onlinecal import tables
+from onlinecal.cli.recalibrating import boost, groups, jobs, lp
+from onlinecal.cli.recalibrating import tables as scored
 from onlinecal.cli.recalibrating.comparison import read_comparison
 from onlinecal.cli.recalibrating.options import (
     BoostSettings,
@@ -35,15 +37,25 @@ def files(tmp_path):
     return tmp_path
 
 
+def in_small_pieces(monkeypatch):
+    """Have files read, CSV from disk, and written in many chunks, and only some of their rows scored."""
+    for place, name, size in (
+        (scored, "LARGE", 1500),
+        (scored, "SCORED", 800),
+        (tables, "CHUNK", 128),
+        (tables, "IN_MEMORY", 0),
+    ):
+        monkeypatch.setattr(place, name, size)
+
+
 def test_chunks_say_what_whole_tables_say(files, monkeypatch):
     new = files / "new.parquet"
     asked = files / "old.csv", Rows(apply=new), LpSettings(label="kind")
     whole = lp.recalibrate(*asked)
-    for name, size in (("LARGE", 1500), ("CHUNK", 128), ("SCORED", 800)):
-        monkeypatch.setattr(tables, name, size)
+    in_small_pieces(monkeypatch)
     chunks = lp.recalibrate(*asked)
     assert read_table(new, label="kind").probabilities.dtype == np.float32
-    before, after = whole.probabilities, pl.concat(chunks.probabilities)
+    before, after = pl.concat(whole.probabilities), pl.concat(chunks.probabilities)
     assert after.height == 900
     assert before.columns == after.columns
     for name in before.columns:
@@ -89,13 +101,10 @@ def test_chunks_of_events_say_what_whole_columns_say(tmp_path, monkeypatch, meth
     loans(1200, 1).write_csv(old)
     (loans(900, 2) if outcomes else loans(900, 2).drop("defaulted")).write_parquet(new)
     whole = method.recalibrate(old, Rows(apply=new), settings)
-    for name, size in (("LARGE", 1500), ("CHUNK", 128), ("SCORED", 800)):
-        monkeypatch.setattr(tables, name, size)
-    monkeypatch.setattr("onlinecal.cli.recalibrating.jobs.read_frame", None)
+    in_small_pieces(monkeypatch)
     chunks = method.recalibrate(old, Rows(apply=new), settings)
-    assert isinstance(chunks.probabilities, tables.Chunks)
     assert max(part.height for part in chunks.probabilities) == 128
-    pl.testing.assert_frame_equal(pl.concat(chunks.probabilities), whole.probabilities)
+    pl.testing.assert_frame_equal(pl.concat(chunks.probabilities), pl.concat(whole.probabilities))
     assert chunks.facts == whole.facts
     assert chunks.n_rows == whole.n_rows == {"fit": 1200, "apply": 900}
     assert any("random rows" in one for one in chunks.warnings)
@@ -114,10 +123,10 @@ def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
             raise RuntimeError("no more")
         return pl.DataFrame({"row": list(range(rows.start, rows.stop))})
 
-    tables.write_chunks(tables.Chunks(20, make), path)
+    tables.write_table(tables.Chunks(20, make), path)
     assert pl.read_parquet(path)["row"].to_list() == list(range(20))
     with pytest.raises(Exception, match="no more"):
-        tables.write_chunks(tables.Chunks(100, make), path)
+        tables.write_table(tables.Chunks(100, make), path)
     assert pl.read_parquet(path).height == 20
     assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]
 
@@ -125,7 +134,7 @@ def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
 def test_a_comparison_reads_the_groups_and_features_of_large_files(tmp_path, monkeypatch):
     file = tmp_path / "loans.parquet"
     loans(600, 3).write_parquet(file)
-    monkeypatch.setattr(tables, "LARGE", 1500)
+    in_small_pieces(monkeypatch)
     asked = EventColumns(forecast="risk", outcome="defaulted")
     frame = jobs.read_settled(file, asked, ["region", "age"])[0].frame
     assert frame.columns == ["risk", "defaulted", "region", "age"]

@@ -15,7 +15,7 @@ from onlinecal.engine.keys.steering import ClassSteering, packed, unpacked
 from onlinecal.engine.keys.storing import SUM, with_sum
 from onlinecal.engine.step import KeyStep
 from onlinecal.forecasters.simplex.input import over_known
-from onlinecal.steering import vector, vector_trust
+from onlinecal.steering import trust, vector
 from tests.engine.key_events import in_turns
 from tests.engine.keys.test_steering import answered, forecasts
 from tests.engine.one_key import OneKey
@@ -74,18 +74,18 @@ def test_steered_hints_beat_the_hints_and_forecasts_follow_them():
 
 @pytest.mark.parametrize("settings", [{}, {"lanes": 3}])
 def test_it_is_the_steering_of_hints_in_the_order_of_events_whatever_the_lanes(settings):
-    state, out = vector_trust.new_trusted_steering(K), np.empty(K)
-    ticket = np.empty(vector_trust.ticket_size(K))
+    state, out = trust.new_trusted_steering(K), np.empty(K)
+    ticket = np.empty(trust.ticket_size(K))
     forecaster, wanted = SimplexAlmostOneStepAhead(labels=LABELS, grid="adaptive", hints=True), []
     for t, (row, number) in enumerate(zip(ROWS[:300], NUMBERS[:300].tolist(), strict=True)):
-        vector_trust.ask(state, ticket, row, out)
+        trust.ask_vector(state, ticket, row, out)
         token = forecaster.forecast(over_known(out))
         wanted.append(token.probabilities)
         value, soft = value_at(t, every=3), np.eye(K)[number]
         if isinstance(value, dict):
             number, soft = -1, np.array([value.get(label, 0.0) for label in LABELS])
         forecaster.observe(token, value)
-        vector_trust.settle(state, ticket, K, number, soft)
+        trust.settle_vector(state, ticket, K, number, soft)
     assert forecasts(answered(config(classes=LABELS, **settings), events(300, every=3))) == wanted
 
 
@@ -116,7 +116,7 @@ def played(rounds=40, classes=None):
     return state
 
 
-SIZE = vector_trust.weights_of(K) + 2 - vector.shared_of(K)
+SIZE = trust.weights_of(K) + 2 - vector.shared_of(K)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_damaged_steering_is_refused(place, value, why):
     stored = msgspec.msgpack.decode(played().dump()[SUM:])
     labels, floats = msgspec.msgpack.decode(stored[6])
     if place == "length":
-        floats = packed([unpacked(floats, SIZE + 2 * vector_trust.ticket_size(K))[:-1]])
+        floats = packed([unpacked(floats, SIZE + 2 * trust.ticket_size(K))[:-1]])
     else:
         labels = value
     stored[6] = msgspec.msgpack.encode([labels, floats])
@@ -142,7 +142,7 @@ def test_damaged_steering_is_refused(place, value, why):
 def test_its_size_is_a_few_kilobytes_a_class_and_classes_without_weight_cost_nothing():
     state = played()
     assert isinstance(state.key.steering, ClassSteering)
-    sizes = [vector_trust.new_trusted_steering(k).nbytes for k in range(1, 20)]
+    sizes = [trust.new_trusted_steering(k).nbytes for k in range(1, 20)]
     assert {after - before for before, after in pairwise(sizes)} == {3192}
     state.ask("zeros", 99, {"rain": 1.0, **{f"none{i}": 0.0 for i in range(5000)}}, None)
     state.run()

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
 from onlinecal.wrappers.strategies import projection
-from onlinecal.wrappers.strategies.buckets import PATIENCE, SplittingBuckets
-from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.wrappers.strategies.projection import PATIENCE, Projection, SplittingBuckets
 from tests.wrappers.scripted import Said, coins, distance, played
 
 

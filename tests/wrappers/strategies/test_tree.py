@@ -16,7 +16,7 @@ from onlinecal import (
     calibration_distance,
     recalibrate_stream,
 )
-from onlinecal.wrappers.strategies.tree import Plan
+from onlinecal.wrappers.strategies.events import Plan
 from tests.wrappers.scripted import Scripted, by_node, played
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -1,1 +1,0 @@
-"""Who belongs to which group, and forecasters that are calibrated inside each."""

@@ -1,0 +1,461 @@
+"""Strategies that forecast events one by one: of one label, of each, of the top one, of halves of the labels.
+
+Of a tree labels are numbered as they are first named. Its node (d, r) is about those whose numbers are r
+modulo 2^d, and splits them by the next binary digit; so a tree of k labels is log2 k deep, rounded up, has
+k - 1 inner nodes, and a new label turns one leaf into a node and leaves the others what they were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinecal.arrays import Floats, Ints
+from onlinecal.elementary import in_turn
+from onlinecal.steering.replaying import Schedule, Tapes
+from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows, spread_top
+from onlinecal.wrappers.strategies.projection import (
+    Projection,
+    Recent,
+    ask_each,
+    give_each,
+    settle_each,
+)
+from onlinecal.wrappers.strategies.strategy import (
+    Answer,
+    Asked,
+    Bounded,
+    Outlook,
+    Settings,
+    Strategy,
+    Waiting,
+)
+
+
+class Binary(Strategy):
+    """One event: that the label is the positive one, or the first one seen.
+
+    As a sum over all labels its distance is that of the positive label, twice, and what happened beside the
+    two: a round that a third label settled, or one with other labels in the answer than the two. One of the
+    first kind was wrong about the negative label and about the third, by 1 each. One of the second kind may
+    be taken out of the table, and counts as 2 for each label then.
+    """
+
+    name = "binary"
+    norm = "of the positive class's probability"
+    steers = True
+    is_of_vectors = False
+    fewest = 2
+
+    def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
+        """False and True while no label has come."""
+        return list(labels.both(answer, 0.5))
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._strangers: Counter[Label] = Counter()
+        self._strange_answers: Counter[frozenset[Label]] = Counter()
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+        """The labels but the positive one share what it leaves."""
+        asked: Asked = (None,) if labels.pair is not None else (None, *names)
+        return asked, labels.both(answer, self.projection(None).ask(labels.read(answer)))
+
+    def take(self, asked: Asked) -> Waiting:
+        """The open round with its one ticket."""
+        return super().take(asked[:1])._replace(asked=asked)
+
+    def sole(self, labels: Labels) -> Projection | None:
+        """There is one as soon as both labels are known."""
+        return None if labels.pair is None else self.projection(None)
+
+    def forecasts(self, asked: Asked, labels: Labels) -> Answer:
+        """That of the positive label, True while none has come."""
+        positive = True if labels.positive is None else labels.positive
+        return {positive: self.projection(None).ticket().probability}
+
+    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+        """Charge the round that is here with its label."""
+        self.projection(None).settle(int(label == labels.positive))
+        if len(asked) > 1:
+            self._strange_answers[frozenset(asked[1:])] += 1
+        if labels.pair is not None and label not in labels.pair:
+            self._strangers[label] += 1
+
+    def learn_alone(
+        self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
+    ) -> None:
+        """The projection steers by itself."""
+        self.projection(None).learn_alone(labels.read(answer), int(label == labels.positive))
+
+    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+        """Of two labels: that of the second one, compiled."""
+        if labels.pair is None:
+            return super().replay(table, numbers, labels, schedule)
+        tapes = self.projection(None).replay(table[:, 1], numbers == 1, schedule)
+        return Tapes(np.column_stack([1.0 - tapes.forecasts, tapes.forecasts]), tapes.certificates)
+
+    def over_labels(self, labels: Labels) -> Iterable[Bounded]:
+        """The projection for each label of the pair, and what happened beside these."""
+        projections = list(self.projections.values())
+        return [*projections, *projections, Beside(sum(self._beside(labels).values()))]
+
+    def by_label(self, labels: Labels) -> dict[Label, float]:
+        """The projection's certificate for both labels of the pair, and what happened beside these."""
+        found: dict[Label, float] = dict(self._beside(labels))
+        for label in labels.pair or ():
+            own = in_turn(projection.certificate for projection in self.projections.values())
+            found[label] = found.get(label, 0) + own
+        return found
+
+    def _beside(self, labels: Labels) -> Counter[Label]:
+        """What rounds beside the two labels cost, by label."""
+        found: Counter[Label] = Counter()
+        if labels.pair is None:
+            return found
+        negative, _ = labels.pair
+        found[negative] = self._strangers.total()
+        found.update(self._strangers)
+        for names, number in self._strange_answers.items():
+            if names != set(labels.pair):
+                found.update(dict.fromkeys(names.union(labels.pair), 2 * number))
+        return found
+
+
+class Beside(NamedTuple):
+    """Distance that no table is charged for, of which windows count all."""
+
+    certificate: float
+
+    @property
+    def guarantee(self) -> float:
+        """The same."""
+        return self.certificate
+
+    @property
+    def window_certificate(self) -> float:
+        """The same."""
+        return self.certificate
+
+    @property
+    def window_guarantee(self) -> float:
+        """The same."""
+        return self.certificate
+
+
+class Certain(Strategy):
+    """Says what goes without saying. Each round that another label follows adds 1 to the distance.
+
+    Of all labels together that is 2: one for the label that was named, one for that which came.
+    """
+
+    name = "certain"
+    norm = "of the probability of the only class"
+    fewest = 0
+    is_of_vectors = False
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._surprises: Counter[Label] = Counter()
+        self._moments, self._recent = settings.moments, Recent()
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+        """The only label, or nothing."""
+        return tuple(names), dict.fromkeys(names, 1.0)
+
+    def forecasts(self, asked: Asked, labels: Labels) -> Answer:
+        """The same."""
+        return dict.fromkeys(asked, 1.0)
+
+    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+        """Count a surprise."""
+        for name in asked:
+            if name != label:
+                self._surprises.update((name, label))
+                if self._moments is not None:
+                    self._recent.note(self._moments, 1)
+
+    def take(self, asked: Asked) -> Waiting:
+        """There are no tickets."""
+        return Waiting(self.name, asked, {})
+
+    def bounded(self) -> Iterable[Bounded]:
+        """The surprises."""
+        return (self,)
+
+    def over_labels(self, labels: Labels) -> Iterable[Bounded]:
+        """Once for the label that was named, once for that which came."""
+        return (self, self)
+
+    def by_label(self, labels: Labels) -> dict[Label, float]:
+        """How often each was named or came in a surprise."""
+        return {label: float(number) for label, number in self._surprises.items()}
+
+    @property
+    def certificate(self) -> float:
+        """The number of surprises."""
+        return self._surprises.total() / 2
+
+    @property
+    def guarantee(self) -> float:
+        """The same."""
+        return self.certificate
+
+    @property
+    def window_certificate(self) -> float:
+        """The number of surprises in the window."""
+        return 0.0 if self._moments is None else self._recent.within(self._moments)
+
+    @property
+    def window_guarantee(self) -> float:
+        """The most that any window had."""
+        return self._recent.most
+
+
+class Classwise(Strategy):
+    """One event for each label; the answer is the distribution nearest to these, towards the hints.
+
+    What is certified are the answers: by how much these are farther from the charged points than the
+    forecasts counts, too.
+    """
+
+    name = "classwise"
+    norm = "a sum over the classes, each one against the rest"
+    is_over_labels = True
+    _last_round: tuple[Asked, list[Projection]] = ((), [])
+    """What it asked about, and the projections of these labels."""
+    _named_last: list[Label] | None = None
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+        """Each label's forecast follows its hint."""
+        if names is not self._named_last:
+            self._named_last = names
+            self._last_round = tuple(names), [self.projection(label) for label in names]
+        asked, projections = self._last_round
+        assert self.steering is not None
+        hints = self.steering.ask_in_order(answer, names)
+        given = completed(ask_each(projections, hints), hints)
+        give_each(projections, given)
+        return asked, dict(zip(names, given, strict=True))
+
+    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+        """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
+        last, projections = self._last_round
+        if asked is not last:
+            projections = [self.projections[name] for name in asked]
+        settle_each(projections, [1 if label == name else 0 for name in asked])
+        if label not in asked:
+            self.projection(label).surprise()
+        self.learn(label)
+
+    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+        """Column by column, compiled: labels have nothing to do with each other but in hints and answers."""
+        hints = self.replay_hints(table, numbers, labels, schedule)
+        tapes = [
+            self.projection(label).replay(hints[:, number], numbers == number, schedule, traced=True)
+            for number, label in enumerate(labels.known)
+        ]
+        answers = completed_rows(np.column_stack([each.forecasts for each in tapes]), hints)
+        certificates = np.zeros(len(table))
+        for label, each, given in zip(labels.known, tapes, answers.T, strict=True):
+            certificates += self.projection(label).book(each, given, schedule)
+        return Tapes(answers, certificates)
+
+    def by_label(self, labels: Labels) -> dict[Label, float]:
+        """The certificate of each label's probabilities."""
+        return {label: projection.certificate for label, projection in self.projections.items()}
+
+    def outlook(self, n_labels: int, rounds: int) -> Outlook:
+        """A projection for each label; without any each could be forecast as 0."""
+        return Outlook(n_labels * self.promise_of_one(rounds), rounds)
+
+    def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
+        """The same of any window."""
+        return Outlook(n_labels * self.window_promise_of_one(), window)
+
+
+class TopLabel(Strategy):
+    """One event: that the label is the one with the greatest hint, whichever that is.
+
+    That label is also the one with the greatest probability of the answer: it is given a little more than
+    1/k at least, of k labels, and all others less than it has. Being the greatest, its hint may be off where
+    those of single labels are not: it is steered once more.
+    """
+
+    name = "top-label"
+    norm = "of the probability of the class on top"
+    steers = True
+    fewest = 2
+
+    def projection(self, label: Label | None) -> Projection:
+        """One for all labels."""
+        return self.projections.get(None) or super().projection(None)
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+        """The others share what the top label leaves; a model that says nothing counts as undecided."""
+        hints = self.hints(answer, names)
+        masses = {label: hints.get(label, 0.0) for label in names} if hints else dict.fromkeys(names, 1.0)
+        best = max(masses, key=masses.__getitem__)
+        raw = masses[best] if hints else 1.0 / len(names)
+        projection = self.projection(best)
+        given = max(projection.ask(raw), least_on_top(len(names)))
+        projection.give(given)
+        return (best,), spread_top(masses, best, given)
+
+    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+        """One column, compiled: the greatest hints, and whether their labels came."""
+        hints = self.replay_hints(table, numbers, labels, schedule)
+        tops, projection = hints.argmax(axis=1), self.projection(None)
+        tapes = projection.replay(hints.max(axis=1), tops == numbers, schedule, traced=True)
+        given = np.maximum(tapes.forecasts, least_on_top(table.shape[1]))
+        answers = np.empty_like(table)
+        for row, (masses, best, p) in enumerate(
+            zip(hints.tolist(), tops.tolist(), given.tolist(), strict=True)
+        ):
+            said = spread_top(dict(enumerate(masses)), best, p)
+            answers[row] = [said[label] for label in range(len(masses))]
+        return Tapes(answers, projection.book(tapes, given, schedule))
+
+
+def least_on_top(n_labels: int) -> float:
+    """So much that every other label can have less."""
+    return min((1.0 + 1e-9) / n_labels, 1.0)
+
+
+class Node(NamedTuple):
+    """A place in the tree: the labels whose numbers are `residue` modulo 2^depth."""
+
+    depth: int
+    residue: int
+
+
+class Plan:
+    """The tree over the labels of a round.
+
+    Attributes
+    ----------
+    names
+        The labels.
+    inner
+        By each node that has labels in both halves, from the root down: the places, in lists with one entry
+        for every label and then one for every such node, of itself and of its halves.
+    """
+
+    def __init__(self, names: Asked, numbers: Mapping[Label, int]) -> None:
+        self.names = names
+        self.inner: dict[Node, tuple[int, int, int]] = {}
+        whole = [(numbers[name], place) for place, name in enumerate(names)]
+        self._enter(0, whole)
+
+    def _enter(self, depth: int, below: list[tuple[int, int]]) -> int:
+        """Enter the inner nodes over these (number, place) of labels: the place of the topmost one."""
+        if len(below) == 1:
+            return below[0][1]
+        halves = [[one for one in below if one[0] >> depth & 1 == digit] for digit in (0, 1)]
+        if not all(halves):
+            return self._enter(depth + 1, below)
+        node, place = Node(depth, below[0][0] & ((1 << depth) - 1)), len(self.names) + len(self.inner)
+        # entered before its halves, so that nodes come from the root down
+        self.inner[node] = place, place, place
+        first, second = (self._enter(depth + 1, half) for half in halves)
+        self.inner[node] = place, first, second
+        return place
+
+    def below(self, place: int) -> tuple[Label, ...]:
+        """The labels below a place."""
+        for own, first, second in self.inner.values():
+            if own == place:
+                return self.below(first) + self.below(second)
+        return (self.names[place],)
+
+
+class Tree(Strategy):
+    """One event for each inner node, on the rounds whose label is below it: that it is in the second half.
+
+    The answer is the product of the forecasts on the way to each label: it sums to 1 as it is, and the
+    forecasts can be read off it. A horizon is not used, since a node's share of the rounds is not known
+    beforehand.
+
+    Attributes
+    ----------
+    numbers
+        By label: the order in which labels were first named.
+    """
+
+    name = "tree"
+    norm = "a sum over the tree's nodes, each on the rounds below it"
+    fewest = 2
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._settings = self._settings._replace(horizon=None)
+        self.numbers: dict[Label, int] = {}
+        self._plan = Plan((None,), {None: 0})
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+        """Each node's forecast follows the share that its second half has of the hint."""
+        plan, hints = self._planned(names), self.hints(answer, names)
+        masses = [max(0.0, hints.get(name, 0.0)) for name in plan.names] + [0.0] * len(plan.inner)
+        for own, first, second in reversed(plan.inner.values()):
+            masses[own] = masses[first] + masses[second]
+        said = [1.0] * len(masses)
+        for node, (own, first, second) in plan.inner.items():
+            p = self.projection(node).ask(masses[second] / masses[own] if masses[own] > 0.0 else 0.5)
+            said[first], said[second] = said[own] * (1.0 - p), said[own] * p
+        return plan.names, dict(zip(plan.names, said, strict=False))
+
+    def forecasts(self, asked: Asked, labels: Labels) -> Answer:
+        """By (labels of the first half, labels of the second half): the second's probability given both."""
+        plan = self._planned(asked)
+        return {
+            (plan.below(first), plan.below(second)): self.projection(node).ticket().probability
+            for node, (_, first, second) in plan.inner.items()
+        }
+
+    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+        """Charge the nodes above the label; a half without named labels was as good as forecast with 0."""
+        plan, number = self._planned(asked), self._number(label)
+        for node in plan.inner:
+            if number & ((1 << node.depth) - 1) == node.residue:
+                self.projection(node).settle(number >> node.depth & 1)
+        if label not in asked:
+            # how many digits its number has in common with that of a label that was named, at most
+            common = max(_trailing_zeros(number ^ self.numbers[name]) for name in asked)
+            self.projection(Node(common, number & ((1 << common) - 1))).surprise()
+        self.learn(label)
+
+    def take(self, asked: Asked) -> Waiting:
+        """The open round with the tickets of its nodes."""
+        inner = self._planned(asked).inner
+        tickets: dict[Any, Any] = {node: self.projection(node).ticket() for node in inner}
+        return Waiting(self.name, asked, tickets, steered=self.steered_ticket())
+
+    def outlook(self, n_labels: int, rounds: int) -> Outlook:
+        """Of the nodes of each depth, which share all rounds; each could be forecast as 1/2."""
+        depths = range((n_labels - 1).bit_length())
+        nodes = [min(1 << depth, n_labels - (1 << depth)) for depth in depths]
+        promises = [number * self.promise_of_one(-(-rounds // number)) for number in nodes]
+        return Outlook(in_turn(promises), len(nodes) * rounds / 2)
+
+    def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
+        """Of all nodes; each may have all rounds of the window."""
+        guarantee = (n_labels - 1) * self.window_promise_of_one()
+        return Outlook(guarantee, (n_labels - 1).bit_length() * window / 2)
+
+    def _number(self, label: Label) -> int:
+        return self.numbers.setdefault(label, len(self.numbers))
+
+    def _planned(self, names: Sequence[Label]) -> Plan:
+        """The tree over these labels, the last one again if it has them."""
+        if self._plan.names != tuple(names):
+            for name in names:
+                self._number(name)
+            self._plan = Plan(tuple(names), self.numbers)
+        return self._plan
+
+
+def _trailing_zeros(number: int) -> int:
+    return (number & -number).bit_length() - 1
