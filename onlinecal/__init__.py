@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         chance_level as chance_level,
         classwise_calibration_error as classwise_calibration_error,
         confidence_calibration_error as confidence_calibration_error,
+        cumulative_calibration_error as cumulative_calibration_error,
         decision_calibration_error as decision_calibration_error,
         decision_loss_gap as decision_loss_gap,
         expected_calibration_error as expected_calibration_error,

@@ -102,6 +102,7 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
         ),
         ("ECE by exact value", "ece", lambda one: both(one.ece, one)),
         (f"ECE in {bins} bin{'s' * (bins > 1)}", "ece_bins", lambda one: both(one.ece_bins, one)),
+        ("cumulative calibration error (ECCE-R)", "cumulative", lambda one: both(one.cumulative, one)),
         ("smooth calibration error (smCE)", "smooth", lambda one: both(one.smooth, one)),
         (
             "lower distance to calibration",
@@ -161,7 +162,15 @@ def write(rounds: Rounds, columns: Sequence[Column], folder: Path) -> list[Path]
 
 
 BINS = 15
-BY_CHANCE: tuple[MeasureName, ...] = ("brier", "log_loss", "miscalibration", "ece", "ece_bins", "smooth")
+BY_CHANCE: tuple[MeasureName, ...] = (
+    "brier",
+    "log_loss",
+    "miscalibration",
+    "ece",
+    "ece_bins",
+    "cumulative",
+    "smooth",
+)
 SLOW: tuple[MeasureName, ...] = ("lower_distance", "distance")
 MOST_DRAWS, LEAST_DRAWS = 199, 19
 DRAWN_ROUNDS = 2_000_000

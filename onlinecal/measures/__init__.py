@@ -58,9 +58,11 @@ if TYPE_CHECKING:
     )
     from onlinecal.measures.scores import (
         BrierDecomposition as BrierDecomposition,
+        CumulativeCalibrationError as CumulativeCalibrationError,
         brier_decomposition as brier_decomposition,
         classwise_calibration_error as classwise_calibration_error,
         confidence_calibration_error as confidence_calibration_error,
+        cumulative_calibration_error as cumulative_calibration_error,
         expected_calibration_error as expected_calibration_error,
         top_label_calibration_error as top_label_calibration_error,
     )

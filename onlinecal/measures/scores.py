@@ -77,6 +77,95 @@ def expected_error_of_counts(counts: Counts, bins: int | None = None) -> float:
     return math.fsum(np.abs(biases))
 
 
+class CumulativeCalibrationError(NamedTuple):
+    """The range of the cumulative errors, and what calibrated forecasts would make of it.
+
+    Attributes
+    ----------
+    error
+        An average over rounds, in [0, 1], or a sum.
+    p_value
+        How likely calibrated forecasts are to have at least this error, in the limit of many rounds.
+    """
+
+    error: float
+    p_value: float
+
+
+def cumulative_calibration_error(
+    forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = True
+) -> CumulativeCalibrationError:
+    """The largest bias over any interval of forecasts, with its p-value: no bins, nothing to choose.
+
+    Rounds are sorted by their forecasts, and (outcome - forecast) is summed up along them. The error is the
+    range of these sums, where one begins or ends only between different forecasts.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
+    normalize
+        True: the error is divided by T. False: a sum over rounds.
+
+    Returns
+    -------
+    CumulativeCalibrationError
+        `error`, at most the expected calibration error without bins, and `p_value`. The latter is that of the
+        range of a Brownian motion with the variance of calibrated forecasts, sum of p (1 - p). Where many
+        forecasts are tied, or outcomes lie between 0 and 1, it is too large rather than too small. It is 1
+        where the variance and the error are 0, and 0 where only the variance is.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts or outcomes; the message names the argument, the value and its row.
+
+    References
+    ----------
+    Arrieta-Ibarra, Gujral, Tannen, Tygert & Xu, "Metrics of calibration for probabilistic predictions"
+    (2022), for ECCE-R; Feller, "The asymptotic distribution of the range of sums of independent random
+    variables" (1951).
+
+    Examples
+    --------
+    >>> cumulative_calibration_error([0.2, 0.2, 0.7, 0.7], [0, 1, 0, 1])
+    CumulativeCalibrationError(error=0.15, p_value=1.0)
+
+    """
+    counts, _, _ = count_shares(forecasts, outcomes)
+    error, rounds = cumulative_error_of_counts(counts), counts.zeros + counts.ones
+    deviation = math.sqrt(math.fsum(rounds * counts.values * (1.0 - counts.values)))
+    p_value = chance_of_range(error / deviation) if deviation else float(error == 0.0)
+    return CumulativeCalibrationError(error / counts.n_rounds if normalize else error, p_value)
+
+
+def cumulative_error_of_counts(counts: Counts) -> float:
+    """The cumulative calibration error of a counted history, a sum."""
+    sums = np.cumsum(counts.biases)
+    return float(max(0.0, sums.max()) - min(0.0, sums.min()))
+
+
+def chance_of_range(size: float) -> float:
+    """The chance that a standard Brownian motion on [0, 1] has at least this range."""
+    from scipy.special import erfc
+
+    if size < 0.1:
+        # the rest is below 1e-200
+        return 1.0
+    if size < 1.0:
+        # eigenfunctions on an interval of this length
+        waves = math.pi * (np.arange(LEAST_TERMS) + 0.5) / size
+        return float(1.0 - ((8.0 + 2.0 / waves**2) / size**2 * np.exp(-2.0 * waves**2)).sum())
+    terms = np.arange(1, LEAST_TERMS + 1)
+    return float((4.0 * (-1.0) ** (terms - 1) * terms * erfc(terms * size / math.sqrt(2.0))).sum())
+
+
+LEAST_TERMS = 40
+"""Terms of either series behind this are below 1e-300."""
+
+
 def classwise_calibration_error(
     probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = True
 ) -> float:

@@ -23,6 +23,8 @@ from onlinecal.measures.scores import (
     brier_decomposition,
     brier_score,
     cross_entropy,
+    cumulative_calibration_error,
+    cumulative_error_of_counts,
     expected_calibration_error,
     expected_error_of_counts,
     log_costs,
@@ -41,8 +43,16 @@ from onlinecal.validation import (
 )
 
 MeasureName: TypeAlias = Literal[
-    "brier", "log_loss", "miscalibration", "ece", "ece_bins", "smooth", "lower_distance", "distance"
-]
+    "brier",
+    "log_loss",
+    "miscalibration",
+    "ece",
+    "ece_bins",
+    "cumulative",
+    "smooth",
+    "lower_distance",
+    "distance",
+]  # fmt: skip
 Measure: TypeAlias = MeasureName | Callable[[Floats, NDArray[np.uint8]], float]
 
 DISTANCES = ("lower_distance", "distance")
@@ -107,8 +117,8 @@ def chance_level(
         Probabilities, shape (T,).
     measure
         A score: "brier", "log_loss", "miscalibration" (of `brier_decomposition`), "ece", "ece_bins",
-        "smooth"; "lower_distance" and "distance" by the upper ends of their brackets, which take up to a
-        second a draw; or a function of (forecasts, outcomes), shapes (T,), where more is worse.
+        "cumulative", "smooth"; "lower_distance" and "distance" by the upper ends of their brackets, which take
+        up to a second a draw; or a function of (forecasts, outcomes), shapes (T,), where more is worse.
     outcomes
         What happened, 0/1 or boolean, shape (T,); None: no p-value.
     n_draws
@@ -274,6 +284,7 @@ def _measures(bins: int, budget: float) -> dict[str, Callable[[Counts], float]]:
         "miscalibration": miscalibration_of_counts,
         "ece": expected_error_of_counts,
         "ece_bins": partial(expected_error_of_counts, bins=bins),
+        "cumulative": cumulative_error_of_counts,
         "smooth": smooth_error_of_counts,
         "lower_distance": _lower_distance,
         "distance": partial(_distance, budget=budget),
@@ -365,6 +376,8 @@ class Errors:
         T, and how many outcomes were 1; the sum of the outcomes, if some lie between 0 and 1.
     ece, ece_bins
         Expected calibration error by exact value, and in equal-width bins.
+    cumulative
+        Cumulative calibration error.
     smooth
         Smooth calibration error.
     lower_distance_low, lower_distance_high
@@ -385,6 +398,7 @@ class Errors:
     ones: float
     ece: float
     ece_bins: float
+    cumulative: float
     smooth: float
     lower_distance_low: float
     lower_distance_high: float
@@ -414,6 +428,7 @@ class Errors:
             (lower, self.lower_distance_low, distance, self.distance_high),
             (distance, self.distance_low, "ECE", self.ece),
             ("ECE in bins", self.ece_bins, "ECE", self.ece),
+            ("cumulative error", self.cumulative, "ECE", self.ece),
             ("Brier regret", self.brier - self.brier_constant, f"2 × {distance}", 2 * self.distance_high),
         ]
         return [f"BROKEN: {text} ({self.forecast})" for text in unkept(chain, self.rounds)]
@@ -432,6 +447,7 @@ def all_errors(
         ones=one.ones,
         ece=one.ece,
         ece_bins=expected_calibration_error(forecasts, outcomes, bins, normalize=False),
+        cumulative=cumulative_calibration_error(forecasts, outcomes, normalize=False).error,
         smooth=smooth_calibration_error(forecasts, outcomes, normalize=False),
         lower_distance_low=lower.lower,
         lower_distance_high=lower.upper,

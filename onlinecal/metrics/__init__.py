@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from onlinecal.metrics.probability_metric import (
         Brier as Brier,
         CalibrationDistance as CalibrationDistance,
+        CumulativeCalibration as CumulativeCalibration,
         ECE as ECE,
         SmoothCalibration as SmoothCalibration,
     )

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Any
 
 from river import metrics, stats
@@ -290,6 +291,38 @@ class ECE(ProbabilityMetric):
         else:
             biases = [bias for _, bias in self._sums.values()]
         return math.fsum(map(abs, biases)) / self._rounds
+
+
+class CumulativeCalibration(ECE):
+    """The largest bias over any interval of forecasts, as `onlinecal.cumulative_calibration_error` has it.
+
+    `get()` is the average over rounds; 0 before the first. Memory grows with the number of different
+    forecasts.
+
+    Parameters
+    ----------
+    pos_val, top_label
+        As for `ECE`.
+
+    Examples
+    --------
+    >>> from onlinecal.metrics import CumulativeCalibration
+    >>> metric = CumulativeCalibration()
+    >>> for y, p in [(False, 0.2), (True, 0.2), (False, 0.7), (True, 0.7)]:
+    ...     metric.update(y, p)
+    >>> metric
+    CumulativeCalibration: 0.15
+    """
+
+    def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
+        super().__init__(None, pos_val, top_label)
+
+    def _average(self) -> float:
+        if not self._rounds:
+            return 0.0
+        biases = [p * (zeros + ones) - ones for p, (zeros, ones) in sorted(self._sums.items())]
+        sums = list(accumulate(biases, initial=0.0))
+        return (max(sums) - min(sums)) / self._rounds
 
 
 CRUMB = 1e-9

@@ -14,6 +14,7 @@ import pytest
 import sklearn.metrics
 
 from onlinecal import measures
+from onlinecal.cli.measure import BY_CHANCE
 from onlinecal.measures import summary
 from tests.commands import record, refused, run
 
@@ -56,6 +57,7 @@ def expected(p, y, bins=15, **options):
         "ones": int(y.sum()),
         "ece": measures.expected_calibration_error(p, y, normalize=False),
         "ece_bins": measures.expected_calibration_error(p, y, bins, normalize=False),
+        "cumulative": measures.cumulative_calibration_error(p, y, normalize=False).error,
         "smooth": measures.smooth_calibration_error(p, y, normalize=False),
         "lower_distance_low": lower.lower,
         "lower_distance_high": lower.upper,
@@ -74,7 +76,7 @@ def test_json_has_the_numbers_of_the_library(history, common):
     rounded, _, outcomes = history
     (column,) = columns(*common)
     assert column.pop("forecast") == "rounded"
-    assert set(column.pop("chance")) == {"brier", "log_loss", "miscalibration", "ece", "ece_bins", "smooth"}
+    assert set(column.pop("chance")) == {*BY_CHANCE}
     assert column == pytest.approx(expected(rounded, outcomes))
 
 
@@ -90,6 +92,7 @@ def test_the_table_shows_sums_and_averages(history, common):
     for label, name in (
         ("ECE by exact value", "ece"),
         ("ECE in 15 bins", "ece_bins"),
+        ("cumulative calibration error (ECCE-R)", "cumulative"),
         ("smooth calibration error (smCE)", "smooth"),
         ("Brier score", "brier"),
         ("+ Brier score of the best constant", "brier_constant"),

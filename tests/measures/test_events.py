@@ -8,16 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy.optimize import linprog
+from scipy.stats import norm
 
 from onlinecal.measures import (
     CalibrationMonitor,
     calibration_distance,
+    cumulative_calibration_error,
     expected_calibration_error,
     smooth_calibration_error,
     smooth_calibration_error_from_counts,
     smooth_calibration_witness,
 )
 from onlinecal.measures.counts import count_rounds
+from onlinecal.measures.scores import chance_of_range
 from tests.measures.distance.reference import histories, look_ahead_run
 from tests.properties import examples
 
@@ -28,6 +31,41 @@ def test_it_sums_absolute_biases_over_equal_forecasts(history):
     expected = sum(abs(math.fsum(v - o for v, o in zip(p, y, strict=True) if v == u)) for u in set(p))
     assert expected_calibration_error(p, y, normalize=False) == pytest.approx(expected, abs=1e-12)
     assert expected_calibration_error(p, y, normalize=True) == pytest.approx(expected / len(p), abs=1e-12)
+
+
+@given(histories(9))
+def test_the_cumulative_error_is_the_largest_bias_over_an_interval_of_forecasts(history):
+    p, y = np.array(history[0]), np.array(history[1])
+    ends = [*sorted(set(p)), 2.0]
+    largest = max(
+        abs(math.fsum((p - y)[(p >= low) & (p < high)]))
+        for i, low in enumerate(ends)
+        for high in ends[i + 1 :]
+    )
+    found = cumulative_calibration_error(p, y, normalize=False)
+    assert found.error == pytest.approx(largest, abs=1e-12)
+    assert cumulative_calibration_error(p, y).error == pytest.approx(largest / len(p), abs=1e-12)
+    assert 0.0 <= found.p_value <= 1.0
+
+
+def test_the_p_value_of_the_cumulative_error_is_that_of_calibrated_forecasts():
+    rng = np.random.default_rng(0)
+    p = rng.random((400, 2_000))
+    y = rng.random(p.shape) < p
+    found = np.array([cumulative_calibration_error(*row).p_value for row in zip(p, y, strict=True)])
+    for level in (0.02, 0.1, 0.3, 0.6, 0.9):
+        assert np.mean(found <= level) == pytest.approx(level, abs=4 * math.sqrt(level * (1 - level) / 400))
+    assert cumulative_calibration_error(p[0], p[0] > 0.5).p_value < 1e-6
+    # far in the tail only the first term of a series counts: twice the chance that a path gets as far
+    assert chance_of_range(6.0) == pytest.approx(8.0 * norm.sf(6.0), rel=1e-9)
+    assert [chance_of_range(size) for size in (0.0, 1e-3, np.nextafter(1.0, 0))] == [
+        1.0, 1.0, pytest.approx(chance_of_range(1.0))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("y", "p_value"), [([0, 1], 1.0), ([1, 1], 0.0)])
+def test_forecasts_that_are_certain_are_right_or_cannot_be_calibrated(y, p_value):
+    assert cumulative_calibration_error([0.0, 1.0], y).p_value == p_value
 
 
 def test_bins_add_biases_up_and_close_the_last_one():

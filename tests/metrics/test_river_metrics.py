@@ -9,15 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import datasets, evaluate, metrics, tree, utils
 
-from onlinecal import calibration_distance, expected_calibration_error
+from onlinecal import calibration_distance, cumulative_calibration_error, expected_calibration_error
 from onlinecal.measures import smooth_calibration_error
-from onlinecal.metrics import ECE, Brier, CalibrationDistance, SmoothCalibration
+from onlinecal.metrics import ECE, Brier, CalibrationDistance, CumulativeCalibration, SmoothCalibration
 from tests.properties import examples
 
 BUILT = {
     "Brier": Brier,
     "ECE": ECE,
     "ECE-bins": lambda: ECE(bins=15),
+    "CumulativeCalibration": CumulativeCalibration,
     "SmoothCalibration": SmoothCalibration,
     "CalibrationDistance": lambda: CalibrationDistance(budget=0.05),
 }
@@ -25,6 +26,7 @@ FUNCTIONS = {
     "Brier": lambda p, y: float(np.mean((p - y) ** 2)),
     "ECE": lambda p, y: expected_calibration_error(p, y, normalize=True),
     "ECE-bins": lambda p, y: expected_calibration_error(p, y, bins=15, normalize=True),
+    "CumulativeCalibration": lambda p, y: cumulative_calibration_error(p, y).error,
     "SmoothCalibration": lambda p, y: smooth_calibration_error(p, y, normalize=True),
     "CalibrationDistance": lambda p, y: calibration_distance(p, y, normalize=True).upper,
 }
