@@ -36,6 +36,10 @@ if TYPE_CHECKING:
         smooth_calibration_error as smooth_calibration_error,
         top_label_calibration_error as top_label_calibration_error,
     )
+    from onlinecal.decisions import (
+        ThresholdCosts as ThresholdCosts,
+        threshold_costs as threshold_costs,
+    )
     from onlinecal.recalibration import (
         BoostedRecalibrator as BoostedRecalibrator,
         DecisionRecalibrator as DecisionRecalibrator,

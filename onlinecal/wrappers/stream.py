@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
+from onlinecal.decisions import decision_bound
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import check_labels, classes_of
 from onlinecal.html import Shown, Table
@@ -207,6 +208,8 @@ def _series(values: Any, name: str, given: Given) -> Any:
 BRIER, LOG_LOSS = "Brier score", "log loss"
 OF_ONE = "of the probability of outcome 1"
 """What certificates of a column are of."""
+JITTER = 0.05
+"""The width for which a report says what decisions can cost."""
 
 
 @dataclass(frozen=True)
@@ -264,6 +267,12 @@ class StreamReport(Shown):
             norm, bounds = f", {self.norm}", f"{proven}; the guarantee is {promised}"
         return f"proven distance to calibration of {n:,} rows{norm}: {bounds}"
 
+    def decision_certificate(self, width: float) -> float:
+        """As of the `RecalibratedStream`, an average over rows."""
+        if self.norm != OF_ONE:
+            raise ValueError(f"decision_certificate is for one column, got a certificate {self.norm}")
+        return decision_bound(self.certificate / self.n_rounds, width)
+
     def __str__(self) -> str:
         head = f"{'':14}{BRIER:>12}{LOG_LOSS:>10}"
         lines = [f"{name:14}{brier:12.4f}{log:10.4f}" for name, brier, log in self._scores()]
@@ -272,7 +281,13 @@ class StreamReport(Shown):
     def _shown(self) -> Table:
         rows = self._scores()
         rows += [(f"{key}: came out", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
-        notes = (self._proven(), *self.remarks)
+        notes = [self._proven(), *self.remarks]
+        if self.norm == OF_ONE:
+            bound = self.decision_certificate(JITTER)
+            notes.append(
+                f"whoever acts on a threshold, whichever, jittered by {100 * JITTER:g} points: promised and "
+                f"realised cost differ by at most {bound:.4f} per row"
+            )
         return Table(f"{self.n_rounds:,} rows recalibrated", ("", BRIER, LOG_LOSS), rows, notes)
 
 
@@ -349,6 +364,15 @@ class RecalibratedStream(Shown):
 
     def _shown(self) -> Table:
         return self._report._shown()
+
+    def decision_certificate(self, width: float) -> float:
+        """How far promised and realised costs of acting on a threshold can be apart, an average over rows.
+
+        The threshold may be any; it is jittered uniformly by up to `width`/2 either way, 0 < width <= 1.
+        Costs are those of `threshold_costs`. ValueError for a table, of which no one probability is acted on.
+        docs/theory.md, Theorem 4c.
+        """
+        return self._report.decision_certificate(width)
 
     def report(self) -> StreamReport:
         """Scores before and after, and what is proven; with groups also of each of them."""

@@ -7,6 +7,7 @@ from typing import Literal, SupportsFloat, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.decisions import decision_bound
 from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, Report, certificate
 from onlinecal.forecasters.binary.grid import Grid, GridForecaster, Rule
 from onlinecal.forecasters.rules import check_expected
@@ -113,6 +114,14 @@ class AlmostOneStepAhead(GridForecaster):
         Sum of |p - p~| from the forecasts to the charged points, plus the charged points' biases.
         """
         return float(certificate(self.memory))
+
+    def decision_certificate(self, width: float) -> float:
+        """How far promised and realised costs of acting on a threshold can be apart, a sum over rounds.
+
+        The threshold may be any; it is jittered uniformly by up to `width`/2 either way, 0 < width <= 1. Costs
+        are those of `threshold_costs`. docs/theory.md, Theorem 4c.
+        """
+        return decision_bound(self.certificate, width)
 
     @property
     def guarantee(self) -> float:
