@@ -30,7 +30,7 @@ def decision_bound(certificate: float, width: float) -> float:
 
 
 class ThresholdCosts(NamedTuple):
-    """What decisions by a threshold were to cost by the forecasts, and what they did; averages over rounds."""
+    """What decisions by a threshold were to cost by the forecasts, and what they cost; averages."""
 
     promised: float
     realised: float
