@@ -64,8 +64,8 @@ def test_on_all_sequences_of_sixteen_rounds_the_identity_and_the_bound_hold(poin
     rounds = 16
     outcomes = (np.arange(1 << rounds)[:, None] >> np.arange(rounds)) & 1
     biases, charges = np.zeros((1 << rounds, m + 1), np.int64), np.zeros((1 << rounds, m + 1), np.int64)
-    cell, moved, every = np.full(1 << rounds, m // 2 if m % 2 else m // 2 - 1), np.zeros(1 << rounds, np.int64), np.arange(1 << rounds)
-    cell[:] = len(points) // 2 - 1
+    every, moved = np.arange(1 << rounds), np.zeros(1 << rounds, np.int64)
+    cell = np.full(1 << rounds, v.tolist().index(GRAIN // 2) - 1)
     for t in range(rounds):
         y = outcomes[:, t]
         # search: the cell goes down while its lower end refuses 0, then up while its upper end refuses 1
@@ -83,7 +83,7 @@ def test_on_all_sequences_of_sixteen_rounds_the_identity_and_the_bound_hold(poin
     # the identity, in units of 1/GRAIN^2 and exactly, for python's integers do not wrap
     rate = np.array([int(r * GRAIN**2) for r in rates], object)
     kappa = np.array([int(k * GRAIN) for k in kappas], object)
-    few = every[:: 1 if rounds < 10 else 37]
+    few = every[::37]
     identity = charges[few].astype(object) @ rate + biases[few].astype(object) @ kappa
     assert (moved[few].astype(object) * GRAIN == identity).all()
     certificates = moved + np.abs(biases).sum(1)
@@ -132,7 +132,9 @@ def test_the_guarantee_with_a_horizon_is_the_exact_bound_of_the_grid_and_so_low(
     assert math.sqrt(rounds / 2) < forecaster.guarantee <= most
     assert forecaster.guarantee <= math.sqrt(rounds / 2) + 0.5 * math.log(1 + math.sqrt(rounds / 2)) + 2.5
     late = exact_late(rates, kappas, fractions_of(forecaster.memory), rounds, 3)
-    assert float(late) == pytest.approx(forecaster.promise_for(forecaster.memory, rounds, 3), rel=1e-9)
+    # the sum of the corners is rounded up, a unit at most for each point
+    found = forecaster.promise_for(forecaster.memory, rounds, 3)
+    assert float(late) * (1 - 1e-15) <= found <= float(late) + 3 * len(rates) / GRAIN
 
 
 def exact_late(rates, kappas, points, rounds, late):
@@ -157,7 +159,7 @@ def test_the_better_of_both_grids_is_taken():
         uniform = AlmostOneStepAhead(horizon=rounds, grid="uniform")
         graded = AlmostOneStepAhead(horizon=rounds, grid="graded")
         assert chosen == min(uniform.guarantee, graded.guarantee)
-        assert (chosen == uniform.guarantee) == (rounds <= 30)
+        assert (chosen == uniform.guarantee) == (rounds <= 33)
         assert uniform.guarantee <= math.sqrt(rounds)
 
 
@@ -276,7 +278,7 @@ def test_what_does_not_go_with_a_graded_grid_is_refused(parameters):
         forecaster = AlmostOneStepAhead(**{"horizon": 100, **parameters})
         assert forecaster.memory[0] == FORMAT_FIXED
         assert len(set(np.diff(forecaster.look_ahead.points).round(12))) == 1
-        assert fixed.cells_of(forecaster.memory) == math.ceil(math.sqrt(100))
+        assert fixed.cells_of(forecaster.memory) == (8 if "rule" in parameters else 10)
 
 
 def test_huge_horizons_are_borne():

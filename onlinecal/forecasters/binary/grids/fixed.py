@@ -82,7 +82,8 @@ def _laid_out(
     points: NDArray[np.int64], rule: str, slack: float, report: str, hints: bool
 ) -> NDArray[np.int64]:
     """Header and table, in units of 1/points[-1], without biases."""
-    scale, middle = int(points[-1]), len(points) // 2 - 1
+    scale = int(points[-1])
+    middle = int(np.searchsorted(2 * points, scale)) - 1
     memory = header(FORMAT_FIXED, scale, max(1, 2**31 // scale), rule, slack, report, hints)
     memory[LOWER], memory[STEP] = int(points[middle]), int(points[middle + 1] - points[middle])
     memory[END] = TABLE + 2 * len(points)
