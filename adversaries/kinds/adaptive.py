@@ -330,10 +330,11 @@ def bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State
     return state_of(m, m, 0.0, *[0.0] * (m + 1))
 
 
-# State of `graded_lifter_step`. ROOM: so many points above 1/2 may be met. CELL: the number of the present cell's lower
-# end, counted from 1/2; -1 at first. AIM, TARGET: the point being lifted, and the bias at which to leave it. UNTIL: the
-# round from which it goes on below 1/2. LAST: the forecast before. END: how many rounds there are. POINTS: where the points
-# from 1/2 up begin; behind them the biases of all, from the lowest up.
+# State of `graded_lifter_step`. ROOM: so many points above 1/2 may be met. CELL: the number of the present
+# cell's lower end, counted from 1/2; -1 at first. AIM, TARGET: the point being lifted, and the bias at
+# which to leave it. UNTIL: the round from which it goes on below 1/2. LAST: the forecast before. END: how
+# many rounds there are. POINTS: where the points from 1/2 up begin; behind them the biases of all, from the
+# lowest up.
 ROOM, CELL, AIM, TARGET, UNTIL, LAST, END, POINTS = range(8)
 
 
@@ -343,11 +344,12 @@ def graded_lifter_step(
 ) -> int:
     """Learns a graded grid while it climbs, lifts every bias above 1/2, dwells there, then lifts the rest.
 
-    Made for `AlmostOneStepAhead(horizon=T)`, whose cells are announced at their ends, the lower below 1/2 and the upper
-    above. Above 1/2 only zeros are forecast wrongly, too high by the width of their cell: that has the direction of the biases
-    that it lifts, and is the same in the mean wherever it dwells. So all rounds but those which it needs for the
-    points from 1/2 down are spent above. There a one adds a distance of the other direction, so they are lifted by few charges. As in
-    `bias_lifter_step` a point is left at about the largest bias that it takes in some 4 sqrt(m) charges.
+    Made for `AlmostOneStepAhead(horizon=T)`, whose cells are announced at their ends, the lower below 1/2
+    and the upper above. Above 1/2 only zeros are forecast wrongly, too high by the width of their cell:
+    that has the direction of the biases that it lifts, and is the same in the mean wherever it dwells. So
+    all rounds but those which it needs for the points from 1/2 down are spent above. There a one adds a
+    distance of the other direction, so they are lifted by few charges. As in `bias_lifter_step` a point is
+    left at about the largest bias that it takes in some 4 sqrt(m) charges.
     """
     room = int(state[ROOM])
     if t == 0:
@@ -405,7 +407,8 @@ def bias_at(state: State, point: int) -> float:
 def aim_of(state: State, point: int) -> tuple[float, int]:
     """The bias at which to leave a point that is the lower end of the cell now, and after how many charges.
 
-    From 1/2 down each charge costs a round of dwelling, each one the width of the cell below; above nothing does.
+    From 1/2 down each charge costs a round of dwelling, each one the width of the cell below; above nothing
+    does.
     """
     v, bias, cells = position(state, point), bias_at(state, point), 2 * int(state[ROOM])
     pays = int(point <= 0)

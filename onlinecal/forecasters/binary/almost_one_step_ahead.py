@@ -27,15 +27,15 @@ class AlmostOneStepAhead(GridForecaster):
     Parameters
     ----------
     horizon
-        How many rounds will be played, if known: the grid is then the best one for that many rounds, the graded
-        one from 34 rounds on. (With hints, the sign rule or a report that is set it is uniform.)
+        How many rounds will be played, if known: the grid is then the best one for that many rounds, the
+        graded one from 34 rounds on. (With hints, the sign rule or a report that is set it is uniform.)
     n_cells
         Number of cells m of a uniform grid, instead of the one that the horizon suggests.
     grid
-        "uniform" (needs horizon or n_cells); "graded" (needs a horizon or a window; finer in the middle, cells
-        report their ends; made for outcomes 0 and 1); "nested" (no horizon: the grid doubles as rounds go by);
-        "adaptive" (no horizon: tunes itself, finer where few points are in use); "auto" is the better one of
-        graded and uniform if it can be, else adaptive.
+        "uniform" (needs horizon or n_cells); "graded" (needs a horizon or a window; finer in the middle,
+        cells report their ends; made for outcomes 0 and 1); "nested" (no horizon: the grid doubles as
+        rounds go by); "adaptive" (no horizon: tunes itself, finer where few points are in use); "auto" is
+        the better one of graded and uniform if it can be, else adaptive.
     rule
         When a point may be charged. "balanced" keeps every bias within the slack; "sign" is the rule
         of the paper and keeps it within 1.

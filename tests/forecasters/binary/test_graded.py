@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -27,7 +27,10 @@ HALF = Fraction(1, 2)
 
 def exact_prices(points):
     """The theorem's r_j and kappa_j, from the points as fractions and the outer reports."""
-    v, reports = points, [low if high <= HALF else high for low, high in zip(points, points[1:], strict=False)]
+    v, reports = (
+        points,
+        [low if high <= HALF else high for low, high in pairwise(points)],
+    )
     ones = [Fraction(0), *(v[j] - reports[j - 1] for j in range(1, len(v)))]
     zeros = [*(reports[j] - v[j] for j in range(len(v) - 1)), Fraction(0)]
     rates = [x * one + (1 - x) * zero for x, one, zero in zip(v, ones, zeros, strict=True)]
@@ -216,7 +219,10 @@ def test_compiled_code_the_interpreter_tokens_and_pickles_agree(horizon, outcome
 @settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from([40, 200]), sequences(), st.integers(2, 9), st.integers(0, 99))
 def test_late_labels_are_in_the_guarantee(horizon, outcomes, most_open, seed):
-    forecaster, rng = AlmostOneStepAhead(horizon=horizon, window=30, grid="graded"), np.random.default_rng(seed)
+    forecaster, rng = (
+        AlmostOneStepAhead(horizon=horizon, window=30, grid="graded"),
+        np.random.default_rng(seed),
+    )
     settled = play_late(forecaster, outcomes.tolist(), most_open, rng, lambda: None)
     points, biases = forecaster.look_ahead
     assert (np.abs(biases) <= 0.5 + (most_open - 1) * np.maximum(points, 1 - points) + TOLERANCE).all()
@@ -225,8 +231,16 @@ def test_late_labels_are_in_the_guarantee(horizon, outcomes, most_open, seed):
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(st.sampled_from([40, 300]), sequences(), st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(1, 4), st.integers(0, 99))
-def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(horizon, before, shares, most_open, seed):
+@given(
+    st.sampled_from([40, 300]),
+    sequences(),
+    st.lists(st.floats(0, 1), min_size=1, max_size=60),
+    st.integers(1, 4),
+    st.integers(0, 99),
+)
+def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(
+    horizon, before, shares, most_open, seed
+):
     forecaster, rng = AlmostOneStepAhead(horizon=horizon, grid="graded"), np.random.default_rng(seed)
     points = forecaster.look_ahead.points
     outcomes = [*before.tolist(), *shares, *before.tolist()]
@@ -271,7 +285,7 @@ def test_a_split_grid_has_every_point_and_no_wide_cell():
     ids=str,
 )
 def test_what_does_not_go_with_a_graded_grid_is_refused(parameters):
-    with pytest.raises(ValueError, match="grid 'graded'|n_cells=5 fixes a uniform grid"):
+    with pytest.raises(ValueError, match=r"grid 'graded'|n_cells=5 fixes a uniform grid"):
         AlmostOneStepAhead(**{"horizon": 100, "grid": "graded", **parameters})
     if parameters not in ({"n_cells": 5}, {"horizon": None}):
         # and where nobody asked for it, the grid is the uniform one
