@@ -330,6 +330,117 @@ def bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State
     return state_of(m, m, 0.0, *[0.0] * (m + 1))
 
 
+# State of `graded_lifter_step`. ROOM: so many points above 1/2 may be met. CELL: the number of the present
+# cell's lower end, counted from 1/2; -1 at first. AIM, TARGET: the point being lifted, and the bias at
+# which to leave it. UNTIL: the round from which it goes on below 1/2. LAST: the forecast before. END: how
+# many rounds there are. POINTS: where the points from 1/2 up begin; behind them the biases of all, from the
+# lowest up.
+ROOM, CELL, AIM, TARGET, UNTIL, LAST, END, POINTS = range(8)
+
+
+@register_jitable
+def graded_lifter_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """Learns a graded grid while it climbs, lifts every bias above 1/2, dwells there, then lifts the rest.
+
+    Made for `AlmostOneStepAhead(horizon=T)`, whose cells are announced at their ends, the lower below 1/2
+    and the upper above. Above 1/2 only zeros are forecast wrongly, too high by the width of their cell:
+    that has the direction of the biases that it lifts, and is the same in the mean wherever it dwells. So
+    all rounds but those which it needs for the points from 1/2 down are spent above. There a one adds a
+    distance of the other direction, so they are lifted by few charges. As in `bias_lifter_step` a point is
+    left at about the largest bias that it takes in some 4 sqrt(m) charges.
+    """
+    room = int(state[ROOM])
+    if t == 0:
+        state[POINTS + 1] = max(forecast, 1.0 - forecast)
+    else:
+        moved = int(forecast > state[LAST]) - int(forecast < state[LAST])
+        state[CELL] = min(max(state[CELL] + moved, -room), room - 1)
+    state[LAST] = forecast
+    cell, aim = int(state[CELL]), int(state[AIM])
+    if aim == room and cell >= 0:
+        state[POINTS + cell + 1] = forecast
+        if forecast == 1.0:
+            # the top: the grid is known
+            aim = cell
+            state[TARGET] = aim_of(state, aim)[0]
+    elif aim == 1 and cell == 1 and state[UNTIL] < 0.0:
+        needed = aim_of(state, 1)[1]
+        point = 0
+        while state[POINTS - point] < 1.0:
+            needed += aim_of(state, point)[1]
+            point -= 1
+        state[UNTIL] = state[END] - needed - 2.0
+        state[TARGET] = 2.0
+    if aim == 1 and cell == 1 and state[TARGET] == 2.0 and t >= state[UNTIL]:
+        state[TARGET] = aim_of(state, 1)[0]
+    if aim < room and cell == aim - 1 and bias_at(state, aim) >= state[TARGET]:
+        aim -= 1
+        if position(state, aim) > 0.0:
+            state[TARGET] = aim_of(state, aim)[0]
+            if aim == 1:
+                state[TARGET] = 2.0
+        else:
+            # nothing lies below: zeros to the end
+            state[TARGET] = 2.0
+    state[AIM] = aim
+    outcome = int(cell < aim)
+    charged = cell + outcome
+    state[POINTS + 2 * room + 1 + charged] += position(state, charged) - outcome
+    return outcome
+
+
+@register_jitable
+def position(state: State, point: int) -> float:
+    """Where a point is; those below 1/2 mirror those above."""
+    return float(state[POINTS + point]) if point >= 0 else 1.0 - float(state[POINTS - point])
+
+
+@register_jitable
+def bias_at(state: State, point: int) -> float:
+    """The bias of a point."""
+    return float(state[POINTS + 2 * int(state[ROOM]) + 1 + point])
+
+
+@register_jitable
+def aim_of(state: State, point: int) -> tuple[float, int]:
+    """The bias at which to leave a point that is the lower end of the cell now, and after how many charges.
+
+    From 1/2 down each charge costs a round of dwelling, each one the width of the cell below; above nothing
+    does.
+    """
+    v, bias, cells = position(state, point), bias_at(state, point), 2 * int(state[ROOM])
+    pays = int(point <= 0)
+    below = pays * (v - position(state, point - 1)) if pays else 0.0
+    above = position(state, 1) - v if point == 0 else 0.0
+    dwelling = pays * (position(state, 1) - 0.5)
+    cost, best, left_at, at_charge, charges, upper = 0.0, -2.0, bias, 0, 0, False
+    while best == -2.0 or (charges < 4 * math.sqrt(cells) and best < 0.5 - cost):
+        if upper:
+            bias -= 1.0 - v
+            cost += below + dwelling
+            upper = bias >= 0.5 - v
+        else:
+            bias += v
+            cost += dwelling - above
+            upper = bias > 0.5 - v
+        charges += 1
+        if upper and bias - cost > best:
+            best, left_at, at_charge = bias - cost, bias, charges
+        if charges > 4 * math.sqrt(cells) + 4.0 / v:
+            break
+    return left_at, at_charge
+
+
+def graded_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `graded_lifter_step`: climbing, nothing known but 1/2, no biases."""
+    assert horizon is not None
+    room = math.isqrt(horizon) // 2 + 8
+    points = [0.5] + [1.0] * room
+    return state_of(room, -1.0, room, 0.0, -1.0, 0.5, horizon, *points, *[0.0] * (2 * room + 1))
+
+
 KINDS = (
     Kind(
         "bernoulli-forecast",
@@ -407,6 +518,16 @@ KINDS = (
         bias_lifter_initial,
         needs_horizon=True,
         horizon_unless="cells",
+    ),
+    Kind(
+        "graded-lifter",
+        "learns a graded grid, lifts the biases above 1/2, dwells there, lifts the rest: tight for `graded`",
+        "adaptive",
+        "this library",
+        (),
+        graded_lifter_step,
+        graded_lifter_initial,
+        needs_horizon=True,
     ),
 )
 

@@ -97,8 +97,9 @@ SEES = {
 
 
 FORECASTERS = (
-    "sign", "balanced", "nested", "adaptive", "constant", "running-mean", "drift-corrected", "foster",
-    "foster-hart", "foster-vohra", "linear-optimisation", "minimax", "two-choices", "one-step-ahead",
+    "sign", "balanced", "graded", "nested", "adaptive", "constant", "running-mean", "drift-corrected",
+    "foster", "foster-hart", "foster-vohra", "linear-optimisation", "minimax", "two-choices",
+    "one-step-ahead",
 )  # fmt: skip
 """The forecasters' names for the help, which must not wait for the forecasters themselves to be imported."""
 

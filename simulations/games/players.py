@@ -158,6 +158,16 @@ FAMILIES = (
         "balanced", "balanced biases on a grid for T rounds", "uniform", "balanced",
         (SLACK, MIDPOINT, CELLS), "distance ≤ √T in every game", f"this library, after {PAPER}",
     ),
+    Family(
+        "graded", "balanced biases on a grid for T rounds that is finer in the middle",
+        lambda settings, rounds, seed: AlmostOneStepAhead(
+            horizon=None if settings["window"] else rounds,
+            grid="uniform" if settings["hints"] else "graded",
+            slack=settings["slack"], window=settings["window"], hints=settings["hints"],
+        ),
+        (SLACK, WINDOW, HINTS),
+        rate="distance ≤ √(T/2) + O(log T) in every game", source=f"this library, after {PAPER}",
+    ),
     _grid_family(
         "nested", "no horizon: the grid doubles as rounds go by", "nested", "balanced",
         (SLACK, MIDPOINT, RULE), "distance ≤ √(3t) in every game, at every t", "this library",

@@ -44,8 +44,6 @@ from onlinecal.engine.keys.playing import (
 )
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.account import TICKET as STAKES
-from onlinecal.forecasters.binary.cells import FORMAT
-from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC
 from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.binary.windowing.windows import ENTRY, HELD, RING, ROOM
@@ -92,12 +90,6 @@ def turned(bits: int) -> int:
     return found
 
 
-@kernel_part
-def in_use(heap: Any, start: int, length: int) -> int:
-    """How long a memory is without room to spare."""
-    return heap[start + END] if heap[start + FORMAT] == FORMAT_DYADIC else length
-
-
 @compiled
 def most_words(players: Players, which: Ints) -> int:
     """So many words are enough for these keys; they are given by their first lanes."""
@@ -118,7 +110,7 @@ def gather_lanes(players: Any, player: int, out: Any, at: int) -> int:
     heap, fields, lane = players.heap, players.fields, player
     while lane >= 0:
         start, table, rounds = fields[lane, START], fields[lane, TABLE], 0
-        length = in_use(heap, start, fields[lane, LENGTH])
+        length = heap[start + END]
         if fields[lane, TABLE_LENGTH] > 0:
             rounds = heap[table + HELD]
         out[at], out[at + 1], out[at + 2] = signed(fields[lane, LATE]), signed(length), signed(rounds)

@@ -28,13 +28,15 @@ class AlmostOneStepAhead(GridForecaster):
     Parameters
     ----------
     horizon
-        How many rounds will be played, if known: the grid is then the best one for that many rounds.
+        How many rounds will be played, if known: the grid is then the best one for that many rounds, the
+        graded one from 34 rounds on. (With hints, the sign rule or a report that is set it is uniform.)
     n_cells
         Number of cells m of a uniform grid, instead of the one that the horizon suggests.
     grid
-        "uniform" (needs horizon or n_cells); "nested" (no horizon: the grid doubles as rounds go by);
-        "adaptive" (no horizon: tunes itself, finer where few points are in use); "auto" is uniform
-        if it can be, else adaptive.
+        "uniform" (needs horizon or n_cells); "graded" (needs a horizon or a window; finer in the middle,
+        cells report their ends; made for outcomes 0 and 1); "nested" (no horizon: the grid doubles as
+        rounds go by); "adaptive" (no horizon: tunes itself, finer where few points are in use); "auto" is
+        the better one of graded and uniform if it can be, else adaptive.
     rule
         When a point may be charged. "balanced" keeps every bias within the slack; "sign" is the rule
         of the paper and keeps it within 1.
@@ -47,12 +49,12 @@ class AlmostOneStepAhead(GridForecaster):
     report
         What to announce: "midpoint" of the cell, its "lower" or "upper" end (as in the paper), or the
         "hint" itself, moved into the cell (the midpoint where there is none), which needs hints=True. None:
-        the midpoint, with hints=True the hint.
+        the midpoint, on a graded grid the end that is nearer to 0 or 1, with hints=True the hint.
     window
         Keep a certificate of the last so many settled rounds, too; at most 2^24. Without horizon and n_cells
-        the grid is then the fixed uniform one that is best for windows of that length (unless `grid` asks for
+        the grid is then the fixed one that is best for windows of that length (unless `grid` asks for
         another), which bounds every one of them beforehand: W rounds in a row, at whatever time, are within
-        sqrt(2 W) of calibrated, 2 sqrt(2 W) with hints, by default. The guarantee of all rounds together
+        about sqrt(W) of calibrated, 2 sqrt(2 W) with hints, by default. The guarantee of all rounds together
         then grows as fast as the rounds.
     hints
         Whether rounds may have hints, probabilities that forecasts follow as far as calibration allows. True:
@@ -127,7 +129,7 @@ class AlmostOneStepAhead(GridForecaster):
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the outcomes: known before they are.
 
-        On a uniform grid with a horizon this is the bound at the horizon (or at the present round,
+        On a fixed grid with a horizon this is the bound at the horizon (or at the present round,
         once that is later); otherwise the bound at the present round. If several forecasts have been open at
         once, it includes what that may cost.
         """

@@ -69,7 +69,8 @@ Report = Literal["midpoint", "lower", "upper", "hint"]
 REPORTS: tuple[Report, ...] = get_args(Report)
 MIDPOINT, AT_LOWER, AT_UPPER, AT_HINT, OUTER = range(5)
 KINDS = (*REPORTS, "outer")
-"""Those that a memory knows. Graded grids have the last: a cell's end that is nearer to 0 or 1; no cell has 1/2 inside."""
+"""Those that a memory knows. Graded grids have the last: the end of a cell that is nearer to 0 or 1. None of
+their cells has 1/2 inside."""
 NO_HINT = -1.0
 
 
@@ -97,13 +98,14 @@ def report(memory: Memory, lower: int, step: int, hint: float) -> float:
     """The probability that is announced for the cell (lower, lower + step)."""
     kind = memory[REPORT]
     scale = memory[SCALE]
-    if kind == AT_HINT and hint >= 0.0:
-        return clip(hint, lower / scale, (lower + step) / scale)
+    middle = (2 * lower + step) / (2 * scale)
+    if kind == AT_HINT:
+        return clip(hint, lower / scale, (lower + step) / scale) if hint >= 0.0 else middle
+    if kind == MIDPOINT:
+        return middle
     if kind == AT_LOWER or (kind == OUTER and 2 * lower < scale):
         return lower / scale
-    if kind == AT_UPPER or kind == OUTER:
-        return (lower + step) / scale
-    return (2 * lower + step) / (2 * scale)
+    return (lower + step) / scale
 
 
 @inlined
@@ -117,11 +119,11 @@ def travelled(memory: Memory, lower: int, step: int, point: int, reported: float
     fine = memory[FINE]
     if kind == MIDPOINT:
         return abs(2 * (point - lower) - step) * fine
+    if kind == AT_HINT:
+        return math.ceil(abs(reported * memory[SCALE] - point) * (2 * fine))
     if kind == AT_LOWER or (kind == OUTER and 2 * lower < memory[SCALE]):
         return 2 * fine * (point - lower)
-    if kind == AT_UPPER or kind == OUTER:
-        return 2 * fine * (lower + step - point)
-    return math.ceil(abs(reported * memory[SCALE] - point) * (2 * fine))
+    return 2 * fine * (lower + step - point)
 
 
 @inlined

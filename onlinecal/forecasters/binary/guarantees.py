@@ -170,16 +170,18 @@ def late_share(late: int, reach: float) -> float:
 def graded_guarantee(memory: Memory, rounds: int, slack: float, late: int) -> float:
     """lambda T and for each point (1 + |kappa|) times the bound c + D max(v, 1 - v) of its bias.
 
-    Once outcomes are shares lambda is half of the widest cell, if that is more, and the D + 1 forecasts that were open then may
-    cost the width of a cell each.
+    Once outcomes are shares lambda is half of the widest cell, if that is more, and the D + 1 forecasts
+    that were open then may cost the width of a cell each.
     """
     scale = int(memory[SCALE])
-    total = (rounds * int(memory[RATE]) / scale + slack * int(memory[WEIGHT]) + late * int(memory[CORNERS])) / scale
+    total = (
+        rounds * int(memory[RATE]) / scale + slack * int(memory[WEIGHT]) + late * int(memory[CORNERS])
+    ) / scale
     return total + (rounds * unit_of(memory) + 0.5 * (late + 1) if memory[SHARED] else 0.0)
 
 
 def graded_rounds(memory: Memory, slack: float, late: int) -> int:
-    """How many rounds the accumulators of a graded grid bear, by its guarantee at most so many units of distance."""
+    """How many rounds the accumulators of a graded grid bear: its guarantee bounds their distance."""
     scale, fine = int(memory[SCALE]), int(memory[FINE])
     apart = graded_guarantee(memory, 0, slack, late) * scale
     each = 2 * fine * (int(memory[RATE]) // scale + 1) + (fine + 1 if memory[SHARED] else 0)

@@ -93,7 +93,7 @@ def test_bias_builder_never_lets_the_bias_of_a_cell_shrink(forecasts, cells):
 
 @pytest.mark.parametrize("rounds", [1, 2, 5, 30, 200, 3000])
 def test_bias_lifter_leaves_the_balanced_rule_with_biases_of_one_sign(rounds):
-    forecaster = AlmostOneStepAhead(horizon=rounds)
+    forecaster = AlmostOneStepAhead(horizon=rounds, grid="uniform")
     (phase,) = create("bias-lifter", rounds).phases
     m, total = int(phase.state[0]), 0.0
     for t in range(rounds):
@@ -106,6 +106,26 @@ def test_bias_lifter_leaves_the_balanced_rule_with_biases_of_one_sign(rounds):
     if rounds >= 30:
         assert forecaster.predict_proba_one({})[True] == 1 / (2 * m)
         assert total >= (0.5 if rounds == 30 else 0.75) * np.sqrt(rounds)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "share"), [(34, 0.7), (100, 1.0), (1000, 0.96), (10_000, 0.96), (100_000, 0.97)]
+)
+def test_graded_lifter_comes_near_the_root_of_half_the_rounds(rounds, share):
+    forecaster = AlmostOneStepAhead(horizon=rounds)
+    (phase,) = create("graded-lifter", rounds).phases
+    total = 0.0
+    for t in range(rounds):
+        forecast = forecaster.predict_proba_one({})[True]
+        outcome = phase.step(phase.state, t, forecast, 0.0, 0.0, 0.0)
+        forecaster.learn_one({}, outcome)
+        total += forecast - outcome
+    # it keeps the forecaster's books
+    room, half = int(phase.state[0]), len(forecaster.look_ahead.points) // 2
+    middle = 7 + 2 * room + 1
+    assert (phase.state[middle - half : middle + half + 1] == forecaster.look_ahead.biases).all()
+    assert (phase.state[7 : 8 + half] == forecaster.look_ahead.points[half:]).all()
+    assert share * np.sqrt(rounds / 2) <= total <= forecaster.certificate <= forecaster.guarantee
 
 
 rises = st.floats(-1.0, 1.0)

@@ -64,7 +64,7 @@ def test_on_coins_it_beats_the_nested_grid(bias):
 
 
 def lifted(rounds):
-    forecaster = AlmostOneStepAhead(horizon=rounds)
+    forecaster = AlmostOneStepAhead(horizon=rounds, grid="uniform")
     game = play(forecaster, create("bias-lifter", rounds), rounds)
     return forecaster, game.forecasts, game.outcomes
 

@@ -169,7 +169,7 @@ def test_labels_of_every_kind_mean_the_same(labels):
     [
         ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
         ({"n_cells": 0}, "n_cells"),
-        ({"grid": "square"}, "grid must be one of auto, uniform, nested, adaptive, got 'square'"),
+        ({"grid": "square"}, "grid must be one of auto, uniform, graded, nested, adaptive, got 'square'"),
         ({"rule": "fair"}, "rule must be one of"),
         ({"report": "middle"}, "report must be one of"),
         ({"slack": 0.4}, "slack must be a number from 0.5"),

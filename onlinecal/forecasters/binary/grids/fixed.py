@@ -1,8 +1,8 @@
 """Almost-One-Step-Ahead on a grid that stays: uniform, {0, 1/m, ..., 1}, or graded; O(1) a round.
 
-The table holds a pair (position, sum) for each point, in order. See `cells` for the protocol and the meaning of
-a sum. On a uniform grid a unit is 1/m until an outcome is neither 0 nor 1; then `refined` makes it 2^SHIFT times
-smaller, once and for ever. On a graded grid (`graded`) it is 2^-28.
+The table holds a pair (position, sum) for each point, in order. See `cells` for the protocol and the
+meaning of a sum. On a uniform grid a unit is 1/m until an outcome is neither 0 nor 1; then `refined` makes
+it 2^SHIFT times smaller, once and for ever. On a graded grid (`graded`) it is 2^-28.
 
 Without hints the labels stay sorted: all points left of the current cell accept 0, all right of it
 accept 1. Only the charged point can change its label, and then the neighbouring cell is valid. The
@@ -50,10 +50,11 @@ from onlinecal.forecasters.binary.grids.graded import GRAIN, prices, split
 
 FORMAT_FIXED = 1
 
-# The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide; UNEVEN if they differ. FREED: whether
-# points without bias may accept both outcomes, which helps hints. EXCESS: then the sum over points of
-# (|bias| - c)^+. SHARED: whether outcomes were shares. On a graded grid, see `prices`: RATE is lambda in units of
-# 1/SCALE^2; WEIGHT the sum of 1 + |kappa|, and CORNERS that with the weights max(v, 1 - v), in units of 1/SCALE.
+# The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide; UNEVEN if they differ. FREED:
+# whether points without bias may accept both outcomes, which helps hints. EXCESS: then the sum over points
+# of (|bias| - c)^+. SHARED: whether outcomes were shares. On a graded grid, see `prices`: RATE is lambda in
+# units of 1/SCALE^2; WEIGHT the sum of 1 + |kappa|, and CORNERS that with the weights max(v, 1 - v), in
+# units of 1/SCALE.
 SHIFT, FREED, EXCESS, SHARED, RATE, WEIGHT, CORNERS = range(OWN, OWN + 7)
 UNEVEN = -1
 UNIT_BITS = 28
@@ -62,8 +63,10 @@ MOST_SPLIT = 3
 """Once outcomes are shares no cell of a graded grid is wider than this many times lambda."""
 
 
-def uniform_memory(n_cells: int, rule: str, slack: float, report: str, hints: bool = False) -> NDArray[np.int64]:
-    """The memory before the first round on a uniform grid: any cell is valid then (sign) or the middle one."""
+def uniform_memory(
+    n_cells: int, rule: str, slack: float, report: str, hints: bool = False
+) -> NDArray[np.int64]:
+    """The memory before the first round on a uniform grid: any cell is valid (sign) or the middle one."""
     memory = _laid_out(np.arange(n_cells + 1), rule, slack, report, hints)
     memory[FREED] = int(hints and rule == "balanced")
     free_points(memory)
@@ -82,7 +85,8 @@ def _laid_out(
     points: NDArray[np.int64], rule: str, slack: float, report: str, hints: bool
 ) -> NDArray[np.int64]:
     """Header and table, in units of 1/points[-1], without biases."""
-    scale, middle = int(points[-1]), len(points) // 2 - 1
+    scale = int(points[-1])
+    middle = int(np.searchsorted(2 * points, scale)) - 1
     memory = header(FORMAT_FIXED, scale, max(1, 2**31 // scale), rule, slack, report, hints)
     memory[LOWER], memory[STEP] = int(points[middle]), int(points[middle + 1] - points[middle])
     memory[END] = TABLE + 2 * len(points)
@@ -105,8 +109,8 @@ def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     """The memory, ready for outcomes that are neither 0 nor 1.
 
-    On a uniform grid units become small enough, and nothing else changes. On a graded one wide cells are split and
-    midpoints reported from now on.
+    On a uniform grid units become small enough, and nothing else changes. On a graded one wide cells are
+    split and midpoints reported from now on.
     """
     if memory[SHARED]:
         return memory
@@ -264,7 +268,7 @@ def pair_of(memory: Memory, lower: int, step: int, above: int) -> int:
 
 @inlined
 def charge_point(memory: Memory, lower: int, step: int, above: int, y: int, reported: float) -> int:
-    """The same, but `enter_valid` is left to find a valid cell, searched from the pair whose index this is."""
+    """The same, but `enter_valid` is left to find a valid cell, searched from the pair of this index."""
     low, high = memory[LOW], memory[HIGH]
     point = lower + step * above
     change = point - y
@@ -281,7 +285,7 @@ def charge_point(memory: Memory, lower: int, step: int, above: int, y: int, repo
 
 @inlined
 def enter_valid(memory: Memory, below: int) -> None:
-    """Go down from a pair until it accepts 0, then up until the next one accepts 1: they make the current cell."""
+    """Go down from a pair until it accepts 0, then up until the next accepts 1: that is the current cell."""
     while memory[below + 1] > memory[HIGH]:
         below -= 2
     while memory[below + 3] < memory[LOW]:

@@ -1,9 +1,9 @@
 """Graded grids: finer in the middle, where a step of the grid would cost most.
 
-A cell below 1/2 reports its lower end, so that only outcomes 1 cost its width; a cell above 1/2 reports its upper end,
-so that only outcomes 0 do. With w the width of the cell below a point v <= 1/2, each round that is charged to v
-then costs v w on average, but for the bias of v. A graded grid has v w = lambda at every point, and
-1/2 is one of its points (docs/theory.md, Theorem 7b). Points are whole numbers of 2^-28.
+A cell below 1/2 reports its lower end, so that only outcomes 1 cost its width; a cell above 1/2 reports its
+upper end, so that only outcomes 0 do. With w the width of the cell below a point v <= 1/2, each round that
+is charged to v then costs v w on average, but for the bias of v. A graded grid has v w = lambda at every
+point, and 1/2 is one of its points (docs/theory.md, Theorem 7d). Points are whole numbers of 2^-28.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_HALF = 1 << 19
 def graded_points(half: int) -> NDArray[np.int64]:
     """The points of the graded grid with so many cells below 1/2 and as many above, in units of 2^-28."""
     rate, step = 1.0 / (8 * half), 1.0
-    # a rate that is too small leaves too much for the lowest cell: as much as 2 * half times the step is worth
+    # steps like Newton's: v^2 of the lowest point falls 2 * half times as fast as the rate rises
     while abs(step) > 1e-15 * rate and half > 1:
         step = (_below(rate, half)[-1] ** 2 - rate) / (2 * half)
         rate += step
@@ -57,8 +57,9 @@ def _number(rounds: int, weight: float, half: int) -> float:
 
 
 def prices(points: NDArray[np.int64]) -> tuple[int, int, int]:
-    """What the theorem says of a grid: lambda, the sum of 1 + |kappa| over the inner points, and that sum with the
-    weights max(v, 1 - v). The first in units of 1/scale^2, the others in units of 1/scale, rounded up.
+    """Of a grid: lambda, the sum of 1 + |kappa| over the inner points, that with the weights max(v, 1 - v).
+
+    Lambda is in units of 1/scale^2, the sums are in units of 1/scale, the second rounded up.
     """
     scale, inner, widths = points[-1], points[1:-1], np.diff(points)
     ones = np.where(2 * inner <= scale, widths[:-1], 0)
