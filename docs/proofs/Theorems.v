@@ -1,0 +1,37 @@
+(** What is proved, in one place, and on what it rests.
+
+    forecasts_of L ys are the forecasts that the rule announces on the grid L while the outcomes ys come, each made of
+    the outcomes before its own. later_forecasts L ys zs are those of the rounds zs, played after ys. *)
+
+From Coq Require Import ZArith QArith Qminmax.
+From Onlinecal Require Import Calibration Game Rule Uniform Graded Recursion.
+
+Check distance_is_least.
+Check certificate_bounds_distance.
+Check a_valid_cell_exists.
+Check biases_stay_within_slack.
+Check distance_is.
+Check rule_is_legal.
+Check rule_distance.
+Check uniform_distance.
+Check uniform_root.
+Check uniform_window.
+Check graded_distance.
+Check graded_window.
+Check root_of_half.
+Check ten_thousand.
+
+Print Assumptions distance_is_least.
+Print Assumptions certificate_bounds_distance.
+Print Assumptions a_valid_cell_exists.
+Print Assumptions biases_stay_within_slack.
+Print Assumptions distance_is.
+Print Assumptions rule_is_legal.
+Print Assumptions rule_distance.
+Print Assumptions uniform_distance.
+Print Assumptions uniform_root.
+Print Assumptions uniform_window.
+Print Assumptions graded_distance.
+Print Assumptions graded_window.
+Print Assumptions root_of_half.
+Print Assumptions ten_thousand.
