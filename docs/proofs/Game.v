@@ -197,11 +197,8 @@ Definition forecasts (h : list round) : list Q := map (fun a => p (fst a)) h.
 Definition outcomes (h : list round) : list bool := map snd h.
 
 Theorem certificate_bounds h : (forall a, In a h -> (fst a < m)%nat) ->
-  distance (forecasts h) (outcomes h) <= certified h.
-Proof.
-  intros cells. apply distance_at_most with (means charged snd h); [apply means_are_calibrated|].
-  apply certificate_bounds_distance. now apply charged_within.
-Qed.
+  within (certified h) (forecasts h) (outcomes h).
+Proof. intros cells. apply certificate_bounds_distance. now apply charged_within. Qed.
 
 Theorem certified_is_small lambda h : legal h -> (forall j, (j <= m)%nat -> r j <= lambda) ->
   certified h <= lambda * inject_Z (Z.of_nat (length h)) + (1#2) * over 1 (pred m) (fun j => 1 + Qabs (kappa j)).

@@ -266,12 +266,12 @@ Qed.
 
 (** The theorem for any grid: r_j at most lambda for all points. *)
 Theorem rule_distance lambda ys : (forall j, (j <= cells)%nat -> (r point reported j <= lambda)%Q) ->
-  (distance (forecasts_of ys) ys <= lambda * inject_Z (Z.of_nat (length ys))
-     + (1#2) * over 1 (pred cells) (fun j => 1 + Qabs (kappa point reported j)))%Q.
+  within (lambda * inject_Z (Z.of_nat (length ys))
+          + (1#2) * over 1 (pred cells) (fun j => 1 + Qabs (kappa point reported j)))%Q (forecasts_of ys) ys.
 Proof.
   intros small. pose proof (rule_is_legal ys) as played. rewrite forecasts_of_play.
-  rewrite <- (outcomes_of_play start ys) at 2. rewrite <- (rounds_of_play start ys).
-  apply Qle_trans with (certified cells point reported (play start ys)).
+  rewrite <- (outcomes_of_play start ys) at 3. rewrite <- (rounds_of_play start ys).
+  apply within_more with (certified cells point reported (play start ys)).
   - apply certificate_bounds. now apply (within_cells cells point).
   - apply certified_is_small; [apply lattice_is_good_grid|assumption|assumption].
 Qed.

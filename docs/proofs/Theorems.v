@@ -6,7 +6,6 @@
 From Coq Require Import ZArith QArith Qminmax.
 From Onlinecal Require Import Calibration Game Rule Uniform Graded Recursion.
 
-Check distance_is_least.
 Check certificate_bounds_distance.
 Check a_valid_cell_exists.
 Check biases_stay_within_slack.
@@ -21,7 +20,6 @@ Check graded_window.
 Check root_of_half.
 Check ten_thousand.
 
-Print Assumptions distance_is_least.
 Print Assumptions certificate_bounds_distance.
 Print Assumptions a_valid_cell_exists.
 Print Assumptions biases_stay_within_slack.
