@@ -13,7 +13,6 @@ Definition number (y : bool) : Q := if y then 1 else 0.
 (** The bias at v: the sum of v - y over the rounds whose number is v. *)
 Definition bias_at (v : Q) (q : list Q) (ys : list bool) : Q :=
   total (fun r => if Qeq_bool (fst r) v then v - number (snd r) else 0) (combine q ys).
-
 Definition calibrated (q : list Q) (ys : list bool) : Prop :=
   length q = length ys /\ forall v, bias_at v q ys == 0.
 
@@ -29,7 +28,6 @@ Definition within (x : Q) (p : list Q) (ys : list bool) : Prop := exists q, cali
 
 Lemma distance_at_most x p ys d : is_distance p ys d -> within x p ys -> d <= x.
 Proof. intros [_ low] (q & good & near). apply Qle_trans with (apart p q); [now apply low|assumption]. Qed.
-
 Lemma within_more x z p ys : within x p ys -> x <= z -> within z p ys.
 Proof. intros (q & good & near) more. exists q. split; [assumption|]. now apply Qle_trans with x. Qed.
 
@@ -45,12 +43,9 @@ Context {A : Type} (label : A -> nat) (outcome : A -> bool).
 
 (** How many rounds have the label j, and how many of them have the outcome 1. *)
 Definition count (j : nat) (l : list A) : Q := total (fun a => if (label a =? j)%nat then 1 else 0) l.
-
 Definition ones (j : nat) (l : list A) : Q :=
   total (fun a => if (label a =? j)%nat then number (outcome a) else 0) l.
-
 Definition mean (j : nat) (l : list A) : Q := ones j l / count j l.
-
 Definition means (l : list A) : list Q := map (fun a => mean (label a) l) l.
 
 Lemma ones_between j l : 0 <= ones j l <= count j l.
@@ -109,13 +104,13 @@ Definition bias (j : nat) (l : list A) : Q := point j * count j l - ones j l.
 
 (** From the forecasts to the charged points. *)
 Definition moved (l : list A) : Q := total (fun a => Qabs (forecast a - point (label a))) l.
-
 Definition certificate (n : nat) (l : list A) : Q := moved l + over 0 n (fun j => Qabs (bias j l)).
 
 Theorem certificate_bounds_distance n l : (forall a, In a l -> (label a < n)%nat) ->
   within (certificate n l) (map forecast l) (map outcome l).
 Proof.
-  intros labelled. exists (means l). split; [apply means_are_calibrated|]. unfold apart, means, certificate, moved. rewrite combine_maps, total_map. cbn [fst snd].
+  intros labelled. exists (means l). split; [apply means_are_calibrated|].
+  unfold apart, means, certificate, moved. rewrite combine_maps, total_map. cbn [fst snd].
   apply Qle_trans with (total (fun a => Qabs (forecast a - point (label a))
                                         + Qabs (point (label a) - mean (label a) l)) l).
   - apply total_le. intros a _.

@@ -19,7 +19,6 @@ Qed.
 (** A lattice whose point k is 1/2. *)
 Definition centred (L : lattice) (k : nat) : bool :=
   (k <=? cells L)%nat && (2 * entry k (points L) =? Zpos (unit L))%Z.
-
 Definition graded (unit : positive) (points : list Z) : lattice := Lattice unit points (certain unit).
 
 Section Graded.

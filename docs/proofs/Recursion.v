@@ -14,8 +14,7 @@ Ltac sort_index := repeat (match goal with
   | |- context [(?a =? ?b)%nat] => destruct (Nat.eqb_spec a b)
   end; try lia).
 
-Ltac in_units := unfold Qle, Qeq, Qminus, Qplus, Qmult, Qopp, inject_Z; cbn [Qnum Qden];
-  rewrite ?Pos2Z.inj_mul.
+Ltac in_units := unfold Qle, Qeq, Qminus, Qplus, Qmult, Qopp, inject_Z; cbn [Qnum Qden]; rewrite ?Pos2Z.inj_mul.
 
 Section Recursion.
 
@@ -23,21 +22,15 @@ Context (half : positive) (cost : Z).
 
 (** The cells beside 1/2 have this width, which costs as much. *)
 Definition gap : Z := cost / (2 * Zpos half).
-
 Definition top : Z := Zpos half - gap.
-
 Definition free_next (u : Z) : Z := (u + Z.sqrt (u * u + 4 * cost)) / 2.
-
 Definition next (u : Z) : Z := Z.min (free_next u) top.
-
 Definition climb (i : nat) : Z := Nat.iter i next 0.
 
 (** n steps up from 0, the point 1/2, and the mirror image. *)
 Definition lower_half (n : nat) : list Z := map climb (seq 0 (S n)).
-
 Definition recursion (n : nat) : lattice :=
   graded (2 * half) (lower_half n ++ Zpos half :: rev (map (fun x => 2 * Zpos half - x) (lower_half n))).
-
 Definition lambda : Q := cost # (2 * half) * (2 * half).
 
 Lemma recursion_cells n : cells (recursion n) = (2 * n + 2)%nat.
@@ -104,14 +97,15 @@ Qed.
 Lemma climb_S i : climb (S i) = next (climb i).
 Proof. reflexivity. Qed.
 
-Lemma climb_range i : 0 <= climb i <= top.
+Lemma climb_up i : 0 <= climb i <= climb (S i) /\ climb (S i) <= top.
 Proof.
-  induction i as [|i IH]; [simpl; lia|]. rewrite climb_S.
-  destruct (Z.eq_dec (climb i) top) as [there|].
-  - pose proof gap_spec. destruct (free_next_spec (climb i)) as [more _]; [unfold top in *; lia|].
-    unfold next. lia.
-  - pose proof (next_spec (climb i) ltac:(lia)) as [order _]. lia.
+  assert (forall u, 0 <= u <= top -> u <= next u <= top) as up.
+  { intros u small. pose proof gap_spec. destruct (free_next_spec u); unfold next, top in *; lia. }
+  induction i as [|i IH]; [pose proof (up 0)|pose proof (up (climb (S i)))]; rewrite climb_S; simpl climb in *; lia.
 Qed.
+
+Lemma climb_range i : 0 <= climb i <= top.
+Proof. pose proof (climb_up i). lia. Qed.
 
 (** ** The grid is good, and no point costs more than lambda *)
 
@@ -155,7 +149,6 @@ Qed.
 
 Lemma product_in_units a b c d : ((a # d) * ((b # d) - (c # d)) == (a * (b - c)) # (d * d))%Q.
 Proof. unfold Qeq, Qminus, Qplus, Qmult, Qopp. cbn [Qnum Qden]. rewrite !Pos2Z.inj_mul. ring. Qed.
-
 Lemma affordable x : x <= cost -> ((x # (2 * half) * (2 * half)) <= lambda)%Q.
 Proof. intros less. unfold lambda, Qle. cbn [Qnum Qden]. nia. Qed.
 
@@ -208,14 +201,6 @@ End Reached.
 
 (** ** How many steps *)
 
-Lemma climb_up i : climb i <= climb (S i).
-Proof.
-  pose proof (climb_range i) as range. destruct (Z.eq_dec (climb i) top) as [there|].
-  - pose proof gap_spec. destruct (free_next_spec (climb i)) as [more _]; [unfold top in *; lia|].
-    rewrite climb_S. unfold next. lia.
-  - rewrite climb_S. pose proof (next_spec (climb i) ltac:(lia)) as [order _]. lia.
-Qed.
-
 Lemma climb_before i q : (i <= q)%nat -> climb q < top -> climb i < top.
 Proof. induction 1 as [|q _ IH]; intros small; [assumption|]. apply IH. pose proof (climb_up q). lia. Qed.
 
@@ -246,8 +231,7 @@ Proof.
       (apply Z.mul_le_mono_nonneg_l; nia).
     apply Z.mul_le_mono_pos_r with less; lia. }
   assert (inject_Z ((w - u) * (w - u)) <= inject_Z x * (1 # Pos.of_nat (S q)))%Q as part.
-  { unfold Qle, Qmult, inject_Z. cbn [Qnum Qden].
-    replace (Zpos (1 * Pos.of_nat (S q))) with (Z.of_nat (S q)) by lia. lia. }
+  { in_units. replace (Zpos 1 * Zpos (Pos.of_nat (S q))) with (Z.of_nat (S q)) by lia. lia. }
   rewrite over_last. simpl (1 + q)%nat. set (h := over 1 q _) in *.
   replace (Z.of_nat (S q)) with (Z.of_nat q + 1) by lia.
   apply Qle_trans with (inject_Z (u * u) + inject_Z (2 * cost - 2 * (2 * Zpos half))
@@ -286,13 +270,10 @@ Definition cost_of : Z := 4 * (Zpos N * ((Zpos N + 1) * (Zpos N + 1))).
 
 Lemma dear_enough : (2 * (2 * Zpos half_of) < cost_of)%Z.
 Proof. unfold half_of, cost_of. nia. Qed.
-
 Lemma gap_of : gap half_of cost_of = (2 * (Zpos N + 1))%Z.
 Proof. unfold gap, half_of, cost_of. symmetry. apply Z.div_unique_exact; nia. Qed.
-
 Lemma top_of : top half_of cost_of = ((Zpos N - 2) * (Zpos N + 1))%Z.
 Proof. unfold top. rewrite gap_of. unfold half_of. nia. Qed.
-
 Lemma lambda_of : lambda half_of cost_of == 1 # N.
 Proof. unfold lambda, half_of, cost_of, Qeq. cbn [Qnum Qden]. nia. Qed.
 
@@ -302,12 +283,16 @@ Notation summit := (top half_of cost_of).
 Lemma room_enough : (0 < summit)%Z.
 Proof. rewrite top_of. nia. Qed.
 
+Lemma below_half q : (steps q * steps q < Zpos N * (Zpos N + 1) * (Zpos N * (Zpos N + 1)))%Z.
+Proof.
+  pose proof (climb_range half_of cost_of dear_enough room_enough q) as range. rewrite top_of in range.
+  apply Z.square_lt_mono_nonneg; nia.
+Qed.
+
 Lemma few_steps q : (steps q < summit)%Z -> (4 * Z.of_nat q <= Zpos N)%Z.
 Proof.
   intros small. pose proof (squares_grow _ _ dear_enough room_enough q small) as grown.
-  pose proof (climb_range half_of cost_of dear_enough room_enough q) as range. rewrite top_of in *.
-  set (u := steps q) in *. clearbody u. unfold cost_of, half_of in grown.
-  assert (u * u < Zpos N * (Zpos N + 1) * (Zpos N * (Zpos N + 1)))%Z by (apply Z.square_lt_mono_nonneg; nia).
+  pose proof (below_half q) as square. set (u := steps q) in *. clearbody u. unfold cost_of, half_of in grown.
   assert (4 * Z.of_nat q * (Zpos N * Zpos N * (Zpos N + 1)) < (Zpos N + 1) * (Zpos N * Zpos N * (Zpos N + 1)))%Z by nia.
   nia.
 Qed.
@@ -324,9 +309,7 @@ Proof.
   assert (over 1 q (fun t => 1 # Pos.of_nat t) <= inject_Z (Z.of_nat b)) as sum.
   { eapply Qle_trans; [|apply harmonic]. replace (2 ^ b - 1)%nat with (q + (2 ^ b - 1 - q))%nat by lia.
     rewrite over_split, <- (Qplus_0_r (over 1 q _)) at 1. apply Qplus_le_r. apply total_nonnegative. discriminate. }
-  pose proof (climb_range half_of cost_of dear_enough room_enough q) as range. rewrite top_of in *.
-  set (u := steps q) in *. clearbody u.
-  assert (u * u < Zpos N * (Zpos N + 1) * (Zpos N * (Zpos N + 1)))%Z as square by (apply Z.square_lt_mono_nonneg; nia).
+  pose proof (below_half q) as square. set (u := steps q) in *. clearbody u.
   assert (inject_Z x * over 1 q (fun t => 1 # Pos.of_nat t) <= inject_Z x * inject_Z (Z.of_nat b)) as product.
   { rewrite !(Qmult_comm (inject_Z x)). apply Qmult_le_compat_r; [exact sum|]. unfold x, Qle. simpl. lia. }
   assert (inject_Z (Z.of_nat q) * inject_Z (2 * cost_of - 2 * (2 * Zpos half_of))
@@ -389,8 +372,7 @@ Proof.
   { apply root_bound; [exact root|lra|]. rewrite Pos2Z.inj_mul, inject_Z_mult. change (inject_Z 8) with 8. lra. }
   cbv zeta in root. rewrite Pos2Z.inj_mul in *.
   pose proof (Nat.log2_spec (Pos.to_nat N) ltac:(lia)) as power.
-  pose proof (Nat.log2_le_mono 2 (Pos.to_nat N) ltac:(lia)) as one. change (Nat.log2 2) with 1%nat in one.
-  destruct (Nat.log2 (Pos.to_nat N)) as [|b]; [lia|]. simpl Nat.pow in power. apply (bound ys b _ ltac:(lia)).
+  destruct (Nat.log2 (Pos.to_nat N)) as [|b]; simpl Nat.pow in power; [lia|]. apply (bound ys b _ ltac:(lia)).
   assert (2 * Z.of_nat b <= 2 + Z.log2 (Zpos T))%Z as digits.
   { assert (2 ^ (2 * (Z.of_nat b + 1)) <= Zpos T * 2 ^ 4)%Z as less.
     { replace (2 * (Z.of_nat b + 1))%Z with (Z.of_nat (S b) + Z.of_nat (S b))%Z by lia.

@@ -20,16 +20,10 @@ Check graded_window.
 Check root_of_half.
 Check ten_thousand.
 
-Print Assumptions certificate_bounds_distance.
-Print Assumptions a_valid_cell_exists.
-Print Assumptions biases_stay_within_slack.
-Print Assumptions distance_is.
-Print Assumptions rule_is_legal.
-Print Assumptions rule_distance.
-Print Assumptions uniform_distance.
-Print Assumptions uniform_root.
-Print Assumptions uniform_window.
-Print Assumptions graded_distance.
-Print Assumptions graded_window.
-Print Assumptions root_of_half.
-Print Assumptions ten_thousand.
+Definition all_of_them := (
+  @certificate_bounds_distance, @a_valid_cell_exists, @biases_stay_within_slack, @distance_is,
+  @rule_is_legal, @rule_distance, @uniform_distance, @uniform_root,
+  @uniform_window, @graded_distance, @graded_window, @root_of_half,
+  @ten_thousand).
+
+Print Assumptions all_of_them.
