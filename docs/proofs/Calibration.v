@@ -13,6 +13,7 @@ Definition number (y : bool) : Q := if y then 1 else 0.
 (** The bias at v: the sum of v - y over the rounds whose number is v. *)
 Definition bias_at (v : Q) (q : list Q) (ys : list bool) : Q :=
   total (fun r => if Qeq_bool (fst r) v then v - number (snd r) else 0) (combine q ys).
+
 Definition calibrated (q : list Q) (ys : list bool) : Prop :=
   length q = length ys /\ forall v, bias_at v q ys == 0.
 

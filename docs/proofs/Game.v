@@ -51,10 +51,7 @@ Lemma alpha_app h w j : alpha (h ++ w) j == alpha h j + alpha w j.
 Proof. unfold alpha, bias, count, ones. rewrite !total_app. ring. Qed.
 
 Lemma alpha_one c y j : alpha [(c, y)] j == if (charged (c, y) =? j)%nat then v j - number y else 0.
-Proof.
-  unfold alpha, bias, count, ones. rewrite !total_cons, !total_nil. cbn [snd].
-  destruct (charged (c, y) =? j)%nat; ring.
-Qed.
+Proof. unfold alpha, bias, count, ones. rewrite !total_cons, !total_nil. cbn [snd]. destruct (_ =? j)%nat; ring. Qed.
 
 Lemma within_cells h : legal h -> forall r, In r h -> (fst r < m)%nat.
 Proof.

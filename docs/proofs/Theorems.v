@@ -7,6 +7,7 @@ From Coq Require Import ZArith QArith Qminmax.
 From Onlinecal Require Import Calibration Game Rule Uniform Graded Recursion.
 
 Check certificate_bounds_distance.
+Check distance_at_most.
 Check a_valid_cell_exists.
 Check biases_stay_within_slack.
 Check distance_is.
@@ -18,12 +19,12 @@ Check uniform_window.
 Check graded_distance.
 Check graded_window.
 Check root_of_half.
+Check hundred.
+Check thousand.
 Check ten_thousand.
 
-Definition all_of_them := (
-  @certificate_bounds_distance, @a_valid_cell_exists, @biases_stay_within_slack, @distance_is,
-  @rule_is_legal, @rule_distance, @uniform_distance, @uniform_root,
-  @uniform_window, @graded_distance, @graded_window, @root_of_half,
-  @ten_thousand).
+Definition all_of_them := (@certificate_bounds_distance, @distance_at_most, @a_valid_cell_exists,
+  @biases_stay_within_slack, @distance_is, @rule_is_legal, @rule_distance, @uniform_distance, @uniform_root,
+  @uniform_window, @graded_distance, @graded_window, @root_of_half, @hundred, @thousand, @ten_thousand).
 
 Print Assumptions all_of_them.
