@@ -1,4 +1,4 @@
-"""The proofs in docs/proofs compile and rest on nothing, and the rule that they prove is the one that runs."""
+"""The proofs in docs/proofs compile and rest on no axiom; the rule that they prove is the one that runs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def run(command: list[str], folder: Path, text: str = "") -> str:
 def compiled(tmp_path_factory) -> tuple[Path, str]:
     """A folder with the proofs, compiled by `make proofs`, and what that printed."""
     folder = tmp_path_factory.mktemp("proofs")
-    shutil.copytree(ROOT / "docs/proofs", folder / "docs/proofs", ignore=lambda _, names: {
-        name for name in names if not name.endswith(".v")
-    })
+    (folder / "docs/proofs").mkdir(parents=True)
+    for source in SOURCES:
+        shutil.copy(source, folder / "docs/proofs")
     return folder, run(["make", "--file", str(ROOT / "Makefile"), "proofs"], folder)
 
 
@@ -55,7 +55,7 @@ def program(compiled) -> Path:
 
 
 class Played(NamedTuple):
-    """A sequence as it was played: the forecasts, the charged points, and at the end the bias of every point."""
+    """A sequence as it was played: forecasts, charged points, and at the end the bias of every point."""
 
     forecasts: NDArray[np.float64]
     charged: NDArray[np.float64]
@@ -96,9 +96,8 @@ def long_ones() -> list[NDArray[np.uint8]]:
 
 
 CASES = [
-    *((f"all, {m} cells", {"n_cells": m}, EVERY) for m in (1, 2, 3, 4, 7, 10)),
-    *((f"long, {m} cells", {"n_cells": m}, long_ones()) for m in (2, 31)),
-    ("long, the horizon's grid", {"horizon": 10_000}, long_ones()),
+    *(pytest.param({"n_cells": m}, EVERY, id=f"all, {m} cells") for m in (1, 2, 3, 4, 7, 10)),
+    *(pytest.param({"n_cells": m}, long_ones(), id=f"long, {m} cells") for m in (2, 31, 100)),
 ]
 
 
@@ -114,13 +113,13 @@ def test_the_proofs_compile_and_rest_on_no_axiom(compiled):
 def test_nothing_is_admitted_and_only_the_standard_library_is_used():
     for source in SOURCES:
         text = source.read_text()
-        assert not re.search(r"\b(Admitted|admit|Axiom|Axioms|Parameter|Parameters|Conjecture)\b", text), source
+        assert not re.search(r"\b(Admitted|admit|Axioms?|Parameters?|Conjecture)\b", text), source
         assert set(re.findall(r"^From (\w+) ", text, re.M)) <= {"Coq", "Onlinecal"}, source
     assert sum(len(source.read_text().splitlines()) for source in SOURCES) <= MOST_LINES
 
 
 @needs_coq
-@pytest.mark.parametrize("parameters, sequences", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize("parameters, sequences", CASES)
 def test_the_rule_that_is_proved_is_the_rule_that_runs(program, parameters, sequences):
     forecaster = AlmostOneStepAhead(**parameters)
     unit = int(forecaster.memory[SCALE])
