@@ -40,7 +40,7 @@ def compiled(tmp_path_factory) -> tuple[Path, str]:
     (folder / "docs/proofs").mkdir(parents=True)
     for source in SOURCES:
         shutil.copy(source, folder / "docs/proofs")
-    return folder, run(["make", "--file", str(ROOT / "Makefile"), "proofs"], folder)
+    return folder, run(["make", "--no-print-directory", "--file", str(ROOT / "Makefile"), "proofs"], folder)
 
 
 @pytest.fixture(scope="module")
