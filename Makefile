@@ -8,7 +8,7 @@ install = $(BIN)/python -m uv pip install --quiet --python $(1) $(2) || $(1) -m 
 # many processes start here: what they import is parsed once, whatever the shell has set
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo demo-spark test style types docs docs-serve benchmarks wheel clean
+.PHONY: demo demo-spark test style types docs docs-serve proofs benchmarks wheel clean
 
 $(VENV)/.run: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -51,6 +51,13 @@ docs: $(VENV)/.docs  ## the site, into the folder site; fails at the first warni
 docs-serve: docs  ## the same, shown at http://localhost:8000
 	$(BIN)/python -m http.server 8000 --bind localhost --directory site
 
+# in the order in which they build on each other
+PROOFS := Sums Calibration Game Rule Uniform Graded Recursion Theorems
+
+proofs:  ## the machine's check of the theorem, by coqc; says what each statement rests on
+	@! grep -nE '\<(Admitted|admit|Axioms?|Parameters?|Conjecture)\>' docs/proofs/*.v
+	@cd docs/proofs && for file in $(PROOFS); do coqc -q -Q . Onlinecal $$file.v || exit 1; done
+
 benchmarks: $(VENV)/.dev  ## the speed claims, as ratios measured in one process
 	$(BIN)/python -m pytest tests/benchmarks -m speed
 
@@ -67,4 +74,5 @@ wheel: $(VENV)/.dev  ## sdist and the wheel made of it: checked, installed in a 
 	&& venv/bin/onlinecal simulate --rounds 2000
 
 clean:
+	rm -f docs/proofs/*.vo* docs/proofs/*.glob docs/proofs/.*.aux docs/proofs/.*.cache
 	rm -rf $(VENV) results site build dist docs/reference/names docs/reference/verbs *.egg-info

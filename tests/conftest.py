@@ -23,6 +23,7 @@ FIRST = (
     "simulations/games/",
     "engine/test_kill.py",
     "test_typing.py",
+    "proofs/",
     "measures/distance/test_multiclass.py",
     "simulations/demos/",
     "recalibration/test_reproducible.py",

@@ -35,9 +35,7 @@ Definition charges (h : list round) (j : nat) : Q := count charged j h.
 
 (** A point accepts an outcome if a charge with it keeps the bias within [-1/2, 1/2]. *)
 Definition accepts_zero (h : list round) (j : nat) : Prop := alpha h j + v j <= 1#2.
-
 Definition accepts_one (h : list round) (j : nat) : Prop := alpha h j + v j - 1 >= -(1#2).
-
 Definition valid (h : list round) (c : nat) : Prop := (c < m)%nat /\ accepts_zero h c /\ accepts_one h (S c).
 
 (** Histories in which every round was played in a cell that was valid, any such cell. *)
@@ -49,15 +47,11 @@ Inductive legal : list round -> Prop :=
 
 Lemma alpha_start j : alpha [] j == 0.
 Proof. unfold alpha, bias, count, ones. rewrite !total_nil. ring. Qed.
-
 Lemma alpha_app h w j : alpha (h ++ w) j == alpha h j + alpha w j.
 Proof. unfold alpha, bias, count, ones. rewrite !total_app. ring. Qed.
 
 Lemma alpha_one c y j : alpha [(c, y)] j == if (charged (c, y) =? j)%nat then v j - number y else 0.
-Proof.
-  unfold alpha, bias, count, ones. rewrite !total_cons, !total_nil. cbn [snd].
-  destruct (charged (c, y) =? j)%nat; ring.
-Qed.
+Proof. unfold alpha, bias, count, ones. rewrite !total_cons, !total_nil. cbn [snd]. destruct (_ =? j)%nat; ring. Qed.
 
 Lemma within_cells h : legal h -> forall r, In r h -> (fst r < m)%nat.
 Proof.
@@ -125,7 +119,6 @@ Qed.
 
 (** The expected cost of point j a round, if it is without bias in the long run, and what its bias adds. *)
 Definition r (j : nat) : Q := v j * (v j - p (pred j)) + (1 - v j) * (p j - v j).
-
 Definition kappa (j : nat) : Q := (p j - v j) - (v j - p (pred j)).
 
 (** From the forecasts to the charged points. *)
@@ -193,23 +186,18 @@ Qed.
 (** ** The theorem, for every grid and every choice of valid cells *)
 
 Definition forecasts (h : list round) : list Q := map (fun a => p (fst a)) h.
-
 Definition outcomes (h : list round) : list bool := map snd h.
 
 Theorem certificate_bounds h : (forall a, In a h -> (fst a < m)%nat) ->
-  distance (forecasts h) (outcomes h) <= certified h.
-Proof.
-  intros cells. apply distance_at_most with (means charged snd h); [apply means_are_calibrated|].
-  apply certificate_bounds_distance. now apply charged_within.
-Qed.
+  within (certified h) (forecasts h) (outcomes h).
+Proof. intros cells. apply certificate_bounds_distance. now apply charged_within. Qed.
 
 Theorem certified_is_small lambda h : legal h -> (forall j, (j <= m)%nat -> r j <= lambda) ->
   certified h <= lambda * inject_Z (Z.of_nat (length h)) + (1#2) * over 1 (pred m) (fun j => 1 + Qabs (kappa j)).
 Proof.
-  intros fine small. apply certified_at_most; [now apply within_cells|assumption| | |].
+  intros fine small. destruct (no_bias_at_ends h fine). apply certified_at_most; try assumption.
+  - now apply within_cells.
   - now apply biases_stay_within_slack.
-  - now apply no_bias_at_ends.
-  - now apply no_bias_at_ends.
 Qed.
 
 (** Windows: any consecutive rounds, whatever came before them. *)
@@ -221,10 +209,8 @@ Proof.
   - intros j below. pose proof (biases_stay_within_slack _ both j below) as after.
     pose proof (biases_stay_within_slack _ before j below) as first.
     rewrite alpha_app in after. apply Qabs_Qle_condition in after, first. apply Qabs_Qle_condition. lra.
-  - destruct (no_bias_at_ends _ both) as [after _], (no_bias_at_ends _ before) as [first _].
-    rewrite alpha_app in after. lra.
-  - destruct (no_bias_at_ends _ both) as [_ after], (no_bias_at_ends _ before) as [_ first].
-    rewrite alpha_app in after. lra.
+  - destruct (no_bias_at_ends _ both) as [zero _], (no_bias_at_ends _ before) as [_0 _]. rewrite alpha_app in zero. lra.
+  - destruct (no_bias_at_ends _ both) as [_ one], (no_bias_at_ends _ before) as [_ _1]. rewrite alpha_app in one. lra.
 Qed.
 
 End Game.

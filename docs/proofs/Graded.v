@@ -19,7 +19,6 @@ Qed.
 (** A lattice whose point k is 1/2. *)
 Definition centred (L : lattice) (k : nat) : bool :=
   (k <=? cells L)%nat && (2 * entry k (points L) =? Zpos (unit L))%Z.
-
 Definition graded (unit : positive) (points : list Z) : lattice := Lattice unit points (certain unit).
 
 Section Graded.
@@ -133,31 +132,38 @@ Proof.
   replace (Z.of_nat m) with (Z.of_nat (pred m) + 1)%Z by lia. rewrite inject_Z_plus. ring.
 Qed.
 
-(** The identity, in words of the rounds: D = sum r_j N_j + sum kappa_j alpha_j for all that is played. *)
-Theorem graded_identity ys : let h := play L (start L) ys in
-  distance_moved v p h == over 0 (S m) (fun j => r v p j * charges h j + kappa v p j * alpha v h j).
-Proof.
-  intros h. apply distance_is; [apply (lattice_is_good_grid L fine)|].
-  now apply (within_cells m v), rule_is_legal.
-Qed.
-
 (** T rounds: lambda T + m/2 less the width beside 1/2. Any W rounds in a row: lambda W + m less twice that. *)
 Theorem graded_distance lambda ys : fits lambda L = true ->
-  distance (forecasts_of L ys) ys
-  <= lambda * rounds ys + (1#2) * inject_Z (Z.of_nat m) - Qmin width_below width_above.
+  within (lambda * rounds ys + (1#2) * inject_Z (Z.of_nat m) - Qmin width_below width_above) (forecasts_of L ys) ys.
 Proof.
-  intros small. eapply Qle_trans; [apply (rule_distance L fine lambda ys)|].
+  intros small. eapply within_more; [apply (rule_distance L fine lambda ys)|].
   - intros j below. now apply fits_each.
   - rewrite graded_biases. unfold rounds. lra.
 Qed.
 
 Theorem graded_window lambda ys zs : fits lambda L = true ->
-  distance (later_forecasts L ys zs) zs
-  <= lambda * rounds zs + inject_Z (Z.of_nat m) - 2 * Qmin width_below width_above.
+  within (lambda * rounds zs + inject_Z (Z.of_nat m) - 2 * Qmin width_below width_above) (later_forecasts L ys zs) zs.
 Proof.
-  intros small. eapply Qle_trans; [apply (window_distance L lambda ys zs fine)|].
+  intros small. eapply within_more; [apply (window_distance L lambda ys zs fine)|].
   - intros j below. now apply fits_each.
   - rewrite graded_biases. lra.
 Qed.
 
 End Graded.
+
+(** Any graded grid, given as a list of points: x, checked by computation, for all that is no longer than T. *)
+Definition proves (unit : positive) (points : list Z) (k : nat) (lambda T x : Q) : bool :=
+  good (graded unit points) && centred (graded unit points) k && fits lambda (graded unit points)
+  && Qle_bool (lambda * T + (1#2) * inject_Z (Z.of_nat (pred (length points)))
+               - Qmin (width_below unit points k) (width_above unit points k)) x.
+
+Theorem proved_number unit points k lambda T x ys : proves unit points k lambda T x = true -> rounds ys <= T ->
+  within x (forecasts_of (graded unit points) ys) ys.
+Proof.
+  unfold proves. rewrite !andb_true_iff, Qle_bool_iff. intros [[[fine middle] small] number] enough.
+  eapply within_more; [now apply (graded_distance unit points k fine middle lambda)|].
+  eapply Qle_trans; [|exact number].
+  pose proof (fits_each _ _ _ small (Nat.le_refl _)) as some. rewrite graded_r_last in some by eassumption.
+  assert (lambda * rounds ys <= lambda * T) as more by (rewrite !(Qmult_comm lambda); now apply Qmult_le_compat_r).
+  unfold cells. cbn [Rule.points graded]. lra.
+Qed.

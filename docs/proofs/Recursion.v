@@ -8,27 +8,29 @@ From Onlinecal Require Import Sums Calibration Game Rule Uniform Graded.
 Import ListNotations.
 Open Scope Z_scope.
 
+(** Which of the three parts of the grid an index lies in. *)
+Ltac sort_index := repeat (match goal with
+  | |- context [(?a <=? ?b)%nat] => destruct (Nat.leb_spec a b)
+  | |- context [(?a =? ?b)%nat] => destruct (Nat.eqb_spec a b)
+  end; try lia).
+
+Ltac in_units := unfold Qle, Qeq, Qminus, Qplus, Qmult, Qopp, inject_Z; cbn [Qnum Qden]; rewrite ?Pos2Z.inj_mul.
+
 Section Recursion.
 
 Context (half : positive) (cost : Z).
 
 (** The cells beside 1/2 have this width, which costs as much. *)
 Definition gap : Z := cost / (2 * Zpos half).
-
 Definition top : Z := Zpos half - gap.
-
 Definition free_next (u : Z) : Z := (u + Z.sqrt (u * u + 4 * cost)) / 2.
-
 Definition next (u : Z) : Z := Z.min (free_next u) top.
-
 Definition climb (i : nat) : Z := Nat.iter i next 0.
 
 (** n steps up from 0, the point 1/2, and the mirror image. *)
 Definition lower_half (n : nat) : list Z := map climb (seq 0 (S n)).
-
 Definition recursion (n : nat) : lattice :=
   graded (2 * half) (lower_half n ++ Zpos half :: rev (map (fun x => 2 * Zpos half - x) (lower_half n))).
-
 Definition lambda : Q := cost # (2 * half) * (2 * half).
 
 Lemma recursion_cells n : cells (recursion n) = (2 * n + 2)%nat.
@@ -95,14 +97,15 @@ Qed.
 Lemma climb_S i : climb (S i) = next (climb i).
 Proof. reflexivity. Qed.
 
-Lemma climb_range i : 0 <= climb i <= top.
+Lemma climb_up i : 0 <= climb i <= climb (S i) /\ climb (S i) <= top.
 Proof.
-  induction i as [|i IH]; [simpl; lia|]. rewrite climb_S.
-  destruct (Z.eq_dec (climb i) top) as [there|].
-  - pose proof gap_spec. destruct (free_next_spec (climb i)) as [more _]; [unfold top in *; lia|].
-    unfold next. lia.
-  - pose proof (next_spec (climb i) ltac:(lia)) as [order _]. lia.
+  assert (forall u, 0 <= u <= top -> u <= next u <= top) as up.
+  { intros u small. pose proof gap_spec. destruct (free_next_spec u); unfold next, top in *; lia. }
+  induction i as [|i IH]; [pose proof (up 0)|pose proof (up (climb (S i)))]; rewrite climb_S; simpl climb in *; lia.
 Qed.
+
+Lemma climb_range i : 0 <= climb i <= top.
+Proof. pose proof (climb_up i). lia. Qed.
 
 (** ** The grid is good, and no point costs more than lambda *)
 
@@ -125,35 +128,37 @@ Proof.
   rewrite !andb_true_iff. split; [split; [split|]|].
   - apply Nat.ltb_lt. lia.
   - reflexivity.
-  - destruct (Nat.leb_spec (2 * n + 2) n); [lia|]. destruct (Nat.eqb_spec (2 * n + 2) (S n)); [lia|].
-    rewrite Nat.sub_diag. cbn [unit recursion graded]. change (climb 0) with 0. apply Z.eqb_eq. lia.
+  - sort_index. rewrite Nat.sub_diag. apply Z.eqb_eq. change (climb 0) with 0. cbn [unit recursion graded]. lia.
   - apply forallb_forall. intros c found%in_seq. pose proof gap_spec as [some _].
     assert (entry c (points (recursion n)) < entry (S c) (points (recursion n))) as more.
-    { rewrite !recursion_entry by lia.
-      destruct (Nat.leb_spec (S c) n).
-      - destruct (Nat.leb_spec c n); [|lia]. now apply step_up.
-      - destruct (Nat.leb_spec c n).
-        + replace c with n in * by lia. rewrite Nat.eqb_refl, arrived. unfold top. lia.
-        + destruct (Nat.eqb_spec (S c) (S n)); [lia|]. destruct (Nat.eqb_spec c (S n)) as [->|].
-          * replace (2 * n + 2 - S (S n))%nat with n by lia. rewrite arrived. unfold top. lia.
-          * replace (2 * n + 2 - c)%nat with (S (2 * n + 2 - S c)) by lia.
-            pose proof (step_up (2 * n + 2 - S c) ltac:(lia)). lia. }
+    { rewrite !recursion_entry by lia. sort_index.
+      - now apply step_up.
+      - replace c with n by lia. rewrite arrived. unfold top. lia.
+      - replace (2 * n + 2 - S c)%nat with n by lia. rewrite arrived. unfold top. lia.
+      - replace (2 * n + 2 - c)%nat with (S (2 * n + 2 - S c)) by lia.
+        pose proof (step_up (2 * n + 2 - S c) ltac:(lia)). lia. }
     cbn [announce recursion graded]. unfold certain.
     destruct (_ <=? Zpos (2 * half)); [|destruct (Zpos (2 * half) <=? _)]; lia.
 Qed.
 
 Lemma recursion_centred : centred (recursion n) (S n) = true.
 Proof.
-  unfold centred. rewrite recursion_cells, recursion_entry by lia.
-  destruct (Nat.leb_spec (S n) n); [lia|]. rewrite Nat.eqb_refl. cbn [unit recursion graded].
-  apply andb_true_iff. split; [apply Nat.leb_le; lia|apply Z.eqb_eq; lia].
+  unfold centred. rewrite recursion_cells, recursion_entry by lia. cbn [unit recursion graded].
+  apply andb_true_iff. split; [apply Nat.leb_le; lia|apply Z.eqb_eq; sort_index].
 Qed.
 
 Lemma product_in_units a b c d : ((a # d) * ((b # d) - (c # d)) == (a * (b - c)) # (d * d))%Q.
 Proof. unfold Qeq, Qminus, Qplus, Qmult, Qopp. cbn [Qnum Qden]. rewrite !Pos2Z.inj_mul. ring. Qed.
-
 Lemma affordable x : x <= cost -> ((x # (2 * half) * (2 * half)) <= lambda)%Q.
 Proof. intros less. unfold lambda, Qle. cbn [Qnum Qden]. nia. Qed.
+
+Lemma widths : (width_below (2 * half) (points (recursion n)) (S n) == gap # 2 * half
+  /\ width_above (2 * half) (points (recursion n)) (S n) == gap # 2 * half)%Q.
+Proof.
+  unfold width_below, width_above. cbn [points recursion graded]. fold (recursion n). unfold point.
+  rewrite !recursion_entry by lia. cbn [pred unit recursion graded]. sort_index.
+  replace (2 * n + 2 - S (S n))%nat with n by lia. rewrite arrived. unfold top. split; in_units; ring.
+Qed.
 
 Lemma recursion_fits : fits lambda (recursion n) = true.
 Proof.
@@ -161,62 +166,40 @@ Proof.
   pose proof recursion_good as fine. pose proof recursion_centred as middle. pose proof gap_spec as [some fit].
   pose proof (recursion_entry n) as at_. pose proof (recursion_cells n) as size.
   destruct (Nat.lt_trichotomy j (S n)) as [before|[->|after]].
-  - rewrite (graded_r_below _ _ (S n) fine middle j before). unfold point. rewrite !at_ by lia.
-    destruct (Nat.leb_spec j n); [|lia]. destruct (Nat.leb_spec (pred j) n); [|lia].
+  - rewrite (graded_r_below _ _ (S n) fine middle j before). unfold point. rewrite !at_ by lia. sort_index.
     cbn [unit recursion graded]. rewrite product_in_units. apply affordable. destruct j as [|j]; [simpl; lia|].
     now apply step_up.
-  - rewrite (graded_r_middle _ _ (S n) fine middle). unfold width_below, width_above, point. rewrite !at_ by lia.
-    cbn [pred unit recursion graded]. rewrite Nat.leb_refl, Nat.eqb_refl.
-    destruct (Nat.leb_spec (S n) n); [lia|]. destruct (Nat.leb_spec (S (S n)) n); [lia|].
-    destruct (Nat.eqb_spec (S (S n)) (S n)); [lia|]. replace (2 * n + 2 - S (S n))%nat with n by lia. rewrite arrived.
+  - rewrite (graded_r_middle _ _ (S n) fine middle), (proj1 widths), (proj2 widths).
     apply Qle_trans with (gap * (2 * Zpos half) # (2 * half) * (2 * half)); [|now apply affordable].
-    unfold top, Qle, Qminus, Qplus, Qmult, Qopp. cbn [Qnum Qden]. rewrite !Pos2Z.inj_mul. apply Z.eq_le_incl. ring.
+    in_units. apply Z.eq_le_incl. ring.
   - destruct (Nat.eq_dec j (2 * n + 2)) as [->|inner].
-    + rewrite <- size. rewrite (graded_r_last _ _ (S n) fine middle). unfold lambda, Qle. cbn [Qnum Qden]. lia.
+    + rewrite <- size. rewrite (graded_r_last _ _ (S n) fine middle). unfold lambda. in_units. lia.
     + assert (S n < j < cells (recursion n))%nat as strictly by lia.
-      rewrite (graded_r_above _ _ (S n) fine middle j strictly). unfold point. rewrite !at_ by lia.
-      destruct (Nat.leb_spec j n); [lia|]. destruct (Nat.eqb_spec j (S n)); [lia|].
-      destruct (Nat.leb_spec (S j) n); [lia|]. destruct (Nat.eqb_spec (S j) (S n)); [lia|].
+      rewrite (graded_r_above _ _ (S n) fine middle j strictly). unfold point. rewrite !at_ by lia. sort_index.
       replace (2 * n + 2 - j)%nat with (S (2 * n + 2 - S j)) by lia.
-      destruct (step_up (2 * n + 2 - S j) ltac:(lia)) as [_ cheap].
-      cbn [unit recursion graded].
+      destruct (step_up (2 * n + 2 - S j) ltac:(lia)) as [_ cheap]. cbn [unit recursion graded].
       set (x := climb (S _)) in *. set (z := climb _) in *.
-      setoid_replace (1 - (2 * Zpos half - x # 2 * half))%Q with (x # 2 * half)
-        by (unfold Qeq, Qminus, Qplus, Qopp; cbn [Qnum Qden]; rewrite !Pos2Z.inj_mul; ring).
+      setoid_replace (1 - (2 * Zpos half - x # 2 * half))%Q with (x # 2 * half) by (in_units; ring).
       rewrite product_in_units. apply affordable. lia.
 Qed.
 
 (** What the grid proves: lambda T + n + 1, less the width beside 1/2. *)
-Theorem recursion_distance ys : (distance (forecasts_of (recursion n) ys) ys
-  <= lambda * rounds ys + inject_Z (Z.of_nat n + 1) - (gap # 2 * half))%Q.
+Theorem recursion_distance ys :
+  within (lambda * rounds ys + inject_Z (Z.of_nat n + 1) - (gap # 2 * half))%Q (forecasts_of (recursion n) ys) ys.
 Proof.
-  pose proof (graded_distance _ _ (S n) recursion_good recursion_centred lambda ys recursion_fits) as bound.
-  unfold width_below, width_above in bound. fold (recursion n) in bound. rewrite recursion_cells in bound.
-  unfold point in bound. rewrite !recursion_entry in bound by lia. cbn [pred unit recursion graded] in bound.
-  rewrite Nat.leb_refl, Nat.eqb_refl, arrived in bound.
-  destruct (Nat.leb_spec (S n) n); [lia|]. destruct (Nat.leb_spec (S (S n)) n); [lia|].
-  destruct (Nat.eqb_spec (S (S n)) (S n)); [lia|].
-  replace (2 * n + 2 - S (S n))%nat with n in bound by lia. rewrite arrived in bound.
-  replace (Z.of_nat (2 * n + 2)) with (2 * (Z.of_nat n + 1)) in bound by lia. rewrite inject_Z_mult in bound.
-  assert (gap # 2 * half == (Zpos half # 2 * half) - (top # 2 * half)
-          /\ gap # 2 * half == (2 * Zpos half - top # 2 * half) - (Zpos half # 2 * half))%Q as [left_ right_].
-  { unfold top, Qeq, Qminus, Qplus, Qopp. cbn [Qnum Qden]. rewrite !Pos2Z.inj_mul. split; ring. }
-  rewrite <- left_, <- right_ in bound.
-  destruct (Q.min_spec (gap # 2 * half) (gap # 2 * half)) as [[_ same]|[_ same]]; rewrite same in bound;
-    change (inject_Z 2) with 2%Q in bound; lra.
+  eapply within_more;
+    [apply (graded_distance _ _ (S n) recursion_good recursion_centred lambda ys recursion_fits)|].
+  fold (recursion n). rewrite recursion_cells.
+  replace (Z.of_nat (2 * n + 2)) with (2 * (Z.of_nat n + 1)) by lia. rewrite inject_Z_mult.
+  change (inject_Z 2) with 2%Q. destruct widths as [low_ high_].
+  destruct (Q.min_spec (width_below (2 * half) (points (recursion n)) (S n))
+                       (width_above (2 * half) (points (recursion n)) (S n))) as [[_ same]|[_ same]];
+    cbn [points recursion graded] in *; rewrite same; lra.
 Qed.
 
 End Reached.
 
 (** ** How many steps *)
-
-Lemma climb_up i : climb i <= climb (S i).
-Proof.
-  pose proof (climb_range i) as range. destruct (Z.eq_dec (climb i) top) as [there|].
-  - pose proof gap_spec. destruct (free_next_spec (climb i)) as [more _]; [unfold top in *; lia|].
-    rewrite climb_S. unfold next. lia.
-  - rewrite climb_S. pose proof (next_spec (climb i) ltac:(lia)) as [order _]. lia.
-Qed.
 
 Lemma climb_before i q : (i <= q)%nat -> climb q < top -> climb i < top.
 Proof. induction 1 as [|q _ IH]; intros small; [assumption|]. apply IH. pose proof (climb_up q). lia. Qed.
@@ -248,8 +231,7 @@ Proof.
       (apply Z.mul_le_mono_nonneg_l; nia).
     apply Z.mul_le_mono_pos_r with less; lia. }
   assert (inject_Z ((w - u) * (w - u)) <= inject_Z x * (1 # Pos.of_nat (S q)))%Q as part.
-  { unfold Qle, Qmult, inject_Z. cbn [Qnum Qden].
-    replace (Zpos (1 * Pos.of_nat (S q))) with (Z.of_nat (S q)) by lia. lia. }
+  { in_units. replace (Zpos 1 * Zpos (Pos.of_nat (S q))) with (Z.of_nat (S q)) by lia. lia. }
   rewrite over_last. simpl (1 + q)%nat. set (h := over 1 q _) in *.
   replace (Z.of_nat (S q)) with (Z.of_nat q + 1) by lia.
   apply Qle_trans with (inject_Z (u * u) + inject_Z (2 * cost - 2 * (2 * Zpos half))
@@ -288,13 +270,10 @@ Definition cost_of : Z := 4 * (Zpos N * ((Zpos N + 1) * (Zpos N + 1))).
 
 Lemma dear_enough : (2 * (2 * Zpos half_of) < cost_of)%Z.
 Proof. unfold half_of, cost_of. nia. Qed.
-
 Lemma gap_of : gap half_of cost_of = (2 * (Zpos N + 1))%Z.
 Proof. unfold gap, half_of, cost_of. symmetry. apply Z.div_unique_exact; nia. Qed.
-
 Lemma top_of : top half_of cost_of = ((Zpos N - 2) * (Zpos N + 1))%Z.
 Proof. unfold top. rewrite gap_of. unfold half_of. nia. Qed.
-
 Lemma lambda_of : lambda half_of cost_of == 1 # N.
 Proof. unfold lambda, half_of, cost_of, Qeq. cbn [Qnum Qden]. nia. Qed.
 
@@ -304,12 +283,16 @@ Notation summit := (top half_of cost_of).
 Lemma room_enough : (0 < summit)%Z.
 Proof. rewrite top_of. nia. Qed.
 
+Lemma below_half q : (steps q * steps q < Zpos N * (Zpos N + 1) * (Zpos N * (Zpos N + 1)))%Z.
+Proof.
+  pose proof (climb_range half_of cost_of dear_enough room_enough q) as range. rewrite top_of in range.
+  apply Z.square_lt_mono_nonneg; nia.
+Qed.
+
 Lemma few_steps q : (steps q < summit)%Z -> (4 * Z.of_nat q <= Zpos N)%Z.
 Proof.
   intros small. pose proof (squares_grow _ _ dear_enough room_enough q small) as grown.
-  pose proof (climb_range half_of cost_of dear_enough room_enough q) as range. rewrite top_of in *.
-  set (u := steps q) in *. clearbody u. unfold cost_of, half_of in grown.
-  assert (u * u < Zpos N * (Zpos N + 1) * (Zpos N * (Zpos N + 1)))%Z by (apply Z.square_lt_mono_nonneg; nia).
+  pose proof (below_half q) as square. set (u := steps q) in *. clearbody u. unfold cost_of, half_of in grown.
   assert (4 * Z.of_nat q * (Zpos N * Zpos N * (Zpos N + 1)) < (Zpos N + 1) * (Zpos N * Zpos N * (Zpos N + 1)))%Z by nia.
   nia.
 Qed.
@@ -326,9 +309,7 @@ Proof.
   assert (over 1 q (fun t => 1 # Pos.of_nat t) <= inject_Z (Z.of_nat b)) as sum.
   { eapply Qle_trans; [|apply harmonic]. replace (2 ^ b - 1)%nat with (q + (2 ^ b - 1 - q))%nat by lia.
     rewrite over_split, <- (Qplus_0_r (over 1 q _)) at 1. apply Qplus_le_r. apply total_nonnegative. discriminate. }
-  pose proof (climb_range half_of cost_of dear_enough room_enough q) as range. rewrite top_of in *.
-  set (u := steps q) in *. clearbody u.
-  assert (u * u < Zpos N * (Zpos N + 1) * (Zpos N * (Zpos N + 1)))%Z as square by (apply Z.square_lt_mono_nonneg; nia).
+  pose proof (below_half q) as square. set (u := steps q) in *. clearbody u.
   assert (inject_Z x * over 1 q (fun t => 1 # Pos.of_nat t) <= inject_Z x * inject_Z (Z.of_nat b)) as product.
   { rewrite !(Qmult_comm (inject_Z x)). apply Qmult_le_compat_r; [exact sum|]. unfold x, Qle. simpl. lia. }
   assert (inject_Z (Z.of_nat q) * inject_Z (2 * cost_of - 2 * (2 * Zpos half_of))
@@ -357,22 +338,22 @@ Proof.
   apply few_steps in below. lia.
 Qed.
 
-Lemma every_distance : exists n, good (recursion half_of cost_of n) = true /\ forall ys b,
+Lemma every_distance : exists n, good (recursion half_of cost_of n) = true /\ forall ys b x,
   (2 * 2 ^ b <= Pos.to_nat N < 4 * 2 ^ b)%nat ->
-  8 * distance (forecasts_of (recursion half_of cost_of n) ys) ys
-  <= 8 * ((1 # N) * rounds ys) + inject_Z (Zpos N) + 4 * inject_Z (Z.of_nat b) + 19.
+  8 * ((1 # N) * rounds ys) + inject_Z (Zpos N) + 4 * inject_Z (Z.of_nat b) + 19 <= 8 * x ->
+  within x (forecasts_of (recursion half_of cost_of n) ys) ys.
 Proof.
   destruct arrives as (q & below & there). exists (S q).
   assert (forall i, (i < S q)%nat -> (steps i < summit)%Z) as way.
   { intros i small. apply (climb_before half_of cost_of dear_enough room_enough i q); [lia|assumption]. }
-  split; [now apply (recursion_good half_of cost_of dear_enough room_enough)|]. intros ys b between.
-  pose proof (recursion_distance half_of cost_of dear_enough room_enough (S q) way there ys) as bound.
+  split; [now apply (recursion_good half_of cost_of dear_enough room_enough)|]. intros ys b x between enough.
+  eapply within_more; [apply (recursion_distance half_of cost_of dear_enough room_enough (S q) way there ys)|].
   pose proof (few_steps q below) as few. pose proof (fewer_steps q b below ltac:(lia) ltac:(lia)) as fewer.
-  rewrite lambda_of, gap_of in bound.
+  rewrite lambda_of, gap_of.
   assert (0 <= (2 * (Zpos N + 1) # 2 * half_of)) as some by (unfold Qle; cbn [Qnum Qden]; lia).
-  replace (Z.of_nat (S q) + 1)%Z with (Z.of_nat q + 2)%Z in bound by lia.
-  rewrite Zle_Qle, !inject_Z_plus, !inject_Z_mult in fewer. rewrite inject_Z_plus in bound.
-  change (inject_Z 2) with 2 in bound. change (inject_Z 8) with 8 in fewer. change (inject_Z 3) with 3 in fewer.
+  replace (Z.of_nat (S q) + 1)%Z with (Z.of_nat q + 2)%Z by lia.
+  rewrite Zle_Qle, !inject_Z_plus, !inject_Z_mult in fewer. rewrite inject_Z_plus.
+  change (inject_Z 2) with 2. change (inject_Z 8) with 8 in fewer. change (inject_Z 3) with 3 in fewer.
   change (inject_Z 4) with 4 in fewer. lra.
 Qed.
 
@@ -381,16 +362,17 @@ End Every.
 (** At most sqrt(T/2) + log2(T)/4 + 3: that is, s + log2(T)/4 + 3 for every s whose square is at least T/2. *)
 Theorem root_of_half T : exists L, good L = true /\ forall ys s,
   (Z.of_nat (length ys) <= Zpos T)%Z -> 0 <= s -> (1#2) * inject_Z (Zpos T) <= s * s ->
-  distance (forecasts_of L ys) ys <= s + (1#4) * inject_Z (Z.log2 (Zpos T)) + 3.
+  within (s + (1#4) * inject_Z (Z.log2 (Zpos T)) + 3) (forecasts_of L ys) ys.
 Proof.
-  pose proof (cells_for_root (8 * T)) as root. cbv zeta in root. set (N := cells_for (8 * T)) in *.
-  rewrite Pos2Z.inj_mul in root. assert (3 <= Zpos N)%Z as three by (apply Z.nlt_ge; intros less; nia).
-  destruct (every_distance N three) as (n & fine & bound). exists (recursion (half_of N) (cost_of N) n). split; [assumption|].
-  intros ys s enough some large. set (d := distance _ _).
+  pose proof (cells_for_root (8 * T)) as root. set (N := cells_for (8 * T)) in *.
+  assert (3 <= Zpos N)%Z as three by (cbv zeta in root; rewrite Pos2Z.inj_mul in root; apply Z.nlt_ge; intros less; nia).
+  destruct (every_distance N three) as (n & fine & bound). exists (recursion (half_of N) (cost_of N) n).
+  split; [assumption|]. intros ys s enough some large.
+  assert ((Zpos (8 * T) + Zpos N * Zpos N - Zpos N # 2 * N) <= 4 * s) as best.
+  { apply root_bound; [exact root|lra|]. rewrite Pos2Z.inj_mul, inject_Z_mult. change (inject_Z 8) with 8. lra. }
+  cbv zeta in root. rewrite Pos2Z.inj_mul in *.
   pose proof (Nat.log2_spec (Pos.to_nat N) ltac:(lia)) as power.
-  pose proof (Nat.log2_le_mono 2 (Pos.to_nat N) ltac:(lia)) as one. change (Nat.log2 2) with 1%nat in one.
-  destruct (Nat.log2 (Pos.to_nat N)) as [|b]; [lia|]. simpl Nat.pow in power. specialize (bound ys b ltac:(lia)).
-  fold d in bound.
+  destruct (Nat.log2 (Pos.to_nat N)) as [|b]; simpl Nat.pow in power; [lia|]. apply (bound ys b _ ltac:(lia)).
   assert (2 * Z.of_nat b <= 2 + Z.log2 (Zpos T))%Z as digits.
   { assert (2 ^ (2 * (Z.of_nat b + 1)) <= Zpos T * 2 ^ 4)%Z as less.
     { replace (2 * (Z.of_nat b + 1))%Z with (Z.of_nat (S b) + Z.of_nat (S b))%Z by lia.
@@ -400,44 +382,21 @@ Proof.
     apply Z.log2_le_pow2 in less; [|lia]. rewrite Z.log2_mul_pow2 in less by lia. lia. }
   assert ((1 # N) * rounds ys <= (1 # N) * inject_Z (Zpos T)) as shorter.
   { rewrite !(Qmult_comm (1 # N)). apply Qmult_le_compat_r; [|discriminate]. unfold rounds. now rewrite <- Zle_Qle. }
-  assert (8 * ((1 # N) * inject_Z (Zpos T)) + inject_Z (Zpos N) <= 8 * s + 1) as best.
-  { assert ((8 * Zpos T + Zpos N * Zpos N - Zpos N # N) <= 8 * s) as at_most.
-    { apply square_below; [lra|]. pose proof (below_the_root (8 * Zpos T) (Zpos N) ltac:(lia) root) as squares.
-      apply Qle_trans with (32 * inject_Z (Zpos T)); [|lra].
-      unfold Qle, Qmult, inject_Z. cbn [Qnum Qden]. nia. }
-    eapply Qle_trans; [|apply Qplus_le_compat; [exact at_most|apply Qle_refl]].
-    unfold Qle, Qplus, Qmult, inject_Z. cbn [Qnum Qden]. nia. }
+  assert (8 * ((1 # N) * inject_Z (Zpos T)) + inject_Z (Zpos N)
+          == 2 * (8 * Zpos T + Zpos N * Zpos N - Zpos N # 2 * N) + 1) as equal by (in_units; nia).
   rewrite Zle_Qle, inject_Z_plus, inject_Z_mult in digits. change (inject_Z 2) with 2 in digits. lra.
 Qed.
 
-(** ** Numbers: a grid on which any T rounds are within x, checked by computation *)
+(** ** Numbers, by computation *)
 
-Definition proves (half : positive) (cost : Z) (n : nat) (T x : Q) : bool :=
-  (2 * (2 * Zpos half) <? cost)%Z && (0 <? top half cost)%Z
-  && forallb (fun i => climb half cost i <? top half cost)%Z (seq 0 n) && (climb half cost n =? top half cost)%Z
-  && Qle_bool (lambda half cost * T + inject_Z (Z.of_nat n + 1) - (gap half cost # 2 * half)) x.
+Notation number half cost n T x := (forall ys, rounds ys <= T ->
+  within x (forecasts_of (recursion half cost n) ys) ys).
 
-Theorem proved_number half cost n T x ys : proves half cost n T x = true -> rounds ys <= T ->
-  distance (forecasts_of (recursion half cost n) ys) ys <= x.
-Proof.
-  unfold proves. rewrite !andb_true_iff, !Z.ltb_lt, Z.eqb_eq, Qle_bool_iff, forallb_forall.
-  intros [[[[dear room] way] there] number] enough.
-  eapply Qle_trans; [apply (recursion_distance half cost dear room n); [|assumption]|].
-  - intros i small. apply Z.ltb_lt, way, in_seq. lia.
-  - eapply Qle_trans; [|exact number].
-    assert (lambda half cost * rounds ys <= lambda half cost * T); [|lra].
-    rewrite !(Qmult_comm (lambda half cost)). apply Qmult_le_compat_r; [assumption|].
-    unfold lambda, Qle. cbn [Qnum Qden]. lia.
-Qed.
+Corollary hundred : number (2 ^ 23) 9786197169484 4 100 (8442 # 1000).
+Proof. intros ys. apply (proved_number _ _ 5 (lambda (2 ^ 23) 9786197169484)). vm_compute. reflexivity. Qed.
 
-Corollary hundred ys : rounds ys <= 100 ->
-  distance (forecasts_of (recursion (2 ^ 23) 9786197169484 4) ys) ys <= 8442 # 1000.
-Proof. apply proved_number. vm_compute. reflexivity. Qed.
+Corollary thousand : number (2 ^ 23) 3112369064447 12 1000 (24047 # 1000).
+Proof. intros ys. apply (proved_number _ _ 13 (lambda (2 ^ 23) 3112369064447)). vm_compute. reflexivity. Qed.
 
-Corollary thousand ys : rounds ys <= 1000 ->
-  distance (forecasts_of (recursion (2 ^ 23) 3112369064447 12) ys) ys <= 24047 # 1000.
-Proof. apply proved_number. vm_compute. reflexivity. Qed.
-
-Corollary ten_thousand ys : rounds ys <= 10000 ->
-  distance (forecasts_of (recursion (2 ^ 23) 1005489153691 36) ys) ys <= 72719 # 1000.
-Proof. apply proved_number. vm_compute. reflexivity. Qed.
+Corollary ten_thousand : number (2 ^ 23) 1005489153691 36 10000 (72719 # 1000).
+Proof. intros ys. apply (proved_number _ _ 37 (lambda (2 ^ 23) 1005489153691)). vm_compute. reflexivity. Qed.

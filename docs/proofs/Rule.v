@@ -10,7 +10,6 @@ Open Scope Z_scope.
 
 (** What is announced in the cell from a to b, in units of 1/(2 S): its middle, or its end nearer to certainty. *)
 Definition midpoint (S : positive) (a b : Z) : Z := a + b.
-
 Definition certain (S : positive) (a b : Z) : Z :=
   if 2 * b <=? Zpos S then 2 * a else if Zpos S <=? 2 * a then 2 * b else a + b.
 
@@ -36,9 +35,7 @@ Section Rule.
 Context (L : lattice).
 
 Definition cells : nat := pred (length (points L)).
-
 Definition high : Z := Zpos (unit L) / 2.
-
 Definition low : Z := Zpos (unit L) - high.
 
 (** The current cell moves down until its lower end accepts 0, and then up until its upper end accepts 1. *)
@@ -56,7 +53,6 @@ Fixpoint up (table : list Z) (room c : nat) : nat :=
 
 Definition enter_valid (table : list Z) (c : nat) : nat :=
   let c := down table c in up table (cells - 1 - c) c.
-
 Definition start : state := State (enter_valid (points L) 0) (points L).
 
 (** Charge the round to the lower (0) or upper (1) end of the cell, and make a valid cell current. *)
@@ -71,10 +67,8 @@ Definition step (s : state) (above : bool) : state :=
 
 (** The state after some outcomes, and the forecast that is announced then: before the next outcome. *)
 Definition after (past : list bool) : state := fold_left step past start.
-
 Definition reported (c : nat) : Q :=
   announce L (entry c (points L)) (entry (S c) (points L)) # (2 * unit L).
-
 Definition forecast (past : list bool) : Q := reported (cell (after past)).
 
 (** All forecasts of a sequence of outcomes: each is made of the outcomes before its own. *)
@@ -243,13 +237,10 @@ Qed.
 
 Theorem rule_is_legal ys : legal (play start ys).
 Proof. apply (played_is_legal [] start ys start_is_right). Qed.
-
 Lemma outcomes_of_play s ys : outcomes (play s ys) = ys.
 Proof. revert s; induction ys as [|y ys IH]; intros s; [reflexivity|]. unfold outcomes in *. simpl. now rewrite IH. Qed.
-
 Lemma rounds_of_play s ys : length (play s ys) = length ys.
 Proof. rewrite <- (outcomes_of_play s ys) at 2. unfold outcomes. now rewrite map_length. Qed.
-
 Lemma play_app s ys zs : play s (ys ++ zs) = play s ys ++ play (fold_left step ys s) zs.
 Proof. revert s; induction ys as [|y ys IH]; intros s; simpl; [reflexivity|]. now rewrite IH. Qed.
 
@@ -266,12 +257,12 @@ Qed.
 
 (** The theorem for any grid: r_j at most lambda for all points. *)
 Theorem rule_distance lambda ys : (forall j, (j <= cells)%nat -> (r point reported j <= lambda)%Q) ->
-  (distance (forecasts_of ys) ys <= lambda * inject_Z (Z.of_nat (length ys))
-     + (1#2) * over 1 (pred cells) (fun j => 1 + Qabs (kappa point reported j)))%Q.
+  within (lambda * inject_Z (Z.of_nat (length ys))
+          + (1#2) * over 1 (pred cells) (fun j => 1 + Qabs (kappa point reported j)))%Q (forecasts_of ys) ys.
 Proof.
   intros small. pose proof (rule_is_legal ys) as played. rewrite forecasts_of_play.
-  rewrite <- (outcomes_of_play start ys) at 2. rewrite <- (rounds_of_play start ys).
-  apply Qle_trans with (certified cells point reported (play start ys)).
+  rewrite <- (outcomes_of_play start ys) at 3. rewrite <- (rounds_of_play start ys).
+  apply within_more with (certified cells point reported (play start ys)).
   - apply certificate_bounds. now apply (within_cells cells point).
   - apply certified_is_small; [apply lattice_is_good_grid|assumption|assumption].
 Qed.

@@ -8,12 +8,10 @@ Definition qsum : list Q -> Q := fold_right Qplus 0.
 
 (** The sum of f over a list, and over the indices from i on, n of them. *)
 Definition total {A} (f : A -> Q) (l : list A) : Q := qsum (map f l).
-
 Definition over (i n : nat) (f : nat -> Q) : Q := total f (seq i n).
 
 Lemma total_nil {A} (f : A -> Q) : total f [] == 0.
 Proof. reflexivity. Qed.
-
 Lemma total_cons {A} (f : A -> Q) a l : total f (a :: l) == f a + total f l.
 Proof. reflexivity. Qed.
 
@@ -72,19 +70,14 @@ Qed.
 
 Lemma over_last i n f : over i (S n) f == over i n f + f (i + n)%nat.
 Proof. unfold over. rewrite seq_S, total_app, total_cons, total_nil. ring. Qed.
-
 Lemma over_first i n f : over i (S n) f == f i + over (S i) n f.
 Proof. unfold over. simpl seq. now rewrite total_cons. Qed.
-
 Lemma over_split i n k f : over i (n + k) f == over i n f + over (i + n) k f.
 Proof. unfold over. now rewrite seq_app, total_app. Qed.
-
 Lemma over_ext i n f h : (forall j, (i <= j < i + n)%nat -> f j == h j) -> over i n f == over i n h.
 Proof. intros same. apply total_ext. intros j inside%in_seq. now apply same. Qed.
-
 Lemma over_le i n f h : (forall j, (i <= j < i + n)%nat -> f j <= h j) -> over i n f <= over i n h.
 Proof. intros less. apply total_le. intros j inside%in_seq. now apply less. Qed.
-
 Lemma over_zero i n f : (forall j, (i <= j < i + n)%nat -> f j == 0) -> over i n f == 0.
 Proof. intros none. apply total_zero. intros j inside%in_seq. now apply none. Qed.
 

@@ -13,16 +13,16 @@ Definition later_forecasts (L : lattice) (ys zs : list bool) : list Q :=
 
 Theorem window_distance L lambda ys zs : good L = true ->
   (forall j, (j <= cells L)%nat -> r (point L) (reported L) j <= lambda) ->
-  distance (later_forecasts L ys zs) zs
-  <= lambda * rounds zs + over 1 (pred (cells L)) (fun j => 1 + Qabs (kappa (point L) (reported L) j)).
+  within (lambda * rounds zs + over 1 (pred (cells L)) (fun j => 1 + Qabs (kappa (point L) (reported L) j)))
+         (later_forecasts L ys zs) zs.
 Proof.
   intros fine small. unfold later_forecasts, rounds. rewrite forecasts_of_play, play_app.
   set (s := fold_left _ ys _). unfold forecasts. rewrite map_app, skipn_app.
   rewrite map_length, rounds_of_play, Nat.sub_diag, skipn_all2 by (now rewrite map_length, rounds_of_play).
-  simpl. rewrite <- (outcomes_of_play L s zs) at 2. rewrite <- (rounds_of_play L s zs).
+  simpl. rewrite <- (outcomes_of_play L s zs) at 3. rewrite <- (rounds_of_play L s zs).
   pose proof (rule_is_legal L fine (ys ++ zs)) as both. rewrite play_app in both. fold s in both.
   pose proof (rule_is_legal L fine ys) as before. pose proof (lattice_is_good_grid L fine) as grid.
-  apply Qle_trans with (certified (cells L) (point L) (reported L) (play L s zs)).
+  apply within_more with (certified (cells L) (point L) (reported L) (play L s zs)).
   - apply certificate_bounds. intros a found. apply (within_cells _ _ _ both). apply in_or_app. now right.
   - now apply (windows_are_small _ _ _ grid lambda _ _ both before).
 Qed.
@@ -103,17 +103,19 @@ Qed.
 
 (** T rounds on m cells: at most T/(2 m) + (m - 1)/2; any W rounds in a row: at most W/(2 m) + m - 1. *)
 Theorem uniform_distance m ys :
-  distance (forecasts_of (uniform m) ys) ys <= (1 # 2 * m) * rounds ys + (1#2) * inject_Z (Zpos m - 1).
+  within ((1 # 2 * m) * rounds ys + (1#2) * inject_Z (Zpos m - 1)) (forecasts_of (uniform m) ys) ys.
 Proof.
-  rewrite <- (uniform_biases m). apply (rule_distance (uniform m) (uniform_good m)).
-  intros j small. rewrite uniform_r by assumption. apply Qle_refl.
+  eapply within_more; [apply (rule_distance (uniform m) (uniform_good m) (1 # 2 * m))|].
+  - intros j small. rewrite uniform_r by assumption. apply Qle_refl.
+  - rewrite uniform_biases. apply Qle_refl.
 Qed.
 
 Theorem uniform_window m ys zs :
-  distance (later_forecasts (uniform m) ys zs) zs <= (1 # 2 * m) * rounds zs + inject_Z (Zpos m - 1).
+  within ((1 # 2 * m) * rounds zs + inject_Z (Zpos m - 1)) (later_forecasts (uniform m) ys zs) zs.
 Proof.
-  rewrite <- (uniform_biases m). apply (window_distance (uniform m)); [apply uniform_good|].
-  intros j small. rewrite uniform_r by assumption. apply Qle_refl.
+  eapply within_more; [apply (window_distance (uniform m) (1 # 2 * m)); [apply uniform_good|]|].
+  - intros j small. rewrite uniform_r by assumption. apply Qle_refl.
+  - rewrite uniform_biases. apply Qle_refl.
 Qed.
 
 (** With m the root of X, rounded up: (X + m^2 - m)/(2 m) is at most the root itself. *)
@@ -135,27 +137,23 @@ Proof.
   rewrite Z2Pos.id by (apply Z.sqrt_up_pos; lia). simpl. lia.
 Qed.
 
-Lemma distance_nonnegative p ys : 0 <= distance p ys.
-Proof.
-  destruct (distance_is_least p ys) as [(q & _ & same) _]. rewrite <- same.
-  apply total_nonnegative. intros a _. apply Qabs_nonneg.
-Qed.
-
-(** s at least the root of T, and the square of a number at most T: the number is at most s. *)
 Lemma square_below x y : 0 <= y -> x * x <= y * y -> x <= y.
 Proof. intros some squares. destruct (Qlt_le_dec y x) as [more|]; [nra|assumption]. Qed.
 
-(** The square of the distance is at most T: the distance is at most the root of T. *)
-Theorem uniform_root T ys : (Z.of_nat (length ys) <= Zpos T)%Z ->
-  let d := distance (forecasts_of (uniform (cells_for T)) ys) ys in d * d <= inject_Z (Zpos T).
+Lemma root_bound (X N : positive) s : (let m := Zpos N in (m - 1) * (m - 1) < Zpos X <= m * m)%Z ->
+  0 <= s -> inject_Z (Zpos X) <= s * s -> (Zpos X + Zpos N * Zpos N - Zpos N # 2 * N) <= s.
 Proof.
-  intros enough d. pose proof (uniform_distance (cells_for T) ys) as bound. fold d in bound.
-  pose proof (cells_for_root T) as root. simpl in root. set (m := cells_for T) in *.
-  pose proof (distance_nonnegative (forecasts_of (uniform m) ys) ys) as some. fold d in some.
-  assert (d <= (Zpos T + Zpos m * Zpos m - Zpos m # 2 * m)) as at_most.
-  { eapply Qle_trans; [exact bound|]. unfold rounds, Qle, Qplus, Qmult, inject_Z. cbn [Qnum Qden]. nia. }
-  pose proof (below_the_root (Zpos T) (Zpos m) ltac:(lia) root) as squares.
-  apply Qle_trans with ((Zpos T + Zpos m * Zpos m - Zpos m # 2 * m) * (Zpos T + Zpos m * Zpos m - Zpos m # 2 * m)).
-  - nra.
-  - unfold Qle, Qmult, inject_Z. cbn [Qnum Qden]. nia.
+  intros root some large. pose proof (below_the_root (Zpos X) (Zpos N) ltac:(lia) root) as squares.
+  apply square_below; [assumption|]. apply Qle_trans with (inject_Z (Zpos X)); [|assumption].
+  unfold Qle, Qmult, inject_Z. cbn [Qnum Qden]. nia.
+Qed.
+
+(** At most the root of T: that is, s for every s whose square is at least T. *)
+Theorem uniform_root T ys s : (Z.of_nat (length ys) <= Zpos T)%Z -> 0 <= s -> inject_Z (Zpos T) <= s * s ->
+  within s (forecasts_of (uniform (cells_for T)) ys) ys.
+Proof.
+  intros enough some large. pose proof (cells_for_root T) as root. set (m := cells_for T) in *.
+  eapply within_more; [apply uniform_distance|].
+  apply Qle_trans with (Zpos T + Zpos m * Zpos m - Zpos m # 2 * m); [|now apply root_bound].
+  unfold rounds, Qle, Qplus, Qmult, inject_Z. cbn [Qnum Qden]. nia.
 Qed.

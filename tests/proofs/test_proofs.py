@@ -1,0 +1,129 @@
+"""The proofs in docs/proofs compile and rest on no axiom; the rule that they prove is the one that runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from onlinecal import AlmostOneStepAhead
+from onlinecal.forecasters.binary.cells import SCALE
+from tests import ROOT
+
+HERE = Path(__file__).parent
+SOURCES = sorted((ROOT / "docs/proofs").glob("*.v"))
+MOST_LINES = 1500
+TOOLS = ("coqc", "ocamlc", "make")
+
+needs_coq = pytest.mark.skipif(
+    any(shutil.which(tool) is None for tool in TOOLS), reason=f"needs {', '.join(TOOLS)}: install coq"
+)
+
+
+def run(command: list[str], folder: Path, text: str = "") -> str:
+    done = subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory) -> tuple[Path, str]:
+    """A folder with the proofs, compiled by `make proofs`, and what that printed."""
+    folder = tmp_path_factory.mktemp("proofs")
+    (folder / "docs/proofs").mkdir(parents=True)
+    for source in SOURCES:
+        shutil.copy(source, folder / "docs/proofs")
+    return folder, run(["make", "--no-print-directory", "--file", str(ROOT / "Makefile"), "proofs"], folder)
+
+
+@pytest.fixture(scope="module")
+def program(compiled) -> Path:
+    """The forecaster that is proved, extracted to OCaml."""
+    folder, _ = compiled
+    for name in ("extraction.v", "driver.ml"):
+        shutil.copy(HERE / name, folder)
+    run(["coqc", "-q", "-Q", "docs/proofs", "Onlinecal", "extraction.v"], folder)
+    run(["ocamlc", "-o", "forecaster", "forecaster.mli", "forecaster.ml", "driver.ml"], folder)
+    return folder / "forecaster"
+
+
+class Played(NamedTuple):
+    """A sequence as it was played: forecasts, charged points, and at the end the bias of every point."""
+
+    forecasts: NDArray[np.float64]
+    charged: NDArray[np.float64]
+    biases: NDArray[np.float64]
+
+
+def as_proved(
+    program: Path, report: str, unit: int, points: NDArray[np.int64], sequences: list[NDArray[np.uint8]]
+) -> list[Played]:
+    """What the extracted forecaster plays on the grid of these points, in units of 1/unit."""
+    lines = [" ".join(map(str, [report, unit, *points])), *("".join(map(str, ys)) for ys in sequences)]
+    verdict, *answers = run([str(program)], program.parent, "\n".join(lines) + "\n").splitlines()
+    assert verdict == "good"
+    games = []
+    for ys, answer in zip(sequences, answers, strict=True):
+        rounds, sums = answer.split(";")
+        cells, reported = np.array([pair.split(",") for pair in rounds.split()], int).reshape(-1, 2).T
+        biases = np.array(sums.split(), int) - points
+        games.append(Played(reported / (2 * unit), points[cells + ys] / unit, biases / unit))
+    return games
+
+
+def as_it_runs(parameters: dict[str, Any], ys: NDArray[np.uint8]) -> Played:
+    forecaster = AlmostOneStepAhead(**parameters)
+    return Played(*forecaster.replay(ys, return_look_ahead=True), forecaster.look_ahead.biases)
+
+
+EVERY = [np.array(ys, np.uint8) for ys in product((0, 1), repeat=10)]
+
+
+def long_ones() -> list[NDArray[np.uint8]]:
+    """10^4 rounds each: coins of three kinds, a world that turns, alternation, and runs that grow."""
+    rng, rounds = np.random.default_rng(7), 10_000
+    coins = [rng.random(rounds) < p for p in (0.5, 0.1, 0.93)]
+    turning = rng.random(rounds) < 0.5 + 0.5 * np.sin(np.arange(rounds) / 300)
+    runs = np.concatenate([np.full(n, n % 2) for n in range(1, 150)])[:rounds]
+    return [np.asarray(ys, np.uint8) for ys in (*coins, turning, np.arange(rounds) % 2, runs)]
+
+
+CASES = [
+    *(pytest.param({"n_cells": m}, EVERY, id=f"all, {m} cells") for m in (1, 2, 3, 4, 7, 10)),
+    *(pytest.param({"n_cells": m}, long_ones(), id=f"long, {m} cells") for m in (2, 31, 100)),
+]
+
+
+@needs_coq
+def test_the_proofs_compile_and_rest_on_no_axiom(compiled):
+    _, said = compiled
+    theorems = re.findall(r"@(\w+)", (ROOT / "docs/proofs/Theorems.v").read_text(), re.M)
+    assert said.endswith("Closed under the global context\n")
+    assert "Axioms:" not in said
+    assert all(f"\n{name}\n" in f"\n{said}" for name in theorems)
+
+
+def test_nothing_is_admitted_and_only_the_standard_library_is_used():
+    for source in SOURCES:
+        text = source.read_text()
+        assert not re.search(r"\b(Admitted|admit|Axioms?|Parameters?|Conjecture)\b", text), source
+        assert set(re.findall(r"^From (\w+) ", text, re.M)) <= {"Coq", "Onlinecal"}, source
+    assert sum(len(source.read_text().splitlines()) for source in SOURCES) <= MOST_LINES
+
+
+@needs_coq
+@pytest.mark.parametrize("parameters, sequences", CASES)
+def test_the_rule_that_is_proved_is_the_rule_that_runs(program, parameters, sequences):
+    forecaster = AlmostOneStepAhead(**parameters)
+    unit = int(forecaster.memory[SCALE])
+    points = np.rint(forecaster.look_ahead.points * unit).astype(int)
+    for ys, proved in zip(sequences, as_proved(program, "midpoint", unit, points, sequences), strict=True):
+        for one, other in zip(proved, as_it_runs(parameters, ys), strict=True):
+            np.testing.assert_array_equal(one, other)
