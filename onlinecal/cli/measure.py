@@ -118,7 +118,7 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
         ("+ Brier score of the best constant", "", lambda one: both(one.brier_constant, one)),
         ("½ smCE ≤ lower distance ≤ 2 smCE", "", sandwich),
     ]
-    unit = "averages over rounds" if average else "averages over rounds (sums)"
+    unit = f"averages over rounds{'' if average else ' (sums)'}"
     heading = [[one.errors.forecast, *(CHANCE_HEADING if one.chance else ())] for one in columns]
     rows = [
         [label, *chain.from_iterable([show(one.errors), *by_chance(measure, one)] for one in columns)]
@@ -353,11 +353,8 @@ def _comparisons(columns: Sequence[Column]) -> list[str]:
     found = []
     first = columns[0].errors.averages
     for one in (column.errors.averages for column in columns):
-        scores = {"Brier score": one.brier, "log loss": one.log_loss}
-        constant = {"Brier score": one.brier_constant, "log loss": one.log_loss_constant}
-        before = {"Brier score": first.brier, "log loss": first.log_loss}
-        found += constant_remarks(one.forecast, one.rounds, beside(scores, constant))
-        found += input_remarks(one.forecast, first.forecast, beside(scores, before))
+        found += constant_remarks(one.forecast, one.rounds, beside(one.losses, one.constants))
+        found += input_remarks(one.forecast, first.forecast, beside(one.losses, first.losses))
     return found
 
 

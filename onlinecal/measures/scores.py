@@ -378,7 +378,13 @@ def log_loss(given: Floats) -> float:
 
 def cross_entropy(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> float:
     """Sum over rounds of the log loss; outcomes between 0 and 1 are shares of both."""
-    return float((outcomes * log_costs(forecasts) + (1.0 - outcomes) * log_costs(1.0 - forecasts)).sum())
+    return float(event_costs(forecasts, outcomes).sum())
+
+
+def event_costs(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> Floats:
+    """The log loss of each round, shape (T,)."""
+    costs: Floats = outcomes * log_costs(forecasts) + (1.0 - outcomes) * log_costs(1.0 - forecasts)
+    return costs
 
 
 def brier_score(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> float:

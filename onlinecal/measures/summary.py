@@ -19,6 +19,7 @@ from onlinecal.measures.distance.calibration_distance import CalibrationDistance
 from onlinecal.measures.distance.fractional.relaxation import lower_calibration_distance
 from onlinecal.measures.scores import (
     BINS,
+    BesideConstants,
     best_constant_brier,
     brier_decomposition,
     brier_score,
@@ -365,7 +366,7 @@ def summarize(
 
 
 @dataclass(frozen=True)
-class Errors:
+class Errors(BesideConstants):
     """How one column of forecasts did. All errors are sums over rounds; divide by `rounds` for averages.
 
     Attributes

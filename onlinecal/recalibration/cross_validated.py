@@ -198,17 +198,13 @@ def recalibrated(
     """A classifier with a map fitted to its answers for rows with these labels."""
     reading = answer.reading()
     labels = y
-    if names_columns(model):
+    # without this parameter it gets class numbers
+    if "classes" in model.get_params(deep=False):
         model.set_params(classes=classes.tolist())
     else:
         labels = np.searchsorted(classes, y)
     model.fit(answer.probabilities(reading), labels, **params)
     return RecalibratedPair(estimator, model, classes, reading)
-
-
-def names_columns(model: Any) -> bool:
-    """Whether a recalibrator has the parameter `classes`; without it, it gets class numbers."""
-    return "classes" in model.get_params(deep=False)
 
 
 class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):

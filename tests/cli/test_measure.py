@@ -142,9 +142,7 @@ def test_averages_are_the_sums_over_rounds(common):
 def test_the_number_of_bins_can_be_chosen(history, common):
     rounded, _, outcomes = history
     (column,) = columns(*common, "--bins", 4)
-    assert column["ece_bins"] == pytest.approx(
-        measures.expected_calibration_error(rounded, outcomes, 4, normalize=False)
-    )
+    assert column["ece_bins"] == pytest.approx(expected(rounded, outcomes, 4)["ece_bins"])
     assert "ECE in 4 bins" in run("measure", *common, "--bins", 4).stdout
 
 
@@ -152,10 +150,8 @@ def test_columns_stand_side_by_side(history, common):
     rounded, raw, outcomes = history
     first, second = columns(*common, "--forecast", "raw", "--draws", 0)
     assert (first["forecast"], second["forecast"]) == ("rounded", "raw")
-    assert first["ece"] == pytest.approx(
-        measures.expected_calibration_error(rounded, outcomes, normalize=False)
-    )
-    assert second["ece"] == pytest.approx(measures.expected_calibration_error(raw, outcomes, normalize=False))
+    for one, p in ((first, rounded), (second, raw)):
+        assert one["ece"] == pytest.approx(expected(p, outcomes)["ece"])
     heading = run("measure", *common, "--forecast", "raw").stdout.splitlines()[2]
     assert heading.split() == [
         "rounded",
@@ -198,9 +194,7 @@ def test_pictures_stand_beside_their_numbers(history, common, tmp_path):
         assert (moves["forecast"] * moves["rounds"]).sum() == pytest.approx(
             pl.read_csv(common[0])[row["forecast"]].sum()
         )
-    assert results["ece"].to_list()[0] == pytest.approx(
-        measures.expected_calibration_error(rounded, outcomes, normalize=False)
-    )
+    assert results["ece"].to_list()[0] == pytest.approx(expected(rounded, outcomes)["ece"])
 
 
 def test_plot_has_a_folder_of_its_own(common, tmp_path, monkeypatch):

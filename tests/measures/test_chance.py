@@ -99,13 +99,9 @@ def test_draws_repeat_and_are_not_those_that_made_the_forecasts():
     assert first != chance_level(p, "smooth", n_draws=20, seed=1)
     own = chance_level(p, smooth_calibration_error, n_draws=20)
     assert own.mean == pytest.approx(first.mean)
-    for normalize, per in ((True, 1.0), (False, 500.0)):
-        asked = chance_level(p, "smooth", n_draws=20, normalize=normalize)
-        assert asked.mean == pytest.approx(first.mean * per)
-    sums, averages = (
-        chance_level(p, "lower_distance", n_draws=1, normalize=each).mean for each in (None, True)
-    )
-    assert sums == pytest.approx(500 * averages)
+    assert chance_level(p, "smooth", n_draws=20, normalize=False).mean == pytest.approx(first.mean * 500)
+    whole, each = (chance_level(p, "lower_distance", None, 1, normalize=one).mean for one in (None, True))
+    assert whole == pytest.approx(500 * each)
     # were the uniforms those of the forecasts, no outcome of a first draw would be 1
     assert chance_level(p, lambda _, y: float(y.sum()), n_draws=1).mean > 200
 

@@ -70,29 +70,25 @@ def test_forecasts_that_are_certain_are_right_or_cannot_be_calibrated(y, p_value
 
 def test_bins_add_biases_up_and_close_the_last_one():
     p, y = [0.1, 0.3, 0.5, 1.0], [1, 0, 1, 1]
-    assert expected_calibration_error(p, y, bins=2, normalize=False) == pytest.approx(
-        abs(0.1 + 0.3 - 1) + abs(1.5 - 2)
-    )
-    assert expected_calibration_error(p, y, bins=1, normalize=False) == pytest.approx(abs(1.9 - 3))
+    assert expected_calibration_error(p, y, 2) == pytest.approx((abs(0.1 + 0.3 - 1) + abs(1.5 - 2)) / len(p))
+    assert expected_calibration_error(p, y, 1, normalize=False) == pytest.approx(abs(1.9 - 3))
 
 
 def test_a_forecast_on_a_bin_edge_belongs_to_the_bin_it_opens():
     # 0.29 * 100 is 28.999999999999996
-    assert expected_calibration_error([0.285, 0.29], [0, 1], bins=100, normalize=False) == pytest.approx(
-        0.285 + 0.71
-    )
+    assert expected_calibration_error([0.285, 0.29], [0, 1], bins=100) == pytest.approx((0.285 + 0.71) / 2)
 
 
 def test_tied_forecasts_leave_no_rounding_error():
-    assert expected_calibration_error([0.1] * 10, [1] + [0] * 9, normalize=False) == 0.0
+    assert expected_calibration_error([0.1] * 10, [1] + [0] * 9) == 0.0
 
 
 def test_negative_zero_is_zero():
-    assert expected_calibration_error([-0.0, 0.0], [0, 0], normalize=False) == 0.0
+    assert expected_calibration_error([-0.0, 0.0], [0, 0]) == 0.0
 
 
 def test_numpy_whole_numbers_are_welcome_as_bins():
-    assert expected_calibration_error([0.5], [1], bins=np.int64(3), normalize=False) == 0.5
+    assert expected_calibration_error([0.5], [1], bins=np.int64(3)) == 0.5
 
 
 def smooth_error_by_linear_program(p, y):
@@ -139,16 +135,15 @@ def test_counts_give_the_same_error():
 
 
 def test_a_calibrated_history_has_no_smooth_error():
-    assert smooth_calibration_error([0.5, 0.5, 0.0, 1.0], [0, 1, 0, 1], normalize=False) == 0.0
+    assert smooth_calibration_error([0.5, 0.5, 0.0, 1.0], [0, 1, 0, 1]) == 0.0
 
 
 def test_long_alternating_histories_stay_exact():
     rng = np.random.default_rng(6)
     p = np.sort(rng.random(600))
     y = np.arange(600) % 2
-    assert smooth_calibration_error(p, y, normalize=False) == pytest.approx(
-        smooth_error_by_linear_program(p, y), abs=1e-9
-    )
+    error = smooth_calibration_error(p, y, normalize=False)
+    assert error == pytest.approx(smooth_error_by_linear_program(p, y), abs=1e-9)
 
 
 def test_on_a_grid_the_monitor_loses_nothing():
@@ -158,9 +153,7 @@ def test_on_a_grid_the_monitor_loses_nothing():
         monitor.update(forecast, outcome)
     answer, whole = monitor.calibration_distance(), calibration_distance(p, y, "bracket")
     assert (answer.lower, answer.upper) == (whole.lower, whole.upper)
-    assert monitor.smooth_calibration_error(normalize=False).upper == pytest.approx(
-        smooth_calibration_error(p, y, normalize=False)
-    )
+    assert monitor.smooth_calibration_error().upper == pytest.approx(smooth_calibration_error(p, y))
     assert monitor.moved == 0.0
     assert monitor.n_rounds == 400
 
@@ -177,8 +170,8 @@ def test_memory_is_bounded_and_what_it_costs_widens_the_bracket():
     answer = monitor.calibration_distance()
     assert answer.lower <= exact <= answer.upper
     assert answer.upper - answer.lower <= 2 * monitor.moved + 0.5
-    smooth = monitor.smooth_calibration_error(normalize=False)
-    assert smooth.lower <= smooth_calibration_error(p, y, normalize=False) <= smooth.upper
+    smooth = monitor.smooth_calibration_error()
+    assert smooth.lower <= smooth_calibration_error(p, y) <= smooth.upper
 
 
 def test_rounds_one_by_one_or_many_at_once_are_the_same():
@@ -197,7 +190,7 @@ def test_rounds_one_by_one_or_many_at_once_are_the_same():
 def test_it_answers_before_the_first_round_and_between_rounds():
     monitor = CalibrationMonitor()
     assert monitor.calibration_distance().upper == 0.0
-    assert monitor.smooth_calibration_error(normalize=False).upper == 0.0
+    assert monitor.smooth_calibration_error().upper == 0.0
     monitor.update(0.25, True)
     assert monitor.calibration_distance().upper == 0.75
     monitor.update(0.75, 0)

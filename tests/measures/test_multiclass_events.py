@@ -96,9 +96,7 @@ def test_two_classes_are_one_event_twice():
     v = rng.integers(0, 9, 200) / 8
     y = rng.integers(0, 2, 200)
     table = np.column_stack([1 - v, v])
-    assert classwise_calibration_error(table, y, normalize=False) == pytest.approx(
-        2 * expected_calibration_error(v, y, normalize=False)
-    )
+    assert classwise_calibration_error(table, y) == pytest.approx(2 * expected_calibration_error(v, y))
 
 
 def test_a_row_that_exceeds_one_by_rounding_is_taken():
@@ -112,12 +110,10 @@ def test_classes_with_soft_labels_have_the_errors_of_their_shares():
         np.array([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])[rng.integers(0, 2, 40)],
         rng.dirichlet(np.ones(3), 40),
     )
-    shares = [expected_calibration_error(p[:, j], y[:, j], normalize=False) for j in range(3)]
-    assert classwise_calibration_error(p, y, normalize=False) == pytest.approx(sum(shares))
+    shares = [expected_calibration_error(p[:, j], y[:, j]) for j in range(3)]
+    assert classwise_calibration_error(p, y) == pytest.approx(sum(shares))
     labels = rng.integers(0, 3, 40)
-    assert classwise_calibration_error(p, np.eye(3)[labels], normalize=False) == classwise_calibration_error(
-        p, labels, normalize=False
-    )
+    assert classwise_calibration_error(p, np.eye(3)[labels]) == classwise_calibration_error(p, labels)
     for measure in EVENTS[1:]:
         with pytest.raises(ValueError, match="labels must be one-dimensional"):
             measure(p, y)

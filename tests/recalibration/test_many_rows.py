@@ -16,6 +16,7 @@ from onlinecal import (
     decision_loss_gap,
 )
 from onlinecal.arrays import ENTRIES
+from onlinecal.measures.scores import event_costs
 from onlinecal.recalibration import (
     DirichletCalibration,
     TemperatureScaling,
@@ -28,7 +29,7 @@ from onlinecal.recalibration.classical.linear import GAP, TINY, LinearLoss
 from onlinecal.recalibration.classical.temperature import FLOOR, best_sigmoid, columns_of, logarithms
 from onlinecal.recalibration.decision import rounds
 from onlinecal.recalibration.groups import start as starts
-from onlinecal.recalibration.groups.start import Rows, log_losses
+from onlinecal.recalibration.groups.patches import Rows
 from onlinecal.recalibration.probability_recalibrator import squared_error
 from onlinecal.recalibration.starting import started
 
@@ -256,12 +257,12 @@ def test_of_many_rows_one_fold_says_how_many_patches_groups_need(monkeypatch):
 
     def loss():
         model = GroupRecalibrator().fit(p[fit], y[fit], members[fit])
-        return log_losses(model.predict(p[fresh], members[fresh]), y[fresh]).mean()
+        return event_costs(model.predict(p[fresh], members[fresh]), y[fresh]).mean()
 
     assert len(starts.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)) == 3
     by_all = loss()
     monkeypatch.setattr(starts, "MANY", 1000)
     (inside, held), *others = starts.fold_parts(Rows(p, y, members, np.ones(len(p))), 3, 0)
     assert (len(inside.p), len(held.p), others) == (8000, 4000, [])
-    raw, best = log_losses(p[fresh], y[fresh]).mean(), log_losses(truth[fresh], y[fresh]).mean()
+    raw, best = event_costs(p[fresh], y[fresh]).mean(), event_costs(truth[fresh], y[fresh]).mean()
     assert max(by_all, loss()) - best < 0.2 * (raw - best)

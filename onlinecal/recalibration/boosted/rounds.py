@@ -361,7 +361,8 @@ def boost(
     rounds = [BoostingRound(_error(level, m, y_in), 0, 0, 0.0, _error(watched, m, y_held))]
     made: list[Models] = []
     while True:
-        models, after, skipped, mass = _fit(regressor, rows, y_in, level, m, min_rows)
+        models, skipped, mass = _fit(regressor, rows, y_in, level, min_rows)
+        after = play(models, rows, level, m)
         if some:
             watched = play(models, aside, watched, m)
         errors = _error(after, m, y_in), _error(watched, m, y_held)
@@ -381,20 +382,14 @@ def play(models: Models, X: Any, level: Ints, m: int) -> Ints:
     return after
 
 
-def _fit(
-    regressor: Any, X: Any, y: Floats, level: Ints, m: int, min_rows: int
-) -> tuple[Models, Ints, int, float]:
-    """Fit every level set: the models, the new levels, what was skipped."""
-    models: Models = {}
-    after, skipped, rows_skipped = level.copy(), 0, 0
-    for i, rows in _level_sets(level):
-        if len(rows) < min_rows:
-            skipped, rows_skipped = skipped + 1, rows_skipped + len(rows)
-            continue
-        part = _safe_indexing(X, rows)
-        models[i] = clone(regressor).fit(part, y[rows])
-        after[rows] = _answer(models[i], part, m)
-    return models, after, skipped, rows_skipped / len(y)
+def _fit(regressor: Any, X: Any, y: Floats, level: Ints, min_rows: int) -> tuple[Models, int, float]:
+    """Fit every level set that is large enough: the models; how many are not, and their share of the rows."""
+    sets = list(_level_sets(level))
+    models = {
+        i: clone(regressor).fit(_safe_indexing(X, rows), y[rows]) for i, rows in sets if len(rows) >= min_rows
+    }
+    skipped = [len(rows) for i, rows in sets if i not in models]
+    return models, len(skipped), sum(skipped) / len(y)
 
 
 def _level_sets(level: Ints) -> Iterator[tuple[int, Ints]]:

@@ -28,6 +28,7 @@ from scipy.special import expit
 from onlinecal.arrays import Bytes, Floats, Ints, pieces
 from onlinecal.compiling import compiled
 from onlinecal.measures.groups import grid_level, level_sets
+from onlinecal.measures.scores import brier_score
 
 
 class Rows(NamedTuple):
@@ -246,7 +247,7 @@ def _curve_of_moves(made: Any, aside: Rows, n_levels: int) -> Floats:
         y = aside.y[moved]
         changes.append(np.sum((target - y) ** 2 - (forecasts[moved] - y) ** 2))
     begun = values_of(aside.p, n_levels) if n_levels else aside.p
-    curve = squared_error(begun, aside.y) + np.cumsum([0.0, *changes[:-1]]) / len(aside.p)
+    curve = brier_score(begun, aside.y) / len(aside.p) + np.cumsum([0.0, *changes[:-1]]) / len(aside.p)
     made["validation_error"] = curve[1:]
     return curve
 
@@ -264,11 +265,6 @@ def most_unrounded_patches(p: Floats, squared_error: float, alpha: float) -> int
     if squared_error / alpha < math.log1p(by_rows / n_values):
         return math.floor(n_values * math.expm1(squared_error / alpha))
     return math.floor(by_rows)
-
-
-def squared_error(p: Floats, y: Bytes) -> float:
-    """Mean of (p - y)^2."""
-    return float(np.mean((p - y) ** 2))
 
 
 TARGET_SHARE = 0.75

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from onlinecal.arrays import Bytes, Floats
 from onlinecal.measures.counts import check_weights
 from onlinecal.measures.groups import level_sets, violations_of_levels
+from onlinecal.measures.scores import brier_score
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, Predicates, repair_of
 from onlinecal.recalibration.groups.patches import (
     STARTS,
@@ -23,7 +24,6 @@ from onlinecal.recalibration.groups.patches import (
     Start,
     most_shifts,
     most_unrounded_patches,
-    squared_error,
 )
 from onlinecal.recalibration.groups.start import (
     KINDS,
@@ -122,9 +122,9 @@ def most_patches(model: GroupRecalibrator, plan: Plan, rows: Rows) -> int:
     """How many patches there can be at most, for any outcomes (unrounded, log-odds: for these rows)."""
     alpha, m = plan.alpha, plan.n_levels
     if model.patch == "unrounded":
-        return most_unrounded_patches(rows.p, squared_error(rows.p, rows.y), alpha)
+        return most_unrounded_patches(rows.p, brier_score(rows.p, rows.y) / len(rows.p), alpha)
     if model.patch == "unrounded shift":
-        return math.floor(len(rows.p) * squared_error(rows.p, rows.y) / (TARGET_SHARE * alpha))
+        return math.floor(brier_score(rows.p, rows.y) / (TARGET_SHARE * alpha))
     if model.patch == "shift":
         return most_shifts(alpha, m)
     if model.patch == "log-odds":

@@ -9,9 +9,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, xlogy
+from scipy.special import expit
 
 from onlinecal.arrays import Bytes, Floats, Ints
+from onlinecal.measures.scores import event_costs
 from onlinecal.recalibration.classical.temperature import best_sigmoid, isotonic_curve
 from onlinecal.recalibration.flooring import least_probability
 from onlinecal.recalibration.groups.patches import (
@@ -122,11 +123,6 @@ def nearest_ends(p: Floats, n_rows: float) -> tuple[float, float]:
 def away_from_ends(q: Floats, p: Floats, edge: float) -> Floats:
     """Answers q that are no nearer to 0 or 1 than `edge`, or than p where that is nearer."""
     return np.clip(q, np.minimum(p, edge), np.maximum(p, 1.0 - edge))
-
-
-def log_losses(p: Floats, y: Any) -> Floats:
-    """-y ln p - (1 - y) ln(1 - p) of outcomes in [0, 1], shape (n,); p lies inside (0, 1)."""
-    return np.asarray(-(xlogy(y, p) + xlogy(1.0 - y, 1.0 - p)))
 
 
 Halves = tuple[Rows, Rows]
@@ -247,7 +243,7 @@ def _losses(parts: list[Rows], patch: Patch) -> Floats:
 def row_losses(rows: Rows, patch: Patch) -> Floats:
     """What each row loses, times its weight: the log loss of log-odds patches, else the squared error."""
     if patch == "log-odds":
-        return np.asarray(rows.weights * log_losses(rows.p, rows.y))
+        return np.asarray(rows.weights * event_costs(rows.p, rows.y))
     return np.asarray(rows.weights * (rows.p - rows.y) ** 2)
 
 

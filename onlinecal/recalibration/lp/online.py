@@ -6,12 +6,11 @@ import math
 import random
 from collections import deque
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats
 from onlinecal.measures.lp.level_sets import levels_of
 from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator
 from onlinecal.recalibration.lp.statistics import Pools, Statistics, noisy_pools, single_pool
@@ -117,55 +116,42 @@ def statistics_of(
     With several pools the first one finds the bins; pools 1 + 2i and 2 + 2i estimate masses and label
     frequencies of groups of 2^i bins. Bins are those with at least beta/6 of the weight.
     """
-    units = [1.0 / window.weight for window in windows]
     keys: dict[Key, float] = {}
-    for window, unit in zip(windows, units, strict=True):
+    for window in windows:
         for key, entry in window.entries.items():
-            keys[key] = keys.get(key, 0.0) + unit * entry.weights[0]
-    n_pools = len(windows[0].totals)
-    totals = [
-        sum(unit * window.totals[i] for window, unit in zip(windows, units, strict=True))
-        for i in range(n_pools)
-    ]
+            keys[key] = keys.get(key, 0.0) + entry.weights[0] / window.weight
+    totals = np.sum([np.array(window.totals) / window.weight for window in windows], axis=0)
     bins = [key for key, weight in keys.items() if weight > 0 and weight >= beta / 6.0 * totals[0]]
-    shape = (n_pools, len(bins), n_classes)
+    shape = len(totals), len(bins), n_classes
     masses, labels, means = np.zeros(shape[:2]), np.zeros(shape), np.zeros(shape[1:])
+    levels = np.zeros(shape[1:], dtype=np.int64)
     for b, key in enumerate(bins):
-        for window, unit in zip(windows, units, strict=True):
-            if key not in window.entries:
+        for j, level in key:
+            levels[b, j] = level
+        for window in windows:
+            if (kept := window.entries.get(key)) is None:
                 continue
-            kept = window.entries[key]
-            for i in range(n_pools):
-                masses[i, b] += unit * kept.weights[i]
-                for j, weight in kept.labels[i].items():
-                    labels[i, b, j] += unit * weight
+            masses[:, b] += np.array(kept.weights) / window.weight
+            for i, of_pool in enumerate(kept.labels):
+                for j, weight in of_pool.items():
+                    labels[i, b, j] += weight / window.weight
             for j, total in kept.sums.items():
-                means[b, j] += unit * total
-    if with_means:
-        means /= means.sum(axis=1, keepdims=True)
+                means[b, j] += total / window.weight
     return Statistics(
-        _levels(bins, n_classes),
-        means if with_means else None,
+        levels,
+        means / means.sum(axis=1, keepdims=True) if with_means else None,
         _pools(masses, labels, totals, delta, seed),
     )
 
 
-def _levels(bins: list[Key], n_classes: int) -> Ints:
-    levels = np.zeros((len(bins), n_classes), dtype=np.int64)
-    for b, key in enumerate(bins):
-        for j, level in key:
-            levels[b, j] = level
-    return levels
-
-
-def _pools(masses: Floats, labels: Floats, totals: Any, delta: float, seed: int) -> Pools:
+def _pools(masses: Floats, labels: Floats, totals: Floats, delta: float, seed: int) -> Pools:
     if len(masses) == 1:
         return single_pool(masses[0], labels[0], totals[0])
     sizes = max(1, masses.shape[1]).bit_length()
-    rows = np.maximum(np.array(totals[1:]), 1e-300)
-    used = slice(0, sizes)
-    rng = np.random.default_rng(seed)
-    return noisy_pools(masses[1::2][used], labels[2::2][used], rows[0::2][used], rows[1::2][used], delta, rng)
+    rows, rng = np.maximum(totals[1:], 1e-300), np.random.default_rng(seed)
+    of_masses, of_labels = slice(1, 2 * sizes + 1, 2), slice(2, 2 * sizes + 1, 2)
+    parts = masses[of_masses], labels[of_labels], rows[0::2][:sizes], rows[1::2][:sizes]
+    return noisy_pools(*parts, delta, rng)
 
 
 PANES = 8
@@ -211,7 +197,7 @@ class OnlineLp:
     def answer(self, vector: Floats) -> Floats:
         """What becomes of the probabilities of all classes known by now, shape (k,)."""
         self._widen(len(vector))
-        return vector if self.map is None else self.map(vector[None])[0]
+        return vector if self.map is None else self.map.one(vector)
 
     def keep(self, vector: Floats, number: int) -> None:
         """Count a round: the probabilities that came in, shape (k,), and the number of the class."""

@@ -64,14 +64,23 @@ class LevelSetMap:
         """The mapped rows, shape (n, k)."""
         numbers, first_rows = number_level_sets(table, self.n_levels)
         levels = levels_of(table[first_rows], self.n_levels)
-        places = np.array([self._places.get(row.tobytes(), -1) for row in levels])
+        places = np.array([self._places.get(row.tobytes(), -1) for row in levels])[numbers]
         known = places >= 0
-        values = np.zeros_like(table, shape=levels.shape) if self.shift else rho(levels, self.n_levels)
-        values[known] = self.values[places[known]]
-        if not self.shift:
-            return values[numbers]
-        shifted = floored(project_rows(table + values[numbers]), self.least)
-        return np.where(known[numbers][:, None], shifted, table)
+        out = table.copy() if self.shift else rho(levels, self.n_levels)[numbers]
+        out[known] = self._changed(table[known], self.values[places[known]])
+        return out
+
+    def one(self, row: Floats) -> Floats:
+        """The same of one row, shape (k,), in a fraction of the time."""
+        levels = levels_of(row, self.n_levels)
+        place = self._places.get(levels.tobytes(), -1)
+        if place < 0:
+            return row if self.shift else rho(levels[None], self.n_levels)[0]
+        return self._changed(row[None], self.values[place : place + 1])[0]
+
+    def _changed(self, table: Floats, values: Floats) -> Floats:
+        """Rows of known level sets, which have these values."""
+        return floored(project_rows(table + values), self.least) if self.shift else values
 
 
 class Correction(NamedTuple):

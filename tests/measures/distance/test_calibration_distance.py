@@ -64,10 +64,7 @@ def test_the_bracket_contains_the_exact_distance(history):
 def test_the_distance_is_at_most_the_expected_calibration_error(history):
     p, y = history
     for method in METHODS:
-        assert (
-            calibration_distance(p, y, method).upper
-            <= expected_calibration_error(p, y, normalize=False) + 1e-9
-        )
+        assert calibration_distance(p, y, method, True).upper <= expected_calibration_error(p, y) + 1e-9
 
 
 @settings(max_examples=examples(60), deadline=None)

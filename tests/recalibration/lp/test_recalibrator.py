@@ -95,6 +95,9 @@ def test_rows_of_level_sets_without_a_group():
     assert fitted.predict_proba(seldom) == pytest.approx(rho(np.array([[0, 0, 3], [0, 3, 0]]), 4))
     shifted = LpRecalibrator.as_in_paper(n_levels=4, tolerance=0.01, within="shift").fit(table, labels)
     assert (shifted.predict_proba(seldom) == seldom).all()
+    every = np.concatenate([table, seldom])
+    for model in (fitted, shifted):
+        assert (model.map_(every) == [model.map_.one(row) for row in every]).all()
 
 
 def test_known_level_sets_get_their_groups_prediction():
