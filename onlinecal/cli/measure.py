@@ -339,7 +339,7 @@ def _remarks(rounds: Rounds, outcome: str, group: str | None) -> list[str]:
 
 def _comparisons(columns: Sequence[Column]) -> list[str]:
     """Which columns are worse than the best constant, and which than the one that is named first."""
-    from onlinecal.remarks import beside, constant_remarks, input_remarks
+    from onlinecal.remarks import constant_remarks, input_remarks
 
     found = []
     first = columns[0].errors.averages
@@ -347,8 +347,8 @@ def _comparisons(columns: Sequence[Column]) -> list[str]:
         scores = {"Brier score": one.brier, "log loss": one.log_loss}
         constant = {"Brier score": one.brier_constant, "log loss": one.log_loss_constant}
         before = {"Brier score": first.brier, "log loss": first.log_loss}
-        found += constant_remarks(one.forecast, one.rounds, beside(scores, constant))
-        found += input_remarks(one.forecast, first.forecast, beside(scores, before))
+        found += constant_remarks(one.forecast, one.rounds, scores, constant)
+        found += input_remarks(one.forecast, first.forecast, scores, before)
     return found
 
 
