@@ -15,7 +15,7 @@ from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_count, check_finite, check_open_unit
-from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateRounds
+from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.wrapper import last_step
 
 
@@ -180,10 +180,7 @@ class CalibratedRegressor(LateRounds[Forecast], RegressorWrapper):
     def predict_one(self, x: Any, **kwargs: Any) -> float:
         """The calibrated forecast of the target's mean, in [low, high]."""
         raw = finite(self.regressor.predict_one(x, **kwargs))
-        if x is not self._features:
-            if self._features is not NOTHING:
-                self._make_way()
-            self._features = x
+        self._open(x)
         width = self.high - self.low
         hint = 0.5 if raw is None else (min(max(raw, self.low), self.high) - self.low) / width
         return min(self.low + width * self._following.ask(hint), float(self.high))
@@ -328,10 +325,7 @@ class CalibratedDistribution(LateRounds[Announced], RegressorWrapper):
     def predict_distribution_one(self, x: Any, **kwargs: Any) -> dict[float, float]:
         """For each threshold the probability that the target is at most it, not decreasing."""
         mean = finite(self.regressor.predict_one(x, **kwargs))
-        if x is not self._features:
-            if self._features is not NOTHING:
-                self._make_way()
-            self._features = x
+        self._open(x)
         chances = sorted(
             each.ask(self._hint(q, mean)) for each, q in zip(self._followings, self.thresholds, strict=True)
         )

@@ -39,13 +39,9 @@ def files(tmp_path):
 
 def in_small_pieces(monkeypatch):
     """Have files read, CSV from disk, and written in many chunks, and only some of their rows scored."""
-    for place, name, size in (
-        (scored, "LARGE", 1500),
-        (scored, "SCORED", 800),
-        (scored, "CHUNK", 128),
-        (tables, "IN_MEMORY", 0),
-    ):
-        monkeypatch.setattr(place, name, size)
+    for name, size in {"LARGE": 1500, "SCORED": 800, "CHUNK": 128}.items():
+        monkeypatch.setattr(scored, name, size)
+    monkeypatch.setattr(tables, "IN_MEMORY", 0)
 
 
 def test_chunks_say_what_whole_tables_say(files, monkeypatch):
