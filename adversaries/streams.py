@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversaries.protocol import Adversary, Build, Kind, Phase, State
 from onlinecal.catalogue import Parameter, did_you_mean
-from onlinecal.rounds import read_history
+from onlinecal.rounds import read_rounds
 from onlinecal.validation import (
     check_count,
     check_number,
@@ -143,7 +143,10 @@ def replay_file(
         that is missing or outside [0, 1], or a missing value in the column to sort by. Rows are those of the
         file, the first one after a header being row 0.
     """
-    return Stream(*read_history(path, outcome, forecast, time, sort))
+    forecasts, more = ([] if name is None else [name] for name in (forecast, time))
+    rounds = read_rounds(path, outcome, forecasts, sort=sort, more=more)
+    times = None if time is None else rounds.frame[time].to_numpy()
+    return Stream(rounds.name, rounds.outcomes, rounds.forecasts.get(forecast or ""), times)
 
 
 def replay_river(name: str) -> Stream:
@@ -182,17 +185,12 @@ def river_datasets(*tasks: str) -> dict[str, Any]:
     from river import datasets
     from river.datasets.base import FileDataset, RemoteDataset
 
-    found = {}
-    for name, thing in sorted(vars(datasets).items()):
-        if (
-            isinstance(thing, type)
-            and issubclass(thing, FileDataset)
-            and not issubclass(thing, RemoteDataset)
-        ):
-            dataset = thing()
-            if dataset.task in tasks:
-                found[name] = dataset
-    return found
+    made = {
+        name: thing()
+        for name, thing in sorted(vars(datasets).items())
+        if isinstance(thing, type) and issubclass(thing, FileDataset) and not issubclass(thing, RemoteDataset)
+    }
+    return {name: dataset for name, dataset in made.items() if dataset.task in tasks}
 
 
 def file_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:

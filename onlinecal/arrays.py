@@ -21,7 +21,6 @@ Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-
 ENTRIES = 1 << 18
 """Numbers in a piece: 2 MB."""
 SAMPLED = 100_000

@@ -21,8 +21,6 @@ SHOWN = 5
 """So many of the classes that are missing are named."""
 ERRORS = 2.0
 """An accuracy is below chance when so many standard errors do not reach it."""
-
-
 WORSE = 1e-3
 """Scores must differ by this share to be called worse."""
 LEAST_ROUNDS = 20
@@ -135,26 +133,28 @@ def run_remarks(outcomes: NDArray[Any], forecasts: Floats, outcome: str, advice:
 
 
 def constant_remarks(
-    name: str, rounds: float, scores: Mapping[str, tuple[float, float]], numbers: int = 1
+    name: str, rounds: float, scores: Mapping[str, float], constants: Mapping[str, float], numbers: int = 1
 ) -> list[str]:
     """A remark if forecasts of so many rounds score worse than the best constant in hindsight.
 
-    `scores`: by its name, the average score of the forecasts and of the constant. What learning the constant
-    costs, about log(T)/2 in all for each of its numbers, is allowed for.
+    Both are average scores by name. What learning the constant costs, about log(T)/2 in all for each of its
+    numbers, is allowed for.
     """
     if rounds < LEAST_ROUNDS:
         return []
-    return _worse(name, "a constant", scores, numbers * math.log(rounds + 1) / 2 / rounds)
+    return input_remarks(name, "a constant", scores, constants, numbers * math.log(rounds + 1) / 2 / rounds)
 
 
 def input_remarks(
-    name: str, than: str, scores: Mapping[str, tuple[float, float]], margin: float = 0.0
+    name: str, than: str, scores: Mapping[str, float], others: Mapping[str, float], margin: float = 0.0
 ) -> list[str]:
-    """A remark if forecasts score worse than those that came in, by more than a margin on average.
-
-    `scores` as of `constant_remarks`.
-    """
-    return _worse(name, than, scores, margin)
+    """A remark if forecasts score worse than others, those that came in, by more than a margin on average."""
+    texts = [
+        f"{score} {own:.4f} instead of {others[score]:.4f}"
+        for score, own in scores.items()
+        if own > others[score] * (1.0 + WORSE) + margin
+    ]
+    return [f"{name}: worse than {than}, {', '.join(texts)}"] if texts else []
 
 
 def vacuous_remarks(guarantee: float, trivial: float, n_classes: int, rounds: int) -> list[str]:
@@ -170,20 +170,6 @@ def vacuous_remarks(guarantee: float, trivial: float, n_classes: int, rounds: in
         "Something is of each alone, of halves of them and of the most probable one: strategies 'classwise', "
         "'tree' and 'top-label' of CalibratedClassifier"
     ]
-
-
-def beside(scores: Mapping[str, float], others: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """Each score with the other of the same name."""
-    return {name: (score, others[name]) for name, score in scores.items()}
-
-
-def _worse(name: str, than: str, scores: Mapping[str, tuple[float, float]], margin: float) -> list[str]:
-    texts = [
-        f"{score} {own:.4f} instead of {other:.4f}"
-        for score, (own, other) in scores.items()
-        if own > other * (1.0 + WORSE) + margin
-    ]
-    return [f"{name}: worse than {than}, {', '.join(texts)}"] if texts else []
 
 
 def agreement(table: Floats, counts: NDArray[np.int64], labels: NDArray[np.int64]) -> tuple[float, float]:

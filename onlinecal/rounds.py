@@ -210,23 +210,12 @@ def _number(value: Any, words: dict[str, int] = NUMBER_WORDS) -> float:
         return math.nan
 
 
-class History(NamedTuple):
-    """The rounds of a file: its name, outcomes (T,), forecasts (T,) or None, times (T,) or None.
-
-    Outcomes are uint8 if all are 0 or 1, else float64.
-    """
-
-    name: str
-    outcomes: NDArray[Any]
-    forecasts: NDArray[np.float64] | None
-    times: NDArray[Any] | None
-
-
 @dataclass(frozen=True, eq=False)
 class Rounds:
     """The rows of a file that could be read, in order: outcomes, columns of forecasts, and all read columns.
 
-    `remarks` says what was left out, and which values count as 0 though there are several.
+    Outcomes, shape (T,), are uint8 if all are 0 or 1, else float64. `remarks` says what was left out, and
+    which values count as 0 though there are several.
     """
 
     name: str
@@ -234,24 +223,6 @@ class Rounds:
     forecasts: dict[str, NDArray[np.float64]]
     frame: pl.DataFrame
     remarks: list[str] = field(default_factory=list)
-
-
-def read_history(
-    path: str | Path,
-    outcome: str,
-    forecast: str | None = None,
-    time: str | None = None,
-    sort: str | None = None,
-) -> History:
-    """Rounds of a file; arguments and errors as of `adversaries.replay_file`."""
-    more = [] if time is None else [time]
-    rounds = read_rounds(path, outcome, [] if forecast is None else [forecast], sort=sort, more=more)
-    return History(
-        rounds.name,
-        rounds.outcomes,
-        None if forecast is None else rounds.forecasts[forecast],
-        None if time is None else rounds.frame[time].to_numpy(),
-    )
 
 
 def read_rounds(
@@ -294,13 +265,9 @@ def read_rounds(
 
 def group_numbers(rounds: Rounds, name: str) -> NDArray[np.int64]:
     """A column as numbers 0, 1, ... of its values, shape (T,); ValueError names a row without a value."""
-    import numpy as np
-
     column = rounds.frame[name]
-    if column.null_count():
-        row = column.is_null().arg_true()[0]
-        raise ValueError(f"{rounds.name}: column {name!r} has no value at row {row}, so no group")
-    return np.unique(column.rank("dense").to_numpy(), return_inverse=True)[1].astype(np.int64)
+    _check_present(column, f"{rounds.name}: column {name!r}")
+    return column.rank("dense").to_numpy().astype("int64") - 1
 
 
 def _without_bad(
@@ -333,19 +300,23 @@ def _without_bad(
 
 def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path) -> NDArray[np.intp]:
     import numpy as np
-    import polars as pl
 
     if numbers is not None:
         return np.argsort(numbers, kind="stable")
-    missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
-    if missing.any():
-        row = missing.arg_true()[0]
-        raise ValueError(f"{called(path)}: cannot sort by {column.name!r}, which has no value at row {row}")
+    _check_present(column, f"{called(path)}: cannot sort by {column.name!r}, which")
     if column.dtype.is_nested():
         raise ValueError(f"{called(path)}: cannot sort by {column.name!r}, whose values have no order")
-    if column.dtype == pl.String and not np.isnan(as_numbers := numbers_of(column)).any():
-        return np.argsort(as_numbers, kind="stable")
-    return np.argsort(column.rank("dense").to_numpy(), kind="stable")
+    return np.argsort(_ranks(column), kind="stable")
+
+
+def _ranks(column: pl.Series) -> NDArray[Any]:
+    """Numbers in the order of a column, shape (T,): those that its texts stand for, if all of them do."""
+    import numpy as np
+    import polars as pl
+
+    if column.dtype == pl.String and not np.isnan(numbers := numbers_of(column)).any():
+        return numbers
+    return column.rank("dense").to_numpy()
 
 
 def known_from(
@@ -442,10 +413,6 @@ def _comparable(
             raise ValueError(f"{called} holds no row numbers but {column[0]}: of times, {advice}")
         return np.arange(len(settled)), settled
     _check_present(made, made.name)
-    if made.dtype == pl.String and column.dtype == pl.String:
-        times, settled = numbers_of(made), numbers_of(column)
-        if not (np.isnan(times).any() or np.isnan(settled).any()):
-            return times, settled
     kinds = [
         "number" if one.dtype.is_numeric() else "time" if one.dtype.is_temporal() else str(one.dtype)
         for one in (made, column)
@@ -458,7 +425,7 @@ def _comparable(
         raise ValueError(
             f"{called} and {made.name!r} cannot be compared: {column.dtype} and {made.dtype}"
         ) from error
-    ranks = both["t"].rank("dense").to_numpy()
+    ranks = _ranks(both["t"])
     return ranks[: len(made)], ranks[len(made) :]
 
 

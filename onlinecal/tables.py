@@ -50,8 +50,6 @@ HEAD = 1 << 20
 """Bytes at the beginning of a CSV that tell its separator."""
 IN_MEMORY = 40_000_000
 """A CSV of so many bytes is read from disk, chunk by chunk."""
-CHUNK = 1 << 18
-"""Rows of a chunk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,49 +255,15 @@ def whole(path: Path, give_name: Callable[[Path, Path], object] = os.replace) ->
         give_name(part, path)
 
 
-@dataclass(frozen=True, eq=False)
-class Chunks:
-    """A table to write that is made chunk by chunk: its rows, and what makes those of a slice."""
-
-    n_rows: int
-    make: Callable[[slice], pl.DataFrame]
-
-    def __iter__(self) -> Iterator[pl.DataFrame]:
-        for start in range(0, self.n_rows, CHUNK):
-            yield self.make(slice(start, min(start + CHUNK, self.n_rows)))
-
-
-def write_table(table: pl.DataFrame | Chunks, path: Path) -> Path:
-    """Write a table in the format of the path's extension, or chunks as Parquet; it appears when complete."""
-
+def write_table(table: pl.DataFrame, path: Path) -> Path:
+    """Write a table in the format of the path's extension; it appears when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
-        if isinstance(table, Chunks):
-            _write_chunks(table, part)
-        elif path.suffix == ".csv":
+        if path.suffix == ".csv":
             table.write_csv(part)
         else:
             table.write_parquet(part)
     return path
-
-
-def _write_chunks(chunks: Chunks, path: Path) -> None:
-    import polars as pl
-
-    failed: list[BaseException] = []
-
-    def made(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
-        try:
-            for chunk in chunks:
-                yield chunk if columns is None else chunk.select(columns)
-        except BaseException as error:
-            # polars ends the file in its own time if it is handed this
-            failed.append(error)
-
-    schema = chunks.make(slice(0, 1)).schema
-    pl.io.plugins.register_io_source(made, schema=schema).sink_parquet(path)
-    if failed:
-        raise failed[0]
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -381,42 +345,6 @@ def read_frame(
     if frame.height == 0:
         raise ValueError(f"{called(path)} holds no rounds")
     return frame
-
-
-def read_numbers(
-    source: Source, names: list[str], further: Iterable[str] = ()
-) -> tuple[NDArray[np.floating], pl.DataFrame]:
-    """Columns of numbers as one array (n, k), read chunk by chunk, and further columns.
-
-    The array is of float32 if all columns are that, else float64; what is missing is NaN. ValueError names
-    the first value that is no number; others as of `read_frame`.
-    """
-    import numpy as np
-    import polars as pl
-
-    more = list(dict.fromkeys(further))
-    with readable(source.path, source.form):
-        frame = source.scan([*names, *more])
-        n_rows = int(frame.select(pl.len()).collect().item())
-        if not n_rows:
-            raise ValueError(f"{called(source.path)} holds no rounds")
-        single = {frame.collect_schema()[name] for name in names} == {pl.Float32}
-        table = np.empty((n_rows, len(names)), np.float32 if single else np.float64)
-        kept, start = [], 0
-        for part in frame.collect_batches(chunk_size=CHUNK):
-            for place, name in enumerate(names):
-                values = part[name].cast(pl.Float64, strict=False)
-                wrong = values.is_null() & part[name].is_not_null()
-                if wrong.any():
-                    row = int(wrong.arg_max() or 0)
-                    raise ValueError(
-                        f"{called(source.path)}: column {name!r} must be numbers, got {part[name][row]!r} at "
-                        f"row {start + row}"
-                    )
-                table[start : start + part.height, place] = values.fill_null(np.nan).to_numpy()
-            kept.append(part.select(more))
-            start += part.height
-    return table, pl.concat(kept)
 
 
 def _is_number(text: str) -> bool:

@@ -232,11 +232,7 @@ def check_share_history(
 
 def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     """A flat, non-empty array of shape (T,), of whatever it holds; a table of one column is that column."""
-    refuse_no_array(values, name, "a column")
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a flat sequence, got a ragged one") from error
+    array = _as_array(values, name, "a column", "a flat sequence")
     if array.ndim == 2 and array.shape[1] == 1 and hasattr(values, "shape"):
         array = array[:, 0]
     if array.ndim != 1:
@@ -257,6 +253,14 @@ def refuse_no_array(values: Any, name: str, wanted: str) -> None:
         )
 
 
+def _as_array(values: Any, name: str, wanted: str, even: str) -> NDArray[Any]:
+    refuse_no_array(values, name, wanted)
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be {even}, got a ragged one") from error
+
+
 ROW_TOLERANCE = 1e-6
 """How far the sum of a row of class probabilities may be from 1: float32 tables of a thousand classes fit."""
 
@@ -269,11 +273,7 @@ def check_probability_rows(
     Rows may miss the sum 1 by 1e-6; they are left as they are. `keep_single`: arrays of float32 stay what
     and where they are, also on disk; callers then take them to float64 piece by piece.
     """
-    refuse_no_array(values, name, "a table")
-    try:
-        table = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a table with rows of equal length, got a ragged one") from error
+    table = _as_array(values, name, "a table", "a table with rows of equal length")
     if table.ndim != 2:
         hint = f": for two classes give numpy.column_stack([1 - {name}, {name}])" if table.ndim == 1 else ""
         raise ValueError(f"{name} must be two-dimensional, (rounds, classes), got shape {table.shape}{hint}")
@@ -343,11 +343,7 @@ def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np
 
     Data frames of boolean columns will do; so will one group as a vector of shape (n_rounds,).
     """
-    refuse_no_array(groups, name, "a table")
-    try:
-        table = np.asarray(groups)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a table with rows of equal length, got a ragged one") from error
+    table = _as_array(groups, name, "a table", "a table with rows of equal length")
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or table.size == 0:

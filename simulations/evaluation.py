@@ -24,7 +24,7 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import table
 from onlinecal.measures.scores import BINS, BesideConstants, best_constant_brier, cross_entropy, event_scores
 from onlinecal.measures.summary import unkept
-from onlinecal.remarks import beside, constant_remarks, input_remarks, outcome_remarks, run_remarks
+from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, run_remarks
 from onlinecal.rounds import Reading, known_from, read_rounds
 from onlinecal.wrappers.late_labels import MOST_WAITING
 from onlinecal.wrappers.strategies.catalogue import StrategyName
@@ -432,8 +432,8 @@ def comparisons(scores: Sequence[Score]) -> list[str]:
     for base, group in by_model(scores):
         for one in (one for one in group if one.method in (BASE, CALIBRATED)):
             name = f"{one.method} {one.model} on {one.stream}"
-            texts += constant_remarks(name, one.rounds, beside(one.losses, one.constants))
-            texts += input_remarks(name, f"{base.method} {base.model}", beside(one.losses, base.losses))
+            texts += constant_remarks(name, one.rounds, one.losses, one.constants)
+            texts += input_remarks(name, f"{base.method} {base.model}", one.losses, base.losses)
     return texts
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal.rounds import Reading, forecast_column, outcome_column, read_history, read_rounds
+from onlinecal.rounds import Reading, forecast_column, outcome_column, read_rounds
 from onlinecal.tables import check_columns, read_columns, read_frame
 
 FRAME = pl.DataFrame({"p": [0.25, 1.0], "y": [1, 0], "day": ["2024-01-02", "2024-01-01"]})
@@ -30,11 +30,11 @@ def test_a_frame_has_the_columns_of_the_file(file):
         read_frame(file, ["dy"])
 
 
-def test_histories_and_frames_read_the_same_numbers(file):
-    history = read_history(file, "y", "p", sort="day")
+def test_rounds_and_frames_read_the_same_numbers(file):
+    rounds = read_rounds(file, "y", ["p"], sort="day")
     frame = read_frame(file)
-    assert history.outcomes.tolist() == outcome_column(frame["y"], file).tolist()[::-1]
-    assert history.forecasts.tolist() == forecast_column(frame["p"], file).tolist()[::-1]
+    assert rounds.outcomes.tolist() == outcome_column(frame["y"], file).tolist()[::-1]
+    assert rounds.forecasts["p"].tolist() == forecast_column(frame["p"], file).tolist()[::-1]
 
 
 def test_numbers_may_be_texts_and_booleans_but_nothing_else(tmp_path):
@@ -92,19 +92,19 @@ def test_files_are_read_as_they_are_also_from_a_pipe(tmp_path, monkeypatch, name
     (tmp_path / name).write_bytes(content)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     for path, called in ((tmp_path / name, name), ("-", "standard input")):
-        history = read_history(path, "y", "p")
-        assert history.name == called
-        assert history.outcomes.tolist() == [1, 0]
-        assert history.forecasts.tolist() == [0.25, 1.0]
+        rounds = read_rounds(path, "y", ["p"])
+        assert rounds.name == called
+        assert rounds.outcomes.tolist() == [1, 0]
+        assert rounds.forecasts["p"].tolist() == [0.25, 1.0]
 
 
 def test_tables_in_npz_are_columns_and_must_be_equally_long(tmp_path):
     (tmp_path / "a.npz").write_bytes(ARRAYS.getvalue())
     assert read_columns(tmp_path / "a.npz") == ["p", "y", "q_0", "q_1"]
-    assert read_history(tmp_path / "a.npz", "y", "q_1").forecasts.tolist() == [0.8, 0.5]
+    assert read_rounds(tmp_path / "a.npz", "y", ["q_1"]).forecasts["q_1"].tolist() == [0.8, 0.5]
     np.savez(tmp_path / "b.npz", p=[0.5], y=[0, 1])
     with pytest.raises(ValueError, match="columns of unequal length: p 1, y 2"):
-        read_history(tmp_path / "b.npz", "y", "p")
+        read_rounds(tmp_path / "b.npz", "y", ["p"])
 
 
 def rounds_of(path, text, **options):

@@ -348,13 +348,13 @@ def _remarks(rounds: Rounds, outcome: str, group: str | None) -> list[str]:
 
 def _comparisons(columns: Sequence[Column]) -> list[str]:
     """Which columns are worse than the best constant, and which than the one that is named first."""
-    from onlinecal.remarks import beside, constant_remarks, input_remarks
+    from onlinecal.remarks import constant_remarks, input_remarks
 
     found = []
     first = columns[0].errors.averages
     for one in (column.errors.averages for column in columns):
-        found += constant_remarks(one.forecast, one.rounds, beside(one.losses, one.constants))
-        found += input_remarks(one.forecast, first.forecast, beside(one.losses, first.losses))
+        found += constant_remarks(one.forecast, one.rounds, one.losses, one.constants)
+        found += input_remarks(one.forecast, first.forecast, one.losses, first.losses)
     return found
 
 

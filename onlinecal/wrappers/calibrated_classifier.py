@@ -10,7 +10,7 @@ from river import base
 
 from onlinecal.elementary import in_turn
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
-from onlinecal.wrappers.labels import Label, Labels, checked_label, plain
+from onlinecal.wrappers.labels import Label, checked_label, plain
 from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateLabels
 from onlinecal.wrappers.strategies.catalogue import (
     StrategyName,
@@ -26,69 +26,7 @@ from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Settings, Ste
 from onlinecal.wrappers.wrapper import Estimator, IncrementalClassifier, for_river
 
 
-class Certified:
-    """The certificates and guarantees of all strategies by which rounds were played.
-
-    They are of the probabilities that were given, each with the label that settled it, in the norm of the
-    strategy: "binary" of the positive label's probability, "top-label" of the greatest probability of each
-    answer; "simplex" of all labels together, summed over these, "classwise" of each label's probability,
-    summed over the labels; "tree" summed over its nodes. Where labels are discovered several strategies may
-    have played, and their distances add up; once one of them sums over the labels, so do rounds with one or
-    two labels known.
-    """
-
-    window: int | None = None
-    _strategies: dict[str, Strategy]
-    _labels: Labels
-    _is_over_labels = False
-
-    @property
-    def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
-
-        It is one of the forecasts that were given, with their labels: labels without a forecast are no
-        rounds. "simplex" and "classwise" sum over the labels, too, and "tree" over its nodes; `certificates`
-        has those of "classwise" one by one.
-        """
-        return in_turn(part.certificate for part in self._parts())
-
-    @property
-    def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the labels.
-
-        How far "classwise" and "top-label" moved their forecasts to make an answer is in it as it was so far.
-        """
-        return in_turn(part.guarantee for part in self._parts())
-
-    @property
-    def window_certificate(self) -> float | None:
-        """A proven upper bound on the distance of the last `window` settled rounds, as `certificate` sums it.
-
-        None without a window.
-        """
-        if self.window is None:
-            return None
-        return in_turn(part.window_certificate for part in self._parts())
-
-    @property
-    def window_guarantee(self) -> float | None:
-        """What the distance of ANY `window` consecutive settled rounds cannot exceed, as `guarantee` has it.
-
-        None without a window.
-        """
-        if self.window is None:
-            return None
-        return in_turn(part.window_guarantee for part in self._parts())
-
-    def _parts(self) -> list[Bounded]:
-        return [
-            part
-            for strategy in self._strategies.values()
-            for part in (strategy.over_labels(self._labels) if self._is_over_labels else strategy.bounded())
-        ]
-
-
-class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier):
+class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
     """Wrap a river classifier: its skill is kept, its probabilities stay calibrated under any drift.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
@@ -288,6 +226,54 @@ class CalibratedClassifier(Certified, LateLabels[Waiting], IncrementalClassifier
     def current_strategy(self) -> str:
         """The strategy by which the coming round is played: what "auto" is by now."""
         return self._plan.name
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
+
+        It is one of the forecasts that were given, with their labels: labels without a forecast are no
+        rounds. "binary" has it of the positive label's probability, "top-label" of the greatest of each
+        answer, "simplex" of all labels together, summed over these, "classwise" of each label, summed over
+        them (`certificates` has these), "tree" summed over its nodes. Where labels are discovered several
+        strategies may have played, and their distances add up; once one of them sums over the labels, so do
+        rounds with one or two labels known.
+        """
+        return in_turn(part.certificate for part in self._parts())
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed, whatever the labels.
+
+        How far "classwise" and "top-label" moved their forecasts to make an answer is in it as it was so far.
+        """
+        return in_turn(part.guarantee for part in self._parts())
+
+    @property
+    def window_certificate(self) -> float | None:
+        """A proven upper bound on the distance of the last `window` settled rounds, as `certificate` sums it.
+
+        None without a window.
+        """
+        if self.window is None:
+            return None
+        return in_turn(part.window_certificate for part in self._parts())
+
+    @property
+    def window_guarantee(self) -> float | None:
+        """What the distance of ANY `window` consecutive settled rounds cannot exceed, as `guarantee` has it.
+
+        None without a window.
+        """
+        if self.window is None:
+            return None
+        return in_turn(part.window_guarantee for part in self._parts())
+
+    def _parts(self) -> list[Bounded]:
+        return [
+            part
+            for strategy in self._strategies.values()
+            for part in (strategy.over_labels(self._labels) if self._is_over_labels else strategy.bounded())
+        ]
 
     @property
     def certificates(self) -> dict[Label, float]:

@@ -23,7 +23,7 @@ from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.steering.binary import ANSWERS, TICKET, hint_of, learn_outcome, new_steering
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
-from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateLabels
+from onlinecal.wrappers.late_labels import MOST_WAITING, LateLabels
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
 
 
@@ -56,9 +56,6 @@ class AtomForecaster:
     the sum over its atoms: at most sqrt(A T) when A atoms share T rounds, both known beforehand (midpoints,
     slack 1/2).
     """
-
-    goes_on_as_before = True
-    """As in `Strategy`."""
 
     def __init__(self, slack: float, report: str, horizon: int | None, n_atoms: int | None) -> None:
         self._settings: dict[str, Any] = {"slack": slack, "report": report}
@@ -413,10 +410,7 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         """Calibrated probabilities of the labels known so far; they sum to 1."""
         answer = self.classifier.predict_proba_one(x, **kwargs)
         members = self._membership.of(x)
-        if x is not self._features:
-            if self._features is not NOTHING:
-                self._make_way()
-            self._features = x
+        self._open(x)
         self._ticket = self._forecaster.ask(members, self._labels.read(answer))
         given = self._labels.both(answer, self._ticket.probability)
         if not given:

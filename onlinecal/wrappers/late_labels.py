@@ -114,7 +114,7 @@ class LateRounds(Generic[T]):
     When it is asked about others, the open round waits; a label settles the oldest round that waits for equal
     features, or that of its token, which stands for the features then.
 
-    A subclass tests `x is self._features` and `self._features is NOTHING` itself: a call would cost too much.
+    A subclass calls `_open` before it forecasts, or does the same itself where a call costs too much.
 
     Attributes
     ----------
@@ -212,6 +212,13 @@ class LateRounds(Generic[T]):
             self._features = NOTHING
             if given_up is not None:
                 self._give_up(given_up)
+
+    def _open(self, x: Any) -> None:
+        """Begin a round of these features, unless it is the open one."""
+        if x is not self._features:
+            if self._features is not NOTHING:
+                self._make_way()
+            self._features = x
 
     def _make_way(self) -> None:
         """Let the open round wait, since another one is about to be opened."""

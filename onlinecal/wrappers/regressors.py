@@ -15,16 +15,22 @@ from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_count, check_finite, check_open_unit
-from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateRounds
+from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds, T
 from onlinecal.wrappers.wrapper import last_step
 
 
-class RegressorWrapper(base.Wrapper, base.Regressor):
+class RegressorWrapper(LateRounds[T], base.Wrapper, base.Regressor):
     """A regressor around a regressor; ValueError if it cannot be wrapped, see `check_regressor`."""
 
-    def __init__(self, regressor: base.Regressor) -> None:
+    def __init__(
+        self, regressor: base.Regressor, slack: float, horizon: int | None, most_waiting: int
+    ) -> None:
         check_regressor(regressor)
-        self.regressor = regressor
+        check_slack(slack)
+        if horizon is not None:
+            check_count(horizon, "horizon")
+        super().__init__(most_waiting)
+        self.regressor, self.slack, self.horizon = regressor, slack, horizon
 
     @property
     def _wrapped_model(self) -> base.Regressor:
@@ -87,7 +93,7 @@ def finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class CalibratedRegressor(LateRounds[Forecast], RegressorWrapper):
+class CalibratedRegressor(RegressorWrapper[Forecast]):
     """Wrap a river regressor of a bounded target: its forecasts stay right on average, under any drift.
 
     Calibrated means: of the rounds with forecast v the targets have the mean v. The model's forecast, moved
@@ -155,18 +161,12 @@ class CalibratedRegressor(LateRounds[Forecast], RegressorWrapper):
         horizon: int | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        RegressorWrapper.__init__(self, regressor)
+        super().__init__(regressor, slack, horizon, most_waiting)
         if not check_finite(low, "low") < check_finite(high, "high"):
             raise ValueError(f"low must be below high={high!r}, got {low!r}")
         check_finite(float(high) - float(low), "high - low")
-        check_slack(slack)
-        if horizon is not None:
-            check_count(horizon, "horizon")
-        LateRounds.__init__(self, most_waiting)
         self.low = low
         self.high = high
-        self.slack = slack
-        self.horizon = horizon
         self._following = Following(slack, horizon)
 
     @classmethod
@@ -180,10 +180,7 @@ class CalibratedRegressor(LateRounds[Forecast], RegressorWrapper):
     def predict_one(self, x: Any, **kwargs: Any) -> float:
         """The calibrated forecast of the target's mean, in [low, high]."""
         raw = finite(self.regressor.predict_one(x, **kwargs))
-        if x is not self._features:
-            if self._features is not NOTHING:
-                self._make_way()
-            self._features = x
+        self._open(x)
         width = self.high - self.low
         hint = 0.5 if raw is None else (min(max(raw, self.low), self.high) - self.low) / width
         return min(self.low + width * self._following.ask(hint), float(self.high))
@@ -229,7 +226,7 @@ class Announced(NamedTuple):
     mean: float | None
 
 
-class CalibratedDistribution(LateRounds[Announced], RegressorWrapper):
+class CalibratedDistribution(RegressorWrapper[Announced]):
     """Wrap a river regressor: calibrated probabilities that the target is at most q, for thresholds q.
 
     Each threshold is an event with a forecaster of its own, whose hint is how many of the model's latest
@@ -300,16 +297,10 @@ class CalibratedDistribution(LateRounds[Announced], RegressorWrapper):
         window: int = 1000,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        RegressorWrapper.__init__(self, regressor)
+        super().__init__(regressor, slack, horizon, most_waiting)
         _check_thresholds(thresholds)
-        check_slack(slack)
-        if horizon is not None:
-            check_count(horizon, "horizon")
         check_count(window, "window")
-        LateRounds.__init__(self, most_waiting)
         self.thresholds = thresholds
-        self.slack = slack
-        self.horizon = horizon
         self.window = window
         self._followings = [Following(slack, horizon) for _ in thresholds]
         self._moved = [0.0] * len(thresholds)
@@ -328,10 +319,7 @@ class CalibratedDistribution(LateRounds[Announced], RegressorWrapper):
     def predict_distribution_one(self, x: Any, **kwargs: Any) -> dict[float, float]:
         """For each threshold the probability that the target is at most it, not decreasing."""
         mean = finite(self.regressor.predict_one(x, **kwargs))
-        if x is not self._features:
-            if self._features is not NOTHING:
-                self._make_way()
-            self._features = x
+        self._open(x)
         chances = sorted(
             each.ask(self._hint(q, mean)) for each, q in zip(self._followings, self.thresholds, strict=True)
         )

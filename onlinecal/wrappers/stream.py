@@ -19,7 +19,6 @@ from onlinecal.html import Shown, Table
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import (
     GuaranteeWarning,
-    beside,
     constant_remarks,
     input_remarks,
     vacuous_remarks,
@@ -308,8 +307,8 @@ def report_of(
     }
     # where there is nothing to learn, looking for it costs this much: no reason for a warning
     price = (1 if given.column else k) * 1.5 * math.log(n + 6.0) / n
-    remarks = input_remarks("what comes out", "what came in", beside(after, before), price)
-    remarks += constant_remarks("what comes out", n, beside(after, constant), k - 1)
+    remarks = input_remarks("what comes out", "what came in", after, before, price)
+    remarks += constant_remarks("what comes out", n, after, constant, k - 1)
     return StreamReport(
         n,
         before[BRIER],

@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal.steering.binary import (
-    ANSWERS,
-    CURVES,
-    N_ANSWERS,
-    TICKET,
-    WEIGHTS,
-    hint_of,
-    learn_outcome,
-    new_steering,
-)
+from onlinecal.steering import binary
+from onlinecal.steering.binary import ANSWERS, CURVES, N_ANSWERS, TICKET, WEIGHTS, new_steering
 from onlinecal.steering.curves import FREE, N_FEATURES, N_KNOTS, SMOOTH
 from onlinecal.steering.mixing import mixed_answer, pooled_loss
 from onlinecal.wrappers.strategies.projection import Projection
@@ -33,9 +25,9 @@ def steered(rounds):
     state = new_steering()
     mixed, answers = [], []
     for p, outcome in rounds:
-        mixed.append((hint_of(state, p) - outcome) ** 2)
+        mixed.append((binary.hint_of(state, p) - outcome) ** 2)
         answers.append((state[ANSWERS : ANSWERS + N_ANSWERS] - outcome) ** 2)
-        learn_outcome(state, outcome)
+        binary.learn_outcome(state, outcome)
     return np.array(mixed), np.array(answers).reshape(-1, N_ANSWERS)
 
 
@@ -43,8 +35,8 @@ def hints(p, y):
     """What is made of forecasts, shape (T,), each before its outcome is learnt."""
     state, found = new_steering(), []
     for raw, outcome in zip(np.asarray(p).tolist(), np.asarray(y).astype(int).tolist(), strict=True):
-        found.append(hint_of(state, raw))
-        learn_outcome(state, outcome)
+        found.append(binary.hint_of(state, raw))
+        binary.learn_outcome(state, outcome)
     return np.array(found)
 
 
@@ -91,9 +83,9 @@ def test_regret_against_an_opponent_who_plays_on_the_mixture(seed):
     state, rounds = new_steering(), []
     for _ in range(3000):
         p = float(rng.choice([0.2, 0.5, 0.9]))
-        mixed = hint_of(state, p)
+        mixed = binary.hint_of(state, p)
         outcome = max((0, 1), key=lambda y: (mixed - y) ** 2 - (p - y) ** 2)
-        learn_outcome(state, outcome)
+        binary.learn_outcome(state, outcome)
         rounds.append((p, outcome))
     check_regret(rounds)
 
@@ -134,9 +126,9 @@ def test_curves_stay_sane_whatever_comes(kind):
     for t in range(20_000):
         p = EXTREME[rng.integers(len(EXTREME))] if t % 2 else rng.random()
         outcome = {"random": t % 3 == 0, "opposite": p < 0.5, "agreeing": p > 0.5}[kind]
-        hint = hint_of(state, p)
+        hint = binary.hint_of(state, p)
         assert 0.25 / (t + 2.0) <= hint <= 1.0 - 0.25 / (t + 2.0)
-        learn_outcome(state, int(outcome))
+        binary.learn_outcome(state, int(outcome))
         if t % 500 == 499:
             assert np.isfinite(state).all()
             assert state[WEIGHTS : WEIGHTS + N_ANSWERS].sum() == pytest.approx(1.0)
@@ -195,8 +187,8 @@ def test_where_squared_errors_say_nothing_weights_follow_log_loss():
     rng = np.random.default_rng(6)
     state = new_steering()
     for outcome in (rng.random(5000) < 0.0005).tolist():
-        hint_of(state, 0.02)
-        learn_outcome(state, int(outcome))
+        binary.hint_of(state, 0.02)
+        binary.learn_outcome(state, int(outcome))
     assert state[WEIGHTS] < 0.1
 
 
@@ -212,12 +204,12 @@ def test_a_match_whose_rows_wait_for_one_outcome_is_one_observation(biased, allo
         steps = (2 * outcome - 1) * 0.01 + math.sqrt(0.02) * rng.normal(size=50)
         tickets = []
         for p in (1.0 / (1.0 + np.exp(-(start + np.cumsum(steps) + biased)))).tolist():
-            own += (hint_of(state, p) - outcome) ** 2
+            own += (binary.hint_of(state, p) - outcome) ** 2
             model += (p - outcome) ** 2
             tickets.append(state[:TICKET].copy())
         for ticket in tickets:
             state[:TICKET] = ticket
-            learn_outcome(state, outcome)
+            binary.learn_outcome(state, outcome)
     assert own <= allowed * model
 
 

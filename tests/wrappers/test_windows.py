@@ -116,7 +116,7 @@ def test_one_table_has_the_forecasters_bound_and_several_share_one_grid():
     for window in (100, 1000, 12345):
         one = CalibratedClassifier(Said(), window=window)
         list(settled_windows(one, coins(200), 0, window))
-        surprises = one._strategies["certain"].certificate
+        surprises = one._strategies["certain"].bounded()[0].certificate
         assert one.window_guarantee <= surprises + 2 * math.sqrt(2 * window) * 1.000001
         shared = CalibratedClassifier(Said(), window=window, n_buckets=5)
         list(settled_windows(shared, coins(200), 0, window))

@@ -23,6 +23,7 @@ from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lin
 from onlinecal.cli.recalibrating.tables import (
     LABELS,
     SCORED,
+    Chunks,
     Part,
     is_numbers,
     read_names,
@@ -39,7 +40,7 @@ from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibr
 from onlinecal.recalibration.starting import StartedRecalibrator
 from onlinecal.remarks import LabelWarning, label_remarks, outcome_remarks
 from onlinecal.rounds import forecast_column, is_missing, outcome_column
-from onlinecal.tables import Chunks, called, check_columns, is_pipe, open_source, read_frame, readable
+from onlinecal.tables import called, check_columns, is_pipe, open_source, read_frame, readable
 from onlinecal.validation import check_open_unit
 
 LEAST_ROWS = 10

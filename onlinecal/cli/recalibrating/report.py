@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from onlinecal.cli.recalibrating.choose import Choice
-    from onlinecal.tables import Chunks
+    from onlinecal.cli.recalibrating.tables import Chunks
 
 Scores = dict[str, float | None]
 """By the name of the measure; None where there is none."""
@@ -153,13 +153,15 @@ def report_tables(report: Report) -> list[Table]:
 
 def write_report(report: Report | Choice, folder: Path) -> list[Path]:
     """Write recalibrated.parquet, report.json, report.csv and the pictures, each only when it is complete."""
+    from onlinecal.cli.recalibrating.tables import Chunks, write_chunks
     from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_table
 
     pictures = [(one, one.draw(one.table)) for one in report.pictures()]
     folder.mkdir(parents=True, exist_ok=True)
+    rows, path = report.probabilities, folder / "recalibrated.parquet"
     written = [
-        write_table(report.probabilities, folder / "recalibrated.parquet"),
+        write_chunks(rows, path) if isinstance(rows, Chunks) else write_table(rows, path),
         write_json(report.record(), folder / "report.json"),
         write_table(report.frame(), folder / "report.csv"),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,21 +17,90 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.recalibrating.options import ChooseSettings
 from onlinecal.recalibration.probability_recalibrator import number_labels
 from onlinecal.tables import (
+    Source,
     called,
     check_columns,
     check_file,
     is_pipe,
     open_source,
     read_columns,
-    read_numbers,
     readable,
+    whole,
 )
 from onlinecal.validation import check_labels, check_probability_rows
 
 LARGE = 20_000_000
 """Numbers of a part of which only some rows are scored: 160 MB of doubles."""
+CHUNK = 1 << 18
+"""Rows of a chunk, in which tables are read and written."""
 SCORED = 200_000
 """Rows of a large part, drawn at random, that scores are of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """A table to write that is made chunk by chunk: its rows, and what makes those of a slice."""
+
+    n_rows: int
+    make: Callable[[slice], pl.DataFrame]
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        for start in range(0, self.n_rows, CHUNK):
+            yield self.make(slice(start, min(start + CHUNK, self.n_rows)))
+
+
+def write_chunks(chunks: Chunks, path: Path) -> Path:
+    """Write a Parquet file that appears when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    failed: list[BaseException] = []
+
+    def made(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
+        try:
+            for chunk in chunks:
+                yield chunk if columns is None else chunk.select(columns)
+        except BaseException as error:
+            # polars ends the file in its own time if it is handed this
+            failed.append(error)
+
+    schema = chunks.make(slice(0, 1)).schema
+    with whole(path) as part:
+        pl.io.plugins.register_io_source(made, schema=schema).sink_parquet(part)
+        if failed:
+            raise failed[0]
+    return path
+
+
+def read_numbers(
+    source: Source, names: list[str], further: Iterable[str] = ()
+) -> tuple[NDArray[np.floating], pl.DataFrame]:
+    """Columns of numbers as one array (n, k), read chunk by chunk, and further columns.
+
+    The array is of float32 if all columns are that, else float64; what is missing is NaN. ValueError names
+    the first value that is no number; others as of `read_frame`.
+    """
+    more = list(dict.fromkeys(further))
+    with readable(source.path, source.form):
+        frame = source.scan([*names, *more])
+        n_rows = int(frame.select(pl.len()).collect().item())
+        if not n_rows:
+            raise ValueError(f"{called(source.path)} holds no rounds")
+        single = {frame.collect_schema()[name] for name in names} == {pl.Float32}
+        table = np.empty((n_rows, len(names)), np.float32 if single else np.float64)
+        kept, start = [], 0
+        for part in frame.collect_batches(chunk_size=CHUNK):
+            for place, name in enumerate(names):
+                values = part[name].cast(pl.Float64, strict=False)
+                wrong = values.is_null() & part[name].is_not_null()
+                if wrong.any():
+                    row = int(wrong.arg_max() or 0)
+                    raise ValueError(
+                        f"{called(source.path)}: column {name!r} must be numbers, got {part[name][row]!r} at "
+                        f"row {start + row}"
+                    )
+                table[start : start + part.height, place] = values.fill_null(np.nan).to_numpy()
+            kept.append(part.select(more))
+            start += part.height
+    return table, pl.concat(kept)
 
 
 def is_numbers(kind: pl.DataType) -> bool:

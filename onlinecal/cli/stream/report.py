@@ -186,15 +186,15 @@ def inwards(scores: Scores, name: str) -> str:
 
 def comparisons(found: Report) -> list[str]:
     """Whether all forecasts together are worse than their hints, or than the best constant of each key."""
-    from onlinecal.remarks import beside, constant_remarks, input_remarks
+    from onlinecal.remarks import constant_remarks, input_remarks
 
     if (scores := found.scores) is None:
         return []
     # each key learns its own constant
     per_key = scores.rounds / sum(key.scores is not None for key in found.keys)
-    texts = constant_remarks("what went out", per_key, beside(scores.losses, scores.constants))
+    texts = constant_remarks("what went out", per_key, scores.losses, scores.constants)
     if scores.hints is not None:
-        texts += input_remarks("what went out", "the hints", beside(scores.losses, scores.hints))
+        texts += input_remarks("what went out", "the hints", scores.losses, scores.hints)
     return texts
 
 

@@ -28,6 +28,7 @@ from onlinecal.wrappers.strategies.strategy import (
     Answer,
     Asked,
     Bounded,
+    Counted,
     Outlook,
     Settings,
     Strategy,
@@ -101,7 +102,8 @@ class Binary(Strategy):
     def over_labels(self, labels: Labels) -> Iterable[Bounded]:
         """The projection for each label of the pair, and what happened beside these."""
         projections = list(self.projections.values())
-        return [*projections, *projections, Beside(sum(self._beside(labels).values()))]
+        beside = self._beside(labels).total()
+        return [*projections, *projections, Counted(beside, beside, beside, beside)]
 
     def by_label(self, labels: Labels) -> dict[Label, float]:
         """The projection's certificate for both labels of the pair, and what happened beside these."""
@@ -123,27 +125,6 @@ class Binary(Strategy):
             if names != set(labels.pair):
                 found.update(dict.fromkeys(names.union(labels.pair), 2 * number))
         return found
-
-
-class Beside(NamedTuple):
-    """Distance that no table is charged for, of which windows count all."""
-
-    certificate: float
-
-    @property
-    def guarantee(self) -> float:
-        """The same."""
-        return self.certificate
-
-    @property
-    def window_certificate(self) -> float:
-        """The same."""
-        return self.certificate
-
-    @property
-    def window_guarantee(self) -> float:
-        """The same."""
-        return self.certificate
 
 
 class Certain(Strategy):
@@ -183,36 +164,18 @@ class Certain(Strategy):
         return Waiting(self.name, asked, {})
 
     def bounded(self) -> Iterable[Bounded]:
-        """The surprises."""
-        return (self,)
+        """The surprises: all of them, and the most that any window had."""
+        number = self._surprises.total() / 2
+        recent = 0.0 if self._moments is None else self._recent.within(self._moments)
+        return (Counted(number, number, recent, self._recent.most),)
 
     def over_labels(self, labels: Labels) -> Iterable[Bounded]:
         """Once for the label that was named, once for that which came."""
-        return (self, self)
+        return 2 * tuple(self.bounded())
 
     def by_label(self, labels: Labels) -> dict[Label, float]:
         """How often each was named or came in a surprise."""
         return {label: float(number) for label, number in self._surprises.items()}
-
-    @property
-    def certificate(self) -> float:
-        """The number of surprises."""
-        return self._surprises.total() / 2
-
-    @property
-    def guarantee(self) -> float:
-        """The same."""
-        return self.certificate
-
-    @property
-    def window_certificate(self) -> float:
-        """The number of surprises in the window."""
-        return 0.0 if self._moments is None else self._recent.within(self._moments)
-
-    @property
-    def window_guarantee(self) -> float:
-        """The most that any window had."""
-        return self._recent.most
 
 
 class Classwise(Strategy):

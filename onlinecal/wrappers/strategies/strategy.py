@@ -237,6 +237,15 @@ class Bounded(Protocol):
         """What that cannot exceed in any window."""
 
 
+class Counted(NamedTuple):
+    """Distance that no table is charged for, as it was counted: a bound beforehand is what it is by now."""
+
+    certificate: float
+    guarantee: float
+    window_certificate: float
+    window_guarantee: float
+
+
 class Settings(NamedTuple):
     """What strategies are made of; `moments` is that of windows, `declared` all labels if they are known.
 

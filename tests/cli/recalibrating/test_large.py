@@ -39,13 +39,9 @@ def files(tmp_path):
 
 def in_small_pieces(monkeypatch):
     """Have files read, CSV from disk, and written in many chunks, and only some of their rows scored."""
-    for place, name, size in (
-        (scored, "LARGE", 1500),
-        (scored, "SCORED", 800),
-        (tables, "CHUNK", 128),
-        (tables, "IN_MEMORY", 0),
-    ):
-        monkeypatch.setattr(place, name, size)
+    for name, size in {"LARGE": 1500, "SCORED": 800, "CHUNK": 128}.items():
+        monkeypatch.setattr(scored, name, size)
+    monkeypatch.setattr(tables, "IN_MEMORY", 0)
 
 
 def test_chunks_say_what_whole_tables_say(files, monkeypatch):
@@ -115,7 +111,7 @@ def test_chunks_of_events_say_what_whole_columns_say(tmp_path, monkeypatch, meth
 
 
 def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "CHUNK", 10)
+    monkeypatch.setattr(scored, "CHUNK", 10)
     path = tmp_path / "rows.parquet"
 
     def make(rows: slice) -> pl.DataFrame:
@@ -123,10 +119,10 @@ def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
             raise RuntimeError("no more")
         return pl.DataFrame({"row": list(range(rows.start, rows.stop))})
 
-    tables.write_table(tables.Chunks(20, make), path)
+    scored.write_chunks(scored.Chunks(20, make), path)
     assert pl.read_parquet(path)["row"].to_list() == list(range(20))
     with pytest.raises(Exception, match="no more"):
-        tables.write_table(tables.Chunks(100, make), path)
+        scored.write_chunks(scored.Chunks(100, make), path)
     assert pl.read_parquet(path).height == 20
     assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]
 
