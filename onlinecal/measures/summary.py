@@ -118,8 +118,8 @@ def chance_level(
         Probabilities, shape (T,).
     measure
         A score: "brier", "log_loss", "miscalibration" (of `brier_decomposition`), "ece", "ece_bins",
-        "cumulative", "smooth"; "lower_distance" and "distance" by the upper ends of their brackets, which take
-        up to a second a draw; or a function of (forecasts, outcomes), shapes (T,), where more is worse.
+        "cumulative", "smooth"; "lower_distance" and "distance" by the upper ends of their brackets, which
+        take up to a second a draw; or a function of (forecasts, outcomes), shapes (T,), where more is worse.
     outcomes
         What happened, 0/1 or boolean, shape (T,); None: no p-value.
     n_draws

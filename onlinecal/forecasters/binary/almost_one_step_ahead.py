@@ -120,8 +120,8 @@ class AlmostOneStepAhead(GridForecaster):
     def decision_certificate(self, width: float) -> float:
         """How far promised and realised costs of acting on a threshold can be apart, a sum over rounds.
 
-        The threshold may be any; it is jittered uniformly by up to `width`/2 either way, 0 < width <= 1. Costs
-        are those of `threshold_costs`. docs/theory.md, Theorem 4c.
+        The threshold may be any; it is jittered uniformly by up to `width`/2 either way, 0 < width <= 1.
+        Costs are those of `threshold_costs`. docs/theory.md, Theorem 4c.
         """
         return decision_bound(self.certificate, width)
 
