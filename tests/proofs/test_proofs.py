@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,6 +84,12 @@ def as_it_runs(parameters: dict[str, Any], ys: NDArray[np.uint8]) -> Played:
     return Played(*forecaster.replay(ys, return_look_ahead=True), forecaster.look_ahead.biases)
 
 
+def grid_of(forecaster: AlmostOneStepAhead) -> tuple[int, NDArray[np.int64]]:
+    """The points of its grid, in units of 1/unit, and that unit."""
+    unit = int(forecaster.memory[SCALE])
+    return unit, np.rint(forecaster.look_ahead.points * unit).astype(int)
+
+
 EVERY = [np.array(ys, np.uint8) for ys in product((0, 1), repeat=10)]
 
 
@@ -98,6 +105,8 @@ def long_ones() -> list[NDArray[np.uint8]]:
 CASES = [
     *(pytest.param({"n_cells": m}, EVERY, id=f"all, {m} cells") for m in (1, 2, 3, 4, 7, 10)),
     *(pytest.param({"n_cells": m}, long_ones(), id=f"long, {m} cells") for m in (2, 31, 100)),
+    *(pytest.param({"horizon": rounds}, EVERY, id=f"all, graded for {rounds}") for rounds in (50, 1000)),
+    pytest.param({"horizon": 10_000}, long_ones(), id="long, graded for 10,000"),
 ]
 
 
@@ -121,9 +130,40 @@ def test_nothing_is_admitted_and_only_the_standard_library_is_used():
 @needs_coq
 @pytest.mark.parametrize("parameters, sequences", CASES)
 def test_the_rule_that_is_proved_is_the_rule_that_runs(program, parameters, sequences):
-    forecaster = AlmostOneStepAhead(**parameters)
-    unit = int(forecaster.memory[SCALE])
-    points = np.rint(forecaster.look_ahead.points * unit).astype(int)
-    for ys, proved in zip(sequences, as_proved(program, "midpoint", unit, points, sequences), strict=True):
+    unit, points = grid_of(AlmostOneStepAhead(**parameters))
+    report = "certain" if "horizon" in parameters else "midpoint"
+    for ys, proved in zip(sequences, as_proved(program, report, unit, points, sequences), strict=True):
         for one, other in zip(proved, as_it_runs(parameters, ys), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+NUMBER = """
+From Coq Require Import ZArith QArith List.
+From Onlinecal Require Import Graded.
+Import ListNotations.
+Goal proves {unit} [{points}]%Z {middle} ({price.numerator} # {price.denominator}) {rounds}
+  ({number.numerator} # {number.denominator}) = true.
+Proof. vm_compute. reflexivity. Qed.
+"""
+
+
+@needs_coq
+@pytest.mark.parametrize("rounds", [100, 1000, 10_000])
+def test_the_guarantee_of_a_graded_grid_is_proved_for_its_very_points(compiled, rounds):
+    folder, _ = compiled
+    forecaster = AlmostOneStepAhead(horizon=rounds)
+    unit, points = grid_of(forecaster)
+    v, middle = [Fraction(int(point), unit) for point in points], len(points) // 2
+    below = [v[j] * (v[j] - v[j - 1]) for j in range(1, middle)]
+    price = max(*below, (v[middle + 1] - v[middle - 1]) / 2)
+    (folder / "number.v").write_text(
+        NUMBER.format(
+            unit=unit,
+            points="; ".join(map(str, points)),
+            middle=middle,
+            price=price,
+            rounds=rounds,
+            number=Fraction(forecaster.guarantee),
+        )
+    )
+    run(["coqc", "-q", "-Q", "docs/proofs", "Onlinecal", "number.v"], folder)
