@@ -130,7 +130,9 @@ class GridForecaster(base.Classifier):
             )
             suits = not (hints or rule == "sign" or report or n_cells or grid == "uniform")
             graded = self._graded(m) if suits else None
-            self._adopt(fixed.uniform_memory(m, rule, self._slack, said, hints) if graded is None else graded)
+            if graded is None:
+                graded = fixed.uniform_memory(m, rule, self._slack, said, self.hints)
+            self._adopt(graded)
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
                     f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
@@ -154,7 +156,7 @@ class GridForecaster(base.Classifier):
         return guarantees.cells_for(self.horizon or 1, biases.worst, reach)
 
     def _graded(self, n_cells: int) -> NDArray[np.int64] | None:
-        """A new memory on the best graded grid; None if the uniform one of so many cells has a better bound."""
+        """A new memory on the best graded grid; None if the uniform one has the better bound."""
         biases, windowed = guarantees.Biases.under(self.rule, self._slack), self.horizon is None
         rounds = (self.window if windowed else self.horizon) or 1
         weight = biases.length if windowed else biases.worst

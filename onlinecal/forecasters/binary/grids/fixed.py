@@ -285,7 +285,7 @@ def charge_point(memory: Memory, lower: int, step: int, above: int, y: int, repo
 
 @inlined
 def enter_valid(memory: Memory, below: int) -> None:
-    """Go down from a pair until it accepts 0, then up until the next one accepts 1: that is the current cell."""
+    """Go down from a pair until it accepts 0, then up until the next accepts 1: that is the current cell."""
     while memory[below + 1] > memory[HIGH]:
         below -= 2
     while memory[below + 3] < memory[LOW]:

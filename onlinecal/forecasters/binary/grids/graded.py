@@ -24,7 +24,7 @@ MOST_HALF = 1 << 19
 def graded_points(half: int) -> NDArray[np.int64]:
     """The points of the graded grid with so many cells below 1/2 and as many above, in units of 2^-28."""
     rate, step = 1.0 / (8 * half), 1.0
-    # by steps like those of Newton's method: the lowest point's v^2 falls about 2 * half times as fast as the rate rises
+    # steps like Newton's: v^2 of the lowest point falls 2 * half times as fast as the rate rises
     while abs(step) > 1e-15 * rate and half > 1:
         step = (_below(rate, half)[-1] ** 2 - rate) / (2 * half)
         rate += step
