@@ -42,13 +42,16 @@ def watch_of(data):
 ROUNDS = [10, 100, 1000, 10_000, pytest.param(40_000, marks=pytest.mark.slow)]
 
 
+@pytest.mark.parametrize(
+    ("grid", "most", "start", "each"), [("graded", 0.5, 430, 9.1), ("uniform", 1.0, 380, 3.3)]
+)
 @pytest.mark.parametrize("rounds", ROUNDS)
-def test_a_key_with_a_horizon_has_two_bytes_for_each_grid_point(rounds):
-    config = KeyConfig(horizon=rounds, hints=False)
+def test_a_key_with_a_horizon_has_so_many_bytes_for_each_grid_point(rounds, grid, most, start, each):
+    config = KeyConfig(horizon=rounds, hints=False, grid=grid)
     data = kept(config, rounds)
-    m = len(lane_of(data, config).memory) - TABLE - 1
-    assert len(data) == pytest.approx(375 + 1.8 * m, abs=40)
-    assert m == pytest.approx(math.sqrt(rounds), abs=2)
+    m = (int(lane_of(data, config).memory[END]) - TABLE) // 2 - 1
+    assert len(data) == pytest.approx(start + each * m, abs=40)
+    assert m == pytest.approx(math.sqrt(most * rounds), abs=4)
 
 
 @pytest.mark.parametrize("grid", ["adaptive", "nested"])
