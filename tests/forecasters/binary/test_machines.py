@@ -144,7 +144,7 @@ def test_without_hints_all_points_left_accept_zero_and_all_right_accept_one(conf
 def test_one_step_ahead_answers_with_the_look_ahead_sequence(config):
     outcomes = np.random.default_rng(5).integers(0, 2, 400)
     shared = {key: value for key, value in config.items() if key != "report"}
-    _, charged = AlmostOneStepAhead(**shared).replay(outcomes, return_look_ahead=True)
+    _, charged = AlmostOneStepAhead(**shared, report="midpoint").replay(outcomes, return_look_ahead=True)
     reference = OneStepAhead(**shared)
     answers = [reference.answer(y) for y in outcomes]
     assert answers == charged.tolist()

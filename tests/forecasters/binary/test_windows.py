@@ -84,14 +84,14 @@ def test_so_it_is_with_all_settings(config, window):
 
 def test_the_guarantee_is_the_square_root_of_twice_the_window():
     for window in [*range(1, 200), 10**4, 10**6, 1 << 24]:
-        forecaster = AlmostOneStepAhead(window=window)
+        forecaster = AlmostOneStepAhead(window=window, grid="uniform")
         assert forecaster.window_guarantee <= math.sqrt(2 * window) * (1 + 1e-12)
         assert len(forecaster.look_ahead.points) == 1 + math.ceil(math.sqrt(window / 2))
 
 
 def test_the_guarantee_of_windows_is_nearly_reached():
     """Biases are led to one end of their intervals, then to the other: the factor 2 is needed."""
-    forecaster, largest = AlmostOneStepAhead(window=200), 0.0
+    forecaster, largest = AlmostOneStepAhead(window=200, grid="uniform"), 0.0
     for y in [0] * 400 + [1] * 400 + [0] * 400:
         forecaster.learn_one({}, y)
         largest = max(largest, forecaster.window_certificate)

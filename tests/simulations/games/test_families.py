@@ -25,6 +25,18 @@ def test_bound_is_at_least_the_guarantee(spec, rounds):
     assert player.build(rounds, hinted=True).promise(rounds) <= hinted * (1 + 1e-12) < bound + 1
 
 
+@pytest.mark.parametrize("spec", ["graded", "graded:slack=2", "graded:window=9"])
+@pytest.mark.parametrize("rounds", [1, 1000, 123_457])
+def test_the_graded_family_has_its_own_guarantee_for_a_bound(spec, rounds):
+    player = players.create(spec)
+    assert player.bound_label is None
+    assert player.bound(rounds) == player.build(rounds).promise(rounds)
+    assert players.create(player.spec) == player
+    # with hints it is the uniform grid
+    assert player.build(rounds, hinted=True).grid == "uniform"
+    assert player.build(rounds).grid == "graded"
+
+
 @pytest.mark.parametrize(
     "spec,label,factor",
     [
@@ -131,6 +143,6 @@ def test_the_page_on_baselines_has_every_family():
     page = (ROOT / "docs" / "baselines.md").read_text()
     for name, family in players.catalogue().items():
         if family.build.__module__ == "simulations.games.players" and name not in (
-            "sign", "balanced", "nested", "adaptive", "one-step-ahead",
+            "sign", "balanced", "graded", "nested", "adaptive", "one-step-ahead",
         ):  # fmt: skip
             assert f"`{name}`" in page

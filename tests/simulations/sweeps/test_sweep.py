@@ -93,7 +93,7 @@ def test_the_arena_has_every_forecaster_of_the_catalogue(tmp_path, monkeypatch):
 def test_the_demo_comes_with_the_package(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = read_config(find_config("demo"))
-    assert set(config.forecasters) == {"sign", "balanced", "nested", "adaptive"}
+    assert set(config.forecasters) == {"sign", "balanced", "graded", "nested", "adaptive"}
     assert config.rounds == (1000, 10_000, 100_000, 1_000_000)
     assert any(spec.startswith("two-phase") for spec in config.adversaries)
 
