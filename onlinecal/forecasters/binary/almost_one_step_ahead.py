@@ -28,8 +28,8 @@ class AlmostOneStepAhead(GridForecaster):
     Parameters
     ----------
     horizon
-        How many rounds will be played, if known: the grid is then the one that promises most for that many rounds,
-        the graded one from 34 on. (With hints, the sign rule or a report that is set it is uniform.)
+        How many rounds will be played, if known: the grid is then the one that promises most for so many, the
+        graded one from 34 on. (With hints, the sign rule or a report that is set it is uniform.)
     n_cells
         Number of cells m of a uniform grid, instead of the one that the horizon suggests.
     grid
@@ -239,7 +239,7 @@ class AlmostOneStepAhead(GridForecaster):
         hints
             Shape (T,), each in [0, 1], or None; they need hints=True.
         return_look_ahead
-            Also return the charged points, shape (T,): what a One-Step-Ahead on the same grid would have answered.
+            Also return the charged points, shape (T,): what a One-Step-Ahead on this grid would have said.
 
         Returns
         -------
