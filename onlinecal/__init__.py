@@ -11,6 +11,10 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.alarms import CalibrationAlarm as CalibrationAlarm
+    from onlinecal.decisions import (
+        ThresholdCosts as ThresholdCosts,
+        threshold_costs as threshold_costs,
+    )
     from onlinecal.forecasters import (
         AlmostOneStepAhead as AlmostOneStepAhead,
         OneStepAhead as OneStepAhead,
@@ -35,10 +39,6 @@ if TYPE_CHECKING:
         multiclass_calibration_distance as multiclass_calibration_distance,
         smooth_calibration_error as smooth_calibration_error,
         top_label_calibration_error as top_label_calibration_error,
-    )
-    from onlinecal.decisions import (
-        ThresholdCosts as ThresholdCosts,
-        threshold_costs as threshold_costs,
     )
     from onlinecal.recalibration import (
         BoostedRecalibrator as BoostedRecalibrator,

@@ -30,7 +30,15 @@ def decision_bound(certificate: float, width: float) -> float:
 
 
 class ThresholdCosts(NamedTuple):
-    """What decisions by a threshold were to cost by the forecasts, and what they cost; averages."""
+    """What decisions by a threshold cost; averages over rounds.
+
+    Attributes
+    ----------
+    promised
+        What they were to cost, had outcomes come as often as was forecast.
+    realised
+        What they did cost.
+    """
 
     promised: float
     realised: float

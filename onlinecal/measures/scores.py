@@ -130,8 +130,8 @@ def cumulative_calibration_error(
 
     Examples
     --------
-    >>> cumulative_calibration_error([0.2, 0.2, 0.7, 0.7], [0, 1, 0, 1])
-    CumulativeCalibrationError(error=0.15, p_value=1.0)
+    >>> cumulative_calibration_error([0.25, 0.25, 0.75, 0.75], [0, 1, 1, 1]).error
+    0.25
 
     """
     counts, _, _ = count_shares(forecasts, outcomes)

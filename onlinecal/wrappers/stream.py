@@ -267,7 +267,10 @@ class StreamReport(Shown):
         return f"proven distance to calibration of {n:,} rows{norm}: {bounds}"
 
     def decision_certificate(self, width: float) -> float:
-        """As of the `RecalibratedStream`, an average over rows."""
+        """How far promised and realised costs can be apart, an average over rows, for jitter of that `width`.
+
+        As of `RecalibratedStream.decision_certificate`.
+        """
         if self.norm != OF_ONE:
             raise ValueError(f"decision_certificate is for one column, got a certificate {self.norm}")
         return decision_bound(self.certificate / self.n_rounds, width)
