@@ -182,10 +182,12 @@ def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[s
             rounds[name].append((query, told, outcome))
     found = {}
     for name, rows in rounds.items():
-        queries, told, outcomes = zip(*rows, strict=True) if rows else ((), (), ())
-        alarm = CalibrationAlarm(NO_ALARM)
-        alarm.update_many(np.array(told, np.float64), np.array(outcomes, np.float64))
-        if alarm.change_point is not None:
+        # those that were archived are not here
+        if rows:
+            queries, told, outcomes = zip(*rows, strict=True)
+            alarm = CalibrationAlarm(NO_ALARM)
+            alarm.update_many(np.array(told, np.float64), np.array(outcomes, np.float64))
+            assert alarm.change_point is not None
             found[name] = queries[alarm.change_point]
     return found
 
