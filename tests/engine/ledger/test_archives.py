@@ -52,7 +52,11 @@ def assert_whole(path, archives, sound, since=0):
     # what was moved is nowhere twice, but for queries that went on waiting
     closings = [row for part in parts for row in part["closings"]]
     assert len(closings) == len(whole["closings"])
-    found, expected = report_of(path), report_of(sound)
+    # change points are looked for in the rounds that are here
+    found, expected = (
+        replace(one, keys=[replace(key, change_point=None) for key in one.keys])
+        for one in (report_of(path), report_of(sound))
+    )
     if since:
         assert found.since == since
         expected = replace(expected, since=since, forecasts=found.forecasts, hints=found.hints)
