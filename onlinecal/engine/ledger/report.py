@@ -175,10 +175,11 @@ def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[s
     ):
         event, of_hint = alarms[name]
         told, outcome = loaded(hint if of_hint else probability), loaded_outcome(value)
+        if isinstance(told, dict):
+            # before the first class was met, nothing was forecast
+            label, told = likeliest(told) if told else (None, None)
+            outcome = parts_of(outcome).get(label or "", 0.0)
         if number <= event and told is not None:
-            if isinstance(told, dict):
-                label, told = likeliest(told)
-                outcome = parts_of(outcome).get(label or "", 0.0)
             rounds[name].append((query, told, outcome))
     found = {}
     for name, rows in rounds.items():
