@@ -129,8 +129,8 @@ class AlmostOneStepAhead(GridForecaster):
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whichever outcomes 0 and 1 come: known before they do.
 
-        An outcome between 0 and 1 may raise it, on a graded grid once and by a factor: the first one splits
-        the grid's wide cells. `grid="uniform"` promises less for outcomes 0 and 1, and more for shares.
+        On a graded grid the first outcome between 0 and 1 raises it, since that splits the grid's wide cells.
+        For streams of such outcomes `grid="uniform"` has the smaller bound.
         On a fixed grid with a horizon this is the bound at the horizon (or at the present round,
         once that is later); otherwise the bound at the present round. If several forecasts have been open at
         once, it includes what that may cost.
