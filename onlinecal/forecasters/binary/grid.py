@@ -104,8 +104,9 @@ class GridForecaster(base.Classifier):
             check_slack(slack)
         is_known = horizon is not None or n_cells is not None or window is not None
         if grid in ("uniform", "graded") and not is_known:
+            needed = "a horizon or n_cells" if grid == "uniform" else "a horizon"
             raise ValueError(
-                f"grid {grid!r} needs a horizon or n_cells (or a window): without, use 'adaptive' or 'nested'"
+                f"grid {grid!r} needs {needed} (or a window): without, use 'adaptive' or 'nested'"
             )
         if grid == "graded" and (hints or rule == "sign" or report is not None):
             raise ValueError(
