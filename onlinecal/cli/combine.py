@@ -66,7 +66,7 @@ def combine(
 
     [bold]onlinecal combine games.csv --forecast elo --forecast market --outcome won --plot[/bold]
 
-    [bold]onlinecal combine visits.csv --forecast a --forecast b --outcome y --sort day --settled-at seen[/bold]
+    [bold]onlinecal combine loans.csv --forecast a --forecast b --outcome y --sort day --settled-at end[/bold]
     """
     from onlinecal.cli.output import print_json, results, table
     from onlinecal.wrappers import combine_forecasts

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from river import base, linear_model, naive_bayes
@@ -98,6 +99,21 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {"classifiers": [linear_model.LogisticRegression(), naive_bayes.GaussianNB()]}
+
+    def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
+        """A fresh one with fresh models, which nothing was learnt by; see `river.base.Base.clone`.
+
+        Parameters
+        ----------
+        new_params
+            Parameters in place of its own.
+        include_attributes
+            Whether attributes that are no parameters are copied, too.
+        """
+        fresh = [
+            model.clone() if hasattr(model, "clone") else copy.deepcopy(model) for model in self.classifiers
+        ]
+        return super().clone({"classifiers": fresh, **(new_params or {})}, include_attributes)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the two labels; they sum to 1.
