@@ -234,16 +234,25 @@ def read_rounds(
     more: Iterable[str] = (),
     shares: bool = False,
     reading: Reading | None = None,
+    gaps: bool = False,
 ) -> Rounds:
     """Outcomes, columns of forecasts and `more` columns of a file, ordered by `sort`; see `read_frame`.
 
-    With `shares` outcomes may also lie between 0 and 1. Errors name an option only if there is a `reading`.
+    With `shares` outcomes may also lie between 0 and 1, with `gaps` forecasts may be missing. Errors name an
+    option only if there is a `reading`.
     """
+    import numpy as np
+
     path = Path(path)
     numbered = [outcome, *forecasts]
     named = [*numbered, *more, *([] if sort is None else [sort])]
     table = read_frame(path, named, numbered, dates=True)  # as written, for exact errors
     columns = {name: read_forecasts(table[name], reading) for name in forecasts}
+    if gaps:
+        for name, column in columns.items():
+            missing = np.array([is_missing(value) for value in table[name].to_list()])
+            values = np.where(missing, math.nan, column.values)
+            columns[name] = Column(values, column.good | missing, f"{column.rule} or be missing")
     columns[outcome] = read_outcomes(table[outcome], path, shares, reading)
     remarks = []
     if reading is not None and reading.positive is not None:
