@@ -168,7 +168,7 @@ class StreamReport(Shown):
     n_rounds
         How many rows are settled: all scores and bounds are of these.
     n_open
-        How many rows have no outcome, and are not settled.
+        How many rows are not settled: no outcome has come, or they are not `due` yet.
     n_absent
         How many are settled by `absent`, since no outcome had come by the time they were due.
     n_expired
@@ -217,7 +217,7 @@ class StreamReport(Shown):
         """What there is to say of rows without an outcome of their own."""
         texts = []
         if self.n_open:
-            texts.append(f"{counted(self.n_open, 'row')} without outcome, of which nothing is said here")
+            texts.append(f"{counted(self.n_open, 'row')} not settled yet, or never: nothing here is of these")
         if self.n_absent:
             late = f", {self.n_expired:,} of them though an outcome came later" if self.n_expired else ""
             texts.append(f"{counted(self.n_absent, 'row')} settled as absent, since due{late}")

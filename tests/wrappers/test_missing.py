@@ -107,7 +107,7 @@ def test_the_certificate_speaks_of_the_settled_rows():
     assert report.brier_out == pytest.approx(np.mean((result.probabilities - y)[came] ** 2))
     assert report.brier_in == pytest.approx(np.mean((p - y)[came] ** 2))
     assert report.n_rounds == came.sum()
-    assert f"{ROWS - came.sum()} rows without outcome" in str(report)
+    assert f"{ROWS - came.sum()} rows not settled yet, or never" in str(report)
 
 
 def test_rows_that_are_never_settled_do_not_count_as_late_for_ever():
