@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.measure import measure
-from onlinecal.cli.recalibrate import app as recalibrate
+from onlinecal.cli.recalibrate import recalibrate
 from onlinecal.cli.stream.verb import app as stream
 from onlinecal.cli.verbs import Verb, Verbs
 from onlinecal.cli.warmup import Step, warmup_with
@@ -51,13 +51,12 @@ app = typer.Typer(
 
 YOURS, GAMES, HERE = "Your own forecasts", "Games against adversaries", "This machine"
 for panel, verbs in {
-    YOURS: (measure, evaluate, experiment),
+    YOURS: (measure, evaluate, recalibrate, experiment),
     GAMES: (simulate, sweep, plot, worst, forecasters, adversaries),
     HERE: (warmup_with(demonstration_games),),
 }.items():
     for verb in verbs:
         app.command(verb.__name__, cls=Verb, rich_help_panel=panel)(verb)
-app.add_typer(recalibrate, name="recalibrate", rich_help_panel=YOURS)
 app.add_typer(stream, name="stream", rich_help_panel=YOURS)
 
 
