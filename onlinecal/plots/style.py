@@ -21,6 +21,7 @@ from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
@@ -167,10 +168,17 @@ def title_panel(axis: Axes, text: str, size: float = 11.0) -> None:
     title, figure = axis.set_title(text, fontsize=size), axis.figure
     beyond = [one.bbox.x0 - NEXT * figure.dpi for one in figure.axes if one.bbox.x0 > axis.bbox.x1]
     room = 0.98 * (min([*beyond, figure.bbox.width]) - axis.bbox.x0)
-    title.set_fontsize(size * min(1.0, max(room / title.get_window_extent().width, LEAST_TITLE)))
+    shrink(title, room, LEAST_TITLE * size)
     while len(text) > 1 and title.get_window_extent().width > room:
         text = text.removesuffix("…")[:-1] + "…"
         title.set_text(text)
+
+
+def shrink(text: Text, room: float, least: float = 4.0) -> None:
+    """Make a text small enough for so many pixels, but not smaller than `least` points."""
+    # letters are as wide as whole pixels allow, so one step may not be enough
+    while (wide := text.get_window_extent().width) > room and text.get_fontsize() > least:
+        text.set_fontsize(max(least, text.get_fontsize() * min(room / wide, 0.99)))
 
 
 def label_axes(axes: dict[str, Axes], x: str, y: str) -> None:
@@ -192,15 +200,14 @@ def headline(figure: Figure, text: str, below: str = "") -> None:
     width, height = figure.get_size_inches()
     title = figure.text(0.18 / width, 1 - 0.14 / height, text, fontsize=14, fontweight="bold", va="top")
     room = (1 - 0.46 / width) * figure.bbox.width
-    title.set_fontsize(14 * min(1.0, room / title.get_window_extent().width))
+    shrink(title, room)
     quiet = figure.text(0.18 / width, 1 - 0.45 / height, below, fontsize=9.5, color="#555555", va="top")
-    fit = room / max(quiet.get_window_extent().width, 1.0)
-    if fit < LEAST_TITLE:
+    if quiet.get_window_extent().width * LEAST_TITLE > room:
         # two lines of smaller letters take little more than one
         longest = max(map(len, below.split("\n")))
         quiet.set_text("\n".join(fill(line, longest // 2 + 8) for line in below.split("\n")))
-        fit = min(room / quiet.get_window_extent().width, 0.84)
-    quiet.set_fontsize(9.5 * min(1.0, fit))
+        quiet.set_fontsize(8.0)
+    shrink(quiet, room)
 
 
 def colour_key(
