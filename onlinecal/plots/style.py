@@ -177,8 +177,10 @@ def title_panel(axis: Axes, text: str, size: float = 11.0) -> None:
 def shrink(text: Text, room: float, least: float = 4.0) -> None:
     """Make a text small enough for so many pixels, but not smaller than `least` points."""
     # letters are as wide as whole pixels allow, so one step may not be enough
-    while (wide := text.get_window_extent().width) > room and text.get_fontsize() > least:
-        text.set_fontsize(max(least, text.get_fontsize() * min(room / wide, 0.99)))
+    size = float(text.get_fontsize())
+    while (wide := text.get_window_extent().width) > room and size > least:
+        size = max(least, size * min(room / wide, 0.99))
+        text.set_fontsize(size)
 
 
 def label_axes(axes: dict[str, Axes], x: str, y: str) -> None:
