@@ -125,11 +125,13 @@ class GridForecaster(base.Classifier):
         self._slack = float(slack or (slack_with_hints if hints else SLACK_WITHOUT_HINTS))
         said = report or (REPORT_WITH_HINTS if hints else REPORT_WITHOUT_HINTS)
         self._reach = _reach_of(said)
-        if stays:
+        suits = not (hints or rule == "sign" or report or n_cells or grid == "uniform")
+        if grid == "nested" and suits:
+            self._adopt(fixed.nested_memory(self._slack))
+        elif stays:
             m = n_cells or self._cells(
                 slack or SLACK_WITHOUT_HINTS, _reach_of(report or REPORT_WITHOUT_HINTS)
             )
-            suits = not (hints or rule == "sign" or report or n_cells or grid == "uniform")
             graded = self._graded(m) if suits else None
             if graded is None:
                 graded = fixed.uniform_memory(m, rule, self._slack, said, self.hints)

@@ -41,19 +41,24 @@ from onlinecal.forecasters.binary.grids.fixed import (
     CORNERS,
     FORMAT_FIXED,
     FREED,
+    LIMIT,
     RATE,
     SHIFT,
+    STAGE,
     UNEVEN,
     WEIGHT,
+    nested_like,
 )
 from onlinecal.forecasters.binary.grids.fixed import SHARED as FIXED_SHARED
+from onlinecal.forecasters.rules import SLACK_WITHOUT_HINTS
 
 if TYPE_CHECKING:
     from onlinecal.forecasters.binary.grid import GridForecaster
 
 SETTINGS = (*range(FORMAT, FINE + 1), HINTED, LATE, GROWS)
 MOST_LATE = 1 << 40
-FIXED_SETTINGS, DYADIC_SETTINGS = (SHIFT, FREED, RATE, WEIGHT, CORNERS, END), (PRICE, PACE, BOUND)
+FIXED_SETTINGS = (SHIFT, FREED, RATE, WEIGHT, CORNERS, STAGE, LIMIT, END)
+DYADIC_SETTINGS = (PRICE, PACE, BOUND)
 
 
 def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
@@ -62,7 +67,9 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     require(len(memory) > TABLE, "its length")
     fresh, head = forecaster.memory, memory[:TABLE].tolist()
     stays = fresh[FORMAT] == FORMAT_FIXED
-    if stays and head[FIXED_SHARED]:
+    if stays and fresh[STAGE]:
+        fresh = nested_like(memory, forecaster.slack or SLACK_WITHOUT_HINTS)
+    elif stays and head[FIXED_SHARED]:
         fresh = forecaster.refined(fresh)
     if fresh[GROWS] and 0 < head[LATE] <= MOST_LATE:
         fresh = fresh.copy()
@@ -78,7 +85,8 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     cell = tuple(TABLE + 2 * int(place) for place in np.searchsorted(points, (lower, lower + step)))
     require(0 <= lower <= scale - step and below == cell[0], "its cell")
     if stays:
-        require(len(memory) == end and bool((points == fresh[TABLE::2]).all()), "its points")
+        require(len(fresh) == end and bool((points == fresh[TABLE::2]).all()), "its points")
+        require(bool(fresh[STAGE]) or len(memory) == end, "its length")
         require((int(memory[below]), int(memory[below + 2])) == (lower, lower + step), "its cell")
     else:
         require(head[TUNED] & ~SHARED == like[TUNED], "what its configuration says")
