@@ -101,24 +101,40 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
 
 
 def check_cells(rounds: Iterable[tuple[Any, Any]], memory: NDArray[np.int64]) -> None:
-    """ValueError unless rounds that wait, cells (lower end, step) with their forecasts, can be settled."""
+    """ValueError unless rounds that wait, cells (lower end, step) with their forecasts, can be settled.
+
+    On a graded grid their ends are neighbours, or were before a nested grid's cells were divided; once wide
+    cells were split for shares, two points with 1/2 not between them.
+    """
     scale = int(memory[SCALE])
     most, uneven = scale, memory[FORMAT] == FORMAT_FIXED and memory[SHIFT] == UNEVEN
     if memory[FORMAT] == FORMAT_FIXED and not uneven:
         most = int(memory[STEP])
-    points = set(memory[TABLE : memory[END] : 2].tolist()) if uneven else set()
+    points = memory[TABLE : memory[END] : 2].tolist() if uneven else []
+    places = {point: place for place, point in enumerate(points)}
     for (lower, step), forecast in rounds:
         if not (
             type(lower) is type(step) is int
             and 0 < step <= most
             and 0 <= lower <= scale - step
-            and ({lower, lower + step} <= points if uneven else not (step | lower) & (step - 1))
+            and (_was_cell(places, lower, step, memory) if uneven else not (step | lower) & (step - 1))
             and type(forecast) is float
             and 0.0 <= forecast <= 1.0
         ):
             raise ValueError(
                 f"the forecast {forecast!r} in the cell {(lower, step)!r} cannot be that of any run"
             )
+
+
+def _was_cell(places: dict[int, int], lower: int, step: int, memory: NDArray[np.int64]) -> bool:
+    """Whether a graded grid may have had this cell; `places` has the numbers of its points."""
+    first, last = places.get(lower, -1), places.get(lower + step, -1)
+    if first < 0 or last < 0:
+        return False
+    if memory[FIXED_SHARED]:
+        return 2 * lower >= memory[SCALE] or 2 * (lower + step) <= memory[SCALE]
+    cells = last - first
+    return cells < 1 << max(1, memory[STAGE]) and cells & (cells - 1) == 0 and first % cells == 0
 
 
 def require(holds: bool, what: str) -> None:
