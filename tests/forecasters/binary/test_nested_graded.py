@@ -20,6 +20,7 @@ from onlinecal.forecasters.binary.grids import fixed
 from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.forecasters.binary.grids.fixed import LIMIT, RATE, STAGE
 from onlinecal.forecasters.binary.grids.graded import GRAIN, LAST_STAGE, graded_points, nested_points
+from onlinecal.forecasters.binary.soundness import check_cells
 from simulations.games.duel import play
 from tests.forecasters.binary.test_graded import exact_prices
 from tests.forecasters.binary.test_machines import play_in_the_interpreter
@@ -323,6 +324,36 @@ def test_a_memory_that_no_run_leads_to_is_refused(place, change):
     state["memory"][place] += change
     with pytest.raises(ValueError, match="cannot be that of any run"):
         AlmostOneStepAhead.__new__(AlmostOneStepAhead).__setstate__(state)
+
+
+def cells_of(points, every=1):
+    return [(low, high - low) for low, high in pairwise(points[::every].tolist())]
+
+
+@pytest.mark.parametrize("settings", [{"horizon": 400, "grid": "graded"}, {"grid": "nested"}], ids=str)
+def test_a_cell_that_waits_has_ends_that_are_neighbours_or_once_were(settings):
+    forecaster = AlmostOneStepAhead(**settings)
+    forecaster.replay(np.random.default_rng(0).random(150) < 0.4)
+    points = forecaster.memory[TABLE : forecaster.memory[END] : 2]
+    nested = settings["grid"] == "nested"
+    real = set(cells_of(points)).union(*(cells_of(points, 2**k) for k in range(4) if nested))
+    for low in points.tolist():
+        for high in points[points > low].tolist():
+            cell = (low, high - low)
+            if cell in real:
+                check_cells([(cell, 0.5)], forecaster.memory)
+            else:
+                with pytest.raises(ValueError, match="cannot be that of any run"):
+                    check_cells([(cell, 0.5)], forecaster.memory)
+    for cell in ((int(points[1]) + 1, int(points[2] - points[1])), (int(points[1]), 1)):
+        with pytest.raises(ValueError, match="cannot be that of any run"):
+            check_cells([(cell, 0.5)], forecaster.memory)
+    # once cells were split for shares, cells of before may wait, but none around 1/2
+    forecaster.observe(forecaster.forecast(), 0.3)
+    for cell in real:
+        check_cells([(cell, 0.5)], forecaster.memory)
+    with pytest.raises(ValueError, match="cannot be that of any run"):
+        check_cells([((int(points[1]), int(points[-2] - points[1])), 0.5)], forecaster.memory)
 
 
 def test_the_last_grid_stays():
