@@ -236,7 +236,7 @@ KINDS = (
 
 
 def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:
-    """A stream of hints whose Brier score no nearest cell comes near.
+    """Hints on which the calibrated forecasts nearest to them score far worse than the hints themselves.
 
     Meant for `AlmostOneStepAhead(n_cells=n_cells, slack=slack)`, whatever it reports. First every point from
     1/2 up is charged with zeros until it takes no more. Then a hint of 1 is followed by a 1, and a hint just

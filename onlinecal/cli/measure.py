@@ -269,7 +269,7 @@ def measure(
     from onlinecal.cli.output import print_json, results
 
     if not forecast or outcome is None:
-        raise _missing(file, bool(forecast))
+        raise missing_option(file, bool(forecast))
     folder = out or (Path("results/measure") if plot else None)
     _check_request(forecast, exact, budget, folder)
     reading = Reading(positive, percent, logits, drop_invalid)
@@ -327,7 +327,7 @@ def _check_request(forecast: list[str], exact: bool, budget: float | None, folde
         raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
 
 
-def _missing(file: Path, has_forecast: bool) -> ValueError:
+def missing_option(file: Path, has_forecast: bool) -> ValueError:
     """Which column is to be named, and which there are."""
     missing = "--outcome', the column of outcomes" if has_forecast else "--forecast', a column of forecasts"
     known = ", ".join(read_columns(file))

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from onlinecal.cli.combine import combine
 from onlinecal.cli.measure import measure
 from onlinecal.cli.recalibrate import app as recalibrate
 from onlinecal.cli.stream.verb import app as stream
@@ -51,7 +52,7 @@ app = typer.Typer(
 
 YOURS, GAMES, HERE = "Your own forecasts", "Games against adversaries", "This machine"
 for panel, verbs in {
-    YOURS: (measure, evaluate, experiment),
+    YOURS: (measure, combine, evaluate, experiment),
     GAMES: (simulate, sweep, plot, worst, forecasters, adversaries),
     HERE: (warmup_with(demonstration_games),),
 }.items():
