@@ -10,8 +10,6 @@ from bisect import bisect_left
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-
 from onlinecal.forecasters.binary.cells import (
     AT_HINT,
     BRIM,
@@ -24,7 +22,6 @@ from onlinecal.forecasters.binary.cells import (
     REPORT,
     SCALE,
     STEP,
-    TABLE,
     Memory,
 )
 from onlinecal.forecasters.binary.grids.dyadic_accounts import (
@@ -48,8 +45,6 @@ from onlinecal.forecasters.binary.grids.fixed import (
     UNEVEN,
     WEIGHT,
     cells_of,
-    halved_rate,
-    in_use,
 )
 from onlinecal.forecasters.binary.grids.fixed import last_round as last_nested_round
 from onlinecal.forecasters.binary.grids.graded import nested
@@ -191,61 +186,37 @@ def graded_guarantee(memory: Memory, rounds: int, slack: float, late: int) -> fl
 def nested_guarantee(memory: Memory, rounds: int, slack: float, late: int) -> float:
     """The sum over s <= t of lambda_s, the biases' bounds, and what a change of kappa costs at each doubling.
 
-    Late labels add lambda of the first grid, which rounds announced on an earlier grid may cost more, each
-    once, and the largest change of kappa at each doubling. Once outcomes are shares, Theorem 26a.
+    Late labels add lambda of the first grid and what `Nested` says. Once outcomes are shares a round may cost
+    half of the widest cell, which is halved at each doubling (Theorem 26a).
     """
-    stage, start, scale = 1, 0, int(memory[SCALE])
-    high, shared = int(memory[HIGH]), bool(memory[SHARED])
-    rate = first = split_rate(memory, stage) if shared else nested(stage).rate
-    moved = turn = turned_corners = stale = 0
-    while rounds > (end := int(last_nested_round(high, stage))):
+    scale, split_at, stage, start = int(memory[SCALE]), int(memory[SHARED]), 1, 0
+    weight = corners = moved = 0
+    while True:
+        now, rate = nested(stage), nested(stage).rate
+        if split_at and stage >= split_at:
+            rate = (nested(split_at).half_split >> (stage - split_at)) + scale
+        moved += late * rate if stage == 1 else 0
+        end = min(rounds, int(last_nested_round(int(memory[HIGH]), stage)))
         moved += rate * (end - start)
-        if not shared or stage < memory[STAGE]:
-            now = nested(stage)
-            turn, turned_corners = turn + now.turn, turned_corners + now.turned_corners
-            stale += now.worst_turn
+        if end == rounds:
+            break
+        if not split_at or stage < split_at:
+            weight, corners = weight + now.turn, corners + now.late_turn
         stage, start = stage + 1, end
-        rate = split_rate(memory, stage) if shared else nested(stage).rate
-    moved += rate * (rounds - start) + late * first
-    if shared:
-        weight, corners = split_weights(memory, stage)
-    else:
-        weight, corners = nested(stage).weight, nested(stage).corners
-    biased = slack * (weight + turn) + late * (corners + turned_corners + stale)
-    total = (moved / scale + biased) / scale
-    return total + (rounds * unit_of(memory) + 0.5 * (late + 1) if shared else 0.0)
-
-
-def split_rate(memory: Memory, stage: int) -> int:
-    """What a round of a stage costs at most if outcomes are shares by now: lambda or half the widest cell."""
-    rate = int(memory[RATE])
-    for _ in range(int(memory[STAGE]), stage):
-        rate = int(halved_rate(rate))
-    return max(rate << max(0, int(memory[STAGE]) - stage), nested(stage).rate)
-
-
-def split_weights(memory: Memory, stage: int) -> tuple[int, int]:
-    """For a grid that was split for shares, at a stage from now on: the points, and 1 for all |kappa| before.
-
-    The second number is that with the weights max(v, 1 - v), in units of 1/SCALE, as the first.
-    """
-    scale = int(memory[SCALE])
-    inner = in_use(memory)[TABLE + 2 : -2 : 2]
-    number, corners = len(inner), int(np.maximum(inner, scale - inner).sum())
-    for _ in range(int(memory[STAGE]), stage):
-        # a middle's weight is the mean of those of its cell's ends, or, rounded, a unit more
-        number, corners = 2 * number + 1, 2 * corners + scale + number + 1
-    return scale * (number + 1), corners + scale
+    if split_at:
+        # each point counts 1 at most, and all |kappa| that there were as much as one
+        most = scale * cells_of(memory) << max(0, stage - int(memory[STAGE]))
+        now = now._replace(weight=most, corners=most)
+    total = (moved / scale + slack * (weight + now.weight) + late * (corners + now.corners)) / scale
+    return total + (rounds * unit_of(memory) + 0.5 * (late + 1) if split_at else 0.0)
 
 
 def graded_rounds(memory: Memory, slack: float, late: int) -> int:
     """How many rounds the accumulators of a graded grid bear: its guarantee bounds their distance."""
     if memory[STAGE]:
         # SPREAD is in units of 2^-28, MOVED in units of 2^-32
-        def is_too_many(rounds: int) -> bool:
-            return nested_guarantee(memory, rounds, slack, late) >= 1 << 29
-
-        return bisect_left(range(1, MOST_ROUNDS + 1), True, key=is_too_many)
+        most = range(1, MOST_ROUNDS + 1)
+        return bisect_left(most, 1 << 29, key=lambda rounds: nested_guarantee(memory, rounds, slack, late))
     scale, fine = int(memory[SCALE]), int(memory[FINE])
     apart = graded_guarantee(memory, 0, slack, late) * scale
     each = 2 * fine * (int(memory[RATE]) // scale + 1) + (fine + 1 if memory[SHARED] else 0)

@@ -278,7 +278,7 @@ def test_a_split_grid_has_every_point_and_no_wide_cell():
     for half in (1, 4, 37):
         points = graded_points(half)
         for widest in (GRAIN // 7, GRAIN // 100 + 3):
-            finer = split(points, widest)
+            finer = split(points, -(-widest * GRAIN // 3))
             assert set(points.tolist()) <= set(finer.tolist())
             assert 0 < np.diff(finer).min() <= np.diff(finer).max() <= widest + 1
 

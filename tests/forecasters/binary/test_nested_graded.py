@@ -18,7 +18,7 @@ from onlinecal import AlmostOneStepAhead, calibration_distance
 from onlinecal.forecasters.binary.cells import HIGH, ROUNDS, SCALE, STEP, TABLE
 from onlinecal.forecasters.binary.grids import fixed
 from onlinecal.forecasters.binary.grids.dyadic_search import END
-from onlinecal.forecasters.binary.grids.fixed import LIMIT, RATE, STAGE
+from onlinecal.forecasters.binary.grids.fixed import LIMIT, RATE, SHARED, STAGE
 from onlinecal.forecasters.binary.grids.graded import GRAIN, LAST_STAGE, graded_points, nested_points
 from onlinecal.forecasters.binary.soundness import check_cells
 from simulations.games.duel import play
@@ -293,9 +293,11 @@ def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(before, s
         moved += abs(token.probability - charged)
         biases[charged] = biases.get(charged, 0.0) + charged - y
     assert forecaster.certificate == pytest.approx(moved + sum(map(abs, biases.values())), abs=1e-6)
-    widest = int(np.diff(forecaster.memory[TABLE : forecaster.memory[END] : 2]).max())
+    memory = forecaster.memory
     if any(0 < share < 1 for share in shares):
-        assert forecaster.memory[RATE] >= widest * GRAIN // 2
+        widest = 3 * max(exact_prices(plain_grids(9)[memory[SHARED] - 1])[0])
+        widest = widest / 2 ** int(memory[STAGE] - memory[SHARED]) + Fraction(1, GRAIN)
+        assert np.diff(memory[TABLE : memory[END] : 2]).max() <= widest * GRAIN
     restored = pickle.loads(pickle.dumps(forecaster))
     assert restored.promise(10**5) == forecaster.promise(10**5)
 
@@ -303,14 +305,14 @@ def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(before, s
 def test_with_shares_from_the_beginning_it_is_still_of_order_root_t():
     forecaster = AlmostOneStepAhead(grid="nested")
     forecaster.replay(np.random.default_rng(0).random(10**5))
-    assert forecaster.certificate <= forecaster.guarantee <= 3 * math.sqrt(10**5)
+    assert forecaster.certificate <= forecaster.guarantee <= math.sqrt(3 * 10**5)
     forecaster = AlmostOneStepAhead(grid="nested")
     forecaster.replay([0.01] * 10**5)
     assert forecaster.certificate <= forecaster.guarantee
     later = AlmostOneStepAhead(grid="nested")
     later.replay(np.random.default_rng(0).random(10**4) < 0.4)
     later.replay(np.random.default_rng(1).random(10**5))
-    assert later.certificate <= later.guarantee <= 2.2 * math.sqrt(1.1 * 10**5)
+    assert later.certificate <= later.guarantee <= math.sqrt(3.3 * 10**5)
 
 
 @pytest.mark.parametrize(

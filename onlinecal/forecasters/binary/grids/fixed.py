@@ -66,16 +66,14 @@ FORMAT_FIXED = 1
 
 # The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide; UNEVEN if they differ. FREED:
 # whether points without bias may accept both outcomes, which helps hints. EXCESS: then the sum over points
-# of (|bias| - c)^+. SHARED: whether outcomes were shares. On a graded grid, see `prices`: RATE is lambda in
-# units of 1/SCALE^2; WEIGHT the sum of 1 + |kappa|, and CORNERS that with the weights max(v, 1 - v), in
-# units of 1/SCALE; a nested grid needs them only once outcomes were shares. STAGE: of a nested grid; 0 on one
-# that stays. LIMIT: the last round before its cells are divided.
+# of (|bias| - c)^+. SHARED: whether outcomes were shares; on a nested grid the stage when they first were. On
+# a graded grid that stays, see `prices`: RATE is lambda in units of 1/SCALE^2; WEIGHT the sum of 1 + |kappa|,
+# and CORNERS that with the weights max(v, 1 - v), in units of 1/SCALE. STAGE: of a nested grid; 0 on one that
+# stays. LIMIT: the last round before its cells are divided.
 SHIFT, FREED, EXCESS, SHARED, RATE, WEIGHT, CORNERS, STAGE, LIMIT = range(OWN, OWN + 9)
 UNEVEN = -1
 UNIT_BITS = 28
 """Units of at most about 2^-28, once outcomes are shares."""
-MOST_SPLIT = 3
-"""Once outcomes are shares no cell of a graded grid is wider than this many times lambda."""
 
 
 def uniform_memory(
@@ -106,16 +104,13 @@ def nested_memory(slack: float, stage: int = 1) -> NDArray[np.int64]:
 
 def nested_like(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     """A new memory of the same stage as this nested one, and split for shares when this one was, if ever."""
-    stage, points = min(max(int(memory[STAGE]), 1), LAST_STAGE), in_use(memory)[TABLE::2]
-    fresh = nested_memory(slack, stage)
-    if memory[SHARED]:
-        for split_at in range(1, stage + 1):
-            fresh = _refined_graded(nested_memory(slack, split_at), slack)
-            for _ in range(split_at, stage):
-                fresh = np.concatenate([fresh, np.zeros(len(fresh), np.int64)])
-                halve(fresh)
-            if np.array_equal(in_use(fresh)[TABLE::2], points):
-                break
+    stage, split_at = min(int(memory[STAGE]), LAST_STAGE), min(int(memory[SHARED]), LAST_STAGE)
+    fresh = nested_memory(slack, max(1, split_at or stage))
+    if split_at:
+        fresh = _refined_graded(fresh, slack)
+        while fresh[STAGE] < stage:
+            fresh = np.concatenate([fresh, np.zeros(len(fresh), np.int64)])
+            halve(fresh)
     return in_use(fresh)
 
 
@@ -174,18 +169,19 @@ def _refined_uniform(memory: NDArray[np.int64], slack: float) -> NDArray[np.int6
 
 
 def _refined_graded(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
-    points, sums = memory[TABLE::2], memory[TABLE + 1 :: 2]
-    rate = nested(int(memory[STAGE])).rate if memory[STAGE] else int(memory[RATE])
-    every = split(points, max(1, MOST_SPLIT * rate // GRAIN))
+    points, sums, stage = memory[TABLE::2], memory[TABLE + 1 :: 2], int(memory[STAGE])
+    rate = nested(stage).rate if stage else int(memory[RATE])
+    every = split(points, rate)
     finer = np.concatenate([memory[:TABLE], np.repeat(every, 2)])
     finer[TABLE + 1 :: 2][np.searchsorted(every, points)] = sums
-    added, widest = np.setdiff1d(every, points), int(np.diff(every).max())
-    finer[END], finer[SHARED] = len(finer), 1
+    finer[END], finer[SHARED] = len(finer), stage or 1
     # without hints that is the midpoint; of rounds that were reported otherwise the distance is still known
     finer[REPORT] = AT_HINT
-    finer[RATE] = max(rate, -(-widest * GRAIN // 2))
-    finer[WEIGHT] += GRAIN * len(added)
-    finer[CORNERS] += np.maximum(added, GRAIN - added).sum()
+    if not stage:
+        added, widest = np.setdiff1d(every, points), int(np.diff(every).max())
+        finer[RATE] = max(rate, -(-widest * GRAIN // 2))
+        finer[WEIGHT] += GRAIN * len(added)
+        finer[CORNERS] += np.maximum(added, GRAIN - added).sum()
     finer[BELOW] = TABLE + 2 * np.searchsorted(every, memory[LOWER])
     enter_valid(finer, finer[BELOW])
     return finer
@@ -265,15 +261,7 @@ def halve(memory: Memory) -> None:
         memory[above], memory[above + 1] = upper, total
     memory[END] += 2 * cells
     memory[STAGE], memory[LIMIT] = stage + 1, last_round(memory[HIGH], stage + 1)
-    if memory[SHARED]:
-        memory[RATE] = halved_rate(memory[RATE])
     enter_valid(memory, 2 * memory[BELOW] - TABLE)
-
-
-@inlined
-def halved_rate(rate: int) -> int:
-    """Lambda after the widest cell was halved, and rounded up to a unit."""
-    return (rate + (GRAIN >> 1)) >> 1
 
 
 @inlined

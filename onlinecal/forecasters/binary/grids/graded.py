@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 GRAIN_BITS = 28
 GRAIN = 1 << GRAIN_BITS
+MOST_SPLIT = 3
+"""Once outcomes are shares no cell is wider than this many times lambda."""
 MOST_HALF = 1 << 19
 """Cells below 1/2, at most: the narrowest are then some 2^7 units wide."""
 
@@ -56,19 +58,19 @@ LAST_STAGE = 19
 
 
 class Nested(NamedTuple):
-    """What the guarantee needs of a nested grid and of the next one; numbers are as in `prices`.
+    """What the guarantee needs of a nested grid and of the next one: its prices, and two more such numbers.
 
-    `rate`, `weight` and `corners` are its prices. When the next grid takes over, the kappa of its points
-    change: `turn` is the sum of the sizes of the changes, `turned_corners` that with the weights
-    max(v, 1 - v), and `worst_turn` the largest so weighted.
+    When the next grid takes over, the kappa of its points change. `turn` is the sum of the sizes of these
+    changes; `late_turn` that with the weights max(v, 1 - v), and the largest of these once more. `half_split`
+    is what half of the widest cell is, as a rate, if cells are split for shares.
     """
 
     rate: int
     weight: int
     corners: int
     turn: int
-    turned_corners: int
-    worst_turn: int
+    late_turn: int
+    half_split: int
 
 
 def nested_points(stage: int) -> NDArray[np.int64]:
@@ -90,12 +92,14 @@ def halved(points: NDArray[np.int64]) -> NDArray[np.int64]:
 def nested(stage: int) -> Nested:
     """What the guarantee needs of the nested grid of 2^stage cells."""
     points = nested_points(stage)
-    finer = nested_points(stage + 1) if stage < LAST_STAGE else points
+    finer = nested_points(min(stage + 1, LAST_STAGE))
     inner = points[1:-1]
-    places = np.searchsorted(finer, inner)
-    turns = np.abs(kappas(points) - kappas(finer)[places - 1])
+    turns = np.abs(kappas(points) - kappas(finer)[np.searchsorted(finer, inner) - 1])
     weighted = -(-turns * np.maximum(inner, GRAIN - inner) // GRAIN)
-    return Nested(*prices(points), int(turns.sum()), int(weighted.sum()), int(weighted.max()))
+    owned = prices(points)
+    widest = int(np.diff(split(points, owned[0])).max())
+    late_turn = int(weighted.sum() + weighted.max())
+    return Nested(*owned, int(turns.sum()), late_turn, widest * (GRAIN >> 1))
 
 
 def best_half(rounds: int, weight: float) -> int:
@@ -135,8 +139,9 @@ def _costs(points: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
     return np.where(2 * inner <= scale, widths[:-1], 0), np.where(2 * inner >= scale, widths[1:], 0)
 
 
-def split(points: NDArray[np.int64], widest: int) -> NDArray[np.int64]:
-    """The points, and as many more, evenly in each cell, as leave none wider than `widest`."""
+def split(points: NDArray[np.int64], rate: int) -> NDArray[np.int64]:
+    """The points, and as many more, evenly in each cell, as leave none wider than 3 times this lambda."""
+    widest = max(1, MOST_SPLIT * rate // int(points[-1]))
     pieces = -(-np.diff(points) // widest)
     cells = zip(points.tolist(), points[1:].tolist(), pieces.tolist(), strict=False)
     return np.array(
