@@ -11,7 +11,7 @@ import adversaries
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
 from onlinecal.measures import multiclass_calibration_distance
 from simulations.games.duel import play
-from simulations.games.multiclass import create_player, play_multiclass
+from simulations.games.several import create_player
 from simulations.sweeps.results import find_config, read_config
 from tests.benchmarks.conftest import sort_million
 
@@ -75,7 +75,7 @@ KINDS = ("weights", "dirichlet-drift", "target-sweep", "categorical-forecast", "
 
 def bracket_of_game(kind, k, rounds):
     forecaster = create_player("simplex").build(k, rounds)
-    duel = play_multiclass(forecaster, adversaries.create_multiclass(kind, k, rounds, 0), rounds)
+    duel = play(forecaster, adversaries.create_multiclass(kind, k, rounds, 0), rounds)
     start = time.process_time()
     found = multiclass_calibration_distance(duel.forecasts, duel.outcomes, look_ahead=duel.charged)
     return found, time.process_time() - start
