@@ -215,8 +215,10 @@ def graded_rounds(memory: Memory, slack: float, late: int) -> int:
     """How many rounds the accumulators of a graded grid bear: its guarantee bounds their distance."""
     if memory[STAGE]:
         # SPREAD is in units of 2^-28, MOVED in units of 2^-32
-        most = range(1, MOST_ROUNDS + 1)
-        return bisect_left(most, 1 << 29, key=lambda rounds: nested_guarantee(memory, rounds, slack, late))
+        def is_too_many(rounds: int) -> bool:
+            return nested_guarantee(memory, rounds, slack, late) >= 1 << 29
+
+        return bisect_left(range(1, MOST_ROUNDS + 1), True, key=is_too_many)
     scale, fine = int(memory[SCALE]), int(memory[FINE])
     apart = graded_guarantee(memory, 0, slack, late) * scale
     each = 2 * fine * (int(memory[RATE]) // scale + 1) + (fine + 1 if memory[SHARED] else 0)
