@@ -10,7 +10,7 @@ from onlinecal.alarms import DistributionAlarm
 from onlinecal.alarms.distribution_alarm import interval_of
 from tests.alarms.test_distribution_alarm import stream
 
-ALPHA, BEFORE, STREAMS, LONGEST, BINS = 1e-3, 300, 30, 3_000, 10
+ALPHA, BEFORE, STREAMS, LONGEST, BINS = 1e-3, 300, 100, 6_000, 10
 
 
 class RankAlarm:
@@ -66,5 +66,6 @@ def test_delays_beside_an_alarm_on_changes_alone(note):
             missed = sum(t == LONGEST for t in found)
             row.append(f"{np.mean(waits):,.0f}" + (f" ({missed} of {STREAMS} without)" if missed else ""))
             if change is None:
-                assert np.mean(waits) >= 1.0 / ALPHA
+                # proven of the mean; that of so many streams may be three standard errors less
+                assert np.mean(waits) + 3.0 * np.std(waits) / STREAMS**0.5 >= 1.0 / ALPHA
         note(f"| {name} | {row[0]} | {row[1]} |")
