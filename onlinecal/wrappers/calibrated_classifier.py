@@ -29,7 +29,7 @@ from onlinecal.wrappers.wrapper import Estimator, IncrementalClassifier, for_riv
 
 
 class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
-    """Wrap a river classifier: its skill is kept, its probabilities stay calibrated under any drift.
+    """Wrap a river classifier: its skill is kept, its probabilities become calibrated, with a running proof.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
     ones, and the running mean of its bin are mixed by how well each does. With three labels or more its whole

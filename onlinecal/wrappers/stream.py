@@ -208,8 +208,8 @@ class StreamReport(Shown):
 
     def _scores(self) -> list[tuple[str, float, float]]:
         return [
-            ("came in", self.brier_in, self.log_loss_in),
-            ("came out", self.brier_out, self.log_loss_out),
+            ("before", self.brier_in, self.log_loss_in),
+            ("after", self.brier_out, self.log_loss_out),
             ("best constant", self.brier_constant, self.log_loss_constant),
         ]
 
@@ -251,7 +251,7 @@ class StreamReport(Shown):
 
     def _shown(self) -> Table:
         rows = self._scores()
-        rows += [(f"{key}: came out", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
+        rows += [(f"{key}: after", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
         notes = [self._proven(), *self._unsettled(), *self.remarks]
         if self.norm == OF_ONE:
             bound = self.decision_certificate(JITTER)
@@ -399,7 +399,7 @@ def recalibrate_stream(
     slack: float | None = None,
     horizon: int | None = None,
 ) -> RecalibratedStream:
-    """Recalibrate columns of probabilities online: each row by what was known before it, no row by its own.
+    """Make columns of probabilities better, row by row: each by outcomes known before it, none by its own.
 
     The forecasts are those that `CalibratedClassifier` gives row by row around a model with these
     probabilities, all its `classes` being declared: steered towards what followed such probabilities so far,
