@@ -30,7 +30,7 @@ SettledAt = Annotated[
     ),
 ]
 Sort = Annotated[str | None, typer.Option("--sort", help="A column to order the rows by: their time.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder to write the column, report and picture into.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for the column, report and picture.")]
 
 
 def combine(
@@ -55,7 +55,7 @@ def combine(
 
     Examples:
 
-    [bold]onlinecal combine games.csv --forecast elo --forecast market --outcome won --out results/games[/bold]
+    [bold]onlinecal combine games.csv --forecast elo --forecast market --outcome won --out results[/bold]
 
     [bold]onlinecal combine loans.csv --forecast a --forecast b --outcome y --sort day --settled-at end[/bold]
     """
@@ -100,7 +100,8 @@ def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]
 
     @in_house_style
     def drawn() -> Path:
-        figure = result.plot().figure
+        figure = result.plot().get_figure(root=True)
+        assert figure is not None
         return write_figure(figure, model_weights_data(result.weights, result.names), folder / "weights")
 
     weights = {f"weight_{name}": result.weights[:, i] for i, name in enumerate(result.names)}
