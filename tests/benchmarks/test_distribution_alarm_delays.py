@@ -10,7 +10,7 @@ from onlinecal.alarms import DistributionAlarm
 from onlinecal.alarms.distribution_alarm import interval_of
 from tests.alarms.test_distribution_alarm import stream
 
-ALPHA, BEFORE, STREAMS, LONGEST, BINS = 1e-3, 300, 100, 6_000, 10
+ALPHA, BEFORE, STREAMS, LONGEST, BINS = 1e-3, 300, 40, 4_000, 10
 
 
 class RankAlarm:
