@@ -103,6 +103,7 @@ def _record(report: CombinedReport) -> dict[str, Any]:
 def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]:
     """Write the rows with the new column and the weights, the report, and the picture of the weights."""
     import polars as pl
+    from matplotlib.figure import Figure
 
     from onlinecal.plots import model_weights_data
     from onlinecal.plots.style import in_house_style, write_figure
@@ -111,6 +112,7 @@ def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]
     @in_house_style
     def drawn() -> Path:
         figure = result.plot().figure
+        assert isinstance(figure, Figure)
         return write_figure(figure, model_weights_data(result.weights, result.names), folder / "weights")
 
     weights = {f"weight_{name}": result.weights[:, i] for i, name in enumerate(result.names)}
