@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onlinecal.cli.measure import AsJson, Forecasts, OutcomeColumn, missing_option
-from onlinecal.cli.verbs import FILES, DropInvalid, Logits, Percent, Positive, warn
+from onlinecal.cli.verbs import FILES, DropInvalid, Positive, Scale, Together, warn
 from onlinecal.rounds import Reading, known_from, read_rounds
 from onlinecal.tables import number
 
 if TYPE_CHECKING:
     from onlinecal.rounds import Rounds
-    from onlinecal.wrappers import CombinedForecasts, CombinedReport
+    from onlinecal.wrappers import CombinedForecasts
 
 COMBINED = "combined"
 """The column that is made."""
@@ -29,15 +29,8 @@ SettledAt = Annotated[
         help="A column: when the outcome became known, in units of --sort, else a row's number.",
     ),
 ]
-Group = Annotated[
-    str | None,
-    typer.Option("--group", help="A column; outcomes become known after the last row with the same value."),
-]
 Sort = Annotated[str | None, typer.Option("--sort", help="A column to order the rows by: their time.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the column, report and picture.")]
-Plot = Annotated[
-    bool, typer.Option("--plot", help="Column, report and picture, in results/combine if there is no --out.")
-]
 
 
 def combine(
@@ -46,13 +39,11 @@ def combine(
     outcome: OutcomeColumn = None,
     sort: Sort = None,
     settled_at: SettledAt = None,
-    group: Group = None,
+    together: Together = None,
     positive: Positive = None,
-    percent: Percent = False,
-    logits: Logits = False,
+    scale: Scale = "probability",
     drop_invalid: DropInvalid = False,
     out: Out = None,
-    plot: Plot = False,
     as_json: AsJson = False,
 ) -> None:
     """Combine several models' forecasts of one event to one calibrated column, never far behind the best.
@@ -64,7 +55,7 @@ def combine(
 
     Examples:
 
-    [bold]onlinecal combine games.csv --forecast elo --forecast market --outcome won --plot[/bold]
+    [bold]onlinecal combine games.csv --forecast elo --forecast market --outcome won --out results[/bold]
 
     [bold]onlinecal combine loans.csv --forecast a --forecast b --outcome y --sort day --settled-at end[/bold]
     """
@@ -73,21 +64,22 @@ def combine(
 
     if not forecast or outcome is None:
         raise missing_option(file, bool(forecast))
-    folder = out or (Path("results/combine") if plot else None)
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, not a folder to write into")
-    if folder is not None and file.resolve() in {folder.resolve() / name for name in TABLES}:
+    if out is not None and out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file, not a folder to write into")
+    if out is not None and file.resolve() in {out.resolve() / name for name in TABLES}:
         raise ValueError(f"{file} would be written over with results of its own: name another --out")
-    reading = Reading(positive, percent, logits, drop_invalid)
-    more = [name for name in (settled_at, group) if name is not None]
+    reading = Reading(positive, scale, drop_invalid)
+    more = [name for name in (settled_at, together) if name is not None]
     rounds = read_rounds(file, outcome, forecast, sort=sort, more=more, reading=reading, gaps=True)
     warn(rounds.remarks)
-    known = known_from(rounds, settled_at, group, sort)
+    known = known_from(rounds, settled_at, together, sort)
     result = combine_forecasts(rounds.forecasts, rounds.outcomes, None if known is None else known - 1)
     report = result.report()
-    files = [] if folder is None else write(rounds, result, folder)
+    files = [] if out is None else write(rounds, result, out)
     if as_json:
-        print_json({"file": str(file), **_record(report), "files": [str(path) for path in files]})
+        written = [str(path) for path in files]
+        best = {"best": report.best, "warnings": rounds.remarks}
+        print_json({"file": str(file), **asdict(report), **best, "files": written})
         return
     console = results()
     title, heading, rows, notes = report._shown()
@@ -96,14 +88,9 @@ def combine(
         console.print(line, soft_wrap=True)
 
 
-def _record(report: CombinedReport) -> dict[str, Any]:
-    return {**asdict(report), "best": report.best, "warnings": []}
-
-
 def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]:
     """Write the rows with the new column and the weights, the report, and the picture of the weights."""
     import polars as pl
-    from matplotlib.figure import Figure
 
     from onlinecal.plots import model_weights_data
     from onlinecal.plots.style import in_house_style, write_figure
@@ -111,8 +98,8 @@ def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]
 
     @in_house_style
     def drawn() -> Path:
-        figure = result.plot().figure
-        assert isinstance(figure, Figure)
+        figure = result.plot().get_figure(root=True)
+        assert figure is not None
         return write_figure(figure, model_weights_data(result.weights, result.names), folder / "weights")
 
     weights = {f"weight_{name}": result.weights[:, i] for i, name in enumerate(result.names)}

@@ -44,6 +44,9 @@ MOST_VALUES = 80
 WIDEST = 0.04
 """How far around itself a value is coloured, if no other is nearer."""
 
+JUMP = 0.1
+"""Forecasts jump about if half of their steps from moment to moment are larger."""
+
 UNTOUCHED = "#f1f1f1"
 TOO_LOW, TOO_HIGH = "#D55E00", "#0072B2"
 BIASES = LinearSegmentedColormap.from_list(
@@ -185,9 +188,15 @@ def draw_biases(axis: Axes, table: pl.DataFrame, limit: float) -> None:
 
 
 def draw_course(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw the last forecast before each moment of `running_biases_data`, and the range of those around."""
+    """Draw the last forecast before each moment of `running_biases_data`, and the range of those around.
+
+    Forecasts that jump about are dots: a line through them would be a zigzag that says nothing.
+    """
     course = table.group_by("round").agg(pl.col("lowest", "forecast", "highest").first()).sort("round")
     at, lowest, forecast, top = course.to_numpy().T
+    if len(at) > 1 and np.median(np.abs(np.diff(forecast))) > JUMP:
+        axis.scatter(at, forecast, s=4, color=INK, lw=0, zorder=3)
+        return
     axis.fill_between(at, lowest, top, color=INK, alpha=0.12, lw=0, step="pre")
     axis.plot(at, forecast, color=INK, lw=0.7)
 

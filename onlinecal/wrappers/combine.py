@@ -19,8 +19,8 @@ from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combi
 from onlinecal.steering.mixing import ETA
 from onlinecal.tables import like
 from onlinecal.validation import check_outcomes, check_same_index, check_same_length, check_vector, refuse
+from onlinecal.wrappers.settling import groups_of, settling_of
 from onlinecal.wrappers.strategies.projection import AUTO, Projection
-from onlinecal.wrappers.stream import Given, groups_of, known_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -198,7 +198,7 @@ class CombinedReport(Shown):
         ]
         return [*rows, ("all together", f"{self.n_rounds:,}", "", "", f"{self.brier_out:.4f}", "")]
 
-    HEADER = "", "rows", "came in", "alone", "together", "weight"
+    HEADER = "", "rows", "before", "alone", "together", "weight"
 
     def __str__(self) -> str:
         rows = [self.HEADER, *self._scores()]
@@ -328,8 +328,7 @@ def combine_forecasts(
     check_same_length(table, y, "columns and outcomes")
     if slack is not None:
         check_slack(slack)
-    given = Given(table, y.astype(np.int64), (0, 1), True)
-    schedule = groups_of(None, *known_of(settled_at, times, given))[0].schedule
+    schedule = groups_of(None, settling_of(len(y), None, settled_at, times, None))[0].schedule
     most_late = int((schedule.known - 1 - schedule.order).max())
     found = combined(new_combining(len(names), most_late), table, y, schedule)
     projection = new_projection(slack)

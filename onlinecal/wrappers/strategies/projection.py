@@ -316,7 +316,7 @@ class Projection:
         schedule: Schedule,
         traced: bool = False,
     ) -> Tapes:
-        """Ask about so many model's probabilities, settling in between what the schedule says; shapes (T,).
+        """Ask about so many model's probabilities, settling in between what the schedule says; both (T,).
 
         What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
         window, and with one bucket, or reluctant ones. Where something else is given in place of the
@@ -374,7 +374,7 @@ class Projection:
         return tapes
 
     def book(self, tapes: Tapes, given: NDArray[np.float64], schedule: Schedule) -> NDArray[np.float64]:
-        """Note what was given in place of a replay's forecasts: the certificates of that; shapes (T,)."""
+        """Note what was given in place of a replay's forecasts, shape (T,): its certificates then, (n,)."""
         certificates = tapes.certificates.copy()
         book_rows(
             self._state,
