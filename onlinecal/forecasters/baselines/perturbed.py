@@ -75,8 +75,8 @@ class UCalibratedForecaster(Baseline):
 
     While draws are hidden, its expected regret to the best constant is of order sqrt(T) under every proper
     loss at once: whoever acts on it, with whatever costs, does nearly as well as with the share of ones of
-    all rounds, known beforehand (U-calibration). It is not calibrated: outcomes that drift leave it as far
-    from calibrated as the running mean, order T. Its certificate is the sum of |p - y|.
+    all rounds, known beforehand (U-calibration; docs/theory.md, Fact 4d). It is not calibrated: outcomes that
+    drift leave it as far from that as the running mean, order T. Its certificate is the sum of |p - y|.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class UCalibratedForecaster(Baseline):
     def expected_regret(self, rounds: int) -> float:
         """A bound on the expected regret to the best constant under any proper loss with values in [0, 1].
 
-        A sum over so many rounds, while draws are hidden. docs/baselines.md has the proof.
+        A sum over so many rounds, while draws are hidden; docs/theory.md, Fact 4d.
 
         Parameters
         ----------
