@@ -284,7 +284,7 @@ class CalibratedDistribution(RegressorWrapper[Announced]):
 
     References
     ----------
-    docs/shares.md has the proofs. Chernozhukov, Fernandez-Val and Galichon (2010), "Quantile and probability
+    docs/theory.md, section 11, has the proofs. Chernozhukov, Fernandez-Val and Galichon (2010), "Quantile and probability
     curves without crossing", for putting in order.
     """
 
