@@ -19,13 +19,13 @@ PAGES = {
     for path in sorted((ROOT / "docs").rglob("*.md"))
     if path.parent.name not in MADE
 }
-THEORY = ("theory", "theory-simplex", "theory-tables")
+THEORY = ("theory", "theory-simplex", "theory-tables", "theory-alarms", "theory-baselines")
 MOST_WORDS = 1500
 MOST_WORDS_BESIDE_THEORY = 39_000
 LONG = 40
 MOST_LONG_SENTENCES = 20
 
-TO_SHORTEN = {"adversaries": 2536, "alarms": 2118, "baselines": 2572}
+TO_SHORTEN = {"adversaries": 2536}
 """Pages that are still too long, and the words that they have today: the numbers only fall."""
 
 
