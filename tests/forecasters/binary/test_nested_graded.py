@@ -351,11 +351,16 @@ def test_with_shares_from_the_beginning_it_is_still_of_order_root_t():
 
 
 @pytest.mark.parametrize(
-    ("place", "change"), [(STAGE, 1), (STAGE, 60), (LIMIT, 1), (RATE, 5), (STEP, 1), (TABLE + 4, 1)]
+    ("place", "change"),
+    [(STAGE, 1), (STAGE, 60), (LIMIT, 1), (RATE, 5), (STEP, 1), (TABLE + 4, 1), (SHARED, 3), (SHARED, -9)],
 )
-def test_a_memory_that_no_run_leads_to_is_refused(place, change):
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_memory_that_no_run_leads_to_is_refused(place, change, shares):
     forecaster = AlmostOneStepAhead(grid="nested")
-    forecaster.replay(np.random.default_rng(0).random(500) < 0.4)
+    forecaster.replay(np.random.default_rng(0).random(100) < 0.4)
+    forecaster.observe(forecaster.forecast(), 0.3 if shares else 1)
+    forecaster.replay(np.random.default_rng(0).random(400) < 0.4)
+    assert pickle.loads(pickle.dumps(forecaster)).guarantee == forecaster.guarantee
     state = forecaster.__getstate__()
     state["memory"] = state["memory"].copy()
     state["memory"][place] += change
