@@ -143,6 +143,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     f.FosterVohraForecaster: [CELLS, {"horizon": 200}],
     f.LinearOptimisationForecaster: [CELLS, {"horizon": 200}],
     f.MinimaxForecaster: [CELLS, {"horizon": 200}],
+    f.UCalibratedForecaster: [{}, {"horizon": 200, "rate": 0.3}],
     f.PowerOfTwoChoices: [CELLS, {"horizon": 200}],
     f.SimplexAlmostOneStepAhead: [
         {},

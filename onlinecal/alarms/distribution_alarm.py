@@ -86,7 +86,7 @@ class DistributionAlarm(base.DriftDetector):
 
     References
     ----------
-    As of `CalibrationAlarm`; proofs are in docs/alarms.md.
+    As of `CalibrationAlarm`; proofs are in docs/theory-alarms.md.
     """
 
     def __init__(self, alpha: float = 1e-4) -> None:
