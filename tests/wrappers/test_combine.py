@@ -257,6 +257,15 @@ def test_copies_go_on_identically_and_clones_begin_anew():
     assert fresh.predict_proba_one(rows[0][0]) == two().predict_proba_one(rows[0][0])
 
 
+def test_labels_without_forecasts_teach_whom_to_trust_and_settle_nothing():
+    columns, y = made("half way", 600)
+    model = CombinedClassifier([Scripted(), Other()])
+    for (a, b), came in zip(columns[:200].tolist(), y[:200].tolist(), strict=True):
+        model.learn_one({"answer": {False: 1 - a, True: a}, "other": {False: 1 - b, True: b}}, bool(came))
+    assert (model.n_rounds, model.n_unmatched, model.certificate) == (0, 200, 0)
+    assert model.weights[0] > 0.8
+
+
 def test_a_third_label_is_refused_and_nothing_is_learnt():
     model = CombinedClassifier([naive_bayes.GaussianNB(), naive_bayes.GaussianNB()])
     for y in ("a", "b"):
