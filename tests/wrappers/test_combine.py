@@ -20,6 +20,7 @@ from onlinecal import (
     recalibrate_stream,
 )
 from onlinecal.steering.combining import LATE, ticket_size
+from onlinecal.steering.replaying import Schedule
 from onlinecal.wrappers.strategies.projection import Projection
 from tests import DATA
 from tests.wrappers.scripted import Scripted
@@ -298,3 +299,7 @@ def test_forecasts_are_never_far_behind_their_hints():
     assert len(buckets.tables) > 1
     assert ahead[-1] < behind
     assert calibration_distance(np.array(said), outcomes).lower <= buckets.certificate + 1e-6
+    again = Projection(1.5, "auto", None, steers=False, reluctant=True)
+    tapes = again.replay(hints, outcomes == 1, Schedule(t - 1, t, np.ones(len(t), bool)))
+    assert np.array_equal(tapes.forecasts, said)
+    assert again.certificate == buckets.certificate == tapes.certificates[-1]
