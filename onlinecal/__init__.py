@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         multiclass_calibration_distance as multiclass_calibration_distance,
         smooth_calibration_error as smooth_calibration_error,
         top_label_calibration_error as top_label_calibration_error,
+        two_bin_error as two_bin_error,
     )
     from onlinecal.recalibration import (
         BoostedRecalibrator as BoostedRecalibrator,
@@ -57,11 +58,14 @@ if TYPE_CHECKING:
         CalibratedClassifier as CalibratedClassifier,
         CalibratedDistribution as CalibratedDistribution,
         CalibratedRegressor as CalibratedRegressor,
+        CombinedClassifier as CombinedClassifier,
+        CombinedForecasts as CombinedForecasts,
         DecisionCalibratedClassifier as DecisionCalibratedClassifier,
         GroupCalibratedClassifier as GroupCalibratedClassifier,
         LpCalibratedClassifier as LpCalibratedClassifier,
         PlattScaling as PlattScaling,
         RecalibratedStream as RecalibratedStream,
+        combine_forecasts as combine_forecasts,
         recalibrate_stream as recalibrate_stream,
     )
 else:

@@ -11,7 +11,6 @@ import contextlib
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from PIL import Image
 
 from tests import DATA, ROOT
 
@@ -53,7 +53,7 @@ PICTURES = {
     "simplex-triangle": "results/triangle/simplex_triangle.png",
     "trajectories": "results/demo/trajectories.png",
     "worst": "results/worst/worst.png",
-    "wrap-fold-reliability": "results/hard/reliability-fold.png",
+    "wrap-fold-reliability": "results/hard/reliability-fold-forecasts.png",
 }
 """Of `docs/images`, where the command of a page leaves them."""
 
@@ -219,7 +219,9 @@ def run_commands(pages: list[Path]) -> None:
             page.write_text(COMMAND.sub(again, page.read_text(encoding="utf-8")), encoding="utf-8")
         for name, place in PICTURES.items():
             if Path(place).exists():
-                shutil.copy(place, ROOT / "docs" / "images" / f"{name}.png")
+                # in few colours, a third as large
+                picture = Image.open(place).convert("RGB").quantize(128)
+                picture.save(ROOT / "docs" / "images" / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":

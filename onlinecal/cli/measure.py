@@ -261,7 +261,7 @@ def measure(
         found, outcome = event_columns(file, forecast[0] if forecast else None, outcome)
         forecast = forecast or ([] if found is None else [found])
     if not forecast or outcome is None:
-        raise _missing(file, bool(forecast))
+        raise missing_option(file, bool(forecast))
     effort = _effort(budget)
     _check_request(forecast, out)
     named = [*(group or []), *([] if together is None else [together])]
@@ -329,7 +329,7 @@ def _check_request(forecast: list[str], folder: Path | None) -> None:
         raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
 
 
-def _missing(file: Path, has_forecast: bool) -> ValueError:
+def missing_option(file: Path, has_forecast: bool) -> ValueError:
     """Which column is to be named, and which there are."""
     missing = "--outcome', the column of outcomes" if has_forecast else "--forecast', a column of forecasts"
     known = ", ".join(read_columns(file))

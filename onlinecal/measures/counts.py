@@ -36,13 +36,17 @@ class Counts:
         Distinct forecasts, shape (K,), strictly increasing, in [0, 1].
     zeros, ones
         Rounds with that forecast and outcome 0, respectively 1; shape (K,), int64, never both 0. An outcome y
-        between 0 and 1 is 1 - y of a round with outcome 0, and y of one with outcome 1: float64 then.
+        between 0 and 1 is 1 - y of a round with outcome 0, and y of one with outcome 1: float64 then. So it
+        is with weights, where a round of weight w counts as w rounds.
+    weight
+        The sum of the weights; None where rounds have none.
 
     """
 
     values: Floats
     zeros: NDArray[Any]
     ones: NDArray[Any]
+    weight: float | None = None
 
     @property
     def are_whole(self) -> bool:
@@ -63,6 +67,11 @@ class Counts:
     def n_rounds(self) -> int:
         """All rounds, T."""
         return round(self.n_zeros + self.n_ones)
+
+    @property
+    def total(self) -> float:
+        """What sums are divided by for averages: all rounds, or the sum of their weights."""
+        return self.n_rounds if self.weight is None else self.weight
 
     @property
     def biases(self) -> Floats:
@@ -145,16 +154,22 @@ def count_rounds(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[Counts, Flo
 
 
 def count_shares(
-    forecasts: ArrayLike, outcomes: ArrayLike
+    forecasts: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> tuple[Counts, Floats, NDArray[np.uint8] | Floats]:
-    """`count_rounds` for outcomes in [0, 1]: as there if all of them are 0 or 1, else float64 throughout."""
+    """`count_rounds` for outcomes in [0, 1]: as there if all of them are 0 or 1, else float64 throughout.
+
+    With weights, shape (T,), a round counts so often, and float64 throughout; one of weight 0 is left out.
+    """
     p, y = check_share_history(forecasts, outcomes)
-    if y.dtype != np.float64:
+    if sample_weight is None and y.dtype != np.float64:
         return count_rounds(p, y)
+    weights = check_weights(sample_weight, len(p))
+    inside = weights > 0.0
     # adding 0.0 turns -0.0 into 0.0
-    values, index, rounds = np.unique(p + 0.0, return_inverse=True, return_counts=True)
-    ones = np.bincount(index, weights=y)
-    return Counts(values, np.maximum(rounds - ones, 0.0), ones), p, y
+    values, index = np.unique(p[inside] + 0.0, return_inverse=True)
+    rounds, ones = (np.bincount(index, part[inside]) for part in (weights, weights * y))
+    total = None if sample_weight is None else float(weights.sum())
+    return Counts(values, np.maximum(rounds - ones, 0.0), ones, total), p, y
 
 
 def check_weights(values: ArrayLike | None, n_rows: int) -> Floats:

@@ -85,20 +85,31 @@ def multicalibration_error(
     return violations_of_levels(p, y, members, level, check_weights(sample_weight, len(p)))
 
 
-def group_mean_error(forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike) -> Floats:
+def group_mean_error(
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    groups: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> Floats:
     """Mean forecast minus mean outcome inside each group: 0 everywhere is group mean consistency.
 
     Parameters and errors as in `multicalibration_error`. Returns shape (G,), NaN for groups without rounds.
     """
     p, y = check_history(forecasts, outcomes)
-    members = check_groups(groups, len(p))
-    counts = members.sum(axis=0)
+    members, weights = check_groups(groups, len(p)), check_weights(sample_weight, len(p))
+    counts = weights @ members
     with np.errstate(invalid="ignore"):
-        return np.asarray(((p - y) @ members) / np.where(counts == 0, np.nan, counts))
+        return np.asarray(((weights * (p - y)) @ members) / np.where(counts == 0, np.nan, counts))
 
 
 def functional_multicalibration_error(
-    forecasts: ArrayLike, outcomes: ArrayLike, functions: ArrayLike, n_levels: int | None = None
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    functions: ArrayLike,
+    n_levels: int | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Floats:
     """K2(f, h) of real-valued test functions: sum over v of P(f=v) E[h(x) (y - v) | f=v]^2.
 
@@ -107,7 +118,7 @@ def functional_multicalibration_error(
 
     Parameters
     ----------
-    forecasts, n_levels
+    forecasts, n_levels, sample_weight
         As in `multicalibration_error`.
     outcomes
         Real numbers in [0, 1] or boolean, shape (n,).
@@ -137,11 +148,13 @@ def functional_multicalibration_error(
         raise ValueError(
             f"functions must be finite, got {values[row, column]!r} at row {row}, column {column}"
         )
+    weights = check_weights(sample_weight, len(p))
     level, order, starts = level_sets(p, n_levels)
-    counts = np.diff(starts)
-    centred = p if n_levels is None else (np.bincount(level, weights=p) / counts)[level]
-    sums = np.add.reduceat((values * (y - centred)[:, None])[order], starts[:-1], axis=0)
-    return np.asarray((sums**2 / counts[:, None]).sum(axis=0) / len(p))
+    # a level set without weight adds nothing: its sums are 0
+    counts = np.maximum(np.bincount(level, weights), np.finfo(np.float64).tiny)
+    centred = p if n_levels is None else (np.bincount(level, weights * p) / counts)[level]
+    sums = np.add.reduceat((values * (weights * (y - centred))[:, None])[order], starts[:-1], axis=0)
+    return np.asarray((sums**2 / counts[:, None]).sum(axis=0) / weights.sum())
 
 
 def level_sets(p: Floats, n_levels: int | None) -> tuple[Ints, Ints, Ints]:

@@ -17,12 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.html import Shown
-from onlinecal.measures.counts import Counts, count_shares
+from onlinecal.measures.counts import Counts, check_weights, count_shares
 from onlinecal.validation import check_count, check_labelled_rows, check_outcome_rows
 
 
 def expected_calibration_error(
-    forecasts: ArrayLike, outcomes: ArrayLike, bins: int | None = None, normalize: bool = True
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    bins: int | None = None,
+    normalize: bool = True,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Sum over level sets of the absolute bias, |sum of (forecast - outcome)|, per round.
 
@@ -37,6 +42,8 @@ def expected_calibration_error(
         equal-width bins [i/B, (i+1)/B), the last one closed; within a bin the biases add up.
     normalize
         True: divided by T, the average usually printed. False: the sum over rounds.
+    sample_weight
+        For how many rounds each counts, shape (T,), at least 0; None: for one.
 
     Returns
     -------
@@ -47,7 +54,7 @@ def expected_calibration_error(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes or bins; the message names the argument, the value and its row.
+        Bad forecasts, outcomes, bins or sample_weight; the message names the argument, the value and its row.
 
     References
     ----------
@@ -61,9 +68,9 @@ def expected_calibration_error(
 
     """
     n_bins = None if bins is None else check_count(bins, "bins")
-    counts, _, _ = count_shares(forecasts, outcomes)
+    counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
     error = expected_error_of_counts(counts, n_bins)
-    return error / counts.n_rounds if normalize else error
+    return error / counts.total if normalize else error
 
 
 def expected_error_of_counts(counts: Counts, bins: int | None = None) -> float:
@@ -93,7 +100,11 @@ class CumulativeCalibrationError(NamedTuple):
 
 
 def cumulative_calibration_error(
-    forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = True
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    normalize: bool = True,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> CumulativeCalibrationError:
     """The largest bias over any interval of forecasts, with its p-value: no bins, nothing to choose.
 
@@ -108,6 +119,9 @@ def cumulative_calibration_error(
         0/1, boolean, or any numbers in [0, 1], shape (T,).
     normalize
         True: the error is divided by T. False: a sum over rounds.
+    sample_weight
+        For how many rounds each counts, shape (T,), at least 0; None: for one. The p-value takes them for so
+        many independent rounds.
 
     Returns
     -------
@@ -120,7 +134,7 @@ def cumulative_calibration_error(
     Raises
     ------
     ValueError
-        Bad forecasts or outcomes; the message names the argument, the value and its row.
+        Bad forecasts, outcomes or sample_weight; the message names the argument, the value and its row.
 
     References
     ----------
@@ -134,11 +148,11 @@ def cumulative_calibration_error(
     0.25
 
     """
-    counts, _, _ = count_shares(forecasts, outcomes)
+    counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
     error, rounds = cumulative_error_of_counts(counts), counts.zeros + counts.ones
     deviation = math.sqrt(math.fsum(rounds * counts.values * (1.0 - counts.values)))
     p_value = chance_of_range(error / deviation) if deviation else float(error == 0.0)
-    return CumulativeCalibrationError(error / counts.n_rounds if normalize else error, p_value)
+    return CumulativeCalibrationError(error / counts.total if normalize else error, p_value)
 
 
 def cumulative_error_of_counts(counts: Counts) -> float:
@@ -167,7 +181,12 @@ LEAST_TERMS = 40
 
 
 def classwise_calibration_error(
-    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = True
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    bins: int | None = None,
+    normalize: bool = True,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """The sum over classes of the expected calibration error of "this class comes true".
 
@@ -183,6 +202,8 @@ def classwise_calibration_error(
         equal-width bins, as for `expected_calibration_error`.
     normalize
         True: divided by n, a sum over classes of averages over rows. False: a sum over rows and classes.
+    sample_weight
+        For how many rows each counts, shape (n,), at least 0; None: for one.
 
     Returns
     -------
@@ -193,7 +214,8 @@ def classwise_calibration_error(
     Raises
     ------
     ValueError
-        Bad probabilities, labels or bins; the message names the argument, the value and its row.
+        Bad probabilities, labels, bins or sample_weight; the message names the argument, the value and its
+        row.
 
     References
     ----------
@@ -210,12 +232,20 @@ def classwise_calibration_error(
     errors = []
     for j, column in enumerate(table.T):
         shares = np.minimum(came[:, j], 1.0) if came.ndim == 2 else came == j
-        errors.append(expected_calibration_error(np.minimum(column, 1.0), shares, bins, normalize))
+        column = np.minimum(column, 1.0)
+        errors.append(
+            expected_calibration_error(column, shares, bins, normalize, sample_weight=sample_weight)
+        )
     return math.fsum(errors)
 
 
 def confidence_calibration_error(
-    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = True
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    bins: int | None = None,
+    normalize: bool = True,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """The expected calibration error of the largest probability, as a forecast of "the top class is right".
 
@@ -228,6 +258,8 @@ def confidence_calibration_error(
         probability, of several the first.
     normalize
         True: an average over rows. False: their sum.
+    sample_weight
+        For how many rows each counts, shape (n,), at least 0; None: for one.
 
     Raises
     ------
@@ -246,11 +278,16 @@ def confidence_calibration_error(
     """
     table, classes = check_labelled_rows(probabilities, labels)
     _, confidence, right = _top(table, classes)
-    return expected_calibration_error(confidence, right, bins, normalize)
+    return expected_calibration_error(confidence, right, bins, normalize, sample_weight=sample_weight)
 
 
 def top_label_calibration_error(
-    probabilities: ArrayLike, labels: ArrayLike, bins: int | None = None, normalize: bool = True
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    bins: int | None = None,
+    normalize: bool = True,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """`confidence_calibration_error` within the rows of each top class, added up over the classes.
 
@@ -259,7 +296,7 @@ def top_label_calibration_error(
 
     Parameters
     ----------
-    probabilities, labels, bins, normalize
+    probabilities, labels, bins, normalize, sample_weight
         As for `confidence_calibration_error`.
 
     Raises
@@ -279,11 +316,15 @@ def top_label_calibration_error(
     """
     table, classes = check_labelled_rows(probabilities, labels)
     top, confidence, right = _top(table, classes)
-    errors = [
-        expected_calibration_error(confidence[top == j], right[top == j], bins, normalize=False)
-        for j in np.unique(top)
-    ]
-    return math.fsum(errors) / (len(classes) if normalize else 1)
+    weights = check_weights(sample_weight, len(classes))
+    errors = []
+    for j in np.unique(top[weights > 0.0]):
+        rows = top == j
+        given = None if sample_weight is None else weights[rows]
+        errors.append(
+            expected_calibration_error(confidence[rows], right[rows], bins, False, sample_weight=given)
+        )
+    return math.fsum(errors) / (float(weights.sum()) if normalize else 1)
 
 
 def _top(table: Floats, classes: Ints) -> tuple[Ints, Floats, Ints]:
@@ -387,9 +428,11 @@ def event_costs(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> Floa
     return costs
 
 
-def brier_score(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> float:
-    """Sum over rounds of (p - y)^2; outcomes may lie between 0 and 1."""
-    return float(((forecasts - outcomes) ** 2).sum())
+def brier_score(
+    forecasts: Floats, outcomes: NDArray[np.uint8] | Floats, weights: Floats | float = 1.0
+) -> float:
+    """Sum over rounds of (p - y)^2, each times its weight; outcomes may lie between 0 and 1."""
+    return float((weights * (forecasts - outcomes) ** 2).sum())
 
 
 def best_constant_brier(rounds: int, ones: float) -> float:
@@ -420,7 +463,11 @@ class BrierDecomposition(Shown):
 
 
 def brier_decomposition(
-    forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = True
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    normalize: bool = True,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> BrierDecomposition:
     """The Brier score as miscalibration - discrimination + uncertainty, by isotonic regression.
 
@@ -435,11 +482,13 @@ def brier_decomposition(
         0/1, boolean, or any numbers in [0, 1], shape (T,).
     normalize
         True: averages over rounds. False: sums.
+    sample_weight
+        For how many rounds each counts, shape (T,), at least 0; None: for one.
 
     Raises
     ------
     ValueError
-        Bad forecasts or outcomes; the message names the argument, the value and its row.
+        Bad forecasts, outcomes or sample_weight; the message names the argument, the value and its row.
 
     References
     ----------
@@ -451,15 +500,16 @@ def brier_decomposition(
     BrierDecomposition(brier=0.125, miscalibration=0.0, discrimination=0.0625, uncertainty=0.1875)
 
     """
-    counts, p, y = count_shares(forecasts, outcomes)
-    per = 1 / len(p) if normalize else 1.0
+    counts, p, y = count_shares(forecasts, outcomes, sample_weight)
+    weights = check_weights(sample_weight, len(p))
+    per = 1 / counts.total if normalize else 1.0
     isotonic, means, rounds = _isotonic(counts)
-    base = counts.n_ones / len(p)
+    base = counts.n_ones / counts.total
     return BrierDecomposition(
-        brier_score(p, y) * per,
+        brier_score(p, y, weights) * per,
         max(0.0, excess(counts.values, isotonic, means, rounds)) * per,
         max(0.0, excess(np.full(len(means), base), isotonic, means, rounds)) * per,
-        brier_score(np.full(len(p), base), y) * per,
+        brier_score(np.full(len(p), base), y, weights) * per,
     )
 
 

@@ -17,7 +17,13 @@ from onlinecal.measures.counts import Counts, check_counts, count_shares, prefix
 Words = NDArray[np.uint64]
 
 
-def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = True) -> float:
+def smooth_calibration_error(
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    normalize: bool = True,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """The bias under the worst smooth weight: largest average of w(p) (y - p), w 1-Lipschitz to [-1, 1].
 
     Exact, in time O(T log T).
@@ -30,6 +36,8 @@ def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normaliz
         0/1, boolean, or any numbers in [0, 1], shape (T,).
     normalize
         True: the average over rounds. False: the sum, as distances are.
+    sample_weight
+        For how many rounds each counts, shape (T,), at least 0; None: for one.
 
     Returns
     -------
@@ -40,7 +48,7 @@ def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normaliz
     Raises
     ------
     ValueError
-        Bad forecasts or outcomes; the message names the argument, the value and its row.
+        Bad forecasts, outcomes or sample_weight; the message names the argument, the value and its row.
 
     References
     ----------
@@ -53,7 +61,7 @@ def smooth_calibration_error(forecasts: ArrayLike, outcomes: ArrayLike, normaliz
     0.06
 
     """
-    return _error(count_shares(forecasts, outcomes)[0], normalize)
+    return _error(count_shares(forecasts, outcomes, sample_weight)[0], normalize)
 
 
 def smooth_calibration_error_from_counts(
@@ -81,15 +89,17 @@ def smooth_calibration_error_from_counts(
 
 def _error(counts: Counts, normalize: bool) -> float:
     error = smooth_error_of_counts(counts)
-    return error / counts.n_rounds if normalize else error
+    return error / counts.total if normalize else error
 
 
-def smooth_calibration_witness(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[Floats, Floats]:
+def smooth_calibration_witness(
+    forecasts: ArrayLike, outcomes: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> tuple[Floats, Floats]:
     """The weight function that attains the smooth calibration error.
 
     Parameters
     ----------
-    forecasts, outcomes
+    forecasts, outcomes, sample_weight
         As for `smooth_calibration_error`.
 
     Returns
@@ -104,7 +114,7 @@ def smooth_calibration_witness(forecasts: ArrayLike, outcomes: ArrayLike) -> tup
     array([1., 1.])
 
     """
-    counts, _, _ = count_shares(forecasts, outcomes)
+    counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
     return counts.values, best_weights(counts.values, -counts.biases)
 
 

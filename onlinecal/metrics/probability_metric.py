@@ -336,18 +336,26 @@ class RevertibleMonitor(CalibrationMonitor):
     counted, and taking it back undoes exactly what counting it did.
     """
 
-    def revert(self, forecast: float, outcome: float) -> None:
-        """Take back one round; ValueError if there is none like it."""
+    def count(self, forecast: float, outcome: float, times: float) -> None:
+        """Count one round so many times."""
+        if times:
+            zeros, ones = parts(outcome)
+            self._count(forecast, times * zeros, times * ones, times)
+
+    def revert(self, forecast: float, outcome: float, times: float) -> None:
+        """Take back one round that was counted so many times; ValueError if there is none like it."""
+        if not times:
+            return
         value = forecast if forecast in self._tallies else round(forecast * self.resolution) / self.resolution
-        tally = self._tallies.get(value)
-        taken = parts(outcome)
-        if tally is None or any(kept < part - CRUMB for kept, part in zip(tally, taken, strict=True)):
+        tally, crumb = self._tallies.get(value), CRUMB * times
+        taken = [times * part for part in parts(outcome)]
+        if tally is None or any(kept < part - crumb for kept, part in zip(tally, taken, strict=True)):
             raise ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")
         for place, part in enumerate(taken):
             left = tally[place] - part
-            tally[place] = left if left > CRUMB else 0
-        self.n_rounds -= 1
-        self.moved = max(0.0, self.moved - abs(forecast - value)) if self.n_rounds else 0.0
+            tally[place] = left if left > crumb else 0
+        self.n_rounds = self.n_rounds - times if self.n_rounds - times > crumb else 0
+        self.moved = max(0.0, self.moved - times * abs(forecast - value)) if self.n_rounds else 0.0
 
 
 class MonitoredMetric(ProbabilityMetric):
@@ -362,24 +370,17 @@ class MonitoredMetric(ProbabilityMetric):
         self._monitor = RevertibleMonitor(resolution)
         self._found: Interval | None = None
 
-    @property
-    def works_with_weights(self) -> bool:
-        """False: rounds are counted, not weighed."""
-        return False
-
     def _count(self, forecast: float, outcome: float, w: float) -> None:
-        self._check_weight(w)
-        self._monitor.update(forecast, outcome)
+        self._monitor.count(forecast, outcome, self._times(w))
         self._found = None
 
     def _uncount(self, forecast: float, outcome: float, w: float) -> None:
-        self._check_weight(w)
-        self._monitor.revert(forecast, outcome)
+        self._monitor.revert(forecast, outcome, self._times(w))
         self._found = None
 
-    def _check_weight(self, w: float) -> None:
-        if w != 1.0:
-            raise ValueError(f"{type(self).__name__} counts rounds; w must be 1, got {w!r}")
+    def _times(self, w: float) -> float:
+        """A weight; a whole number as one, so that tallies of whole rounds stay whole."""
+        return int(w) if w == int(w) else w
 
     def _measure(self) -> Interval:
         raise NotImplementedError
@@ -403,7 +404,7 @@ class SmoothCalibration(MonitoredMetric):
     """Smooth calibration error: the largest bias that a 1-Lipschitz weight of the forecast can pick up.
 
     `get()` is the average over rounds, exact while there are at most `resolution` different forecasts, and an
-    upper bound after that (`interval` then has both ends).
+    upper bound after that (`interval` then has both ends). A round of weight w counts as w rounds.
 
     Parameters
     ----------
@@ -440,7 +441,7 @@ class CalibrationDistance(MonitoredMetric):
 
     `get()` is the upper end of the bracket, an average over rounds: the stream is at most so far from
     calibrated. `interval` has both ends. Counting a round is cheap; asking for the number takes as long as
-    `budget` allows.
+    `budget` allows. A round of weight w counts as w rounds, a whole number of them.
 
     Parameters
     ----------
@@ -480,6 +481,11 @@ class CalibrationDistance(MonitoredMetric):
             raise ValueError(f"budget must be positive, got {budget!r}")
         super().__init__(resolution, pos_val, top_label)
         self.budget = budget
+
+    def _times(self, w: float) -> float:
+        if w != int(w):
+            raise ValueError(f"w must be a whole number, since the distance is of whole rounds, got {w!r}")
+        return super()._times(w)
 
     def _measure(self) -> Interval:
         return self._monitor.calibration_distance(normalize=True, budget=self.budget)

@@ -23,6 +23,7 @@ from onlinecal.validation import (
     check_outcomes,
     check_probabilities,
     check_probability_rows,
+    check_same_index,
     check_same_length,
     check_vector,
     refuse,
@@ -116,6 +117,7 @@ def event_rows(p: Any, y: Any) -> tuple[Floats, NDArray[np.uint8]]:
 
     Of a table (n, 2) the second class is the event, and y has labels as `number_labels` takes them.
     """
+    check_same_index(p, y, "p and y")
     forecasts = event_column(p)
     if _is_table(p):
         outcomes = number_labels(y, 2, classes_of(p, y, None))[0].astype(np.uint8)
@@ -232,6 +234,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         """
         if len(getattr(P, "shape", ())) == 1 and len(getattr(y, "shape", ())) == 2:
             raise ValueError("P must be a table and y a column, got them the other way round: swap them")
+        check_same_index(P, y, "P and y")
         table = check_probability_rows(P, "P", keep_single=True)
         if table.shape[1] < 2:
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")

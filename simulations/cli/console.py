@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from onlinecal.cli.combine import combine
 from onlinecal.cli.measure import measure
 from onlinecal.cli.recalibrate import recalibrate
 from onlinecal.cli.stream.verb import app as stream
@@ -69,7 +70,7 @@ app = typer.Typer(
 
 YOURS, GAMES, HERE = "Your own forecasts", "Games against adversaries", "This machine"
 for panel, verbs in {
-    YOURS: (measure, evaluate, recalibrate, experiment),
+    YOURS: (measure, combine, evaluate, recalibrate, experiment),
     GAMES: (simulate, sweep, plot, worst, forecasters, adversaries),
     HERE: (warmup_with(usual_games),),
 }.items():

@@ -116,16 +116,32 @@ def test_bad_settings_are_refused():
         CalibrationDistance(resolution=0)
     with pytest.raises(ValueError, match="budget must be positive, got 0"):
         CalibrationDistance(budget=0)
-    with pytest.raises(ValueError, match="CalibrationDistance counts rounds; w must be 1, got 2"):
-        CalibrationDistance().update(True, 0.5, 2)
+    with pytest.raises(ValueError, match=r"w must be a whole number, .* whole rounds, got 1\.5"):
+        CalibrationDistance().update(True, 0.5, 1.5)
 
 
-def test_weights_count_as_so_many_rounds():
-    for build in (Brier, ECE, lambda: ECE(bins=4)):
-        weighed, repeated = build(), fed(build(), [(0.3, True)] * 3 + [(0.4, False)])
-        weighed.update(True, 0.3, 3)
-        weighed.update(False, 0.4)
-        assert weighed.get() == pytest.approx(repeated.get())
+@pytest.mark.parametrize("name", BUILT)
+def test_weights_count_as_so_many_rounds(name):
+    weighed, repeated = BUILT[name](), fed(BUILT[name](), [(0.3, True)] * 3 + [(0.4, False)])
+    weighed.update(True, 0.3, 3)
+    weighed.update(False, 0.4)
+    weighed.update(False, 0.9, 0)
+    assert weighed.get() == pytest.approx(repeated.get(), abs=1e-12)
+    weighed.update(True, 0.7, 2)
+    assert weighed.get() != pytest.approx(repeated.get())
+    weighed.revert(True, 0.7, 2)
+    assert weighed.get() == pytest.approx(repeated.get(), abs=1e-12)
+
+
+def test_weights_between_whole_numbers_reach_the_smooth_error():
+    p, y, w = [0.3, 0.3, 0.8], [True, False, False], [0.25, 0.75, 2.5]
+    metric = SmoothCalibration()
+    for forecast, outcome, weight in zip(p, y, w, strict=True):
+        metric.update(outcome, forecast, weight)
+    assert metric.get() == pytest.approx(smooth_calibration_error(p, y, sample_weight=w), abs=1e-12)
+    for forecast, outcome, weight in zip(p, y, w, strict=True):
+        metric.revert(outcome, forecast, weight)
+    assert metric.get() == 0.0
 
 
 @pytest.mark.parametrize("metric", [Brier, ECE, SmoothCalibration, CalibrationDistance])

@@ -145,3 +145,13 @@ def test_a_series_of_categories_is_a_frame_of_one_column(kind):
         .fit(p, y, pd.DataFrame({"side": side}))
         .predict(p, pd.DataFrame({"side": side})),
     )
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_pandas_objects_of_other_rows_are_refused(kind):
+    table, shuffled = pd.DataFrame(P), pd.Series(y, index=range(40, 0, -1))
+    with pytest.raises(ValueError, match="P and y must have the same index, since rows are matched by pos"):
+        kind().fit(table, shuffled)
+    with pytest.raises(ValueError, match="p and y must have the same index"):
+        GroupRecalibrator().fit(pd.Series(p), shuffled, GROUPS)
+    kind().fit(table, pd.Series(y))

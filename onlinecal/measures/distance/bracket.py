@@ -344,7 +344,7 @@ class CalibrationMonitor:
 
     def __init__(self, resolution: int = 2000) -> None:
         self.resolution = check_count(resolution, "resolution")
-        self.n_rounds = 0
+        self.n_rounds: float = 0
         self.moved = 0.0
         self._tallies: dict[float, list[float]] = {}
 
@@ -358,7 +358,7 @@ class CalibrationMonitor:
 
         """
         p, y = check_probability(forecast, "forecast"), share_of(outcome)
-        self._count(p, *parts(y))
+        self._count(p, *parts(y), 1)
 
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> None:
         """Count rounds, each array of shape (T,); in memory and bracket the same as one by one.
@@ -376,7 +376,8 @@ class CalibrationMonitor:
         # which values are still counted exactly depends on the order in which they first appear
         order = np.unique(index, return_index=True)[1].argsort()
         for k in order.tolist():
-            self._count(float(counts.values[k]), counts.zeros[k].item(), counts.ones[k].item())
+            zeros, ones = counts.zeros[k].item(), counts.ones[k].item()
+            self._count(float(counts.values[k]), zeros, ones, round(zeros + ones))
 
     def calibration_distance(
         self, normalize: bool = False, *, budget: float = 1.0, rtol: float = 0.0
@@ -418,12 +419,11 @@ class CalibrationMonitor:
         tallies = np.array(list(self._tallies.values())).reshape(-1, 2)
         if tallies.dtype.kind == "i":
             return check_counts(values, tallies[:, 0], tallies[:, 1])
-        counted = np.flatnonzero(tallies.sum(axis=1) > 0.5)
+        counted = np.flatnonzero(tallies.any(axis=1))
         counted = counted[np.argsort(values[counted])]
         return Counts(values[counted], tallies[counted, 0], tallies[counted, 1])
 
-    def _count(self, p: float, zeros: float, ones: float) -> None:
-        rounds = round(zeros + ones)
+    def _count(self, p: float, zeros: float, ones: float, rounds: float) -> None:
         tally = self._tallies.get(p)
         if tally is None:
             value = p

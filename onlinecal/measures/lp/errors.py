@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
+from onlinecal.measures.counts import check_weights
 from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.distance.bracket import Interval
 from onlinecal.measures.lp.level_sets import levels_of, norm, number_level_sets
@@ -48,7 +49,12 @@ class LevelSetError:
 
 
 def lp_calibration_error(
-    probabilities: ArrayLike, labels: ArrayLike, p: float = 2, n_levels: int = 10
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    p: float = 2,
+    n_levels: int = 10,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """The calibration error of whole rows: the l_p norm of all biases of level sets v and classes j.
 
@@ -65,6 +71,8 @@ def lp_calibration_error(
     n_levels
         Level sets are the rows that round down to the same multiples of 1/n_levels; a probability at most
         1e-7 below a multiple counts as the multiple.
+    sample_weight
+        For how many rows each counts, shape (n,), at least 0; None: for one.
 
     Returns
     -------
@@ -76,7 +84,8 @@ def lp_calibration_error(
     Raises
     ------
     ValueError
-        Bad probabilities, labels, p or n_levels; the message names the argument, the value and its row.
+        Bad probabilities, labels, p, n_levels or sample_weight; the message names the argument, the value and
+        its row.
 
     References
     ----------
@@ -89,9 +98,10 @@ def lp_calibration_error(
     0.5
     """
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
+    weights = check_weights(sample_weight, len(table))
     numbers, first_rows = number_level_sets(table, n_levels)
-    sums = sums_of_level_sets(residuals(table, classes).T, numbers, len(first_rows))
-    return norm_of(sums.ravel(), p) / len(table)
+    sums = sums_of_level_sets(weights * residuals(table, classes).T, numbers, len(first_rows))
+    return norm_of(sums.ravel(), p) / float(weights.sum())
 
 
 def lp_calibration_report(
@@ -147,7 +157,12 @@ def norm_of(values: Floats, p: float) -> float:
 
 
 def linf_conditional_error(
-    probabilities: ArrayLike, labels: ArrayLike, n_levels: int = 10, min_rows: int = 1
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    n_levels: int = 10,
+    min_rows: int = 1,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """The largest bias, |average of (f_j - y_j)|, of any class j within any level set of probabilities.
 
@@ -168,6 +183,8 @@ def linf_conditional_error(
         makes the error near 1 whenever its label came as a surprise, which is why this error cannot be tested
         with fewer rows than the smallest level set needs. Chance adds about sqrt(v_j (1 - v_j) / rows) to
         each average.
+    sample_weight
+        For how many rows each counts, shape (n,), at least 0; None: for one.
 
     Returns
     -------
@@ -179,8 +196,8 @@ def linf_conditional_error(
     Raises
     ------
     ValueError
-        Bad probabilities, labels, n_levels or min_rows; the message names the argument, the value and its
-        row.
+        Bad probabilities, labels, n_levels, min_rows or sample_weight; the message names the argument, the
+        value and its row.
 
     References
     ----------
@@ -199,8 +216,9 @@ def linf_conditional_error(
     check_count(min_rows, "min_rows")
     table, classes, _, n_levels = checked(probabilities, labels, np.inf, n_levels)
     numbers, first_rows = number_level_sets(table, n_levels)
-    sums = sums_of_level_sets(residuals(table, classes).T, numbers, len(first_rows))
-    rows = np.bincount(numbers)
+    weights = check_weights(sample_weight, len(table))
+    sums = sums_of_level_sets(weights * residuals(table, classes).T, numbers, len(first_rows))
+    rows = np.bincount(numbers, weights)
     enough = rows >= min_rows
     return float(np.max(np.abs(sums[enough]) / rows[enough, None], initial=0.0))
 

@@ -1,0 +1,97 @@
+"""Whole weights are repeated rows; only their proportions count in an average; what is refused."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import measures as m
+from tests.properties import examples
+
+N = 60
+
+
+def binned(measure):
+    return partial(measure, bins=4)
+
+
+OF_EVENTS = {
+    "expected": m.expected_calibration_error,
+    "expected, bins": binned(m.expected_calibration_error),
+    "cumulative": lambda *args, **more: m.cumulative_calibration_error(*args, **more).error,
+    "smooth": m.smooth_calibration_error,
+    "witness": lambda *args, **more: np.concatenate(m.smooth_calibration_witness(*args, **more)),
+    "Brier": lambda *args, **more: list(vars(m.brier_decomposition(*args, **more)).values()),
+}
+OF_TABLES = {
+    "classwise": m.classwise_calibration_error,
+    "confidence": binned(m.confidence_calibration_error),
+    "top label": binned(m.top_label_calibration_error),
+    "l_1": partial(m.lp_calibration_error, p=1, n_levels=3),
+    "l_2": partial(m.lp_calibration_error, n_levels=3),
+    "l_inf given a level set": partial(m.linf_conditional_error, n_levels=3, min_rows=4),
+}
+OF_GROUPS = {
+    "mean": m.group_mean_error,
+    "multicalibration": partial(m.multicalibration_error, n_levels=3),
+    "functions": m.functional_multicalibration_error,
+    "functions, levels": partial(m.functional_multicalibration_error, n_levels=3),
+}
+MEASURES = OF_EVENTS | OF_TABLES | OF_GROUPS
+
+
+def rows_of(name, seed=0):
+    """Arguments of a measure, each with N rows."""
+    rng = np.random.default_rng(seed)
+    if name in OF_TABLES:
+        table = rng.multinomial(4, [0.5, 0.3, 0.2], N) / 4
+        return table, rng.integers(0, 3, N)
+    p, y = rng.integers(0, 9, N) / 8, rng.integers(0, 2, N)
+    return (p, y, rng.random((N, 2)) < 0.6) if name in OF_GROUPS else (p, y)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@settings(max_examples=examples(15), deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=N, max_size=N).filter(any), st.integers(0, 9))
+def test_whole_weights_are_repeated_rows(name, weights, seed):
+    rows = rows_of(name, seed)
+    repeated = MEASURES[name](*(np.repeat(part, weights, axis=0) for part in rows))
+    assert MEASURES[name](*rows, sample_weight=weights) == pytest.approx(repeated, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_weights_matter_and_averages_do_not_know_their_unit(name):
+    rows, weights = rows_of(name), np.random.default_rng(1).integers(4, 9, N)
+    found = MEASURES[name](*rows, sample_weight=weights)
+    if name != "l_inf given a level set":
+        assert MEASURES[name](*rows, sample_weight=weights / 4) == pytest.approx(found)
+    assert MEASURES[name](*rows, sample_weight=np.ones(N)) == pytest.approx(MEASURES[name](*rows))
+    if name != "witness":
+        assert found != pytest.approx(MEASURES[name](*rows))
+
+
+def test_soft_outcomes_may_have_weights_and_sums_are_of_weights():
+    p, y, w = np.array([0.25, 0.25, 0.5]), np.array([0.5, 0.0, 1.0]), np.array([2.0, 0.5, 0.25])
+    bias = abs((w * (p - y))[:2].sum()) + 0.125
+    assert m.expected_calibration_error(p, y, normalize=False, sample_weight=w) == pytest.approx(bias)
+    assert m.expected_calibration_error(p, y, sample_weight=w) == pytest.approx(bias / 2.75)
+    brier = m.brier_decomposition(p, y, normalize=False, sample_weight=w).brier
+    assert brier == pytest.approx((w * (p - y) ** 2).sum())
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(N - 1), f"sample_weight must have a weight for each of {N} rows, got {N - 1}"),
+        (np.r_[np.ones(N - 1), -1.0], f"sample_weight must be at least 0 .* got -1.0 at row {N - 1}"),
+        (np.zeros(N), "sample_weight must be positive for some row"),
+    ],
+)
+def test_bad_weights_are_named(name, weights, message):
+    with pytest.raises(ValueError, match=message):
+        MEASURES[name](*rows_of(name), sample_weight=weights)
