@@ -257,9 +257,9 @@ GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
     [
         ("p,won\n0.5,1\n", ["nowhere.csv", *GOOD[1:]], "no such file: nowhere.csv"),
         ("p,won\n0.5,1\n", GOOD[1:], "Missing argument"),
-        ("p,won\n0.5,1\n", GOOD[:3], "'--outcome', the column of outcomes. games.csv has the columns p, won"),
+        ("p,a\n0.5,1\n", GOOD[:3], "'--outcome', the column of outcomes. games.csv has the columns p, a"),
         (
-            "p,won\n0.5,1\n",
+            "a,won\n0.5,1\n",
             [GOOD[0], *GOOD[3:]],
             "Missing option '--forecast', a column of forecasts. games.csv has",
         ),

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleS
 
 def test_lp_says_what_the_class_says(folder, sure, halves):
     (table, labels), (fit, test) = sure, halves
-    report = record(folder / "net.npz", "--method", "lp", "--set", "n_levels=4", "--tolerance", 0.002)
+    report = record(folder / "net.npz", "--method", "lp", "--set", "n_levels=4", "--set", "tolerance=0.002")
     model = LpRecalibrator(n_levels=4, tolerance=0.002)
     model.fit(table[fit], labels[fit])
     mapped = model.predict_proba(table[test])
