@@ -167,6 +167,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"classifier": bayes(), "strategy": "top-label"},
         {"classifier": bayes(), "strategy": "classwise"},
         {"classifier": bayes(), "strategy": "tree"},
+        {"classifier": bayes(), "expire_after": 5, "classes": [False, True], "prior": (0.5, 0.3)},
         {"classifier": w.BinnedMean(logistic())},
         {"classifier": SGDClassifier(loss="log_loss", random_state=0), "classes": [False, True]},
     ],
@@ -237,7 +238,7 @@ def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list
     if kind is CalibrationAlarm:
         return watch, GAMES, NO_WATCH
     if kind is DistributionAlarm:
-        return watch_targets, [({0.0: 0.5 * p, 1.0: p}, y) for y, p in GAMES], NO_TARGET
+        return watch_targets, [({0.0: 0.5 * p, 1.0: p}, 2.0 * y) for y, p in GAMES], NO_TARGET
     if kind.__module__.startswith("onlinecal.metrics"):
         return update, GAMES, NO_ANSWERS
     if kind is r.GroupRecalibrator:

@@ -40,7 +40,6 @@ DPI = 110
 NOT_RUN = ("loans.csv", "arena")
 """Pieces of commands that are left out: on a reader's own file, and of hours."""
 PICTURES = {
-    "decision-drift": "results/experiment/drift.png",
     "decision-steps": "results/experiment/steps.png",
     "distance": "results/demo/distance.png",
     "ece": "results/demo/ece.png",

@@ -23,6 +23,7 @@ from onlinecal import (
     CalibratedRegressor,
     CalibrationAlarm,
     CalibrationMonitor,
+    CombinedClassifier,
     DecisionCalibratedClassifier,
     DecisionRecalibrator,
     GroupCalibratedClassifier,
@@ -36,6 +37,7 @@ from onlinecal import (
     brier_decomposition,
     calibration_distance,
     chance_level,
+    combine_forecasts,
     decision_calibration_error,
     expected_calibration_error,
     multicalibration_error,
@@ -153,6 +155,11 @@ recalibrate_stream(p)  # error: call-arg
 recalibrate_stream(table, ["a", "b"], strategy="classwise")
 recalibrate_stream(table, ["a", "b"], strategy="joint")  # error: arg-type
 stream.update(0.5)  # error: attr-defined
+together = combine_forecasts({"one": p, "other": p}, y, settled_at=[1, 1, 3, 3], slack=1.0)
+bound: float = together.report().regret_bound
+combine_forecasts(p)  # error: call-arg
+CombinedClassifier([model, model], most_waiting=10)
+CombinedClassifier(model)  # error: arg-type
 
 LpRecalibrator(p=2, estimation="pools", classes=["a", "b", "c"]).fit(table, y).predict_proba(table)
 LpRecalibrator.as_in_paper(2, 0.05, start="beta").fit(table, y, sample_weight=p).predict(table)

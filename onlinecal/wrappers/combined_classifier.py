@@ -122,8 +122,7 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
         """
         answers = [model.predict_proba_one(x, **kwargs) for model in self.classifiers]
         self._open(x)
-        row = np.array([self._labels.read(answer) if answer else math.nan for answer in answers])
-        p = self._projection.ask(combining().ask(self._state, row))
+        p = self._projection.ask(self._combined(answers))
         named: dict[Label, float] = {label: p for answer in answers for label in answer}
         return self._labels.both(named, p)
 
@@ -166,8 +165,21 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
             self._state[: len(waiting.models)] = waiting.models
             self._projection.present(waiting.ticket)
             self._settle(outcome)
+        else:
+            self._learn_alone(x, outcome)
         for model in self.classifiers:
             model.learn_one(x, y, **kwargs)
+
+    def _combined(self, answers: list[dict[Label, float]]) -> float:
+        """What is made of the models' answers; its ticket is left in the state."""
+        row = np.array([self._labels.read(answer) if answer else math.nan for answer in answers])
+        return combining().ask(self._state, row)
+
+    def _learn_alone(self, x: Any, outcome: int) -> None:
+        """Learn to combine from a label without its forecast, by what the models would say now."""
+        self._make_way()
+        self._combined([model.predict_proba_one(x) for model in self.classifiers])
+        combining().settle(self._state, outcome)
 
     def _settle(self, outcome: int) -> None:
         """Charge the round that is here, and learn to combine."""

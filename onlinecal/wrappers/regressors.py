@@ -284,8 +284,8 @@ class CalibratedDistribution(RegressorWrapper[Announced]):
 
     References
     ----------
-    docs/shares.md has the proofs. Chernozhukov, Fernandez-Val and Galichon (2010), "Quantile and probability
-    curves without crossing", for putting in order.
+    docs/theory.md, section 11, has the proofs. Chernozhukov, Fernandez-Val and Galichon (2010), "Quantile and
+    probability curves without crossing", for putting in order.
     """
 
     def __init__(

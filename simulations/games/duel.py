@@ -32,7 +32,7 @@ from onlinecal.validation import check_choice, check_probabilities, check_probab
 MEDIAN = 0.5
 """The draw that is imagined where it cannot be known."""
 SPARE = 64
-"""Room beyond the memory for the points that imagined rounds may add."""
+"""Room beyond twice the memory for the points that imagined rounds may add: they may halve a grid's cells."""
 
 
 @cache
@@ -53,7 +53,7 @@ def foresight(rules: Rules) -> Callable[..., tuple[float, float]]:
         zero, one = certificate_rises(memory, a, b, forecast, seen)
         if not seen:
             a, b, forecast, _ = announce(memory, NO_HINT, MEDIAN)
-        scratch = np.empty(len(memory) + SPARE, memory.dtype)
+        scratch = np.empty(2 * len(memory) + SPARE, memory.dtype)
         for first in range(2):
             best, after = -np.inf, 0.0
             for sequel in range(1 << (depth - 1)):

@@ -31,6 +31,8 @@ TABLES = {name: getattr(plots, f"{name}_data") for name in PICTURES}
 
 def arguments(name):
     """A history, with groups or of classes, or certificates and guarantees that a forecaster had in it."""
+    if name == "model_weights":
+        return PROBABILITIES, ["a", "b", "c"]
     if name in ("level_sets", "decision_losses"):
         return PROBABILITIES, LABELS
     if name in ("group_biases", "group_mean_biases"):
@@ -116,7 +118,7 @@ def test_certificates_are_sums_or_averages():
     assert plots.certificate_data(proven).columns == ["round", "certificate"]
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", [name for name in PICTURES if name != "model_weights"])
 def test_pandas_and_polars_are_drawn_like_arrays(name):
     given = arguments(name)
     table = TABLES[name](*given)
@@ -387,3 +389,19 @@ def test_without_a_number_the_answer_is_what_one_asks_for():
     nothing = pl.Series([None, math.nan], dtype=pl.Float64), pl.Series([], dtype=pl.Int64)
     assert (lowest(*nothing), highest(*nothing)) == (0.0, 0.0)
     assert (lowest(*nothing, empty=7.0), highest(*nothing, empty=-7.0)) == (7.0, -7.0)
+
+
+def test_weights_of_models_are_averages_of_neighbouring_rows():
+    weights = np.repeat([[1.0, 0.0], [0.25, 0.75]], 600, axis=0)
+    table = plots.model_weights_data(weights, ["one", "other"])
+    assert table.columns == ["row", "one", "other"]
+    assert (table.height, table["row"][-1]) == (300, 1200)
+    assert table.filter(pl.col("row") <= 600)["one"].to_list() == [1.0] * 150
+    assert plots.model_weights_data(pl.DataFrame(weights), ["one", "other"]).equals(table)
+    assert plots.model_weights_data(pd.DataFrame(weights), ["one", "other"]).equals(table)
+    ax = plots.model_weights(weights, ["one", "other"])
+    assert [text.get_text() for text in ax.texts] == ["one", "other"]
+    with pytest.raises(ValueError, match="names must be one for each of 2 models, got 1"):
+        plots.model_weights(weights, ["one"])
+    with pytest.raises(ValueError, match="weights must not be negative, got -1"):
+        plots.model_weights(-weights, ["one", "other"])

@@ -153,7 +153,7 @@ def test_a_delay_costs_more_than_is_proved_of_outcomes_in_time():
 def test_steered_models_do_not_see_each_other():
     rng = np.random.default_rng(0)
     p, y = rng.random(300), rng.integers(0, 2, 300)
-    schedule = Schedule(np.arange(300), np.arange(1, 301))
+    schedule = Schedule(np.arange(300), np.arange(1, 301), np.ones(300, bool))
     both = [combined(new_combining(2), np.column_stack([p, q]), y, schedule) for q in (p, rng.random(300))]
     assert np.array_equal(both[0].steered[:, 0], both[1].steered[:, 0])
     assert np.array_equal(both[0].steered[:, 0], both[0].steered[:, 1])

@@ -20,6 +20,7 @@ from onlinecal import (
     recalibrate_stream,
 )
 from onlinecal.steering.combining import LATE, ticket_size
+from onlinecal.steering.replaying import Schedule
 from onlinecal.wrappers.strategies.projection import Projection
 from tests import DATA
 from tests.wrappers.scripted import Scripted
@@ -257,6 +258,15 @@ def test_copies_go_on_identically_and_clones_begin_anew():
     assert fresh.predict_proba_one(rows[0][0]) == two().predict_proba_one(rows[0][0])
 
 
+def test_labels_without_forecasts_teach_whom_to_trust_and_settle_nothing():
+    columns, y = made("half way", 600)
+    model = CombinedClassifier([Scripted(), Other()])
+    for (a, b), came in zip(columns[:200].tolist(), y[:200].tolist(), strict=True):
+        model.learn_one({"answer": {False: 1 - a, True: a}, "other": {False: 1 - b, True: b}}, bool(came))
+    assert (model.n_rounds, model.n_unmatched, model.certificate) == (0, 200, 0)
+    assert model.weights[0] > 0.8
+
+
 def test_a_third_label_is_refused_and_nothing_is_learnt():
     model = CombinedClassifier([naive_bayes.GaussianNB(), naive_bayes.GaussianNB()])
     for y in ("a", "b"):
@@ -289,3 +299,7 @@ def test_forecasts_are_never_far_behind_their_hints():
     assert len(buckets.tables) > 1
     assert ahead[-1] < behind
     assert calibration_distance(np.array(said), outcomes).lower <= buckets.certificate + 1e-6
+    again = Projection(1.5, "auto", None, steers=False, reluctant=True)
+    tapes = again.replay(hints, outcomes == 1, Schedule(t - 1, t, np.ones(len(t), bool)))
+    assert np.array_equal(tapes.forecasts, said)
+    assert again.certificate == buckets.certificate == tapes.certificates[-1]

@@ -132,10 +132,8 @@ class GridForecaster(base.Classifier):
             m = n_cells or self._cells(
                 slack or SLACK_WITHOUT_HINTS, _reach_of(report or REPORT_WITHOUT_HINTS)
             )
-            memory = self._best(m) if suits else None
-            if memory is None:
-                memory = fixed.uniform_memory(m, rule, self._slack, said, self.hints)
-            self._adopt(memory)
+            uniform = m, rule, self._slack, said, self.hints
+            self._adopt(self._best(m) if suits else fixed.uniform_memory(*uniform))
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
                     f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
@@ -158,26 +156,19 @@ class GridForecaster(base.Classifier):
             return guarantees.window_cells(self.window, biases, reach)
         return guarantees.cells_for(self.horizon or 1, biases.worst, reach)
 
-    def _best(self, n_cells: int) -> NDArray[np.int64] | None:
-        """A new memory on the best graded grid, or on the uniform one of one cell less than so many.
-
-        None if the uniform one of so many has the better bound.
-        """
+    def _best(self, n_cells: int) -> NDArray[np.int64]:
+        """A new memory on the best graded grid, or on the uniform one of so many cells or one less."""
         biases, windowed = guarantees.Biases.under(self.rule, self._slack), self.horizon is None
         rounds = (self.window if windowed else self.horizon) or 1
         weight = biases.length if windowed else biases.worst
+        fewer = n_cells - (n_cells * (n_cells - 1) * weight > self._reach * rounds)
         half = best_half(rounds, weight)
-        if self.grid == "auto" and half > MOST_HALF - 3:
-            return None
-        memory = fixed.graded_memory(graded_points(half), self._slack)
-        bound, fewer = (self._reach * rounds / m + weight * (m - 1) for m in (n_cells, max(1, n_cells - 1)))
-        if self.grid == "graded" or guarantees.graded_guarantee(memory, rounds, weight, 0) < min(
-            bound, fewer
-        ):
-            return memory
-        if fewer < bound:
-            return fixed.uniform_memory(n_cells - 1, self.rule, self._slack, REPORT_WITHOUT_HINTS)
-        return None
+        if self.grid == "graded" or half <= MOST_HALF - 3:
+            memory = fixed.graded_memory(graded_points(half), self._slack)
+            bound = self._reach * rounds / fewer + weight * (fewer - 1)
+            if self.grid == "graded" or guarantees.graded_guarantee(memory, rounds, weight, 0) < bound:
+                return memory
+        return fixed.uniform_memory(fewer, self.rule, self._slack, REPORT_WITHOUT_HINTS)
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory

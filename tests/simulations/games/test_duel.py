@@ -228,3 +228,16 @@ def test_foresight_of_one_round_equals_the_rises_and_more_rounds_foresee_no_less
         assert foresee(forecaster.memory, *announced, seen, 3) == tuple(expected)
         assert forecaster.memory.tobytes() == before
         forecaster.learn_one({}, int(y))
+
+
+def test_rounds_that_are_foreseen_may_halve_the_cells_of_a_nested_grid():
+    forecaster = AlmostOneStepAhead(grid="nested")
+    rules, cells = forecaster.rules, set()
+    foresee = foresight(rules)
+    for y in np.random.default_rng(1).integers(0, 2, 30):
+        announced = rules.announce(forecaster.memory, NO_HINT, 0.5)[:3]
+        expected = brute_force(4)(rules, [*forecaster.memory.tolist(), *[0] * 200], *announced, True)
+        assert foresee(forecaster.memory, *announced, True, 4) == tuple(expected)
+        forecaster.learn_one({}, int(y))
+        cells.add(len(forecaster.look_ahead.points))
+    assert cells == {3, 5, 9}

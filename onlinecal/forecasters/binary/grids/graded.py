@@ -77,15 +77,9 @@ def nested_points(stage: int) -> NDArray[np.int64]:
     """The points of the nested grid of 2^stage cells, in units of 2^-28."""
     points = NESTED_POINTS[:: 1 << max(0, NESTED_STAGES - stage)]
     for _ in range(NESTED_STAGES, stage):
-        points = halved(points)
+        middles = (points[:-1] + points[1:]) >> 1
+        points = np.insert(points, np.arange(1, len(points)), middles)
     return points
-
-
-def halved(points: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The points, and the middle of each cell, rounded down."""
-    finer = np.repeat(points, 2)[:-1]
-    finer[1::2] = (points[:-1] + points[1:]) >> 1
-    return finer
 
 
 @lru_cache(LAST_STAGE)
@@ -94,7 +88,8 @@ def nested(stage: int) -> Nested:
     points = nested_points(stage)
     finer = nested_points(min(stage + 1, LAST_STAGE))
     inner = points[1:-1]
-    turns = np.abs(kappas(points) - kappas(finer)[np.searchsorted(finer, inner) - 1])
+    (ones, zeros), later = _costs(points), _costs(finer)
+    turns = np.abs(zeros - ones - (later[1] - later[0])[np.searchsorted(finer, inner) - 1])
     weighted = -(-turns * np.maximum(inner, GRAIN - inner) // GRAIN)
     owned = prices(points)
     widest = int(np.diff(split(points, owned[0])).max())
@@ -122,15 +117,9 @@ def prices(points: NDArray[np.int64]) -> tuple[int, int, int]:
     scale, inner = points[-1], points[1:-1]
     ones, zeros = _costs(points)
     rate = (inner * ones + (scale - inner) * zeros).max()
-    weights = scale + np.abs(kappas(points))
+    weights = scale + np.abs(zeros - ones)
     corners = -(-weights * np.maximum(inner, scale - inner) // scale)
     return int(rate), int(weights.sum()), int(corners.sum())
-
-
-def kappas(points: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What a zero costs more than a one, of the rounds that are charged to each inner point."""
-    ones, zeros = _costs(points)
-    return zeros - ones
 
 
 def _costs(points: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
