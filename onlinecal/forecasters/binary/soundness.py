@@ -63,7 +63,7 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     fresh, head = forecaster.memory, memory[:TABLE].tolist()
     stays = fresh[FORMAT] == FORMAT_FIXED
     if stays and head[FIXED_SHARED]:
-        fresh = forecaster.refined(fresh)
+        fresh = forecaster._refined(fresh)
     if fresh[GROWS] and 0 < head[LATE] <= MOST_LATE:
         fresh = fresh.copy()
         forecaster.machine.rules.note_late(fresh, head[LATE])
