@@ -8,7 +8,7 @@ install = $(BIN)/python -m uv pip install --quiet --python $(1) $(2) || $(1) -m 
 # many processes start here: what they import is parsed once, whatever the shell has set
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo demo-spark test style types docs docs-serve proofs benchmarks wheel clean
+.PHONY: demo demo-spark test style types docs docs-serve figures proofs benchmarks wheel clean
 
 $(VENV)/.run: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -50,6 +50,12 @@ docs: $(VENV)/.docs  ## the site, into the folder site; fails at the first warni
 
 docs-serve: docs  ## the same, shown at http://localhost:8000
 	$(BIN)/python -m http.server 8000 --bind localhost --directory site
+
+# pages whose commands print what stands below them or draw a picture, and tutorials
+SHOWN := measures recalibrate multiclass worst-case gallery wrap-a-classifier recalibrate-decisions
+figures: $(VENV)/.dev  ## runs the commands of pages, puts what they print and draw in place; needs the data of ../shared
+	$(BIN)/python -m tests.pages --commands $(SHOWN:%=docs/%.md)
+	$(BIN)/python -m tests.pages README.md $(filter-out %/index.md,$(wildcard docs/tutorials/*.md))
 
 # in the order in which they build on each other
 PROOFS := Sums Calibration Game Rule Uniform Graded Recursion Theorems

@@ -5,68 +5,56 @@
 a sequence down for any horizon, and `stored_champions` are those found to be hard; `all_sequences` and
 `sequence_chunks` enumerate every game of a given length; `misleading_hints` is a stream of hints that the
 nearest valid cell cannot keep up with. What an adversary is made of is told in `adversaries.protocol`.
-Outcomes are 0 and 1; those with more classes come from `adversaries.multiclass`, by `create_multiclass`,
-`describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`.
+Outcomes are 0 and 1; those with more classes come from `create_multiclass`, `describe_multiclass`,
+`replay_labels`, `replay_table` and `replay_river_labels`.
+Names are loaded when they are first asked for.
 """
 
-from adversaries.kinds.genome import Champion, Genome, stored_champions
-from adversaries.multiclass import (
-    LabelStream,
-    MulticlassAdversary,
-    MulticlassKind,
-    create_multiclass,
-    describe_multiclass,
-    multiclass_catalogue,
-    replay_labels,
-    replay_river_labels,
-    replay_table,
-)
-from adversaries.protocol import Adversary, Kind, Phase, Power, Seed, State, Step
-from adversaries.registry import Row, catalogue, create, describe, register
-from adversaries.streams import (
-    Stream,
-    all_sequences,
-    misleading_hints,
-    replay_file,
-    replay_river,
-    replay_sequence,
-    river_datasets,
-    sequence_chunks,
-)
-from onlinecal.catalogue import Parameter
+from __future__ import annotations
 
-__all__ = [
-    "Adversary",
-    "Champion",
-    "Genome",
-    "Kind",
-    "LabelStream",
-    "MulticlassAdversary",
-    "MulticlassKind",
-    "Parameter",
-    "Phase",
-    "Power",
-    "Row",
-    "Seed",
-    "State",
-    "Step",
-    "Stream",
-    "all_sequences",
-    "catalogue",
-    "create",
-    "create_multiclass",
-    "describe",
-    "describe_multiclass",
-    "misleading_hints",
-    "multiclass_catalogue",
-    "register",
-    "replay_file",
-    "replay_labels",
-    "replay_river",
-    "replay_river_labels",
-    "replay_sequence",
-    "replay_table",
-    "river_datasets",
-    "sequence_chunks",
-    "stored_champions",
-]
+from typing import TYPE_CHECKING
+
+from onlinecal.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from adversaries.kinds.genome import (
+        Champion as Champion,
+        Genome as Genome,
+        stored_champions as stored_champions,
+    )
+    from adversaries.protocol import (
+        Adversary as Adversary,
+        Kind as Kind,
+        MulticlassAdversary as MulticlassAdversary,
+        Phase as Phase,
+        Power as Power,
+        Seed as Seed,
+        State as State,
+        Step as Step,
+    )
+    from adversaries.registry import (
+        Row as Row,
+        catalogue as catalogue,
+        create as create,
+        create_multiclass as create_multiclass,
+        describe as describe,
+        describe_multiclass as describe_multiclass,
+        multiclass_catalogue as multiclass_catalogue,
+        register as register,
+    )
+    from adversaries.streams import (
+        Stream as Stream,
+        all_sequences as all_sequences,
+        misleading_hints as misleading_hints,
+        replay_file as replay_file,
+        replay_labels as replay_labels,
+        replay_river as replay_river,
+        replay_river_labels as replay_river_labels,
+        replay_sequence as replay_sequence,
+        replay_table as replay_table,
+        river_datasets as river_datasets,
+        sequence_chunks as sequence_chunks,
+    )
+    from onlinecal.catalogue import Parameter as Parameter
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -84,6 +84,9 @@ class Phase:
         How many rounds ahead the driver looks when it works out rise_zero and rise_one. 1: this round alone.
         With more, each is the largest rise of the certificate that any continuation of so many rounds, this
         one included, can reach after that first outcome.
+    hints
+        Probabilities that were forecast for recorded outcomes, shape (rounds,), of k classes (rounds, k);
+        None for no hints.
     """
 
     step: Callable[..., int]
@@ -91,6 +94,7 @@ class Phase:
     rounds: int | None = None
     power: Power = "adaptive"
     depth: int = 1
+    hints: Floats | None = None
 
 
 Build = Callable[[str, int | None], tuple[Phase, ...]]
@@ -98,8 +102,8 @@ Build = Callable[[str, int | None], tuple[Phase, ...]]
 
 
 @dataclass(frozen=True)
-class AnyKind(Entry):
-    """What every catalogue says about one kind of adversary, be it of two classes or of more.
+class Kind(Entry):
+    """What a catalogue says about one kind of adversary, be it of two classes or of more.
 
     Parameters
     ----------
@@ -118,7 +122,7 @@ class AnyKind(Entry):
     initial
         Builds the state before round 0 from the parameter values, the number of classes (if there may be more
         than two) and the horizon. The horizon is None only if none was given and the kind can do without one.
-        Raises ValueError for values that do not go together.
+        Raises ValueError for values that do not go together. None: the state is the parameter values.
     compose
         Makes the phases from the same, instead of `step` and `initial`; the last argument makes those of
         other adversaries. Raises ValueError like `initial`.
@@ -155,15 +159,6 @@ class AnyKind(Entry):
             )
 
 
-@dataclass(frozen=True)
-class Kind(AnyKind):
-    """One kind of adversary of two classes, as the catalogue has it, with the fields of `AnyKind`."""
-
-    step: Step | None = None
-    initial: Callable[[Mapping[str, Any], int | None], State] | None = None
-    compose: Callable[[Mapping[str, Any], int | None, Build], tuple[Phase, ...]] | None = None
-
-
 def state_of(*numbers: float) -> State:
     """A state array holding these numbers in this order."""
     return np.array(numbers, dtype=np.float64)
@@ -176,16 +171,44 @@ ROUNDS_AT_A_TIME = 1 << 20
 """Uniform draws held in memory at once while outcomes are listed."""
 
 
-class Phased:
-    """A player of phases, with its parameters, its seed and its memory; the base of all adversaries.
+class Adversary:
+    """One player, with its parameters, its seed and its memory.
 
-    The parameters and attributes are those that `Adversary` describes.
+    It can be played in two ways that agree bit for bit. Round by round, in the interpreter:
+
+    >>> import adversaries
+    >>> adversary = adversaries.create("threshold:at=0.3")
+    >>> [adversary.outcome(forecast) for forecast in (0.1, 0.5, 0.2)]
+    [1, 0, 1]
+
+    Or by a driver with a compiled loop: it plays every phase of `phases` in turn, counts t from 0 in each,
+    and hands the step of round s of the game the s-th draw of ``generator().random(T)``.
+
+    Parameters
+    ----------
+    name
+        What it is called: for catalogued adversaries the canonical spec, from which `create` makes it again.
+    kind
+        Its kind, an entry of the catalogue.
+    phases
+        Who plays, and for how long; only the last may be open-ended.
+    seed
+        A seed of `numpy.random.default_rng`, but not None: the same seed always gives the same outcomes.
+    horizon
+        The number of rounds it was built for, None if it did not need to know.
+
+    Attributes
+    ----------
+    name, kind, seed, horizon
+        As given.
     """
+
+    _type: Any = np.uint8
 
     def __init__(
         self,
         name: str,
-        kind: AnyKind,
+        kind: Kind,
         phases: Sequence[Phase],
         seed: Seed = 0,
         horizon: int | None = None,
@@ -225,6 +248,12 @@ class Phased:
             total += phase.rounds
         return total
 
+    @property
+    def hints(self) -> Floats | None:
+        """The hints of all its rounds, one below the other; None unless every phase has some."""
+        known = [phase.hints for phase in self._initial if phase.hints is not None]
+        return np.concatenate(known) if len(known) == len(self._initial) else None
+
     def generator(self) -> np.random.Generator:
         """A generator whose ``random()`` gives the draws of all rounds, one double each, from round 0 on."""
         seed = self.seed
@@ -240,35 +269,6 @@ class Phased:
         self._t = 0
         self._finished = 0
 
-    def _listed(self, T: int | None, dtype: Any) -> NDArray[Any]:
-        """The first T outcomes, whoever plays; ValueError if they depend on forecasts or are too few."""
-        if self.power != "oblivious":
-            raise ValueError(
-                f"{self.name} is {self.power}: its outcomes depend on what the forecaster does, so there is "
-                "no sequence to list; play it with outcome(forecast, ...)"
-            )
-        rounds = self.rounds
-        T = (self.horizon if rounds is None else rounds) if T is None else check_count(T, "T")
-        if T is None:
-            raise ValueError(f"{self.name} has no end and was given no horizon: say how many outcomes, T")
-        if rounds is not None and rounds < T:
-            raise ValueError(f"{self.name} has only {rounds} outcomes, {T} were asked for")
-        outcomes = np.empty(T, dtype=dtype)
-        rng = self.generator()
-        done = 0
-        for phase in self.phases:
-            until = T if phase.rounds is None else min(done + phase.rounds, T)
-            fill = self._listing(phase.step)
-            for first in range(done, until, ROUNDS_AT_A_TIME):
-                stretch = outcomes[first : min(first + ROUNDS_AT_A_TIME, until)]
-                fill(phase.state, first - done, rng.random(len(stretch)), stretch)
-            done = until
-        return outcomes
-
-    def _listing(self, step: Callable[..., int]) -> Callable[..., None]:
-        """A compiled function (state, first round, draws, outcomes) that fills in outcomes of a step."""
-        raise NotImplementedError
-
     def _present_phase(self) -> Phase:
         while self._phase < len(self._playing):
             phase = self._playing[self._phase]
@@ -278,43 +278,6 @@ class Phased:
             self._finished += phase.rounds
             self._t = 0
         raise ValueError(f"{self.name} is over: it has {self._finished} outcomes and all have been played")
-
-
-def _fresh(phase: Phase) -> Phase:
-    return replace(phase, state=phase.state.copy())
-
-
-class Adversary(Phased):
-    """One player, with its parameters, its seed and its memory.
-
-    It can be played in two ways that agree bit for bit. Round by round, in the interpreter:
-
-    >>> import adversaries
-    >>> adversary = adversaries.create("threshold:at=0.3")
-    >>> [adversary.outcome(forecast) for forecast in (0.1, 0.5, 0.2)]
-    [1, 0, 1]
-
-    Or by a driver with a compiled loop: it plays every phase of `phases` in turn, counts t from 0 in each,
-    and hands the step of round s of the game the s-th draw of ``generator().random(T)``.
-
-    Parameters
-    ----------
-    name
-        What it is called: for catalogued adversaries the canonical spec, from which `create` makes it again.
-    kind
-        Its kind, an entry of the catalogue.
-    phases
-        Who plays, and for how long; only the last may be open-ended.
-    seed
-        A seed of `numpy.random.default_rng`, but not None: the same seed always gives the same outcomes.
-    horizon
-        The number of rounds it was built for, None if it did not need to know.
-
-    Attributes
-    ----------
-    name, kind, seed, horizon
-        As given.
-    """
 
     def outcome(self, forecast: float = 0.5, rise_zero: float = 0.0, rise_one: float = 0.0) -> int:
         """Play one round.
@@ -345,7 +308,7 @@ class Adversary(Phased):
         self._t += 1
         return outcome
 
-    def outcomes(self, T: int | None = None) -> NDArray[np.uint8]:
+    def outcomes(self, T: int | None = None) -> NDArray[Any]:
         """The first T outcomes of an oblivious adversary, wherever `outcome` stands; nothing is consumed.
 
         Parameters
@@ -355,18 +318,44 @@ class Adversary(Phased):
 
         Returns
         -------
-        NDArray[np.uint8]
-            Zeros and ones, shape (T,).
+        NDArray[np.uint8] | NDArray[np.int64]
+            Zeros and ones, or with several classes their numbers, shape (T,).
 
         Raises
         ------
         ValueError
             If the adversary reacts to forecasts, if T is missing or not positive, or beyond the last outcome.
         """
-        return self._listed(T, np.uint8)
+        if self.power != "oblivious":
+            raise ValueError(
+                f"{self.name} is {self.power}: its outcomes depend on what the forecaster does, so there is "
+                "no sequence to list; play it with outcome(forecast, ...)"
+            )
+        rounds = self.rounds
+        T = (self.horizon if rounds is None else rounds) if T is None else check_count(T, "T")
+        if T is None:
+            raise ValueError(f"{self.name} has no end and was given no horizon: say how many outcomes, T")
+        if rounds is not None and rounds < T:
+            raise ValueError(f"{self.name} has only {rounds} outcomes, {T} were asked for")
+        outcomes = np.empty(T, dtype=self._type)
+        rng = self.generator()
+        done = 0
+        for phase in self.phases:
+            until = T if phase.rounds is None else min(done + phase.rounds, T)
+            fill = self._listing(phase.step)
+            for first in range(done, until, ROUNDS_AT_A_TIME):
+                stretch = outcomes[first : min(first + ROUNDS_AT_A_TIME, until)]
+                fill(phase.state, first - done, rng.random(len(stretch)), stretch)
+            done = until
+        return outcomes
 
     def _listing(self, step: Step) -> Callable[..., None]:
+        """A compiled function (state, first round, draws, outcomes) that fills in outcomes of a step."""
         return _compiled_listing(step)
+
+
+def _fresh(phase: Phase) -> Phase:
+    return replace(phase, state=phase.state.copy())
 
 
 @cache
@@ -381,8 +370,6 @@ def _compiled_listing(step: Step) -> Callable[[State, int, NDArray[np.float64], 
     return listing
 
 
-MulticlassStep = Callable[[State, int, Floats, Floats, float], int]
-
 MOST_CLASSES = 1000
 """Adversaries of more classes are not made."""
 
@@ -390,19 +377,10 @@ MOST_ROUNDS = 1e9
 """Largest whole number a parameter may be."""
 
 
-@dataclass(frozen=True)
-class MulticlassKind(AnyKind):
-    """One kind of adversary of several classes, as the catalogue has it, with the fields of `AnyKind`."""
-
-    step: MulticlassStep | None = None
-    initial: Callable[[Mapping[str, Any], int, int | None], State] | None = None
-    compose: Callable[[Mapping[str, Any], int, int | None, Build], tuple[Phase, ...]] | None = None
-
-
 SUM_TOLERANCE = 1e-6
 
 
-class MulticlassAdversary(Phased):
+class MulticlassAdversary(Adversary):
     """One player of k classes, with its parameters, its seed and its memory; otherwise as `Adversary`.
 
     >>> import adversaries
@@ -423,10 +401,12 @@ class MulticlassAdversary(Phased):
         As given.
     """
 
+    _type = np.int64
+
     def __init__(
         self,
         name: str,
-        kind: AnyKind,
+        kind: Kind,
         n_classes: int,
         phases: Sequence[Phase],
         seed: Seed = 0,
@@ -441,7 +421,9 @@ class MulticlassAdversary(Phased):
             f"seed={self.seed!r})"
         )
 
-    def outcome(self, forecast: ArrayLike | None = None, rises: ArrayLike | None = None) -> int:
+    def outcome(  # type: ignore[override]
+        self, forecast: ArrayLike | None = None, rises: ArrayLike | None = None
+    ) -> int:
         """Play one round.
 
         Parameters
@@ -476,11 +458,7 @@ class MulticlassAdversary(Phased):
         self._t += 1
         return outcome
 
-    def outcomes(self, T: int | None = None) -> NDArray[np.int64]:
-        """The first T outcomes of an oblivious adversary, shape (T,); as `Adversary.outcomes`."""
-        return self._listed(T, np.int64)
-
-    def _listing(self, step: MulticlassStep) -> Callable[..., None]:
+    def _listing(self, step: Callable[..., int]) -> Callable[..., None]:
         fill, k = _compiled_classes(step), self.n_classes
 
         def listing(state: State, first: int, uniforms: Floats, outcomes: NDArray[np.int64]) -> None:
@@ -500,7 +478,7 @@ def _vector(values: ArrayLike, k: int, name: str) -> Floats:
 
 
 @cache
-def _compiled_classes(step: MulticlassStep) -> Callable[..., None]:
+def _compiled_classes(step: Callable[..., int]) -> Callable[..., None]:
     @njit
     def listing(
         state: State,

@@ -1,7 +1,7 @@
 """Sequences that are given: recorded streams, hints that mislead, all outcomes of a short game.
 
 By spec, `file:path=...` and `river:name=...` play them in sweeps, two-phase games and mixtures, without the
-forecasts and times that may come with them.
+times that may come with them.
 """
 
 from __future__ import annotations
@@ -11,20 +11,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from adversaries.protocol import Adversary, Build, Kind, Phase, State
+from adversaries.protocol import SUM_TOLERANCE, Adversary, Build, Kind, MulticlassAdversary, Phase, State
+from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter, did_you_mean
 from onlinecal.rounds import read_rounds
 from onlinecal.validation import (
     check_count,
+    check_labels,
     check_number,
     check_outcomes,
     check_probabilities,
     check_same_length,
+    refuse,
 )
 
 BINARY, SEVERAL = "Binary classification", "Multi-class classification"
@@ -37,9 +41,13 @@ def replay_step(state: State, t: int, forecast: float, rise_zero: float, rise_on
     return int(state[min(t, len(state) - 1)])
 
 
-REPLAY = Kind(
-    "replay", "the outcomes of a recorded stream, in order", "oblivious", "the stream", step=replay_step
-)
+@register_jitable
+def replay_label_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """The same with several classes. State: [class 0, class 1, ...]."""
+    return int(state[min(t, len(state) - 1)])
+
+
+REPLAY = Kind("replay", "the outcomes of a recorded stream, in order", "oblivious", "the stream")
 """The kind of replayed streams that are made from data, not from a spec string."""
 
 
@@ -52,25 +60,40 @@ class Stream:
     name
         Where it comes from, for tables and plots.
     outcomes
-        Zeros and ones, uint8, shape (T,).
+        Zeros and ones, uint8, shape (T,); of several classes their numbers, int64.
     hints
-        Probabilities that were forecast for these outcomes, float64, shape (T,); None if there are none.
+        Probabilities that were forecast for these outcomes, float64, shape (T,), of k classes (T, k), each
+        row with sum 1; None if there are none.
     times
         When the rounds took place, as the file has it, shape (T,); None if not asked for.
+    n_classes
+        k, more than the largest class number; None for outcomes 0 and 1.
+    classes
+        What the classes are called, in the order of their numbers.
     """
 
     name: str
-    outcomes: NDArray[np.uint8]
+    outcomes: NDArray[Any]
     hints: NDArray[np.float64] | None = None
     times: NDArray[Any] | None = None
+    n_classes: int | None = None
+    classes: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
         return len(self.outcomes)
 
-    def adversary(self) -> Adversary:
-        """An oblivious adversary that plays these outcomes once, in one phase of T rounds."""
-        phase = Phase(replay_step, self.outcomes.astype(np.float64), rounds=len(self), power="oblivious")
-        return Adversary(self.name, REPLAY, [phase], horizon=len(self))
+    def phase(self, rounds: int | None = None) -> Phase:
+        """An oblivious phase of the first so many rounds, or of all."""
+        step = replay_step if self.n_classes is None else replay_label_step
+        state = self.outcomes[:rounds].astype(np.float64)
+        hints = None if self.hints is None else self.hints[:rounds]
+        return Phase(step, state, len(state), "oblivious", hints=hints)
+
+    def adversary(self) -> Any:
+        """An oblivious `Adversary`, or `MulticlassAdversary`, that plays these outcomes once."""
+        if self.n_classes is None:
+            return Adversary(self.name, REPLAY, [self.phase()], horizon=len(self))
+        return MulticlassAdversary(self.name, REPLAY, self.n_classes, [self.phase()], horizon=len(self))
 
 
 def replay_sequence(outcomes: ArrayLike, hints: ArrayLike | None = None, name: str = "sequence") -> Stream:
@@ -193,10 +216,113 @@ def river_datasets(*tasks: str) -> dict[str, Any]:
     return {name: dataset for name, dataset in made.items() if dataset.task in tasks}
 
 
+def replay_labels(
+    labels: ArrayLike, n_classes: int | None = None, hints: ArrayLike | None = None, name: str = "labels"
+) -> Stream:
+    """A stream from class numbers in memory.
+
+    Parameters
+    ----------
+    labels
+        Class numbers from 0 on, shape (T,), T >= 1.
+    n_classes
+        k; None: as many as the hints have, or one more than the largest label, at least 2.
+    hints
+        Class probabilities, shape (T, k). Sums that rounding took from 1, by at most 1e-3 as in float16 or
+        float32 tables, are brought back to 1. None for no hints.
+    name
+        The stream's name.
+
+    Raises
+    ------
+    ValueError
+        For labels that are no class numbers, or hints that are no class probabilities for them; the message
+        names the value and its row, counting from 0.
+    """
+    numbers = np.asarray(labels)
+    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
+        raise ValueError(
+            f"labels must be class numbers in a row, at least one, got {numbers.dtype}, shape {numbers.shape}"
+        )
+    guide = None if hints is None else _hints(hints, len(numbers))
+    k = n_classes or (max(2, int(numbers.max()) + 1) if guide is None else guide.shape[1])
+    if guide is not None and guide.shape[1] != k:
+        raise ValueError(f"hints must have {k} columns, one for each class, got {guide.shape[1]}")
+    return Stream(name, check_labels(numbers, k).copy(), guide, None, k, tuple(range(k)))
+
+
+def _hints(hints: ArrayLike, rounds: int) -> Floats:
+    table = np.asarray(hints)
+    if table.ndim != 2 or table.shape[0] != rounds or table.shape[1] < 2 or table.dtype.kind not in "iuf":
+        raise ValueError(f"hints must be probabilities of shape ({rounds}, classes), got shape {table.shape}")
+    table = table.astype(np.float64)
+    sums = table.sum(axis=1)
+    bad = ~((table >= 0.0).all(axis=1) & (np.abs(sums - 1.0) <= 1e3 * SUM_TOLERANCE))
+    refuse(bad, table, "hints must be probabilities with sum 1")
+    return table / sums[:, None]
+
+
+def replay_river_labels(name: str) -> Stream:
+    """The labels of a classification dataset that comes with river, in its order (no download).
+
+    Classes are numbered in the order of their labels. ValueError for any other `name`.
+    """
+    labels = [label for _, label in river_dataset(name, BINARY, SEVERAL)]
+    classes, numbers = np.unique(np.array(labels), return_inverse=True)
+    names = tuple(classes.tolist())
+    return Stream(f"river:{name}", numbers.astype(np.int64), None, None, len(classes), names)
+
+
+PROBABILITIES, LABELS = "predictions", "ground_truth"
+"""The arrays of a file of class probabilities."""
+
+
+def replay_table(path: str | Path) -> Stream:
+    """The labels of a file of class probabilities, with the probabilities as hints.
+
+    Parameters
+    ----------
+    path
+        A numpy archive (.npz) with the arrays `predictions`, shape (T, k), and `ground_truth`, shape (T,).
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is no such archive, lacks one of the arrays, or they are not class probabilities and labels.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    try:
+        with np.load(path) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (BadZipFile, ValueError, TypeError, AttributeError, OSError) as error:
+        raise ValueError(f"{path} is not a numpy archive (.npz) of arrays") from error
+    for name in (PROBABILITIES, LABELS):
+        if name not in arrays:
+            raise ValueError(f"{path} has no array {name!r}; it has {', '.join(arrays) or 'none'}")
+    labels = arrays[LABELS]
+    return replay_labels(labels.reshape(len(labels), -1)[:, 0], None, arrays[PROBABILITIES], path.stem)
+
+
+def _first_rounds(
+    stream: Stream, called: str, horizon: int | None, n_classes: int | None = None
+) -> tuple[Phase, ...]:
+    """The single phase of a stream's first rounds; ValueError if it has too few, or too many classes."""
+    if horizon is not None and horizon > len(stream):
+        raise ValueError(f"{called} has only {len(stream)} rounds, fewer than the horizon of {horizon}")
+    if n_classes is not None and (stream.n_classes or 2) > n_classes:
+        raise ValueError(f"{called} has {stream.n_classes} classes, more than n_classes, {n_classes}")
+    return (stream.phase(horizon),)
+
+
 def file_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
     """The single phase of a file's outcomes; errors as from `replay_file`, or if it has too few rounds."""
-    stream = replay_file(values["path"], values["outcome"], sort=values["sort"])
-    return _first_rounds(stream, values["path"], horizon)
+    path = values["path"]
+    stream = replay_file(path, values["outcome"], values["forecast"], sort=values["sort"])
+    return _first_rounds(stream, path, horizon)
 
 
 def river_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
@@ -204,12 +330,22 @@ def river_phase(values: Mapping[str, Any], horizon: int | None, build: Build) ->
     return _first_rounds(replay_river(values["name"]), values["name"], horizon)
 
 
-def _first_rounds(stream: Stream, called: str, horizon: int | None) -> tuple[Phase, ...]:
-    rounds = len(stream) if horizon is None else horizon
-    if rounds > len(stream):
-        raise ValueError(f"{called} has only {len(stream)} rounds, fewer than the horizon of {rounds}")
-    return (Phase(replay_step, stream.outcomes[:rounds].astype(np.float64), rounds, "oblivious"),)
+def table_phase(
+    values: Mapping[str, Any], n_classes: int, horizon: int | None, build: Build
+) -> tuple[Phase, ...]:
+    """The same of the labels of a file of class probabilities."""
+    return _first_rounds(replay_table(values["path"]), values["path"], horizon, n_classes)
 
+
+def river_label_phase(
+    values: Mapping[str, Any], n_classes: int, horizon: int | None, build: Build
+) -> tuple[Phase, ...]:
+    """The same of the labels of a dataset that comes with river."""
+    return _first_rounds(replay_river_labels(values["name"]), values["name"], horizon, n_classes)
+
+
+PATH = Parameter("path", None, "the file", form="text", required=True)
+NAME = Parameter("name", None, "the dataset: Phishing, ImageSegments, ...", form="text", required=True)
 
 KINDS = (
     Kind(
@@ -218,8 +354,9 @@ KINDS = (
         "oblivious",
         "the file",
         (
-            Parameter("path", None, "the file", form="text", required=True),
+            PATH,
             Parameter("outcome", "outcome", "its column of outcomes", form="text"),
+            Parameter("forecast", None, "its column of forecasts, which become hints", form="text"),
             Parameter("sort", None, "its column to order the rounds by", form="text"),
         ),
         compose=file_phase,
@@ -229,14 +366,33 @@ KINDS = (
         "the labels of a binary dataset that comes with river: all, or the first `horizon`",
         "oblivious",
         "river",
-        (Parameter("name", None, "the dataset: Phishing, Bananas, ...", form="text", required=True),),
+        (NAME,),
         compose=river_phase,
+    ),
+)
+
+KINDS_OF_SEVERAL = (
+    Kind(
+        "file",
+        "the labels recorded in a numpy archive, its probabilities as hints: all, or the first `horizon`",
+        "oblivious",
+        "the file",
+        (PATH,),
+        compose=table_phase,
+    ),
+    Kind(
+        "river",
+        "the labels of a dataset that comes with river: all, or the first `horizon`",
+        "oblivious",
+        "river",
+        (NAME,),
+        compose=river_label_phase,
     ),
 )
 
 
 def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:
-    """A stream of hints whose Brier score no nearest cell comes near.
+    """Hints on which the calibrated forecasts nearest to them score far worse than the hints themselves.
 
     Meant for `AlmostOneStepAhead(n_cells=n_cells, slack=slack)`, whatever it reports. First every point from
     1/2 up is charged with zeros until it takes no more. Then a hint of 1 is followed by a 1, and a hint just

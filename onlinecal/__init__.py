@@ -57,11 +57,14 @@ if TYPE_CHECKING:
         CalibratedClassifier as CalibratedClassifier,
         CalibratedDistribution as CalibratedDistribution,
         CalibratedRegressor as CalibratedRegressor,
+        CombinedClassifier as CombinedClassifier,
+        CombinedForecasts as CombinedForecasts,
         DecisionCalibratedClassifier as DecisionCalibratedClassifier,
         GroupCalibratedClassifier as GroupCalibratedClassifier,
         LpCalibratedClassifier as LpCalibratedClassifier,
         PlattScaling as PlattScaling,
         RecalibratedStream as RecalibratedStream,
+        combine_forecasts as combine_forecasts,
         recalibrate_stream as recalibrate_stream,
     )
 else:

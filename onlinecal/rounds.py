@@ -6,7 +6,7 @@ When each outcome of a file became known: the rows whose forecasts may have lear
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,20 +38,15 @@ class Reading:
     ----------
     positive
         The value of the outcome that counts as 1, all others as 0; None: 0 and 1, or words for them.
-    percent, logits
-        Whether forecasts are percentages, or log-odds.
+    scale
+        What forecasts are written as: "probability", "percent" or "logits" (log-odds).
     drop_invalid
         Whether rows with a value that cannot be read are left out, and counted, instead of refused.
     """
 
     positive: str | None = None
-    percent: bool = False
-    logits: bool = False
+    scale: str = "probability"
     drop_invalid: bool = False
-
-    def __post_init__(self) -> None:
-        if self.percent and self.logits:
-            raise ValueError("--percent and --logits exclude each other")
 
 
 class Column(NamedTuple):
@@ -104,9 +99,9 @@ def _advice(column: pl.Series, read: Column, row: int, reading: Reading | None) 
     if math.isnan(numbers[row]) or "log" in read.rule:
         return "; --drop-invalid leaves out such rows"
     known = numbers[numbers == numbers]
-    if not reading.percent and known.min() >= 0 and known.max() <= 100:
-        return ": are they percentages (--percent), or log-odds (--logits)?"
-    return ": are they log-odds (--logits)?"
+    if reading.scale != "percent" and known.min() >= 0 and known.max() <= 100:
+        return ": are they percentages (--scale percent), or log-odds (--scale logits)?"
+    return ": are they log-odds (--scale logits)?"
 
 
 def is_missing(value: Any) -> bool:
@@ -167,17 +162,17 @@ def read_forecasts(column: pl.Series, reading: Reading | None) -> Column:
     import numpy as np
 
     numbers = numbers_of(column)
-    if reading is not None and reading.logits:
+    if reading is not None and reading.scale == "logits":
         # tanh of half the log-odds neither overflows nor warns
         return Column(
             (1.0 + np.tanh(numbers / 2.0)) / 2.0,
             ~np.isnan(numbers),
-            "be numbers, which --logits reads as log-odds",
+            "be numbers, which --scale logits reads as log-odds",
         )
     rule = "lie in [0, 1]"
-    if reading is not None and reading.percent:
+    if reading is not None and reading.scale == "percent":
         are_signed = [isinstance(value, str) and "%" in value for value in column.to_list()]
-        numbers, rule = np.where(are_signed, numbers, numbers / 100.0), "lie in [0, 100] with --percent"
+        numbers, rule = np.where(are_signed, numbers, numbers / 100.0), "lie in [0, 100] with --scale percent"
     return Column(numbers, (numbers >= 0.0) & (numbers <= 1.0), rule)
 
 
@@ -234,16 +229,25 @@ def read_rounds(
     more: Iterable[str] = (),
     shares: bool = False,
     reading: Reading | None = None,
+    gaps: bool = False,
 ) -> Rounds:
     """Outcomes, columns of forecasts and `more` columns of a file, ordered by `sort`; see `read_frame`.
 
-    With `shares` outcomes may also lie between 0 and 1. Errors name an option only if there is a `reading`.
+    With `shares` outcomes may also lie between 0 and 1, with `gaps` forecasts may be missing. Errors name an
+    option only if there is a `reading`.
     """
+    import numpy as np
+
     path = Path(path)
     numbered = [outcome, *forecasts]
     named = [*numbered, *more, *([] if sort is None else [sort])]
     table = read_frame(path, named, numbered, dates=True)  # as written, for exact errors
     columns = {name: read_forecasts(table[name], reading) for name in forecasts}
+    if gaps:
+        for name, column in columns.items():
+            missing = np.array([is_missing(value) for value in table[name].to_list()])
+            values = np.where(missing, math.nan, column.values)
+            columns[name] = Column(values, column.good | missing, f"{column.rule} or be missing")
     columns[outcome] = read_outcomes(table[outcome], path, shares, reading)
     remarks = []
     if reading is not None and reading.positive is not None:
@@ -320,7 +324,7 @@ def _ranks(column: pl.Series) -> NDArray[Any]:
 
 
 def known_from(
-    rounds: Rounds, settled_at: str | None, group: str | None, sort: str | None
+    rounds: Rounds, settled_at: str | None, together: str | None, sort: str | None
 ) -> NDArray[Any] | None:
     """For each row the first row whose forecast may have learnt from its outcome, shape (T,); None: the next.
 
@@ -331,7 +335,7 @@ def known_from(
     settled_at
         A column that says when an outcome became known: in units of `sort`, or without that the number of a
         row, from 0. Forecasts of later times, or rows, know it.
-    group
+    together
         A column: outcomes become known after the last row with the same value.
     sort
         The column of times of the forecasts.
@@ -345,10 +349,10 @@ def known_from(
     import numpy as np
 
     rows = np.arange(len(rounds.outcomes))
-    if settled_at is not None and group is not None:
-        raise ValueError("--settled-at and --group exclude each other: both say when outcomes become known")
-    if group is not None:
-        of_group = group_numbers(rounds, group)
+    if settled_at is not None and together is not None:
+        raise ValueError("--settled-at and --together exclude each other: both say when outcomes are known")
+    if together is not None:
+        of_group = group_numbers(rounds, together)
         last = np.zeros(of_group.max() + 1, dtype=np.int64)
         np.maximum.at(last, of_group, rows)
         return last[of_group] + 1
@@ -357,30 +361,27 @@ def known_from(
     column = rounds.frame[settled_at]
     times = None if sort is None else rounds.frame[sort]
     advice = "--sort must name the column of the forecasts'"
-    return first_knowing(column, times, f"{rounds.name}: column {settled_at!r}", advice)[0]
+    made, settled = in_time({f"{rounds.name}: column {settled_at!r}": column}, times, advice)
+    return np.searchsorted(made, settled, side="right")
 
 
-def first_knowing(
-    settled_at: pl.Series, times: pl.Series | None, called: str, advice: str
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """For each row the first one that knows its outcome, and numbers in the order of settling; both (T,).
+def in_time(columns: Mapping[str, pl.Series], times: pl.Series | None, advice: str) -> list[NDArray[Any]]:
+    """Times of the forecasts, and of each column, as numbers that can be compared; each of shape (T,).
 
     Parameters
     ----------
-    settled_at
-        When each outcome became known: in units of `times`, or without those the number of a row.
+    columns
+        Times of something that follows the row's forecast, by what errors call them: in units of `times`, or
+        without those the number of a row.
     times
         Of the forecasts, never decreasing.
-    called
-        What errors call `settled_at`.
     advice
         What to do where times take the place of row numbers.
 
     Raises ValueError as `known_from` does, and for times that decrease.
     """
-    import numpy as np
 
-    made, settled = _comparable(settled_at, times, called, advice)
+    made, *others = _comparable(columns, times, advice)
     falls = made[1:] < made[:-1]
     if times is not None and falls.any():
         row = int(falls.argmax()) + 1
@@ -388,45 +389,47 @@ def first_knowing(
             f"{times.name} must not decrease, got {times[row]} at row {row} after {times[row - 1]}: "
             "sort the rows"
         )
-    early = settled < made
-    if early.any():
-        row = int(early.argmax())
-        own = f"row {row}" if times is None else f"{times.name} {times[row]}"
-        raise ValueError(
-            f"{called} has {settled_at[row]} at row {row}, before the forecast itself, which is of {own}"
-        )
-    rows = np.arange(len(settled))
-    return np.maximum(np.searchsorted(made, settled, side="right"), rows + 1), settled
+    for (name, column), numbers in zip(columns.items(), others, strict=True):
+        early = numbers < made
+        if early.any():
+            row = int(early.argmax())
+            own = f"row {row}" if times is None else f"{times.name} {times[row]}"
+            raise ValueError(
+                f"{name} has {column[row]} at row {row}, before the forecast itself, which is of {own}"
+            )
+    return [made, *others]
 
 
-def _comparable(
-    column: pl.Series, made: pl.Series | None, called: str, advice: str
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The times of forecasts and of outcomes, both as numbers of shape (T,)."""
+def _comparable(columns: Mapping[str, pl.Series], made: pl.Series | None, advice: str) -> list[NDArray[Any]]:
+    """The times of forecasts and those of each column, as numbers of shape (T,)."""
     import numpy as np
     import polars as pl
 
-    _check_present(column, called)
+    found: list[NDArray[Any]] = []
+    for name, column in columns.items():
+        _check_present(column, name)
+        if made is None:
+            found.append(numbers_of(column))
+            if np.isnan(found[-1]).any() or (found[-1] != np.floor(found[-1])).any():
+                raise ValueError(f"{name} holds no row numbers but {column[0]}: of times, {advice}")
     if made is None:
-        settled = numbers_of(column)
-        if np.isnan(settled).any() or (settled != np.floor(settled)).any():
-            raise ValueError(f"{called} holds no row numbers but {column[0]}: of times, {advice}")
-        return np.arange(len(settled)), settled
+        return [np.arange(len(found[0])), *found]
     _check_present(made, made.name)
-    kinds = [
-        "number" if one.dtype.is_numeric() else "time" if one.dtype.is_temporal() else str(one.dtype)
-        for one in (made, column)
-    ]
-    try:
-        if kinds[0] != kinds[1]:
-            raise pl.exceptions.SchemaError
-        both = pl.concat([made.alias("t").to_frame(), column.alias("t").to_frame()], how="vertical_relaxed")
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(
-            f"{called} and {made.name!r} cannot be compared: {column.dtype} and {made.dtype}"
-        ) from error
-    ranks = _ranks(both["t"])
-    return ranks[: len(made)], ranks[len(made) :]
+    all_times = made.alias("t").to_frame()
+    for name, column in columns.items():
+        kinds = [
+            "number" if one.dtype.is_numeric() else "time" if one.dtype.is_temporal() else str(one.dtype)
+            for one in (made, column)
+        ]
+        try:
+            if kinds[0] != kinds[1]:
+                raise pl.exceptions.SchemaError
+            all_times = pl.concat([all_times, column.alias("t").to_frame()], how="vertical_relaxed")
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(
+                f"{name} and {made.name!r} cannot be compared: {column.dtype} and {made.dtype}"
+            ) from error
+    return np.split(_ranks(all_times["t"]), len(columns) + 1)
 
 
 def _check_present(column: pl.Series, called: str) -> None:

@@ -51,6 +51,9 @@ HEAD = 1 << 20
 IN_MEMORY = 40_000_000
 """A CSV of so many bytes is read from disk, chunk by chunk."""
 
+PACKAGED = {"nba": Path(__file__).parent / "datasets" / "nba_games.csv.gz"}
+"""Data that comes with the package, by the name that is taken wherever a file is."""
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -135,10 +138,21 @@ def name_of(path: Path) -> str:
     return Path(called(path)).name
 
 
+def located(path: Path) -> Path:
+    """Where a file is: one that is not there, of a packaged name, is that of the package."""
+    return path if path.exists() else PACKAGED.get(str(path), path)
+
+
+def is_file(path: Path) -> bool:
+    """Whether somebody who wrote this means a file, if perhaps one that is not there."""
+    return "." in path.name or len(path.parts) > 1 or is_pipe(path) or located(path).exists()
+
+
 def check_file(path: Path) -> None:
     """Refuse what is not there, and an extension that is none of `FORMATS`; pipes have none."""
     if is_pipe(path):
         return
+    path = located(path)
     if not path.is_file():
         raise FileNotFoundError(f"{'not a file' if path.exists() else 'no such file'}: {path}")
     if _form(path) is None:
@@ -160,6 +174,7 @@ def _form(path: Path) -> str | None:
 
 def open_source(path: Path) -> Source:
     """What is at a path; "-" is standard input. Errors as of `read_frame`."""
+    path = located(path)
     check_file(path)
     form = None if is_pipe(path) else _form(path)
     large = path.suffix.lower() == ".csv" and path.stat().st_size >= IN_MEMORY

@@ -1,5 +1,18 @@
 """Simulations: forecasters meet adversaries, and what comes of it is measured, kept and drawn.
 
-`duel` plays one game in compiled code, `measuring` says how calibrated it was, `sweep` plays a whole grid
-of games and keeps every finished one, `plots` draws them. The console command is assembled in `cli`.
+`play` plays one game: in compiled code, or round by round with players that are plain Python objects.
+`games` says how calibrated it was, `sweeps` plays a whole grid of games and keeps every finished one, `plots`
+draws them. The console command is assembled in `cli`. Names are loaded when they are first asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onlinecal.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from simulations.games.duel import Duel as Duel, play as play
+    from simulations.games.plain import History as History
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,21 +22,38 @@ from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import table
+from onlinecal.cli.recalibrating.tables import event_columns
 from onlinecal.measures.scores import BINS, BesideConstants, best_constant_brier, cross_entropy, event_scores
 from onlinecal.measures.summary import unkept
 from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, run_remarks
 from onlinecal.rounds import Reading, known_from, read_rounds
+from onlinecal.tables import is_file
 from onlinecal.wrappers.late_labels import MOST_WAITING
 from onlinecal.wrappers.strategies.catalogue import StrategyName
 from onlinecal.wrappers.strategies.projection import Buckets
-from simulations.games.command import first_rounds
 from simulations.games.measuring import Game, measure_recorded
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-ADVICE = "? Their outcomes leak into each other's forecasts: --group COL or --settled-at COL keeps them apart"
+ADVICE = (
+    "? Their outcomes leak into each other's forecasts: --together COL or --settled-at COL keeps them apart"
+)
+
+
+DEFAULT_ROUNDS = 20_000
+"""Of a stream that is made up."""
+
+
+class Columns(NamedTuple):
+    """The columns of a file, and what names them; None where nothing does."""
+
+    forecast: str | None = None
+    outcome: str | None = None
+    sort: str | None = None
+    settled_at: str | None = None
+    together: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +91,25 @@ class Source:
         return len(self.features)
 
 
+def source_of(name: str, rounds: int | None, seed: int, columns: Columns, reading: Reading) -> Source:
+    """A file, or the stream of that name: a dataset that comes with river, or one of `HARD`.
+
+    Columns, and how they are read, are those of a file. ValueError lists the names there are.
+    """
+    if is_file(Path(name)):
+        return from_file(Path(name), columns, rounds, reading)
+    if reading != Reading() or any(columns):
+        raise ValueError(f"options that say how columns are read need a file: there is no file {name}")
+    return hard(name, rounds or DEFAULT_ROUNDS, seed) if name in HARD else from_river(name, rounds)
+
+
+def first_rounds(rounds: int | None, available: int, name: str) -> int:
+    """So many of the rounds there are, or all; ValueError if there are fewer."""
+    if rounds is not None and rounds > available:
+        raise ValueError(f"rounds must be at most the {available} that {name} has, got {rounds}")
+    return rounds or available
+
+
 def from_river(name: str, rounds: int | None) -> Source:
     """A classification dataset that comes with river; ValueError lists those there are."""
     dataset = river_dataset(name, BINARY, SEVERAL)
@@ -84,25 +120,23 @@ def from_river(name: str, rounds: int | None) -> Source:
     return Source(name, features[:count], lambda t, _: kept[t], is_multiclass, recorded=False)
 
 
-def from_file(
-    path: Path,
-    outcome: str,
-    forecast: str,
-    sort: str | None,
-    rounds: int | None,
-    *,
-    settled_at: str | None = None,
-    group: str | None = None,
-    reading: Reading | None = None,
-) -> Source:
+def from_file(path: Path, columns: Columns, rounds: int | None, reading: Reading | None = None) -> Source:
     """Recorded forecasts of a file; errors as from `read_rounds`, `known_from` and for too few rounds."""
-    more = [name for name in (settled_at, group) if name is not None]
-    found = read_rounds(path, outcome, [forecast], sort=sort, more=more, reading=reading)
-    known = known_from(found, settled_at, group, sort)
-    count = first_rounds(rounds, len(found.outcomes), found.name)
-    forecasts, outcomes = found.forecasts[forecast][:count], found.outcomes[:count]
+    forecast, outcome, sort, settled_at, together = columns
+    if forecast is None or outcome is None:
+        found = event_columns(path, forecast, outcome)
+        if None in found:
+            raise ValueError(f"{path} needs --forecast and --outcome, its columns of forecasts and outcomes")
+        forecast, outcome = found
+    assert forecast is not None
+    assert outcome is not None
+    more = [name for name in (settled_at, together) if name is not None]
+    read = read_rounds(path, outcome, [forecast], sort=sort, more=more, reading=reading)
+    known = known_from(read, settled_at, together, sort)
+    count = first_rounds(rounds, len(read.outcomes), read.name)
+    forecasts, outcomes = read.forecasts[forecast][:count], read.outcomes[:count]
     labels = [bool(y) for y in outcomes]
-    remarks = [*found.remarks, *outcome_remarks(outcomes, forecasts, outcome, forecast)]
+    remarks = [*read.remarks, *outcome_remarks(outcomes, forecasts, outcome, forecast)]
     features = _recorded(forecasts)
     if known is None:
         remarks += run_remarks(outcomes, forecasts, outcome, ADVICE)
@@ -116,7 +150,7 @@ def from_file(
             )
         # labels find their forecasts by features, and do not come in the order of the rows
         features = [{**x, "row": row} for row, x in enumerate(features)]
-    return Source(found.name, features, lambda t, _: labels[t], remarks=remarks, known_from=known)
+    return Source(read.name, features, lambda t, _: labels[t], remarks=remarks, known_from=known)
 
 
 def hard(name: str, rounds: int, seed: int) -> Source:

@@ -161,6 +161,10 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"classifier": w.BinnedMean(logistic())},
         {"classifier": SGDClassifier(loss="log_loss", random_state=0), "classes": [False, True]},
     ],
+    w.CombinedClassifier: [
+        {"classifiers": [logistic(), bayes()]},
+        {"classifiers": [preprocessing.StandardScaler() | logistic(), bayes(), logistic()], "slack": 1.0},
+    ],
     w.PlattScaling: [{"classifier": logistic()}, {"classifier": preprocessing.StandardScaler() | logistic()}],
     w.BinnedMean: [{"classifier": logistic()}, {"classifier": tree.HoeffdingTreeClassifier()}],
     w.DecisionCalibratedClassifier: [

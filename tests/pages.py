@@ -1,6 +1,7 @@
 """Pages as programs: blocks of Python and of shell, what they print, and the pictures they make.
 
 `python -m tests.pages docs/tutorials/first-stream.md` runs a page and puts what it prints and draws in place.
+`python -m tests.pages --commands docs/measures.md` runs the commands of a page instead, for minutes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from PIL import Image
+
+from tests import DATA, ROOT
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 BLOCK = re.compile(
@@ -29,7 +33,29 @@ BLOCK = re.compile(
     r"(?:\n?```text\n(?P<output>.*?)^```\n)?(?:\n!\[[^]]*\]\((?P<picture>[^)]+)\)\n)?",
     re.S | re.M,
 )
+COMMAND = re.compile(
+    r"^```sh\n(?P<code>(?:onlinecal|cat) [^`]*)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?", re.M | re.S
+)
 DPI = 110
+NOT_RUN = ("loans.csv", "arena")
+"""Pieces of commands that are left out: on a reader's own file, and of hours."""
+PICTURES = {
+    "decision-drift": "results/experiment/drift.png",
+    "decision-steps": "results/experiment/steps.png",
+    "distance": "results/demo/distance.png",
+    "ece": "results/demo/ece.png",
+    "filmstrip": "results/film/filmstrip.png",
+    "measure-transport": "results/nba-measures/transport.png",
+    "nba-reliability": "results/nba/reliability.png",
+    "recalibrate-which": "results/wideresnet/scoreboard.png",
+    "regret": "results/demo/regret.png",
+    "simplex-distance": "results/classes/simplex_distance.png",
+    "simplex-triangle": "results/triangle/simplex_triangle.png",
+    "trajectories": "results/demo/trajectories.png",
+    "worst": "results/worst/worst.png",
+    "wrap-fold-reliability": "results/hard/reliability-fold.png",
+}
+"""Of `docs/images`, where the command of a page leaves them."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +99,9 @@ def with_commands() -> str:
     return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def said_by_shell(block: str) -> str:
+def said_by_shell(block: str, columns: int = 110) -> str:
     """What commands print, as wide as a page."""
-    environment = {**os.environ, "COLUMNS": "110", "NO_COLOR": "1"}
+    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1"}
     ran = subprocess.run(["sh", "-ec", block], capture_output=True, text=True, env=environment, check=False)
     assert ran.returncode == 0, ran.stderr
     return "".join(f"{line.rstrip()}\n" for line in ran.stdout.splitlines())
@@ -175,7 +201,33 @@ def rewrite(page: Path) -> None:
     page.write_text(text, encoding="utf-8")
 
 
+def run_commands(pages: list[Path]) -> None:
+    """Run the commands of pages in one folder, and put the texts below them and pictures in place."""
+
+    def again(match: re.Match[str]) -> str:
+        if any(piece in match["code"] for piece in NOT_RUN):
+            return match.group(0)
+        text = said_by_shell(match["code"], columns=140)
+        print(f"$ {match['code']}{text}", flush=True)
+        return f"```sh\n{match['code']}```\n" + ("" if match["output"] is None else f"\n```text\n{text}```\n")
+
+    pages = [page.resolve() for page in pages]
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for path in DATA.glob("*.*"):
+            Path(path.name).symlink_to(path)
+        for page in pages:
+            page.write_text(COMMAND.sub(again, page.read_text(encoding="utf-8")), encoding="utf-8")
+        for name, place in PICTURES.items():
+            if Path(place).exists():
+                # in few colours, a third as large
+                picture = Image.open(place).convert("RGB").quantize(128)
+                picture.save(ROOT / "docs" / "images" / f"{name}.png", optimize=True)
+
+
 if __name__ == "__main__":
     os.environ["PATH"] = with_commands()
-    for name in sys.argv[1:]:
-        rewrite(Path(name))
+    if sys.argv[1] == "--commands":
+        run_commands([Path(name) for name in sys.argv[2:]])
+    else:
+        for name in sys.argv[1:]:
+            rewrite(Path(name))

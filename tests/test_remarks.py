@@ -130,7 +130,7 @@ def files(tmp_path_factory, table, events):
 
 EVENTS = ("--forecast", "p", "--outcome")
 GROUPS = ("recalibrate", "events.csv", "--method", "groups", "--group", "sex", *EVENTS)
-LP = ("recalibrate", "classes.csv", "--method", "lp", "--levels", "2")
+LP = ("recalibrate", "classes.csv", "--method", "lp", "--set", "n_levels=2")
 COMMANDS = {
     "recalibrate-lp": ((*LP, "--label", "hit"), (*LP, "--label", "y"), "(c2, c3, c4, c5, c6, ...) never"),
     "recalibrate-decision": (
@@ -145,18 +145,31 @@ COMMANDS = {
         "p is on the right side of 1/2 in",
     ),
     "measure-constant": (("measure", "events.csv", *EVENTS, "never"), None, "never is 0 in all 600 rounds"),
-    "evaluate": (("evaluate", "--file", "events.csv", *EVENTS, "lost"), None, "is lost what was forecast"),
-    "simulate": (("simulate", "--file", "events.csv", *EVENTS, "lost"), None, "is lost what was forecast"),
+    "evaluate": (("evaluate", "events.csv", *EVENTS, "lost"), None, "is lost what was forecast"),
+    "simulate": (
+        ("simulate", "--adversary", "file:path=[{}/events.csv],outcome=lost,forecast=p"),
+        None,
+        "is lost what was forecast",
+    ),
     "simulate-classes": (
-        ("simulate", "--file", "classes.npz", "--forecaster", "uniform"),
+        ("simulate", "--adversary", "file:path=[{}/classes.npz]", "--forecaster", "uniform"),
         None,
         "are the columns of probabilities in the order of the classes",
     ),
 }  # fmt: skip
 
 
+SUFFIXES = ("csv", "npz")
+
+
 def ran(files, arguments):
-    answer = CliRunner().invoke(app, [*(str(files / a) if "." in a else a for a in arguments), "--json"])
+    answer = CliRunner().invoke(
+        app,
+        [
+            *(str(files / a) if a.partition(".")[2] in SUFFIXES else a.format(files) for a in arguments),
+            "--json",
+        ],
+    )
     assert answer.exit_code == 0, answer.stderr
     return answer.stderr, json.loads(answer.stdout)["warnings"]
 

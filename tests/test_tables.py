@@ -114,11 +114,11 @@ def rounds_of(path, text, **options):
 
 def test_columns_are_read_as_options_say(tmp_path):
     path = tmp_path / "a.csv"
-    found = rounds_of(path, "p,y\n63,b\n5%,a\n0,c\n", positive="b", percent=True)
+    found = rounds_of(path, "p,y\n63,b\n5%,a\n0,c\n", positive="b", scale="percent")
     assert found.forecasts["p"].tolist() == [0.63, 0.05, 0.0]
     assert found.outcomes.tolist() == [1, 0, 0]
     assert found.remarks == ["2 values of y count as 0: 'a', 'c'"]
-    found = rounds_of(path, "p,y\n0,2\n-1000,1\ninf,2.0\n", positive="2", logits=True)
+    found = rounds_of(path, "p,y\n0,2\n-1000,1\ninf,2.0\n", positive="2", scale="logits")
     assert found.forecasts["p"].tolist() == [0.5, 0.0, 1.0]
     assert found.outcomes.tolist() == [1, 0, 1]
     found = rounds_of(path, "p,y\n0.5,1\n,0\nNA,0\n0.5,maybe\n1,0\n", drop_invalid=True)
@@ -136,15 +136,14 @@ def test_columns_are_read_as_options_say(tmp_path):
         ("p;y\n0,5;1\n", {}, "got '0,5' at row 0: a decimal comma"),
         ("p,y\n0,5,1\n", {}, "a row has more fields than the header: decimal commas"),
         ("0.5,1\n0.3,0\n", {}, "has no header"),
-        ("p,y\n50,1\n", {}, r"are they percentages \(--percent\)"),
-        ("p,y\n0.5,1\n-3,1\n", {}, r"got '-3' at row 1: are they log-odds \(--logits\)"),
+        ("p,y\n50,1\n", {}, r"are they percentages \(--scale percent\)"),
+        ("p,y\n0.5,1\n-3,1\n", {}, r"got '-3' at row 1: are they log-odds \(--scale logits\)"),
         ("p,y\n0.5,1\nNA,1\n", {}, r"got 'NA' at row 1 \(1 rows like that\); --drop-invalid"),
         ("p,y\n0.5,won\n0.5,lost\n", {}, "--positive LABEL says .* its values: 'won', 'lost'"),
         ("p,y\n0.5,won\n", {"positive": "Won"}, "never has the value 'Won'; did you mean 'won'"),
         ("p,y\n0.5,won\n0.5,NA\n", {"positive": "won"}, "'y' must have a value, got 'NA' at row 1"),
         ("p,y\n2,1\n3,1\n", {"drop_invalid": True}, "got '2' at row 0"),
         ("p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "no row has good values"),
-        ("p,y\n2,1\n", {"percent": True, "logits": True}, "exclude each other"),
     ],
 )
 def test_refusals_say_what_may_help(tmp_path, text, options, words):

@@ -106,6 +106,8 @@ CalibratedClassifier(model, strategy="top-label", horizon=100)
 CalibratedClassifier(model, strategy="tree").current_strategy.upper()
 CalibratedClassifier(model, n_buckets="auto")
 CalibratedClassifier(model, n_buckets="many")  # error: arg-type
+CalibratedClassifier(model, expire_after=7, expire_as=False, classes=[False, True], prior=(0.5, 0.01))
+CalibratedClassifier(model, expire_after="a week")  # error: arg-type
 CalibratedClassifier(model, strategy="toplabel")  # error: arg-type
 CalibratedClassifier(strategy="auto")  # error: call-arg
 batched: CalibratedClassifier = CalibratedClassifier(model).partial_fit(table, y, classes=[0, 1])

@@ -149,20 +149,10 @@ def bernoulli_forecast_step(
     return int(u < forecast)
 
 
-def bernoulli_forecast_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `bernoulli_forecast_step`, empty."""
-    return state_of()
-
-
 @register_jitable
 def threshold_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """1 if and only if the forecast is below a fixed value. State: [at]."""
     return int(forecast < state[0])
-
-
-def threshold_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `threshold_step`."""
-    return state_of(values["at"])
 
 
 @register_jitable
@@ -449,7 +439,6 @@ KINDS = (
         "Dawid (1982)",
         (),
         bernoulli_forecast_step,
-        bernoulli_forecast_initial,
     ),
     Kind(
         "threshold",
@@ -458,7 +447,6 @@ KINDS = (
         "Oakes (1985), Dawid (1985)",
         (Parameter("at", 0.5, "forecasts below this are answered by 1", low=0.0, high=1.0),),
         threshold_step,
-        threshold_initial,
     ),
     Kind(
         "threshold-sweep",
@@ -543,7 +531,7 @@ DEEPEST = 10
 def certificate_greedy_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """The outcome with the larger rise; between equal ones, 1 with a fixed probability. State: [tie].
+    """The outcome with the larger rise; between equal ones, 1 with a fixed probability. State: [tie, depth].
 
     How far ahead the rises look is the business of whoever works them out (`Phase.depth`), not of this step.
     """
@@ -551,11 +539,6 @@ def certificate_greedy_step(
     if abs(lead) <= ROUNDING:
         return int(u < state[0])
     return int(lead > 0.0)
-
-
-def certificate_greedy_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `certificate_greedy_step`."""
-    return state_of(values["tie"])
 
 
 INTERNAL = (
@@ -569,7 +552,6 @@ INTERNAL = (
             Parameter("depth", 1, "rounds it looks ahead", low=1, high=DEEPEST, form="whole"),
         ),
         certificate_greedy_step,
-        certificate_greedy_initial,
         depth_parameter="depth",
     ),
 )

@@ -36,7 +36,7 @@ LARGEST_SHARE = 1_000_000
 
 @dataclass(frozen=True)
 class Genome:
-    """Blocks of repeated words, for any horizon.
+    """A sequence of outcomes written as blocks of repeated words, for any horizon.
 
     Block i gets rounds T * (shares before it) // (all shares) up to T * (shares up to it) // (all shares) of
     a horizon of T rounds, and repeats its word there from the first letter on.
@@ -166,7 +166,7 @@ GENOME = Kind(
 
 
 class Champion(NamedTuple):
-    """A genome and what it did to a forecaster.
+    """A sequence that was bred against a forecaster, as a genome, and how far it got.
 
     Attributes
     ----------

@@ -24,23 +24,23 @@ from adversaries.protocol import POWERS, Build, Kind, Phase, State, Step
 from onlinecal.catalogue import Parameter
 
 
-def two_phases(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
+def two_phases(values: Mapping[str, Any], *size_and_horizon: Any) -> tuple[Phase, ...]:
     """The phases of both players; each is built for the rounds it will play and counts them from 0.
 
     Parameters
     ----------
     values
         Spec strings `first` and `second`, and `switch` (None: half the horizon, rounded down).
-    horizon
-        Rounds of the whole game, None if unknown.
-    build
-        Gives the phases of a spec for a horizon.
+    size_and_horizon
+        The number of classes, if there may be more than two; rounds of the whole game, None if unknown; and
+        what gives the phases of a spec for a horizon.
 
     Raises
     ------
     ValueError
         If the horizon leaves no round for one of the two.
     """
+    *_, horizon, build = size_and_horizon
     switch = values["switch"]
     if switch is None:
         assert horizon is not None
@@ -58,22 +58,24 @@ def two_phases(values: Mapping[str, Any], horizon: int | None, build: Build) -> 
     )
 
 
-TWO_PHASE = Kind(
-    "two-phase",
-    "one adversary first, another from half way (or from round `switch`) on",
-    "mixed",
-    "this library",
-    (
-        Parameter("first", "coin", "who plays first", form="adversary"),
-        Parameter("second", "threshold", "who takes over", form="adversary"),
-        Parameter(
-            "switch", None, "rounds the first one plays, instead of half the horizon", low=1, form="whole"
+def two_phase(first: str, second: str) -> Kind:
+    """The kind that plays one adversary first and then another, these two if nothing else is said."""
+    return Kind(
+        "two-phase",
+        "one adversary first, another from half way (or from round `switch`) on",
+        "mixed",
+        "this library",
+        (
+            Parameter("first", first, "who plays first", form="adversary"),
+            Parameter("second", second, "who takes over", form="adversary"),
+            Parameter(
+                "switch", None, "rounds the first one plays, instead of half the horizon", low=1, form="whole"
+            ),
         ),
-    ),
-    compose=two_phases,
-    needs_horizon=True,
-    horizon_unless="switch",
-)
+        compose=two_phases,
+        needs_horizon=True,
+        horizon_unless="switch",
+    )
 
 
 BELOW_ONE = 1.0 - 2.0**-53

@@ -27,20 +27,10 @@ def coin_step(state: State, t: int, forecast: float, rise_zero: float, rise_one:
     return int(u < state[0])
 
 
-def coin_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `coin_step`."""
-    return state_of(values["bias"])
-
-
 @register_jitable
 def constant_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """The same outcome for ever. State: [value]."""
     return int(state[0])
-
-
-def constant_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `constant_step`."""
-    return state_of(values["value"])
 
 
 @register_jitable
@@ -52,20 +42,10 @@ def alternating_step(
     return int(t % period == period - 1)
 
 
-def alternating_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `alternating_step`."""
-    return state_of(values["period"])
-
-
 @register_jitable
 def blocks_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """Runs of zeros and ones in turn, zeros first. State: [length]."""
     return (t // int(state[0])) % 2
-
-
-def blocks_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `blocks_step`."""
-    return state_of(values["length"])
 
 
 @register_jitable
@@ -169,7 +149,6 @@ KINDS = (
         "Qiao & Zheng (2024), random bits",
         (_probability("bias", 0.5, "probability of a 1"),),
         coin_step,
-        coin_initial,
     ),
     Kind(
         "constant",
@@ -178,7 +157,6 @@ KINDS = (
         "folklore",
         (Parameter("value", 0, "the outcome", low=0, high=1, form="whole"),),
         constant_step,
-        constant_initial,
     ),
     Kind(
         "alternating",
@@ -187,7 +165,6 @@ KINDS = (
         "folklore",
         (Parameter("period", 2, "rounds from one 1 to the next", low=2, high=MOST_ROUNDS, form="whole"),),
         alternating_step,
-        alternating_initial,
     ),
     Kind(
         "blocks",
@@ -196,7 +173,6 @@ KINDS = (
         "folklore",
         (Parameter("length", 10, "rounds in a run", low=1, high=MOST_ROUNDS, form="whole"),),
         blocks_step,
-        blocks_initial,
     ),
     Kind(
         "linear-drift",

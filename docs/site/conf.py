@@ -12,6 +12,7 @@ from docutils import nodes
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
+import notebooks  # noqa: E402
 import raised  # noqa: E402
 import reference  # noqa: E402
 
@@ -109,6 +110,8 @@ def setup(app):
     app.connect("doctree-resolved", titled)
     app.connect("doctree-resolved", fitted)
     app.connect("config-inited", lambda app, _config: reference.write(Path(app.srcdir) / "reference"))
+    app.connect("config-inited", lambda app, _config: notebooks.write(Path(app.srcdir) / "tutorials"))
+    app.connect("source-read", notebooks.link)
     app.connect("builder-inited", lambda _app: reference.forget_overloads())
     app.connect("autodoc-process-docstring", reference.as_restructured, priority=400)
     app.connect("autodoc-process-docstring", reference.with_returns, priority=600)

@@ -103,6 +103,20 @@ def warm_stream() -> None:
         recalibrate_stream([[0.5, 0.3, 0.2]] * len(outcomes), [t % 3 for t in range(len(outcomes))])
 
 
+def warm_combining() -> None:
+    """Columns of two models, and two classifiers as one."""
+    from river import naive_bayes
+
+    from onlinecal import CombinedClassifier, combine_forecasts
+
+    forecasts, outcomes = _history()
+    combine_forecasts({"one": forecasts, "other": forecasts}, outcomes)
+    model = CombinedClassifier([naive_bayes.GaussianNB(), naive_bayes.GaussianNB()])
+    for t in range(4):
+        model.predict_proba_one({"x": t})
+        model.learn_one({"x": t}, t % 2)
+
+
 def warm_engine() -> None:
     """Keys with hints, together and alone, whose outcomes may be shares, or classes."""
     from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query
@@ -218,6 +232,7 @@ LIBRARY: dict[str, Callable[[], None]] = {
     "simplex forecaster": warm_simplex,
     "wrappers": warm_wrappers,
     "recalibrate_stream": warm_stream,
+    "combine_forecasts": warm_combining,
     "engine": warm_engine,
     "distance to calibration": warm_distance,
     "other measures": warm_measures,

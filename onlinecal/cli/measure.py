@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onlinecal.cli.verbs import CHECK_FAILED, FILES, DropInvalid, Logits, Percent, Positive, warn
+from onlinecal.cli.verbs import CHECK_FAILED, FILES, DropInvalid, Positive, Scale, Together, warn
 from onlinecal.rounds import Reading, group_numbers, read_rounds
 from onlinecal.tables import called, number, read_columns
 
@@ -177,7 +177,7 @@ DRAWN_ROUNDS = 2_000_000
 """So many rounds are drawn in all, unless that is too few or too many draws: seconds."""
 MOST_EFFORT = 1.0
 """For each distance in a p-value, the file's own too, however much is made for the one that is shown."""
-ADVICE = " (then name it with --group, or the p-values are wrong), or is the file sorted by it?"
+ADVICE = " (then name it with --together, or the p-values are wrong), or is the file sorted by it?"
 
 
 Forecasts = Annotated[
@@ -187,31 +187,21 @@ Forecasts = Annotated[
 OutcomeColumn = Annotated[
     str | None, typer.Option("--outcome", help="The column of outcomes: 0/1, or shares in [0, 1].")
 ]
-Sort = Annotated[
-    str | None,
-    typer.Option("--sort", help="A column to order the rounds by. No measure depends on the order."),
-]
-Average = Annotated[
-    bool, typer.Option("--average", "--normalize", help="Averages over rounds only, also with --json.")
-]
-Exact = Annotated[
-    bool,
-    typer.Option("--exact", help="The distance itself, however long it takes: seconds, or hours."),
-]
+Average = Annotated[bool, typer.Option("--average", help="Averages over rounds only, also with --json.")]
 Budget = Annotated[
-    float | None,
-    typer.Option("--budget", help="Effort for the distance; 1, the default, is about a second."),
+    str,
+    typer.Option(
+        "--budget",
+        metavar="NUMBER|exact",
+        help="Effort for the distance, 1 is about a second; exact: however long it takes, seconds or hours.",
+    ),
 ]
 Bins = Annotated[int, typer.Option("--bins", min=1, max=1_000_000, help="Bins of the ECE in bins.")]
 Groups = Annotated[
     list[str] | None,
     typer.Option(
-        "--groups", help="A column whose values are groups, also with those of another; may be repeated."
+        "--group", help="A column whose values are groups, also with those of another; may be repeated."
     ),
-]
-Group = Annotated[
-    str | None,
-    typer.Option("--group", help="A column; rows with one value in it share an outcome, as in a match."),
 ]
 Draws = Annotated[
     int | None,
@@ -222,10 +212,7 @@ Draws = Annotated[
         "up to 199, fewer for long files, and not of the distances.",
     ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")]
-Plot = Annotated[
-    bool, typer.Option("--plot", help="Table and pictures, in results/measure if there is no --out.")
-]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder to write table and pictures into.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
 
@@ -233,20 +220,16 @@ def measure(
     file: Annotated[Path, typer.Argument(help=f"The forecasts: {FILES}")],
     forecast: Forecasts = None,
     outcome: OutcomeColumn = None,
-    sort: Sort = None,
     average: Average = False,
-    exact: Exact = False,
-    budget: Budget = None,
+    budget: Budget = "1",
     bins: Bins = BINS,
-    groups: Groups = None,
-    group: Group = None,
+    group: Groups = None,
+    together: Together = None,
     draws: Draws = None,
     positive: Positive = None,
-    percent: Percent = False,
-    logits: Logits = False,
+    scale: Scale = "probability",
     drop_invalid: DropInvalid = False,
     out: Out = None,
-    plot: Plot = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure how far from calibrated recorded forecasts are.
@@ -254,42 +237,52 @@ def measure(
     Errors are averages over rounds, then in brackets sums; "a … b" is a proven bracket, "=" exact. "if
     calibrated": what perfectly calibrated forecasts like these would score, and how often as much (p-value).
 
-    docs/measures.md says how to read each number. Exit code 1 if the measures contradict each other.
+    Columns with usual names (forecast, p, ...; outcome, won, ...) are found. docs/measures.md says how to
+    read each number. Exit code 1 if the measures contradict each other.
+
+    What it would gain to recalibrate the forecasts, [bold]onlinecal evaluate[/bold] says of a stream and
+    [bold]onlinecal recalibrate[/bold] of a table.
 
     Examples:
 
-    [bold]onlinecal measure games.csv --forecast probability --outcome won --plot[/bold]
+    [bold]onlinecal measure nba --out results/nba[/bold]
 
     [bold]onlinecal measure games.csv --forecast elo --forecast market --outcome won --average[/bold]
 
-    [bold]onlinecal measure loans.csv --forecast risk --outcome defaulted --groups sex --groups region[/bold]
+    [bold]onlinecal measure loans.csv --forecast risk --outcome defaulted --group sex --group region[/bold]
 
     [bold]zcat matches.tsv.gz | onlinecal measure - --forecast p --outcome result --positive home[/bold]
     """
     from onlinecal.cli.output import print_json, results
 
     if not forecast or outcome is None:
-        raise _missing(file, bool(forecast))
-    folder = out or (Path("results/measure") if plot else None)
-    _check_request(forecast, exact, budget, folder)
-    reading = Reading(positive, percent, logits, drop_invalid)
-    named = [*(groups or []), *([] if group is None else [group])]
-    rounds = read_rounds(file, outcome, forecast, sort=sort, more=named, shares=True, reading=reading)
-    remarks = _remarks(rounds, outcome, group)
+        from onlinecal.cli.recalibrating.tables import event_columns
+
+        found, outcome = event_columns(file, forecast[0] if forecast else None, outcome)
+        forecast = forecast or ([] if found is None else [found])
+    if not forecast or outcome is None:
+        raise missing_option(file, bool(forecast))
+    effort = _effort(budget)
+    _check_request(forecast, out)
+    named = [*(group or []), *([] if together is None else [together])]
+    reading = Reading(positive, scale, drop_invalid)
+    rounds = read_rounds(file, outcome, forecast, more=named, shares=True, reading=reading)
+    remarks = _remarks(rounds, outcome, together)
     if not (are_whole := rounds.outcomes.dtype.kind != "f"):
-        remarks.append(_left_out(rounds, outcome, exact, bool(groups)))
+        remarks.append(_left_out(rounds, outcome, math.isinf(effort), bool(group)))
     warn(remarks)
     reports = {}
-    if groups and are_whole:
+    if group and are_whole:
         from onlinecal.cli.recalibrating.groups import group_reports, group_table
 
-        reports = group_reports(rounds, groups, bins)
-    effort = math.inf if exact and are_whole else budget or 1.0
-    columns = _measure(rounds, effort, bins, draws if are_whole else 0, group)
+        reports = group_reports(rounds, group, bins)
+    if not are_whole:
+        effort, draws = min(effort, 1.0) if math.isinf(effort) else effort, 0
+    columns = _measure(rounds, effort, bins, draws, together)
     worse = _comparisons(columns)
     warn(worse)
     remarks += worse
-    files = [] if folder is None else write(rounds, columns, folder)
+    files = [] if out is None else write(rounds, columns, out)
     broken = [text for one in columns for text in one.errors.broken_bounds()]
     if as_json:
         print_json(
@@ -300,7 +293,7 @@ def measure(
                 "columns": [one.record(average) for one in columns],
                 "broken": broken,
                 "warnings": remarks,
-                **({"groups": {name: one.rows() for name, one in reports.items()}} if groups else {}),
+                **({"groups": {name: one.rows() for name, one in reports.items()}} if group else {}),
                 "pictures": [str(path) for path in files],
             }
         )
@@ -315,33 +308,42 @@ def measure(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _check_request(forecast: list[str], exact: bool, budget: float | None, folder: Path | None) -> None:
+def _effort(budget: str) -> float:
+    """The effort for the distance; infinite where it is to be exact."""
+    if budget == "exact":
+        return math.inf
+    try:
+        effort = float(budget)
+    except ValueError:
+        effort = math.nan
+    if not 0 < effort < math.inf:
+        raise ValueError(f"--budget must be a positive number or exact, got {budget!r}")
+    return effort
+
+
+def _check_request(forecast: list[str], folder: Path | None) -> None:
     """Refuse options that make no sense."""
-    if exact and budget is not None:
-        raise ValueError("--exact and --budget exclude each other: exact takes what it needs")
-    if budget is not None and not budget > 0:
-        raise ValueError(f"budget must be positive, got {budget!r}")
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
     if len(set(forecast)) < len(forecast):
         raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
 
 
-def _missing(file: Path, has_forecast: bool) -> ValueError:
+def missing_option(file: Path, has_forecast: bool) -> ValueError:
     """Which column is to be named, and which there are."""
     missing = "--outcome', the column of outcomes" if has_forecast else "--forecast', a column of forecasts"
     known = ", ".join(read_columns(file))
     return ValueError(f"Missing option '{missing}. {called(file)} has the columns {known}")
 
 
-def _remarks(rounds: Rounds, outcome: str, group: str | None) -> list[str]:
+def _remarks(rounds: Rounds, outcome: str, together: str | None) -> list[str]:
     """What looks wrong in the columns, each text once."""
     from onlinecal.remarks import outcome_remarks, run_remarks
 
     found = []
     for column, forecasts in rounds.forecasts.items():
         found += outcome_remarks(rounds.outcomes, forecasts, outcome, column)
-    if group is None:
+    if together is None:
         found += run_remarks(rounds.outcomes, next(iter(rounds.forecasts.values())), outcome, ADVICE)
     return list(dict.fromkeys([*rounds.remarks, *found]))
 
@@ -367,13 +369,15 @@ def _left_out(rounds: Rounds, outcome: str, exact: bool, groups: bool) -> str:
         "is a bracket"
     )
     if exact:
-        text += ", also with --exact"
+        text += ", also with --budget exact"
     text += "; the lower distance is that of y rounds with outcome 1 and 1 - y with outcome 0"
     text += "; what chance would score is left out, which depends on more than the mean"
-    return text + ("; --groups is left out, its errors are those of events" if groups else "")
+    return text + ("; --group is left out, its errors are those of events" if groups else "")
 
 
-def _measure(rounds: Rounds, budget: float, bins: int, draws: int | None, group: str | None) -> list[Column]:
+def _measure(
+    rounds: Rounds, budget: float, bins: int, draws: int | None, together: str | None
+) -> list[Column]:
     """The measures of every column; an infinite budget makes the distance exact."""
     from onlinecal.cli.output import progress
     from onlinecal.measures.summary import all_errors, chance_levels
@@ -381,7 +385,7 @@ def _measure(rounds: Rounds, budget: float, bins: int, draws: int | None, group:
     measures = BY_CHANCE if draws is None else (*BY_CHANCE, *SLOW)
     if draws is None:
         draws = min(MOST_DRAWS, max(LEAST_DRAWS, DRAWN_ROUNDS // len(rounds.outcomes)))
-    together = None if group is None else group_numbers(rounds, group)
+    numbers = None if together is None else group_numbers(rounds, together)
     columns = []
     with progress() as bar:
         task = bar.add_task("columns", total=len(rounds.forecasts) * (1 + draws))
@@ -396,7 +400,7 @@ def _measure(rounds: Rounds, budget: float, bins: int, draws: int | None, group:
                     measures,
                     rounds.outcomes,
                     draws,
-                    groups=together,
+                    groups=numbers,
                     bins=bins,
                     normalize=False,
                     budget=min(budget, MOST_EFFORT),

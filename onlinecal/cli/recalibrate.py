@@ -2,166 +2,161 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields
 from importlib import import_module
-from inspect import Parameter, Signature, getdoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option
 
-from onlinecal.cli.recalibrating.options import CHOOSE, METHODS, ChooseSettings, ClassColumns, Results, Rows
-from onlinecal.cli.verbs import INTERRUPTED, Verb, Verbs, warn
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from onlinecal.catalogue import did_you_mean
+from onlinecal.cli.recalibrating.options import (
+    CHOOSE,
+    METHODS,
+    Rows,
+    Settings,
+    check_owners,
+    split_of,
+    values_of,
+)
+from onlinecal.cli.verbs import FILES, INTERRUPTED, Together, warn
 
 TABLES = "recalibrated.parquet", "report.csv"
 """What is written that could be read again."""
-Kind = TypeVar("Kind", bound="DataclassInstance")
+
+CLASSES, EVENT, ROWS = "Probabilities of classes", "Forecasts of one event", "Rows and results"
 
 
-class ByMethod(Verbs):
-    """A group whose verbs may be named last, or not at all: `FILE --method lp` is `lp FILE`.
-
-    `FILE` alone is `choose FILE`.
-    """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Bring the method to the front, then read on as usual."""
-        return super().parse_args(ctx, method_first(args))
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The method's verb; ValueError lists those there are."""
-        if args[0] not in (*METHODS, CHOOSE):
-            raise ValueError(f"unknown method {args[0]!r}; known: {', '.join(METHODS)}")
-        return super().resolve_command(ctx, args)
-
-
-def method_first(args: list[str]) -> list[str]:
-    """Arguments that name the method with --method, or none beside a file, as if they had named it first."""
-    for at, word in enumerate(args):
-        name, equals, value = word.partition("=")
-        if word == "--":
-            break
-        if name == "--method" and equals:
-            return [value, *args[:at], *args[at + 1 :]]
-        if name == "--method" and at + 1 < len(args):
-            return [args[at + 1], *args[:at], *args[at + 2 :]]
-    first = args[0] if args else "--help"
-    if first in (*METHODS, CHOOSE, "--help", "-h") or "--method" in args:
-        return args
-    # a word that neither is nor looks like a file is a method that does not exist
-    return [CHOOSE, *args] if first.startswith("-") or "." in first or Path(first).exists() else args
-
-
-class MethodVerb(Verb):
-    """A method's verb; it knows which other methods an option belongs to."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; ValueError for an option that only other methods have."""
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:
-            option = getattr(error, "option_name", None)
-            owners = [name for name, own in METHODS.items() if option in _options(own)]
-            if not owners:
-                raise
-            here = "the comparison of all" if self.name == CHOOSE else f"--method {self.name}"
-            raise ValueError(f"{option} belongs to --method {' and '.join(owners)}, not to {here}") from error
-
-
-def _options(settings: type) -> set[str]:
-    return {f"--{field.name.replace('_', '-')}" for field in fields(settings)}
-
-
-app = typer.Typer(cls=ByMethod, rich_markup_mode="rich", no_args_is_help=False)
-
-
-@app.callback()
-def recalibrate() -> None:
+def recalibrate(
+    file: Annotated[Path, Argument(help=f"The probabilities and what came: {FILES}")],
+    method: Annotated[
+        str, Option(help="lp, decision, groups or boost alone; choose compares all that apply.")
+    ] = CHOOSE,
+    set_: Annotated[
+        list[str] | None,
+        Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of the method, as LpRecalibrator, DecisionRecalibrator, GroupRecalibrator and "
+            "BoostedRecalibrator take them: p=1.5, n_actions=3, alpha=0.01; repeatable.",
+        ),
+    ] = None,
+    choose: Annotated[
+        str | None,
+        Option(metavar="NAME", help="Take this method of the comparison. Default: what is recommended."),
+    ] = None,
+    probabilities: Annotated[
+        str | None,
+        Option(
+            rich_help_panel=CLASSES, help="Columns a,b,c or a pattern p_*; an array of NPZ. Default: p_*."
+        ),
+    ] = None,
+    label: Annotated[
+        str | None, Option(rich_help_panel=CLASSES, help="The column (array) of labels.")
+    ] = None,
+    losses: Annotated[
+        Path | None,
+        Option(
+            rich_help_panel=CLASSES,
+            help="Of decision: a CSV loss table, a line per action, a column per class.",
+        ),
+    ] = None,
+    forecast: Annotated[
+        str | None, Option(rich_help_panel=EVENT, help="The column of forecasts; boost can do without.")
+    ] = None,
+    outcome: Annotated[str | None, Option(rich_help_panel=EVENT, help="The column of outcomes, 0/1.")] = None,
+    group: Annotated[
+        list[str] | None,
+        Option(
+            rich_help_panel=EVENT,
+            help="A column whose values are groups, also with those of another; repeatable.",
+        ),
+    ] = None,
+    features: Annotated[
+        str | None,
+        Option(rich_help_panel=EVENT, help="Of boost: columns a,b,c. Default: all other columns of numbers."),
+    ] = None,
+    split: Annotated[
+        str | None,
+        Option(
+            metavar="SHARE|time|COL",
+            rich_help_panel=ROWS,
+            help="Which rows are tested: a share of random ones, 0.5 by default; time or time:0.3: the last; "
+            "or those of which a column COL says test, not fit (or train).",
+        ),
+    ] = None,
+    together: Together = None,
+    seed: Annotated[
+        int, Option(min=0, rich_help_panel=ROWS, help="Seed of the split and of the method's draws.")
+    ] = 0,
+    apply: Annotated[
+        Path | None,
+        Option(
+            rich_help_panel=ROWS,
+            help="Fit on all of FILE, and recalibrate this one; labels may be missing.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Option(rich_help_panel=ROWS, help="Folder to write probabilities, report and pictures into."),
+    ] = None,
+    as_json: Annotated[bool, Option("--json", rich_help_panel=ROWS, help="Machine-readable output.")] = False,
+) -> None:
     """Recalibrate a table of probabilities; say what it gained on rows that were not fitted.
 
-    [bold]onlinecal recalibrate FILE[/bold] tries all methods that apply, prints one table,
-    and says which to take; [bold]onlinecal recalibrate choose --help[/bold] has its options.
+    FILE has class probabilities and labels, or forecasts of one event and outcomes. Columns with usual names
+    (p_*, label; forecast, outcome) are found. All methods that apply are compared, and the table says which
+    to take: each half of the rows is fitted and the other tested, in turn. Intervals are of 95 %, by drawing
+    the tested rows anew, those that belong together as one. Of methods that cannot be told apart the simplest
+    is taken. All errors are averages over rows.
 
-    A method may be named first, or with --method. Each has options of its own:
-    [bold]onlinecal recalibrate lp --help[/bold].
+    One method alone is named with --method. lp: class probabilities, level set by level set, until the L_p
+    error is small. decision: until decision makers who trust them see the losses that they expect. groups:
+    forecasts of one event, until they are right in every one of overlapping groups. boost: from features,
+    until no tree finds a group in which they are wrong. A method's defaults are those of its class.
 
-    A random half of the rows is fitted, the other tested; --split says otherwise.
-    All errors are averages over rows.
+    Forecasts of a stream that are to be recalibrated live are for [bold]onlinecal evaluate[/bold]; how good
+    they are as they stand, [bold]onlinecal measure[/bold] says.
 
     Examples:
 
-    [bold]onlinecal recalibrate cifar.npz --out results/cifar[/bold]
+    [bold]onlinecal recalibrate nba --split time --together date[/bold]
 
-    [bold]onlinecal recalibrate lp cifar.npz --out results/lp[/bold]
+    [bold]onlinecal recalibrate cifar.npz --method lp --set p=1.5 --out results/lp[/bold]
 
-    [bold]onlinecal recalibrate scans.csv --method decision --label finding --losses clinic.csv --plot[/bold]
+    [bold]onlinecal recalibrate scans.csv --method decision --label finding --losses clinic.csv[/bold]
 
-    [bold]onlinecal recalibrate groups loans.csv --forecast risk --outcome defaulted --group sex[/bold]
+    [bold]onlinecal recalibrate loans.csv --method groups --forecast p --outcome defaulted --group sex[/bold]
 
-    [bold]onlinecal recalibrate boost loans.csv --outcome defaulted --features age,income[/bold]
-
-    [bold]onlinecal recalibrate lp old.csv --label y --apply new.csv --out results/new[/bold]
+    [bold]onlinecal recalibrate old.csv --label y --apply new.csv --out results/new[/bold]
     """
-
-
-def _verb(method: str) -> Callable[..., None]:
-    """A function whose parameters are FILE, the settings of the method, and what all methods share."""
-    own = ChooseSettings if method == CHOOSE else METHODS[method]
-    kinds = ", Parquet or NPZ" if issubclass(own, ClassColumns) else " or Parquet"
-
-    def verb(file: Path, **given: Any) -> None:
-        _run(method, file, _taken(own, given), _taken(Rows, given), _taken(Results, given))
-
-    hints = {"file": Annotated[Path, typer.Argument(help=f"CSV, JSON Lines{kinds}.")]}
-    parameters = [Parameter("file", Parameter.KEYWORD_ONLY, annotation=hints["file"])]
-    for source in (own, Rows, Results):
-        hints |= get_type_hints(source, include_extras=True)
-        parameters += [
-            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
-            for field in fields(source)
-        ]
-    vars(verb)["__signature__"] = Signature(parameters)
-    verb.__annotations__ = hints
-    verb.__doc__ = getdoc(own)
-    return verb
-
-
-def _taken(kind: type[Kind], given: dict[str, Any]) -> Kind:
-    """An object made of those arguments that are its fields."""
-    return kind(**{field.name: given[field.name] for field in fields(kind)})
-
-
-for _method in (CHOOSE, *METHODS):
-    app.command(_method, cls=MethodVerb)(_verb(_method))
-
-
-def _run(method: str, file: Path, settings: Any, rows: Rows, results: Results) -> None:
-    """Fit, compare, write what is wanted, then print the report."""
-    from onlinecal.cli.output import print_json
-    from onlinecal.cli.output import results as on_stdout
+    from onlinecal.cli.output import print_json, results
     from onlinecal.cli.recalibrating.report import write_report
 
-    folder = results.out or (Path("results/recalibrate") if results.plot or rows.apply is not None else None)
+    if method not in (*METHODS, CHOOSE):
+        raise ValueError(f"unknown method {method!r}{did_you_mean(method, METHODS)}")
+    columns = {"probabilities": probabilities, "label": label, "forecast": forecast, "outcome": outcome}
+    given: dict[str, Any] = {**columns, "features": features, "losses": losses, "choose": choose}
+    check_owners(method, {"set": set_, "group": group, **given})
+    rule, share = split_of(split)
+    rows = Rows(share, seed, apply, rule, together)
+    settings = Settings(group=group or (), values=values_of(set_ or ()), **given)
+    folder = out or (Path("results/recalibrate") if apply is not None else None)
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
-    for read in filter(None, (file, rows.apply)):
+    for read in filter(None, (file, apply)):
         if folder is not None and read.resolve() in {folder.resolve() / name for name in TABLES}:
             raise ValueError(f"{read} would be written over with results of its own: name another --out")
     report: Any = import_module(f"onlinecal.cli.recalibrating.{method}").recalibrate(file, rows, settings)
     warn(report.warnings)
     # a comparison that was interrupted writes nothing
     files = [] if folder is None or report.interrupted else write_report(report, folder)
-    if results.as_json:
+    if as_json:
         print_json({**report.record(), "files": [str(path) for path in files]})
     else:
-        console = on_stdout()
+        console = results()
         for part in report.shown(console.width):
             console.print(part)
         for path in files:
             console.print(str(path), soft_wrap=True)
     if report.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise Exit(INTERRUPTED)

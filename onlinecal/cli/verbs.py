@@ -26,7 +26,7 @@ else:
     Base = object
 
 VALUES = {str: "TEXT", int: "INT", float: "NUMBER", Path: "PATH", bool: ""}
-COLUMNS = {"forecast", "outcome", "label", "group", "groups", "sort", "settled_at"}
+COLUMNS = {"forecast", "outcome", "label", "group", "sort", "settled_at"}
 """Options with a column's name, in whatever verb has them."""
 
 
@@ -48,7 +48,7 @@ class Told(Base):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The parts of the usage line; an argument that is required stands there without braces."""
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
 
 class Verb(Told, TyperCommand):
@@ -185,7 +185,10 @@ def warn(remarks: Iterable[str]) -> None:
 
 
 PANEL = "How columns are read"
-FILES = "CSV (also with ; or tabs), JSON Lines, both also .gz, Parquet or NPZ; - is standard input."
+FILES = (
+    "CSV (also with ; or tabs), JSON Lines, both also .gz, Parquet or NPZ; - is standard input, nba the "
+    "games that come with the package."
+)
 
 Positive = Annotated[
     str | None,
@@ -193,10 +196,23 @@ Positive = Annotated[
         "--positive", rich_help_panel=PANEL, help="The value of the outcome that counts as 1, others as 0."
     ),
 ]
-Percent = Annotated[
-    bool, Option("--percent", rich_help_panel=PANEL, help="Forecasts are percentages; 63% is read anyway.")
+Scale = Annotated[
+    Literal["probability", "percent", "logits"],
+    Option(
+        "--scale",
+        rich_help_panel=PANEL,
+        help="What forecasts are written as; 63% is read anyway. logits: log-odds.",
+    ),
 ]
-Logits = Annotated[bool, Option("--logits", rich_help_panel=PANEL, help="Forecasts are log-odds.")]
+Together = Annotated[
+    str | None,
+    Option(
+        "--together",
+        metavar="COL",
+        rich_help_panel=PANEL,
+        help="A column; rows with one value in it belong together, as those of one match, day or patient.",
+    ),
+]
 DropInvalid = Annotated[
     bool,
     Option("--drop-invalid", rich_help_panel=PANEL, help="Leave out rows with bad values, and count them."),

@@ -36,15 +36,21 @@ def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], 
 
 def _compile(steps: list[Step], as_json: bool) -> None:
     """Take the steps, tell how far it is, and then what was compiled."""
+    import io
+    import sys
+    from contextlib import redirect_stderr
+
     from onlinecal.cli.output import milestones, notices, print_json, progress, results
     from onlinecal.compiling import Compiled, counting, kept_in
 
     everything, tell = Compiled(), milestones("compiled")
     with progress() as bar:
+        # the bar says it all: what steps write on stderr about waiting is for those who did not ask for it
+        bar.console.file = sys.stderr
         task = bar.add_task("compiling", total=len(steps))
         for done, (name, step) in enumerate(steps, 1):
             bar.update(task, description=f"compiling ({name})")
-            with counting() as compiled:
+            with counting() as compiled, redirect_stderr(io.StringIO()):
                 step()
             everything.add(compiled)
             bar.update(task, completed=done)

@@ -5,8 +5,8 @@
     {"type": "outcome", "id": "q1", "value": 1, "time": 86400}
     {"type": "settled", "id": "q1"}
 
-docs/engine.md says what each field means and when each answer is given. None of these is ever part of a
-cycle, so the collector of garbage does not look at them: a batch makes thousands.
+docs/engine-contract.md says what each field means and when each answer is given. None of these is ever part
+of a cycle, so the collector of garbage does not look at them: a batch makes thousands.
 """
 
 from __future__ import annotations

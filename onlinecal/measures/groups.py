@@ -6,7 +6,7 @@ References
 ----------
 Hebert-Johnson, Kim, Reingold and Rothblum (2018), "Multicalibration: calibration for the (computationally
 identifiable) masses". Globus-Harris, Harrison, Kearns, Roth and Sorrell (2023), "Multicalibration as
-boosting for regression" (real-valued test functions). docs/recalibrate-groups.md has definitions and proofs.
+boosting for regression" (real-valued test functions). docs/theory-tables.md has definitions and proofs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def multicalibration_error(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> Floats:
-    """mu(g) K2(f, g) of every group: the average squared bias of the level sets inside it.
+    """How wrong forecasts are inside each group: mu(g) K2(f, g), the average squared bias of its level sets.
 
     K2(f, g) = sum over v of P(f=v | g) (v - E[y | f=v, g])^2, and mu(g) = P(g). A forecaster is
     alpha-multicalibrated for the groups when no entry of the answer exceeds alpha.

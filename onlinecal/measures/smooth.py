@@ -24,7 +24,7 @@ def smooth_calibration_error(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The largest average of w(forecast) (outcome - forecast) over 1-Lipschitz w from [0, 1] to [-1, 1].
+    """The bias under the worst smooth weight: largest average of w(p) (y - p), w 1-Lipschitz to [-1, 1].
 
     Exact, in time O(T log T).
 

@@ -107,7 +107,7 @@ def chance_level(
     limit: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ChanceLevel:
-    """The score of perfectly calibrated forecasts like these, and how often they would score as much.
+    """What chance alone scores: perfectly calibrated forecasts like these, and how often they score as much.
 
     Outcomes are drawn, each 1 with the probability that was forecast, and scored. The mean is exact for
     "brier", "log_loss" and, without groups, "ece".

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     # no module may have the name of what it holds: imported, it would take its place in this package
     from onlinecal.plots.over_rounds import certificate as certificate
     from onlinecal.plots.over_rounds import certificate_data as certificate_data
+    from onlinecal.plots.over_rounds import model_weights as model_weights
+    from onlinecal.plots.over_rounds import model_weights_data as model_weights_data
     from onlinecal.plots.over_rounds import running_biases as running_biases
     from onlinecal.plots.over_rounds import running_biases_data as running_biases_data
     from onlinecal.plots.over_rounds import running_distance as running_distance

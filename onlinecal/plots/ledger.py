@@ -93,7 +93,7 @@ def dots_figure(title: str, below: str, x: str, y: str) -> tuple[Figure, Axes]:
 def label_ticks(axis: Axes) -> None:
     """Numbers at powers of ten, also between them where the axis is short."""
     for one, limits in ((axis.xaxis, axis.get_xlim()), (axis.yaxis, axis.get_ylim())):
-        if limits[1] / limits[0] < 200.0:
+        if limits[0] > 0 and limits[1] / limits[0] < 200.0:
             one.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
 
 
@@ -145,6 +145,8 @@ def shortened(name: str) -> str:
     return short.replace("$", r"\$")
 
 
+ONE_AGE = 1.5
+"""Keys are of one age if the oldest has not so many times the rounds of the youngest."""
 CERTIFICATE_MARKS = 5
 """Among many keys, so many with the most open forecasts are named."""
 
@@ -173,15 +175,24 @@ def draw_certificates(table: pl.DataFrame) -> Figure:
     bottom = 0.6 * min(per_round[per_round > 0].min(initial=0.1), promised.min(), proven / total or 0.1)
     # a certificate of 0 lies on the lower edge
     heights = np.maximum(per_round, bottom)
-    axis.set(xlim=(rounds.min() / 1.6, max(total, rounds.max() * 1.3) * 1.6), ylim=(bottom, 1.25))
-    label_ticks(axis)
     few = table.height <= FEW
+    if alike := not few and rounds.max() < ONE_AGE * rounds.min():
+        # on an axis of rounds the dots would lie on one another
+        across = np.argsort(np.argsort(per_round, kind="stable")) + 1.0
+        axis.set(xscale="linear", xlim=(0, 1.08 * table.height), ylim=(bottom, 1.25))
+        axis.set_xlabel(
+            f"keys in the order of their certificates, each of about {np.median(rounds):,.0f} rounds"
+        )
+    else:
+        across = rounds
+        axis.set(xlim=(rounds.min() / 1.6, max(total, rounds.max() * 1.3) * 1.6), ylim=(bottom, 1.25))
+    label_ticks(axis)
     if few:
-        axis.vlines(rounds, heights, promised, color=QUIET, lw=0.8, alpha=0.6, zorder=2)
+        axis.vlines(across, heights, promised, color=QUIET, lw=0.8, alpha=0.6, zorder=2)
     look = dot_look(table.height)
     dash = {"s": 4 * look["s"], "lw": 1.2 if few else 0.8, "alpha": look["alpha"]}
-    axis.scatter(rounds, promised, marker="_", color=QUIET, zorder=2, **dash)
-    axis.scatter(rounds, heights, color=KEY, lw=0, zorder=3, clip_on=False, **look)
+    axis.scatter(across, promised, marker="_", color=QUIET, zorder=2, **dash)
+    axis.scatter(across, heights, color=KEY, lw=0, zorder=3, clip_on=False, **look)
     opened = (
         table.with_row_index("place")
         .filter(pl.col("open") > 0)
@@ -190,14 +201,14 @@ def draw_certificates(table: pl.DataFrame) -> Figure:
     )
     places = list(range(table.height)) if few else opened["place"].to_list()
     if not few:
-        axis.scatter(rounds[places], heights[places], color=MARKED, s=max(30.0, look["s"]), lw=0, zorder=5)
-    dots = np.column_stack((rounds, heights))
+        axis.scatter(across[places], heights[places], color=MARKED, s=max(30.0, look["s"]), lw=0, zorder=5)
+    dots = np.column_stack((across, heights))
     if table.height > 1:
-        together = (total, max(proven / total, bottom))
+        together = (1.04 * table.height if alike else total, max(proven / total, bottom))
         axis.scatter(*together, marker="D", color=INK, s=60, zorder=5)
         axis.annotate(
-            "all keys", together, (0, 9), textcoords="offset points", ha="center", fontsize=9,
-            fontweight="bold", path_effects=HALO, zorder=6,
+            "all keys", together, (0, -18 if alike else 9), textcoords="offset points", ha="center",
+            fontsize=9, fontweight="bold", path_effects=HALO, zorder=6,
         )  # fmt: skip
         dots = np.vstack((dots, together))
     name_dots(axis, dots, {place: _label(table, place) for place in places}, KEY if few else MARKED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from onlinecal.plots.style import (
     describe,
     draw_line,
     highest,
+    looks,
     moments_of,
     name_histories,
     next_colour,
@@ -41,6 +43,9 @@ MOST_VALUES = 80
 
 WIDEST = 0.04
 """How far around itself a value is coloured, if no other is nearer."""
+
+JUMP = 0.1
+"""Forecasts jump about if half of their steps from moment to moment are larger."""
 
 UNTOUCHED = "#f1f1f1"
 TOO_LOW, TOO_HIGH = "#D55E00", "#0072B2"
@@ -183,9 +188,15 @@ def draw_biases(axis: Axes, table: pl.DataFrame, limit: float) -> None:
 
 
 def draw_course(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw the last forecast before each moment of `running_biases_data`, and the range of those around."""
+    """Draw the last forecast before each moment of `running_biases_data`, and the range of those around.
+
+    Forecasts that jump about are dots: a line through them would be a zigzag that says nothing.
+    """
     course = table.group_by("round").agg(pl.col("lowest", "forecast", "highest").first()).sort("round")
     at, lowest, forecast, top = course.to_numpy().T
+    if len(at) > 1 and np.median(np.abs(np.diff(forecast))) > JUMP:
+        axis.scatter(at, forecast, s=4, color=INK, lw=0, zorder=3)
+        return
     axis.fill_between(at, lowest, top, color=INK, alpha=0.12, lw=0, step="pre")
     axis.plot(at, forecast, color=INK, lw=0.7)
 
@@ -417,3 +428,66 @@ def _later_height(table: pl.DataFrame) -> float:
     """How high the line is, once a sixth of the rounds is over: what comes before may be cut off."""
     later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
     return highest(later["upper"])
+
+
+def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = None) -> Axes:
+    """Draw how much each of several models counts, row by row, as areas one on the other.
+
+    Averages over neighbouring rows are drawn, some 300 of them.
+
+    Parameters
+    ----------
+    weights
+        Shape (T, N), not negative, as of `CombinedForecasts.weights`.
+    names
+        What the N models are called.
+    ax
+        The axes to draw on; None: those of a new figure.
+
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
+    Raises
+    ------
+    ValueError
+        No such table, or another number of names.
+
+    """
+    table = model_weights_data(weights, names)
+    ax = axes_or_new(ax, (6.4, 3.4))
+    rounds, *parts = table.to_numpy().T
+    shown = looks(table.columns[1:])
+    ax.stackplot(rounds, parts, colors=[look.colour for look in shown.values()], alpha=0.75, lw=0)
+    heights = np.cumsum([0.0, *table.to_numpy()[-1, 1:]])
+    for at, (name, look) in enumerate(shown.items()):
+        middle = (heights[at] + heights[at + 1]) / 2.0
+        ax.annotate(
+            name, (rounds[-1], middle), (4, 0), textcoords="offset points", va="center", color=look.text,
+            fontsize=9, annotation_clip=False,
+        )  # fmt: skip
+    ax.set(xlim=(rounds[0], rounds[-1]), ylim=(0, 1))
+    describe(ax, "row", "weight", "How much each model counts")
+    return ax
+
+
+MOST_STEPS = 300
+"""So many averages are drawn of weights."""
+
+
+def model_weights_data(weights: ArrayLike, names: Sequence[Any]) -> pl.DataFrame:
+    """The numbers of the picture: the last row of each stretch, and the average of each model's weight there.
+
+    Columns row (from 1) and one for each model. Arguments and errors as in `model_weights`.
+    """
+    table = np.asarray(weights, np.float64)
+    if table.ndim != 2 or not table.size:
+        raise ValueError(f"weights must have the shape (rows, models), got {table.shape}")
+    if len(names) != table.shape[1]:
+        raise ValueError(f"names must be one for each of {table.shape[1]} models, got {len(names)}")
+    refuse(~(table >= 0.0), table, "weights must not be negative")
+    ends = np.unique(np.linspace(0, len(table), min(MOST_STEPS, len(table)) + 1).astype(np.int64))
+    means = np.add.reduceat(table, ends[:-1], axis=0) / np.diff(ends)[:, None]
+    columns = {str(name): column for name, column in zip(names, means.T, strict=True)}
+    return pl.DataFrame({"row": ends[1:], **columns})

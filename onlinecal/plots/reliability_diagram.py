@@ -24,6 +24,7 @@ from onlinecal.plots.style import (
     name_histories,
     next_colour,
     panels,
+    title_panel,
     wilson_interval,
 )
 from onlinecal.validation import (
@@ -134,10 +135,7 @@ def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | N
     if is_first(axis, KIND):
         axis.set(xlim=(-0.02, 1.02), ylim=(-0.15, 1.03), yticks=np.linspace(0, 1, 6))
         axis.plot([0, 1], [0, 1], color=INK, lw=1.2, zorder=2)
-        axis.text(
-            0.06, 0.075, "calibrated", rotation=45, rotation_mode="anchor", transform_rotates_text=True,
-            va="bottom", fontsize=8.5, color=INK, path_effects=HALO, zorder=2.5,
-        )  # fmt: skip
+        along_diagonal(axis, "calibrated", forecast, frequency)
         axis.axhline(-0.13, color=GRID, lw=0.8)
     share = rounds / rounds.max()
     axis.vlines(forecast, low, high, color=color, lw=1.2, alpha=0.45, zorder=3)
@@ -147,6 +145,28 @@ def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | N
     )  # fmt: skip
     dots.set_gid(KIND)
     axis.bar(forecast, 0.1 * share, width=0.012, bottom=-0.13, color=color, alpha=0.6, lw=0)
+
+
+WORD = 0.16
+"""How far along an axis a word on the diagonal reaches, and how far from the diagonal it can be covered."""
+ASIDE, DOT = 0.09, 0.03
+
+
+def along_diagonal(axis: Axes, word: str, x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+    """Write a word along the diagonal, on the side and at the place with the fewest of the dots (x, y)."""
+
+    def covered(begin: float, above: bool) -> int:
+        beside, middle = (y - x if above else x - y), (x + y) / 2
+        near = (middle > begin - DOT) & (middle < begin + WORD + DOT)
+        return int((near & (beside > -DOT) & (beside < ASIDE)).sum())
+
+    ways = [(begin, above) for begin in np.linspace(0.05, 0.95 - WORD, 18) for above in (True, False)]
+    begin, above = min(ways, key=lambda way: covered(*way))
+    shift = 0.0075 if above else -0.0075
+    axis.text(
+        begin - shift, begin + shift, word, rotation=45, rotation_mode="anchor", transform_rotates_text=True,
+        va="bottom" if above else "top", fontsize=8.5, color=INK, path_effects=HALO, zorder=6,
+    )  # fmt: skip
 
 
 UP, DOWN, STAY = "#D55E00", "#0072B2", "#8a8a8a"
@@ -260,12 +280,7 @@ def _draw_plan(axis: Axes, moves: pl.DataFrame) -> None:
     change = value - forecast
     colours = np.where(change > HARDLY, UP, np.where(change < -HARDLY, DOWN, STAY))
     axis.plot([0, 1], [0, 1], color=INK, lw=1.0, zorder=2)
-    # on the side where there are fewer dots
-    x, y, side = (0.075, 0.06, "top") if change @ rounds > 0 else (0.06, 0.075, "bottom")
-    axis.text(
-        x, y, "stays where it is", rotation=45, rotation_mode="anchor", transform_rotates_text=True, va=side,
-        fontsize=8.5, color=INK, path_effects=HALO, zorder=2.5,
-    )  # fmt: skip
+    along_diagonal(axis, "stays where it is", forecast, value)
     sizes = 2 + 110 * rounds / rounds.max()
     axis.scatter(
         forecast, value, s=sizes, color=list(colours), alpha=0.75, edgecolor="white", lw=0.4, zorder=4
@@ -313,7 +328,7 @@ def reliability_panels(table: pl.DataFrame) -> Figure:
     for place, (name, axis) in enumerate(axes.items()):
         draw_reliability(axis, table.filter(pl.col("forecaster") == name), OKABE_ITO[place % len(OKABE_ITO)])
         describe(axis, "forecast (bars below: rounds)", "frequency of outcome 1")
-        axis.set_title(name)
+        title_panel(axis, name)
     return figure
 
 
@@ -332,5 +347,8 @@ def transport_panels(table: pl.DataFrame) -> Figure:
         moves = table.filter(pl.col("forecaster") == name)
         draw_transport(axis, moves)
         describe(axis, "forecast", "value in a calibrated sequence")
-        axis.set_title(f"{name}\n{plan_costs(moves)}", fontsize=10)
+        title_panel(axis, name)
+        axis.text(
+            0.02, 0.985, plan_costs(moves), transform=axis.transAxes, va="top", fontsize=9, path_effects=HALO
+        )
     return figure

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -20,6 +21,7 @@ from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
@@ -97,6 +99,11 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
     return answer
 
 
+NEXT = 0.6
+"""Inches before a panel in which the numbers of its axis stand."""
+LEAST_TITLE = 0.7
+"""By how much a panel's title is made smaller at most."""
+
 MOST_LARGE = 6
 """Up to so many panels each gets room for names beside it; more of them are small, four abreast."""
 
@@ -153,6 +160,29 @@ def panels(
     return figure, dict(zip(names, flat, strict=False))
 
 
+def title_panel(axis: Axes, text: str, size: float = 11.0) -> None:
+    """Write a panel's title, smaller where it would not fit, and cut with a sign where that is not enough.
+
+    It may go on over the names beside its panel, as far as the next one.
+    """
+    title, figure = axis.set_title(text, fontsize=size), axis.figure
+    beyond = [one.bbox.x0 - NEXT * figure.dpi for one in figure.axes if one.bbox.x0 > axis.bbox.x1]
+    room = 0.98 * (min([*beyond, figure.bbox.width]) - axis.bbox.x0)
+    shrink(title, room, LEAST_TITLE * size)
+    while len(text) > 1 and title.get_window_extent().width > room:
+        text = text.removesuffix("…")[:-1] + "…"
+        title.set_text(text)
+
+
+def shrink(text: Text, room: float, least: float = 4.0) -> None:
+    """Make a text small enough for so many pixels, but not smaller than `least` points."""
+    # letters are as wide as whole pixels allow, so one step may not be enough
+    size = float(text.get_fontsize())
+    while (wide := text.get_window_extent().width) > room and size > least:
+        size = max(least, size * min(room / wide, 0.99))
+        text.set_fontsize(size)
+
+
 def label_axes(axes: dict[str, Axes], x: str, y: str) -> None:
     """Say what the axes show: beside every panel, of small ones only where a row or a column ends."""
     if not are_small(list(axes)):
@@ -171,9 +201,15 @@ def headline(figure: Figure, text: str, below: str = "") -> None:
     """What is seen, in bold at the top left, smaller where it would not fit, and a quieter line below."""
     width, height = figure.get_size_inches()
     title = figure.text(0.18 / width, 1 - 0.14 / height, text, fontsize=14, fontweight="bold", va="top")
-    fit = (1 - 0.36 / width) * figure.bbox.width / title.get_window_extent().width
-    title.set_fontsize(14 * min(1.0, fit))
-    figure.text(0.18 / width, 1 - 0.45 / height, below, fontsize=9.5, color="#555555", va="top", wrap=True)
+    room = (1 - 0.46 / width) * figure.bbox.width
+    shrink(title, room)
+    quiet = figure.text(0.18 / width, 1 - 0.45 / height, below, fontsize=9.5, color="#555555", va="top")
+    if quiet.get_window_extent().width * LEAST_TITLE > room:
+        # two lines of smaller letters take little more than one
+        longest = max(map(len, below.split("\n")))
+        quiet.set_text("\n".join(fill(line, longest // 2 + 8) for line in below.split("\n")))
+        quiet.set_fontsize(8.0)
+    shrink(quiet, room)
 
 
 def colour_key(

@@ -49,12 +49,12 @@ def reweigh(
     state: Any,
     answers: int,
     weights: int,
-    prior: tuple[float, ...],
+    prior: Any,
     outcome: float,
     eta: float,
     share: float,
 ) -> None:
-    """Weigh answers by an outcome; each gets its part of the share by the prior."""
+    """Weigh answers by an outcome; each gets its part of the share by the prior, a tuple or an array."""
     total = 0.0
     for i in range(len(prior)):
         error = state[answers + i] - outcome
@@ -101,7 +101,7 @@ def reweigh_by_likelihood(
 
 
 @kernel_part
-def give_out(state: Any, weights: int, prior: tuple[float, ...], total: float, share: float) -> None:
+def give_out(state: Any, weights: int, prior: Any, total: float, share: float) -> None:
     """Divide weights by their total, and give out a share of them as `reweigh` says."""
     for i in range(len(prior)):
         state[weights + i] = (1.0 - share) * state[weights + i] / total + share * prior[i]

@@ -8,6 +8,12 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.wrappers.calibrated_classifier import CalibratedClassifier as CalibratedClassifier
+    from onlinecal.wrappers.combine import (
+        CombinedForecasts as CombinedForecasts,
+        CombinedReport as CombinedReport,
+        combine_forecasts as combine_forecasts,
+    )
+    from onlinecal.wrappers.combined_classifier import CombinedClassifier as CombinedClassifier
     from onlinecal.wrappers.groups import GroupCalibratedClassifier as GroupCalibratedClassifier
     from onlinecal.wrappers.late_labels import WrappedForecast as WrappedForecast
     from onlinecal.wrappers.maps import BinnedMean as BinnedMean

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from river import base
@@ -11,7 +12,8 @@ from river import base
 from onlinecal.elementary import in_turn
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.wrappers.labels import Label, checked_label, plain
-from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateLabels
+from onlinecal.wrappers.late_labels import MANY, MOST_WAITING, NOTHING, LateLabels, patience_of
+from onlinecal.wrappers.prior import Prior, corrected, prior_weights
 from onlinecal.wrappers.strategies.catalogue import (
     StrategyName,
     check_settings,
@@ -27,7 +29,7 @@ from onlinecal.wrappers.wrapper import Estimator, IncrementalClassifier, for_riv
 
 
 class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
-    """Wrap a river classifier: its skill is kept, its probabilities stay calibrated under any drift.
+    """Wrap a river classifier: its skill is kept, its probabilities become calibrated, with a running proof.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
     ones, and the running mean of its bin are mixed by how well each does. With three labels or more its whole
@@ -78,14 +80,34 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         How many forecasts may wait for their labels; beyond that the oldest are given up. One takes about
         1.1 KB of memory for two labels, 3.4 KB for ten one by one, and the numbers of its features.
 
+    expire_after
+        How long a forecast waits for its label: so many later forecasts, or with `moment` a span of time.
+        None: for ever. One whose label has not come by then is given up, or with `expire_as` settled.
+    expire_as
+        The label that silence means, where only what happened is ever reported. Every forecast is then
+        settled when `expire_after` is over, with the label that came by then, or else with this one. Reports
+        come sooner than silence, and would count more otherwise. A label that comes later finds no forecast.
+    moment
+        As of river's `progressive_val_score`: the feature that says when a forecast is made, or a function of
+        all features.
+    prior
+        The base rate of the second class in the table that the model was trained on, and in the stream, as
+        (0.5, 0.01), if they are known to differ: rows were left out or repeated before training. The odds of
+        the model's answers are put right before they are steered. Of more classes a pair of dicts with the
+        share of each. Needs `classes`; for models that do not learn the stream's own rate.
+
     Attributes
     ----------
     classifier, slack, n_buckets, strategy, horizon, window, classes, most_waiting
+        As given.
+    expire_after, expire_as, moment, prior
         As given.
     n_rounds
         Settled rounds.
     n_unmatched
         Labels that came without their forecast.
+    n_expired
+        Forecasts whose label had not come when `expire_after` was over.
 
     Notes
     -----
@@ -136,9 +158,18 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         window: int | None = None,
         classes: Sequence[Label] | None = None,
         most_waiting: int = MOST_WAITING,
+        expire_after: int | float | timedelta | None = None,
+        expire_as: Label | None = None,
+        moment: str | Callable[[Any], Any] | None = None,
+        prior: Prior | None = None,
     ) -> None:
         declared = check_settings(slack, n_buckets, strategy, horizon, window, classes)
-        super().__init__(for_river(classifier, declared), most_waiting, declared)
+        patience = patience_of(expire_after, expire_as, moment, declared)
+        if prior is not None and not declared:
+            raise ValueError(f"prior needs classes=[...], whose base rates it has, got {prior!r} without")
+        super().__init__(for_river(classifier, declared), most_waiting, declared, patience)
+        self.expire_after, self.expire_as, self.moment, self.prior = expire_after, expire_as, moment, prior
+        self._weights = None if prior is None else prior_weights(prior, declared)
         self.slack, self.n_buckets, self.strategy = slack, n_buckets, strategy
         self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)
@@ -164,8 +195,12 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
 
         Empty while neither the model nor the stream has named a label.
         """
+        if self._patience is not None and x is not self._features:
+            self._let_expire(x)
         model = self.classifier
         answer = model.predict_proba_one(x, **kwargs) if kwargs else model.predict_proba_one(x)
+        if self._weights is not None:
+            answer = corrected(answer, self._labels, self._weights)
         if x is not self._features:
             if self._features is not NOTHING:
                 self._make_way()
@@ -215,6 +250,8 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
             self.n_rounds += 1
         else:
             self._learn_alone(x, plain(y))
+        if self._sole is not MANY and self.n_rounds:
+            self._note_label(plain(y))
         if outcome is None:
             self._choose_plan()
         if kwargs:
@@ -310,6 +347,8 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         """Learn to steer from a label without its forecast, by what the model would say now."""
         self._make_way()
         answer = self.classifier.predict_proba_one(x)
+        if self._weights is not None:
+            answer = corrected(answer, self._labels, self._weights)
         names = self._plan.names(answer, self._labels)
         if len(names) >= self._plan.fewest:
             self._plan.learn_alone(answer, names, label, self._labels)

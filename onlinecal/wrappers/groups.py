@@ -132,7 +132,7 @@ class SharedForecaster:
     with K the sum of these k a group's biases sum to at most sqrt(w K (m - 1)), and with m about
     (4 T/k)^(1/3) every group is within (k T^2)^(1/3) of calibrated (midpoints, slack 1/2), however many
     groups there are, k being the most that a round belongs to. A label that comes when its cell is no longer
-    valid adds at most sqrt(k) to the root of the sum. docs/recalibrate-groups.md has the proofs.
+    valid adds at most sqrt(k) to the root of the sum. docs/theory-tables.md has the proofs.
     """
 
     def __init__(self, slack: float, report: str, horizon: int | None, most_groups: int) -> None:
@@ -362,7 +362,7 @@ class GroupCalibratedClassifier(LateLabels[Any]):
 
     References
     ----------
-    docs/recalibrate-groups.md, which has both proofs.
+    docs/theory-tables.md, which has both proofs.
     """
 
     def __init__(

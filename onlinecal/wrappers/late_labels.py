@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from datetime import timedelta
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from river import base
 
+from onlinecal.forecasters.simplex.input import check_label, class_of
 from onlinecal.forecasters.tokens import OpenForecasts
 from onlinecal.html import Shown
-from onlinecal.remarks import warn_of
+from onlinecal.remarks import silence_remarks, warn_of
 from onlinecal.validation import check_count
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.wrapper import ClassifierWrapper
@@ -29,7 +31,11 @@ MOST_WAITING = 1_000_000
 
 
 class NOTHING:
-    """Stands for features while no round is open: a class, since copies of it are itself."""
+    """Stands for features while no round is open, and for no label: a class, whose copies are itself."""
+
+
+class MANY:
+    """Stands for labels of several kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,18 @@ class WrappedForecast(Shown):
     issuer: str
 
 
+class Due(NamedTuple):
+    """A forecast that waits until a time: since when, for what features or which token, and what came of it.
+
+    `label` is NOTHING until one comes; `known` are the keywords that came with it, for the model.
+    """
+
+    since: Any
+    asked: Any
+    label: Any
+    known: dict[str, Any]
+
+
 class Pending(Generic[T]):
     """What was forecast for which features, or with which token: oldest first, at most so many forecasts.
 
@@ -71,6 +89,7 @@ class Pending(Generic[T]):
         self.n_given_up = 0
         self._most = most
         self._waiting: dict[int, tuple[Hashable, T]] = {}
+        self._due: dict[int, Due] = {}
         # a deque takes 760 bytes, and most features wait once
         self._places: dict[Hashable, int | deque[int]] = {}
         self._oldest = self._serial = 0
@@ -78,11 +97,13 @@ class Pending(Generic[T]):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, x: Any, forecast: T) -> T | None:
-        """Let a forecast wait; the one that is given up for it, if any."""
+    def add(self, x: Any, forecast: T, since: Any = None) -> T | None:
+        """Let a forecast wait, if that is counted since a time; the one that is given up for it, if any."""
         key, serial = features_key(x), self._serial
         self._serial += 1
         self._waiting[serial] = key, forecast
+        if since is not None:
+            self._due[serial] = Due(since, dict(x) if type(x) is dict else x, NOTHING, {})
         place = self._places.setdefault(key, serial)
         if isinstance(place, deque):
             place.append(serial)
@@ -91,21 +112,82 @@ class Pending(Generic[T]):
         if len(self._waiting) <= self._most:
             return None
         self.n_given_up += 1
-        while self._oldest not in self._waiting:
-            self._oldest += 1
-        return self._remove(self._waiting[self._oldest][0])
+        return self.take_oldest()[0]
 
     def take(self, x: Any) -> T | None:
         """The oldest forecast for these features, removed; None if there is none."""
         key = features_key(x)
-        return self._remove(key) if key in self._places else None
+        if key not in self._places:
+            return None
+        serial = self._found(key)
+        self._due.pop(serial, None)
+        return self._waiting.pop(serial)[1]
 
-    def _remove(self, key: Hashable) -> T:
+    def note(self, x: Any, label: Any, known: dict[str, Any], last: bool) -> bool:
+        """Keep a label for a forecast for these features that has none; whether there is one.
+
+        It is the last such forecast, or else the oldest.
+        """
+        key = features_key(x)
+        if key not in self._places:
+            return False
+        serial = self._found(key, last)
+        self._due[serial] = self._due[serial]._replace(label=label, known=known)
+        return True
+
+    def since(self) -> Any:
+        """Since when the oldest forecast waits; None if none does."""
+        return self._due[self._first()].since if self._waiting else None
+
+    def take_oldest(self) -> tuple[T, Due | None]:
+        """The oldest forecast, removed, and what came of it if it waited until a time."""
+        serial = self._first()
+        due = self._due.pop(serial, None)
+        if due is None or due.label is NOTHING:
+            self._found(self._waiting[serial][0])
+        return self._waiting.pop(serial)[1], due
+
+    def _first(self) -> int:
+        while self._oldest not in self._waiting:
+            self._oldest += 1
+        return self._oldest
+
+    def _found(self, key: Hashable, last: bool = False) -> int:
+        """The number of the oldest forecast with this key, or the last: it is found by that no longer."""
         place = self._places[key]
-        serial = place.popleft() if isinstance(place, deque) else place
+        serial = place if isinstance(place, int) else place.pop() if last else place.popleft()
         if serial == place or not place:
             del self._places[key]
-        return self._waiting.pop(serial)[1]
+        return serial
+
+
+class Patience(NamedTuple):
+    """How long forecasts wait for their labels, and what silence means then.
+
+    after
+        So long, in units of moments.
+    label
+        What a forecast whose label has not come is settled with; NOTHING: it is given up.
+    moment
+        Of features: the name of one, or a function of all. None: the number of the forecast.
+    """
+
+    after: Any
+    label: Label
+    moment: str | Callable[[Any], Any] | None
+
+    def moment_of(self, x: Any, now: Any) -> Any:
+        """When a forecast of these features is made, not before `now`; ValueError if they do not say."""
+        if self.moment is None:
+            return 0 if now is None else now + 1
+        try:
+            found = self.moment(x) if callable(self.moment) else x[self.moment]
+            _ = found - found > self.after  # a TypeError, if these do not go together
+            return found if now is None else max(now, found)
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"x must have a moment, {self.moment!r}, in units of expire_after={self.after!r}, got {x!r}"
+            ) from error
 
 
 class LateRounds(Generic[T]):
@@ -122,7 +204,16 @@ class LateRounds(Generic[T]):
         Settled rounds: labels whose forecast had been given.
     n_unmatched
         Labels that came without their forecast.
+    n_expired
+        Forecasts whose label had not come by the time it was due: given up, or settled by silence.
     """
+
+    n_expired = 0
+    _patience: Patience | None = None
+    _now: Any = None
+    """The latest moment of any forecast, where patience is limited."""
+    _settling: T | None = None
+    """The forecast that is being settled since it is due."""
 
     def __init__(self, most_waiting: int) -> None:
         check_count(most_waiting, "most_waiting")
@@ -146,14 +237,18 @@ class LateRounds(Generic[T]):
 
         Raises ValueError, and learns nothing, for a y that is none.
         """
-        self._learn(x, x, y, kwargs)
+        if self._patience is None or not self._keeps(x, y, kwargs):
+            self._learn(x, x, y, kwargs)
 
     def forecast(self, x: Any, **kwargs: Any) -> WrappedForecast:
         """Forecast with a token, which `observe` settles: it finds its forecast whatever the features are.
 
         The keywords are for the wrapped model.
         """
-        self._make_way()
+        if self._patience is None:
+            self._make_way()
+        else:  # and the rest when the clock has been set
+            self._put_aside()
         answer = self._answer_to(x, **kwargs)
         self._features = token = WrappedForecast(answer, x, *self._tokens.issue())
         return token
@@ -168,7 +263,8 @@ class LateRounds(Generic[T]):
         withdrawn before, and a y that is none.
         """
         self._tokens.check(forecast)
-        self._learn(forecast, forecast.features, y, kwargs)
+        if self._patience is None or not self._keeps(forecast, y, kwargs):
+            self._learn(forecast, forecast.features, y, kwargs)
         self._tokens.close(forecast)
 
     def withdraw(self, forecast: WrappedForecast) -> None:
@@ -186,6 +282,10 @@ class LateRounds(Generic[T]):
     def n_open(self) -> int:
         """How many forecasts wait for their label."""
         return len(self._pending) + (self._features is not NOTHING)
+
+    def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
+        """Keep a label until its forecast is due; whether it is kept."""
+        return False
 
     @abstractmethod
     def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
@@ -208,7 +308,8 @@ class LateRounds(Generic[T]):
     def _put_aside(self) -> None:
         """Let the open round, if there is one, wait for a late label."""
         if self._features is not NOTHING:
-            given_up = self._pending.add(self._features, self._hand_out())
+            since = None if self._patience is None else self._now
+            given_up = self._pending.add(self._features, self._hand_out(), since)
             self._features = NOTHING
             if given_up is not None:
                 self._give_up(given_up)
@@ -238,6 +339,9 @@ class LateRounds(Generic[T]):
 
     def _due(self, x: Any) -> T | None:
         """The forecast that a label of these features settles now; None, noted, if there is none."""
+        if self._settling is not None:
+            self._note_late(self._most_open)
+            return self._settling
         forecast = None if x is self._features or not len(self._pending) else self._pending.take(x)
         if forecast is not None:
             # taken first: what is put aside must not push it out
@@ -267,12 +371,82 @@ class LateRounds(Generic[T]):
 class LateLabels(LateRounds[T], ClassifierWrapper):
     """Such a wrapper around a classifier: `predict_proba_one` opens the rounds."""
 
+    _sole: Any = NOTHING
+    """The label of all settled rounds, NOTHING before the first; MANY if there are several."""
+    _n_withdrawn = 0
+
     def __init__(
-        self, classifier: base.Classifier, most_waiting: int, declared: Sequence[Label] = ()
+        self,
+        classifier: base.Classifier,
+        most_waiting: int,
+        declared: Sequence[Label] = (),
+        patience: Patience | None = None,
     ) -> None:
         ClassifierWrapper.__init__(self, classifier)
         LateRounds.__init__(self, most_waiting)
         self._labels = Labels(declared)
+        self._patience = patience
+
+    def withdraw(self, forecast: WrappedForecast) -> None:
+        """Give up a forecast whose label will never be known: it is then never charged.
+
+        Raises ValueError, and changes nothing, as `observe` does for a forecast.
+        """
+        super().withdraw(forecast)
+        self._n_withdrawn += 1
+
+    def _note_label(self, label: Label) -> None:
+        """Take note of the label of a settled round, while all were the same."""
+        self._sole = label if self._sole is NOTHING or self._sole == label else MANY
+
+    def _make_way(self) -> None:
+        super()._make_way()
+        is_told = self._patience is not None and self._patience.label is not NOTHING
+        if self._sole is not MANY and self._sole == self._labels.positive and not is_told:
+            without = self.n_open + self._pending.n_given_up + self._n_withdrawn + self.n_expired
+            remarks = silence_remarks(
+                self.n_rounds, without, "expire_after= and expire_as= say what silence means"
+            )
+            warn_of(remarks, level=5)
+            self._sole = MANY if remarks else self._sole
+
+    def _let_expire(self, x: Any) -> None:
+        """Before a round of these features, settle or give up forecasts that have waited for their time."""
+        assert self._patience is not None
+        now = self._patience.moment_of(x, self._now)
+        self._put_aside()
+        self._now = now
+        while (since := self._pending.since()) is not None and self._now - since > self._patience.after:
+            forecast, due = self._pending.take_oldest()
+            assert due is not None
+            asked, label, is_told = due.asked, due.label, due.label is not NOTHING
+            features, is_token = asked, isinstance(asked, WrappedForecast)
+            if is_token:
+                features = asked.features
+            if not is_told:
+                self.n_expired += 1
+                label = self._patience.label
+                if is_token:
+                    self._tokens.close(asked)
+            if label is NOTHING:
+                self._give_up(forecast)
+                continue
+            self._settling = forecast
+            try:
+                self._learn(asked, features, label, due.known)
+            finally:
+                self._settling = None
+        self._make_way()
+
+    def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
+        if self._patience is None or self._patience.label is NOTHING:
+            return False
+        self._check_label(y, "y")
+        is_last = asked is self._features
+        if is_last or not self._pending.note(asked, y, kwargs, False):
+            self._put_aside()
+            return self._pending.note(asked, y, kwargs, is_last)
+        return True
 
     @abstractmethod
     def _note_late(self, others: int) -> None: ...
@@ -294,6 +468,33 @@ class ThisOne:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ThisOne) and self.x is other.x
+
+
+def patience_of(after: Any, label: Label | None, moment: Any, declared: Sequence[Label]) -> Patience | None:
+    """How long forecasts wait; None for ever. ValueError if these do not go together."""
+    if after is None:
+        for name, value in (("expire_as", label), ("moment", moment)):
+            if value is not None:
+                raise ValueError(f"{name} says nothing without expire_after, got {value!r}")
+        return None
+    if moment is None:
+        check_count(after, "expire_after")
+    elif (
+        isinstance(after, bool)
+        or not isinstance(after, int | float | timedelta)
+        or not after
+        or abs(after) != after
+    ):
+        raise ValueError(f"expire_after must be a span above 0, a number or a timedelta, got {after!r}")
+    elif not callable(moment) and not isinstance(moment, str):
+        raise ValueError(f"moment must be the name of a feature, or a function of all, got {moment!r}")
+    if label is None:
+        label = NOTHING
+    elif declared:
+        class_of(label, dict.fromkeys(declared, 0), "expire_as")
+    else:
+        check_label(label, "expire_as")
+    return Patience(after, label, moment)
 
 
 def features_key(x: Any) -> Hashable:

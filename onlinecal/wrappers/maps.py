@@ -136,7 +136,7 @@ class PlattMap:
 
 
 class BinnedMean(MappedClassifier):
-    """Calibeating: answers with what followed so far when the model spoke as it does now.
+    """Replace each probability by the mean of the outcomes after probabilities like it: calibeating.
 
     Good where the model's ranking is right and its scale is not, in any way that stays put; slow after
     a change. Wrap it in CalibratedClassifier to have a guarantee.

@@ -97,7 +97,7 @@ MEMORIES: tuple[Memory, ...] = get_args(Memory)
 
 
 class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
-    """Recalibrates a classifier's probabilities for decisions, again whenever the stream has doubled.
+    """Wrap a river classifier: decisions by its probabilities cost what these promise; fitted as it runs.
 
     Keeps a bounded number of the model's answers with their labels, and fits a DecisionRecalibrator on them
     after `first_fit` labels, twice as many, four times as many, and so on; each fit goes on from the rounds
@@ -275,7 +275,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
 
 
 class LpCalibratedClassifier(Refitted[LpRecalibrator]):
-    """Wrap a river classifier: what it promises is sorted into level sets, and corrected where it is wrong.
+    """Wrap a river classifier: rows with similar class probabilities are counted, and corrected where wrong.
 
     The wrapper keeps counts of the level sets that carry mass, not the stream, and runs Algorithm 2 on them
     at doubling times. Between two runs the map is fixed. The model's answer is read before it learns the

@@ -21,12 +21,11 @@ from onlinecal.remarks import (
     GuaranteeWarning,
     constant_remarks,
     input_remarks,
+    silence_remarks,
     vacuous_remarks,
     warn_of,
 )
-from onlinecal.rounds import first_knowing
-from onlinecal.steering.replaying import Schedule
-from onlinecal.tables import like
+from onlinecal.tables import counted, like
 from onlinecal.validation import check_labels as check_numbers
 from onlinecal.validation import (
     check_outcomes,
@@ -35,9 +34,17 @@ from onlinecal.validation import (
     check_same_index,
     check_same_length,
     check_shares,
-    check_vector,
 )
 from onlinecal.wrappers.labels import Labels
+from onlinecal.wrappers.prior import Prior, corrected_rows, prior_weights
+from onlinecal.wrappers.settling import (
+    Group,
+    Settling,
+    completed,
+    groups_of,
+    missing_of,
+    settling_of,
+)
 from onlinecal.wrappers.strategies.catalogue import (
     KINDS,
     StrategyName,
@@ -49,53 +56,51 @@ from onlinecal.wrappers.strategies.events import Binary
 from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.strategy import Settings, SteeredVectors, Strategy
 
-UNITS = "D", "ms", "us", "ns"
-"""Of numpy's times those that polars reads."""
-
 
 class Given(NamedTuple):
     """Probabilities of classes, shape (T, k), numbers of those that came, (T,), and the classes' names.
 
-    `column`: only the probabilities of the second class were given, and only those are wanted.
+    `column`: only the probabilities of the second class were given, and only those are wanted. `missing`:
+    which outcomes are, shape (T,), their numbers saying nothing; None if all have come. `absent`: the number
+    of the outcome that silence means.
     """
 
     table: Floats
     numbers: Ints
     classes: Sequence[Hashable]
     column: bool
-
-    def of(self, rows: Ints) -> Given:
-        """Some rows of it."""
-        return self._replace(table=self.table[rows], numbers=self.numbers[rows])
+    missing: NDArray[np.bool_] | None
+    absent: int
 
 
-class Group(NamedTuple):
-    """One stream among those of a column: its key, its rows, and in which order these settle.
+def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> Given:
+    """Probabilities and outcomes of the same rows; ValueError names what is none, and its row.
 
-    `known` has for each row, as they settle, the first row of the column that knows it.
+    `absent` is the outcome that silence means, None: the first class.
     """
-
-    key: Hashable
-    rows: Ints
-    schedule: Schedule
-    known: Ints
-
-
-def read_stream(probabilities: Any, outcomes: Any) -> Given:
-    """Probabilities and outcomes of the same rows; ValueError names what is none, and its row."""
+    missing = missing_of(outcomes)
     try:
         dimensions = len(getattr(probabilities, "shape", None) or np.shape(probabilities))
     except ValueError:  # ragged, which the check below says
         dimensions = 1
     if dimensions != 2:
-        p, y = check_probabilities(probabilities, "probabilities"), _events(outcomes)
+        p = check_probabilities(probabilities, "probabilities")
+        y = _events(outcomes if missing is None else completed(outcomes, missing, 0))
         check_same_length(p, y, "probabilities and outcomes")
-        return Given(np.column_stack([1.0 - p, p]), y.astype(np.int64), (0, 1), True)
+        if absent not in (None, 0, 1):
+            raise ValueError(f"absent must be 0 or 1, got {absent!r}")
+        numbers = y.astype(np.int64)
+        return Given(np.column_stack([1.0 - p, p]), numbers, (0, 1), True, missing, int(absent or 0))
     table = check_probability_rows(probabilities)
     classes, numbered = _classes(probabilities, table.shape[1])
-    numbers = _numbers(outcomes, classes, numbered)
+    came = outcomes if missing is None else completed(outcomes, missing, classes[0])
+    numbers = _numbers(came, classes, numbered)
     check_same_length(table, numbers, "probabilities and outcomes")
-    return Given(table, numbers, classes, False)
+    try:
+        silence = 0 if absent is None else int(_numbers([absent], classes, numbered)[0])
+    except ValueError:
+        raise ValueError(f"absent must be one of the classes {list(classes)}, got {absent!r}") from None
+    return Given(table, numbers, classes, False, missing, silence)
 
 
 def _events(outcomes: ArrayLike) -> NDArray[np.uint8]:
@@ -147,63 +152,6 @@ def _numbers(outcomes: Any, classes: Sequence[Hashable], numbered: bool) -> Ints
     return values.astype(np.int64)
 
 
-def known_of(
-    settled_at: ArrayLike | None, times: ArrayLike | None, given: Given
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """For each row the first one that knows its outcome, and numbers in the order of settling; both (T,)."""
-    if settled_at is None:
-        if times is not None:
-            raise ValueError("times say nothing without settled_at, got None for that")
-        rows = np.arange(len(given.table))
-        return rows + 1, rows
-    column = _series(settled_at, "settled_at", given)
-    made = None if times is None else _series(times, "times", given)
-    known, settled = first_knowing(column, made, "settled_at", "give the forecasts' as times=")
-    return known.astype(np.int64), settled
-
-
-def groups_of(groups: ArrayLike | None, known: NDArray[np.int64], settled: NDArray[Any]) -> list[Group]:
-    """The streams among the rows, in the order in which they begin."""
-    parts: dict[Hashable, NDArray[np.int64]] = {None: np.arange(len(known))}
-    if groups is not None:
-        parts = _rows_by_key(groups, known)
-    found = []
-    for key, rows in parts.items():
-        order = np.argsort(settled[rows], kind="stable")
-        at = known[rows][order]
-        found.append(Group(key, rows, Schedule(order, np.searchsorted(rows, at)), at))
-    return found
-
-
-def _rows_by_key(groups: Any, known: NDArray[np.int64]) -> dict[Hashable, NDArray[np.int64]]:
-    keys = check_vector(groups, "groups").tolist()
-    check_same_length(known, keys, "probabilities and groups")
-    numbers: dict[Hashable, int] = {}
-    of_row = np.empty(len(keys), np.int64)
-    for row, key in enumerate(keys):
-        if key is None or key != key:
-            raise ValueError(f"groups must name a key for every row, got {key!r} at row {row}")
-        try:
-            of_row[row] = numbers.setdefault(key, len(numbers))
-        except TypeError as error:
-            raise ValueError(f"groups must be keys with a hash, got {key!r} at row {row}") from error
-    rows = np.split(np.argsort(of_row, kind="stable"), np.cumsum(np.bincount(of_row))[:-1])
-    return dict(zip(numbers, rows, strict=True))
-
-
-def _series(values: Any, name: str, given: Given) -> Any:
-    """Times or row numbers as a polars Series of that name, one for each of the rows."""
-    import polars as pl
-
-    if not isinstance(values, pl.Series):
-        array = check_vector(values, name)
-        if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in UNITS:
-            array = array.astype("datetime64[ms]")
-        values = pl.Series(name, array.tolist() if array.dtype.kind == "O" else array)
-    check_same_length(given.table, values, f"probabilities and {name}")
-    return values.alias(name)
-
-
 BRIER, LOG_LOSS = "Brier score", "log loss"
 OF_ONE = "of the probability of outcome 1"
 """What certificates of a column are of."""
@@ -218,7 +166,13 @@ class StreamReport(Shown):
     Attributes
     ----------
     n_rounds
-        How many rows.
+        How many rows are settled: all scores and bounds are of these.
+    n_open
+        How many rows are not settled: no outcome has come, or they are not `due` yet.
+    n_absent
+        How many are settled by `absent`, since no outcome had come by the time they were due.
+    n_expired
+        Of how many of these an outcome came later, which does not count.
     brier_in, brier_out, brier_constant
         Average of (p - y)^2 of what came in, of what went out, and of the best constant in hindsight; of a
         table it is a sum over its classes.
@@ -248,16 +202,31 @@ class StreamReport(Shown):
     norm: str
     remarks: tuple[str, ...] = ()
     groups: dict[Any, StreamReport] = field(default_factory=dict)
+    n_open: int = 0
+    n_absent: int = 0
+    n_expired: int = 0
 
     def _scores(self) -> list[tuple[str, float, float]]:
         return [
-            ("came in", self.brier_in, self.log_loss_in),
-            ("came out", self.brier_out, self.log_loss_out),
+            ("before", self.brier_in, self.log_loss_in),
+            ("after", self.brier_out, self.log_loss_out),
             ("best constant", self.brier_constant, self.log_loss_constant),
         ]
 
+    def _unsettled(self) -> list[str]:
+        """What there is to say of rows without an outcome of their own."""
+        texts = []
+        if self.n_open:
+            texts.append(f"{counted(self.n_open, 'row')} not settled yet, or never: nothing here is of these")
+        if self.n_absent:
+            late = f", {self.n_expired:,} of them though an outcome came later" if self.n_expired else ""
+            texts.append(f"{counted(self.n_absent, 'row')} settled as absent, since due{late}")
+        return texts
+
     def _proven(self) -> str:
         n = self.n_rounds
+        if not n:
+            return "no row is settled: nothing to prove"
         proven, promised = f"{self.certificate / n:.4f} per row", f"{self.guarantee / n:.4f}"
         if self.norm == OF_ONE:
             norm, bounds = "", f"{proven}; no outcomes could make it exceed {promised}"
@@ -273,17 +242,17 @@ class StreamReport(Shown):
         """
         if self.norm != OF_ONE:
             raise ValueError(f"decision_certificate is for one column, got a certificate {self.norm}")
-        return decision_bound(self.certificate / self.n_rounds, width)
+        return decision_bound(self.certificate / max(self.n_rounds, 1), width)
 
     def __str__(self) -> str:
         head = f"{'':14}{BRIER:>12}{LOG_LOSS:>10}"
         lines = [f"{name:14}{brier:12.4f}{log:10.4f}" for name, brier, log in self._scores()]
-        return "\n".join([head, *lines, self._proven(), *self.remarks])
+        return "\n".join([head, *lines, self._proven(), *self._unsettled(), *self.remarks])
 
     def _shown(self) -> Table:
         rows = self._scores()
-        rows += [(f"{key}: came out", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
-        notes = [self._proven(), *self.remarks]
+        rows += [(f"{key}: after", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
+        notes = [self._proven(), *self._unsettled(), *self.remarks]
         if self.norm == OF_ONE:
             bound = self.decision_certificate(JITTER)
             notes.append(
@@ -296,22 +265,31 @@ class StreamReport(Shown):
 def report_of(
     given: Given,
     out: Floats,
-    certificate: float,
-    guarantee: float,
+    settling: Settling,
+    rows: Ints,
+    bounds: tuple[float, float],
     norm: str,
 ) -> StreamReport:
-    """Of what came in and what went out, shape (T, k), and the bounds, in that norm."""
-    n, k = given.table.shape
-    before, after = _losses(given.table, given), _losses(out, given)
-    shares = np.bincount(given.numbers, minlength=k) / n
+    """Of some rows of what came in and went out, shape (T, k); certificate and guarantee in that norm."""
+    settled, silent = rows[settling.settles[rows]], rows[settling.silent[rows]]
+    n, k = len(settled), given.table.shape[1]
+    numbers = given.numbers[settled]
+    before, after = (_losses(table[settled], numbers, given) for table in (given.table, out))
+    shares = np.bincount(numbers, minlength=k) / max(n, 1)
     constant = {
-        BRIER: float((shares * (1.0 - shares)).sum()) / _parts(given),
-        LOG_LOSS: float((shares * log_costs(shares)).sum()),
+        BRIER: float((shares * (1.0 - shares)).sum()) / _parts(given) if n else math.nan,
+        LOG_LOSS: float((shares * log_costs(shares)).sum()) if n else math.nan,
     }
-    # where there is nothing to learn, looking for it costs this much: no reason for a warning
-    price = (1 if given.column else k) * 1.5 * math.log(n + 6.0) / n
-    remarks = input_remarks("what comes out", "what came in", after, before, price)
-    remarks += constant_remarks("what comes out", n, after, constant, k - 1)
+    remarks = []
+    if n:
+        # where there is nothing to learn, looking for it costs this much: no reason for a warning
+        price = (1 if given.column else k) * 1.5 * math.log(n + 6.0) / n
+        remarks += input_remarks("what comes out", "what came in", after, before, price)
+        remarks += constant_remarks("what comes out", n, after, constant, k - 1)
+    given_up = len(rows) - int(settling.waits[rows].sum())
+    if given_up and constant[BRIER] == 0.0:
+        advice = "due= says from when on a row without outcome counts as absent="
+        remarks += silence_remarks(n, given_up, advice)
     return StreamReport(
         n,
         before[BRIER],
@@ -320,17 +298,21 @@ def report_of(
         before[LOG_LOSS],
         after[LOG_LOSS],
         constant[LOG_LOSS],
-        certificate,
-        guarantee,
+        *bounds,
         norm,
         tuple(remarks),
+        n_open=len(rows) - n,
+        n_absent=len(silent),
+        n_expired=len(silent) - (0 if given.missing is None else int(given.missing[silent].sum())),
     )
 
 
-def _losses(table: Floats, given: Given) -> dict[str, float]:
-    """Averages over rows, by what remarks call them."""
-    brier = class_brier(table, given.numbers) / _parts(given)
-    return {BRIER: brier, LOG_LOSS: log_loss(table[np.arange(len(table)), given.numbers])}
+def _losses(table: Floats, numbers: Ints, given: Given) -> dict[str, float]:
+    """Averages over rows, by what remarks call them; NaN of none."""
+    if not len(table):
+        return {BRIER: math.nan, LOG_LOSS: math.nan}
+    brier = class_brier(table, numbers) / _parts(given)
+    return {BRIER: brier, LOG_LOSS: log_loss(table[np.arange(len(table)), numbers])}
 
 
 def _parts(given: Given) -> int:
@@ -389,6 +371,7 @@ class ByGroup:
 
     given: Given
     out: Floats
+    settling: Settling
     parts: list[Group]
     bounds: list[tuple[float, float]]
     norm: str
@@ -397,7 +380,7 @@ class ByGroup:
     def reports(self) -> dict[Any, StreamReport]:
         """The report of each group."""
         return {
-            key: report_of(self.given.of(rows), self.out[rows], *each, self.norm)
+            key: report_of(self.given, self.out, self.settling, rows, each, self.norm)
             for (key, rows, *_), each in zip(self.parts, self.bounds, strict=True)
         }
 
@@ -408,12 +391,15 @@ def recalibrate_stream(
     settled_at: ArrayLike | None = None,
     *,
     times: ArrayLike | None = None,
+    due: Any = None,
+    absent: Hashable = None,
+    prior: Prior | None = None,
     groups: ArrayLike | None = None,
     strategy: StrategyName = "auto",
     slack: float | None = None,
     horizon: int | None = None,
 ) -> RecalibratedStream:
-    """Recalibrate columns of probabilities online: each row by what was known before it, no row by its own.
+    """Make columns of probabilities better, row by row: each by outcomes known before it, none by its own.
 
     The forecasts are those that `CalibratedClassifier` gives row by row around a model with these
     probabilities, all its `classes` being declared: steered towards what followed such probabilities so far,
@@ -429,14 +415,28 @@ def recalibrate_stream(
     outcomes
         Shape (T,), each 0 or 1 or boolean; of a table, numbers of classes 0, ..., k-1 or names of columns
         (names only if some are numbers, but not 0, ..., k-1). Rows are matched by position; columns of
-        pandas must have the index of the probabilities.
+        pandas must have the index of the probabilities. None, NaN or null where none has come: such a row is
+        forecast, and settled when it is `due`, or else never.
     settled_at
         Shape (T,): when each outcome became known. Row numbers, from 0: forecasts of later rows know it. Or,
         with `times`, times: forecasts made later than that know it. Rows that share an outcome, as those of
         one match do, must also share when it became known, or it leaks into their forecasts. None: each
-        outcome is known to the next row's forecast.
+        outcome is known to the next row's forecast. Of rows without outcome it need not say anything.
     times
-        Shape (T,), never decreasing: when each forecast was made, in the units of `settled_at`.
+        Shape (T,), never decreasing: when each forecast was made, in the units of `settled_at` and `due`.
+    due
+        When it is known of each row what came: with the outcome that came by then, else as `absent` it is
+        settled at that time, whatever came before. So rows whose outcomes are reported, and come soon, do
+        not count more than those of which silence tells, later. A time or a row number for each row, shape
+        (T,), or one span after all of them (a number, a timedelta), in the units of `times`. Rows that are
+        not due yet, with no later forecast or outcome, are open. An outcome that came after its row was due
+        does not count. None: a row without outcome is never settled, and given up as soon as it is forecast.
+    absent
+        The outcome that silence means: 0 by default, or 1; of a table a class, which must be named.
+    prior
+        The base rate of outcome 1 in the table that the model was trained on, and in this stream, as
+        (0.5, 0.01), if they are known to differ: rows were left out or repeated before training. The odds are
+        put right before anything is learnt. Of a table a pair of dicts with the share of each class.
     groups
         Shape (T,): a key for each row; each key has a forecaster of its own.
     strategy
@@ -471,24 +471,36 @@ def recalibrate_stream(
     ----------
     docs/theory.md, sections 2 to 6; docs/theory-simplex.md.
     """
-    named = {"outcomes": outcomes, "settled_at": settled_at, "times": times, "groups": groups}
+    named = {"outcomes": outcomes, "settled_at": settled_at, "times": times, "due": due, "groups": groups}
     for name, column in named.items():
         check_same_index(probabilities, column, f"probabilities and {name}")
-    given = read_stream(probabilities, outcomes)
+    if due is None and absent is not None:
+        raise ValueError(f"absent says what silence means from a time on, due, got {absent!r} and due=None")
+    given = read_stream(probabilities, outcomes, absent)
+    if due is not None and absent is None and not given.column:
+        raise ValueError(
+            f"absent must be one of the classes {list(given.classes)} where due is given, got None"
+        )
     check_settings(slack, 1, strategy, horizon)
     settings = Settings(slack, 1, horizon, None, given.classes)
     kind = _kind(strategy, given, settings)
-    parts = groups_of(groups, *known_of(settled_at, times, given))
+    settling = settling_of(len(given.table), given.missing, settled_at, times, due)
+    given = given._replace(numbers=np.where(settling.silent, given.absent, given.numbers))
+    parts = groups_of(groups, settling)
+    asked = given
+    if prior is not None:
+        weights = prior_weights(prior, given.classes)
+        asked = given._replace(table=corrected_rows(given.table, weights))
 
     def new() -> Strategy:
         return KINDS[kind](settings._replace(steering=SteeredVectors()))
 
     norm = OF_ONE if given.column else KINDS[kind].norm
-    out, running, bounds = _played(given, parts, new)
+    out, running, bounds = _played(asked, parts, new)
     certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
-    report = report_of(given, out, certificate, guarantee, norm)
+    report = report_of(given, out, settling, np.arange(len(out)), (certificate, guarantee), norm)
     warn_of(report.remarks)
-    by_group = None if groups is None else ByGroup(given, out, parts, bounds, norm)
+    by_group = None if groups is None else ByGroup(given, out, settling, parts, bounds, norm)
     told = like(probabilities, out[:, 1].copy() if given.column else out)
     return RecalibratedStream(told, running, guarantee, report, by_group)
 
@@ -512,23 +524,15 @@ def _played(
     given: Given, parts: list[Group], new: Callable[[], Strategy]
 ) -> tuple[Floats, Floats, list[tuple[float, float]]]:
     """Forecasts (T, k), running certificates (T,), and by group the certificate and guarantee."""
-    labels, bounds, begin = Labels(given.classes), [], 0
-    order = np.concatenate([part.rows for part in parts])
-    ordered, played = given.of(order), np.empty_like(given.table)
-    certificates = np.empty(len(order), np.longdouble)
-    before = np.zeros_like(certificates)
+    labels, bounds = Labels(given.classes), []
+    out, jumps = np.empty_like(given.table), np.zeros(len(given.table), np.longdouble)
     for part in parts:
-        strategy, end = new(), begin + len(part.rows)
-        rows = slice(begin, end)
-        tapes = strategy.replay(ordered.table[rows], ordered.numbers[rows], labels, part.schedule)
-        played[rows], certificates[rows] = tapes.forecasts, tapes.certificates
-        before[begin + 1 : end] = tapes.certificates[:-1]
-        begin = end
+        strategy = new()
+        tapes = strategy.replay(given.table[part.rows], given.numbers[part.rows], labels, part.schedule)
+        out[part.rows] = tapes.forecasts
+        # sums of differences of doubles: in more digits, so that of one group they are its certificates again
+        rises = np.diff(tapes.certificates.astype(np.longdouble), prepend=0.0)
+        np.add.at(jumps, part.known - 1, rises)
         proven = list(strategy.bounded())
         bounds.append((in_turn(one.certificate for one in proven), in_turn(one.guarantee for one in proven)))
-    # sums of differences of doubles: in more digits, so that of one group they are its certificates again
-    jumps = np.zeros_like(certificates)
-    np.add.at(jumps, np.concatenate([part.known for part in parts]) - 1, certificates - before)
-    out = np.empty_like(played)
-    out[order] = played
     return out, np.cumsum(jumps).astype(np.float64), bounds

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from onlinecal.cli.combine import combine
 from onlinecal.cli.measure import measure
-from onlinecal.cli.recalibrate import app as recalibrate
+from onlinecal.cli.recalibrate import recalibrate
 from onlinecal.cli.stream.verb import app as stream
 from onlinecal.cli.verbs import Verb, Verbs
 from onlinecal.cli.warmup import Step, warmup_with
@@ -20,24 +21,42 @@ from simulations.cli.sweep import plot, sweep
 from simulations.cli.worst import worst
 
 
-def demonstration_games() -> Iterator[Step]:
-    """What `warmup` compiles beside the library: a short game for each loop of the demonstration."""
+def usual_games() -> Iterator[Step]:
+    """What `warmup` compiles beside the library: a short game for each loop of the demonstration.
+
+    And games on what is recorded, games of several classes, and the worst of all games.
+    """
     from itertools import product
 
-    from adversaries import create
+    import numpy as np
+
+    from adversaries import create, create_multiclass, replay_sequence
     from simulations.games import players
     from simulations.games.measuring import play_and_measure
+    from simulations.games.several import create_player
     from simulations.sweeps.results import find_config, read_config
+    from simulations.worst.enumeration import enumerate_games
 
     config = read_config(find_config("demo"))
+    recorded = replay_sequence(np.arange(50) % 2).adversary()
+    pairs = [*product(config.forecasters, config.adversaries), ("balanced:window=20", "epochs")]
+    games: list[tuple[str, Any, Any]] = [(name, create(spec, 50, 0), None) for name, spec in pairs]
+    games.append(("balanced", recorded, None))
+    games.append(("adaptive:slack=1,report=hint", recorded, np.full(50, 0.5)))
     known = set()
-    for forecaster, spec in product(config.forecasters, config.adversaries):
+    for forecaster, adversary, hints in games:
         player = players.create(forecaster)
-        adversary = create(spec, 50, 0)
-        kind = player.build(50).rules, *((phase.step, phase.depth) for phase in adversary.phases)
+        hinted = hints is not None
+        rules = player.build(50, hinted=hinted).rules
+        kind = rules, *((phase.step, phase.depth) for phase in adversary.phases)
         if kind not in known:
             known.add(kind)
-            yield f"{forecaster} against {spec}", partial(play_and_measure, player, adversary, 50)
+            words = f"{forecaster} against {adversary.name}"
+            yield words, partial(play_and_measure, player, adversary, 50, hints=hints, budget=0.1)
+    for name in ("simplex", "nested"):
+        uniform = create_multiclass("uniform", 3, 50)
+        yield f"{name} of 3 classes", partial(play_and_measure, create_player(name), uniform, 50, budget=0.1)
+    yield "the worst game of balanced", partial(enumerate_games, "balanced", 3)
 
 
 app = typer.Typer(
@@ -51,13 +70,12 @@ app = typer.Typer(
 
 YOURS, GAMES, HERE = "Your own forecasts", "Games against adversaries", "This machine"
 for panel, verbs in {
-    YOURS: (measure, evaluate, experiment),
+    YOURS: (measure, combine, evaluate, recalibrate, experiment),
     GAMES: (simulate, sweep, plot, worst, forecasters, adversaries),
-    HERE: (warmup_with(demonstration_games),),
+    HERE: (warmup_with(usual_games),),
 }.items():
     for verb in verbs:
         app.command(verb.__name__, cls=Verb, rich_help_panel=panel)(verb)
-app.add_typer(recalibrate, name="recalibrate", rich_help_panel=YOURS)
 app.add_typer(stream, name="stream", rich_help_panel=YOURS)
 
 

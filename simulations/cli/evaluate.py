@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onlinecal.cli.verbs import CHECK_FAILED, FILES, DropInvalid, Logits, Percent, Positive, warn
+from onlinecal.cli.verbs import CHECK_FAILED, FILES, DropInvalid, Positive, Scale, Together, warn
 from onlinecal.rounds import Reading
 
 if TYPE_CHECKING:
     from onlinecal.wrappers.strategies.projection import Buckets
-    from simulations.evaluation import Evaluation, Source
+    from simulations.evaluation import Columns, Evaluation, Source
 
 DEFAULT_MODEL = "logistic"
-DEFAULT_ROUNDS = 20_000
 RECORDED = "forecasts"
 
 
+Streams = Annotated[
+    list[str],
+    typer.Argument(
+        help=f"Recorded forecasts: {FILES} Or by name: a dataset of river, like Phishing; or what is made to "
+        "break recalibrators, flip, fold, drift and threshold. May be several.",
+    ),
+]
 Models = Annotated[
     list[str] | None,
     typer.Option(
@@ -26,14 +32,7 @@ Models = Annotated[
         help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic.",
     ),
 ]
-River = Annotated[
-    str | None, typer.Option("--river", help="A dataset that comes with river: Phishing, Bananas, ...")
-]
-File = Annotated[
-    Path | None,
-    typer.Option("--file", help=f"Recorded forecasts instead of a model: {FILES}"),
-]
-ForecastColumn = Annotated[str | None, typer.Option("--forecast", help="Its column of forecasts.")]
+ForecastColumn = Annotated[str | None, typer.Option("--forecast", help="A file's column of forecasts.")]
 OutcomeColumn = Annotated[str | None, typer.Option("--outcome", help="Its column of outcomes, 0/1.")]
 Sort = Annotated[str | None, typer.Option("--sort", help="Its column to order the rounds by.")]
 SettledAt = Annotated[
@@ -43,24 +42,9 @@ SettledAt = Annotated[
         help="Its column of when outcomes became known: times as in --sort, or else row numbers from 0.",
     ),
 ]
-Group = Annotated[
-    str | None,
-    typer.Option(
-        "--group", help="Its column of what shares an outcome, as a match; known after its last row."
-    ),
-]
-Streams = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--stream",
-        help="A stream made to break recalibrators: flip, fold, drift or threshold; may be repeated.",
-    ),
-]
 Rounds = Annotated[
     int | None,
-    typer.Option(
-        "--rounds", min=1, help=f"Rounds to play. Default: all there are; {DEFAULT_ROUNDS} of a --stream."
-    ),
+    typer.Option("--rounds", min=1, help="Rounds to play. Default: all there are; 20000 of what is made up."),
 ]
 Late = Annotated[
     int, typer.Option("--late", min=0, help="Each label comes so many rounds after its forecast.")
@@ -72,27 +56,21 @@ BucketNumber = Annotated[
         help="Of the calibrated classifier, with biases of their own: a number, or auto: halved with time.",
     ),
 ]
-Budget = Annotated[
-    float, typer.Option("--budget", help="Effort for each distance; 1 is about a second at most.")
-]
 
 
 def evaluate(
+    stream: Streams,
     model: Models = None,
-    river: River = None,
-    file: File = None,
     forecast: ForecastColumn = None,
     outcome: OutcomeColumn = None,
     sort: Sort = None,
     settled_at: SettledAt = None,
-    group: Group = None,
+    together: Together = None,
     positive: Positive = None,
-    percent: Percent = False,
-    logits: Logits = False,
+    scale: Scale = "probability",
     drop_invalid: DropInvalid = False,
-    stream: Streams = None,
     rounds: Rounds = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of a --stream.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of what is made up.")] = 0,
     late: Late = 0,
     slack: Annotated[
         float | None,
@@ -103,11 +81,9 @@ def evaluate(
         ),
     ] = None,
     buckets: BucketNumber = "1",
-    budget: Budget = 1.0,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Table and pictures, in results/evaluate if there is no --out.")
-    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder to write table and pictures into.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Compare a classifier with its recalibrations: Platt scaling, bin means, and the calibrated one.
@@ -116,34 +92,46 @@ def evaluate(
     difference from the model alone. With more than two labels the event is that the top label is right. Exit
     code 1 if a proven bound was broken.
 
+    Columns of a file with usual names (forecast, p, ...; outcome, won, ...) are found.
+
+    To judge a file's forecasts as they are, use [bold]onlinecal measure[/bold]; to fit a map on some of its
+    rows and test it on others, [bold]onlinecal recalibrate[/bold].
+
     Examples:
 
-    [bold]onlinecal evaluate --river Phishing --model bayes --model logistic --plot[/bold]
+    [bold]onlinecal evaluate nba --together date[/bold]
 
-    [bold]onlinecal evaluate --file games.csv --forecast probability --outcome won --sort date[/bold]
+    [bold]onlinecal evaluate Phishing --model bayes --model logistic --out results/phishing[/bold]
 
-    [bold]onlinecal evaluate --file matches.csv --forecast p --outcome won --group match[/bold]
+    [bold]onlinecal evaluate matches.csv --forecast p --outcome won --sort day --together match[/bold]
 
-    [bold]onlinecal evaluate --stream flip --stream fold --rounds 50000[/bold]
+    [bold]onlinecal evaluate flip fold --rounds 50000[/bold]
     """
     from onlinecal.cli.output import print_json, results
-    from simulations.evaluation import comparisons, machine_readable, score_table, write_evaluations
+    from simulations.evaluation import (
+        Columns,
+        comparisons,
+        machine_readable,
+        score_table,
+        source_of,
+        write_evaluations,
+    )
 
-    if not budget > 0:
-        raise ValueError(f"budget must be positive, got {budget!r}")
-    columns = Columns(forecast, outcome, sort, settled_at, group)
-    reading = Reading(positive, percent, logits, drop_invalid)
-    sources = _sources(river, file, columns, reading, stream, rounds, seed, late)
+    if len(set(stream)) < len(stream):
+        raise ValueError(f"a stream is listed twice: {', '.join(stream)}")
+    columns = Columns(forecast, outcome, sort, settled_at, together)
+    if late and (settled_at is not None or together is not None):
+        raise ValueError("--late excludes --settled-at and --together, which say when labels come")
+    reading = Reading(positive, scale, drop_invalid)
+    sources = [source_of(name, rounds, seed, columns, reading) for name in stream]
     names = _model_names(model, sources)
     remarks = [text for source in sources for text in source.remarks]
     warn(remarks)
-    evaluations = _play(sources, names, late, slack, _buckets(buckets), budget)
+    evaluations = _play(sources, names, late, slack, _buckets(buckets))
     scores = [one.score for one in evaluations]
     worse = comparisons(scores)
     warn(worse)
-    files = []
-    if plot or out is not None:
-        files = write_evaluations(evaluations, out or Path("results/evaluate"))
+    files = [] if out is None else write_evaluations(evaluations, out)
     broken = [
         f"BROKEN: {text} ({one.method} {one.model}, {one.stream})"
         for one in scores
@@ -160,69 +148,13 @@ def evaluate(
         raise typer.Exit(CHECK_FAILED)
 
 
-class Columns(NamedTuple):
-    """The columns of a file, and what names them."""
-
-    forecast: str | None
-    outcome: str | None
-    sort: str | None
-    settled_at: str | None
-    group: str | None
-
-    def options(self) -> list[str]:
-        """The options that were given."""
-        return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value is not None]
-
-
 def _lateness(late: int, columns: Columns) -> str:
     """When labels came, for the title."""
     if columns.settled_at is not None:
         return f", labels at {columns.settled_at}"
-    if columns.group is not None:
-        return f", labels after the last row of each {columns.group}"
+    if columns.together is not None:
+        return f", labels after the last row of each {columns.together}"
     return f", labels {late} rounds late" if late else ""
-
-
-def _sources(
-    river: str | None,
-    file: Path | None,
-    columns: Columns,
-    reading: Reading,
-    stream: list[str] | None,
-    rounds: int | None,
-    seed: int,
-    late: int,
-) -> list[Source]:
-    """Whatever is named; ValueError if that is none or more than one kind, or options do not go together."""
-    from simulations import evaluation as sources
-
-    given = {"--river": river, "--file": file, "--stream": stream or None}
-    named = [option for option, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise ValueError(f"{' and '.join(named)} exclude each other")
-    if not named:
-        raise ValueError("what to evaluate on? One of --river, --file or --stream is needed")
-    if file is not None:
-        forecast, outcome, sort, settled_at, group = columns
-        if forecast is None or outcome is None:
-            raise ValueError("--file needs --forecast and --outcome, the columns of forecasts and outcomes")
-        if late and (settled_at is not None or group is not None):
-            raise ValueError("--late excludes --settled-at and --group, which say when labels come")
-        return [
-            sources.from_file(
-                file, outcome, forecast, sort, rounds, settled_at=settled_at, group=group, reading=reading
-            )
-        ]
-    for option in columns.options():
-        raise ValueError(f"{option} names a column of a file: it needs --file")
-    if reading != Reading():
-        raise ValueError("--positive, --percent, --logits and --drop-invalid say how to read a --file")
-    if river is not None:
-        return [sources.from_river(river, rounds)]
-    chosen = stream or []
-    if len(set(chosen)) < len(chosen):
-        raise ValueError(f"a stream is listed twice: {', '.join(chosen)}")
-    return [sources.hard(name, rounds or DEFAULT_ROUNDS, seed) for name in chosen]
 
 
 def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
@@ -231,7 +163,7 @@ def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
     if all(source.recorded for source in sources):
         if chosen:
             raise ValueError(
-                "--model needs features, as --river has; recorded forecasts are a model's already"
+                "--model needs features, as a dataset of river has; recorded forecasts are a model's already"
             )
         return [RECORDED]
     names = chosen or [DEFAULT_MODEL]
@@ -252,7 +184,7 @@ def _buckets(text: str) -> Buckets:
 
 
 def _play(
-    sources: list[Source], names: list[str], late: int, slack: float | None, buckets: Buckets, budget: float
+    sources: list[Source], names: list[str], late: int, slack: float | None, buckets: Buckets
 ) -> list[Evaluation]:
     """Every method on every model on every stream."""
     from onlinecal.cli.output import progress
@@ -277,7 +209,6 @@ def _play(
                             name,
                             method,
                             late=late,
-                            budget=budget,
                             progress=lambda played: bar.advance(task, played),
                         )
                     )

@@ -112,8 +112,8 @@ def simulate(
         typer.Option(
             "--forecaster",
             help=f"{', '.join(FORECASTERS)}, or one of your own (--load); with options: "
-            "balanced:slack=1,report=hint. May be repeated. Default: balanced; with --forecast, one that "
-            "follows the hints.",
+            "balanced:slack=1,report=hint. May be repeated. Default: balanced; with recorded forecasts, one "
+            "that follows them.",
         ),
     ] = None,
     adversary: Annotated[
@@ -121,7 +121,8 @@ def simulate(
         typer.Option(
             "--adversary",
             help="Who chooses the outcomes: any of `onlinecal adversaries`, with settings: threshold:at=0.3. "
-            "Default: coin.",
+            "What is recorded: file:path=FILE,outcome=COL,forecast=COL or river:name=Phishing. Default: "
+            "coin.",
         ),
     ] = None,
     rounds: Annotated[
@@ -133,30 +134,15 @@ def simulate(
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Seed of the adversary's draws and of the forecasters'.")
     ] = 0,
-    file: Annotated[
-        Path | None, typer.Option("--file", help="A real stream instead: CSV, JSON Lines or Parquet.")
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write table and pictures into this folder.")
     ] = None,
-    outcome: Annotated[str | None, typer.Option("--outcome", help="Its column of outcomes, 0/1.")] = None,
-    forecast: Annotated[
-        str | None, typer.Option("--forecast", help="Its column of forecasts, used as hints and compared.")
-    ] = None,
-    sort: Annotated[str | None, typer.Option("--sort", help="Its column to order the rounds by.")] = None,
-    river: Annotated[
-        str | None, typer.Option("--river", help="A dataset that comes with river instead: Phishing, ...")
-    ] = None,
-    budget: Annotated[
-        float, typer.Option("--budget", help="Effort for the distance; 1 is about a second at most.")
-    ] = 1.0,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for table and pictures.")] = None,
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Table and pictures, in results/simulate if there is no --out.")
-    ] = False,
     classes: Annotated[
         list[int] | None,
         typer.Option(
             "--classes",
             help="Games of so many classes; may be repeated. Forecasters: simplex, nested, uniform, "
-            "frequencies. A --file TABLE.npz of class probabilities says it itself.",
+            "frequencies. A file:path=TABLE.npz of class probabilities says it itself.",
         ),
     ] = None,
     load: Annotated[
@@ -173,21 +159,17 @@ def simulate(
 
     [bold]onlinecal simulate --forecaster sign --forecaster nested --adversary threshold --rounds 9999[/bold]
 
-    [bold]onlinecal simulate --file games.csv --outcome won --forecast probability --sort date --plot[/bold]
+    [bold]onlinecal simulate --adversary file:path=nba,outcome=home_won,forecast=forecast --out games[/bold]
 
-    [bold]onlinecal simulate --classes 3 --adversary least-likely --rounds 100000 --plot[/bold]
+    [bold]onlinecal simulate --classes 3 --adversary least-likely --rounds 100000 --out games[/bold]
+
+    What forecasts in a file are worth, [bold]onlinecal measure[/bold] says; what recalibrating them live or
+    in a table would gain, [bold]onlinecal evaluate[/bold] and [bold]onlinecal recalibrate[/bold].
     """
     from simulations.games import players
     from simulations.games.command import Request, simulate_games
 
-    request = Request(
-        classes or (), forecaster or (), adversary, rounds, seed, file, outcome, forecast, sort, river, budget
-    )
-    binary = {"--outcome": outcome, "--forecast": forecast, "--sort": sort, "--load": load}
-    for option, value in binary.items() if request.several else ():
-        if value:
-            raise ValueError(f"{option} belongs to games of two outcomes, not to --classes or .npz files")
+    request = Request(classes or (), forecaster or (), adversary, rounds, seed)
     players.load_all(load or ())
-    folder = out or (Path("results/simulate") if plot else None)
-    if not simulate_games(request, folder, as_json):
+    if not simulate_games(request, out, as_json):
         raise typer.Exit(CHECK_FAILED)

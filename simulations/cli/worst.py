@@ -48,9 +48,6 @@ def worst(
     ] = 0,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: all cores.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for table and picture.")] = None,
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Table and picture, in results/worst if there is no --out.")
-    ] = False,
     minimax: Annotated[
         bool,
         typer.Option("--minimax", help="Beside the least worst case that any deterministic one has, T ≤ 8."),
@@ -68,7 +65,7 @@ def worst(
 
     Examples:
 
-    [bold]onlinecal worst --forecaster adaptive --rounds 16 --plot[/bold]
+    [bold]onlinecal worst --forecaster adaptive --rounds 16 --out results/worst[/bold]
 
     [bold]onlinecal worst --forecaster balanced --rounds 5 --minimax[/bold]
 
@@ -81,12 +78,12 @@ def worst(
 
     players.create(forecaster)
     if minimax:
-        if plot or out is not None or measure is not WorstBy.distance:
+        if out is not None or measure is not WorstBy.distance:
             raise ValueError("--minimax is about the distance, and has no picture")
         _least(forecaster, rounds, nodes, draws, seed, as_json)
         return
     found = _played(forecaster, rounds, measure.value, draws, seed, jobs or cpu_count())
-    files = _write(found, out or Path("results/worst")) if plot or out is not None else []
+    files = _write(found, out) if out is not None else []
     broken = found.broken_bounds()
     if as_json:
         print_json({**found.record(), "broken": broken, "files": [str(path) for path in files]})

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import adversaries
-from adversaries import Adversary, LabelStream, MulticlassAdversary, Stream
+from adversaries import Adversary
+from onlinecal.catalogue import split_spec
 from onlinecal.cli.output import notices, print_json, progress, results, table
 from onlinecal.cli.verbs import warn
 from onlinecal.compiling import counting
 from onlinecal.remarks import label_remarks, outcome_remarks
 from onlinecal.tables import number
 from simulations.games import players
+from simulations.games.measuring import measure_recorded, play_and_measure
+from simulations.games.several import create_player
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,23 +28,27 @@ if TYPE_CHECKING:
 
 TABLES = (".npz",)
 """Extensions of files of class probabilities."""
-
-A = TypeVar("A", Adversary, MulticlassAdversary)
+RECORDED = ("file", "river")
+"""Kinds of adversaries that play what is recorded: all of it, if no number of rounds is given."""
 
 
 @dataclass(frozen=True, eq=False)
-class Opponent(Generic[A]):
+class Opponent:
     """An adversary, for how many rounds, and the hints that come with them, if there are any.
 
-    The hints are of shape (T,), of several classes (T, k). `hints_name` says in tables where they come from,
-    `remarks` what looks wrong in the columns of a file.
+    The hints are of shape (T,), of several classes (T, k); `remarks` say what looks wrong in the columns of a
+    file.
     """
 
-    adversary: A
+    adversary: Adversary
     rounds: int
     hints: NDArray[np.float64] | None = None
-    hints_name: str = ""
     remarks: Sequence[str] = ()
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it plays what is recorded."""
+        return self.adversary.kind.name in RECORDED
 
     @property
     def name(self) -> str:
@@ -50,10 +56,14 @@ class Opponent(Generic[A]):
         return self.adversary.name
 
     @property
+    def n_classes(self) -> int | None:
+        """k; None for outcomes 0 and 1."""
+        return getattr(self.adversary, "n_classes", None)
+
+    @property
     def title(self) -> str:
         """One line for a table."""
-        one = self.adversary
-        classes = f" of {one.n_classes} classes" if isinstance(one, MulticlassAdversary) else ""
+        classes = "" if self.n_classes is None else f" of {self.n_classes} classes"
         return f"{self.rounds:,} rounds{classes} against {self.name}"
 
     def outcomes(self) -> NDArray[Any]:
@@ -61,69 +71,36 @@ class Opponent(Generic[A]):
         return self.adversary.outcomes(self.rounds)
 
 
-def from_spec(spec: str, rounds: int, seed: int) -> Opponent[Adversary]:
-    """The adversary of a spec; ValueError as from `adversaries.create`."""
-    return Opponent(adversaries.create(spec, rounds, seed), rounds)
+def opponent(spec: str, rounds: int | None, seed: int, n_classes: int | None = None) -> Opponent:
+    """The adversary of a spec; of recorded ones all rounds, or the first so many.
+
+    Errors as from `adversaries.create`, or of several classes as from `adversaries.create_multiclass`.
+    """
+    name, settings = split_spec(spec, "adversary")
+    recorded = name in RECORDED
+    wanted = rounds if recorded else rounds or DEFAULT_ROUNDS
+    if n_classes is None:
+        made = adversaries.create(spec, wanted, seed)
+    else:
+        made = adversaries.create_multiclass(spec, n_classes, wanted, seed)
+    hints, played = made.hints, wanted or made.rounds
+    assert played is not None
+    remarks: Sequence[str] = ()
+    if recorded and n_classes is None:
+        columns = settings.get("outcome", "outcome"), settings.get("forecast", "")
+        remarks = outcome_remarks(made.outcomes(played), hints, *columns)
+    elif hints is not None:
+        remarks = label_remarks(hints, made.outcomes(played))
+    return Opponent(made, played, hints, remarks)
 
 
-def from_file(
-    path: Path, outcome: str, forecast: str | None, sort: str | None, rounds: int | None
-) -> Opponent[Adversary]:
-    """The first so many rounds of a file, or all; errors as from `adversaries.replay_file`."""
-    stream = adversaries.replay_file(path, outcome, forecast, sort=sort)
-    opponent = _from_stream(stream, rounds, f"{forecast} itself")
-    outcomes = stream.outcomes[: opponent.rounds]
-    remarks = outcome_remarks(outcomes, opponent.hints, outcome, forecast or "")
-    return replace(opponent, remarks=remarks)
-
-
-def from_river(name: str, rounds: int | None) -> Opponent[Adversary]:
-    """The first so many rounds of a dataset that comes with river, or all."""
-    return _from_stream(adversaries.replay_river(name), rounds, "")
-
-
-def first_rounds(rounds: int | None, available: int, name: str) -> int:
-    """So many of the rounds there are, or all; ValueError if there are fewer."""
-    if rounds is not None and rounds > available:
-        raise ValueError(f"rounds must be at most the {available} that {name} has, got {rounds}")
-    return rounds or available
-
-
-def _from_stream(stream: Stream, rounds: int | None, hints_name: str) -> Opponent[Adversary]:
-    wanted = first_rounds(rounds, len(stream), stream.name)
-    hints = None if stream.hints is None else stream.hints[:wanted]
-    return Opponent(stream.adversary(), wanted, hints, hints_name)
-
-
-def several_from_spec(spec: str, n_classes: int, rounds: int, seed: int) -> Opponent[MulticlassAdversary]:
-    """The adversary of a spec; ValueError as from `adversaries.create_multiclass`."""
-    return Opponent(adversaries.create_multiclass(spec, n_classes, rounds, seed), rounds)
-
-
-def from_table(path: Path, n_classes: int | None, rounds: int | None) -> Opponent[MulticlassAdversary]:
-    """The first so many labels of a file of class probabilities, or all; the probabilities are the hints."""
-    if path.suffix.lower() not in TABLES and path.is_file():
-        raise ValueError(
-            f"class probabilities are read from a numpy archive ({', '.join(TABLES)}) with the arrays "
-            f"predictions and ground_truth, got {path}"
-        )
-    return _from_labels(adversaries.replay_table(path), n_classes, rounds)
-
-
-def several_from_river(name: str, n_classes: int | None, rounds: int | None) -> Opponent[MulticlassAdversary]:
-    """The first so many labels of a dataset that comes with river, or all."""
-    return _from_labels(adversaries.replay_river_labels(name), n_classes, rounds)
-
-
-def _from_labels(
-    stream: LabelStream, n_classes: int | None, rounds: int | None
-) -> Opponent[MulticlassAdversary]:
-    if n_classes is not None and n_classes != stream.n_classes:
-        raise ValueError(f"{stream.name} has {stream.n_classes} classes, --classes says {n_classes}")
-    wanted = first_rounds(rounds, len(stream), stream.name)
-    hints = None if stream.hints is None else stream.hints[:wanted]
-    remarks = [] if hints is None else label_remarks(hints, stream.labels[:wanted], stream.classes or None)
-    return Opponent(stream.adversary(), wanted, hints, "recorded", remarks)
+def classes_of_table(spec: str | None) -> int | None:
+    """How many classes a spec's file of class probabilities has; None for whatever is none."""
+    name, settings = split_spec(spec or "", "adversary")
+    path = Path(settings.get("path", ""))
+    if name != "file" or path.suffix.lower() not in TABLES:
+        return None
+    return adversaries.replay_table(path).n_classes
 
 
 DEFAULT_ROUNDS = 10_000
@@ -133,6 +110,8 @@ DEFAULTS = {
 }
 """The adversary, the forecaster, and one that follows hints: of games of two classes, and of several."""
 MOST_CLASSES = 100
+HINTS = "recorded"
+"""What the forecasts of a file, which are the hints, are called in tables."""
 SHORTEST_GAME = 100
 """Rounds of the shortest game in the picture of the distance against T."""
 
@@ -149,17 +128,6 @@ class Request:
     adversary: str | None = None
     rounds: int | None = None
     seed: int = 0
-    file: Path | None = None
-    outcome: str | None = None
-    forecast: str | None = None
-    sort: str | None = None
-    river: str | None = None
-    budget: float = 1.0
-
-    @property
-    def several(self) -> bool:
-        """Whether it is for games of several classes."""
-        return bool(self.classes) or (self.file is not None and self.file.suffix.lower() in TABLES)
 
 
 def simulate_games(request: Request, folder: Path | None, as_json: bool) -> bool:
@@ -179,38 +147,37 @@ def simulate_games(request: Request, folder: Path | None, as_json: bool) -> bool
     ValueError
         If the request cannot be played; nothing has been played then.
     """
-    create: Callable[[str], Any] = players.create
-    if request.several:
-        from simulations.games.multiclass import create_player as create
     against = opponents_of(request)
-    _, leader, follower = DEFAULTS[request.several]
+    several = against[0].n_classes is not None
+    create: Callable[[str], Any] = create_player if several else players.create
+    _, leader, follower = DEFAULTS[several]
     chosen = [
         create(spec) for spec in request.forecasters or [leader if against[0].hints is None else follower]
     ]
     if len({player.spec for player in chosen}) < len(chosen):
         raise ValueError(f"a forecaster is listed twice: {', '.join(player.spec for player in chosen)}")
-    for opponent in against if request.several else ():
+    for one in against if several else ():
         for player in chosen:
-            player.build(opponent.adversary.n_classes, opponent.rounds, opponent.hints is not None)
-    remarks = [text for opponent in against for text in opponent.remarks]
+            player.build(one.n_classes, one.rounds, one.hints is not None)
+    remarks = [text for one in against for text in one.remarks]
     warn(remarks)
     with counting() as compiled:
-        games = play_all(against, chosen, request)
-    if compiled.notice and not request.several:
+        games = play_all(against, chosen, request.seed)
+    if compiled.notice:
         notices().print(compiled.notice)
     every = [game for some in games for game in some]
     pictures: list[Path] = []
     if folder is not None:
         from simulations.plots.games import write_games, write_simplex_games
 
-        if request.several:
-            curve = [] if request.file or request.river else shorter_games(request, chosen)
+        if several:
+            curve = shorter_games(request, chosen) if request.classes and not against[0].is_recorded else []
             pictures = write_simplex_games(every, curve, folder)
         else:
             pictures = write_games(every, folder)
     measured = [game.measured for game in every]
     broken = [
-        f"BROKEN: {text} ({one.forecaster}{f', {one.classes} classes' if request.several else ''})"
+        f"BROKEN: {text} ({one.forecaster}{f', {one.classes} classes' if several else ''})"
         for one in measured
         for text in one.broken_bounds()
     ]
@@ -227,95 +194,57 @@ def simulate_games(request: Request, folder: Path | None, as_json: bool) -> bool
     console = results()
     if len(chosen) == 1 and len(against) > 1:
         title = f"{chosen[0].spec}, {against[0].rounds:,} rounds against {against[0].name}"
-        console.print(comparison(measured, title, [f"{one.classes} classes" for one in measured]))
+        console.print(comparison(measured, title, [f"{line.classes} classes" for line in measured]))
     else:
-        for opponent, some in zip(against, games, strict=True):
-            console.print(comparison([game.measured for game in some], opponent.title))
+        for one, some in zip(against, games, strict=True):
+            console.print(comparison([game.measured for game in some], one.title))
     for line in [*broken, *map(str, pictures)]:
         console.print(line, soft_wrap=True)
     return not broken
 
 
-def opponents_of(request: Request) -> list[Opponent[Any]]:
+def opponents_of(request: Request) -> list[Opponent]:
     """One opponent, or one for each number of classes; ValueError if the request does not fit together."""
-    given = {"--adversary": request.adversary, "--file": request.file, "--river": request.river}
-    named = [option for option, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise ValueError(f"{' and '.join(named)} exclude each other: there is one opponent")
-    if request.several:
-        return _several(request)
-    columns = {"--outcome": request.outcome, "--forecast": request.forecast, "--sort": request.sort}
-    if request.file is not None:
-        if request.outcome is None:
-            raise ValueError("--file needs --outcome, the column of outcomes")
-        return [from_file(request.file, request.outcome, request.forecast, request.sort, request.rounds)]
-    for option, value in columns.items():
-        if value is not None:
-            raise ValueError(f"{option} names a column of a file: it needs --file")
-    if request.river is not None:
-        return [from_river(request.river, request.rounds)]
-    adversary = request.adversary or DEFAULTS[False][0]
-    return [from_spec(adversary, request.rounds or DEFAULT_ROUNDS, request.seed)]
-
-
-def _several(request: Request) -> list[Opponent[Any]]:
-    """One for each number of classes."""
     for k in request.classes:
         if not 2 <= k <= MOST_CLASSES:
             raise ValueError(f"--classes must be from 2 to {MOST_CLASSES}, got {k}")
         if request.classes.count(k) > 1:
             raise ValueError(f"--classes {k} is given twice")
-    if request.file is not None or request.river is not None:
-        if len(request.classes) > 1:
-            raise ValueError("recorded labels have one number of classes: give --classes once or not at all")
-        said = request.classes[0] if request.classes else None
-        if request.file is not None:
-            return [from_table(request.file, said, request.rounds)]
-        assert request.river is not None
-        return [several_from_river(request.river, said, request.rounds)]
-    return _of_several(request, [request.rounds or DEFAULT_ROUNDS])
+    found = classes_of_table(request.adversary)
+    if found is not None and request.classes not in ((), (found,), [], [found]):
+        raise ValueError(f"{request.adversary} has {found} classes, --classes says otherwise: leave it out")
+    return _opponents(request, request.classes or ([] if found is None else [found]), [request.rounds])
 
 
-def _of_several(request: Request, lengths: Sequence[int]) -> list[Opponent[Any]]:
-    adversary = request.adversary or DEFAULTS[True][0]
-    return [
-        several_from_spec(adversary, k, rounds, request.seed) for k in request.classes for rounds in lengths
-    ]
+def _opponents(request: Request, classes: Sequence[int], lengths: Sequence[int | None]) -> list[Opponent]:
+    spec = request.adversary or DEFAULTS[bool(classes)][0]
+    return [opponent(spec, rounds, request.seed, k) for k in classes or (None,) for rounds in lengths]
 
 
 def play_all(
-    against: Sequence[Opponent[Any]], chosen: Sequence[Any], request: Request, share: float = 1.0
+    against: Sequence[Opponent], chosen: Sequence[Any], seed: int, budget: float = 1.0
 ) -> list[list[Any]]:
     """For every opponent the game of each player, after the measure of the recorded forecasts if any.
 
-    The effort for the distance is that `share` of the request's.
+    The budget is that of the distances.
     """
-    if request.several:
-        from simulations.games import multiclass as several
-
-        measure: Any = several.measure_recorded_multiclass
-        play: Any = several.play_and_measure_multiclass
-    else:
-        from simulations.games.measuring import measure_recorded, play_and_measure
-
-        measure, play = measure_recorded, partial(play_and_measure, seed=request.seed)
-    games, budget = [], share * request.budget
+    games = []
     with progress() as bar:
         task = bar.add_task("rounds", total=sum(one.rounds for one in against) * len(chosen))
-        for opponent in against:
+        for one in against:
             some: list[Any] = []
-            if opponent.hints is not None:
-                recorded = opponent.hints, opponent.outcomes(), opponent.hints_name, opponent.name
-                some.append(measure(*recorded, budget=budget))
-            k = f", k = {opponent.adversary.n_classes}" if request.several else ""
+            if one.hints is not None:
+                some.append(measure_recorded(one.hints, one.outcomes(), HINTS, one.name, budget=budget))
+            k = "" if one.n_classes is None else f", k = {one.n_classes}"
             for player in chosen:
                 bar.update(task, description=f"rounds ({player.spec}{k})")
                 some.append(
-                    play(
+                    play_and_measure(
                         player,
-                        opponent.adversary,
-                        opponent.rounds,
-                        hints=opponent.hints,
+                        one.adversary,
+                        one.rounds,
+                        seed=seed,
+                        hints=one.hints,
                         budget=budget,
                         progress=lambda played: bar.advance(task, played),
                     )
@@ -331,7 +260,7 @@ def shorter_games(request: Request, chosen: Sequence[Any]) -> list[Any]:
     while (rounds := round(SHORTEST_GAME * 10 ** (step / 2))) < longest:
         lengths.append(rounds)
         step += 1
-    games = play_all(_of_several(request, lengths), chosen, request, CURVE_BUDGET)
+    games = play_all(_opponents(request, request.classes, lengths), chosen, request.seed, CURVE_BUDGET)
     return [game.measured for some in games for game in some]
 
 

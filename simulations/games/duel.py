@@ -1,5 +1,7 @@
 """A duel: one forecaster against one adversary, in one compiled loop per pair of rules.
 
+Players that are plain Python objects play, too, round by round (`simulations.games.plain`).
+
 Look-ahead on the certificate: how much the best continuation of a few rounds could make it rise.
 """
 
@@ -14,13 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adversaries import Adversary, MulticlassAdversary, Step
+from adversaries import Adversary, Phase, Step
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.compiling.instructions import borrowed
-from onlinecal.forecasters import AlmostOneStepAhead
+from onlinecal.forecasters import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import NO_HINT
-from onlinecal.forecasters.rules import Playable, Rules, check_expected
-from onlinecal.validation import check_choice, check_probabilities
+from onlinecal.forecasters.rules import Rules, check_expected
+from onlinecal.forecasters.simplex.input import normalised
+from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
+from onlinecal.forecasters.simplex.replaying import replayed
+from onlinecal.forecasters.simplex.run import SimplexRun
+from onlinecal.validation import check_choice, check_probabilities, check_probability_rows
 
 MEDIAN = 0.5
 """The draw that is imagined where it cannot be known."""
@@ -98,20 +105,28 @@ class Tape(NamedTuple):
     """The arrays a loop writes to, in the order in which it takes them."""
 
     forecasts: NDArray[np.float64]
-    outcomes: NDArray[np.uint8]
+    outcomes: NDArray[Any]
     charged: NDArray[np.float64]
     checkpoints: NDArray[np.int64]
     certificates: NDArray[np.float64]
+
+    @classmethod
+    def blank(cls, rounds: int, n_classes: int | None, n_checkpoints: int) -> Tape:
+        """Room for so many rounds."""
+        shape = rounds if n_classes is None else (rounds, n_classes)
+        checkpoints = log_spaced(rounds, n_checkpoints)
+        outcomes = np.empty(rounds, np.uint8 if n_classes is None else np.int64)
+        return cls(np.empty(shape), outcomes, np.empty(shape), checkpoints, np.empty(len(checkpoints)))
 
 
 DRAWS = ("hidden", "seen")
 
 
 def play(
-    forecaster: Playable,
-    adversary: Adversary,
+    forecaster: Any,
+    adversary: Any,
     rounds: int,
-    hints: NDArray[np.float64] | None = None,
+    hints: Floats | None = None,
     n_checkpoints: int = 200,
     progress: Callable[[int], None] | None = None,
     draw: str = "hidden",
@@ -121,13 +136,18 @@ def play(
     Parameters
     ----------
     forecaster
-        Plays on from its present state, and is changed; its window, if it has one, holds the last rounds.
+        Plays on from its present state, and is changed; its window, if it has one, holds the last rounds. Of
+        a `SimplexAlmostOneStepAhead` a run of its own is played. A plain object with river's
+        `predict_proba_one` and `learn_one` plays, too, slowly.
     adversary
-        Its phases are played from round 0; the object itself is left as it is.
+        Its phases are played from round 0; the object itself is left as it is. With several classes they are
+        those of the forecaster. A plain object with a method `next(history)` plays, too, slowly: see
+        `simulations.History`.
     rounds
         T, at least 1.
     hints
-        A hint for each round, in [0, 1], shape (T,), or None.
+        A hint for each round, in [0, 1], shape (T,); class probabilities of shape (T, k) with k classes; or
+        None.
     n_checkpoints
         About how many rounds, evenly spread on a logarithmic axis, get their certificate recorded.
     progress
@@ -136,57 +156,96 @@ def play(
         Whether the adversary sees what a randomised forecaster has drawn before it chooses the outcome
         ("seen"), or the mean forecast and expected rises ("hidden").
 
+    Returns
+    -------
+    Duel
+        Round by round what was announced and what came, and the certificates on the way.
+
     Raises
     ------
     ValueError
-        If the adversary has fewer outcomes than that, or the hints are not T probabilities.
+        If the adversary has fewer outcomes than that, the hints are not T of the kind above, or somebody can
+        neither be played compiled nor as a plain object; the message says what is missing.
+
+    Examples
+    --------
+    >>> import adversaries, simulations
+    >>> from onlinecal import AlmostOneStepAhead
+    >>> duel = simulations.play(AlmostOneStepAhead(horizon=100), adversaries.create("coin"), 100)
+    >>> bool(duel.certificates[-1] <= duel.guarantees[-1])
+    True
     """
+    from simulations.games.plain import is_plain, play_plainly
+
     check_choice(draw, DRAWS, "draw")
+    if isinstance(forecaster, SimplexAlmostOneStepAhead):
+        forecaster = forecaster.new_run()
+    if is_plain(forecaster, adversary):
+        return play_plainly(forecaster, adversary, rounds, hints, n_checkpoints, progress, draw)
     check_rounds(rounds, adversary)
-    guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
-    if hints is not None and len(guide) != rounds:
-        raise ValueError(f"hints must be one for each of the {rounds} rounds, got {len(guide)}")
-    windowed = None
-    if isinstance(forecaster, AlmostOneStepAhead) and forecaster.window is not None:
-        windowed, forecaster = forecaster, deepcopy(forecaster)
+    n_classes = getattr(adversary, "n_classes", None)
+    several = n_classes is not None
+    guide = checked_hints(hints, rounds, n_classes)
     if hints is not None:
         check_expected(getattr(forecaster, "hints", True), "hints")
-    rng = adversary.generator()
-    played_before = forecaster.n_rounds
-    checkpoints = log_spaced(rounds, n_checkpoints)
-    tape = Tape(
-        np.empty(rounds),
-        np.empty(rounds, np.uint8),
-        np.empty(rounds),
-        checkpoints,
-        np.empty(len(checkpoints)),
-    )
+    windowed = None
+    if getattr(forecaster, "window", None) is not None:
+        # the loop keeps no windows: a replay of the same rounds does
+        windowed = forecaster
+        forecaster = forecaster.without_window() if several else deepcopy(forecaster)
+    rng, played_before = adversary.generator(), 0 if several else forecaster.n_rounds
+    tape = Tape.blank(rounds, n_classes, max(n_checkpoints, 2) if several else n_checkpoints)
     done = 0
     for phase in adversary.phases:
         begin = done
         end = rounds if phase.rounds is None else min(rounds, begin + phase.rounds)
-        depth = phase.depth if phase.power == "internal" else 0
-        loop = duel_loop(forecaster.rules, phase.step, depth)
+        loop = loop_of(forecaster, phase)
         while done < end:
-            stop = min(end, done + ROUNDS_AT_A_TIME)
-            theirs, ours = rng.random(stop - done), forecaster.draws(stop - done)
-            first = done
+            first, stop = done, min(end, done + ROUNDS_AT_A_TIME)
+            theirs = rng.random(stop - done)
+            ours = np.empty(0) if several else forecaster.draws(stop - done)
             while done < stop:
                 shared = phase.state, begin, theirs, ours, first, guide, draw == "seen"
-                place = int(np.searchsorted(checkpoints, done + 1))
+                place = int(np.searchsorted(tape.checkpoints, done + 1))
                 done = loop(forecaster.memory, *shared, *tape, place, done)
-                if done < stop:
+                if several and done == tape.checkpoints[place]:
+                    tape.certificates[place] = forecaster.certificate
+                elif done < stop:
                     forecaster.grow()
             if progress is not None:
                 progress(stop - first)
-    forecaster.resume()
+    if not several:
+        forecaster.resume()
     if windowed is not None:
-        # the loop keeps no windows: a replay of the same rounds does
-        windowed.replay(tape.outcomes, hints)
-    return Duel(*tape, np.array([forecaster.promise(played_before + int(t)) for t in checkpoints]))
+        _replay(windowed, tape.outcomes, guide)
+    promises = [float(forecaster.promise(played_before + int(t))) for t in tape.checkpoints]
+    return Duel(*tape, np.array(promises))
 
 
-def check_rounds(rounds: int, adversary: Adversary | MulticlassAdversary) -> None:
+def checked_hints(hints: Floats | None, rounds: int, n_classes: int | None) -> Floats:
+    """The hints of all rounds, none of them if there are none; ValueError for a wrong shape or value."""
+    if n_classes is None:
+        guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
+        if hints is not None and len(guide) != rounds:
+            raise ValueError(f"hints must be one for each of the {rounds} rounds, got {len(guide)}")
+        return guide
+    if hints is None:
+        return np.empty((0, n_classes))
+    guide = normalised(check_probability_rows(hints, "hints"))
+    if guide.shape != (rounds, n_classes):
+        raise ValueError(f"hints must have the shape {(rounds, n_classes)}, got {guide.shape}")
+    return guide
+
+
+def _replay(forecaster: AlmostOneStepAhead | SimplexRun, outcomes: NDArray[Any], guide: Floats) -> None:
+    """Play the same rounds once more, by a forecaster that keeps a window."""
+    if isinstance(forecaster, AlmostOneStepAhead):
+        forecaster.replay(outcomes, guide if len(guide) else None)
+    else:
+        replayed(forecaster, outcomes, {}, guide, charged=False)
+
+
+def check_rounds(rounds: int, adversary: Adversary) -> None:
     """Refuse a number of rounds below 1, or more of them than the adversary has."""
     available = adversary.rounds
     if rounds < 1 or (available is not None and available < rounds):
@@ -197,6 +256,14 @@ def check_rounds(rounds: int, adversary: Adversary | MulticlassAdversary) -> Non
 def log_spaced(rounds: int, number: int) -> NDArray[np.int64]:
     """About `number` distinct rounds from 1 to `rounds`, evenly spread on a logarithmic axis."""
     return np.unique([*np.geomspace(1, rounds, number).round().astype(np.int64), rounds])
+
+
+def loop_of(forecaster: Any, phase: Phase) -> Callable[..., int]:
+    """The loop for a forecaster and a phase of its adversary, of two classes or of more."""
+    told = phase.power == "internal"
+    if isinstance(forecaster.rules, MulticlassRules):
+        return multiclass_loop(forecaster.rules, phase.step, told)
+    return duel_loop(forecaster.rules, phase.step, phase.depth if told else 0)
 
 
 @cache
@@ -258,5 +325,50 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
                 certificates[place] = certificate(memory)
                 place += 1
         return first + len(theirs)
+
+    return loop
+
+
+@cache
+def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool) -> Callable[..., int]:
+    """The loop of several classes, with the arguments of `duel_loop`; `ours` and `seen` are left alone.
+
+    It writes no certificates, and returns at the next checkpoint. Only if it is `told`, the adversary learns
+    by how much each outcome would raise the certificate.
+    """
+    has_room, announce, certificate_rises, point, settle = rules
+
+    @compiled
+    def loop(
+        memory: NDArray[Any],
+        state: Floats,
+        begin: int,
+        theirs: Floats,
+        ours: Floats,
+        first: int,
+        hints: Floats,
+        seen: bool,
+        forecasts: Floats,
+        outcomes: NDArray[np.int64],
+        charged: Floats,
+        checkpoints: NDArray[np.int64],
+        certificates: Floats,
+        place: int,
+        start: int,
+    ) -> int:
+        hinted, rises, no_hint = len(hints) > 0, np.zeros(forecasts.shape[1]), np.empty(0)
+        stop = min(first + len(theirs), checkpoints[place])
+        for t in range(start, stop):
+            if not has_room(memory):
+                return t
+            forecast = forecasts[t]
+            frame = announce(memory, hints[t] if hinted else no_hint, forecast)
+            if told:
+                certificate_rises(memory, frame, forecast, rises)
+            outcome = step(state, t - begin, forecast, rises, theirs[t - first])
+            outcomes[t] = outcome
+            point(memory, frame, forecast, outcome, charged[t])
+            settle(memory, frame, forecast, outcome)
+        return stop
 
     return loop

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,20 +14,58 @@ from numpy.typing import NDArray
 
 from adversaries import Adversary, MulticlassAdversary
 from onlinecal.arrays import Floats
-from onlinecal.measures.summary import summarize, unkept
+from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
+from onlinecal.measures.summary import best_constant_brier, brier_score, summarize, unkept
 from simulations.games.duel import Duel, play
 from simulations.games.players import Player, finite
+from simulations.games.several import MulticlassPlayer
 
 OF_WINDOWS = ("window", "window_certificate", "window_guarantee")
+Labels = NDArray[np.int64]
+
+DISTANCE_BUDGET = 0.05
+"""Effort for the distance of several classes at budget 1: a second or two for ten thousand rounds."""
 
 
-class Regret:
-    """What follows from a Brier score and a distance to calibration."""
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a table of results, of two classes or of more; errors are sums over rounds.
 
-    __slots__ = ()
+    Attributes
+    ----------
+    forecaster, adversary
+        Canonical specs, or names of recorded streams and forecasts.
+    rounds, seed
+        T, and the seed of the adversary's draws.
+    ece
+        Expected calibration error, grouped by exact forecast: at least the distance to calibration.
+    distance_lower, distance_upper
+        Where the distance to calibration lies.
+    certificate, guarantee
+        The forecaster's running proof at the end, and what it cannot exceed; None where there is none.
+    brier, brier_constant
+        Sum of |p - y|^2 of the forecasts, and of the best constant forecast in hindsight.
+    seconds
+        Time taken to play and to measure.
+    window, window_certificate, window_guarantee
+        Of how many rounds the forecaster also keeps a certificate, its proof for the last so many rounds, and
+        what that cannot exceed for any of them in a row; None where there is none.
+    """
+
+    forecaster: str
+    adversary: str
+    rounds: int
+    seed: int = 0
+    ece: float
+    distance_lower: float
+    distance_upper: float
+    certificate: float | None = None
+    guarantee: float | None = None
     brier: float
     brier_constant: float
-    distance_upper: float
+    seconds: float
+    window: int | None = None
+    window_certificate: float | None = None
+    window_guarantee: float | None = None
 
     @property
     def regret(self) -> float:
@@ -42,73 +79,77 @@ class Regret:
 
     def record(self) -> dict[str, Any]:
         """The game as a plain record, with what is derived from it."""
-        fields = msgspec.structs.asdict(cast(msgspec.Struct, self))
+        fields = msgspec.structs.asdict(self)
         return {**fields, "regret": self.regret, "regret_bound": self.regret_bound}
-
-
-class Measured(Regret, msgspec.Struct, frozen=True):
-    """One line of a table of results. All errors are sums over rounds; divide by `rounds` for averages.
-
-    Attributes
-    ----------
-    forecaster, adversary
-        Canonical specs, or names of recorded streams and forecasts.
-    rounds, seed
-        T, and the seed of the adversary's draws.
-    ones
-        How many outcomes were 1.
-    ece
-        Expected calibration error, grouped by exact forecast.
-    distance_lower, distance_upper
-        Where the distance to calibration lies.
-    certificate, guarantee, bound
-        The forecaster's running proof at the end, what it cannot exceed, and the closed form above that;
-        None where there is none.
-    brier, brier_constant
-        Sum of (p - y)^2 of the forecasts, and of the best constant forecast in hindsight.
-    seconds
-        Time taken to play and to measure.
-    window
-        Of how many rounds the forecaster also keeps a certificate, as its spec says; None without.
-    window_certificate, window_guarantee
-        Its proof for the last so many rounds, and what that cannot exceed for any of them in a row; None
-        where there is none.
-    """
-
-    forecaster: str
-    adversary: str
-    rounds: int
-    seed: int
-    ones: int
-    ece: float
-    distance_lower: float
-    distance_upper: float
-    certificate: float | None
-    guarantee: float | None
-    bound: float | None
-    brier: float
-    brier_constant: float
-    seconds: float
-    window: int | None = None
-    window_certificate: float | None = None
-    window_guarantee: float | None = None
 
     def broken_bounds(self) -> list[str]:
         """Every inequality of the theory that this game did not keep, in words; empty if all is well."""
-        ladder = [
-            ("distance to calibration", self.distance_upper),
-            ("certificate", self.certificate),
-            ("guarantee", self.guarantee),
-            ("theorem's bound", self.bound),
+        shared = [
+            ("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound),
+            ("distance to calibration", self.distance_upper, "certificate", self.certificate),
+            ("certificate", self.certificate, "guarantee", self.guarantee),
+            ("window certificate", self.window_certificate, "window guarantee", self.window_guarantee),
         ]
-        steps = [(*lower, *higher) for lower, higher in pairwise(ladder)]
-        regret = ("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound)
-        of_window = "window guarantee", self.window_guarantee
-        window = ("window certificate", self.window_certificate, *of_window)
-        return unkept([regret, *steps, window], self.rounds)
+        return unkept([*shared, *self._own_bounds()], self.rounds)
+
+    def _own_bounds(self) -> list[tuple[str, float | None, str, float | None]]:
+        """The inequalities that hold for games of this number of classes alone."""
+        return []
 
 
-M = TypeVar("M", bound=Regret)
+class Measured(Line, frozen=True, kw_only=True):
+    """A line of a game of two classes, with the attributes of every `Line`.
+
+    Attributes
+    ----------
+    ones
+        How many outcomes were 1.
+    bound
+        The closed form above the guarantee; None where there is none.
+    """
+
+    ones: int
+    bound: float | None = None
+
+    def _own_bounds(self) -> list[tuple[str, float | None, str, float | None]]:
+        return [("guarantee", self.guarantee, "theorem's bound", self.bound)]
+
+
+class MeasuredMulticlass(Line, frozen=True, kw_only=True):
+    """A line of a game of several classes, in l1 over them; with the attributes of every `Line`.
+
+    Attributes
+    ----------
+    classes
+        k.
+    classwise_ece
+        The sum over classes of the binary errors, each grouped by the probability of its class.
+    points
+        How many points rounds were charged to (or different forecasts made).
+    largest_bias, bias_limit
+        The largest |bias| of a charged point in one class, and what it cannot exceed; None if nothing is
+        proven. Divided by T the first one is the look-ahead's calibration error in l_infinity.
+    look_ahead_error
+        The look-ahead's calibration error in l_2, an average: (sum of squared biases)^(1/2) / T.
+    """
+
+    classes: int
+    classwise_ece: float
+    points: int
+    largest_bias: float
+    bias_limit: float | None = None
+    look_ahead_error: float
+
+    def _own_bounds(self) -> list[tuple[str, float | None, str, float | None]]:
+        return [
+            ("distance's lower end", self.distance_lower, "its upper end", self.distance_upper),
+            ("distance to calibration", self.distance_upper, "ECE", self.ece),
+            ("classwise ECE", self.classwise_ece, "ECE", self.ece),
+            ("largest bias", self.largest_bias, "its limit", self.bias_limit),
+        ]
+
+
+M = TypeVar("M", bound=Line)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +176,11 @@ class Played(Generic[M]):
 
 
 Game = Played[Measured]
+MulticlassGame = Played[MeasuredMulticlass]
 
 
 def play_and_measure(
-    player: Player,
+    player: Player | MulticlassPlayer,
     adversary: Adversary,
     rounds: int,
     *,
@@ -148,68 +190,69 @@ def play_and_measure(
     rtol: float = 0.0,
     n_checkpoints: int = 200,
     progress: Callable[[int], None] | None = None,
-) -> Game:
+) -> Played[Any]:
     """Play a game of so many rounds and measure it.
 
     The seed is that of the forecaster's draws, budget and rtol are those of the distance. Of a reference
     that answers after the outcome, the answers are measured.
     """
     begin = time.perf_counter()
-    forecaster = player.build(rounds, seed, hints is not None)
-    duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress, player.draw)
-    return _measure(
-        duel.charged if player.family.kind == "reference" else duel.forecasts,
-        duel.outcomes,
-        begin,
-        budget=budget,
-        rtol=rtol,
-        duel=duel,
-        forecaster=player.spec,
-        adversary=adversary.name,
-        seed=seed_of(adversary),
-        promised={
-            "certificate": forecaster.certificate,
-            "guarantee": finite(float(duel.guarantees[-1])),
-            "bound": player.bound(rounds, hints is not None),
-            **{name: getattr(forecaster, name, None) for name in OF_WINDOWS},
-        },
-    )
+    hinted = hints is not None
+    forecaster: Any
+    draw, peeks, promised = "hidden", False, {}
+    if isinstance(player, MulticlassPlayer):
+        assert isinstance(adversary, MulticlassAdversary)
+        k = adversary.n_classes
+        forecaster = player.build(k, rounds, hinted)
+    else:
+        forecaster = player.build(rounds, seed, hinted)
+        draw, peeks = player.draw, player.family.kind == "reference"
+        promised["bound"] = player.bound(rounds, hinted)
+    duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress, draw)
+    promised |= {
+        "certificate": finite(forecaster.certificate),
+        "guarantee": finite(float(duel.guarantees[-1])),
+        **{name: getattr(forecaster, name, None) for name in OF_WINDOWS},
+    }
+    if isinstance(player, MulticlassPlayer):
+        # with hints a run may have a slack that no setting names
+        unslacked = promised["guarantee"] is not None and getattr(forecaster, "slack", None) is None
+        promised["bias_limit"] = 1.0 - 1.0 / (2 * k - 2) if unslacked else None
+    told = {"forecaster": player.spec, "adversary": adversary.name, "seed": seed_of(adversary), **promised}
+    forecasts = duel.charged if peeks else duel.forecasts
+    return _measured(forecasts, duel.outcomes, begin, duel, budget, rtol, told)
 
 
-def seed_of(adversary: Adversary | MulticlassAdversary) -> int:
+def seed_of(adversary: Adversary) -> int:
     """The seed as tables keep it: 0 where it is not one number."""
     return adversary.seed if isinstance(adversary.seed, int) else 0
 
 
 def measure_recorded(
-    forecasts: Floats, outcomes: NDArray[np.uint8], name: str, stream: str, *, budget: float = 1.0
-) -> Game:
-    """Measure forecasts that someone else made for a stream."""
-    return _measure(
-        forecasts, outcomes, time.perf_counter(), budget=budget, duel=None, forecaster=name, adversary=stream
-    )
+    forecasts: Floats, outcomes: NDArray[Any], name: str, stream: str, *, budget: float = 1.0
+) -> Played[Any]:
+    """Measure forecasts that someone else made for a stream, of shape (T,), or with k classes (T, k)."""
+    told = {"forecaster": name, "adversary": stream}
+    return _measured(forecasts, outcomes, time.perf_counter(), None, budget, 0.0, told)
 
 
-def _measure(
+def _measured(
     forecasts: Floats,
-    outcomes: NDArray[np.uint8],
+    outcomes: NDArray[Any],
     begin: float,
-    *,
-    budget: float,
-    rtol: float = 0.0,
     duel: Duel | None,
-    forecaster: str,
-    adversary: str,
-    seed: int = 0,
-    promised: Mapping[str, Any] = MappingProxyType(dict.fromkeys(("certificate", "guarantee", "bound"))),
-) -> Game:
+    budget: float,
+    rtol: float,
+    told: Mapping[str, Any] = MappingProxyType({}),
+) -> Played[Any]:
     look_ahead = None if duel is None else duel.charged
+    if forecasts.ndim == 2:
+        found = multiclass_errors(forecasts, outcomes, look_ahead, budget)
+        seconds = time.perf_counter() - begin
+        return Played(forecasts, outcomes, duel, MeasuredMulticlass(**found, **told, seconds=seconds))
     one = summarize(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
     measured = Measured(
-        forecaster=forecaster,
-        adversary=adversary,
         rounds=one.rounds,
-        seed=seed,
         ones=int(one.ones),
         ece=one.ece,
         distance_lower=one.distance.lower,
@@ -217,6 +260,62 @@ def _measure(
         brier=one.brier,
         brier_constant=one.brier_constant,
         seconds=time.perf_counter() - begin,
-        **promised,
+        **told,
     )
-    return Game(forecasts, outcomes, duel, measured, one.distance.witness)
+    return Played(forecasts, outcomes, duel, measured, one.distance.witness)
+
+
+def multiclass_errors(
+    forecasts: Floats, outcomes: Labels, look_ahead: Floats | None, budget: float
+) -> dict[str, Any]:
+    """What is measured of class probabilities (T, k), by the names of `MeasuredMulticlass`."""
+    rounds, k = forecasts.shape
+    distance = multiclass_calibration_distance(
+        forecasts, outcomes, look_ahead=look_ahead, budget=DISTANCE_BUDGET * budget
+    )
+    _, biases, visits = biases_of(forecasts if look_ahead is None else look_ahead, outcomes)
+    brier, brier_constant = brier_scores(forecasts, outcomes)
+    return {
+        "classes": k,
+        "rounds": rounds,
+        "ece": float(np.abs(biases_of(forecasts, outcomes)[1]).sum()),
+        "classwise_ece": classwise_calibration_error(forecasts, outcomes, normalize=False),
+        "distance_lower": distance.lower,
+        "distance_upper": distance.upper,
+        "points": len(visits),
+        "largest_bias": float(np.abs(biases).max()),
+        "look_ahead_error": float(np.linalg.norm(biases)) / rounds,
+        "brier": brier,
+        "brier_constant": brier_constant,
+    }
+
+
+def biases_of(points: Floats, outcomes: Labels) -> tuple[Floats, Floats, Labels]:
+    """The different rows of `points`, shape (V, k), their biases, and the number of rounds at each.
+
+    The bias of a row is the sum over its rounds of the row minus the outcome as a unit vector. The rows are
+    in lexicographic order.
+    """
+    place = groups_of(points)
+    number = np.bincount(place)
+    first = np.empty(len(number), np.int64)
+    first[place[::-1]] = np.arange(len(place))[::-1]
+    rows, k = points[first], points.shape[1]
+    counts = np.bincount(place * k + outcomes, minlength=len(number) * k).reshape(-1, k)
+    return rows, number[:, None] * rows - counts, number
+
+
+def groups_of(points: Floats) -> Labels:
+    """The place of each row among the different rows in lexicographic order, shape (T,)."""
+    place = np.zeros(len(points), np.int64)
+    for column in points.T:
+        values, inverse = np.unique(column, return_inverse=True)
+        place = np.unique(place * len(values) + inverse, return_inverse=True)[1]
+    return place
+
+
+def brier_scores(forecasts: Floats, outcomes: Labels) -> tuple[float, float]:
+    """Sum over rounds of |p - y|_2^2, of the forecasts and of the best constant; both add up over classes."""
+    hits = [outcomes == c for c in range(forecasts.shape[1])]
+    constants = (best_constant_brier(len(outcomes), int(hit.sum())) for hit in hits)
+    return sum(map(brier_score, forecasts.T, hits)), sum(constants)

@@ -54,15 +54,14 @@ from onlinecal.plots.style import (
 from onlinecal.tables import number, write_table
 from simulations.evaluation import CALIBRATED, Evaluation
 from simulations.games import players
-from simulations.games.measuring import Game
-from simulations.games.multiclass import MeasuredMulticlass, MulticlassGame
+from simulations.games.measuring import Game, MeasuredMulticlass, MulticlassGame
 from simulations.plots.multiclass import (
     draw_simplex_distance,
     draw_triangle,
     prepare_distance,
     prepare_triangle,
 )
-from simulations.plots.sweeps.against_rounds import draw_trajectories, prepare_trajectories
+from simulations.plots.sweeps.against_rounds import draw_trajectories, power, prepare_trajectories
 from simulations.sweeps.results import results_table
 from simulations.worst.enumeration import Enumeration
 
@@ -86,15 +85,15 @@ def film_of(game: Game) -> pl.DataFrame:
 @in_house_style
 def draw_film(table: pl.DataFrame) -> Figure:
     """For each forecaster the bias of every value against the round, and below it six frames."""
-    names = table["forecaster"].unique(maintain_order=True).to_list()
+    names, against = table["forecaster"].unique(maintain_order=True).to_list(), table["adversary"][0]
     width, panel, strip, gap, above = 11.6, 3.0, 1.5, 0.98, 1.15
     height = above + len(names) * (panel + strip + gap) - 0.35
     figure = Figure(figsize=(width, height))
     headline(
         figure,
-        f"Biases under attack, by {table['adversary'][0]}",
+        f"Biases round by round, {'on' if power(against) == 'oblivious' else 'under attack by'} {against}",
         "Colour: α(v), the sum of v − outcome so far. Blue: v was too high, orange: too low, grey: not used "
-        "yet. Line: forecasts. Frames: α(v) against v.",
+        "yet. Line or dots: forecasts. Frames: α(v) against v.",
     )
     top = height - above
     for name in names:

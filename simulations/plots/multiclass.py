@@ -30,7 +30,7 @@ from onlinecal.plots.style import (
     name_lines,
     panels,
 )
-from simulations.games.multiclass import MeasuredMulticlass, MulticlassGame, biases_of, groups_of
+from simulations.games.measuring import MeasuredMulticlass, MulticlassGame, biases_of, groups_of
 
 
 def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:
@@ -186,7 +186,7 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
     names = table["forecaster"].unique(maintain_order=True).to_list()
     columns = min(len(names), 2 if len(names) in (2, 4) else 3)
     rows = -(-len(names) // columns)
-    wide, gap, above, below = 4.9, 0.4, 0.8, 0.85
+    wide, gap, above, below = 4.9, 0.4, 0.9, 0.85
     high = wide * (TOP - BOTTOM) / (RIGHT - LEFT)
     size = (columns * (wide + gap) + gap, above + rows * (high + 0.1) + below)
     figure = Figure(figsize=size)
@@ -205,8 +205,8 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
         axis = figure.add_axes((left / size[0], bottom / size[1], wide / size[0], high / size[1]))
         _draw_triangle(axis, table.filter(pl.col("forecaster") == name), name, wide, heat, warmth)
     scales: tuple[tuple[LinearSegmentedColormap, Normalize, str], ...] = (
-        (CELLS, heat, "rounds in which the cell was announced"),
-        (BIASES, warmth, f"largest bias that the point is left with (proven: at most {LARGEST_BIAS:g})"),
+        (CELLS, heat, "rounds a cell was announced"),
+        (BIASES, warmth, f"largest bias of a point (proven: ≤ {LARGEST_BIAS:g})"),
     )
     broad = min(0.4, 3.4 / size[0])
     for place, (colours, norm, label) in enumerate(scales):

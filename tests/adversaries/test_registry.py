@@ -213,7 +213,7 @@ def test_a_composed_adversary_may_be_registered_too():
         ({"name": "late-coin\n"}, "kebab-case"),
         ({"name": None}, "kebab-case"),
         ({"step": None}, "late-coin: step must be callable, got None"),
-        ({"initial": None}, "late-coin: initial must be callable, got None"),
+        ({"initial": 5}, "late-coin: initial must be callable, got 5"),
         ({"compose": "echo"}, "late-coin: compose must be callable, got 'echo'"),
         ({"power": "strong"}, "power must be one of oblivious, .* got 'strong'"),
         ({"depth_parameter": "depth"}, "late-coin has no parameter 'depth'; it takes bias"),

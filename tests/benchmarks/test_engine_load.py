@@ -42,15 +42,18 @@ def told(name, done, startup, events):
 
 
 @pytest.mark.parametrize(
-    "keys, hot_keys", [(10_000, 20_000), (10_000, 1_000), (100_000, 1_000), (100_000, 100_000)]
+    "keys, hot_keys, most_memory",
+    [(10_000, 20_000, 700), (10_000, 1_000, 700), (100_000, 1_000, 700), (100_000, 100_000, 1500)],
 )
-def test_a_flood_of_events(tmp_path, startup, note, keys, hot_keys):
+def test_a_flood_of_events(tmp_path, startup, note, keys, hot_keys, most_memory):
     write_load(tmp_path / "load.jsonl", QUERIES, keys)
     ledger, events = tmp_path / "ledger.db", 2 * QUERIES
     done = run(ledger, tmp_path / "load.jsonl", tmp_path / "out.jsonl", "--hot-keys", hot_keys)
     assert done.code == 0
     note(told(f"{keys:,} keys, {hot_keys:,} hot", done, startup, events))
     note(f"{'':50s} {ledger.stat().st_size / events:.1f} bytes an event in the ledger")
+    assert done.peak <= most_memory
+    assert ledger.stat().st_size <= 130 * events
     if hot_keys == 20_000:
         again = run(ledger, tmp_path / "load.jsonl", tmp_path / "again.jsonl")
         note(told("  the same again, all answered before", again, startup, events))
@@ -95,3 +98,4 @@ def test_beside_a_plain_loop(tmp_path, note, keys, hot_keys, hints):
         f"{keys:,} keys, {hot_keys:,} hot, {'hints' if hints else 'no hints'}: engine {events / took:,.0f} "
         f"events/s, plain loop {events / plain:,.0f}; ratio {plain / took:.2f}"
     )
+    assert plain / took >= (0.5 if keys == 10_000 else 0.2)

@@ -11,8 +11,9 @@ import adversaries
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
 from onlinecal.measures import multiclass_calibration_distance
 from simulations.games.duel import play
-from simulations.games.multiclass import create_player, play_multiclass
+from simulations.games.several import create_player
 from simulations.sweeps.results import find_config, read_config
+from tests.benchmarks.conftest import sort_million
 
 
 def history(kind, rounds):
@@ -27,55 +28,54 @@ def history(kind, rounds):
     return duel.forecasts, duel.outcomes, duel.charged
 
 
-def line(name, seconds, target, width=None):
-    shown = "" if width is None else f"   width {width:.4f}"
-    return f"{name:75s} {seconds:9.4f} s{shown}   target {target}"
-
-
-def measured(kind, rounds, **options):
-    forecasts, outcomes, charged = history(kind, rounds)
-    start = time.perf_counter()
-    found = calibration_distance(forecasts, outcomes, look_ahead=charged, **options)
-    return found, time.perf_counter() - start
-
-
 @pytest.mark.parametrize("kind", ["coin", "linear-drift", "uniform forecasts"])
-@pytest.mark.parametrize(("rounds", "target"), [(1000, "10 s"), (3000, "120 s")])
-def test_exact_distance(note, kind, rounds, target):
-    measured(kind, 200, method="exact")
-    found, seconds = measured(kind, rounds, method="exact")
-    assert found.exact is not None
-    note(line(f"exact, {kind}, T = {rounds}", seconds, target))
+@pytest.mark.parametrize(("rounds", "at_most"), [(1000, 200), (3000, 2000)])
+def test_exact_distance(compare, kind, rounds, at_most):
+    calibration_distance(*history(kind, 200)[:2], method="exact")
+    forecasts, outcomes, charged = history(kind, rounds)
+
+    def exact():
+        found = calibration_distance(forecasts, outcomes, look_ahead=charged, method="exact")
+        assert found.exact is not None
+
+    compare(exact, sort_million, at_most, rounds=1)
 
 
 @pytest.mark.parametrize("kind", read_config(find_config("demo")).adversaries)
-def test_bracket_of_a_million_rounds_on_a_grid(note, kind):
-    measured(kind, 10**4, method="bracket")
-    found, seconds = measured(kind, 10**6, method="bracket", budget=3.0)
-    width = (found.upper - found.lower) / 1000
-    note(line(f"bracket / sqrt T, {kind}, T = 10^6", seconds, "5 s, 0.02", width))
+def test_bracket_of_a_million_rounds_on_a_grid(compare, kind):
+    check_bracket(compare, kind, 10**6, 0.02 * 1000, 100, budget=3.0)
 
 
-def test_bracket_of_distinct_forecasts(note):
-    found, seconds = measured("distinct, y ~ p^2", 10**5, method="bracket")
-    note(line("bracket / upper, distinct, T = 10^5", seconds, "15 s, 0.03", 1 - found.lower / found.upper))
+def test_bracket_of_distinct_forecasts(compare):
+    check_bracket(compare, "distinct, y ~ p^2", 10**5, 200.0, 300)
 
 
-def test_smooth_error_of_a_million_forecasts(note):
+def check_bracket(compare, kind, rounds, width, at_most, **options):
+    """A bracket is at most so wide, and takes at most so many sorts."""
+    calibration_distance(*history(kind, 10**4)[:2], method="bracket")
+    forecasts, outcomes, charged = history(kind, rounds)
+
+    def bracket():
+        found = calibration_distance(forecasts, outcomes, look_ahead=charged, method="bracket", **options)
+        assert found.upper - found.lower <= width
+
+    compare(bracket, sort_million, at_most, rounds=1)
+
+
+def test_smooth_error_of_a_million_forecasts(compare):
     rng = np.random.default_rng(1)
     forecasts = rng.random(10**6)
     outcomes = (rng.random(10**6) < forecasts**2).astype(np.uint8)
-    start = time.perf_counter()
-    smooth_calibration_error(forecasts, outcomes)
-    note(line("smooth error, n = 10^6", time.perf_counter() - start, "1.5 s"))
+    smooth_calibration_error(forecasts[:100], outcomes[:100])
+    compare(lambda: smooth_calibration_error(forecasts, outcomes), sort_million, 30)
 
 
 KINDS = ("weights", "dirichlet-drift", "target-sweep", "categorical-forecast", "least-likely")
 
 
-def bracket(kind, k, rounds):
+def bracket_of_game(kind, k, rounds):
     forecaster = create_player("simplex").build(k, rounds)
-    duel = play_multiclass(forecaster, adversaries.create_multiclass(kind, k, rounds, 0), rounds)
+    duel = play(forecaster, adversaries.create_multiclass(kind, k, rounds, 0), rounds)
     start = time.process_time()
     found = multiclass_calibration_distance(duel.forecasts, duel.outcomes, look_ahead=duel.charged)
     return found, time.process_time() - start
@@ -85,8 +85,9 @@ def bracket(kind, k, rounds):
 @pytest.mark.parametrize("k", [3, 4])
 @pytest.mark.parametrize("kind", KINDS)
 def test_bracket_of_a_game(note, kind, k, rounds):
-    bracket(kind, k, 200)
-    found, seconds = bracket(kind, k, rounds)
+    bracket_of_game(kind, k, 200)
+    found, seconds = bracket_of_game(kind, k, rounds)
     ratio = found.upper / found.lower
-    ends = f"{found.lower:9.1f} … {found.upper:9.1f}   ratio {ratio:.3f}   target 1.5"
+    ends = f"{found.lower:9.1f} … {found.upper:9.1f}   ratio {ratio:.3f}"
     note(f"{kind:21s} {k} classes, T = {rounds:7d}   {ends}   {seconds:6.1f} s")
+    assert ratio <= 1.5

@@ -113,8 +113,8 @@ def test_the_table_shows_sums_and_averages(history, common):
 
 
 def test_an_exact_distance_is_marked(common):
-    assert re.search(r"distance to calibration +=", run("measure", *common, "--exact").stdout)
-    (column,) = columns(*common, "--exact")
+    assert re.search(r"distance to calibration +=", run("measure", *common, "--budget", "exact").stdout)
+    (column,) = columns(*common, "--budget", "exact")
     assert column["distance_low"] == column["distance_high"]
 
 
@@ -131,7 +131,6 @@ def test_averages_are_the_sums_over_rounds(common):
         assert averages[name] == pytest.approx(sums[name] / ROUNDS)
     assert averages["rounds"] == ROUNDS
     told = run("measure", *common, "--average").stdout
-    assert told == run("measure", *common, "--normalize").stdout
     assert f"{sums['ece'] / ROUNDS:.4f}" in told
     by_chance, mean = sums["chance"]["smooth"], averages["chance"]["smooth"]["mean"]
     assert mean == pytest.approx(by_chance["mean"] / ROUNDS)
@@ -161,11 +160,11 @@ def test_columns_stand_side_by_side(history, common):
     assert heading.split() == ["rounded", "raw"]
 
 
-def test_no_number_depends_on_the_order(common):
-    (sorted_by_day,), (as_written,) = columns(*common, "--sort", "day"), columns(*common)
-    for one in (sorted_by_day, as_written):
-        one["brier_by_chance"] = one.pop("chance")["brier"]["mean"]
-    assert sorted_by_day == pytest.approx(as_written)
+def test_the_packages_own_games_are_measured_by_name():
+    (found,) = columns("nba", "--draws", 0)
+    assert (found["forecast"], found["rounds"]) == ("forecast", 8886)
+    assert found["brier"] / 8886 == pytest.approx(0.2147, abs=1e-4)
+    assert "no such file: nbaa" in refused("measure", "nbaa", "--forecast", "p", "--outcome", "y")
 
 
 def test_pictures_stand_beside_their_numbers(history, common, tmp_path):
@@ -199,7 +198,7 @@ def test_pictures_stand_beside_their_numbers(history, common, tmp_path):
 
 def test_plot_has_a_folder_of_its_own(common, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    answer = run("measure", *common, "--plot", "--json")
+    answer = run("measure", *common, "--out", "results/measure", "--json")
     assert [Path(path).name for path in json.loads(answer.stdout)["pictures"]] == [
         "results.csv", "reliability.png", "transport.png",
     ]  # fmt: skip
@@ -222,11 +221,11 @@ def test_outcomes_between_zero_and_one_just_run_and_what_is_left_out_is_said(tmp
     y = np.where(rng.random(300) < 0.2, 0.5, rng.random(300) < p)
     path.write_text("p,points\n" + "".join(f"{a},{b:g}\n" for a, b in zip(p, y, strict=True)))
     given = (path, "--forecast", "p", "--outcome", "points")
-    answer = run("measure", *given, "--exact", "--groups", "p", "--out", tmp_path / "out")
+    answer = run("measure", *given, "--budget", "exact", "--group", "p", "--out", tmp_path / "out")
     assert answer.exit_code == 0
     said = " ".join(answer.stderr.split())
     assert f"points lies between 0 and 1 in {int((y == 0.5).sum())} of 300 rounds" in said
-    for text in ("NP-hard", "also with --exact", "--groups is left out"):
+    for text in ("NP-hard", "also with --budget exact", "--group is left out"):
         assert text in said
     assert re.search(rf"sum of the outcomes +{y.sum():.1f}", answer.stdout)
     assert (tmp_path / "out" / "reliability.png").exists()
@@ -267,9 +266,9 @@ GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
         ("p,won\n0.5,1\n", [*GOOD, "--forecast", "p"], "a forecast is listed twice: p, p"),
         ("p,won\n0.5,1\n", [*GOOD, "--forecast", "q"], "has no column 'q'"),
         ("p,won\n0.5,1\n", [*GOOD[:4], "wn"], "has no column 'wn'; did you mean 'won'?"),
-        ("p,won\n0.5,1\n", [*GOOD, "--sort", "day"], "has no column 'day'"),
-        ("p,won\n0.5,1\n", [*GOOD, "--budget", "0"], "budget must be positive, got 0.0"),
-        ("p,won\n0.5,1\n", [*GOOD, "--exact", "--budget", "2"], "exclude each other"),
+        ("p,won\n0.5,1\n", [*GOOD, "--together", "day"], "has no column 'day'"),
+        ("p,won\n0.5,1\n", [*GOOD, "--budget", "0"], "--budget must be a positive number or exact, got '0'"),
+        ("p,won\n0.5,1\n", [*GOOD, "--budget", "all"], "--budget must be a positive number or exact"),
         ("p,won\n0.5,1\n", [*GOOD, "--bins", "0"], "--bins"),
         ("p,won\n0.5,1\n0.5,2\n", GOOD, "must be boolean or lie in [0, 1], got '2' at row 1"),
         ("p,won\n0.5,1\n,0\n", GOOD, "must lie in [0, 1], got nothing at row 1"),
@@ -282,7 +281,7 @@ GOOD = ["games.csv", "--forecast", "p", "--outcome", "won"]
 def test_wrong_requests_get_one_line_and_write_nothing(tmp_path, monkeypatch, text, arguments, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "games.csv").write_text(text)
-    assert words in refused("measure", *arguments, "--plot", "--out", "out")
+    assert words in refused("measure", *arguments, "--out", "out")
     assert [path.name for path in tmp_path.iterdir()] == ["games.csv"]
 
 
@@ -318,14 +317,14 @@ def test_rows_that_share_an_outcome_are_noticed_and_can_be_named(tmp_path):
     answer = run("measure", *given, "--json")
     assert "do rows share an outcome" in answer.stderr
     (alone,) = json.loads(answer.stdout)["columns"]
-    answer = run("measure", *given, "--group", "match", "--json")
+    answer = run("measure", *given, "--together", "match", "--json")
     assert answer.stderr == ""
     (together,) = json.loads(answer.stdout)["columns"]
     assert alone["chance"]["smooth"]["p_value"] == 1 / 200
     assert together["chance"]["smooth"]["p_value"] > 0.05
     assert together["chance"]["brier"]["mean"] == alone["chance"]["brier"]["mean"]
     path.write_text("p,won,match\n0.5,1,\n")
-    assert "no value at row 0" in run("measure", *given, "--group", "match").stderr
+    assert "no value at row 0" in run("measure", *given, "--together", "match").stderr
 
 
 def test_forecasts_worse_than_a_constant_or_than_the_first_column_are_remarked_on(tmp_path):

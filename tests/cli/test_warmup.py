@@ -1,6 +1,11 @@
 """What `warmup` compiles is everything that there is, and nobody has to wait after it."""
 
+import os
 import pkgutil
+import re
+import resource
+import subprocess
+import sys
 from importlib import import_module, util
 
 import numpy as np
@@ -14,7 +19,8 @@ from onlinecal.cli.everything import LIBRARY
 from onlinecal.cli.warmup import warmup_with
 from onlinecal.compiling import counting
 from onlinecal.compiling.kernels import kernels
-from simulations.cli.console import demonstration_games
+from simulations.cli.console import usual_games
+from tests import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +86,64 @@ def test_the_verb_says_what_it_did(warm):
     assert taken == [True]
 
 
-def test_the_demonstrations_games_are_on_the_verbs_list():
-    names = dict(demonstration_games())
+def test_the_usual_games_are_on_the_verbs_list():
+    names = dict(usual_games())
     assert "sign against coin" in names
     assert "balanced against coin" not in names, "the same loop as that of sign"
     assert "nested against two-phase" in names
-    assert len(names) == 30
+    assert {"balanced:window=20 against epochs", "balanced against sequence", "simplex of 3 classes"} <= {
+        *names
+    }
+    assert len(names) == 36
+
+
+AFTER = """
+import sys
+from typer.testing import CliRunner
+from onlinecal import AlmostOneStepAhead
+from onlinecal.compiling import counting
+from simulations.cli.console import app
+from tests.pages import blocks_of, printed
+from tests import ROOT
+
+with counting() as found:
+    AlmostOneStepAhead().replay([1, 0, 1])
+    names = {"__name__": "page"}
+    for block in blocks_of(ROOT / "README.md"):
+        if block.language == "python":
+            printed(block.code, names)
+    for line in sys.argv[1:]:
+        answer = CliRunner().invoke(app, [*line.split(), "--json"])
+        assert answer.exit_code == 0, (line, answer.stderr, answer.exception)
+        print(line, found.loops, flush=True)
+assert found.loops == 0, found
+"""
+COMMANDS = (
+    "worst --rounds 10 --jobs 1",
+    "simulate",
+    "simulate --adversary epochs --forecaster balanced:window=1000",
+    "simulate --adversary file:path=nba,outcome=home_won,forecast=forecast",
+    "simulate --adversary file:path=nba,outcome=home_won",
+    "simulate --classes 3",
+    "measure nba --draws 19",
+    "recalibrate nba",
+)
+
+
+@pytest.mark.slow
+def test_after_it_the_readme_and_the_usual_commands_compile_nothing(tmp_path):
+    """In a new folder for compiled code; it says nothing but what it did, and takes its time once."""
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"}
+    begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+    warmed = subprocess.run(
+        [sys.executable, "-m", "onlinecal", "warmup"], env=env, capture_output=True, text=True, check=True
+    )
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"warm-up: {spent.ru_utime + spent.ru_stime - begun.ru_utime - begun.ru_stime:.0f} processor seconds"
+    )
+    assert re.fullmatch(r"compiled \d+ loops in \d+ s, kept in \S+\n", warmed.stdout)
+    assert all(re.fullmatch(r"compiled: \d+ of \d+", line) for line in warmed.stderr.splitlines())
+    after = [sys.executable, "-c", AFTER, *COMMANDS]
+    answer = subprocess.run(after, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stdout + answer.stderr

@@ -333,7 +333,9 @@ def games() -> Iterable[tuple[str, Play]]:
             yield f"game/{adversary}/{forecaster}", lambda line=line: said(line)
     yield (
         "game/hints",
-        lambda: on_file("simulate --file {} --outcome won --forecast said --forecaster adaptive"),
+        lambda: on_file(
+            "simulate --adversary file:path=[{}],outcome=won,forecast=said --forecaster adaptive"
+        ),
     )
     yield "game/classes", lambda: said("simulate --classes 3 --adversary least-likely --rounds 300")
     yield "game/worst", lambda: said("worst --forecaster adaptive --rounds 8")

@@ -178,7 +178,7 @@ def kept(value):
 
 
 class Model:
-    """Events in, answers out, as docs/engine.md says it, one dict entry for each id."""
+    """Events in, answers out, as docs/engine-contract.md says it, one dict entry for each id."""
 
     def __init__(self, config):
         self.config, self.keys, self.ids = config, {}, {}

@@ -242,7 +242,7 @@ def test_the_report_compares_what_comes_in_and_out(k):
     assert report.brier_out < report.brier_in
     assert report.log_loss_out < report.log_loss_in
     assert report.remarks == ()
-    assert f"came out      {report.brier_out:12.4f}{report.log_loss_out:10.4f}" in str(report)
+    assert f"after         {report.brier_out:12.4f}{report.log_loss_out:10.4f}" in str(report)
 
 
 def test_what_comes_out_worse_is_warned_of():

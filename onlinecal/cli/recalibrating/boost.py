@@ -10,7 +10,7 @@ import polars as pl
 
 from onlinecal.arrays import Floats
 from onlinecal.cli.recalibrating.jobs import Maps, gathered_warnings, numbers, read_job
-from onlinecal.cli.recalibrating.options import BoostSettings, Rows, estimator
+from onlinecal.cli.recalibrating.options import Rows, Settings, estimator
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.cli.recalibrating.tables import Part, is_numbers
 from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
@@ -23,18 +23,17 @@ LEVELS = 20
 VIOLATION = "worst violation, one feature"
 
 
-def new_model(settings: BoostSettings, seed: int) -> BoostedRecalibrator:
+def new_model(settings: Settings, seed: int) -> BoostedRecalibrator:
     """An unfitted recalibrator."""
-    papers = (settings.alpha, settings.bound, settings.levels)
-    step = "log-odds" if papers == (None, None, None) else "level sets"
-    return estimator(BoostedRecalibrator, settings, seed=seed, step=step)
+    papers = {"alpha", "bound", "n_levels"} & set(settings.values)
+    more = {} if "step" in settings.values else {"step": "level sets" if papers else "log-odds"}
+    return estimator(BoostedRecalibrator, settings, seed=seed, **more)
 
 
-def recalibrate(file: Path, rows: Rows, settings: BoostSettings) -> Report:
+def recalibrate(file: Path, rows: Rows, settings: Settings) -> Report:
     """Fit, compare and report."""
-    job = read_job(
-        file, settings, rows, None if settings.features is None else named_features(settings.features)
-    )
+    further = None if settings.features is None else named_features(settings.features)
+    job = read_job(file, "boost", settings, rows, further)
     features = feature_names(job.fit.frame, settings)
     fitted = feature_table(job.fit.frame, features)
     model = new_model(settings, rows.seed)
@@ -91,7 +90,7 @@ def facts_of(model: BoostedRecalibrator) -> dict[str, Any]:
     }
 
 
-def feature_names(frame: pl.DataFrame, settings: BoostSettings) -> list[str]:
+def feature_names(frame: pl.DataFrame, settings: Settings) -> list[str]:
     """The columns named, or all columns of numbers but forecast and outcome."""
     used = {settings.outcome, settings.forecast}
     if settings.features is None:

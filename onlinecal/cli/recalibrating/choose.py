@@ -15,7 +15,7 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import progress
 from onlinecal.cli.recalibrating.comparison import Comparison, read_comparison
 from onlinecal.cli.recalibrating.jobs import gathered_warnings
-from onlinecal.cli.recalibrating.options import ChooseSettings, Rows
+from onlinecal.cli.recalibrating.options import Rows, Settings
 from onlinecal.cli.recalibrating.report import NONE, Picture
 from onlinecal.cli.recalibrating.scores import Advice, Scoreboard, advice, n_resamples, resamples
 
@@ -198,10 +198,10 @@ def _cell(choice: Choice, measure: str, method: str, wide: bool) -> str:
 
 
 LEAST_UNITS = 10
-"""Of fewer values of --split-by in the tested rows, intervals say little."""
+"""Of fewer values of --together in the tested rows, intervals say little."""
 
 
-def recalibrate(file: Path, rows: Rows, settings: ChooseSettings) -> Choice:
+def recalibrate(file: Path, rows: Rows, settings: Settings) -> Choice:
     """Fit all, compare, choose, and apply the one chosen."""
     comparison = read_comparison(file, rows, settings)
     if settings.choose is not None and settings.choose not in comparison.methods:
@@ -260,7 +260,7 @@ class Trial:
         units = min(len(np.unique(together[test])) for _, test in self.comparison.split.folds)
         if units >= LEAST_UNITS:
             return []
-        return [f"the tested rows have {units} values of --split-by only: intervals say little"]
+        return [f"the tested rows have {units} values of --together only: intervals say little"]
 
     def run(self) -> None:
         """Fit and score everyone; whoever cannot be fitted is left out, and so are all after an interrupt."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,7 @@ from onlinecal.cli.recalibrating.jobs import (
     read_split,
     written_rows,
 )
-from onlinecal.cli.recalibrating.options import (
-    BoostSettings,
-    ChooseSettings,
-    DecisionSettings,
-    GroupSettings,
-    LpSettings,
-    Rows,
-)
+from onlinecal.cli.recalibrating.options import Rows, Settings
 from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.scores import (
     Score,
@@ -51,6 +44,7 @@ from onlinecal.recalibration.classical.temperature import (
 )
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
+from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
 from onlinecal.tables import read_frame
 
 Method = Callable[[Part], Map]
@@ -76,8 +70,8 @@ def class_methods(
         "top-label": _fitted(TopLabelIsotonic),
         "isotonic": _fitted(PerClassIsotonic),
         "dirichlet": _fitted(lambda: chosen_dirichlet(seed)),
-        "lp": _fitted(lambda: lp.new_model(LpSettings(), seed)),
-        "decision": _fitted(lambda: decision.new_model(DecisionSettings(), None, seed)),
+        "lp": _fitted(lambda: lp.new_model(Settings(), seed)),
+        "decision": _fitted(lambda: decision.new_model(Settings(), None, seed)),
     }
     left_out = {}
     if k == 2:
@@ -95,7 +89,7 @@ def _fitted(make: Callable[[], Any]) -> Method:
     return lambda part: fitted_map(make(), part)
 
 
-def event_methods(settings: ChooseSettings, seed: int) -> tuple[dict[str, Method], dict[str, str]]:
+def event_methods(settings: Settings, seed: int) -> tuple[dict[str, Method], dict[str, str]]:
     """The methods for a column of forecasts, and which others are left out, with the reason."""
     methods: dict[str, Method] = {
         NONE: lambda _: lambda part: part.told,
@@ -105,15 +99,14 @@ def event_methods(settings: ChooseSettings, seed: int) -> tuple[dict[str, Method
     }
     left_out = {}
     if settings.group:
-        names = settings.group
+        names = [*settings.group]
         methods["groups"] = lambda part: group_map(part, names, seed)
     else:
         left_out["groups"] = "--group names columns of groups"
     if settings.features is None:
         left_out["boost"] = "--features names columns of features"
     else:
-        features = BoostSettings(settings.forecast, settings.outcome, settings.features)
-        methods["boost"] = lambda part: boost_map(part, features, seed)
+        methods["boost"] = lambda part: boost_map(part, settings, seed)
     return methods, left_out
 
 
@@ -155,12 +148,12 @@ def least_forecast(forecasts: Floats) -> float:
 def group_map(fit: Part, names: list[str], seed: int) -> Map:
     """Multicalibration for the groups of some columns."""
     columns = GroupColumns.of(fit.frame, names)
-    model = groups.new_model(GroupSettings(group=names), seed)
+    model = groups.new_model(Settings(), seed)
     model.fit(fit.told, fit.settled, columns(fit.frame))
     return lambda part: np.asarray(model.predict(part.told, columns(part.frame)))
 
 
-def boost_map(fit: Part, settings: BoostSettings, seed: int) -> Map:
+def boost_map(fit: Part, settings: Settings, seed: int) -> Map:
     """Boosting with some columns as features, from the forecasts."""
     names = boost.feature_names(fit.frame, settings)
     model = boost.new_model(settings, seed)
@@ -215,11 +208,11 @@ class Comparison:
     remarks: list[str]
 
 
-def read_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Comparison:
+def read_comparison(file: Path, rows: Rows, settings: Settings) -> Comparison:
     """The methods for a table of class probabilities, or for a column of forecasts of one event."""
     of_classes, settings = recognise(file, settings)
     features = boost.named_features(settings.features) if settings.features is not None else []
-    further = [*(settings.group or ()), *features]
+    further = [*settings.group, *features]
     classes: tuple[str, ...] = ()
     if of_classes:
         everything, classes, remarks = read_labelled(file, settings)
@@ -233,7 +226,8 @@ def read_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Compari
         methods, left_out = event_methods(settings, rows.seed)
     members = group_members(file, settings.group, len(everything))
     losses = gaussian_losses(ACTIONS, k or 2, N_LOSSES, SEED)
-    p, n_levels = LpSettings.p, LpSettings.levels or 5
+    usual = LpRecalibrator()
+    p, n_levels = usual.p, usual.n_levels or 5
 
     def scores(mapped: Floats, part: Part, numbers: Ints) -> dict[str, Score]:
         labels = part.settled
@@ -276,11 +270,11 @@ def read_comparison(file: Path, rows: Rows, settings: ChooseSettings) -> Compari
     )
 
 
-def group_members(file: Path, names: list[str] | None, n_rows: int) -> Bools | None:
+def group_members(file: Path, names: Sequence[str], n_rows: int) -> Bools | None:
     """Who is in which group that columns make, shape (n, G): everyone, each value, each pair of values."""
     if not names:
         return None
     frame = read_frame(file, names)
     if frame.height != n_rows:
         raise ValueError(f"{file}: --group {names[0]} has {frame.height:,} values for {n_rows:,} rows")
-    return GroupMaker().fit(GroupColumns.of(frame, names)(frame), n_rows)
+    return GroupMaker().fit(GroupColumns.of(frame, [*names])(frame), n_rows)

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.jobs import Job, Mapped, facts_of_start, read_job
-from onlinecal.cli.recalibrating.options import DecisionSettings, Rows, estimator
+from onlinecal.cli.recalibrating.options import Rows, Settings, estimator
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.cli.recalibrating.tables import Part
 from onlinecal.measures.decision.errors import decision_calibration_error, decision_loss_gap
@@ -33,19 +33,22 @@ SEED = 0
 """Of the Gaussian losses: the same for every table and split."""
 
 
-def new_model(settings: DecisionSettings, losses: Floats | None, seed: int) -> DecisionRecalibrator:
+def new_model(settings: Settings, losses: Floats | None, seed: int) -> DecisionRecalibrator:
     """An unfitted recalibrator."""
     return estimator(DecisionRecalibrator, settings, losses=losses, seed=seed)
 
 
-def recalibrate(file: Path, rows: Rows, settings: DecisionSettings) -> Report:
+def recalibrate(file: Path, rows: Rows, settings: Settings) -> Report:
     """Fit, compare and report."""
-    job = read_job(file, settings, rows)
+    job = read_job(file, "decision", settings, rows)
     with threadpool_limits(1, "blas"):
         return _recalibrate(job, settings, rows.seed)
 
 
-def _recalibrate(job: Job, settings: DecisionSettings, seed: int) -> Report:
+def _recalibrate(job: Job, settings: Settings, seed: int) -> Report:
+    for name in ("n_actions", "partition"):
+        if name in settings.values and settings.losses is not None:
+            raise ValueError(f"--set {name} and --losses exclude each other: the losses say it")
     clinic = None if settings.losses is None else read_losses(settings.losses, job.classes)
     model = new_model(settings, None if clinic is None else clinic.values, seed)
     if clinic is not None:

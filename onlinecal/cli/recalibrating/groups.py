@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.cli.recalibrating.jobs import Maps, column, gathered_warnings, read_job
-from onlinecal.cli.recalibrating.options import GroupSettings, Rows, estimator
+from onlinecal.cli.recalibrating.options import Rows, Settings, estimator
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
 from onlinecal.cli.recalibrating.tables import Part
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
@@ -132,19 +132,19 @@ STEPS = 60
 WORST, MEAN, CHANCE = "worst group's violation", "mean violation", "mean violation by chance"
 
 
-def new_model(settings: GroupSettings, seed: int) -> GroupRecalibrator:
+def new_model(settings: Settings, seed: int) -> GroupRecalibrator:
     """An unfitted recalibrator."""
     return estimator(GroupRecalibrator, settings, seed=seed)
 
 
-def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:
+def recalibrate(file: Path, rows: Rows, settings: Settings) -> Report:
     """Fit, compare and report."""
     if settings.forecast is None:
         raise ValueError("--forecast is needed with --method groups, the column of forecasts")
     if not settings.group:
         raise ValueError("--group is needed with --method groups: at least one column of groups")
-    job = read_job(file, settings, rows, settings.group)
-    columns = GroupColumns.of(job.fit.frame, settings.group)
+    job = read_job(file, "groups", settings, rows, settings.group)
+    columns = GroupColumns.of(job.fit.frame, [*settings.group])
     model = new_model(settings, rows.seed)
     with gathered_warnings() as remarks:
         model.fit(job.fit.told, job.fit.settled, columns(job.fit.frame))
@@ -169,7 +169,7 @@ def recalibrate(file: Path, rows: Rows, settings: GroupSettings) -> Report:
         mapped,
         lambda part, kind: _violations(reports[part.name, kind]),
         remarks,
-        parameters={**model.get_params(), "groups": settings.group, "cuts": columns.cuts},
+        parameters={**model.get_params(), "groups": [*settings.group], "cuts": columns.cuts},
         facts={
             "groups": model.n_groups_,
             "start": model.start_.kind if model.start_ else "none",

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.recalibrating.options import ClassColumns, EventColumns, Rows
+from onlinecal.cli.recalibrating.options import OF_CLASSES, RANDOM, TIME, Rows, Settings
 from onlinecal.cli.recalibrating.report import NONE, Report, Scores, measure_lines
 from onlinecal.cli.recalibrating.tables import (
     LABELS,
@@ -45,7 +45,6 @@ from onlinecal.validation import check_open_unit
 
 LEAST_ROWS = 10
 """Fewer rows than this in either part say nothing."""
-RANDOM, TIME = "random", "time"
 FIT_WORDS = ("fit", "train", "training", "cal", "calib", "calibration", "val", "valid", "validation", "dev")
 TEST_WORDS = ("test", "testing", "held", "held-out", "heldout", "holdout", "eval", "evaluation")
 """What the column of --split may say of a row, in any case."""
@@ -60,7 +59,7 @@ class Split:
     folds
         Pairs of row numbers, fitted and tested; no row is tested twice.
     together
-        Of each row of the file the number of its value in the column of --split-by; None: every row for
+        Of each row of the file the number of its value in the column of --together; None: every row for
         itself.
     told
         The split in words.
@@ -75,11 +74,7 @@ def fitted_rows(n_rows: int, rows: Rows, file: Path) -> tuple[Ints, Ints]:
     """Row numbers to fit, and those to test: none where a new file is recalibrated."""
     if rows.apply is None:
         return read_split(n_rows, rows, file).folds[0]
-    for option, value in (
-        ("--test-share", rows.test_share),
-        ("--split", rows.split),
-        ("--split-by", rows.split_by),
-    ):
+    for option, value in (("--split", rows.split), ("--together", rows.together)):
         if value is not None:
             raise ValueError(f"--apply and {option} exclude each other: with --apply all of FILE is fitted")
     if n_rows < LEAST_ROWS:
@@ -93,11 +88,9 @@ def read_split(n_rows: int, rows: Rows, file: Path, in_turn: bool = False) -> Sp
     `in_turn`: a random split without a share of its own is also made the other way round, so that every row
     is tested once. Raises ValueError for a bad column, and for too few rows in either part.
     """
-    together = None if rows.split_by is None else numbered(read_column(file, rows.split_by, n_rows))
+    together = None if rows.together is None else numbered(read_column(file, rows.together, n_rows))
     kind = rows.split or RANDOM
     if kind not in (RANDOM, TIME):
-        if rows.test_share is not None:
-            raise ValueError(f"--test-share and --split {kind} exclude each other: the column says it")
         fit, test, told = told_rows(read_column(file, kind, n_rows))
         check_apart(fit, test, together, rows)
     else:
@@ -111,7 +104,7 @@ def read_split(n_rows: int, rows: Rows, file: Path, in_turn: bool = False) -> Sp
     else:
         folds = [(fit, test)]
     if together is not None:
-        told += f", rows of one {rows.split_by} together"
+        told += f", rows of one {rows.together} together"
     return Split(folds, together, told)
 
 
@@ -123,12 +116,12 @@ def dealt_rows(n_rows: int, rows: Rows, by_chance: bool, together: Ints | None) 
     """
     if together is None and by_chance:
         return split_rows(n_rows, rows.share, rows.seed)
-    n_fit, _ = part_sizes(n_rows, check_open_unit(rows.share, "--test-share"))
+    n_fit, _ = part_sizes(n_rows, check_open_unit(rows.share, "--split"))
     if together is None:
         return np.arange(n_fit), np.arange(n_fit, n_rows)
     sizes = np.bincount(together)
     if len(sizes) < 2:
-        raise ValueError(f"--split-by {rows.split_by}: all {n_rows} rows have the same value")
+        raise ValueError(f"--together {rows.together}: all {n_rows} rows have the same value")
     order = np.random.default_rng(rows.seed).permutation(len(sizes)) if by_chance else np.arange(len(sizes))
     ends = np.cumsum(sizes[order])[:-1]
     fitted = np.zeros(len(sizes), bool)
@@ -148,7 +141,7 @@ def told_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
         row = int((fit | test).argmin())
         raise ValueError(
             f"--split {column.name}: the column must say fit or test (or train, calibration, validation; "
-            f"holdout, eval), got {column[row]!r} at row {row}; --split-by keeps rows of one value together"
+            f"holdout, eval), got {column[row]!r} at row {row}; --together keeps rows of one value together"
         )
     if not fit.any() or not test.any():
         raise ValueError(f"--split {column.name}: all rows are to {'test' if test.any() else 'fit'}")
@@ -159,14 +152,14 @@ def told_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
 
 
 def check_apart(fit: Ints, test: Ints, together: Ints | None, rows: Rows) -> None:
-    """Refuse a column of --split that parts what --split-by keeps together."""
+    """Refuse a column of --split that parts what --together keeps together."""
     if together is None:
         return
     both = test[np.isin(together[test], together[fit])]
     if len(both):
         raise ValueError(
-            f"--split {rows.split} and --split-by {rows.split_by} disagree: row {both[0]} is tested, and has "
-            f"the {rows.split_by} of a fitted row"
+            f"--split {rows.split} and --together {rows.together} disagree: row {both[0]} is tested, and has "
+            f"the {rows.together} of a fitted row"
         )
 
 
@@ -195,7 +188,7 @@ def split_rows(n_rows: int, test_share: float, seed: int) -> tuple[Ints, Ints]:
     (scikit-learn's train_test_split would deal other rows for the same seed, and so change every report.)
     Raises ValueError for a share outside (0, 1), and for too few rows in either part.
     """
-    check_open_unit(test_share, "--test-share")
+    check_open_unit(test_share, "the share of rows to test")
     n_fit, n_test = part_sizes(n_rows, test_share)
     check_sizes(n_fit, n_test)
     order = np.random.default_rng(seed).permutation(n_rows)
@@ -324,10 +317,11 @@ class Job:
 
 
 def read_job(
-    file: Path, columns: ClassColumns | EventColumns, rows: Rows, further: Sequence[str] | None = ()
+    file: Path, method: str, columns: Settings, rows: Rows, further: Sequence[str] | None = ()
 ) -> Job:
     """Read FILE and split it, or read it and the new file; further columns as of `read_events`."""
-    if isinstance(columns, ClassColumns):
+    of_classes = method in OF_CLASSES
+    if of_classes:
         columns = with_label(file, columns)
         everything, classes, remarks = read_labelled(file, columns)
     else:
@@ -335,14 +329,14 @@ def read_job(
     fit, test = fitted_rows(len(everything), rows, file)
     if rows.apply is None:
         other = everything.take("test", test)
-    elif isinstance(columns, ClassColumns):
+    elif of_classes:
         other = read_new_table(rows.apply, columns, file, classes)
     else:
         other = read_new_events(rows.apply, columns, further)
     return Job(file.name, everything.take("fit", fit), other, remarks, classes)
 
 
-def with_label(file: Path, columns: ClassColumns) -> ClassColumns:
+def with_label(file: Path, columns: Settings) -> Settings:
     """The same with a column of labels, the one with a usual name if none is named."""
     if columns.label is not None or is_pipe(file) or file.suffix.lower() == ".npz":
         return columns
@@ -350,7 +344,7 @@ def with_label(file: Path, columns: ClassColumns) -> ClassColumns:
     return replace(columns, label=usual([name for name in read_names(file) if name not in taken], LABELS))
 
 
-def read_labelled(file: Path, columns: ClassColumns) -> tuple[Part, tuple[str, ...], list[str]]:
+def read_labelled(file: Path, columns: Settings) -> tuple[Part, tuple[str, ...], list[str]]:
     """All rows of FILE, their classes, and what looks wrong in their labels."""
     label = columns.label
     table = read_table(file, columns.probabilities, label)
@@ -364,7 +358,7 @@ def read_labelled(file: Path, columns: ClassColumns) -> tuple[Part, tuple[str, .
     return table.part(file.name), table.classes, remarks
 
 
-def read_new_table(path: Path, columns: ClassColumns, file: Path, classes: tuple[str, ...]) -> Part:
+def read_new_table(path: Path, columns: Settings, file: Path, classes: tuple[str, ...]) -> Part:
     """The rows of a new file, which may have no labels; it must have the classes of FILE."""
     known = columns.label is None or columns.label in read_names(path)
     new = read_table(path, columns.probabilities, columns.label if known else None)
@@ -394,7 +388,7 @@ def read_events(path: Path, outcome: str | None, forecast: str | None, further: 
     )
 
 
-def read_settled(file: Path, columns: EventColumns, further: Sequence[str] | None) -> tuple[Part, list[str]]:
+def read_settled(file: Path, columns: Settings, further: Sequence[str] | None) -> tuple[Part, list[str]]:
     """All rows of FILE, and what looks wrong in their outcomes."""
     outcome, forecast = columns.outcome, columns.forecast
     if outcome is None:
@@ -403,7 +397,7 @@ def read_settled(file: Path, columns: EventColumns, further: Sequence[str] | Non
     return events, outcome_remarks(events.settled, events.table, outcome, forecast or "")
 
 
-def read_new_events(path: Path, columns: EventColumns, further: Sequence[str] | None) -> Part:
+def read_new_events(path: Path, columns: Settings, further: Sequence[str] | None) -> Part:
     """The rows of a new file, which may have no outcomes."""
     known = columns.outcome in read_names(path)
     new = read_events(path, columns.outcome if known else None, columns.forecast, further)

@@ -12,7 +12,7 @@ import polars as pl
 
 from onlinecal.arrays import Floats
 from onlinecal.cli.recalibrating.jobs import Job, Mapped, drawn_labels, facts_of_start, read_job
-from onlinecal.cli.recalibrating.options import LpSettings, Rows, estimator
+from onlinecal.cli.recalibrating.options import Rows, Settings, estimator
 from onlinecal.cli.recalibrating.report import Picture, Report, Scores, Section
 from onlinecal.cli.recalibrating.tables import Part
 from onlinecal.measures.lp.errors import lp_calibration_error
@@ -28,14 +28,14 @@ SUBSETS = 8
 """Refits for each number of rows."""
 
 
-def new_model(settings: LpSettings, seed: int) -> LpRecalibrator:
+def new_model(settings: Settings, seed: int) -> LpRecalibrator:
     """An unfitted recalibrator."""
     return estimator(LpRecalibrator, settings, seed=seed)
 
 
-def recalibrate(file: Path, rows: Rows, settings: LpSettings) -> Report:
+def recalibrate(file: Path, rows: Rows, settings: Settings) -> Report:
     """Fit, compare and report."""
-    job, seed = read_job(file, settings, rows), rows.seed
+    job, seed = read_job(file, "lp", settings, rows), rows.seed
     model = new_model(settings, seed)
     check_order(model.p, above_one=True)
     maps, remarks = job.beside_rivals("lp", model)
@@ -116,10 +116,9 @@ def pictures(
 
     part, p = job.labelled[-1].name, float(model.p)
     numbers = prepare_levels(cells, f"{job.file}, {part} rows")
-    drawn = [
-        Picture(draw_levels, numbers, "levels"),
-        Picture(draw_lp_rounds, prepare_lp_rounds(model.history_, p), "rounds"),
-    ]
+    drawn = [Picture(draw_levels, numbers, "levels")]
+    if model.n_rounds_:
+        drawn.append(Picture(draw_lp_rounds, prepare_lp_rounds(model.history_, p), "rounds"))
     if part != job.fit.name and job.fit.told.size <= CHEAP:
         numbers = error_against_rows(job, mapped, model, seed)
         drawn.append(Picture(draw_rows, numbers, "rows"))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints, sampled_rows
 from onlinecal.catalogue import did_you_mean
-from onlinecal.cli.recalibrating.options import ChooseSettings
+from onlinecal.cli.recalibrating.options import Settings
 from onlinecal.recalibration.probability_recalibrator import number_labels
 from onlinecal.tables import (
     Source,
@@ -341,11 +341,22 @@ def _written(value: Any) -> str:
 
 LABELS = ("label", "labels", "y", "y_true", "target", "class", "truth", "ground_truth", "outcome")
 FORECASTS = ("forecast", "p", "prob", "prob1", "probability", "prediction", "hint", "risk")
-OUTCOMES = ("outcome", "y", "label", "y_true", "target", "event", "result", "prob1_outcome")
+OUTCOMES = (
+    "outcome",
+    "y",
+    "label",
+    "y_true",
+    "target",
+    "event",
+    "result",
+    "won",
+    "home_won",
+    "prob1_outcome",
+)
 """Names that such columns have in most files; tried in this order, in any case."""
 
 
-def recognise(file: Path, settings: ChooseSettings) -> tuple[bool, ChooseSettings]:
+def recognise(file: Path, settings: Settings) -> tuple[bool, Settings]:
     """Whether the file is a table of class probabilities (else a column of forecasts), all columns named.
 
     Raises ValueError for options of both kinds, and for columns that are not found.
@@ -370,8 +381,7 @@ def recognise(file: Path, settings: ChooseSettings) -> tuple[bool, ChooseSetting
         if label is None and file.suffix.lower() != ".npz":
             label = usual(names, LABELS)
         return True, replace(settings, label=label)
-    forecast = settings.forecast or usual(names, FORECASTS)
-    outcome = settings.outcome or usual(names, tuple(one for one in OUTCOMES if one != forecast))
+    forecast, outcome = event_columns(file, settings.forecast, settings.outcome)
     if forecast is None or outcome is None:
         missing = "forecasts (--forecast)" if forecast is None else "outcomes (--outcome)"
         other = "" if any(named) else "; class probabilities are named with --probabilities and --label"
@@ -379,6 +389,15 @@ def recognise(file: Path, settings: ChooseSettings) -> tuple[bool, ChooseSetting
             f"{file}: cannot tell which column has the {missing}{other}. Its columns: {', '.join(names)}"
         )
     return False, replace(settings, forecast=forecast, outcome=outcome)
+
+
+def event_columns(file: Path, forecast: str | None, outcome: str | None) -> tuple[str | None, str | None]:
+    """The columns of forecasts and of outcomes, by their usual names where none is given; None: not found."""
+    if is_pipe(file) or (forecast is not None and outcome is not None):
+        return forecast, outcome
+    names = read_names(file)
+    forecast = forecast or usual(names, FORECASTS)
+    return forecast, outcome or usual(names, tuple(one for one in OUTCOMES if one != forecast))
 
 
 def has_class_columns(file: Path, names: list[str]) -> bool:

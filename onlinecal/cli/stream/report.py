@@ -31,9 +31,6 @@ def report(
         Order, typer.Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
     ] = "certificate",
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the pictures.")] = None,
-    plot: Annotated[
-        bool, typer.Option("--plot", help="Pictures, in results/stream if there is no --out.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what a ledger holds at this moment: rounds, open forecasts, certificates, alarms, key by key.
@@ -46,20 +43,19 @@ def report(
 
     [bold]onlinecal stream report --ledger rain.db --keys 20 --sort open[/bold]
 
-    [bold]onlinecal stream report --ledger rain.db --plot[/bold]
+    [bold]onlinecal stream report --ledger rain.db --out results/rain[/bold]
     """
     from onlinecal.cli.output import print_json, results
     from onlinecal.cli.verbs import warn
     from onlinecal.engine.ledger.report import read_report
 
-    folder = out or (Path("results/stream") if plot else None)
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, not a folder to write into")
+    if out is not None and out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file, not a folder to write into")
     found = read_report(ledger)
     remarks = comparisons(found) + silences(found)
     warn(remarks)
     listed = first_keys(found.keys, sort, keys)
-    pictures = [] if folder is None else draw_report(found, folder)
+    pictures = [] if out is None else draw_report(found, out)
     if as_json:
         print_json({**machine_readable(found, listed, pictures), "warnings": remarks})
         return

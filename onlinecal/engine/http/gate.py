@@ -80,7 +80,7 @@ class Gate:
             refusal = error if isinstance(error, HTTPException) else HTTPException(503, str(error))
             status, told = refusal.status_code, refusal.detail
             if told in ("Not Found", "Method Not Allowed"):
-                told += f": {scope['method']} {scope['path']}, see docs/engine.md"
+                told += f": {scope['method']} {scope['path']}, see docs/engine-contract.md"
             body = msgspec.json.encode({"error": told})
             answer = Response(body, status, refusal.headers, "application/json")
             await answer(scope, receive, with_headers)

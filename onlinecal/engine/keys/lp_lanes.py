@@ -151,7 +151,7 @@ class LpLane(Lane):
         return self.error.value
 
     def promise(self, late: int) -> float:
-        """What no forecasts can exceed: see docs/recalibrate-lp.md for why there is no better promise."""
+        """What no forecasts can exceed: docs/theory-tables.md shows that no better one can be made."""
         return self.rounds * 2.0 ** (1.0 / self.kind.p)
 
     def check_open(self, waiting: list[Issued]) -> None:

@@ -122,8 +122,8 @@ def bracket(sums: Floats) -> tuple[float, float]:
     """Bounds on the distance to calibration from the sums of bins, shape (BINS, 4).
 
     Below: for calibrated q, sum w(q)(y - q) is 0 for every function w, so sum w(p)(y - p) is at most
-    (1 + max of the slope for max of w) times sum abs(p - q): see docs/engine.md. Above: forecasts may all
-    move to the mean outcome m of their bin; for p in it abs(p - m) is at most the chord over the bin.
+    (max of w + max of the slope) times sum abs(p - q); docs/theory-tables.md has the proof. Above: forecasts
+    may all move to the mean outcome m of their bin; for p in it abs(p - m) is at most the chord over the bin.
     """
     n, p, y, tilt = sums.T
     below = max(abs((p - y).sum()), abs(tilt.sum()) / 1.5)

@@ -111,7 +111,7 @@ def mix_stationary(memory: Memory) -> None:
 
 
 class FosterVohraForecaster(GridBaseline):
-    """Draws so that no point regrets, in Brier score, not to have been another: the first of its kind.
+    """Draws so that no grid point regrets, by Brier score, that it was not another: the first of its kind.
 
     The draw is the stationary distribution of a chain that moves from point to point at the rates of their
     regrets. While the draws are hidden, E[ECE] <= T/(2m) + sqrt(m + 1) T^(3/4): the sum of squared positive

@@ -56,7 +56,7 @@ def learn_direction(memory: Memory, place: int, outcome: int) -> None:
 
 
 class LinearOptimisationForecaster(GridBaseline):
-    """Plays against a vector in [-1, 1]^(m+1) that gradient ascent moves towards the signs of the biases.
+    """Keeps all grid points' biases small by playing against a vector that gradient ascent moves.
 
     The ECE is the largest inner product of the errors with such a vector; gradient ascent is within
     sqrt((m + 1) T) of it, and for each of its vectors some draw between two neighbours, found by bisection,

@@ -16,7 +16,7 @@ from onlinecal.validation import check_probability, share_of
 
 
 class AlmostOneStepAhead(GridForecaster):
-    """Almost-One-Step-Ahead: calibrated forecasts of a binary outcome, whatever the outcomes are.
+    """Forecast outcomes 0 and 1, calibrated within a proven bound whatever they are: Almost-One-Step-Ahead.
 
     The forecaster picks a cell, two neighbouring grid points, such that it may charge the round to the
     lower one if the outcome is 0 and to the upper one if it is 1 without any point's bias growing

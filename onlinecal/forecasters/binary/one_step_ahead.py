@@ -14,7 +14,7 @@ from onlinecal.validation import outcome_of
 
 
 class OneStepAhead(GridForecaster):
-    """One-Step-Ahead: fixes a cell, looks at the outcome, and answers with the end that suits it.
+    """A reference that sees the outcome before it chooses between two neighbouring forecasts: One-Step-Ahead.
 
     No forecaster, since it peeks; but its answers are almost calibrated in the strict sense (expected
     calibration error at most c (m - 1), for the sign rule 3m/4), and Almost-One-Step-Ahead stays close to

@@ -40,7 +40,7 @@ NO_HINTS = np.empty((0, 0))
 
 
 class SimplexAlmostOneStepAhead(SimplexReadings):
-    """Forecasts of k classes whose distance to calibration stays below a bound on every outcome sequence.
+    """Forecast one of k classes, calibrated within a proven bound whatever the classes are.
 
     Each round is announced as a point of a cell of a grid on the simplex whose k vertices are labelled with
     the k classes, and charged to the vertex labelled with the outcome. Distances are in l1 over the classes:

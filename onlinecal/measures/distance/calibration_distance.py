@@ -64,7 +64,7 @@ def calibration_distance(
     budget: float = 1.0,
     rtol: float = 0.0,
 ) -> CalibrationDistance:
-    """The least sum of |forecast - q| over all perfectly calibrated sequences q.
+    """How far forecasts are from calibrated: the least sum of |forecast - q| over calibrated sequences q.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ def multiclass_calibration_distance(
     method: Method = "auto",
     progress: Callable[[float], None] | None = None,
 ) -> MulticlassDistance:
-    """The least sum of |p - q|_1 over all calibrated sequences q of class probabilities, or a bracket of it.
+    """How far class probabilities are from calibrated ones q: least sum of |p - q|_1, or a bracket of it.
 
     q is calibrated if, over the rounds that share a vector, the class frequencies are that vector.
 

@@ -56,7 +56,7 @@ def lp_calibration_error(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The l_p norm, over level sets v and classes j, of the average of (f_j - y_j) on v.
+    """The calibration error of whole rows: the l_p norm of all biases of level sets v and classes j.
 
     Err(v, j) = |sum of (f_j - y_j) over the rows in v| / n, Err_p = (sum of Err(v, j)^p)^(1/p).
 
@@ -164,7 +164,7 @@ def linf_conditional_error(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The largest |average of (f_j - y_j) over v| of any level set v and class j: the l_inf error given v.
+    """The largest bias, |average of (f_j - y_j)|, of any class j within any level set of probabilities.
 
     `lp_calibration_error` with p = inf weighs the same averages with the share of rows in v. This one does
     not: a promise that is wrong for a few is as bad as one that is wrong for many. For one event, as two

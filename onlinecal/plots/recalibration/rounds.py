@@ -122,6 +122,10 @@ def draw_measure(axis: Axes, rows: pl.DataFrame, named: bool) -> None:
             )  # fmt: skip
             continue
         axis.plot([row["low"], row["high"]], [height, height], color=colour, lw=2.2, zorder=3, clip_on=True)
+        for end, edge in ((row["low"], -1.06 * low), (row["high"], 1.06 * high)):
+            if abs(end) > abs(edge) and end * edge > 0:
+                sign = "◂" if (edge < 0) != backwards else "▸"
+                axis.text(edge, height, sign, ha="center", va="center_baseline", fontsize=9, color=colour)
         axis.scatter(
             row["difference"], height, s=44, color=colour, edgecolor="white", lw=0.8, zorder=4, clip_on=False
         )

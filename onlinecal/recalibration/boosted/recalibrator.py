@@ -47,7 +47,7 @@ from onlinecal.validation import check_probabilities, check_same_length
 
 
 class BoostedRecalibrator(RegressorMixin, BaseEstimator):
-    """Boost a predictor's probabilities by regressors, for as many rounds as held-out rows gain.
+    """Mend a fixed model's probabilities wherever a regressor finds from features that they are wrong.
 
     A smooth map of the forecasts comes first. In each round the regressor is fitted to what is left of the
     outcomes, with the log odds of the forecast as a further column, and a share of its answers is added to
@@ -124,7 +124,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     References
     ----------
     Globus-Harris, Harrison, Kearns, Roth and Sorrell (2023), "Multicalibration as boosting for regression".
-    The proof with its constants is in docs/recalibrate-groups.md.
+    The proof with its constants is in docs/theory-tables.md.
     """
 
     start_: StartMap | None

@@ -203,7 +203,7 @@ def softmax_of_logs(table: Floats, factors: Floats, offsets: Floats) -> Floats:
 
 
 class VectorScaling(ProbabilityRecalibrator):
-    """softmax(w log p + b), a factor and an offset per class, of the least log loss.
+    """A factor and an offset for each class: softmax(w log p + b), of the least log loss.
 
     A ridge of a thousandth of a row, .001/n times half the squares of w - 1 and b, keeps numbers finite where
     rows can be told apart.
@@ -240,7 +240,7 @@ PULLED_INTERCEPT = 0.1
 
 
 class DirichletCalibration(ProbabilityRecalibrator):
-    """softmax(W log p + b), with penalties on what lies off W's diagonal and on b.
+    """Correct classes taken for one another: softmax(W log p + b), penalties off W's diagonal and on b.
 
     The log loss per row plus `off_diagonal` times the average square of W's off-diagonal entries plus
     `intercept` times the average square of b (ODIR). Convex; solved from the identity by

@@ -30,7 +30,7 @@ FLAT = 1e-8
 
 
 class TemperatureScaling(ProbabilityRecalibrator):
-    """p_c becomes proportional to p_c^beta, with the beta of the least log loss.
+    """One number makes rows surer or less sure: p_c becomes proportional to p_c^beta, of least log loss.
 
     The same map as scikit-learn's CalibratedClassifierCV(method="temperature") around these probabilities;
     that one needs every class among the labels, this one does not.

@@ -43,7 +43,7 @@ def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, seed: i
 
 
 def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
-    """L_r of the paper: name a class, or say "I do not know" at a price; shape (len(costs), C + 1, C).
+    """Loss tables: name a class, or say "I do not know" at a price; L_r, shape (len(costs), C + 1, C).
 
     C is `n_classes`; `costs` are the prices beta of not answering, shape (n,), each in [0, 1].
     Action a < C names class a: loss 0 if it is right, 1 if not. Action C refrains: loss beta. Probabilities
@@ -65,7 +65,7 @@ def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
 
 
 def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: ArrayLike = PRICES) -> Floats:
-    """L_cr of the paper: is it class c? Yes, no, or refrain at price 1; shape (C A B, 3, C).
+    """Loss tables about one class c: say yes, no, or refrain at price 1; L_cr, shape (C A B, 3, C).
 
     C is `n_classes`; `false_alarms` and `misses` are the prices of the two errors, shapes (A,) and (B,).
     For each class c, false alarm price and miss price: action 0 (yes) costs the false alarm's price when the

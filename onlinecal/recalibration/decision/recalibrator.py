@@ -143,7 +143,7 @@ def history_of(rounds: Sequence[tuple[float, float, float]]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class CompressedPredictor:
-    """p_l(x) = E[p(X) | d(p(X)) = d(p(x))]: each row gets the mean of its action's rows.
+    """One forecast for each action: a row gets the mean of its action's rows, E[p(X) | d(p(X)) = d(p(x))].
 
     A mean of probabilities for which an action is best has that action as its best again, so every decision
     of this loss is kept, and its expected loss. If the mean error on each action's region is zero, as
@@ -186,7 +186,7 @@ class CompressedPredictor:
 
 
 class DecisionRecalibrator(StartedRecalibrator):
-    """Probabilities under which decision makers know what their decisions will cost.
+    """Recalibrate class probabilities: decisions by them cost what they promise.
 
     Each round finds the partition of the simplex into K regions on which the probabilities are most wrong on
     average, sum_a ||E[(p - Y) b_a(p)]||_2, and corrects the mean error on its regions. Rounds end when
@@ -279,8 +279,8 @@ class DecisionRecalibrator(StartedRecalibrator):
     by at least epsilon^2, so there are at most 2/epsilon^2 <= K/epsilon^2 of them. The same rows and seed
     give the same model to the last bit on every processor, but for the starts "beta", and "dirichlet" of
     more than 20 classes.
-    docs/recalibrate-decisions.md has the proofs and what the defaults were measured to do. With weights all
-    of this holds for weighted averages.
+    docs/theory-tables.md has the proofs, docs/recalibrate-decisions.md what the defaults were measured to
+    do. With weights all of this holds for weighted averages.
 
     Of the answers on the fitted rows: the squared error is at most the start's, and that at most the
     probabilities' own; the log loss is at most the start's plus -log(1 - share (1 - keep)); the gap of any

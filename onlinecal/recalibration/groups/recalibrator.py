@@ -172,7 +172,7 @@ REPORT_LEVELS = 20
 
 
 class GroupRecalibrator(BaseEstimator):
-    """Multicalibrate: patch the level set and group that are most wrong, for as long as held-out rows gain.
+    """Recalibrate forecasts of one event until they are right inside each of many overlapping groups.
 
     A smooth map of the forecasts comes first, then patches: each adds a constant to the log odds of one level
     set inside one group, or of a whole group. Which map, and how many patches, is decided by rows that are
@@ -265,7 +265,7 @@ class GroupRecalibrator(BaseEstimator):
 
     References
     ----------
-    Hebert-Johnson, Kim, Reingold and Rothblum (2018). docs/recalibrate-groups.md has proofs and measurements.
+    Hebert-Johnson, Kim, Reingold and Rothblum (2018). docs/theory-tables.md has the proofs.
     """
 
     start_: StartMap

@@ -104,7 +104,7 @@ class SampleSizeWarning(UserWarning):
 
 
 class LpRecalibrator(StartedRecalibrator):
-    """Class probabilities whose l_p calibration error is small, no worse in log loss than a temperature's.
+    """Recalibrate class probabilities as whole rows: what similar rows promise is what comes.
 
     First a smooth map with few numbers to learn, the start, is fitted. Then level sets are corrected, by
     Algorithm 2 of Bairaktari and Nguyen: what the start makes of the probabilities is sorted into level sets
@@ -199,7 +199,7 @@ class LpRecalibrator(StartedRecalibrator):
 
     Notes
     -----
-    Guarantees, with their proofs, are on the page docs/recalibrate-lp.md. With weights those on the fitted
+    Guarantees, with their proofs, are on the page docs/theory-tables.md. With weights those on the fitted
     rows hold for their weighted averages; those for the source are about independent rows, and do not hold.
 
     Of the fitted rows, whatever share and start are: their squared error is at most the start's, and that

@@ -78,7 +78,7 @@ class SampleComplexity:
 
 
 def lp_sample_complexity(p: float, epsilon: float, delta: float, n_classes: int) -> SampleComplexity:
-    """Rows with which Err_p <= epsilon holds for the source with probability 1 - delta.
+    """How many rows guarantee an l_p error of at most epsilon for the source, with probability 1 - delta.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def lp_sample_complexity(p: float, epsilon: float, delta: float, n_classes: int)
 
     Notes
     -----
-    beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), n_levels = ceil(1/beta); docs/recalibrate-lp.md has the proofs.
+    beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), n_levels = ceil(1/beta); docs/theory-tables.md has the proofs.
     The pool of masses needs max(ln(4/(a d)) / (2 a^2), 8 ln(2|V|/d) / (3 a)) rows, a = beta/12, d = delta/3
     (the paper writes 4/3 where its own inequality gives 8/3); a pool for groups of 2^i level sets
     32 ln(4 n k/d) / a^2 with n = floor(most_bins / 2^i), a = accuracy, d = delta / (3 (number of sizes)),
@@ -197,7 +197,7 @@ def epsilon_for(
     estimation: Estimation = "plug-in",
     n_levels: int | None = None,
 ) -> float:
-    """The smallest epsilon whose guarantee n rows pay for; inf when they pay for none below 1.
+    """The smallest l_p error, epsilon, that n rows guarantee; inf when they guarantee none below 1.
 
     Parameters
     ----------

@@ -222,7 +222,7 @@ class Classwise(Strategy):
             for number, label in enumerate(labels.known)
         ]
         answers = completed_rows(np.column_stack([each.forecasts for each in tapes]), hints)
-        certificates = np.zeros(len(table))
+        certificates = np.zeros(len(schedule.order))
         for label, each, given in zip(labels.known, tapes, answers.T, strict=True):
             certificates += self.projection(label).book(each, given, schedule)
         return Tapes(answers, certificates)

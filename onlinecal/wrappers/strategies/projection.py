@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
 from typing import Any, Literal, NamedTuple, get_args
@@ -64,12 +65,15 @@ class SplittingBuckets:
     Attributes
     ----------
     limits
-        By place, the order in which buckets came to be: how many rounds a bucket may have.
+        By place, the order in which buckets came to be: what a bucket may have, rounds here.
     halves
         By place: where its lower half is, with the upper one next to it; 0 for a bucket that is in use.
     """
 
-    def __init__(self, patience: int) -> None:
+    growth = 4
+    """By what a limit is multiplied from one level to the next."""
+
+    def __init__(self, patience: float) -> None:
         self.limits = [patience]
         self.halves = [0]
 
@@ -91,7 +95,49 @@ class SplittingBuckets:
         """Let two new buckets, at the end of all places, take over from one."""
         self.halves[place] = len(self.halves)
         self.halves += [0, 0]
-        self.limits += [4 * self.limits[place]] * 2
+        self.limits += [self.growth * self.limits[place]] * 2
+
+    def note(self, place: int, cost: float) -> None:
+        """A round of a bucket is settled, whose forecast had so much more squared error than the hint."""
+
+
+class ReluctantBuckets(SplittingBuckets):
+    """The same, but a bucket of level j is halved once its forecasts are 2^j tau behind the hints.
+
+    That is in squared errors, a sum over its rounds. tau is by how much the forecasts of a bucket of
+    `SplittingBuckets` can be behind in the rounds of the first level. Where hints do not mislead nothing is
+    ever halved (docs/theory.md, Theorem 17g).
+
+    Parameters
+    ----------
+    slack
+        That of the tables.
+
+    Attributes
+    ----------
+    behind
+        By place: how far the forecasts of a bucket are behind the hints.
+    """
+
+    growth = 2
+
+    def __init__(self, slack: float) -> None:
+        rounds = PATIENCE * slack
+        super().__init__(rounds / 2.0 + 4.0 * math.sqrt(3.0 * slack * rounds))
+        self.behind = [0.0]
+
+    def is_due(self, place: int, rounds: int) -> bool:
+        """Whether a bucket is to be halved."""
+        return not self.halves[place] and self.behind[place] > self.limits[place]
+
+    def halve(self, place: int) -> None:
+        """Let two new buckets take over from one."""
+        super().halve(place)
+        self.behind += [0.0, 0.0]
+
+    def note(self, place: int, cost: float) -> None:
+        """Note what a round cost."""
+        self.behind[place] += cost
 
 
 class Moments:
@@ -130,10 +176,14 @@ class Recent:
 
 
 class Ticket(NamedTuple):
-    """A forecast that waits for its outcome: its bucket, and what the steering state keeps of it."""
+    """A forecast that waits for its outcome: its bucket, what the steering state keeps of it, its hint.
+
+    The hint is that of buckets that split; else it is not used.
+    """
 
     bucket: int
     kept: tuple[float, ...]
+    hint: float = 0.5
 
     @property
     def probability(self) -> float:
@@ -161,6 +211,8 @@ class Projection:
         horizon, then get the uniform grid that is best where so many share a window.
     steers
         Whether what it is asked about is a model's probability, to be steered; else it is the hint itself.
+    reluctant
+        Whether buckets that split do so only where hints mislead the forecasts.
 
     Attributes
     ----------
@@ -172,6 +224,8 @@ class Projection:
     _splitting: SplittingBuckets | None = None
     """Which bucket a hint is in, where they split."""
     _late = 0
+    _hint = 0.5
+    """What the open round was asked about, steered, where buckets split."""
     _moments: Moments | None = None
 
     def __init__(
@@ -181,6 +235,7 @@ class Projection:
         horizon: int | None,
         moments: Moments | None = None,
         steers: bool = True,
+        reluctant: bool = False,
     ) -> None:
         own = SLACK_WITH_HINTS if slack is None else slack
         number = 1 if isinstance(n_buckets, str) else n_buckets
@@ -199,7 +254,9 @@ class Projection:
         self._table = self.tables[0]
         self._last = number - 1
         if n_buckets == AUTO:
-            self._splitting = SplittingBuckets(math.ceil(PATIENCE * own))
+            self._splitting = (
+                ReluctantBuckets(own) if reluctant else SplittingBuckets(math.ceil(PATIENCE * own))
+            )
         own_state = new_steering() if steers else np.zeros(TICKET_ALONE)
         self._state = np.concatenate([own_state, np.zeros(ACCOUNT)])
         self._compile()
@@ -221,7 +278,8 @@ class Projection:
             hint = self._steered.hint(self._state, raw)
             self._table = self.tables[min(int(hint * (self._last + 1)), self._last)]
         elif self._splitting is not None:
-            self._table = self.tables[self._splitting.find(self._steered.hint(self._state, raw))]
+            self._hint = self._steered.hint(self._state, raw)
+            self._table = self.tables[self._splitting.find(self._hint)]
         return self._steered.ask(self._table.memory, self._state, raw)
 
     def give(self, probability: float) -> None:
@@ -240,7 +298,8 @@ class Projection:
             table._charge_window(*cell, outcome, moved, self._moments.now)
             self._note_recent(self._moments, self._state[FARTHER] - farther, self._state[AWAY] - away)
         if self._splitting is not None:
-            self._split(self._splitting)
+            given = self._state[GIVEN]
+            self._split(self._splitting, (given - self._hint) * (given + self._hint - 2.0 * outcome))
 
     def learn_alone(self, raw: float, outcome: int) -> None:
         """Learn how to steer from a model's probability that nobody was given: no table is charged.
@@ -257,12 +316,14 @@ class Projection:
         schedule: Schedule,
         traced: bool = False,
     ) -> Tapes:
-        """Ask about so many model's probabilities, settling in between what the schedule says; shapes (T,).
+        """Ask about so many model's probabilities, settling in between what the schedule says; both (T,).
 
         What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
-        window, and with one bucket. Where something else is given in place of the forecasts, `traced` is
-        needed, and `book` afterwards.
+        window, and with one bucket, or reluctant ones. Where something else is given in place of the
+        forecasts, `traced` is needed, and `book` afterwards.
         """
+        if self._splitting is not None:
+            return self._replay_reluctantly(self._splitting, raw, outcomes, schedule)
         tapes = replayed(
             self._table, self._state, np.ascontiguousarray(raw), outcomes.view(np.uint8), schedule, traced
         )
@@ -270,8 +331,50 @@ class Projection:
         self.note_late(schedule.most_late)
         return tapes
 
+    def _replay_reluctantly(
+        self,
+        splitting: SplittingBuckets,
+        raw: NDArray[np.float64],
+        outcomes: NDArray[np.bool_],
+        schedule: Schedule,
+    ) -> Tapes:
+        """The same with buckets that split: at once if none has to, else row by row.
+
+        What it is asked about are the hints themselves.
+        """
+        if not isinstance(splitting, ReluctantBuckets) or len(self.tables) > 1:
+            return self._replay_row_by_row(raw, outcomes, schedule)
+        before = copy.deepcopy(self.__getstate__())
+        self._splitting = None
+        tapes = self.replay(raw, outcomes, schedule)
+        costs = (tapes.forecasts - raw) * (tapes.forecasts + raw - 2.0 * outcomes)
+        behind = np.cumsum([splitting.behind[0], *costs[schedule.order]])
+        if behind.max() <= splitting.limits[0]:
+            self._splitting, splitting.behind[0] = splitting, float(behind[-1])
+            return tapes
+        self.__setstate__(before)
+        return self._replay_row_by_row(raw, outcomes, schedule)
+
+    def _replay_row_by_row(
+        self, raw: NDArray[np.float64], outcomes: NDArray[np.bool_], schedule: Schedule
+    ) -> Tapes:
+        tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
+        waiting: dict[int, Ticket] = {}
+        asked = 0
+        steps = zip(schedule.order.tolist(), schedule.known.tolist(), strict=True)
+        for settled, (row, known) in enumerate(steps):
+            while asked < known:
+                self.note_late(len(waiting))
+                tapes.forecasts[asked] = self.ask(raw[asked])
+                waiting[asked] = self.ticket()
+                asked += 1
+            self.present(waiting.pop(row))
+            self.settle(int(outcomes[row]))
+            tapes.certificates[settled] = self.certificate
+        return tapes
+
     def book(self, tapes: Tapes, given: NDArray[np.float64], schedule: Schedule) -> NDArray[np.float64]:
-        """Note what was given in place of a replay's forecasts: the certificates of that; shapes (T,)."""
+        """Note what was given in place of a replay's forecasts, shape (T,): its certificates then, (n,)."""
         certificates = tapes.certificates.copy()
         book_rows(
             self._state,
@@ -297,9 +400,10 @@ class Projection:
         self._recently_farther.note(moments, farther)
         self._recently_away.note(moments, away)
 
-    def _split(self, splitting: SplittingBuckets) -> None:
-        """Halve the bucket that was charged, if it has had its rounds."""
+    def _split(self, splitting: SplittingBuckets, cost: float) -> None:
+        """Halve the bucket that was charged, if it is due; `cost` is as of `note`."""
         place = self.tables.index(self._table)
+        splitting.note(place, cost)
         if splitting.is_due(place, self._table.n_rounds):
             splitting.halve(place)
             for _ in range(2):
@@ -309,12 +413,14 @@ class Projection:
 
     def ticket(self) -> Ticket:
         """A copy of the ticket, for a forecast that must wait while others are issued."""
-        return Ticket(self.tables.index(self._table), tuple(self._state[: self._steered.ticket].tolist()))
+        kept = tuple(self._state[: self._steered.ticket].tolist())
+        return Ticket(self.tables.index(self._table), kept, self._hint)
 
     def present(self, ticket: Ticket) -> None:
         """Put a ticket back in its place, to be settled next."""
         self._table = self.tables[ticket.bucket]
         self._state[: len(ticket.kept)] = ticket.kept
+        self._hint = ticket.hint
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_steered"}

@@ -100,8 +100,8 @@ class Simplex(Strategy):
         self.forecaster.withdraw(waiting.joint)
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
-        """Compiled while no label is late."""
-        if schedule.most_late:
+        """Compiled while no label is late or missing."""
+        if not schedule.is_in_time:
             return super().replay(table, numbers, labels, schedule)
         hints = normalised_rows(self.replay_hints(table, numbers, labels, schedule))
         return Tapes(*replayed_with_certificates(self.forecaster._run, numbers, hints))

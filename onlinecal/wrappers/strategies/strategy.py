@@ -103,15 +103,15 @@ class SteeredVectors:
         """
         self._meet(labels)
         steering, state, hints = vector_steering(), self._state, np.empty_like(table)
-        shared, asked = shared_of(len(labels)), 0
+        shared, waits, in_time = shared_of(len(labels)), schedule.waits.tolist(), schedule.is_in_time
         tickets: dict[int, Floats] = {}
-        for row, known in zip(schedule.order.tolist(), schedule.known.tolist(), strict=True):
-            while asked < known:
-                steering.hint(state, table[asked], hints[asked])
-                if schedule.most_late:
-                    tickets[asked] = state[:shared].copy()
-                asked += 1
-            if schedule.most_late:
+        for row, settled in schedule.steps():
+            if settled is None:
+                steering.hint(state, table[row], hints[row])
+                if waits[row] and not in_time:
+                    tickets[row] = state[:shared].copy()
+                continue
+            if not in_time:
                 state[:shared] = tickets.pop(row)
             steering.learn(state, numbers[row])
         return hints
@@ -154,20 +154,26 @@ def played_row_by_row(
     Columns are the known labels in their order, `numbers` the columns of the labels that came, shape (T,).
     """
     classes = list(labels.known)
-    tapes = Tapes(np.empty_like(table), np.empty(len(table)))
+    tapes = Tapes(np.empty_like(table), np.empty(len(schedule.order)))
     waiting: dict[int, Waiting] = {}
-    opened, here = 0, -1
+    here = -1
     names: Asked = ()
-    steps = zip(schedule.order.tolist(), schedule.known.tolist(), strict=True)
-    for settled, (row, known) in enumerate(steps):
-        while opened < known:
+    waits = schedule.waits.tolist()
+    for row, settled in schedule.steps():
+        if settled is None:
             if here >= 0:
                 waiting[here] = strategy.take(names)
+                here = -1
+            if waiting:
                 strategy.note_late(len(waiting))
-            raw: dict[Label, float] = dict(zip(classes, table[opened].tolist(), strict=True))
+            raw: dict[Label, float] = dict(zip(classes, table[row].tolist(), strict=True))
             names, answer = strategy.ask(raw, strategy.names(raw, labels), labels)
-            tapes.forecasts[opened] = [answer[label] for label in classes]
-            here, opened = opened, opened + 1
+            tapes.forecasts[row] = [answer[label] for label in classes]
+            if waits[row]:
+                here = row
+            else:
+                strategy.give_up(strategy.take(names))
+            continue
         if row != here:
             if here >= 0:
                 waiting[here] = strategy.take(names)
@@ -390,7 +396,7 @@ class Strategy(ABC):
 
         Columns of the table, shape (T, k), are the labels in the order in which all of them were declared;
         `numbers`, shape (T,), says which of these came. What comes out are answers (T, k), and the sum of
-        `bounded` certificates after each settled round (T,).
+        `bounded` certificates after each settled round (n,).
         """
         return played_row_by_row(self, table, numbers, labels, schedule)
 

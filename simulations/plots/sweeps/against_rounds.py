@@ -37,6 +37,7 @@ from onlinecal.plots.style import (
     lowest,
     name_lines,
     panels,
+    title_panel,
 )
 from simulations.games import players
 from simulations.sweeps.results import LEAST
@@ -208,7 +209,7 @@ def draw_panels(
     bottom = max(lowest(table.filter(pl.col("line") > 0)["line"], empty=1.0), top / 1e6)
     for spec, axis in axes.items():
         axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 1.6))
-        axis.set_title(panel_title(spec, small), fontsize=9 if small else 11)
+        title_panel(axis, panel_title(spec, small), 9 if small else 11)
         axis.minorticks_off()
     label_axes(axes, "rounds T", measure.partition(" (")[0] if small else measure)
     for spec, axis in axes.items():
@@ -410,7 +411,7 @@ def draw_trajectories(table: pl.DataFrame) -> Figure:
     bottom = 0.3 if top > 3 else top / 10
     for spec, axis in axes.items():
         axis.set(xscale="log", yscale="log", xlim=(1, last * 1.05), ylim=(bottom / 1.5, top * 1.8))
-        axis.set_title(panel_title(spec, small), fontsize=9 if small else 11)
+        title_panel(axis, panel_title(spec, small), 9 if small else 11)
         axis.minorticks_off()
         mine = table.filter(pl.col("forecaster") == spec)
         ends = {}

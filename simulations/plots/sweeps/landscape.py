@@ -52,6 +52,7 @@ NAMES = {
 FRACTIONS = {1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1.0: "1"}
 """The exponents that theory knows."""
 
+CORNER = "In the corner: who ends on top, with its exponent of T ± standard error. "
 FLOOR = "Errors below half a round count as half a round."
 
 TIMES = {1 / 3: "T^(1/3)", 1 / 2: "√T", 2 / 3: "T^(2/3)", 1.0: "T"}
@@ -111,7 +112,7 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
     headline(
         figure,
         f"How the {name} grows against {adversaries[0]}" if alone else f"How the {name} grows",
-        f"{bands_mean(table, '')} Dashed: powers of T. {FLOOR}".strip(),
+        f"{bands_mean(table, '')} Dashed: powers of T. {'' if alone else CORNER}{FLOOR}".strip(),
     )
     colour_key(
         figure, [(spec, look[spec].colour) for spec in forecasters] if few else forecaster_key(forecasters)
@@ -127,7 +128,7 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
         axis.minorticks_off()
         if not alone:
             axis.set_title(adversary, fontsize=9)
-        _guide(axis, left, right, top, alone)
+        _guide(axis, left, right, top, alone or adversary == adversaries[0])
         _draw_lines(axis, table.filter(pl.col("adversary") == adversary), look, alone)
     label_axes(axes, "rounds T", f"{name} (sum over rounds)" if alone else "sum over rounds")
     return figure
@@ -160,7 +161,7 @@ def _guide(axis: Axes, left: float, right: float, top: float, named: bool) -> No
     for exponent in FRACTIONS:
         ends = [left, right]
         axis.plot(ends, [x**exponent for x in ends], color=QUIET, lw=0.8, ls=(0, (5, 4)), zorder=1)
-        x = left * 1.1
+        x = left * 1.25
         if named and x**exponent < top:
             along(axis, TIMES[exponent], x, x**exponent, 2 * x, (2 * x) ** exponent, color=QUIET, zorder=2)
 

@@ -102,7 +102,7 @@ def test_a_late_class_is_late_and_then_frequent():
 
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_the_drift_starts_in_the_middle_and_moves_continuously_over_the_simplex(k):
-    from adversaries.multiclass.kinds import move, path_state
+    from adversaries.kinds.several import move, path_state
 
     state = path_state(k, 50.0)
     points = np.array([move(state, t, k).copy() for t in range(20_000)])
@@ -195,7 +195,7 @@ def test_recorded_labels_are_played_once_and_in_order():
     assert replay_labels([0, 0]).n_classes == 2
     segments = replay_river_labels("ImageSegments")
     assert (len(segments), segments.n_classes, segments.classes[0]) == (2310, 7, "brickface")
-    assert segments.adversary().outcomes().tolist() == segments.labels.tolist()
+    assert segments.adversary().outcomes().tolist() == segments.outcomes.tolist()
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_tables_are_checked(tmp_path):
         replay_table(tmp_path / "half.npz")
     np.savez(tmp_path / "whole.npz", predictions=np.full((2, 3), 1 / 3), ground_truth=[[2], [0]])
     stream = replay_table(tmp_path / "whole.npz")
-    assert (stream.name, stream.n_classes, stream.labels.tolist()) == ("whole", 3, [2, 0])
+    assert (stream.name, stream.n_classes, stream.outcomes.tolist()) == ("whole", 3, [2, 0])
     spec = f"file:path=[{tmp_path / 'whole.npz'}]"
     assert create_multiclass(spec, 3, horizon=2).outcomes().tolist() == [2, 0]
 
@@ -237,7 +237,7 @@ def test_a_networks_probabilities_are_hints_with_sum_one():
     stream = replay_table(TABLE)
     assert stream.hints.shape == (10_000, 10)
     assert np.allclose(stream.hints.sum(axis=1), 1, atol=1e-12)
-    assert (stream.hints.argmax(axis=1) == stream.labels).mean() == pytest.approx(0.531, abs=0.001)
+    assert (stream.hints.argmax(axis=1) == stream.outcomes).mean() == pytest.approx(0.531, abs=0.001)
 
 
 def test_every_card_is_described():

@@ -13,7 +13,7 @@ from onlinecal import decision_loss_gap, lp_calibration_error
 from onlinecal.cli.recalibrating import choose, comparison
 from onlinecal.cli.recalibrating.comparison import class_methods, least_forecast
 from onlinecal.cli.recalibrating.jobs import read_split
-from onlinecal.cli.recalibrating.options import ChooseSettings, Rows
+from onlinecal.cli.recalibrating.options import Rows, Settings
 from onlinecal.cli.recalibrating.scores import (
     Scoreboard,
     advice,
@@ -187,7 +187,7 @@ def test_what_is_recommended_is_among_the_best_and_written_row_by_row(chosen, su
 
 
 def test_a_new_file_is_recalibrated_by_all_rows_and_any_method(folder, sure, tmp_path):
-    arguments = [folder / "net.csv", "--label", "finding", "--test-share", 0.3, "--out", tmp_path]
+    arguments = [folder / "net.csv", "--label", "finding", "--split", 0.3, "--out", tmp_path]
     answer = run(*arguments, "--apply", folder / "new.parquet", "--choose", "temperature")
     assert answer.exit_code == 0, answer.stderr
     assert "360 rows to test" in answer.stdout
@@ -253,7 +253,7 @@ def test_a_method_that_cannot_be_fitted_is_left_out(folder, monkeypatch):
         return {"none": methods["none"], "temperature": refused}, {}
 
     monkeypatch.setattr(comparison, "class_methods", some)
-    report = choose.recalibrate(folder / "net.npz", Rows(), ChooseSettings()).record()
+    report = choose.recalibrate(folder / "net.npz", Rows(), Settings()).record()
     assert (report["methods"], report["left_out"]) == (["none"], {"temperature": "too odd"})
     assert report["recommended"] == "none"
 
@@ -284,7 +284,7 @@ def test_splits_are_by_chance_by_time_and_by_a_column(visits):
 
 @pytest.mark.parametrize("kind", ["random", "time"])
 def test_rows_of_one_patient_stay_together(visits, kind):
-    split = read_split(90, Rows(split=kind, split_by="patient", test_share=0.3), visits)
+    split = read_split(90, Rows(split=kind, together="patient", test_share=0.3), visits)
     ((fit, test),) = split.folds
     assert not set(split.together[fit]) & set(split.together[test])
     assert (len(fit), len(test)) == (63, 27)
@@ -292,20 +292,20 @@ def test_rows_of_one_patient_stay_together(visits, kind):
     if kind == "time":
         assert fit.tolist() == list(range(63))
     with pytest.raises(ValueError, match="row 50 is tested, and has the patient of a fitted row"):
-        read_split(90, Rows(split="part", split_by="patient"), visits)
+        read_split(90, Rows(split="part", together="patient"), visits)
 
 
 def test_a_file_is_recognised_by_its_columns(visits, folder):
-    assert recognise(visits, ChooseSettings()) == (False, ChooseSettings(forecast="p", outcome="y"))
-    of_arrays = recognise(visits.with_suffix(".npz"), ChooseSettings(group=["part"]))
-    assert of_arrays == (False, ChooseSettings(forecast="p", outcome="y", group=["part"]))
-    assert recognise(folder / "net.npz", ChooseSettings()) == (True, ChooseSettings())
-    named = ChooseSettings(label="finding")
+    assert recognise(visits, Settings()) == (False, Settings(forecast="p", outcome="y"))
+    of_arrays = recognise(visits.with_suffix(".npz"), Settings(group=["part"]))
+    assert of_arrays == (False, Settings(forecast="p", outcome="y", group=["part"]))
+    assert recognise(folder / "net.npz", Settings()) == (True, Settings())
+    named = Settings(label="finding")
     assert recognise(folder / "net.csv", named) == (True, named)
-    one = ChooseSettings(probabilities="risk", label="ill")
+    one = Settings(probabilities="risk", label="ill")
     assert recognise(folder / "events.csv", one) == (True, one)
     with pytest.raises(ValueError, match="standard input is read several times here"):
-        recognise(Path("-"), ChooseSettings())
+        recognise(Path("-"), Settings())
 
 
 def test_forecasts_of_0_and_1_have_log_odds():

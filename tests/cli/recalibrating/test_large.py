@@ -14,12 +14,9 @@ from onlinecal.cli.recalibrating import boost, groups, jobs, lp
 from onlinecal.cli.recalibrating import tables as scored
 from onlinecal.cli.recalibrating.comparison import read_comparison
 from onlinecal.cli.recalibrating.options import (
-    BoostSettings,
-    ChooseSettings,
     EventColumns,
-    GroupSettings,
-    LpSettings,
     Rows,
+    Settings,
 )
 from onlinecal.cli.recalibrating.tables import read_table
 
@@ -46,7 +43,7 @@ def in_small_pieces(monkeypatch):
 
 def test_chunks_say_what_whole_tables_say(files, monkeypatch):
     new = files / "new.parquet"
-    asked = files / "old.csv", Rows(apply=new), LpSettings(label="kind")
+    asked = files / "old.csv", Rows(apply=new), Settings(label="kind")
     whole = lp.recalibrate(*asked)
     in_small_pieces(monkeypatch)
     chunks = lp.recalibrate(*asked)
@@ -74,10 +71,10 @@ def loans(n, seed):
     return pl.DataFrame(columns).with_columns(pl.Series("defaulted", (rng.random(n) < truth).astype(int)))
 
 
-GROUPS = groups, GroupSettings(group=["region", "age"], forecast="risk", outcome="defaulted")
-AGE = boost, BoostSettings(features="age", forecast="risk", outcome="defaulted")
-ALL = boost, BoostSettings(forecast="risk", outcome="defaulted")
-ALONE = boost, BoostSettings(outcome="defaulted")
+GROUPS = groups, Settings(group=["region", "age"], forecast="risk", outcome="defaulted")
+AGE = boost, Settings(features="age", forecast="risk", outcome="defaulted")
+ALL = boost, Settings(forecast="risk", outcome="defaulted")
+ALONE = boost, Settings(outcome="defaulted")
 
 
 @pytest.mark.parametrize(
@@ -134,5 +131,5 @@ def test_a_comparison_reads_the_groups_and_features_of_large_files(tmp_path, mon
     asked = EventColumns(forecast="risk", outcome="defaulted")
     frame = jobs.read_settled(file, asked, ["region", "age"])[0].frame
     assert frame.columns == ["risk", "defaulted", "region", "age"]
-    settings = ChooseSettings(forecast="risk", outcome="defaulted", group=["region"], features="age")
+    settings = Settings(forecast="risk", outcome="defaulted", group=["region"], features="age")
     assert {"groups", "boost"} <= set(read_comparison(file, Rows(), settings).methods)

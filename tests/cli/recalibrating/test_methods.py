@@ -1,4 +1,4 @@
-"""The verb `recalibrate`, `measure --groups`: the classes' own numbers, whole files, errors in one line."""
+"""The verb `recalibrate`, `measure --group`: the classes' own numbers, whole files, errors in one line."""
 
 import json
 
@@ -14,7 +14,7 @@ from onlinecal import (
     lp_calibration_error,
 )
 from onlinecal.cli.recalibrating import decision, lp
-from onlinecal.cli.recalibrating.options import DecisionSettings, LpSettings
+from onlinecal.cli.recalibrating.options import Settings
 from onlinecal.measures import functional_multicalibration_error, multicalibration_report
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleS
 
 def test_lp_says_what_the_class_says(folder, sure, halves):
     (table, labels), (fit, test) = sure, halves
-    report = record(folder / "net.npz", "--method", "lp", "--levels", 4, "--tolerance", 0.002)
+    report = record(folder / "net.npz", "--method", "lp", "--set", "n_levels=4", "--tolerance", 0.002)
     model = LpRecalibrator(n_levels=4, tolerance=0.002)
     model.fit(table[fit], labels[fit])
     mapped = model.predict_proba(table[test])
@@ -47,7 +47,9 @@ def test_lp_says_what_the_class_says(folder, sure, halves):
 
 def test_the_largest_error_of_a_level_set_and_class_comes_first(folder, sure, halves):
     (table, labels), (_, test) = sure, halves
-    report = record(folder / "net.npz", "--method", "lp", "--levels", 2, "--p", "inf", "--epsilon", 0.1)
+    report = record(
+        folder / "net.npz", "--method", "lp", "--set", "n_levels=2", "--set", "p=inf", "--set", "epsilon=0.1"
+    )
     first, *rest = report["tables"]["level sets that carry the error (test rows)"]
     found = abs(first["forecast_before"] - first["frequency"]) * first["rows"] / len(test)
     assert found == pytest.approx(lp_calibration_error(table[test], labels[test], np.inf, 2))
@@ -57,14 +59,22 @@ def test_the_largest_error_of_a_level_set_and_class_comes_first(folder, sure, ha
 
 
 def test_the_commands_defaults_are_those_of_the_classes():
-    assert lp.new_model(LpSettings(), 0).get_params() == LpRecalibrator().get_params()
-    assert decision.new_model(DecisionSettings(), None, 0).get_params() == DecisionRecalibrator().get_params()
+    assert lp.new_model(Settings(), 0).get_params() == LpRecalibrator().get_params()
+    assert decision.new_model(Settings(), None, 0).get_params() == DecisionRecalibrator().get_params()
 
 
 def test_lp_leaves_whole_files(folder, tmp_path, sure, halves):
     (table, labels), (fit, test) = sure, halves
     answer = run(
-        folder / "net.csv", "--method", "lp", "--label", "finding", "--levels", 4, "--out", tmp_path / "lp"
+        folder / "net.csv",
+        "--method",
+        "lp",
+        "--label",
+        "finding",
+        "--set",
+        "n_levels=4",
+        "--out",
+        tmp_path / "lp",
     )
     assert answer.exit_code == 0, answer.stderr
     assert answer.stderr == ""
@@ -87,7 +97,7 @@ def test_lp_leaves_whole_files(folder, tmp_path, sure, halves):
 
 def test_a_new_file_is_recalibrated_by_all_rows(folder, sure, tmp_path):
     table, labels = sure
-    arguments = ["--method", "lp", "--label", "finding", "--levels", 4, "--out", tmp_path]
+    arguments = ["--method", "lp", "--label", "finding", "--set", "n_levels=4", "--out", tmp_path]
     report = record(folder / "net.csv", *arguments, "--apply", folder / "new.parquet")
     assert report["rows"] == {"fit": ROWS, "apply": 40}
     assert {line["part"] for line in report["measures"]} == {"fit"}
@@ -100,7 +110,7 @@ def test_a_new_file_is_recalibrated_by_all_rows(folder, sure, tmp_path):
 
 def test_decision_says_what_the_class_says(folder, sure, halves, tmp_path):
     (table, labels), (fit, test) = sure, halves
-    report = record(folder / "net.npz", "--method", "decision", "--actions", 3, "--out", tmp_path)
+    report = record(folder / "net.npz", "--method", "decision", "--set", "n_actions=3", "--out", tmp_path)
     model = DecisionRecalibrator(n_actions=3).fit(table[fit], labels[fit])
     gaps = decision_loss_gap(model.predict_proba(table[test]), labels[test], gaussian_losses(3, 3))
     assert value(report, "mean gap of 500 losses", "test", "decision") == pytest.approx(gaps.mean())
@@ -143,7 +153,8 @@ def test_groups_say_what_the_class_says(folder, halves, tmp_path, patch):
     fit, test = halves
     report = record(
         folder / "events.csv", "--method", "groups", "--forecast", "risk", "--outcome", "ill",
-        "--group", "side", "--group", "old", "--alpha", 0.002, "--patch", patch, "--out", tmp_path,
+        "--group", "side", "--group", "old", "--set", "alpha=0.002", "--set", f"patch={patch}",
+        "--out", tmp_path,
     )  # fmt: skip
     frame = pl.read_csv(folder / "events.csv")
     p, y, groups = frame["risk"].to_numpy(), frame["ill"].to_numpy(), frame.select("side", "old")
@@ -174,7 +185,8 @@ def test_groups_say_what_the_class_says(folder, halves, tmp_path, patch):
 def test_patches_without_a_grid_are_made_and_replayed_too(folder, tmp_path):
     arguments = [
         folder / "events.csv", "--method", "groups", "--forecast", "risk", "--outcome", "ill",
-        "--group", "side", "--group", "old", "--alpha", 0.02, "--patch", "unrounded", "--start", "none",
+        "--group", "side", "--group", "old", "--set", "alpha=0.02", "--set", "patch=unrounded",
+        "--set", "start=none",
     ]  # fmt: skip
     frame = pl.read_csv(folder / "events.csv").with_columns(pl.col("risk").round(1))
     arguments[0] = tmp_path / "few.csv"
@@ -182,7 +194,9 @@ def test_patches_without_a_grid_are_made_and_replayed_too(folder, tmp_path):
     record(*arguments, "--out", tmp_path)
     patches = pl.read_csv(tmp_path / "patches.csv").filter(pl.col("part") == "fit")
     assert patches["worst"][0] > 0.02 >= patches["worst"][-1]
-    assert "n_levels must be None for the patch 'unrounded', got 5" in refused(*arguments, "--levels", 5)
+    assert "n_levels must be None for the patch 'unrounded', got 5" in refused(
+        *arguments, "--set", "n_levels=5"
+    )
 
 
 def test_a_column_of_many_numbers_is_cut_into_ranges_for_new_rows_too(folder, tmp_path):
@@ -228,7 +242,9 @@ def test_boost_says_what_the_class_says(folder, halves, tmp_path):
 def test_boost_starts_from_forecasts(folder, halves):
     fit, test = halves
     frame = pl.read_csv(folder / "events.csv")
-    chosen = ["--forecast", "risk", "--features", "age,height", "--alpha", 0.05, "--bound", 2, "--levels", 8]
+    chosen = ["--forecast", "risk", "--features", "age,height"]
+    for setting in ("alpha=0.05", "bound=2.0", "n_levels=8"):
+        chosen += ["--set", setting]
     report = record(folder / "events.csv", "--method", "boost", "--outcome", "ill", *chosen)
     X, p, y = frame.select("age", "height").to_numpy(), frame["risk"].to_numpy(), frame["ill"].to_numpy()
     model = BoostedRecalibrator.as_in_paper(alpha=0.05, bound=2.0, n_levels=8).fit(X[fit], y[fit], p[fit])
@@ -255,8 +271,8 @@ def test_the_table_for_people_has_every_measure_and_file(folder, tmp_path):
 
 def test_measure_reports_groups(folder):
     frame = pl.read_csv(folder / "events.csv")
-    arguments = [folder / "events.csv", "--forecast", "risk", "--outcome", "ill", "--groups", "side"]
-    report = commands.record("measure", *arguments, "--groups", "old", "--bins", 10)
+    arguments = [folder / "events.csv", "--forecast", "risk", "--outcome", "ill", "--group", "side"]
+    report = commands.record("measure", *arguments, "--group", "old", "--bins", 10)
     left, old = (frame["side"] == "left").to_numpy(), (frame["old"] == "yes").to_numpy()
     rows = {row["name"]: row for row in report["groups"]["risk"]}
     assert len(rows) == 9
@@ -265,7 +281,7 @@ def test_measure_reports_groups(folder):
     expected = multicalibration_report(p, y, members, 10, ["everyone", "side=left", "side=left & old=yes"])
     for row in expected.rows():
         assert rows[row["name"]] == pytest.approx(row)
-    shown = commands.run("measure", *arguments, "--groups", "old").stdout
+    shown = commands.run("measure", *arguments, "--group", "old").stdout
     assert "side=left & old=yes" in shown
     assert "groups" not in commands.record("measure", *arguments[:-2])
     assert "no column 'town'" in commands.refused("measure", *arguments[:-1], "town")

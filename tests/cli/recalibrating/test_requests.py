@@ -1,13 +1,9 @@
-"""What `recalibrate` is asked: methods named in two ways, their options, errors in one line, help."""
-
-import dataclasses
-import re
+"""What `recalibrate` is asked: methods, their settings, rows, and errors in one line."""
 
 import pytest
 
-from onlinecal.cli.recalibrate import method_first
-from onlinecal.cli.recalibrating.options import METHODS
-from tests.cli.recalibrating.runs import record, refused, run
+from onlinecal.cli.recalibrating.options import split_of, values_of
+from tests.cli.recalibrating.runs import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
@@ -18,19 +14,23 @@ NET, EVENTS = "net.csv", "events.csv"
 @pytest.mark.parametrize(
     ("file", "arguments", "words"),
     [
-        (NET, "--method lq", "unknown method 'lq'; known: lp, decision, groups, boost"),
-        (NET, "--method lp --label finding --alpha 0.1", "--alpha belongs to --method groups and boost, not"),
+        (NET, "--method lq", "unknown method 'lq'. Known: lp, decision, groups, boost"),
+        (NET, "--method lp --label finding --set alpha=0.1", "--set: no setting 'alpha'. There are: p"),
         (NET, "--method groups --losses costs.csv", "--losses belongs to --method decision, not to"),
         (NET, "--method boost --group side", "--group belongs to --method groups, not to --method boost"),
         (NET, "--method lp", "has no labels to fit to: name their column with --label"),
         (NET, "--method lp --label result", "has no column 'result'. Its columns: p_cat"),
         (NET, "--method lp --label finding --probabilities a,b", "has no column 'a'"),
-        (NET, "--method lp --label finding --p 1", "p must be a number above 1, or inf, got 1.0"),
-        (NET, "--method lp --label finding --test-share 0.999", "1200 rows are too few: 1 to fit"),
-        (NET, "--method lp --label finding --test-share 1", "--test-share must be a number between 0 and 1"),
-        (NET, "--method lp --label finding --test-share 0.2 --apply new.parquet", "exclude each other"),
-        (NET, "--method lp --label finding --within shift --estimation pools", "within='shift' needs"),
-        (NET, "--method decision --label finding --actions 2 --losses costs.csv", "exclude each other"),
+        (NET, "--method lp --label finding --set p=1", "p must be a number above 1, or inf, got 1"),
+        (NET, "--method lp --label finding --split 0.999", "1200 rows are too few: 1 to fit"),
+        (NET, "--method lp --label finding --split 1", "share of rows to test must be a number"),
+        (NET, "--method lp --label finding --split 0.2 --apply new.parquet", "exclude each other"),
+        (
+            NET,
+            "--method lp --label finding --set within=shift --set estimation=pools",
+            "within='shift' needs",
+        ),
+        (NET, "--method decision --label finding --set n_actions=2 --losses costs.csv", "exclude each other"),
         (NET, "--method decision --label finding --losses nowhere.csv", "nowhere.csv"),
         (NET, "--method lp --label finding --out net.csv", "is a file, not a folder"),
         (EVENTS, "--method groups --outcome ill --group side", "--forecast is needed with --method groups"),
@@ -54,15 +54,21 @@ NET, EVENTS = "net.csv", "events.csv"
         ("nowhere.csv", "", "no such file"),
         (NET, "--label finding --forecast p_cat", "--label and --forecast exclude each other"),
         (NET, "", "has no labels to fit to: name their column with --label"),
-        (NET, "--label finding --alpha 0.1", "--alpha belongs to --method groups and boost, not to the"),
+        (
+            NET,
+            "--label finding --set alpha=1",
+            "--set belongs to --method lp and decision and groups and boost",
+        ),
+        (NET, "--label finding --method lp --set p", "--set must be NAME=VALUE, like n_levels=5, got 'p'"),
+        (NET, "--label finding --method lp --set p=2 --set p=3", "--set p is given twice"),
+        (NET, "--label finding --method lp --choose lp", "--choose belongs to the comparison of all, not to"),
         (NET, "--label finding --choose boost", "--choose 'boost' is none of the methods tried"),
         (NET, "--label finding --split finding", "the column must say fit or test (or train"),
-        (NET, "--label finding --split-by town", "has no column 'town'"),
+        (NET, "--label finding --together town", "has no column 'town'"),
         (NET, "--method lp --label finding --split time --apply new.parquet", "--apply and --split exclude"),
         (EVENTS, "--outcome side", "'side' must be 0, 1 or boolean"),
         (EVENTS, "", "cannot tell which column has the outcomes (--outcome)"),
         (EVENTS, "--outcome ill --choose groups", "is none of the methods tried: --group names columns"),
-        (EVENTS, "--outcome ill --split side --test-share 0.5", "--test-share and --split side exclude"),
     ],
 )
 def test_wrong_requests_are_refused_in_one_line(folder, file, arguments, words):
@@ -72,38 +78,27 @@ def test_wrong_requests_are_refused_in_one_line(folder, file, arguments, words):
 
 
 @pytest.mark.parametrize(
-    "arguments, same",
+    ("text", "found"),
     [
-        ("net.csv --method lp --levels 3", "lp net.csv --levels 3"),
-        ("--seed 1 net.csv --method=lp", "lp --seed 1 net.csv"),
-        ("--method lp net.csv", "lp net.csv"),
-        ("lp net.csv", "lp net.csv"),
-        ("--method lp -- --method", "lp -- --method"),
-        ("lp -- --method boost", "lp -- --method boost"),
-        ("net.csv --method", "net.csv --method"),
-        ("net.csv --seed 1", "choose net.csv --seed 1"),
-        ("--label y net.csv", "choose --label y net.csv"),
-        ("choose net.csv", "choose net.csv"),
-        ("lq net.csv", "lq net.csv"),
-        ("--help", "--help"),
-        ("", ""),
+        (None, (None, None)),
+        ("0.3", ("random", 0.3)),
+        ("time", ("time", None)),
+        ("time:0.2", ("time", 0.2)),
+        ("part", ("part", None)),
+        ("a:b", ("a:b", None)),
     ],
 )
-def test_a_method_may_be_named_first_or_with_an_option(arguments, same):
-    assert method_first(arguments.split()) == same.split()
+def test_a_split_is_a_share_a_rule_or_a_column(text, found):
+    assert split_of(text) == found
 
 
-def test_both_ways_to_name_a_method_say_the_same(folder):
-    rest = ["--label", "finding", "--levels", 3]
-    assert record("lp", folder / NET, *rest) == record(folder / NET, "--method", "lp", *rest)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_methods_help_shows_its_options_and_no_others(method):
-    shown = set(re.findall(r"^│ (--[a-z-]+)", run(method, "--help").stdout, re.M))
-    shared = {"--test-share", "--split", "--split-by", "--seed", "--apply", "--out", "--plot", "--json"}
-    own = {f"--{field.name}" for field in dataclasses.fields(METHODS[method])}
-    assert shown == own | shared | {"--help"}
+def test_settings_are_numbers_words_or_texts():
+    given = ["p=inf", "n_levels=None", "start=none", "epsilon=0.1", "max_rounds=7", "x=True"]
+    found = values_of(given)
+    assert found == {
+        "p": float("inf"), "n_levels": None, "start": "none", "epsilon": 0.1, "max_rounds": 7, "x": True,
+    }  # fmt: skip
+    assert type(found["max_rounds"]) is int
 
 
 def test_losses_without_one_of_the_classes_are_refused(folder, tmp_path):

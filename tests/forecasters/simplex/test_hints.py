@@ -34,7 +34,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     capacity,
     units,
 )
-from simulations.games.multiclass import play_multiclass
+from simulations.games import duel
 from tests.forecasters.simplex.play import (
     NO_CELL,
     biases_of,
@@ -393,7 +393,7 @@ def test_what_is_announced_is_a_distribution_whatever_the_sum_of_the_hint(way):
         forecasts = forecaster.replay([[1.0, 0.0, 9e-7]] * 1000, [UNEVEN] * 1000)
     elif way == "duel":
         forecaster, adversary = forecaster.new_run(), create_multiclass("least-likely", 3, 1000)
-        forecasts = play_multiclass(forecaster, adversary, 1000, np.array([UNEVEN] * 1000)).forecasts
+        forecasts = duel.play(forecaster, adversary, 1000, np.array([UNEVEN] * 1000)).forecasts
     else:
         hint = UNEVEN if way == "events" else dict(enumerate(UNEVEN))
         forecasts = []

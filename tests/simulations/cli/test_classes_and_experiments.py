@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -12,7 +11,7 @@ import pytest
 import simulations.experiments
 from simulations.cli.experiment import FIGURES
 from simulations.experiments import EXPERIMENTS, NONE, made_up_table
-from simulations.games.multiclass import MeasuredMulticlass
+from simulations.games.measuring import MeasuredMulticlass
 from tests.commands import refused, run
 
 
@@ -56,7 +55,7 @@ def test_pictures_and_their_numbers_are_written(tmp_path):
 
 
 def test_a_table_of_probabilities_is_played_as_hints_and_compared(table):
-    answer = run("simulate", "--file", table, "--json")
+    answer = run("simulate", "--adversary", f"file:path=[{table}]", "--json")
     recorded, follower = json.loads(answer.stdout)["games"]
     assert (recorded["forecaster"], follower["forecaster"]) == ("recorded", "nested")
     assert recorded["rounds"] == follower["rounds"] == 300
@@ -64,9 +63,12 @@ def test_a_table_of_probabilities_is_played_as_hints_and_compared(table):
     assert recorded["brier"] < follower["brier"] < 300 * 2 / 3
 
 
+SEGMENTS = "river:name=ImageSegments"
+
+
 def test_labels_that_come_with_river():
-    answer = run("simulate", "--classes", 7, "--river", "ImageSegments", "--rounds", 300, "--json")
-    assert json.loads(answer.stdout)["games"][0]["adversary"] == "river:ImageSegments"
+    answer = run("simulate", "--classes", 7, "--adversary", SEGMENTS, "--rounds", 300, "--json")
+    assert json.loads(answer.stdout)["games"][0]["adversary"] == SEGMENTS
 
 
 def test_a_broken_bound_is_told_and_gives_exit_code_one(monkeypatch):
@@ -83,13 +85,10 @@ def test_a_broken_bound_is_told_and_gives_exit_code_one(monkeypatch):
         (["--classes", 3, "--classes", 3], "--classes 3 is given twice"),
         (["--classes", 3, "--forecaster", "nested", "--forecaster", "nested"], "is listed twice"),
         (["--classes", 3, "--forecaster", "simplex:slack=0.5"], "slack must be None or a number from 0.75"),
-        (["--classes", 3, "--outcome", "won"], "--outcome belongs to games of two outcomes"),
-        (["--classes", 3, "--river", "ImageSegments"], "has 7 classes, --classes says 3"),
-        (["--classes", 7, "--classes", 8, "--river", "ImageSegments"], "have one number of classes"),
-        (["--classes", 7, "--river", "ImageSegments", "--rounds", 9999], "at most the 2310"),
-        (["--classes", 3, "--river", "ImageSegments", "--adversary", "uniform"], "exclude each other"),
-        (["--file", "nowhere.npz"], "no such file: nowhere.npz"),
-        (["--classes", 3, "--file", Path(__file__)], "are read from a numpy archive"),
+        (["--classes", 3, "--adversary", SEGMENTS], "has 7 classes, more than n_classes, 3"),
+        (["--classes", 7, "--adversary", SEGMENTS, "--rounds", 9999], "has only 2310 rounds"),
+        (["--adversary", "file:path=nowhere.npz"], "no such file: nowhere.npz"),
+        (["--classes", 3, "--adversary", f"file:path=[{__file__}]"], "is not a numpy archive"),
     ],
 )
 def test_wrong_requests_are_one_line_and_exit_code_two(arguments, message):
@@ -161,7 +160,7 @@ def test_wrong_requests_say_what_is_wrong(net, tmp_path):
         "experiment", net, "--figure", "map"
     )
     assert "no such file: none.npz" in refused("experiment", "none.npz")
-    assert "--test-share must be a number between 0 and 1, got 2.0" in refused(
+    assert "the share of rows to test must be a number between 0 and 1, got 2.0" in refused(
         "experiment", net, "--test-share", 2
     )
     (tmp_path / "taken").write_text("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,10 +33,8 @@ def test_a_wrong_request_is_one_line_without_a_traceback():
         ("simulate --rounds many", "onlinecal simulate"),
         ("simulate --adversary nobody", "onlinecal simulate"),
         ("recalibrate", "onlinecal recalibrate"),
-        ("recalibrate net.csv --nonsense y", "onlinecal recalibrate choose"),
-        ("recalibrate lp", "onlinecal recalibrate lp"),
-        ("recalibrate net.csv --method boost --nonsense 1", "onlinecal recalibrate boost"),
-        ("recalibrate net.csv --method=groups", "onlinecal recalibrate groups"),
+        ("recalibrate net.csv --nonsense y", "onlinecal recalibrate"),
+        ("recalibrate net.csv --method boots", "onlinecal recalibrate"),
         ("stream", "onlinecal stream"),
         ("stream report --nonsense", "onlinecal stream report"),
     ],
@@ -58,7 +57,7 @@ def test_a_value_that_an_option_does_not_take_is_named(rounds):
 
 
 def test_a_missing_file_is_nothing_that_help_explains(tmp_path):
-    answer = CliRunner().invoke(app, ["recalibrate", "lp", str(tmp_path / "nowhere.csv")])
+    answer = CliRunner().invoke(app, ["recalibrate", str(tmp_path / "nowhere.csv")])
     assert answer.exit_code == 2
     assert answer.stderr.endswith("nowhere.csv\n")
 
@@ -75,11 +74,10 @@ def completed(words):
     return answer.stdout.split()
 
 
-def test_bash_completes_verbs_methods_and_options():
+def test_bash_completes_verbs_and_options():
     assert completed("onlinecal re") == ["recalibrate"]
     assert {"simulate", "sweep", "measure", "stream", "warmup"} <= set(completed("onlinecal "))
-    assert completed("onlinecal recalibrate ") == ["choose", "lp", "decision", "groups", "boost"]
-    assert completed("onlinecal recalibrate boost --fe") == ["--features"]
+    assert completed("onlinecal recalibrate net.csv --fe") == ["--features"]
     assert completed("onlinecal recalibrate net.csv --method groups --gr") == ["--group"]
     assert completed("onlinecal stream re") == ["report", "repair"]
 
@@ -121,7 +119,10 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path, jobs):
     assert "the same command goes on from there" in told
     assert "Traceback" not in told
     kept = len(list(out.glob("games/*.json")))
-    assert f"{kept} of 400 games are kept" in told or jobs == "2"
+    # with two processes a game may have been on its way back when the line was written
+    said = int(re.search(r"(\d+) of 400 games are kept", told)[1])
+    assert 3 <= said <= 400
+    assert said == kept if jobs == "1" else said <= kept
 
 
 @pytest.mark.parametrize(

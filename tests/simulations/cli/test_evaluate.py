@@ -30,7 +30,7 @@ def games(tmp_path):
 
 
 def test_the_numbers_are_those_of_progressive_validation():
-    base, _, _, ours = scores("--river", "Phishing", "--model", "logistic", "--rounds", 400, "--budget", 0.1)
+    base, _, _, ours = scores("Phishing", "--model", "logistic", "--rounds", 400)
     assert [base["method"], ours["method"]] == ["base", "calibrated"]
     plain = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     wrapped = CalibratedClassifier(preprocessing.StandardScaler() | linear_model.LogisticRegression())
@@ -52,8 +52,14 @@ def test_the_numbers_are_those_of_progressive_validation():
     assert base["certificate"] is None
 
 
+def test_the_packages_own_games_are_a_stream_by_name():
+    found = scores("nba", "--rounds", 300, "--together", "date")
+    assert {score["stream"] for score in found} == {"nba"}
+    assert {score["rounds"] for score in found} == {300}
+
+
 def test_a_file_of_forecasts_is_a_model(games):
-    found = scores("--file", games, "--forecast", "chance", "--outcome", "won", "--sort", "day")
+    found = scores(games, "--forecast", "chance", "--outcome", "won", "--sort", "day")
     assert [score["method"] for score in found] == ["base", "Platt", "mean", "calibrated"]
     table = pl.read_csv(games)
     assert found[0]["brier"] == pytest.approx(((table["chance"] - table["won"]) ** 2).mean())
@@ -62,7 +68,7 @@ def test_a_file_of_forecasts_is_a_model(games):
 
 
 def test_more_than_two_labels_are_judged_by_the_top_label():
-    found = scores("--river", "ImageSegments", "--model", "bayes", "--rounds", 300, "--budget", 0.1)
+    found = scores("ImageSegments", "--model", "bayes", "--rounds", 300)
     model, right, count = naive_bayes.GaussianNB(), 0, 0
     for x, y in datasets.ImageSegments().take(300):
         answer = model.predict_proba_one(x)
@@ -75,9 +81,7 @@ def test_more_than_two_labels_are_judged_by_the_top_label():
 
 
 def test_late_labels_keep_the_certificate_and_weaken_the_guarantee():
-    prompt, late = (
-        scores("--stream", "flip", "--rounds", 600, "--late", late, "--budget", 0.1)[-1] for late in (0, 25)
-    )
+    prompt, late = (scores("flip", "--rounds", 600, "--late", late)[-1] for late in (0, 25))
     assert late["distance_lower"] <= late["certificate"] <= late["guarantee"]
     assert late["guarantee"] > 3 * prompt["guarantee"]
 
@@ -100,9 +104,7 @@ def test_hard_streams_are_what_they_say():
 
 def test_pictures_lie_beside_their_numbers(tmp_path):
     out = tmp_path / "out"
-    answer = run(
-        "evaluate", "--river", "Phishing", "--model", "bayes", "--rounds", 200, "--out", out, "--budget", 0.1
-    )
+    answer = run("evaluate", "Phishing", "--model", "bayes", "--rounds", 200, "--out", out)
     assert answer.exit_code == 0
     for stem in ("reliability-phishing-bayes", "distance"):
         assert {path.suffix for path in out.glob(f"{stem}.*")} == {".png", ".svg", ".csv"}
@@ -116,7 +118,7 @@ def test_pictures_lie_beside_their_numbers(tmp_path):
 
 def test_a_broken_bound_is_an_exit_code(monkeypatch):
     monkeypatch.setattr(CalibratedClassifier, "certificate", 0.0)
-    answer = run("evaluate", "--river", "Phishing", "--rounds", 100)
+    answer = run("evaluate", "Phishing", "--rounds", 100)
     assert answer.exit_code == 1
     assert "BROKEN: distance to calibration" in answer.stdout
 
@@ -124,24 +126,22 @@ def test_a_broken_bound_is_an_exit_code(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "One of --river, --file or --stream is needed"),
-        (["--river", "Phisching"], "did you mean 'Phishing'?"),
-        (["--river", "TrumpApproval"], "no classification dataset 'TrumpApproval'"),
-        (["--river", "Phishing", "--stream", "flip"], "--river and --stream exclude each other"),
-        (["--river", "Phishing", "--model", "logistc"], "did you mean 'logistic'?"),
-        (["--river", "Phishing", "--model", "tree", "--model", "tree"], "a model is listed twice"),
-        (["--river", "Phishing", "--rounds", "99999"], "at most the 1250"),
-        (["--river", "Phishing", "--rounds", "0"], "--rounds"),
-        (["--river", "Phishing", "--outcome", "y"], "--outcome names a column of a file"),
-        (["--river", "Phishing", "--buckets", "0"], "n_buckets must be a whole number of at least 1, got 0"),
-        (["--river", "Phishing", "--buckets", "some"], "at least 1 or 'auto', got 'some'"),
-        (["--river", "Phishing", "--late", "-1"], "--late"),
-        (["--river", "Phishing", "--budget", "0"], "budget must be positive"),
-        (["--stream", "flop"], "unknown stream 'flop'; known: flip, fold, drift, threshold"),
-        (["--stream", "flip", "--stream", "flip"], "a stream is listed twice"),
-        (["--stream", "flip", "--model", "tree"], "--model needs features"),
-        (["--file", "nowhere.csv", "--forecast", "p"], "--file needs --forecast and --outcome"),
-        (["--file", "nowhere.csv", "--forecast", "p", "--outcome", "y"], "no such file: nowhere.csv"),
+        ([], "Missing argument 'STREAM"),
+        (["Phisching"], "did you mean 'Phishing'?"),
+        (["TrumpApproval"], "no classification dataset 'TrumpApproval'"),
+        (["Phishing", "--model", "logistc"], "did you mean 'logistic'?"),
+        (["Phishing", "--model", "tree", "--model", "tree"], "a model is listed twice"),
+        (["Phishing", "--rounds", "99999"], "at most the 1250"),
+        (["Phishing", "--rounds", "0"], "--rounds"),
+        (["Phishing", "--outcome", "y"], "need a file: there is no file Phishing"),
+        (["flip", "--scale", "percent"], "need a file: there is no file flip"),
+        (["Phishing", "--buckets", "0"], "n_buckets must be a whole number of at least 1, got 0"),
+        (["Phishing", "--buckets", "some"], "at least 1 or 'auto', got 'some'"),
+        (["Phishing", "--late", "-1"], "--late"),
+        (["flip", "flip"], "a stream is listed twice"),
+        (["flip", "--model", "tree"], "--model needs features"),
+        (["nowhere.csv", "--forecast", "p"], "no such file: nowhere.csv"),
+        (["nowhere.csv", "--forecast", "p", "--outcome", "y"], "no such file: nowhere.csv"),
     ],
 )
 def test_wrong_requests_get_one_line(arguments, words):
@@ -151,7 +151,7 @@ def test_wrong_requests_get_one_line(arguments, words):
 def test_ties_in_a_file_are_named_by_their_row(tmp_path):
     path = tmp_path / "games.csv"
     path.write_text("p,won\n0.5,1\n0.4,0.5\n")
-    line = refused("evaluate", "--file", path, "--forecast", "p", "--outcome", "won")
+    line = refused("evaluate", path, "--forecast", "p", "--outcome", "won")
     assert "column 'won' must be 0, 1 or boolean, got '0.5' at row 1" in line
 
 
@@ -178,12 +178,12 @@ def matches(tmp_path_factory):
 
 def test_outcomes_of_matches_do_not_leak_into_their_own_rows(matches):
     """Settled at once they "improve" the forecasts; at the end of the match there is little to learn."""
-    file = ["--file", matches, "--forecast", "p", "--outcome", "won", "--budget", "0.01"]
+    file = [matches, "--forecast", "p", "--outcome", "won"]
     at_once = run("evaluate", *file, "--sort", "match", "--json")
     assert "leak into each other" in at_once.stderr
     first = {one["method"]: one["brier"] for one in json.loads(at_once.stdout)["scores"]}
     assert first["Platt"] < 0.9 * first["base"]
-    for options in (["--group", "match"], ["--settled-at", "end"]):
+    for options in (["--together", "match"], ["--settled-at", "end"]):
         answer = run("evaluate", *file, "--sort", "minute", *options, "--json")
         assert "leak" not in answer.stderr
         scores = {one["method"]: one for one in json.loads(answer.stdout)["scores"]}
@@ -200,13 +200,13 @@ def test_labels_come_when_their_column_says(tmp_path):
     frame = pl.DataFrame({"p": p, "y": (rng.random(200) < p).astype(int), "at": np.arange(200) + 5, "t": 3.0})
     frame = frame.with_columns(day=pl.lit("day one"))
     frame.write_csv(path)
-    file = ["--file", path, "--forecast", "p", "--outcome", "y", "--budget", "0.01", "--json"]
+    file = [path, "--forecast", "p", "--outcome", "y", "--json"]
     assert run("evaluate", *file, "--settled-at", "at").stdout == run("evaluate", *file, "--late", 5).stdout
     for options, words in (
         (["--settled-at", "t"], "has 3.0 at row 4, before the forecast itself, which is of row 4"),
         (["--settled-at", "p"], "holds no row numbers"),
-        (["--settled-at", "at", "--group", "t"], "exclude each other"),
-        (["--group", "t", "--late", 1], "--late excludes"),
+        (["--settled-at", "at", "--together", "t"], "exclude each other"),
+        (["--together", "t", "--late", 1], "--late excludes"),
         (["--settled-at", "day", "--sort", "at"], "'day' and 'at' cannot be compared: String and Int64"),
         (["--settled-at", "y", "--sort", "at"], "before the forecast itself, which is of at"),
     ):
@@ -220,7 +220,7 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     p = rng.random(300).round(1)
     path = tmp_path / "a.csv"
     pl.DataFrame({"p": p, "y": (rng.random(300) < p).astype(int), "q": 1 - p}).write_csv(path)
-    answer = run("evaluate", "--file", path, "--forecast", "p", "--outcome", "y", "--budget", "0.01")
+    answer = run("evaluate", path, "--forecast", "p", "--outcome", "y")
     lines = [re.split(r"\s{2,}", line.strip()) for line in answer.stdout.splitlines()]
     base, mean, constant = (
         next(line for line in lines if name in line) for name in ("base", "mean", "best constant")
@@ -228,7 +228,7 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     change = 100 * (float(mean[3]) / float(base[3]) - 1)
     assert float(mean[4].removesuffix(" %")) == pytest.approx(change, abs=0.06)
     assert float(constant[3]) == pytest.approx(0.25, abs=0.01)
-    upside_down = run("evaluate", "--file", path, "--forecast", "q", "--outcome", "y", "--budget", "0.01")
+    upside_down = run("evaluate", path, "--forecast", "q", "--outcome", "y")
     assert "base forecasts on a.csv: worse than a constant, Brier score" in upside_down.stderr
 
 

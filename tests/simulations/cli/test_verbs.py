@@ -121,10 +121,10 @@ def test_simulate_speaks_json():
 
 
 def test_simulate_replays_a_file_and_compares_its_own_forecasts(stream):
-    columns = "--outcome won --forecast probability --sort day"
-    answer = run("simulate", "--file", stream, *columns.split(), "--json")
+    spec = f"file:path=[{stream}],outcome=won,forecast=probability,sort=day"
+    answer = run("simulate", "--adversary", spec, "--json")
     raw, ours = json.loads(answer.stdout)["games"]
-    assert raw["forecaster"] == "probability itself"
+    assert raw["forecaster"] == "recorded"
     assert raw["certificate"] is None
     assert raw["rounds"] == ours["rounds"] == 60
     assert raw["ones"] == 40
@@ -135,21 +135,16 @@ def test_simulate_replays_a_file_and_compares_its_own_forecasts(stream):
 
 def test_simulate_draws_into_a_folder(stream, tmp_path):
     out = tmp_path / "out"
-    answer = run("simulate", "--file", stream, "--outcome", "won", "--out", out)
+    answer = run("simulate", "--adversary", f"file:path=[{stream}],outcome=won", "--out", out)
     assert answer.exit_code == 0
     for name in ("results.csv", "reliability.png", "transport.png", "trajectories.png", "transport.csv"):
         assert (out / name).stat().st_size > 0
     assert pl.read_csv(out / "results.csv")["rounds"].item() == 60
 
 
-@pytest.mark.skipif(
-    not NBA.exists(), reason="the basketball forecasts (shared/data/nba_games.csv) are not here"
-)
 def test_real_forecasts_are_beaten_by_their_projection():
-    answer = run(
-        "simulate", "--file", NBA, "--outcome", "prob1_outcome", "--forecast", "prob1", "--sort", "date",
-        "--forecaster", "balanced:report=hint", "--budget", 0.2, "--json",
-    )  # fmt: skip
+    games = "file:path=nba,outcome=home_won,forecast=forecast"
+    answer = run("simulate", "--adversary", games, "--forecaster", "balanced:report=hint", "--json")
     raw, ours = json.loads(answer.stdout)["games"]
     assert raw["brier"] / raw["rounds"] == pytest.approx(0.2147, abs=1e-4)
     assert raw["distance_upper"] / raw["rounds"] == pytest.approx(0.047, abs=1e-3)
@@ -197,16 +192,14 @@ def test_plot_fails_when_a_bound_is_broken(grid, tmp_path):
         (["simulate", "--forecaster", "sine"], "unknown forecaster 'sine'; did you mean 'sign'?"),
         (["simulate", "--rounds", "0"], "--rounds"),
         (["simulate", "--seed", "-1"], "--seed"),
-        (["simulate", "--budget", "0"], "budget must be positive"),
         (
             ["simulate", "--adversary", "two-phase", "--rounds", "1"],
             "two-phase needs a horizon of at least 2",
         ),
-        (["simulate", "--file", "nowhere.csv", "--outcome", "y"], "no such file: nowhere.csv"),
-        (["simulate", "--outcome", "y"], "--outcome names a column of a file"),
-        (["simulate", "--river", "Phishing", "--adversary", "coin"], "exclude each other"),
-        (["simulate", "--river", "Phisching"], "did you mean 'Phishing'?"),
-        (["simulate", "--river", "Phishing", "--rounds", "99999"], "at most the 1250"),
+        (["simulate", "--adversary", "file:path=nowhere.csv,outcome=y"], "no such file: nowhere.csv"),
+        (["simulate", "--adversary", "file:outcome=y"], "path"),
+        (["simulate", "--adversary", "river:name=Phisching"], "did you mean 'Phishing'?"),
+        (["simulate", "--adversary", "river:name=Phishing", "--rounds", "99999"], "has only 1250 rounds"),
         (["simulate", "--forecaster", "sign", "--forecaster", "sign"], "listed twice"),
         (["sweep", "nowhere.toml"], "no such file: nowhere.toml"),
         (["sweep", "demmo"], "no such file: demmo; did you mean 'demo'? Without a file: demo, arena"),
@@ -228,12 +221,12 @@ def test_wrong_requests_get_one_line(arguments, words):
 
 def test_bad_files_get_one_line(stream, tmp_path):
     assert "has no column 'wn'; did you mean 'won'?" in refused(
-        "simulate", "--file", stream, "--outcome", "wn"
+        "simulate", "--adversary", f"file:path=[{stream}],outcome=wn"
     )
-    assert "--file needs --outcome" in refused("simulate", "--file", stream)
+    assert "has no column 'outcome'" in refused("simulate", "--adversary", f"file:path=[{stream}]")
     bad = tmp_path / "bad.csv"
     bad.write_text("won\n1\n0\n2\n")
-    assert "got '2' at row 2" in refused("simulate", "--file", bad, "--outcome", "won")
+    assert "got '2' at row 2" in refused("simulate", "--adversary", f"file:path=[{bad}],outcome=won")
     assert "there is a file" in refused("sweep", "demo", "--out", bad)
     archive = tmp_path / "table.npz"
     archive.write_bytes(b"PK")

@@ -269,7 +269,7 @@ def test_the_command():
     ("arguments", "words"),
     [
         (["--rounds", 9], "rounds must be at most 8, got 9"),
-        (["--rounds", 3, "--plot"], "--minimax is about the distance, and has no picture"),
+        (["--rounds", 3, "--out", "x"], "--minimax is about the distance, and has no picture"),
         (["--rounds", 3, "--measure", "ece"], "--minimax is about the distance"),
     ],
 )

@@ -12,9 +12,9 @@ from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.memory import certificate, enlarged
 from onlinecal.forecasters.simplex.machine.table import LIMIT
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
-from simulations.games import multiclass as duel_module
-from simulations.games.duel import log_spaced
-from simulations.games.multiclass import CATALOGUE, Baseline, create_player, play_multiclass
+from simulations.games import duel as duel_module
+from simulations.games.duel import log_spaced, play
+from simulations.games.several import CATALOGUE, Baseline, create_player
 
 
 def by_hand(forecaster, adversary, T, hints=None, rises=None):
@@ -62,7 +62,7 @@ def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, hinted, spec):
     hints = np.random.default_rng(k).dirichlet(np.ones(k), T) if hinted else None
     settings = {**settings, "hints": hinted}
     adversary = adversaries.create_multiclass(spec, k, T, seed=2)
-    duel = play_multiclass(SimplexAlmostOneStepAhead(k, **settings).new_run(), adversary, T, hints)
+    duel = play(SimplexAlmostOneStepAhead(k, **settings).new_run(), adversary, T, hints)
     forecaster = SimplexAlmostOneStepAhead(n_classes=k, **settings)
     forecasts, outcomes, certificates = by_hand(forecaster, adversary, T, hints)
     assert np.array_equal(duel.forecasts, forecasts)
@@ -79,7 +79,7 @@ def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, hinted, spec):
 def test_the_greedy_adversary_is_told_what_each_outcome_would_do(k):
     T = 150
     adversary = adversaries.create_multiclass("certificate-greedy", k, T, seed=6)
-    duel = play_multiclass(SimplexAlmostOneStepAhead(k, horizon=T).new_run(), adversary, T)
+    duel = play(SimplexAlmostOneStepAhead(k, horizon=T).new_run(), adversary, T)
     forecaster = SimplexAlmostOneStepAhead(n_classes=k, horizon=T)
     forecasts, outcomes, _ = by_hand(forecaster, adversary, T, rises=rises_of)
     assert duel.outcomes.tolist() == outcomes
@@ -92,7 +92,7 @@ def test_the_greedy_adversary_is_told_what_each_outcome_would_do(k):
 def test_certificates_stay_below_guarantees_and_grow(k, player, spec):
     T = 5000
     adversary = adversaries.create_multiclass(spec, k, T)
-    duel = play_multiclass(create_player(player).build(k, T), adversary, T)
+    duel = play(create_player(player).build(k, T), adversary, T)
     assert (duel.certificates <= duel.guarantees + 1e-9).all()
     assert duel.certificates[-1] > 0.2 * duel.guarantees[-1]
     assert duel.checkpoints.tolist() == log_spaced(T, 200).tolist()
@@ -103,10 +103,10 @@ def test_certificates_stay_below_guarantees_and_grow(k, player, spec):
 def test_the_loop_may_be_left_and_entered_anywhere(monkeypatch):
     T, told = 2000, []
     adversary = adversaries.create_multiclass("two-phase:switch=777", 3, T)
-    whole = play_multiclass(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, n_checkpoints=1)
+    whole = play(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, n_checkpoints=1)
     assert whole.checkpoints.tolist() == [1, T]
     monkeypatch.setattr(duel_module, "ROUNDS_AT_A_TIME", 91)
-    parts = play_multiclass(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, progress=told.append)
+    parts = play(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, progress=told.append)
     assert np.array_equal(whole.forecasts, parts.forecasts)
     assert np.array_equal(whole.outcomes, parts.outcomes)
     assert sum(told) == T
@@ -116,9 +116,9 @@ def test_the_loop_may_be_left_and_entered_anywhere(monkeypatch):
 def test_baselines_forecast_what_they_say():
     T, k, prior = 400, 3, 2.0
     adversary = adversaries.create_multiclass("weights", k, T)
-    constant = play_multiclass(Baseline(k), adversary, T)
+    constant = play(Baseline(k), adversary, T)
     assert (constant.forecasts == 1 / 3).all()
-    running = play_multiclass(Baseline(k, prior), adversary, T)
+    running = play(Baseline(k, prior), adversary, T)
     seen = np.zeros(k)
     for forecast, outcome in zip(running.forecasts, running.outcomes, strict=True):
         assert np.allclose(forecast, (seen + prior) / (seen.sum() + k * prior))
@@ -129,16 +129,16 @@ def test_baselines_forecast_what_they_say():
 
 def test_greedy_play_against_a_constant_makes_one_class_frequent():
     adversary = adversaries.create_multiclass("certificate-greedy", 3, 200)
-    duel = play_multiclass(Baseline(3), adversary, 200)
+    duel = play(Baseline(3), adversary, 200)
     assert np.bincount(duel.outcomes).max() > 190
 
 
 def test_impossible_duels_are_refused():
     stream = adversaries.replay_labels([0, 1, 2])
     with pytest.raises(ValueError, match="at most the 3 that labels has, got 4"):
-        play_multiclass(Baseline(3), stream.adversary(), 4)
+        play(Baseline(3), stream.adversary(), 4)
     with pytest.raises(ValueError, match=r"hints must have the shape \(3, 3\), got \(3, 2\)"):
-        play_multiclass(Baseline(3), stream.adversary(), 3, np.full((3, 2), 0.5))
+        play(Baseline(3), stream.adversary(), 3, np.full((3, 2), 0.5))
 
 
 @pytest.mark.parametrize(

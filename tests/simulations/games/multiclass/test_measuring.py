@@ -11,20 +11,15 @@ import polars as pl
 import pytest
 
 import adversaries
-from simulations.games.multiclass import (
-    biases_of,
-    brier_scores,
-    create_player,
-    measure_recorded_multiclass,
-    play_and_measure_multiclass,
-)
+from simulations.games.measuring import biases_of, brier_scores, measure_recorded, play_and_measure
+from simulations.games.several import create_player
 from simulations.plots import multiclass as pictures
 
 
 @cache
 def game(player="simplex", spec="dirichlet-drift", k=3, T=600):
     adversary = adversaries.create_multiclass(spec, k, T)
-    return play_and_measure_multiclass(create_player(player), adversary, T, budget=0.2)
+    return play_and_measure(create_player(player), adversary, T, budget=0.2)
 
 
 def slow_biases(points, outcomes):
@@ -41,7 +36,7 @@ def test_a_window_is_of_the_last_rounds_of_the_game(spec):
     """As for a forecaster that learns the same rounds one by one."""
     adversary = adversaries.create_multiclass("dirichlet-drift", 3, 400)
     hints = np.random.default_rng(0).dirichlet(np.ones(3), 400) if "hint" in spec else None
-    game = play_and_measure_multiclass(create_player(spec), adversary, 400, hints=hints, budget=0.2)
+    game = play_and_measure(create_player(spec), adversary, 400, hints=hints, budget=0.2)
     plain = create_player(spec).build(3, 400, hints is not None)
     for t, outcome in enumerate(game.outcomes.tolist()):
         plain.observe(*plain.announce(np.empty(0) if hints is None else hints[t]), outcome)
@@ -122,7 +117,7 @@ def test_broken_bounds_are_told(change, text):
 def test_recorded_probabilities_are_measured_without_promises():
     labels = np.array([0, 1, 2, 0])
     table = np.array([[0.5, 0.25, 0.25]] * 4)
-    measured = measure_recorded_multiclass(table, labels, "recorded", "four labels").measured
+    measured = measure_recorded(table, labels, "recorded", "four labels").measured
     assert measured.ece == pytest.approx(0)
     assert measured.distance_upper == pytest.approx(0)
     assert (measured.certificate, measured.guarantee, measured.bias_limit) == (None, None, None)

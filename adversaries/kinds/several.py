@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import MOST_ROUNDS, MulticlassKind, State, state_of
+from adversaries.protocol import MOST_ROUNDS, Kind, State, state_of
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter
 
@@ -93,11 +93,6 @@ def uniform_step(state: State, t: int, forecast: Floats, rises: Floats, u: float
     return int(u * len(forecast))
 
 
-def uniform_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `uniform_step`, empty."""
-    return state_of()
-
-
 @register_jitable
 def weights_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Every class with a probability of its own. State: [weight of each class]."""
@@ -140,11 +135,6 @@ def canonical_shares(text: str) -> str:
 def rotating_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Runs of every class in turn. State: [length]."""
     return (t // int(state[0])) % len(forecast)
-
-
-def rotating_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `rotating_step`."""
-    return state_of(values["length"])
 
 
 @register_jitable
@@ -209,16 +199,15 @@ LEGS = Parameter("legs", 12, "straight lines from the first round to the last", 
 SPACED = Parameter("spacing", None, "rounds each line takes, instead of legs", 1, MOST_ROUNDS, form="whole")
 
 OBLIVIOUS = (
-    MulticlassKind(
+    Kind(
         "uniform",
         "every class with the same probability",
         "oblivious",
         "folklore",
         (),
         uniform_step,
-        uniform_initial,
     ),
-    MulticlassKind(
+    Kind(
         "weights",
         "every class with a fixed probability of its own",
         "oblivious",
@@ -235,16 +224,15 @@ OBLIVIOUS = (
         weights_step,
         weights_initial,
     ),
-    MulticlassKind(
+    Kind(
         "rotating",
         "runs of every class in turn",
         "oblivious",
         "folklore",
         (Parameter("length", 1, "rounds a class stays", 1, MOST_ROUNDS, form="whole"),),
         rotating_step,
-        rotating_initial,
     ),
-    MulticlassKind(
+    Kind(
         "markov",
         "the previous class again with a fixed probability, else one of the others",
         "oblivious",
@@ -253,7 +241,7 @@ OBLIVIOUS = (
         markov_step,
         markov_initial,
     ),
-    MulticlassKind(
+    Kind(
         "dirichlet-drift",
         "class probabilities that wander through the simplex in straight lines",
         "oblivious",
@@ -264,7 +252,7 @@ OBLIVIOUS = (
         needs_horizon=True,
         horizon_unless="spacing",
     ),
-    MulticlassKind(
+    Kind(
         "late-class",
         "the last class first appears half way (or in round `start`), then it comes often",
         "oblivious",
@@ -316,11 +304,6 @@ def runner_up_step(state: State, t: int, forecast: Floats, rises: Floats, u: flo
         elif forecast[c] > forecast[second]:
             second = c
     return second
-
-
-def empty_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """A state with nothing in it."""
-    return state_of()
 
 
 @register_jitable
@@ -415,34 +398,31 @@ def certificate_greedy_step(state: State, t: int, forecast: Floats, rises: Float
 
 
 ADAPTIVE = (
-    MulticlassKind(
+    Kind(
         "categorical-forecast",
         "drawn from the announced probabilities: the forecaster is right",
         "adaptive",
         "Dawid (1982)",
         (),
         categorical_forecast_step,
-        empty_initial,
     ),
-    MulticlassKind(
+    Kind(
         "least-likely",
         "the class with the smallest announced probability",
         "adaptive",
         "Oakes (1985), Dawid (1985)",
         (),
         least_likely_step,
-        empty_initial,
     ),
-    MulticlassKind(
+    Kind(
         "runner-up",
         "the class with the second largest announced probability",
         "adaptive",
         "this library",
         (),
         runner_up_step,
-        empty_initial,
     ),
-    MulticlassKind(
+    Kind(
         "target-sweep",
         "draws the forecasts after a target that wanders through the whole simplex",
         "adaptive",
@@ -452,7 +432,7 @@ ADAPTIVE = (
         target_sweep_initial,
         needs_horizon=True,
     ),
-    MulticlassKind(
+    Kind(
         "boundary-hugger",
         "pushes until the forecast moves, then pushes back: to and fro between neighbouring cells",
         "adaptive",
@@ -461,7 +441,7 @@ ADAPTIVE = (
         boundary_hugger_step,
         boundary_hugger_initial,
     ),
-    MulticlassKind(
+    Kind(
         "bias-builder",
         "the class that adds to the bias standing at forecasts like the present one",
         "adaptive",
@@ -470,13 +450,12 @@ ADAPTIVE = (
         bias_builder_step,
         bias_builder_initial,
     ),
-    MulticlassKind(
+    Kind(
         "certificate-greedy",
         "the class for which the forecaster's certificate rises most",
         "internal",
         "this library",
         (),
         certificate_greedy_step,
-        empty_initial,
     ),
 )

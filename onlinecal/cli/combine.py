@@ -1,0 +1,114 @@
+"""The verb `combine`: columns of several models' probabilities in, one calibrated column out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onlinecal.cli.measure import AsJson, Forecasts, OutcomeColumn, missing_option
+from onlinecal.cli.verbs import FILES, DropInvalid, Positive, Scale, Together, warn
+from onlinecal.rounds import Reading, known_from, read_rounds
+from onlinecal.tables import number
+
+if TYPE_CHECKING:
+    from onlinecal.rounds import Rounds
+    from onlinecal.wrappers import CombinedForecasts, CombinedReport
+
+COMBINED = "combined"
+"""The column that is made."""
+TABLES = "combined.parquet", "report.csv"
+"""What is written that could be read again."""
+
+SettledAt = Annotated[
+    str | None,
+    typer.Option(
+        "--settled-at",
+        help="A column: when the outcome became known, in units of --sort, else a row's number.",
+    ),
+]
+Sort = Annotated[str | None, typer.Option("--sort", help="A column to order the rows by: their time.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for the column, report and picture.")]
+
+
+def combine(
+    file: Annotated[Path, typer.Argument(help=f"The forecasts: {FILES}")],
+    forecast: Forecasts = None,
+    outcome: OutcomeColumn = None,
+    sort: Sort = None,
+    settled_at: SettledAt = None,
+    together: Together = None,
+    positive: Positive = None,
+    scale: Scale = "probability",
+    drop_invalid: DropInvalid = False,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Combine several models' forecasts of one event to one calibrated column, never far behind the best.
+
+    Each row is forecast by what was known before it. Forecasts may be missing in some rows. Brier scores are
+    averages over the rows in which a model spoke: of the model, of the model recalibrated alone, of all.
+
+    docs/combine.md says how to read the rest.
+
+    Examples:
+
+    [bold]onlinecal combine games.csv --forecast elo --forecast market --outcome won --out results[/bold]
+
+    [bold]onlinecal combine loans.csv --forecast a --forecast b --outcome y --sort day --settled-at end[/bold]
+    """
+    from onlinecal.cli.output import print_json, results, table
+    from onlinecal.wrappers import combine_forecasts
+
+    if not forecast or outcome is None:
+        raise missing_option(file, bool(forecast))
+    if out is not None and out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file, not a folder to write into")
+    if out is not None and file.resolve() in {out.resolve() / name for name in TABLES}:
+        raise ValueError(f"{file} would be written over with results of its own: name another --out")
+    reading = Reading(positive, scale, drop_invalid)
+    more = [name for name in (settled_at, together) if name is not None]
+    rounds = read_rounds(file, outcome, forecast, sort=sort, more=more, reading=reading, gaps=True)
+    warn(rounds.remarks)
+    known = known_from(rounds, settled_at, together, sort)
+    result = combine_forecasts(rounds.forecasts, rounds.outcomes, None if known is None else known - 1)
+    report = result.report()
+    files = [] if out is None else write(rounds, result, out)
+    if as_json:
+        print_json({"file": str(file), **_record(report), "files": [str(path) for path in files]})
+        return
+    console = results()
+    title, heading, rows, notes = report._shown()
+    console.print(table(f"{rounds.name}, {number(report.n_rounds)} rows. {title}", heading, rows))
+    for line in [*notes, *map(str, files)]:
+        console.print(line, soft_wrap=True)
+
+
+def _record(report: CombinedReport) -> dict[str, Any]:
+    return {**asdict(report), "best": report.best, "warnings": []}
+
+
+def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]:
+    """Write the rows with the new column and the weights, the report, and the picture of the weights."""
+    import polars as pl
+
+    from onlinecal.plots import model_weights_data
+    from onlinecal.plots.style import in_house_style, write_figure
+    from onlinecal.tables import write_table
+
+    @in_house_style
+    def drawn() -> Path:
+        figure = result.plot().get_figure(root=True)
+        assert figure is not None
+        return write_figure(figure, model_weights_data(result.weights, result.names), folder / "weights")
+
+    weights = {f"weight_{name}": result.weights[:, i] for i, name in enumerate(result.names)}
+    columns = rounds.frame.with_columns(**{COMBINED: result.probabilities, **weights})
+    scores = [{"model": name, **asdict(one)} for name, one in result.report().models.items()]
+    return [
+        write_table(columns, folder / TABLES[0]),
+        write_table(pl.DataFrame(scores), folder / TABLES[1]),
+        drawn(),
+    ]

@@ -1,0 +1,370 @@
+"""Several models of one event: each is steered, and what comes of them is mixed to one probability.
+
+A model's probabilities are steered as alone (`binary`). Beside the N steered models there is a *stack*, the
+logistic regression of the outcome on their logits, followed by an extended Kalman filter that begins with
+their mean. A *tracking* mixture of all these, by Vovk's aggregating algorithm, has weights that follow
+whichever is best by now. How far it is to be trusted, beside the models themselves, is again for Vovk's
+algorithm to say, by their losses so far.
+
+A model may be silent in a round. It is then asked nothing and learns nothing, and in the mixtures it counts
+as if it had said what the others made together (specialists): so the bound is one of the rounds in which a
+model speaks. If all are silent the share of ones so far is the answer.
+
+With outcomes in time the sum of T squared errors exceeds that of each steered model, in the rounds in which
+it speaks, by at most ln(10 N)/2, and that of the tracking mixture by less than 1/18. If each outcome is known
+before D + 1 further forecasts are made, and D is noted beforehand, it is at most (D + 1)/0.3 times ln(10 N)
+(docs/theory.md, Theorem 17g).
+
+References
+----------
+Vovk (1990, 1998), Herbster and Warmuth (1998), see `mixing`. Freund, Schapire, Singer and Warmuth (1997),
+using and combining predictors that specialize. Fahrmeir (1992), see `curves`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from onlinecal.arrays import Floats, Ints
+from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
+from onlinecal.elementary import exponential, logarithm
+from onlinecal.forecasters.binary.cells import clip
+from onlinecal.steering import binary
+from onlinecal.steering.curves import curvature, sigmoid
+from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
+from onlinecal.steering.replaying import Schedule
+
+STACKED = 0.5
+"""The stack's prior weight in the tracking mixture; the models share the rest."""
+TRACKED = 0.9
+"""The tracking mixture's prior weight in the last stage; the models share the rest."""
+LATE_RATE = 0.3
+"""Of the last stage where outcomes come late, divided by D + 1; in time it is `ETA`."""
+NEW = 100.0
+"""1/(t + NEW) of the tracking weights is given out by the prior in a round, as in `binary`."""
+VARIANCE, FORGETTING = 0.05, 1e-4
+"""The prior variance of the stack's coefficients, and how fast it forgets."""
+DEEPEST = 1e-6
+"""The stack's logits are those of probabilities so far from 0 and 1 at least."""
+
+# Layout of a state for n models: ticket | shared part | n states of `binary`. The open ticket: how many
+# forecasts had been asked for, what was answered, what the models that spoke make without the others, the
+# answers of n models, of the stack and of the tracking mixture, by model whether it spoke, and its ticket.
+# Shared: the most forecasts that came between a forecast and its outcome, rounds, ones, forecasts asked for,
+# then tracking weights and their prior (n + 1 each), losses and weights of the last stage (n + 2 each, of
+# which those of the stack are not used), the stack's coefficients, their covariance (n^2), and room for
+# logits and gains (n each).
+ASKED, ANSWER, SPOKEN, ANSWERS = range(4)
+LATE, ROUNDS, ONES, EVENTS, WEIGHTS = range(5)
+
+
+@kernel_part
+def ticket_size(n: int) -> int:
+    """The length of a ticket, at the front of the state."""
+    return ANSWERS + (n + 2) + n + n * binary.TICKET
+
+
+@kernel_part
+def models_at(n: int) -> int:
+    """Where the states of the models begin."""
+    return stack_at(n) + n + n * n + 2 * n
+
+
+@kernel_part
+def size_for(n: int) -> int:
+    """The length of a state for n models."""
+    return models_at(n) + n * binary.SIZE
+
+
+@kernel_part
+def models_of(state: Any) -> int:
+    """For how many models a state is."""
+    n = 1
+    while size_for(n) < len(state):
+        n += 1
+    return n
+
+
+@kernel_part
+def losses_at(n: int) -> int:
+    """Where the losses of the last stage are; its weights follow."""
+    return ticket_size(n) + WEIGHTS + 2 * (n + 1)
+
+
+@kernel_part
+def stack_at(n: int) -> int:
+    """Where the stack's coefficients are; covariance, logits and gains follow."""
+    return losses_at(n) + 2 * (n + 2)
+
+
+def new_combining(n: int, most_late: int = 0) -> Floats:
+    """The state for n models before the first round; `most_late` is D, if it is known beforehand."""
+    state = np.zeros(size_for(n))
+    shared, stack = ticket_size(n), stack_at(n)
+    state[shared + LATE] = most_late
+    state[shared + WEIGHTS : shared + WEIGHTS + 2 * (n + 1)] = [*[(1.0 - STACKED) / n] * n, STACKED] * 2
+    state[stack : stack + n] = 1.0 / n
+    state[stack + n : stack + n + n * n] = (VARIANCE * np.eye(n)).ravel()
+    state[models_at(n) :] = np.tile(binary.new_steering(), n)
+    return state
+
+
+@kernel_part
+def advise(state: Any, n: int, row: Any) -> float:
+    """What is made of the models' probabilities, shape (n,), NaN of silent ones; the ticket stays here."""
+    shared, spoke = ticket_size(n), ANSWERS + n + 2
+    state[shared + EVENTS] += 1.0
+    state[ASKED] = state[shared + EVENTS]
+    speaking = 0
+    for i in range(n):
+        p = float(row[i])
+        state[spoke + i] = 0.0
+        if p == p:
+            at, ticket = models_at(n) + i * binary.SIZE, spoke + n + i * binary.TICKET
+            state[ANSWERS + i] = binary.steer(state[at : at + binary.SIZE], binary.within(p))
+            state[ticket : ticket + binary.TICKET] = state[at : at + binary.TICKET]
+            state[spoke + i] = 1.0
+            speaking += 1
+    least = binary.LEAST / (state[shared + ROUNDS] + 1.0)
+    if speaking == 0:
+        state[ANSWER] = clip(
+            (state[shared + ONES] + 0.5) / (state[shared + ROUNDS] + 1.0), least, 1.0 - least
+        )
+        return float(state[ANSWER])
+    weights = losses_at(n) + n + 2
+    for i in range(n):
+        state[weights + i] = state[shared + WEIGHTS + i] * state[spoke + i]
+    state[weights + n] = state[shared + WEIGHTS + n]
+    state[SPOKEN] = mixed_answer(state, ANSWERS, weights, n)
+    state[ANSWERS + n] = clip(sigmoid(stacked(state, n)), least, 1.0 - least)
+    state[ANSWERS + n + 1] = mixed_answer(state, ANSWERS, weights, n + 1)
+    weigh(state, n)
+    state[ANSWER] = mixed_answer(state, ANSWERS, weights, n + 2)
+    return float(state[ANSWER])
+
+
+@kernel_part
+def stacked(state: Any, n: int) -> float:
+    """The logit of what the stack answers; the models' logits are written to their room."""
+    stack, spoke, total = stack_at(n), ANSWERS + n + 2, 0.0
+    logits = stack + n + n * n
+    for i in range(n):
+        answer = state[ANSWERS + i] if state[spoke + i] > 0.0 else state[SPOKEN]
+        answer = clip(answer, DEEPEST, 1.0 - DEEPEST)
+        state[logits + i] = logarithm(answer / (1.0 - answer))
+        total += state[stack + i] * state[logits + i]
+    return total
+
+
+@kernel_part
+def weigh(state: Any, n: int) -> None:
+    """Write the weights of the last stage, of those that speak: exponential ones of the losses so far."""
+    late, losses, spoke = state[ticket_size(n) + LATE], losses_at(n), ANSWERS + n + 2
+    rate, weights = ETA if late == 0.0 else LATE_RATE / (late + 1.0), losses + n + 2
+    least = state[losses + n + 1]
+    for i in range(n):
+        if state[spoke + i] > 0.0:
+            least = min(least, state[losses + i])
+    total = 0.0
+    for i in range(n + 2):
+        prior = TRACKED if i > n else 0.0 if i == n else state[spoke + i] * (1.0 - TRACKED) / n
+        state[weights + i] = prior * exponential(-rate * (state[losses + i] - least))
+        total += state[weights + i]
+    for i in range(n + 2):
+        state[weights + i] /= total
+
+
+@kernel_part
+def take_in(state: Any, n: int, outcome: float) -> None:
+    """Learn the outcome of the round whose ticket is here."""
+    shared, spoke = ticket_size(n), ANSWERS + n + 2
+    state[shared + LATE] = max(state[shared + LATE], state[shared + EVENTS] - state[ASKED])
+    rounds = state[shared + ROUNDS]
+    state[shared + ROUNDS] = rounds + 1.0
+    state[shared + ONES] += outcome
+    judged, speaking = 1.0, 0
+    for i in range(n):
+        if state[spoke + i] > 0.0:
+            at, ticket = models_at(n) + i * binary.SIZE, spoke + n + i * binary.TICKET
+            state[at : at + binary.TICKET] = state[ticket : ticket + binary.TICKET]
+            judged = min(judged, binary.learn(state[at : at + binary.SIZE], outcome))
+            speaking += 1
+    if speaking == 0:
+        return
+    losses = losses_at(n)
+    for i in range(n + 2):
+        says = i >= n or state[spoke + i] > 0.0
+        error = (state[ANSWERS + i] if says else state[ANSWER]) - outcome
+        state[losses + i] += error * error
+    learn_stack(state, n, outcome, math.sqrt(judged))
+    for i in range(n):
+        if state[spoke + i] == 0.0:
+            state[ANSWERS + i] = state[ANSWERS + n + 1]
+    share = judged / (judged * rounds + NEW)
+    prior = state[shared + WEIGHTS + n + 1 : shared + WEIGHTS + 2 * (n + 1)]
+    reweigh(state, ANSWERS, shared + WEIGHTS, prior, outcome, ETA * judged, share)
+
+
+@kernel_part
+def learn_stack(state: Any, n: int, outcome: float, part: float) -> None:
+    """Let the stack learn what followed, or a part of it: an extended Kalman filter, as of `curves`."""
+    stack = stack_at(n)
+    covariance, logits = stack + n, stack + n + n * n
+    gains = logits + n
+    answer = sigmoid(stacked(state, n))
+    error = outcome - answer
+    spread = 0.0
+    for i in range(n):
+        gain = 0.0
+        for j in range(n):
+            gain += state[covariance + i * n + j] * state[logits + j]
+        state[gains + i] = gain
+        spread += gain * state[logits + i]
+    bend = part * curvature(answer, error)
+    scale = 1.0 + bend * spread
+    for i in range(n):
+        state[stack + i] += part * state[gains + i] * error / scale
+        for j in range(n):
+            at = covariance + i * n + j
+            state[at] -= state[gains + i] * state[gains + j] * bend / scale
+            state[at] += part * FORGETTING * ((VARIANCE if i == j else 0.0) - state[at])
+
+
+@kernel_part
+def write_weights(state: Any, n: int, out: Any) -> None:
+    """Write how much each model counts in the answer whose ticket is here, shape (n,), with sum 1.
+
+    That is its own weight and its part of the tracking mixture's, in which the stack's is divided by the
+    sizes of the coefficients. Silent models have 0, all of them if none speaks.
+    """
+    shared, spoke, stack = ticket_size(n), ANSWERS + n + 2, stack_at(n)
+    weights = losses_at(n) + n + 2
+    tracking, coefficients = state[shared + WEIGHTS + n], 1e-300
+    for i in range(n):
+        tracking += state[spoke + i] * state[shared + WEIGHTS + i]
+        coefficients += state[spoke + i] * abs(state[stack + i])
+    for i in range(n):
+        part = state[shared + WEIGHTS + i]
+        part += state[shared + WEIGHTS + n] * abs(state[stack + i]) / coefficients
+        out[i] = state[spoke + i] * (state[weights + i] + state[weights + n + 1] * part / tracking)
+
+
+class Combining:
+    """Combining as compiled entry points: a `namespace`.
+
+    ask(state, row) -> what is made of a row of probabilities, shape (n,); its ticket is left in the state.
+    settle(state, outcome): learn what followed the row whose ticket is here.
+    weights(state, out): write how much each model counted in that row, shape (n,).
+    """
+
+    ask: ClassVar[Callable[[Floats, Floats], float]]
+    settle: ClassVar[Callable[[Floats, int], None]]
+    weights: ClassVar[Callable[[Floats, Floats], None]]
+
+
+@compiled
+def ask(state: Floats, row: Floats) -> float:
+    """See `Combining`."""
+    return advise(state, len(row), row)
+
+
+@compiled
+def settle(state: Floats, outcome: int) -> None:
+    """See `Combining`."""
+    take_in(state, models_of(state), float(outcome))
+
+
+@compiled
+def weights(state: Floats, out: Floats) -> None:
+    """See `Combining`."""
+    write_weights(state, len(out), out)
+
+
+@cache
+def combining() -> type[Combining]:
+    """The entry points, compiled or loaded when they are first asked for."""
+    floats = types.float64[::1]
+    return namespace(
+        Combining,
+        ask=entry_point(ask, floats, floats),
+        settle=entry_point(settle, floats, types.int64),
+        weights=entry_point(weights, floats, floats),
+    )
+
+
+class Combined(NamedTuple):
+    """What came of T rows of n models.
+
+    Attributes
+    ----------
+    hints
+        What was made of each row, shape (T,).
+    steered
+        What each model was steered to, shape (T, n), NaN where it is silent.
+    weights
+        How much each model counted, shape (T, n).
+    """
+
+    hints: Floats
+    steered: Floats
+    weights: Floats
+
+
+def combined(state: Floats, table: Floats, outcomes: NDArray[np.uint8], schedule: Schedule) -> Combined:
+    """Ask about every row of a table, shape (T, n), learning in between what the schedule says."""
+    found = Combined(np.empty(len(table)), np.full(table.shape, np.nan), np.empty(table.shape))
+    room = schedule.most_late + 1
+    kept, places = np.empty((room, ticket_size(table.shape[1]))), np.empty(len(table), np.int64)
+    replay(
+        state,
+        kept,
+        places,
+        np.arange(room),
+        np.ascontiguousarray(table),
+        outcomes,
+        schedule.order,
+        schedule.known,
+        found.hints,
+        found.steered,
+        found.weights,
+    )
+    return found
+
+
+@compiled
+def replay(
+    state: Floats,
+    kept: Floats,
+    places: Ints,
+    free: Ints,
+    table: Floats,
+    outcomes: NDArray[np.uint8],
+    order: Ints,
+    known: Ints,
+    hints: Floats,
+    steered: Floats,
+    weights: Floats,
+) -> None:
+    """`combined`, compiled; open tickets wait in rows of `kept`, as in `replaying`."""
+    n, length, asked = table.shape[1], kept.shape[1], 0
+    for settled in range(len(order)):
+        while asked < known[settled]:
+            hints[asked] = advise(state, n, table[asked])
+            write_weights(state, n, weights[asked])
+            for i in range(n):
+                if table[asked, i] == table[asked, i]:
+                    steered[asked, i] = state[ANSWERS + i]
+            places[asked] = free[len(free) - 1 - (asked - settled)]
+            kept[places[asked]] = state[:length]
+            asked += 1
+        place = places[order[settled]]
+        state[:length] = kept[place]
+        take_in(state, n, float(outcomes[order[settled]]))
+        free[len(free) - 1 - (asked - settled - 1)] = place

@@ -1,0 +1,362 @@
+"""Several models of one event: one calibrated column of probabilities, never far behind the best model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinecal.arrays import Floats
+from onlinecal.decisions import decision_bound
+from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.html import Shown, Table
+from onlinecal.measures.scores import log_costs
+from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combining
+from onlinecal.steering.mixing import ETA
+from onlinecal.tables import like
+from onlinecal.validation import check_outcomes, check_same_index, check_same_length, check_vector, refuse
+from onlinecal.wrappers.settling import groups_of, settling_of
+from onlinecal.wrappers.strategies.projection import AUTO, Projection
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_MODELS = 100
+"""Time and memory of the stack grow with the square of their number."""
+
+
+def new_projection(slack: float | None) -> Projection:
+    """What makes calibrated forecasts of combined ones: its buckets split only where hints mislead."""
+    return Projection(slack, AUTO, None, steers=False, reluctant=True)
+
+
+def regret_bound(n_models: int, most_late: int = 0) -> float:
+    """How far combined forecasts can be behind each recalibrated model: squared errors, a sum over its rows.
+
+    Before they are moved to calibrated ones; docs/theory.md, Theorem 17g.
+
+    Parameters
+    ----------
+    n_models
+        N.
+    most_late
+        D: every outcome is known before D + 1 further forecasts are made.
+    """
+    rate = LATE_RATE / (most_late + 1) if most_late else ETA
+    return math.log(n_models / (1.0 - TRACKED)) / rate
+
+
+def check_models(number: int, name: str) -> None:
+    """ValueError unless there are so many models that they can be combined."""
+    if number < 2:
+        raise ValueError(f"{name} must be of at least 2 models, got {number}: one alone is recalibrated")
+    if number > MOST_MODELS:
+        raise ValueError(f"{name} must be of at most {MOST_MODELS} models, got {number}: leave out the worst")
+
+
+def read_columns(columns: Any) -> tuple[list[Any], Floats]:
+    """The models' names and their probabilities, shape (T, N), NaN where they are missing."""
+    import narwhals as nw
+
+    if isinstance(columns, Mapping):
+        given = dict(columns)
+    else:
+        frame = nw.from_native(columns, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            given = dict(zip(frame.columns, frame.iter_columns(), strict=True))
+        else:
+            table = np.asarray(columns)
+            if table.ndim != 2:
+                raise ValueError(
+                    "columns must be a mapping, a DataFrame or an array of shape (T, N), got shape "
+                    f"{table.shape}"
+                )
+            given = dict(enumerate(table.T))
+    check_models(len(given), "columns")
+    names = list(given)
+    numbers = [_numbers(name, values) for name, values in given.items()]
+    for name, one in zip(names, numbers, strict=True):
+        check_same_length(numbers[0], one, f"columns {names[0]!r} and {name!r}")
+    return names, np.column_stack(numbers)
+
+
+def _numbers(name: Any, values: Any) -> Floats:
+    """A column of probabilities, shape (T,), NaN where one is missing."""
+    import narwhals as nw
+
+    called = f"column {name!r}"
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    try:
+        if isinstance(series, nw.Series):
+            array = series.cast(nw.Float64).to_numpy()
+        else:
+            array = np.asarray(check_vector(values, called), np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{called} must hold probabilities, or nothing where they are missing") from error
+    except Exception as error:  # each library refuses to cast in its own words
+        raise ValueError(f"{called} must hold numbers in [0, 1]: {error}") from error
+    array = check_vector(array, called).astype(np.float64)
+    silent = np.isnan(array)
+    refuse(~silent & ~((array >= 0.0) & (array <= 1.0)), array, f"{called} must lie in [0, 1] or be missing")
+    if silent.all():
+        raise ValueError(f"{called} has no probability in any of {len(array):,} rows: leave it out")
+    return array
+
+
+@dataclass(frozen=True)
+class ModelScore:
+    """What one of several models was worth, in the rows in which it spoke; averages over these rows.
+
+    Attributes
+    ----------
+    n_rounds
+        In how many rows it spoke.
+    brier_in, brier_alone, brier_out
+        Brier scores there: of the model, of the model steered alone, and of what all models made together.
+    weight
+        How much it counted, on average over all rows, between 0 and 1.
+    """
+
+    n_rounds: int
+    brier_in: float
+    brier_alone: float
+    brier_out: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class CombinedReport(Shown):
+    """What several models were worth, alone and together, and what is proven of it.
+
+    Attributes
+    ----------
+    n_rounds
+        How many rows.
+    models
+        The score of each model by its name.
+    brier_out, log_loss_out
+        Averages over all rows of what came out.
+    regret_bound
+        Proven beforehand: by how much the squared errors of the combined forecasts, a sum over the rows in
+        which a model speaks, can exceed those of that model steered, before forecasts are moved to
+        calibrated ones.
+    moved
+        By how much the squared errors rose, a sum over rows, when forecasts were moved to calibrated ones.
+    certificate, guarantee
+        Proven bounds on the distance to calibration of what came out, sums over rows: from what happened,
+        and beforehand.
+    """
+
+    n_rounds: int
+    models: dict[Any, ModelScore]
+    brier_out: float
+    log_loss_out: float
+    regret_bound: float
+    moved: float
+    certificate: float
+    guarantee: float
+
+    @property
+    def best(self) -> Any:
+        """The name of the model that leads the others by most, steered alone, beside what came out."""
+        return min(self.models, key=lambda name: self.models[name].brier_alone - self.models[name].brier_out)
+
+    def decision_certificate(self, width: float) -> float:
+        """How far promised and realised costs can be apart, an average over rows, for jitter of that `width`.
+
+        As of `RecalibratedStream.decision_certificate`.
+        """
+        return decision_bound(self.certificate / self.n_rounds, width)
+
+    def _proven(self) -> list[str]:
+        n = self.n_rounds
+        distance = (
+            f"proven distance to calibration of {n:,} rows: {self.certificate / n:.4f} per row; no outcomes "
+            f"could make it exceed {self.guarantee / n:.4f}"
+        )
+        behind = (
+            f"proven beforehand: at most {self.regret_bound / n:.4f} per row behind the best model, "
+            f"recalibrated; to be calibrated cost {self.moved / n:.4f} more"
+        )
+        return [distance, behind]
+
+    def _scores(self) -> list[tuple[str, str, str, str, str, str]]:
+        rows = [
+            (
+                str(name),
+                f"{one.n_rounds:,}",
+                f"{one.brier_in:.4f}",
+                f"{one.brier_alone:.4f}",
+                f"{one.brier_out:.4f}",
+                f"{one.weight:.2f}",
+            )
+            for name, one in self.models.items()
+        ]
+        return [*rows, ("all together", f"{self.n_rounds:,}", "", "", f"{self.brier_out:.4f}", "")]
+
+    HEADER = "", "rows", "before", "alone", "together", "weight"
+
+    def __str__(self) -> str:
+        rows = [self.HEADER, *self._scores()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(row)
+            )
+            for row in (list(zip(row, widths, strict=True)) for row in rows)
+        ]
+        return "\n".join([*[line.rstrip() for line in lines], *self._proven()])
+
+    def _shown(self) -> Table:
+        title = f"{len(self.models)} models combined: Brier scores in the rows in which each spoke"
+        return Table(title, self.HEADER, self._scores(), self._proven())
+
+
+@dataclass(frozen=True, eq=False)
+class CombinedForecasts(Shown):
+    """What `combine_forecasts` made of T rows of N models' probabilities.
+
+    Attributes
+    ----------
+    probabilities
+        The forecasts, shape (T,), float64: a Series of pandas, polars or another library if `outcomes` was
+        one, else a numpy array.
+    weights
+        Shape (T, N): how much each model counted in each row, known before its outcome; each row has the sum
+        1, or 0 where no model spoke.
+    names
+        What the N models are called.
+    certificate
+        Shape (T,): a proven upper bound on the distance to calibration of `probabilities`, in the rows
+        settled before the forecast after this row; the last one of all rows. A sum over rows.
+    guarantee
+        What the certificate cannot exceed, whatever the outcomes.
+    """
+
+    probabilities: Any
+    weights: Floats
+    names: list[Any]
+    certificate: Floats
+    guarantee: float
+    _report: CombinedReport = field(repr=False)
+
+    def _shown(self) -> Table:
+        return self._report._shown()
+
+    def report(self) -> CombinedReport:
+        """What each model was worth, alone and together, and what is proven."""
+        return self._report
+
+    def decision_certificate(self, width: float) -> float:
+        """How far promised and realised costs of acting on a threshold can be apart, an average over rows.
+
+        As of `RecalibratedStream.decision_certificate`.
+        """
+        return self._report.decision_certificate(width)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how much each model counted, row by row, onto these axes, or those of a new figure."""
+        from onlinecal.plots.over_rounds import model_weights
+
+        return model_weights(self.weights, self.names, ax)
+
+
+def combine_forecasts(
+    columns: Any,
+    outcomes: ArrayLike,
+    settled_at: ArrayLike | None = None,
+    *,
+    times: ArrayLike | None = None,
+    slack: float | None = None,
+) -> CombinedForecasts:
+    """Make one calibrated column of several models' probabilities, each row by what was known before it.
+
+    Each model is recalibrated as `recalibrate_stream` does it, all are mixed by weights that follow the best
+    of them and by what they know together, and the mixture is moved to the nearest forecast that stays
+    calibrated on any outcomes, with a running certificate. Whatever the models and outcomes, the mixture is
+    never far behind the best model (docs/theory.md, Theorem 17g).
+
+    Parameters
+    ----------
+    columns
+        Probabilities of outcome 1, each made before its outcome, in the order in which they were made: a
+        mapping from names of models to columns of shape (T,), a DataFrame with a column for each model, or an
+        array of shape (T, N), 2 <= N <= 100. NaN or None where a model says nothing; where none does, the
+        share of ones so far is forecast.
+    outcomes
+        Shape (T,), each 0 or 1 or boolean. Rows are matched by position; columns of pandas must have the
+        same index.
+    settled_at, times
+        As of `recalibrate_stream`: when each outcome became known, and when each forecast was made.
+    slack
+        As of `CalibratedClassifier`; by default none.
+
+    Returns
+    -------
+    The forecasts, the models' weights, the certificate after each row, the guarantee and a report.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, the value and its row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinecal import combine_forecasts
+    >>> rng = np.random.default_rng(0)
+    >>> one, other = rng.normal(size=(2, 5000))
+    >>> came = rng.random(5000) < 1 / (1 + np.exp(-one - other))
+    >>> both = {"one": 1 / (1 + np.exp(-one)), "other": 1 / (1 + np.exp(-other))}
+    >>> result = combine_forecasts(both, came)
+    >>> scores = result.report().models
+    >>> all(score.brier_out < score.brier_alone - 0.02 for score in scores.values())
+    True
+
+    References
+    ----------
+    docs/theory.md, section 6, Theorem 17g.
+    """
+    for name, column in {"outcomes": outcomes, "settled_at": settled_at, "times": times}.items():
+        check_same_index(columns, column, f"columns and {name}")
+    names, table = read_columns(columns)
+    y = check_outcomes(outcomes)
+    check_same_length(table, y, "columns and outcomes")
+    if slack is not None:
+        check_slack(slack)
+    schedule = groups_of(None, settling_of(len(y), None, settled_at, times, None))[0].schedule
+    most_late = int((schedule.known - 1 - schedule.order).max())
+    found = combined(new_combining(len(names), most_late), table, y, schedule)
+    projection = new_projection(slack)
+    tapes = projection.replay(found.hints, y == 1, schedule)
+    settled = np.searchsorted(schedule.known, np.arange(1, len(y) + 1), side="right")
+    running = np.concatenate([[0.0], tapes.certificates])[settled]
+    report = CombinedReport(
+        len(y),
+        {
+            name: _score(i, table, y, found.steered, tapes.forecasts, found.weights)
+            for i, name in enumerate(names)
+        },
+        float(((tapes.forecasts - y) ** 2).mean()),
+        float(log_costs(np.where(y == 1, tapes.forecasts, 1.0 - tapes.forecasts)).mean()),
+        regret_bound(len(names), most_late),
+        float(((tapes.forecasts - y) ** 2 - (found.hints - y) ** 2).sum()),
+        projection.certificate,
+        projection.guarantee,
+    )
+    told = like(outcomes, tapes.forecasts)
+    return CombinedForecasts(told, found.weights, names, running, projection.guarantee, report)
+
+
+def _score(
+    i: int, table: Floats, y: NDArray[np.uint8], steered: Floats, out: Floats, weights: Floats
+) -> ModelScore:
+    spoke = ~np.isnan(table[:, i])
+    said, alone, together = (
+        float(((p[spoke] - y[spoke]) ** 2).mean()) for p in (table[:, i], steered[:, i], out)
+    )
+    return ModelScore(int(spoke.sum()), said, alone, together, float(weights[:, i].mean()))

@@ -1,0 +1,212 @@
+"""Players that are plain Python objects: slow, since every round is played in the interpreter.
+
+A plain adversary has a method `next(history)`, which returns the outcome of the coming round. A plain
+forecaster is a classifier of river: `predict_proba_one(x)` announces, `learn_one(x, y)` learns. Its features
+x are the number of the round, and the hint if there is one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adversaries import Adversary, replay_labels, replay_sequence
+from onlinecal.arrays import Floats
+from onlinecal.forecasters import AlmostOneStepAhead
+from onlinecal.forecasters.simplex.input import normalised
+from onlinecal.forecasters.simplex.run import SimplexRun
+from onlinecal.validation import check_count, check_probability
+from simulations.games.duel import Duel, Tape, check_rounds, checked_hints, play
+
+
+class History(NamedTuple):
+    """What a plain adversary sees when it is asked for the outcome of round t, counted from 0.
+
+    Attributes
+    ----------
+    forecasts
+        What was announced in the rounds 0 to t, the coming one included, shape (t + 1,); with k classes
+        (t + 1, k).
+    outcomes
+        What came in the rounds 0 to t - 1, shape (t,).
+    """
+
+    forecasts: Floats
+    outcomes: NDArray[Any]
+
+
+def is_plain(forecaster: Any, adversary: Any) -> bool:
+    """Whether one of the two cannot be played compiled; ValueError if it cannot be played at all."""
+    found = False
+    for name, player, compiled, methods in (
+        ("forecaster", forecaster, "rules", ("predict_proba_one", "learn_one")),
+        ("adversary", adversary, "phases", ("next",)),
+    ):
+        if not hasattr(player, compiled):
+            found = True
+            for method in methods:
+                if not callable(getattr(player, method, None)):
+                    raise ValueError(
+                        f"{name} must be one of the library's, or a plain object with "
+                        f"{' and '.join(methods)}; {type(player).__name__} has no {method}"
+                    )
+    return found
+
+
+def play_plainly(
+    forecaster: Any,
+    adversary: Any,
+    rounds: int,
+    hints: Floats | None,
+    n_checkpoints: int,
+    progress: Callable[[int], None] | None,
+    draw: str,
+) -> Duel:
+    """The duel of `simulations.play`, of which at least one side is a plain object; warns that it is slow.
+
+    A forecaster of the library plays twice: in the interpreter against the plain adversary, then compiled
+    against the outcomes that came. That is the same game, with its certificates.
+    """
+    known = hasattr(forecaster, "rules")
+    if isinstance(adversary, Adversary):
+        check_rounds(rounds, adversary)
+    else:
+        check_count(rounds, "rounds")
+    if known and draw == "hidden" and _draws(forecaster):
+        raise ValueError(
+            "draw must be 'seen' where a plain adversary meets a forecaster that draws, for it is shown what "
+            "was announced; got 'hidden'"
+        )
+    plain = [one for one in (forecaster, adversary) if not hasattr(one, "rules") and not _has_steps(one)]
+    names = " and ".join(type(one).__name__ for one in plain)
+    warnings.warn(
+        f"{names}: a plain Python object plays in the interpreter, hundreds of times as slowly as compiled "
+        "code (docs/adversaries.md says how to write a step function)",
+        UserWarning,
+        stacklevel=3,
+    )
+    n_classes = _classes(forecaster, adversary)
+    guide = checked_hints(hints, rounds, n_classes)
+    tape = Tape.blank(rounds, n_classes, n_checkpoints)
+    announcer = _announcer(deepcopy(forecaster) if known else forecaster, guide, n_classes)
+    answer = _answer_of(adversary, n_classes)
+    for t in range(rounds):
+        tape.forecasts[t] = announcer.announce(t)
+        outcome = answer(History(tape.forecasts[: t + 1], tape.outcomes[:t]))
+        tape.outcomes[t] = outcome
+        announcer.settle(t, outcome)
+        if progress is not None:
+            progress(1)
+    if known:
+        stream = (
+            replay_sequence(tape.outcomes) if n_classes is None else replay_labels(tape.outcomes, n_classes)
+        )
+        return play(forecaster, stream.adversary(), rounds, hints, n_checkpoints, None, draw)
+    nothing = np.full(len(tape.checkpoints), np.nan)
+    return Duel(tape.forecasts, tape.outcomes, tape.forecasts, tape.checkpoints, nothing, nothing)
+
+
+def _has_steps(adversary: Any) -> bool:
+    return hasattr(adversary, "phases")
+
+
+def _draws(forecaster: Any) -> bool:
+    """Whether a forecaster of the library announces what it has drawn."""
+    return not isinstance(forecaster, SimplexRun) and len(deepcopy(forecaster).draws(1)) > 0
+
+
+def _classes(forecaster: Any, adversary: Any) -> int | None:
+    """How many classes the game has; None for outcomes 0 and 1."""
+    if isinstance(forecaster, SimplexRun):
+        return len(forecaster.numbers)
+    found = getattr(adversary, "n_classes", None)
+    return None if hasattr(forecaster, "rules") else found
+
+
+class _Announcer(NamedTuple):
+    """A forecaster's two halves of round t: what it announces, and how it learns the outcome."""
+
+    announce: Callable[[int], Any]
+    settle: Callable[[int, int], None]
+
+
+def _announcer(forecaster: Any, guide: Floats, n_classes: int | None) -> _Announcer:
+    hinted = len(guide) > 0
+    waiting: dict[int, Any] = {}
+
+    if isinstance(forecaster, SimplexRun):
+        run = forecaster
+
+        def announce_vector(t: int) -> Any:
+            waiting[t] = run.announce(guide[t] if hinted else np.empty(0))
+            return waiting[t][1]
+
+        def settle_vector(t: int, outcome: int) -> None:
+            cell, vector = waiting.pop(t)
+            run.observe(cell, vector, outcome)
+
+        return _Announcer(announce_vector, settle_vector)
+    if isinstance(forecaster, AlmostOneStepAhead):
+
+        def announce_token(t: int) -> float:
+            waiting[t] = forecaster.forecast(guide[t] if hinted else None)
+            return float(waiting[t].probability)
+
+        return _Announcer(announce_token, lambda t, outcome: forecaster.observe(waiting.pop(t), outcome))
+
+    def features(t: int) -> dict[str, Any]:
+        return {"round": t, **({"hint": guide[t].tolist()} if hinted else {})}
+
+    def announce(t: int) -> Any:
+        answer = forecaster.predict_proba_one(features(t))
+        return _probability(answer) if n_classes is None else _probabilities(answer, n_classes)
+
+    return _Announcer(
+        announce,
+        lambda t, outcome: forecaster.learn_one(features(t), bool(outcome) if n_classes is None else outcome),
+    )
+
+
+def _probability(answer: Mapping[Any, float]) -> float:
+    """The probability of True; of a classifier that has learnt nothing yet, 1/2."""
+    if not answer:
+        return 0.5
+    return check_probability(
+        answer[True] if True in answer else 1.0 - sum(answer.values()), "what predict_proba_one announces"
+    )
+
+
+def _probabilities(answer: Mapping[Any, float], n_classes: int) -> Floats:
+    """The probabilities of the classes 0 to k - 1; of a classifier that has learnt nothing yet, 1/k each."""
+    vector = np.array([answer.get(c, 0.0) for c in range(n_classes)], dtype=np.float64)
+    return normalised(vector[None])[0] if vector.any() else np.full(n_classes, 1.0 / n_classes)
+
+
+def _answer_of(adversary: Any, n_classes: int | None) -> Callable[[History], int]:
+    """What the adversary answers to a history, a number of a class."""
+    if isinstance(adversary, Adversary):
+        if adversary.power == "internal":
+            raise ValueError(
+                f"{adversary.name} looks at the certificate, of which a plain forecaster has none: "
+                "take an adversary that is oblivious or adaptive"
+            )
+        playing = deepcopy(adversary)
+        playing.reset()
+        return lambda history: playing.outcome(history.forecasts[-1])
+    choices = range(2 if n_classes is None else n_classes)
+
+    def answer(history: History) -> int:
+        outcome = adversary.next(history)
+        if outcome not in choices:
+            raise ValueError(
+                f"{type(adversary).__name__}.next must return an outcome from 0 to {choices[-1]}, got "
+                f"{outcome!r} in round {len(history.outcomes)}"
+            )
+        return int(outcome)
+
+    return answer

@@ -1,0 +1,92 @@
+"""Pages that a reader gets through: how many words each has, and how many of its sentences are long.
+
+`python -m tests.docs.test_length` lists the words and the long sentences of every page.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+MADE = ("names", "verbs")
+"""Folders of pages that `make docs` writes."""
+PAGES = {
+    str(path.relative_to(ROOT / "docs").with_suffix("")): path
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+    if path.parent.name not in MADE
+}
+THEORY = ("theory", "theory-simplex", "theory-tables")
+MOST_WORDS = 1500
+MOST_WORDS_BESIDE_THEORY = 39_000
+LONG = 40
+MOST_LONG_SENTENCES = 20
+
+TO_SHORTEN = {"adversaries": 2536, "alarms": 2118, "baselines": 2572}
+"""Pages that are still too long, and the words that they have today: the numbers only fall."""
+
+
+def words(page: Path) -> int:
+    """Everything between blanks: tables and code are read, too."""
+    return len(page.read_text(encoding="utf-8").split())
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a page: of paragraphs, items of lists and cells of tables, without code and links."""
+    text = re.sub(r"^```.*?^```\n|^:::.*?\n|^:\w+:.*?\n|^\$\$.*?\$\$", "\n", text, flags=re.M | re.S)
+    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"`[^`]*`|\$[^$\n]+\$", "code", text)
+    text = re.sub(r"^ *(?:[-*+]|\d+\.) |^#+ .*$|^: ", "\n\n", text, flags=re.M)
+    text = re.sub(r"^\|.*$", lambda row: row[0].replace("|", "\n\n"), text, flags=re.M)
+    found = []
+    for paragraph in re.split(r"\n\s*\n", text):
+        found += re.split(r"(?<=[.!?:])[)*_\"]*\s+(?=[^a-z\s])", paragraph)
+    return found
+
+
+def long_sentences(page: Path) -> list[str]:
+    """Those of more than 40 words."""
+    return [one for one in sentences(page.read_text(encoding="utf-8")) if len(one.split()) > LONG]
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in THEORY])
+def test_a_page_is_short(name):
+    assert words(PAGES[name]) <= TO_SHORTEN.get(name, MOST_WORDS)
+
+
+def test_pages_that_have_become_short_are_not_excused_any_more():
+    assert [name for name in TO_SHORTEN if words(PAGES[name]) <= MOST_WORDS] == []
+
+
+def test_the_pages_together_are_short():
+    assert sum(words(page) for name, page in PAGES.items() if name not in THEORY) <= MOST_WORDS_BESIDE_THEORY
+
+
+def test_few_sentences_are_long():
+    found = [f"{name}: {one}" for name in PAGES if name not in THEORY for one in long_sentences(PAGES[name])]
+    assert len(found) <= MOST_LONG_SENTENCES, "\n".join(found)
+
+
+def test_sentences_are_found_in_paragraphs_lists_and_tables():
+    text = "# A heading\n\nOne, two. *Three* [four](page.md)!\n\n- Five\n- six `of code`\n\n"
+    text += "| seven | eight. Nine |\n"
+    found = [" ".join(one.split()) for one in sentences(text)]
+    assert [one for one in found if one] == [
+        "One, two.",
+        "*Three* four!",
+        "Five",
+        "six code",
+        "seven",
+        "eight.",
+        "Nine",
+    ]
+
+
+if __name__ == "__main__":
+    for name, path in sorted(PAGES.items(), key=lambda one: words(one[1])):
+        print(f"{words(path):6}  {'' if name in THEORY else len(long_sentences(path)):>3}  {name}")
+    beside = sum(words(page) for name, page in PAGES.items() if name not in THEORY)
+    print(f"{beside:6}  words beside the theory, {sum(map(words, PAGES.values()))} in all")

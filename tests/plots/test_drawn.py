@@ -1,0 +1,208 @@
+"""What is drawn: lines, points and words of figures, compared with the tables that they are drawn from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from onlinecal import plots
+from onlinecal.plots.ledger import draw_certificates
+from onlinecal.plots.over_rounds import running_biases_data
+from onlinecal.plots.recalibration.rounds import draw_scoreboard, prepare_scoreboard
+from onlinecal.plots.reliability_diagram import named, plan_costs, reliability_panels, transport_panels
+from simulations.plots.games import draw_film
+from simulations.plots.sweeps.against_rounds import draw_trajectories
+from simulations.plots.sweeps.landscape import draw_landscape, prepare_landscape
+
+RNG = np.random.default_rng(5)
+P = RNG.random(900)
+Y = (RNG.random(900) < 0.9 * P).astype(int)
+NAMES = ("balanced:slack=1,report=hint", "recorded")
+
+
+def points(axis: Axes) -> list[tuple[float, float]]:
+    """The dots of all scatters."""
+    return [tuple(dot) for artist in axis.collections for dot in np.asarray(artist.get_offsets()).tolist()]
+
+
+def lines(axis: Axes) -> list[list[tuple[float, float]]]:
+    return [list(zip(*map(np.ravel, line.get_data()), strict=True)) for line in axis.lines]
+
+
+def words(axis: Axes) -> list[str]:
+    return [text.get_text() for text in axis.texts]
+
+
+def assert_inside(figure: Figure) -> None:
+    """No title, of the figure or of a panel, is cut at an edge, or runs into the one beside it or below."""
+    FigureCanvasAgg(figure).draw()
+    titles = [axis.title if axis.title.get_text() else axis._left_title for axis in figure.axes]
+    shown = [one.get_window_extent() for one in [*figure.texts, *titles] if one.get_text()]
+    for place, box in enumerate(shown):
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.width
+        assert not any(box.overlaps(other) for other in shown[:place])
+
+
+def side_by_side(data: Any) -> pl.DataFrame:
+    return pl.concat([named(data(p, Y), name, "nba") for name, p in zip(NAMES, (P, P**2), strict=True)])
+
+
+def panels_of(figure: Figure) -> dict[str, Axes]:
+    return {axis.get_title(loc="left"): axis for axis in figure.axes if axis.get_title(loc="left")}
+
+
+def test_every_group_of_forecasts_is_a_dot_and_no_word_lies_under_one():
+    table = side_by_side(plots.reliability_data)
+    figure = reliability_panels(table)
+    assert_inside(figure)
+    assert [*panels_of(figure)] == [*NAMES]
+    for name, axis in panels_of(figure).items():
+        mine = table.filter(pl.col("forecaster") == name)
+        dots = list(zip(mine["forecast"], mine["frequency"], strict=True))
+        assert set(dots) <= set(points(axis))
+        (word,) = [text for text in axis.texts if text.get_text() == "calibrated"]
+        box = word.get_window_extent()
+        angle = np.deg2rad(45)
+        along = np.array([np.cos(angle), np.sin(angle)])
+        start = axis.transData.transform(word.get_position())
+        for dot in axis.transData.transform(dots):
+            beyond, aside = (dot - start) @ along, (dot - start) @ np.array([-along[1], along[0]])
+            assert not (0 < beyond < box.width / np.cos(angle) and -2 < aside < 8), (name, dot)
+
+
+def test_every_move_is_a_dot_and_what_it_costs_is_said_apart_from_the_title():
+    table = side_by_side(plots.transport_data)
+    figure = transport_panels(table)
+    assert_inside(figure)
+    for name, axis in panels_of(figure).items():
+        mine = table.filter(pl.col("forecaster") == name)
+        assert points(axis) == list(zip(mine["forecast"], mine["value"], strict=True))
+        assert plan_costs(mine) in words(axis)
+
+
+def test_every_certificate_and_guarantee_is_a_line_under_a_whole_title():
+    rounds = np.unique(np.geomspace(1, 9000, 60).astype(int))
+    games = {
+        name: np.sqrt((place + 1) * rounds)
+        for place, name in enumerate(("adaptive:slack=1,report=hint", NAMES[0]))
+    }
+    table = pl.concat(
+        pl.DataFrame(
+            {
+                "forecaster": name,
+                "adversary": "file:path=nba,outcome=home_won",
+                "round": rounds,
+                "certificate": 0.5 * values,
+                "guarantee": values,
+            }
+        )
+        for name, values in games.items()
+    )
+    figure = draw_trajectories(table)
+    assert_inside(figure)
+    for axis, values in zip(figure.axes, games.values(), strict=True):
+        drawn = lines(axis)
+        for column in (0.5 * values, values):
+            assert [(float(t), v) for t, v in zip(rounds, column, strict=True)] in drawn
+        assert {"guarantee", "file:path=nba,outcome=home_won"} <= set(words(axis))
+
+
+@pytest.mark.parametrize("against", ["file:path=g.csv,outcome=won", "threshold"])
+def test_a_film_has_dots_where_forecasts_jump_and_says_what_it_is_of(against):
+    for forecasts, jumps in ((P, True), (np.linspace(0, 1, 900), False)):
+        table = named(running_biases_data(forecasts, Y), "recorded", against)
+        figure = draw_film(table)
+        course = table.group_by("round").agg(pl.col("forecast").first()).sort("round")
+        shown = list(zip(course["round"].cast(float), course["forecast"], strict=True))
+        panel = figure.axes[0]
+        assert (shown in lines(panel)) != jumps
+        assert set(shown) <= set(points(panel)) or not jumps
+        words_of = figure.texts[0].get_text()
+        assert ("under attack by" in words_of) == (against == "threshold")
+        assert against in words_of
+
+
+def test_keys_of_one_age_do_not_lie_on_one_another():
+    n = 300
+    rounds = RNG.integers(300, 330, n)
+    table = pl.DataFrame(
+        {
+            "key": [f"k{i}" for i in range(n)],
+            "rounds": rounds,
+            "open": 0,
+            "certificate": RNG.gamma(9.0, 1.0, n),
+            "guarantee": np.sqrt(3.0 * rounds),
+        }
+    )
+    for one_age in (True, False):
+        shown = table if one_age else table.with_columns(rounds=pl.col("rounds") * (1 + pl.int_range(n) % 9))
+        figure = draw_certificates(shown)
+        assert_inside(figure)
+        (axis,) = figure.axes
+        dots = np.array(points(axis))
+        heights = (shown["certificate"] / shown["rounds"]).to_numpy()
+        mine = dots[np.isin(dots[:, 1], heights)][:n]
+        assert sorted(mine[:, 1]) == pytest.approx(sorted(heights))
+        assert (len(np.unique(mine[:, 0])) == n) == one_age
+        assert ("keys in the order of" in axis.get_xlabel()) == one_age
+
+
+def test_an_interval_that_goes_on_beyond_the_panel_has_a_sign():
+    names = ("none", "platt", "beta", "isotonic", "groups", "boost", "vector")
+    rows = [
+        {
+            "method": name,
+            "measure": measure,
+            "value": 0.2,
+            "difference": -0.01,
+            "difference_low": -0.01 - wide,
+            "difference_high": -0.01 + wide,
+            "best": None,
+        }
+        for measure in ("Brier", "log loss", "ECE")
+        for name in names
+        for wide in [0.4 if name == "beta" else 0.002]
+    ]
+    table = prepare_scoreboard(
+        pl.DataFrame(rows, schema_overrides={"best": pl.String}), "x.csv", "platt", "y"
+    )
+    figure = draw_scoreboard(table)
+    assert_inside(figure)
+    for axis in figure.axes:
+        assert {"◂", "▸"} <= set(words(axis))
+        assert set(points(axis)) == {(-0.01, float(height)) for height in range(len(names) - 1)}
+        ends = {tuple(round(float(x), 9) for x, _ in line) for line in lines(axis)[1:]}
+        assert ends == {(-0.012, -0.008), (-0.41, 0.39)}
+
+
+def test_powers_of_T_are_named_and_lines_are_the_medians():
+    rows = [
+        {
+            "forecaster": forecaster,
+            "adversary": adversary,
+            "rounds": T,
+            "seed": seed,
+            **dict.fromkeys(
+                ("distance_upper", "distance_lower", "ece", "certificate", "regret"), T**0.5 * seed
+            ),
+        }
+        for forecaster in ("nested", "balanced")
+        for adversary in ("coin", "markov")
+        for T in (100, 1000, 10_000)
+        for seed in (1, 2)
+    ]
+    table = prepare_landscape(pl.DataFrame(rows))
+    figure = draw_landscape(table)
+    assert_inside(figure)
+    assert "exponent of T ± standard error" in figure.texts[1].get_text().replace("\n", " ")
+    assert {"T^(1/3)", "√T", "T^(2/3)"} <= set(words(figure.axes[0]))
+    for axis in figure.axes:
+        wanted = [(float(T), 1.5 * T**0.5) for T in (100, 1000, 10_000)]
+        assert sum(np.allclose(line, wanted) for line in lines(axis) if len(line) == 3) == 2

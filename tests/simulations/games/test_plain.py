@@ -1,0 +1,128 @@
+"""Players that are plain Python objects: the games of compiled players, round by round."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from river import dummy
+
+import adversaries
+import simulations
+from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
+from onlinecal.forecasters import ConstantForecaster, FosterForecaster
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*plays in the interpreter")
+ROUNDS = 120
+
+
+class Below:
+    """The adversary `threshold:at=0.5`, by hand."""
+
+    def next(self, history):
+        return int(history.forecasts[-1] < 0.5)
+
+
+class LeastLikely:
+    """The adversary of that name, by hand."""
+
+    n_classes = 3
+
+    def next(self, history):
+        return int(np.argmin(history.forecasts[-1]))
+
+
+class Frequencies:
+    """The share of ones so far, as river has it."""
+
+    def __init__(self):
+        self.seen = []
+
+    def predict_proba_one(self, x):
+        p = (sum(self.seen) + 1) / (len(self.seen) + 2)
+        return {True: p, False: 1 - p}
+
+    def learn_one(self, x, y):
+        self.seen.append(y)
+
+
+def alike(one, other):
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True)
+        for name in ("forecasts", "outcomes", "charged", "checkpoints", "certificates", "guarantees")
+    )
+
+
+@pytest.mark.parametrize("settings", [{"horizon": ROUNDS}, {"window": 20}, {"hints": True, "slack": 1.0}])
+def test_a_plain_adversary_plays_the_game_of_its_step_function(settings):
+    hints = np.random.default_rng(0).random(ROUNDS) if "hints" in settings else None
+    by_hand, compiled = AlmostOneStepAhead(**settings), AlmostOneStepAhead(**settings)
+    duel = simulations.play(by_hand, Below(), ROUNDS, hints)
+    assert alike(duel, simulations.play(compiled, adversaries.create("threshold"), ROUNDS, hints))
+    assert by_hand.certificate == compiled.certificate
+    assert by_hand.n_rounds == ROUNDS
+
+
+def test_a_plain_adversary_of_several_classes_plays_too():
+    duel = simulations.play(SimplexAlmostOneStepAhead(3), LeastLikely(), ROUNDS)
+    step = adversaries.create_multiclass("least-likely", 3)
+    assert alike(duel, simulations.play(SimplexAlmostOneStepAhead(3), step, ROUNDS))
+
+
+def test_a_plain_forecaster_is_a_classifier_of_river():
+    duel = simulations.play(Frequencies(), adversaries.create("coin:bias=0.8", seed=1), ROUNDS)
+    before = np.concatenate([[0], np.cumsum(duel.outcomes)[:-1]])
+    assert duel.forecasts == pytest.approx((before + 1) / (np.arange(ROUNDS) + 2))
+    assert duel.outcomes.tolist() == adversaries.create("coin:bias=0.8", seed=1).outcomes(ROUNDS).tolist()
+    assert np.isnan(duel.certificates).all()
+    assert simulations.play(dummy.PriorClassifier(), Below(), 5).forecasts[0] == 0.5
+
+
+def test_both_may_be_plain_and_see_the_whole_past():
+    class Recorder:
+        def __init__(self):
+            self.shapes = []
+
+        def next(self, history):
+            self.shapes.append((history.forecasts.shape, history.outcomes.shape))
+            return len(history.outcomes) % 2
+
+    recorder = Recorder()
+    duel = simulations.play(Frequencies(), recorder, 4)
+    assert recorder.shapes == [((t + 1,), (t,)) for t in range(4)]
+    assert duel.outcomes.tolist() == [0, 1, 0, 1]
+    table = simulations.play(dummy.PriorClassifier(), LeastLikely(), 6)
+    assert table.forecasts.shape == (6, 3)
+    assert np.allclose(table.forecasts.sum(axis=1), 1)
+    simulations.play(ConstantForecaster(0.3), recorder, 3)
+
+
+def test_it_says_that_it_is_slow():
+    with pytest.warns(
+        UserWarning, match="Below: a plain Python object plays in the interpreter, hundreds of"
+    ):
+        simulations.play(AlmostOneStepAhead(), Below(), 3)
+
+
+class Third:
+    def next(self, history):
+        return 2
+
+
+@pytest.mark.parametrize(
+    ("forecaster", "adversary", "words"),
+    [
+        (3, Below(), "forecaster must be one of the library's, or .* int has no predict_proba_one"),
+        (Frequencies(), "coin", "adversary must be one of the library's, or .* str has no next"),
+        (Frequencies(), Third(), r"Third.next must return an outcome from 0 to 1, got 2 in round 0"),
+        (
+            Frequencies(),
+            adversaries.create("certificate-greedy"),
+            "certificate-greedy looks at the certificate",
+        ),
+        (FosterForecaster(horizon=9), Below(), "draw must be 'seen' where a plain adversary meets"),
+        (Frequencies(), adversaries.replay_sequence([0, 1]).adversary(), "at most the 2 that sequence has"),
+    ],
+)
+def test_who_cannot_play_is_told_why(forecaster, adversary, words):
+    with pytest.raises(ValueError, match=words):
+        simulations.play(forecaster, adversary, 9)
