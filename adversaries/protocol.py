@@ -35,10 +35,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Literal
+from inspect import getdoc
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
@@ -157,6 +159,50 @@ class Kind(Entry):
             raise ValueError(
                 f"{self.name} needs a horizon, the number of rounds to be played{way_out}; none was given"
             )
+
+
+MOST_CLASSES = 1000
+"""Adversaries of more classes are not made."""
+
+MOST_ROUNDS = 1e9
+"""Largest whole number a parameter may be: its products with rounds stay within 64 bits."""
+
+
+def whole(name: str, default: int | None, about: str, low: float = 1, high: float = MOST_ROUNDS) -> Parameter:
+    """A parameter that is a whole number."""
+    return Parameter(name, default, about, low, high, form="whole")
+
+
+def chance(name: str, default: float, about: str) -> Parameter:
+    """A parameter that is a probability."""
+    return Parameter(name, default, about, low=0.0, high=1.0)
+
+
+Played = TypeVar("Played", bound=Callable[..., int])
+
+
+def plays(
+    kinds: list[Kind],
+    name: str,
+    power: Power,
+    source: str,
+    *parameters: Parameter,
+    initial: Callable[..., State] | None = None,
+    **more: Any,
+) -> Callable[[Played], Played]:
+    """Decorate a step of the library: it can be compiled, and is the last of these kinds.
+
+    The kind's summary is the first sentence of the step's docstring, up to the word State; `more` are fields
+    of `Kind`.
+    """
+
+    def enter(step: Played) -> Played:
+        told = " ".join((getdoc(step) or "").partition("\n\n")[0].partition("State:")[0].split())
+        summary = told[0].lower() + told[1:].rstrip(".")
+        kinds.append(Kind(name, summary, power, source, parameters, step, initial, **more))
+        return register_jitable(step)
+
+    return enter
 
 
 def state_of(*numbers: float) -> State:
@@ -368,13 +414,6 @@ def _compiled_listing(step: Step) -> Callable[[State, int, NDArray[np.float64], 
             outcomes[i] = step(state, first + i, 0.5, 0.0, 0.0, uniforms[i])
 
     return listing
-
-
-MOST_CLASSES = 1000
-"""Adversaries of more classes are not made."""
-
-MOST_ROUNDS = 1e9
-"""Largest whole number a parameter may be."""
 
 
 SUM_TOLERANCE = 1e-6

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         multiclass_calibration_distance as multiclass_calibration_distance,
         smooth_calibration_error as smooth_calibration_error,
         top_label_calibration_error as top_label_calibration_error,
+        two_bin_error as two_bin_error,
     )
     from onlinecal.recalibration import (
         BoostedRecalibrator as BoostedRecalibrator,

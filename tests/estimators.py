@@ -21,6 +21,7 @@ from onlinecal import forecasters as f
 from onlinecal import metrics as m
 from onlinecal import recalibration as r
 from onlinecal import wrappers as w
+from onlinecal.alarms import DistributionAlarm
 from onlinecal.measures import CalibrationMonitor
 from tests.fed import (
     APPROVAL,
@@ -39,6 +40,7 @@ from tests.fed import (
     NO_ROUNDS,
     NO_SHARES,
     NO_TABLES,
+    NO_TARGET,
     NO_TARGETS,
     NO_VECTORS,
     NO_WATCH,
@@ -104,6 +106,12 @@ def watch(alarm: Any, rounds: Any) -> list[Any]:
     return [alarm.statistic, alarm.e_value, alarm.p_value, alarm.finding, alarm.n_alarms]
 
 
+def watch_targets(alarm: Any, rounds: Any) -> list[Any]:
+    for chances, y in rounds:
+        alarm.update(chances, y)
+    return [alarm.statistic, alarm.direction, alarm.change_point, alarm.n_alarms]
+
+
 def predictions(model: Any, rows: Any) -> list[Any]:
     answer = model.predict_proba if hasattr(model, "predict_proba") else model.predict
     return answer(rows[0], *rows[2:]).tolist()
@@ -135,6 +143,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     f.FosterVohraForecaster: [CELLS, {"horizon": 200}],
     f.LinearOptimisationForecaster: [CELLS, {"horizon": 200}],
     f.MinimaxForecaster: [CELLS, {"horizon": 200}],
+    f.UCalibratedForecaster: [{}, {"horizon": 200, "rate": 0.3}],
     f.PowerOfTwoChoices: [CELLS, {"horizon": 200}],
     f.SimplexAlmostOneStepAhead: [
         {},
@@ -195,6 +204,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     m.CalibrationDistance: [{"budget": 0.05}],
     CalibrationMonitor: [{}, {"resolution": 3}],
     CalibrationAlarm: [{}, {"alpha": 0.3}],
+    DistributionAlarm: [{}, {"alpha": 0.3}],
     r.LpRecalibrator: [{"n_levels": 4, "tolerance": 0.01}, {"n_levels": 4, "share": 1.0, "p": 4}],
     r.DecisionRecalibrator: [{"n_actions": 2, "max_rounds": 3, "n_folds": 2}],
     r.TemperatureScaling: [{}],
@@ -226,6 +236,8 @@ def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list
         return count, GAMES, NO_ROUNDS
     if kind is CalibrationAlarm:
         return watch, GAMES, NO_WATCH
+    if kind is DistributionAlarm:
+        return watch_targets, [({0.0: 0.5 * p, 1.0: p}, y) for y, p in GAMES], NO_TARGET
     if kind.__module__.startswith("onlinecal.metrics"):
         return update, GAMES, NO_ANSWERS
     if kind is r.GroupRecalibrator:

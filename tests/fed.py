@@ -79,6 +79,10 @@ NO_ROUNDS: list[Refusal] = [
     ("update_many", ([0.5, 2.0], [0, 1]), "forecasts must lie in .* got 2.0 at row 1"),
     ("update_many", ([0.5, 0.5], [0, 3]), "outcomes must be .* got 3 at row 1"),
 ]
+NO_TARGET: list[Refusal] = [
+    ("update", ({0.0: 1.5}, 0.0), "the chance of 0.0 must"),
+    ("update", ({0.0: 0.5}, None), "y must be"),
+]
 NO_WATCH: list[Refusal] = [
     (name, given, message.replace("forecast ", "p ").replace("outcome ", "y "))
     for name, given, message in NO_ROUNDS

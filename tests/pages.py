@@ -53,7 +53,7 @@ PICTURES = {
     "simplex-triangle": "results/triangle/simplex_triangle.png",
     "trajectories": "results/demo/trajectories.png",
     "worst": "results/worst/worst.png",
-    "wrap-fold-reliability": "results/hard/reliability-fold.png",
+    "wrap-fold-reliability": "results/hard/reliability-fold-forecasts.png",
 }
 """Of `docs/images`, where the command of a page leaves them."""
 

@@ -96,7 +96,7 @@ BEFORE = {
 """What a page takes for granted: files in the reader's folder, and names."""
 
 
-def after_adversaries(_names: dict[str, Any]) -> None:
+def after_own_adversary(_names: dict[str, Any]) -> None:
     """The page's own adversary is one like the others."""
     (name,) = set(registry.catalogue()) - registry._CATALOGUE.own_names
     adversary = adversaries.create(name, horizon=300, seed=1)
@@ -116,7 +116,7 @@ def after_scale(_names: dict[str, Any]) -> None:
     assert pl.read_parquet("answers/*.parquet")["type"].to_list() == ["forecast"]
 
 
-AFTER = {"adversaries": after_adversaries, "baselines": after_baselines, "scale": after_scale}
+AFTER = {"own-adversary": after_own_adversary, "baselines": after_baselines, "scale": after_scale}
 
 
 WITH_EXTRAS = ("scale", "tutorials/http-engine")

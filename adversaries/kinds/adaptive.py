@@ -40,13 +40,34 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import Kind, State, state_of
+from adversaries.protocol import Kind, State, chance, plays, state_of, whole
 from onlinecal.catalogue import Parameter
 
+EPOCH_KINDS: list[Kind] = []
+KINDS: list[Kind] = []
+INTERNAL: list[Kind] = []
 
-@register_jitable
+
+def bisection_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `bisection_step`: epochs of scale * horizon ** exponent rounds, rounded, at least 1."""
+    assert horizon is not None
+    length = max(round(min(values["scale"] * horizon ** values["exponent"], float(horizon))), 1)
+    return state_of(length, values["depth"] or -1, 0.0, 1.0, 0.0, 0.0, 0.0)
+
+
+@plays(
+    EPOCH_KINDS,
+    "bisection",
+    "adaptive",
+    "after Qiao & Valiant (2021) and Dagan et al. (2024), neither exactly",
+    Parameter("scale", 1.0, "factor of an epoch's length", low=0.0),
+    chance("exponent", 0.8, "power of the horizon in an epoch's length"),
+    whole("depth", None, "halvings before it starts afresh", high=1000),
+    initial=bisection_initial,
+    needs_horizon=True,
+)
 def bisection_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
-    """A coin whose bias is the middle of an interval that is halved after every epoch.
+    """A coin for an epoch, then its bias moves to where those forecasts cannot be paid back: a heuristic.
 
     State: [rounds in an epoch, halvings before a fresh start, low, high, halvings, sum of (y - p) in this
     epoch, rounds of this epoch played].
@@ -81,16 +102,25 @@ def bisection_step(state: State, t: int, forecast: float, rise_zero: float, rise
     return outcome
 
 
-def bisection_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `bisection_step`: epochs of scale * horizon ** exponent rounds, rounded, at least 1."""
+def epochs_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `epochs_step`: the horizon in equal parts, up to a round."""
     assert horizon is not None
-    length = max(round(min(values["scale"] * horizon ** values["exponent"], float(horizon))), 1)
-    return state_of(length, values["depth"] or -1, 0.0, 1.0, 0.0, 0.0, 0.0)
+    number = values["number"]
+    return state_of(number, horizon, *(van_der_corput(j) for j in range(1, number + 1)))
 
 
-@register_jitable
+@plays(
+    EPOCH_KINDS,
+    "epochs",
+    "oblivious",
+    "this library; van der Corput (1935)",
+    whole("number", 15, "epochs in the horizon", high=1_000_000),
+    initial=epochs_initial,
+    needs_horizon=True,
+)
 def epochs_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
-    """A coin whose bias is read from a table, epoch by epoch. State: [epochs, rounds, biases...].
+    """A coin whose bias goes through evenly spread values, one in each epoch, jumping to and fro. State:
+    [epochs, rounds, biases...].
 
     The oblivious cousin of bisection: the biases are the first points of the van der Corput sequence, 1/2,
     1/4, 3/4, 1/8, 5/8, ..., which fall into the largest gaps left by those before. Each truth is visited
@@ -100,72 +130,30 @@ def epochs_step(state: State, t: int, forecast: float, rise_zero: float, rise_on
     return int(u < state[2 + min(t * epochs // int(state[1]), epochs - 1)])
 
 
-def epochs_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `epochs_step`: the horizon in equal parts, up to a round."""
-    assert horizon is not None
-    number = values["number"]
-    return state_of(number, horizon, *(van_der_corput(j) for j in range(1, number + 1)))
-
-
 def van_der_corput(index: int) -> float:
     """The binary digits of `index` mirrored at the point: 1 -> 1/2, 2 = 10 -> 1/4, 3 = 11 -> 3/4, ..."""
     digits = f"{index:b}"
     return int(digits[::-1], 2) / 2 ** len(digits)
 
 
-EPOCH_KINDS = (
-    Kind(
-        "epochs",
-        "a coin whose bias goes through evenly spread values, one in each epoch, jumping to and fro",
-        "oblivious",
-        "this library; van der Corput (1935)",
-        (Parameter("number", 15, "epochs in the horizon", low=1, high=1_000_000, form="whole"),),
-        epochs_step,
-        epochs_initial,
-        needs_horizon=True,
-    ),
-    Kind(
-        "bisection",
-        "a coin for an epoch, then its bias moves to where those forecasts cannot be paid back: a heuristic",
-        "adaptive",
-        "after Qiao & Valiant (2021) and Dagan et al. (2024), neither exactly",
-        (
-            Parameter("scale", 1.0, "factor of an epoch's length", low=0.0),
-            Parameter("exponent", 0.8, "power of the horizon in an epoch's length", low=0.0, high=1.0),
-            Parameter("depth", None, "halvings before it starts afresh", low=1, high=1000, form="whole"),
-        ),
-        bisection_step,
-        bisection_initial,
-        needs_horizon=True,
-    ),
-)
-
-
-@register_jitable
+@plays(KINDS, "bernoulli-forecast", "adaptive", "Dawid (1982)")
 def bernoulli_forecast_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """1 with exactly the announced probability: the world in which the forecaster is right. State: []."""
+    """A coin with exactly the announced probability: the forecaster is right. State: []."""
     return int(u < forecast)
 
 
-@register_jitable
+@plays(
+    KINDS,
+    "threshold",
+    "adaptive",
+    "Oakes (1985), Dawid (1985)",
+    chance("at", 0.5, "forecasts below this are answered by 1"),
+)
 def threshold_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """1 if and only if the forecast is below a fixed value. State: [at]."""
     return int(forecast < state[0])
-
-
-@register_jitable
-def threshold_sweep_step(
-    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
-) -> int:
-    """1 if and only if the forecast is below a value that moves along a line, then rests.
-
-    State: [start, end, rounds between them]. The moving value pulls a grid forecaster through every cell on
-    its way, so that as many grid points as possible are left with a bias.
-    """
-    progress = min(t / state[2], 1.0)
-    return int(forecast < state[0] + (state[1] - state[0]) * progress)
 
 
 def threshold_sweep_initial(values: Mapping[str, Any], horizon: int | None) -> State:
@@ -174,11 +162,48 @@ def threshold_sweep_initial(values: Mapping[str, Any], horizon: int | None) -> S
     return state_of(values["start"], values["end"], max(horizon - 1, 1))
 
 
-@register_jitable
+@plays(
+    KINDS,
+    "threshold-sweep",
+    "adaptive",
+    "this library",
+    chance("start", 0.0, "the value in the first round"),
+    chance("end", 1.0, "the value in the last round"),
+    initial=threshold_sweep_initial,
+    needs_horizon=True,
+)
+def threshold_sweep_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """1 if and only if the forecast is below a value that sweeps over the horizon.
+
+    State: [start, end, rounds between them]. The moving value pulls a grid forecaster through every cell on
+    its way, so that as many grid points as possible are left with a bias.
+    """
+    progress = min(t / state[2], 1.0)
+    return int(forecast < state[0] + (state[1] - state[0]) * progress)
+
+
+def early_stopped_coin_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `early_stopped_coin_step`: limit = scale * horizon ** exponent, still tossing."""
+    assert horizon is not None
+    return state_of(values["scale"] * horizon ** values["exponent"], 0.0, -1.0)
+
+
+@plays(
+    KINDS,
+    "early-stopped-coin",
+    "adaptive",
+    "after Qiao & Zheng (2024), early stopping",
+    Parameter("scale", 1.0, "factor of the limit", low=0.0),
+    chance("exponent", 1 / 3, "power of the horizon in the limit"),
+    initial=early_stopped_coin_initial,
+    needs_horizon=True,
+)
 def early_stopped_coin_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """Fair coins until the total bias is large, then the outcome that can only make it larger.
+    """Fair coins until |sum(y - p)| >= scale * T^exponent, then the constant that never pays it back.
 
     State: [limit, sum of (y - p) over the coin tosses, constant or -1 while still tossing].
 
@@ -203,17 +228,23 @@ def early_stopped_coin_step(
     return outcome
 
 
-def early_stopped_coin_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `early_stopped_coin_step`: limit = scale * horizon ** exponent, still tossing."""
-    assert horizon is not None
-    return state_of(values["scale"] * horizon ** values["exponent"], 0.0, -1.0)
+def boundary_hugger_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `boundary_hugger_step`: compared with NaN, the first forecast neither rose nor fell."""
+    return state_of(np.nan, values["first"])
 
 
-@register_jitable
+@plays(
+    KINDS,
+    "boundary-hugger",
+    "adaptive",
+    "this library",
+    whole("first", 1, "the first outcome", 0, 1),
+    initial=boundary_hugger_initial,
+)
 def boundary_hugger_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """0 after the forecast rose, 1 after it fell, the last outcome again while it stands still.
+    """Pushes until the forecast moves, then pushes back: to and fro between neighbouring cells.
 
     State: [previous forecast, previous outcome]. Pushing until the forecast moves and then pushing back keeps
     a grid forecaster stepping to and fro between neighbouring cells, wherever on the grid it happens to be.
@@ -228,16 +259,23 @@ def boundary_hugger_step(
     return outcome
 
 
-def boundary_hugger_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `boundary_hugger_step`: compared with NaN, the first forecast neither rose nor fell."""
-    return state_of(np.nan, values["first"])
+def bias_builder_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `bias_builder_step` without any bias."""
+    return state_of(values["cells"], *[0.0] * values["cells"])
 
 
-@register_jitable
+@plays(
+    KINDS,
+    "bias-builder",
+    "adaptive",
+    "after Foster & Vohra (1998), calibration by bins",
+    whole("cells", 100, "bins that forecasts are grouped in", high=1_000_000),
+    initial=bias_builder_initial,
+)
 def bias_builder_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """The outcome that adds to the bias already standing at forecasts like this one.
+    """The outcome that adds to the bias standing at forecasts like the present one.
 
     State: [bins, sum of (y - p) in each bin...]; a forecast p belongs to bin floor(p * bins), 1 to the
     last. The outcome is 1 if the sum of its bin is above 0, 0 if below, and at 0 the outcome further from p.
@@ -250,16 +288,29 @@ def bias_builder_step(
     return outcome
 
 
-def bias_builder_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `bias_builder_step` without any bias."""
-    return state_of(values["cells"], *[0.0] * values["cells"])
+def bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `bias_lifter_step`: no biases, climbing, on the grid that suits the horizon."""
+    m = values["cells"]
+    if m is None:
+        assert horizon is not None
+        m = math.isqrt(horizon - 1) + 1
+    return state_of(m, m, 0.0, *[0.0] * (m + 1))
 
 
-@register_jitable
+@plays(
+    KINDS,
+    "bias-lifter",
+    "adaptive",
+    "this library",
+    Parameter("cells", None, "cells of the grid; none: ceil(sqrt(T))", low=1, high=1_000_000, form="whole"),
+    initial=bias_lifter_initial,
+    needs_horizon=True,
+    horizon_unless="cells",
+)
 def bias_lifter_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """Climbs to the top of a grid, comes down with every bias lifted near its upper end, then plays 0.
+    """Leaves a bias near its upper end at every point of a grid, then plays 0: tight for `balanced`.
 
     State: [cells m, point being lifted, bias to lift it to, bias of each of the m + 1 points...], biases in
     units of 1/m.
@@ -311,15 +362,6 @@ def best_bias(m: int, point: int, bias: int) -> int:
     return left_at
 
 
-def bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `bias_lifter_step`: no biases, climbing, on the grid that suits the horizon."""
-    m = values["cells"]
-    if m is None:
-        assert horizon is not None
-        m = math.isqrt(horizon - 1) + 1
-    return state_of(m, m, 0.0, *[0.0] * (m + 1))
-
-
 # State of `graded_lifter_step`. ROOM: so many points above 1/2 may be met. CELL: the number of the present
 # cell's lower end, counted from 1/2; -1 at first. AIM, TARGET: the point being lifted, and the bias at
 # which to leave it. UNTIL: the round from which it goes on below 1/2. LAST: the forecast before. END: how
@@ -328,11 +370,19 @@ def bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State
 ROOM, CELL, AIM, TARGET, UNTIL, LAST, END, POINTS = range(8)
 
 
-@register_jitable
+def graded_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `graded_lifter_step`: climbing, nothing known but 1/2, no biases."""
+    assert horizon is not None
+    room = math.isqrt(horizon) // 2 + 8
+    points = [0.5] + [1.0] * room
+    return state_of(room, -1.0, room, 0.0, -1.0, 0.5, horizon, *points, *[0.0] * (2 * room + 1))
+
+
+@plays(KINDS, "graded-lifter", "adaptive", "this library", initial=graded_lifter_initial, needs_horizon=True)
 def graded_lifter_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """Learns a graded grid while it climbs, lifts every bias above 1/2, dwells there, then lifts the rest.
+    """Learns a graded grid, lifts the biases above 1/2, dwells there, lifts the rest: tight for `graded`.
 
     Made for `AlmostOneStepAhead(horizon=T)`, whose cells are announced at their ends, the lower below 1/2
     and the upper above. Above 1/2 only zeros are forecast wrongly, too high by the width of their cell:
@@ -423,103 +473,6 @@ def aim_of(state: State, point: int) -> tuple[float, int]:
     return left_at, at_charge
 
 
-def graded_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `graded_lifter_step`: climbing, nothing known but 1/2, no biases."""
-    assert horizon is not None
-    room = math.isqrt(horizon) // 2 + 8
-    points = [0.5] + [1.0] * room
-    return state_of(room, -1.0, room, 0.0, -1.0, 0.5, horizon, *points, *[0.0] * (2 * room + 1))
-
-
-KINDS = (
-    Kind(
-        "bernoulli-forecast",
-        "a coin with exactly the announced probability: the forecaster is right",
-        "adaptive",
-        "Dawid (1982)",
-        (),
-        bernoulli_forecast_step,
-    ),
-    Kind(
-        "threshold",
-        "1 if and only if the forecast is below a fixed value",
-        "adaptive",
-        "Oakes (1985), Dawid (1985)",
-        (Parameter("at", 0.5, "forecasts below this are answered by 1", low=0.0, high=1.0),),
-        threshold_step,
-    ),
-    Kind(
-        "threshold-sweep",
-        "1 if and only if the forecast is below a value that sweeps over the horizon",
-        "adaptive",
-        "this library",
-        (
-            Parameter("start", 0.0, "the value in the first round", low=0.0, high=1.0),
-            Parameter("end", 1.0, "the value in the last round", low=0.0, high=1.0),
-        ),
-        threshold_sweep_step,
-        threshold_sweep_initial,
-        needs_horizon=True,
-    ),
-    Kind(
-        "early-stopped-coin",
-        "fair coins until |sum(y - p)| >= scale * T^exponent, then the constant that never pays it back",
-        "adaptive",
-        "after Qiao & Zheng (2024), early stopping",
-        (
-            Parameter("scale", 1.0, "factor of the limit", low=0.0),
-            Parameter("exponent", 1 / 3, "power of the horizon in the limit", low=0.0, high=1.0),
-        ),
-        early_stopped_coin_step,
-        early_stopped_coin_initial,
-        needs_horizon=True,
-    ),
-    Kind(
-        "boundary-hugger",
-        "pushes until the forecast moves, then pushes back: to and fro between neighbouring cells",
-        "adaptive",
-        "this library",
-        (Parameter("first", 1, "the first outcome", low=0, high=1, form="whole"),),
-        boundary_hugger_step,
-        boundary_hugger_initial,
-    ),
-    Kind(
-        "bias-builder",
-        "the outcome that adds to the bias standing at forecasts like the present one",
-        "adaptive",
-        "after Foster & Vohra (1998), calibration by bins",
-        (Parameter("cells", 100, "bins that forecasts are grouped in", low=1, high=1_000_000, form="whole"),),
-        bias_builder_step,
-        bias_builder_initial,
-    ),
-    Kind(
-        "bias-lifter",
-        "leaves a bias near its upper end at every point of a grid, then plays 0: tight for `balanced`",
-        "adaptive",
-        "this library",
-        (
-            Parameter(
-                "cells", None, "cells of the grid; none: ceil(sqrt(T))", low=1, high=1_000_000, form="whole"
-            ),
-        ),
-        bias_lifter_step,
-        bias_lifter_initial,
-        needs_horizon=True,
-        horizon_unless="cells",
-    ),
-    Kind(
-        "graded-lifter",
-        "learns a graded grid, lifts the biases above 1/2, dwells there, lifts the rest: tight for `graded`",
-        "adaptive",
-        "this library",
-        (),
-        graded_lifter_step,
-        graded_lifter_initial,
-        needs_horizon=True,
-    ),
-)
-
-
 ROUNDING = 1e-12
 """Rises closer than this are equal: forecasters add them up in floating point."""
 
@@ -527,11 +480,20 @@ DEEPEST = 10
 """Most rounds of look-ahead: a driver tries 2 ** depth continuations in every round."""
 
 
-@register_jitable
+@plays(
+    INTERNAL,
+    "certificate-greedy",
+    "internal",
+    "this library",
+    chance("tie", 0.5, "probability of a 1 when both rise alike"),
+    whole("depth", 1, "rounds it looks ahead", high=DEEPEST),
+    depth_parameter="depth",
+)
 def certificate_greedy_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """The outcome with the larger rise; between equal ones, 1 with a fixed probability. State: [tie, depth].
+    """The outcome for which the forecaster's certificate can rise more within `depth` rounds. State: [tie,
+    depth].
 
     How far ahead the rises look is the business of whoever works them out (`Phase.depth`), not of this step.
     """
@@ -539,19 +501,3 @@ def certificate_greedy_step(
     if abs(lead) <= ROUNDING:
         return int(u < state[0])
     return int(lead > 0.0)
-
-
-INTERNAL = (
-    Kind(
-        "certificate-greedy",
-        "the outcome for which the forecaster's certificate can rise more within `depth` rounds",
-        "internal",
-        "this library",
-        (
-            Parameter("tie", 0.5, "probability of a 1 when both rise alike", low=0.0, high=1.0),
-            Parameter("depth", 1, "rounds it looks ahead", low=1, high=DEEPEST, form="whole"),
-        ),
-        certificate_greedy_step,
-        depth_parameter="depth",
-    ),
-)

@@ -22,7 +22,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from adversaries.protocol import Kind, State, state_of
+from adversaries.protocol import Kind, State, state_of, whole
 from onlinecal.catalogue import Parameter
 from onlinecal.validation import check_count
 
@@ -218,7 +218,7 @@ CHAMPION = Kind(
     "a stored genome that was found to be hard for a forecaster",
     "oblivious",
     "this library, found by search",
-    (Parameter("number", 1, "which one", low=1, high=1_000_000, form="whole"),),
+    (whole("number", 1, "which one", high=1_000_000),),
     genome_step,
     champion_initial,
     needs_horizon=True,

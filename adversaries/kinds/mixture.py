@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import POWERS, Build, Kind, Phase, State, Step
+from adversaries.protocol import POWERS, Build, Kind, Phase, State, Step, chance
 from onlinecal.catalogue import Parameter
 
 
@@ -191,7 +191,7 @@ MIXTURE = Kind(
     (
         Parameter("first", "coin", "who plays with probability `weight`", form="adversary"),
         Parameter("second", "threshold", "who plays else", form="adversary"),
-        Parameter("weight", 0.5, "probability that the first one plays a round", low=0.0, high=1.0),
+        chance("weight", 0.5, "probability that the first one plays a round"),
     ),
     compose=mixture_phase,
 )

@@ -9,52 +9,64 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from numba.extending import register_jitable
-
-from adversaries.protocol import Kind, State, state_of
+from adversaries.protocol import Kind, State, chance, plays, state_of, whole
 from onlinecal.catalogue import Parameter
+
+KINDS: list[Kind] = []
 
 HALF_OF_THE_BITS = 2.0**26
 """A uniform double has 53 bits; cut here, its two halves are two independent uniform draws."""
 
-MOST_ROUNDS = 1e9
-"""Largest whole number a parameter may be: its products with rounds stay within 64 bits."""
 
-
-@register_jitable
+@plays(
+    KINDS,
+    "coin",
+    "oblivious",
+    "Qiao & Zheng (2024), random bits",
+    chance("bias", 0.5, "probability of a 1"),
+)
 def coin_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
-    """1 with a fixed probability. State: [bias]."""
+    """Independent tosses of one coin. State: [bias]."""
     return int(u < state[0])
 
 
-@register_jitable
+@plays(
+    KINDS,
+    "constant",
+    "oblivious",
+    "folklore",
+    whole("value", 0, "the outcome", 0, 1),
+)
 def constant_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
-    """The same outcome for ever. State: [value]."""
+    """The same outcome in every round. State: [value]."""
     return int(state[0])
 
 
-@register_jitable
+@plays(
+    KINDS,
+    "alternating",
+    "oblivious",
+    "folklore",
+    whole("period", 2, "rounds from one 1 to the next", 2),
+)
 def alternating_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """A single 1 at the end of every period. State: [period]."""
+    """A single 1 at the end of every period: 0, 1, 0, 1, ... for period 2. State: [period]."""
     period = int(state[0])
     return int(t % period == period - 1)
 
 
-@register_jitable
+@plays(
+    KINDS,
+    "blocks",
+    "oblivious",
+    "folklore",
+    whole("length", 10, "rounds in a run"),
+)
 def blocks_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
-    """Runs of zeros and ones in turn, zeros first. State: [length]."""
+    """Runs of zeros and runs of ones in turn, zeros first. State: [length]."""
     return (t // int(state[0])) % 2
-
-
-@register_jitable
-def linear_drift_step(
-    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
-) -> int:
-    """A coin whose bias moves along a line, then rests. State: [start, end, rounds between them]."""
-    progress = min(t / state[2], 1.0)
-    return int(u < state[0] + (state[1] - state[0]) * progress)
 
 
 def linear_drift_initial(values: Mapping[str, Any], horizon: int | None) -> State:
@@ -63,12 +75,25 @@ def linear_drift_initial(values: Mapping[str, Any], horizon: int | None) -> Stat
     return state_of(values["start"], values["end"], max(horizon - 1, 1))
 
 
-@register_jitable
-def sinusoidal_drift_step(
+@plays(
+    KINDS,
+    "linear-drift",
+    "oblivious",
+    "this library",
+    chance("start", 0.0, "bias in the first round"),
+    chance("end", 1.0, "bias in the last round"),
+    initial=linear_drift_initial,
+    needs_horizon=True,
+)
+def linear_drift_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """A coin whose bias swings like a sine. State: [period, amplitude, centre]."""
-    return int(u < state[2] + state[1] * math.sin(2.0 * math.pi * t / state[0]))
+    """A coin whose bias moves in a straight line over the horizon.
+
+    State: [start, end, rounds between them].
+    """
+    progress = min(t / state[2], 1.0)
+    return int(u < state[0] + (state[1] - state[0]) * progress)
 
 
 def sinusoidal_drift_initial(values: Mapping[str, Any], horizon: int | None) -> State:
@@ -83,11 +108,46 @@ def sinusoidal_drift_initial(values: Mapping[str, Any], horizon: int | None) -> 
     return state_of(values["period"], amplitude, centre)
 
 
-@register_jitable
+@plays(
+    KINDS,
+    "sinusoidal-drift",
+    "oblivious",
+    "this library",
+    Parameter("period", 1000.0, "rounds in one full swing", low=1.0),
+    Parameter("amplitude", 0.4, "largest deviation from the centre", low=0.0, high=0.5),
+    chance("centre", 0.5, "bias around which it swings"),
+    initial=sinusoidal_drift_initial,
+)
+def sinusoidal_drift_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """A coin whose bias swings like a sine. State: [period, amplitude, centre]."""
+    return int(u < state[2] + state[1] * math.sin(2.0 * math.pi * t / state[0]))
+
+
+def change_points_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    """State of `change_points_step`: a change every `spacing` rounds, or `changes` over the horizon."""
+    if values["spacing"] is not None:
+        return state_of(1, values["spacing"], -1, 0.5)
+    assert horizon is not None
+    return state_of(values["changes"] + 1, horizon, -1, 0.5)
+
+
+@plays(
+    KINDS,
+    "change-points",
+    "oblivious",
+    "this library",
+    whole("changes", 10, "number of changes over the horizon", 0),
+    whole("spacing", None, "rounds between changes, instead of `changes`"),
+    initial=change_points_initial,
+    needs_horizon=True,
+    horizon_unless="spacing",
+)
 def change_points_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
-    """A coin whose bias is drawn afresh whenever t * segments // rounds grows.
+    """A coin whose bias is drawn afresh from [0, 1] at evenly spaced change points.
 
     State: [segments, rounds, present segment, present bias]. In the first round of a segment the upper half
     of the bits of u is the new bias and the lower half decides the outcome, so one draw serves for both.
@@ -102,34 +162,26 @@ def change_points_step(
     return int(u < state[3])
 
 
-def change_points_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `change_points_step`: a change every `spacing` rounds, or `changes` over the horizon."""
-    if values["spacing"] is not None:
-        return state_of(1, values["spacing"], -1, 0.5)
-    assert horizon is not None
-    return state_of(values["changes"] + 1, horizon, -1, 0.5)
-
-
-@register_jitable
-def flip_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
-    """A coin whose bias turns into its opposite once. State: [bias before, bias after, round of the turn]."""
-    return int(u < state[int(t >= state[2])])
-
-
 def flip_initial(values: Mapping[str, Any], horizon: int | None) -> State:
     """State of `flip_step`: the turn comes half way."""
     assert horizon is not None
     return state_of(values["bias"], 1.0 - values["bias"], horizon // 2)
 
 
-@register_jitable
-def markov_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
-    """The previous outcome again with a fixed probability, else the other. State: [stay, previous or -1]."""
-    previous = int(state[1])
-    stays = u < (state[0] if previous >= 0 else 0.5)
-    outcome = max(previous, 0) if stays else 1 - max(previous, 0)
-    state[1] = outcome
-    return outcome
+@plays(
+    KINDS,
+    "flip",
+    "oblivious",
+    "this library",
+    chance("bias", 0.8, "probability of a 1 in the first half"),
+    initial=flip_initial,
+    needs_horizon=True,
+)
+def flip_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """A coin whose bias p becomes 1 - p half way through the horizon. State: [bias before, bias after, round
+    of the turn].
+    """
+    return int(u < state[int(t >= state[2])])
 
 
 def markov_initial(values: Mapping[str, Any], horizon: int | None) -> State:
@@ -137,109 +189,21 @@ def markov_initial(values: Mapping[str, Any], horizon: int | None) -> State:
     return state_of(values["stay"], -1)
 
 
-def _probability(name: str, default: float, about: str) -> Parameter:
-    return Parameter(name, default, about, low=0.0, high=1.0)
-
-
-KINDS = (
-    Kind(
-        "coin",
-        "independent tosses of one coin",
-        "oblivious",
-        "Qiao & Zheng (2024), random bits",
-        (_probability("bias", 0.5, "probability of a 1"),),
-        coin_step,
-    ),
-    Kind(
-        "constant",
-        "the same outcome in every round",
-        "oblivious",
-        "folklore",
-        (Parameter("value", 0, "the outcome", low=0, high=1, form="whole"),),
-        constant_step,
-    ),
-    Kind(
-        "alternating",
-        "a single 1 at the end of every period: 0, 1, 0, 1, ... for period 2",
-        "oblivious",
-        "folklore",
-        (Parameter("period", 2, "rounds from one 1 to the next", low=2, high=MOST_ROUNDS, form="whole"),),
-        alternating_step,
-    ),
-    Kind(
-        "blocks",
-        "runs of zeros and runs of ones in turn, zeros first",
-        "oblivious",
-        "folklore",
-        (Parameter("length", 10, "rounds in a run", low=1, high=MOST_ROUNDS, form="whole"),),
-        blocks_step,
-    ),
-    Kind(
-        "linear-drift",
-        "a coin whose bias moves in a straight line over the horizon",
-        "oblivious",
-        "this library",
-        (
-            _probability("start", 0.0, "bias in the first round"),
-            _probability("end", 1.0, "bias in the last round"),
-        ),
-        linear_drift_step,
-        linear_drift_initial,
-        needs_horizon=True,
-    ),
-    Kind(
-        "sinusoidal-drift",
-        "a coin whose bias swings like a sine",
-        "oblivious",
-        "this library",
-        (
-            Parameter("period", 1000.0, "rounds in one full swing", low=1.0),
-            Parameter("amplitude", 0.4, "largest deviation from the centre", low=0.0, high=0.5),
-            _probability("centre", 0.5, "bias around which it swings"),
-        ),
-        sinusoidal_drift_step,
-        sinusoidal_drift_initial,
-    ),
-    Kind(
-        "change-points",
-        "a coin whose bias is drawn afresh from [0, 1] at evenly spaced change points",
-        "oblivious",
-        "this library",
-        (
-            Parameter(
-                "changes", 10, "number of changes over the horizon", low=0, high=MOST_ROUNDS, form="whole"
-            ),
-            Parameter(
-                "spacing",
-                None,
-                "rounds between changes, instead of `changes`",
-                low=1,
-                high=MOST_ROUNDS,
-                form="whole",
-            ),
-        ),
-        change_points_step,
-        change_points_initial,
-        needs_horizon=True,
-        horizon_unless="spacing",
-    ),
-    Kind(
-        "flip",
-        "a coin whose bias p becomes 1 - p half way through the horizon",
-        "oblivious",
-        "this library",
-        (_probability("bias", 0.8, "probability of a 1 in the first half"),),
-        flip_step,
-        flip_initial,
-        needs_horizon=True,
-    ),
-    Kind(
-        "markov",
-        "a two-state chain: the previous outcome again with a fixed probability",
-        "oblivious",
-        "folklore",
-        (_probability("stay", 0.9, "probability of the previous outcome"),),
-        markov_step,
-        markov_initial,
-    ),
+@plays(
+    KINDS,
+    "markov",
+    "oblivious",
+    "folklore",
+    chance("stay", 0.9, "probability of the previous outcome"),
+    initial=markov_initial,
 )
+def markov_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """A two-state chain: the previous outcome again with a fixed probability.
+
+    State: [stay, previous or -1].
+    """
+    previous = int(state[1])
+    stays = u < (state[0] if previous >= 0 else 0.5)
+    outcome = max(previous, 0) if stays else 1 - max(previous, 0)
+    state[1] = outcome
+    return outcome

@@ -22,9 +22,12 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import MOST_ROUNDS, Kind, State, state_of
+from adversaries.protocol import Kind, State, chance, plays, state_of, whole
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter
+
+OBLIVIOUS: list[Kind] = []
+ADAPTIVE: list[Kind] = []
 
 SPACING, ROOT, LEG, POINTS = range(4)
 """Parts of the state: rounds a leg lasts, g, the present leg; then its ends and the present point, k each."""
@@ -87,28 +90,14 @@ BELOW_ONE = 1.0 - 2.0**-53
 """The largest draw there is."""
 
 
-@register_jitable
+LEGS = whole("legs", 12, "straight lines from the first round to the last")
+SPACED = whole("spacing", None, "rounds each line takes, instead of legs")
+
+
+@plays(OBLIVIOUS, "uniform", "oblivious", "folklore")
 def uniform_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Every class with the same probability. State: []."""
     return int(u * len(forecast))
-
-
-@register_jitable
-def weights_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """Every class with a probability of its own. State: [weight of each class]."""
-    return drawn(state, u)
-
-
-def weights_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `weights_step`; without shares 1, 2, ..., k. ValueError unless there is one for each class."""
-    if values["shares"] is None:
-        return np.arange(1.0, n_classes + 1)
-    shares = read_shares(values["shares"])
-    if len(shares) != n_classes:
-        raise ValueError(
-            f"weights: shares must be {n_classes} numbers, one for each class, got {values['shares']}"
-        )
-    return np.array(shares)
 
 
 def read_shares(text: str) -> list[float]:
@@ -131,13 +120,62 @@ def canonical_shares(text: str) -> str:
     )
 
 
-@register_jitable
+def weights_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `weights_step`; without shares 1, 2, ..., k. ValueError unless there is one for each class."""
+    if values["shares"] is None:
+        return np.arange(1.0, n_classes + 1)
+    shares = read_shares(values["shares"])
+    if len(shares) != n_classes:
+        raise ValueError(
+            f"weights: shares must be {n_classes} numbers, one for each class, got {values['shares']}"
+        )
+    return np.array(shares)
+
+
+@plays(
+    OBLIVIOUS,
+    "weights",
+    "oblivious",
+    "folklore",
+    Parameter(
+        "shares",
+        None,
+        "in proportion; 1, 2, ..., k if not set",
+        form="text",
+        canonical=canonical_shares,
+    ),
+    initial=weights_initial,
+)
+def weights_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """Every class with a fixed probability of its own. State: [weight of each class]."""
+    return drawn(state, u)
+
+
+@plays(
+    OBLIVIOUS,
+    "rotating",
+    "oblivious",
+    "folklore",
+    whole("length", 1, "rounds a class stays"),
+)
 def rotating_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Runs of every class in turn. State: [length]."""
     return (t // int(state[0])) % len(forecast)
 
 
-@register_jitable
+def markov_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `markov_step`; before the first round there is no previous class."""
+    return state_of(values["stay"], -1.0)
+
+
+@plays(
+    OBLIVIOUS,
+    "markov",
+    "oblivious",
+    "folklore",
+    chance("stay", 0.9, "probability of the previous class"),
+    initial=markov_initial,
+)
 def markov_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The previous class again with a fixed probability, else one of the others. State: [stay, previous].
 
@@ -155,17 +193,6 @@ def markov_step(state: State, t: int, forecast: Floats, rises: Floats, u: float)
     return outcome
 
 
-def markov_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `markov_step`; before the first round there is no previous class."""
-    return state_of(values["stay"], -1.0)
-
-
-@register_jitable
-def dirichlet_drift_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """Drawn from class probabilities that wander through the simplex. State: see `path`."""
-    return drawn(move(state, t, len(forecast)), u)
-
-
 def dirichlet_drift_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
     """State of `dirichlet_drift_step`: the last leg ends with the horizon, unless `spacing` is given."""
     if values["spacing"] is not None:
@@ -174,17 +201,20 @@ def dirichlet_drift_initial(values: Mapping[str, Any], n_classes: int, horizon: 
     return path_state(n_classes, horizon / values["legs"])
 
 
-@register_jitable
-def late_class_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """The last class does not exist at first, then it comes often. State: [first round, weight].
-
-    Before that round all other classes are equally likely; from then on the last class has this weight and
-    the others share the rest.
-    """
-    k, weight = len(forecast), state[1] if t >= state[0] else 0.0
-    if u < weight:
-        return k - 1
-    return int(min((u - weight) / (1.0 - weight), BELOW_ONE) * (k - 1))
+@plays(
+    OBLIVIOUS,
+    "dirichlet-drift",
+    "oblivious",
+    "this library; Roberts (2018)",
+    LEGS,
+    SPACED,
+    initial=dirichlet_drift_initial,
+    needs_horizon=True,
+    horizon_unless="spacing",
+)
+def dirichlet_drift_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """Class probabilities that wander through the simplex in straight lines. State: see `path`."""
+    return drawn(move(state, t, len(forecast)), u)
 
 
 def late_class_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
@@ -195,78 +225,28 @@ def late_class_initial(values: Mapping[str, Any], n_classes: int, horizon: int |
     return state_of(horizon // 2, values["weight"])
 
 
-LEGS = Parameter("legs", 12, "straight lines from the first round to the last", 1, MOST_ROUNDS, form="whole")
-SPACED = Parameter("spacing", None, "rounds each line takes, instead of legs", 1, MOST_ROUNDS, form="whole")
-
-OBLIVIOUS = (
-    Kind(
-        "uniform",
-        "every class with the same probability",
-        "oblivious",
-        "folklore",
-        (),
-        uniform_step,
-    ),
-    Kind(
-        "weights",
-        "every class with a fixed probability of its own",
-        "oblivious",
-        "folklore",
-        (
-            Parameter(
-                "shares",
-                None,
-                "in proportion; 1, 2, ..., k if not set",
-                form="text",
-                canonical=canonical_shares,
-            ),
-        ),
-        weights_step,
-        weights_initial,
-    ),
-    Kind(
-        "rotating",
-        "runs of every class in turn",
-        "oblivious",
-        "folklore",
-        (Parameter("length", 1, "rounds a class stays", 1, MOST_ROUNDS, form="whole"),),
-        rotating_step,
-    ),
-    Kind(
-        "markov",
-        "the previous class again with a fixed probability, else one of the others",
-        "oblivious",
-        "folklore",
-        (Parameter("stay", 0.9, "probability of the previous class", low=0.0, high=1.0),),
-        markov_step,
-        markov_initial,
-    ),
-    Kind(
-        "dirichlet-drift",
-        "class probabilities that wander through the simplex in straight lines",
-        "oblivious",
-        "this library; Roberts (2018)",
-        (LEGS, SPACED),
-        dirichlet_drift_step,
-        dirichlet_drift_initial,
-        needs_horizon=True,
-        horizon_unless="spacing",
-    ),
-    Kind(
-        "late-class",
-        "the last class first appears half way (or in round `start`), then it comes often",
-        "oblivious",
-        "this library",
-        (
-            Parameter("weight", 0.5, "its probability from then on", low=0.0, high=1.0),
-            Parameter("start", None, "its first round, instead of half way", 0, MOST_ROUNDS, form="whole"),
-        ),
-        late_class_step,
-        late_class_initial,
-        needs_horizon=True,
-        horizon_unless="start",
-    ),
+@plays(
+    OBLIVIOUS,
+    "late-class",
+    "oblivious",
+    "this library",
+    chance("weight", 0.5, "its probability from then on"),
+    whole("start", None, "its first round, instead of half way", 0),
+    initial=late_class_initial,
+    needs_horizon=True,
+    horizon_unless="start",
 )
+def late_class_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
+    """The last class first appears half way (or in round `start`), then it comes often. State: [first round,
+    weight].
+
+    Before that round all other classes are equally likely; from then on the last class has this weight and
+    the others share the rest.
+    """
+    k, weight = len(forecast), state[1] if t >= state[0] else 0.0
+    if u < weight:
+        return k - 1
+    return int(min((u - weight) / (1.0 - weight), BELOW_ONE) * (k - 1))
 
 
 ROUNDING = 1e-12
@@ -276,15 +256,15 @@ BINS = 4099
 """Places for the bins of `bias_builder_step`; a prime."""
 
 
-@register_jitable
+@plays(ADAPTIVE, "categorical-forecast", "adaptive", "Dawid (1982)")
 def categorical_forecast_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """Drawn from the announced probabilities: the world in which the forecaster is right. State: []."""
+    """Drawn from the announced probabilities: the forecaster is right. State: []."""
     return drawn(forecast, u)
 
 
-@register_jitable
+@plays(ADAPTIVE, "least-likely", "adaptive", "Oakes (1985), Dawid (1985)")
 def least_likely_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """The class with the smallest probability; of several, the first. State: []."""
+    """The class with the smallest announced probability. State: []."""
     best = 0
     for c in range(1, len(forecast)):
         if forecast[c] < forecast[best]:
@@ -292,9 +272,9 @@ def least_likely_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
     return best
 
 
-@register_jitable
+@plays(ADAPTIVE, "runner-up", "adaptive", "this library")
 def runner_up_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """The class with the second largest probability; of several, the first. State: []."""
+    """The class with the second largest announced probability. State: []."""
     first, second = 0, 1
     if forecast[1] > forecast[0]:
         first, second = 1, 0
@@ -306,9 +286,24 @@ def runner_up_step(state: State, t: int, forecast: Floats, rises: Floats, u: flo
     return second
 
 
-@register_jitable
+def target_sweep_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `target_sweep_step`: as many legs as given, or T^((k-1)/k) / 2."""
+    assert horizon is not None
+    legs = values["legs"] or max(1, math.floor(0.5 * horizon ** ((n_classes - 1) / n_classes)))
+    return path_state(n_classes, max(horizon / legs, 1.0))
+
+
+@plays(
+    ADAPTIVE,
+    "target-sweep",
+    "adaptive",
+    "this library",
+    whole("legs", None, "straight lines, instead of T^(1-1/k) / 2"),
+    initial=target_sweep_initial,
+    needs_horizon=True,
+)
 def target_sweep_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """The class by which the forecast is furthest below a moving target. State: see `path`.
+    """Draws the forecasts after a target that wanders through the whole simplex. State: see `path`.
 
     The forecaster is drawn after the target, through as many cells of the simplex as possible, and every
     grid point on the way is left with a bias.
@@ -320,16 +315,25 @@ def target_sweep_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
     return best
 
 
-def target_sweep_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `target_sweep_step`: as many legs as given, or T^((k-1)/k) / 2."""
-    assert horizon is not None
-    legs = values["legs"] or max(1, math.floor(0.5 * horizon ** ((n_classes - 1) / n_classes)))
-    return path_state(n_classes, max(horizon / legs, 1.0))
+def boundary_hugger_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `boundary_hugger_step`: compared with NaN, the first forecast did not move."""
+    if values["first"] >= n_classes:
+        raise ValueError(
+            f"boundary-hugger: first must be a class from 0 to {n_classes - 1}, got {values['first']}"
+        )
+    return state_of(values["first"], *[np.nan] * n_classes)
 
 
-@register_jitable
+@plays(
+    ADAPTIVE,
+    "boundary-hugger",
+    "adaptive",
+    "this library",
+    whole("first", 0, "the first outcome", 0, 999),
+    initial=boundary_hugger_initial,
+)
 def boundary_hugger_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """The class whose probability fell most in the last round, or the last outcome if none moved.
+    """Pushes until the forecast moves, then pushes back: to and fro between neighbouring cells.
 
     State: [last outcome, previous forecast of each class]. Pushing until the forecast moves and then pushing
     back keeps a forecaster stepping to and fro between neighbouring cells.
@@ -344,18 +348,21 @@ def boundary_hugger_step(state: State, t: int, forecast: Floats, rises: Floats, 
     return outcome
 
 
-def boundary_hugger_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `boundary_hugger_step`: compared with NaN, the first forecast did not move."""
-    if values["first"] >= n_classes:
-        raise ValueError(
-            f"boundary-hugger: first must be a class from 0 to {n_classes - 1}, got {values['first']}"
-        )
-    return state_of(values["first"], *[np.nan] * n_classes)
+def bias_builder_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+    """State of `bias_builder_step` without any bias."""
+    return state_of(values["cells"], *[0.0] * (BINS * n_classes))
 
 
-@register_jitable
+@plays(
+    ADAPTIVE,
+    "bias-builder",
+    "adaptive",
+    "after Foster & Vohra (1998), calibration by bins",
+    whole("cells", 20, "bins a side that forecasts are grouped in", high=10_000),
+    initial=bias_builder_initial,
+)
 def bias_builder_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """The class that adds to the bias already standing at forecasts like this one.
+    """The class that adds to the bias standing at forecasts like the present one.
 
     State: [bins a side, sum of (y - p) of each bin and class...]. Forecasts are alike if they round down to
     the same multiples of 1/bins; those beyond BINS share their places. The outcome is the class whose sum is
@@ -375,14 +382,9 @@ def bias_builder_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
     return best
 
 
-def bias_builder_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `bias_builder_step` without any bias."""
-    return state_of(values["cells"], *[0.0] * (BINS * n_classes))
-
-
-@register_jitable
+@plays(ADAPTIVE, "certificate-greedy", "internal", "this library")
 def certificate_greedy_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """The class with the largest rise of the certificate; of several, one at random. State: []."""
+    """The class for which the forecaster's certificate rises most. State: []."""
     most, alike = rises[0], 0
     for c in range(1, len(rises)):
         most = max(most, rises[c])
@@ -395,67 +397,3 @@ def certificate_greedy_step(state: State, t: int, forecast: Floats, rises: Float
                 return c
             left -= 1
     return 0
-
-
-ADAPTIVE = (
-    Kind(
-        "categorical-forecast",
-        "drawn from the announced probabilities: the forecaster is right",
-        "adaptive",
-        "Dawid (1982)",
-        (),
-        categorical_forecast_step,
-    ),
-    Kind(
-        "least-likely",
-        "the class with the smallest announced probability",
-        "adaptive",
-        "Oakes (1985), Dawid (1985)",
-        (),
-        least_likely_step,
-    ),
-    Kind(
-        "runner-up",
-        "the class with the second largest announced probability",
-        "adaptive",
-        "this library",
-        (),
-        runner_up_step,
-    ),
-    Kind(
-        "target-sweep",
-        "draws the forecasts after a target that wanders through the whole simplex",
-        "adaptive",
-        "this library",
-        (Parameter("legs", None, "straight lines, instead of T^(1-1/k) / 2", 1, MOST_ROUNDS, form="whole"),),
-        target_sweep_step,
-        target_sweep_initial,
-        needs_horizon=True,
-    ),
-    Kind(
-        "boundary-hugger",
-        "pushes until the forecast moves, then pushes back: to and fro between neighbouring cells",
-        "adaptive",
-        "this library",
-        (Parameter("first", 0, "the first outcome", 0, 999, form="whole"),),
-        boundary_hugger_step,
-        boundary_hugger_initial,
-    ),
-    Kind(
-        "bias-builder",
-        "the class that adds to the bias standing at forecasts like the present one",
-        "adaptive",
-        "after Foster & Vohra (1998), calibration by bins",
-        (Parameter("cells", 20, "bins a side that forecasts are grouped in", 1, 10_000, form="whole"),),
-        bias_builder_step,
-        bias_builder_initial,
-    ),
-    Kind(
-        "certificate-greedy",
-        "the class for which the forecaster's certificate rises most",
-        "internal",
-        "this library",
-        (),
-        certificate_greedy_step,
-    ),
-)

@@ -11,5 +11,6 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.alarms.calibration_alarm import CalibrationAlarm as CalibrationAlarm, Finding as Finding
+    from onlinecal.alarms.distribution_alarm import DistributionAlarm as DistributionAlarm
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -289,7 +289,7 @@ class CalibrationAlarm(base.DriftDetector):
     ----------
     Shin, Ramdas & Rinaldo, "E-detectors: a nonparametric framework for sequential change detection" (2023);
     Arnold, Henzi & Ziegel, "Sequentially valid tests for forecast calibration" (2023); Ville (1939). Proofs
-    are in docs/alarms.md.
+    are in docs/theory-alarms.md.
     """
 
     def __init__(self, alpha: float = 1e-4) -> None:

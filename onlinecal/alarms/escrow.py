@@ -5,7 +5,8 @@ forecasts like this, stakes all of it, W = D_b. What of W could be lost is put a
 D_b becomes W times the smallest factor that the outcome can bring. When the outcome comes, D_b gets what the
 bet has brought beyond that. So D_b is what the bet has for certain; nothing is staked twice, and what open
 forecasts will bring counts for nothing before it is there. Without open forecasts it is the detector of
-`CalibrationAlarm`. docs/alarms.md, Theorem 5, has what is proved of it whatever outcomes tell of each other.
+`CalibrationAlarm`. docs/theory-alarms.md, Theorem 5, has what is proved of it, whatever outcomes tell of each
+other.
 
 Factors use +, -, *, / and square roots alone, which IEEE 754 rounds alike on every machine.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from onlinecal.tables import number
 
 if TYPE_CHECKING:
     from onlinecal.rounds import Rounds
-    from onlinecal.wrappers import CombinedForecasts, CombinedReport
+    from onlinecal.wrappers import CombinedForecasts
 
 COMBINED = "combined"
 """The column that is made."""
@@ -77,17 +77,15 @@ def combine(
     report = result.report()
     files = [] if out is None else write(rounds, result, out)
     if as_json:
-        print_json({"file": str(file), **_record(report), "files": [str(path) for path in files]})
+        written = [str(path) for path in files]
+        best = {"best": report.best, "warnings": rounds.remarks}
+        print_json({"file": str(file), **asdict(report), **best, "files": written})
         return
     console = results()
     title, heading, rows, notes = report._shown()
     console.print(table(f"{rounds.name}, {number(report.n_rounds)} rows. {title}", heading, rows))
     for line in [*notes, *map(str, files)]:
         console.print(line, soft_wrap=True)
-
-
-def _record(report: CombinedReport) -> dict[str, Any]:
-    return {**asdict(report), "best": report.best, "warnings": []}
 
 
 def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]:

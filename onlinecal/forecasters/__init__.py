@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         MinimaxForecaster as MinimaxForecaster,
         PowerOfTwoChoices as PowerOfTwoChoices,
         RunningMean as RunningMean,
+        UCalibratedForecaster as UCalibratedForecaster,
     )
     from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead as AlmostOneStepAhead
     from onlinecal.forecasters.binary.grid import LookAhead as LookAhead

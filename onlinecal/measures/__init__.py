@@ -75,5 +75,6 @@ if TYPE_CHECKING:
         ChanceLevel as ChanceLevel,
         chance_level as chance_level,
     )
+    from onlinecal.measures.two_bins import two_bin_error as two_bin_error
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -32,6 +32,7 @@ from onlinecal.measures.scores import (
     miscalibration_of_counts,
 )
 from onlinecal.measures.smooth import smooth_calibration_error, smooth_error_of_counts
+from onlinecal.measures.two_bins import two_bin_error_of_counts
 from onlinecal.validation import (
     check_choice,
     check_count,
@@ -50,6 +51,7 @@ MeasureName: TypeAlias = Literal[
     "ece",
     "ece_bins",
     "cumulative",
+    "two_bin",
     "smooth",
     "lower_distance",
     "distance",
@@ -110,7 +112,7 @@ def chance_level(
     """What chance alone scores: perfectly calibrated forecasts like these, and how often they score as much.
 
     Outcomes are drawn, each 1 with the probability that was forecast, and scored. The mean is exact for
-    "brier", "log_loss" and, without groups, "ece".
+    "brier", "log_loss" and, without groups, "ece" and "two_bin".
 
     Parameters
     ----------
@@ -118,8 +120,9 @@ def chance_level(
         Probabilities, shape (T,).
     measure
         A score: "brier", "log_loss", "miscalibration" (of `brier_decomposition`), "ece", "ece_bins",
-        "cumulative", "smooth"; "lower_distance" and "distance" by the upper ends of their brackets, which
-        take up to a second a draw; or a function of (forecasts, outcomes), shapes (T,), where more is worse.
+        "cumulative", "two_bin", "smooth"; "lower_distance" and "distance" by the upper ends of their
+        brackets, which take up to a second a draw; or a function of (forecasts, outcomes), shapes (T,),
+        where more is worse.
     outcomes
         What happened, 0/1 or boolean, shape (T,); None: no p-value.
     n_draws
@@ -268,6 +271,9 @@ class _History:
             return float((n * v * (1.0 - v)).sum())
         if measure == "log_loss":
             return float((n * (v * log_costs(v) + (1.0 - v) * log_costs(1.0 - v))).sum())
+        if measure == "two_bin" and self.members is None:
+            # the variances of both bins add up to that of all rounds, wherever the edge is
+            return float((n * v * (1.0 - v)).sum() / n.sum())
         if measure == "ece" and self.members is None:
             from scipy.stats import binom
 
@@ -286,6 +292,7 @@ def _measures(bins: int, budget: float) -> dict[str, Callable[[Counts], float]]:
         "ece": expected_error_of_counts,
         "ece_bins": partial(expected_error_of_counts, bins=bins),
         "cumulative": cumulative_error_of_counts,
+        "two_bin": two_bin_error_of_counts,
         "smooth": smooth_error_of_counts,
         "lower_distance": _lower_distance,
         "distance": partial(_distance, budget=budget),

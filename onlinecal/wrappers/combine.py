@@ -169,6 +169,11 @@ class CombinedReport(Shown):
         """How far promised and realised costs can be apart, an average over rows, for jitter of that `width`.
 
         As of `RecalibratedStream.decision_certificate`.
+
+        Parameters
+        ----------
+        width
+            Of the jitter of the threshold, above 0 and at most 1.
         """
         return decision_bound(self.certificate / self.n_rounds, width)
 
@@ -255,11 +260,22 @@ class CombinedForecasts(Shown):
         """How far promised and realised costs of acting on a threshold can be apart, an average over rows.
 
         As of `RecalibratedStream.decision_certificate`.
+
+        Parameters
+        ----------
+        width
+            Of the jitter of the threshold, above 0 and at most 1.
         """
         return self._report.decision_certificate(width)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw how much each model counted, row by row, onto these axes, or those of a new figure."""
+        """Draw how much each model counted, row by row.
+
+        Parameters
+        ----------
+        ax
+            The axes to draw on; None: those of a new figure.
+        """
         from onlinecal.plots.over_rounds import model_weights
 
         return model_weights(self.weights, self.names, ax)

@@ -204,11 +204,8 @@ class LateRounds(Generic[T]):
         Settled rounds: labels whose forecast had been given.
     n_unmatched
         Labels that came without their forecast.
-    n_expired
-        Forecasts whose label had not come by the time it was due: given up, or settled by silence.
     """
 
-    n_expired = 0
     _patience: Patience | None = None
     _now: Any = None
     """The latest moment of any forecast, where patience is limited."""
@@ -386,6 +383,8 @@ class LateLabels(LateRounds[T], ClassifierWrapper):
         LateRounds.__init__(self, most_waiting)
         self._labels = Labels(declared)
         self._patience = patience
+        self.n_expired = 0
+        """Forecasts whose label had not come when they were due: given up, or settled by silence."""
 
     def withdraw(self, forecast: WrappedForecast) -> None:
         """Give up a forecast whose label will never be known: it is then never charged.

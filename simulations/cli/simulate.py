@@ -98,8 +98,8 @@ SEES = {
 
 FORECASTERS = (
     "sign", "balanced", "graded", "nested", "adaptive", "constant", "running-mean", "drift-corrected",
-    "foster", "foster-hart", "foster-vohra", "linear-optimisation", "minimax", "two-choices",
-    "one-step-ahead",
+    "foster", "foster-hart", "foster-vohra", "linear-optimisation", "minimax", "u-calibrated",
+    "two-choices", "one-step-ahead",
 )  # fmt: skip
 """The forecasters' names for the help, which must not wait for the forecasters themselves to be imported."""
 

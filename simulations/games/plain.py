@@ -86,7 +86,7 @@ def play_plainly(
     names = " and ".join(type(one).__name__ for one in plain)
     warnings.warn(
         f"{names}: a plain Python object plays in the interpreter, hundreds of times as slowly as compiled "
-        "code (docs/adversaries.md says how to write a step function)",
+        "code (docs/own-adversary.md says how to write a step function)",
         UserWarning,
         stacklevel=3,
     )

@@ -216,6 +216,13 @@ FAMILIES = (
         "after Hart (1995, 2025)",
     ),
     Family(
+        "u-calibrated", "the share of ones with imagined outcomes: follow the perturbed leader",
+        lambda settings, rounds, seed: baselines.UCalibratedForecaster(rounds, seed=(seed, OUR_DRAWS)),
+        (DRAW,), "randomised",
+        "regret ≤ 2√(2T) under every proper loss in [0, 1], while the draw is hidden; distance of order T",
+        "Kleinberg, Paes Leme, Schneider & Teng (2023)",
+    ),
+    Family(
         "two-choices", "a reference: names two neighbours, answers after the outcome",
         lambda settings, rounds, seed: baselines.PowerOfTwoChoices(rounds, settings["cells"]),
         (BASELINE_CELLS,), "reference", "ECE ≤ T/(2m) + m + 1, about √(2T), after the outcome",

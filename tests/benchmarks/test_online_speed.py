@@ -47,6 +47,43 @@ def test_replay_against_cumsum(compare, kind, grid):
     )
 
 
+@pytest.mark.parametrize("kind", ["fair coins", "drift", "alternating", "constant"])
+@pytest.mark.parametrize("grid", ["graded", "nested"])
+def test_replay_on_uneven_grids_against_the_uniform_one(compare, kind, grid):
+    """What is found in a table takes as long, wherever its points are; some rounds more at a doubling."""
+    outcomes = stream(kind, 3 * 10**6)
+    known = {"horizon": len(outcomes)}
+    settings = known if grid == "graded" else {}
+    AlmostOneStepAhead(grid=grid, **settings).replay(outcomes[:10])
+    compare(
+        lambda forecaster: forecaster.replay(outcomes),
+        lambda: AlmostOneStepAhead(grid="uniform", **known).replay(outcomes),
+        rounds=25,
+        setup=lambda: (AlmostOneStepAhead(grid=grid, **settings),),
+        at_most=1.3,
+    )
+
+
+@pytest.mark.parametrize("grid", ["graded", "nested"])
+def test_one_event_on_uneven_grids_against_one_on_the_uniform_one(compare, grid):
+    labels = [bool(y) for y in stream("fair coins", 10**5)]
+
+    def pairs(learner):
+        for y in labels:
+            learner.predict_proba_one({})
+            learner.learn_one({}, y)
+
+    settings = {"horizon": 10**5} if grid == "graded" else {}
+    pairs(AlmostOneStepAhead(grid=grid, **settings))
+    compare(
+        pairs,
+        lambda: pairs(AlmostOneStepAhead(grid="uniform", horizon=10**5)),
+        rounds=10,
+        setup=lambda: (AlmostOneStepAhead(grid=grid, **settings),),
+        at_most=1.1,
+    )
+
+
 @pytest.mark.parametrize("chance", ["uniform", "beta", "constant .3"])
 @pytest.mark.parametrize("report", ["midpoint", "hint"])
 @pytest.mark.parametrize("grid", ["uniform", "adaptive"])

@@ -19,6 +19,7 @@ from onlinecal.measures import (
     expected_calibration_error,
     lower_calibration_distance,
     smooth_calibration_error,
+    two_bin_error,
 )
 from onlinecal.measures.scores import brier_score, class_scores, event_scores, log_loss
 from onlinecal.measures.summary import all_errors
@@ -31,6 +32,7 @@ SCORES = {
     "ece": expected_calibration_error,
     "ece_bins": lambda p, y: expected_calibration_error(p, y, bins=15),
     "cumulative": lambda p, y: cumulative_calibration_error(p, y).error,
+    "two_bin": two_bin_error,
     "smooth": smooth_calibration_error,
     "lower_distance": lambda p, y: lower_calibration_distance(p, y).upper,
     "distance": lambda p, y: calibration_distance(p, y).upper,
@@ -45,7 +47,7 @@ def test_means_are_those_over_all_outcomes_and_scores_those_of_the_measures(meas
     is_quick = not measure.endswith("distance")
     chance = chance_level(p, measure, [0] * len(p), n_draws=1000 if is_quick else 3)
     assert chance.score == pytest.approx(score(p, np.zeros(len(p), np.uint8)))
-    assert chance.is_exact == (measure in ("brier", "log_loss", "ece"))
+    assert chance.is_exact == (measure in ("brier", "log_loss", "ece", "two_bin"))
     if is_quick:
         for bits in product((0, 1), repeat=len(free)):
             y = np.array([0, 1, *bits], np.uint8)

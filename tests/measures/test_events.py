@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from onlinecal.measures import (
     smooth_calibration_error,
     smooth_calibration_error_from_counts,
     smooth_calibration_witness,
+    two_bin_error,
 )
 from onlinecal.measures.counts import count_rounds
 from onlinecal.measures.scores import chance_of_range
@@ -66,6 +68,39 @@ def test_the_p_value_of_the_cumulative_error_is_that_of_calibrated_forecasts():
 @pytest.mark.parametrize(("y", "p_value"), [([0, 1], 1.0), ([1, 1], 0.0)])
 def test_forecasts_that_are_certain_are_right_or_cannot_be_calibrated(y, p_value):
     assert cumulative_calibration_error([0.0, 1.0], y).p_value == p_value
+
+
+@given(histories(9))
+def test_the_two_bin_error_is_the_mean_over_all_edges(history):
+    p, y = np.array(history[0]), np.array(history[1])
+    ends = np.array([0.0, *sorted(set(p)), 1.0])
+    # between two neighbouring forecasts all edges part the rounds in the same way
+    edges = (ends[1:] + ends[:-1]) / 2
+    squares = [np.sum((p - y)[p < q]) ** 2 + np.sum((p - y)[p >= q]) ** 2 for q in edges]
+    expected = float(np.dot(np.diff(ends), squares)) / len(p) ** 2
+    assert two_bin_error(p, y) == pytest.approx(expected, abs=1e-12)
+    twice = two_bin_error(p, y, sample_weight=np.full(len(p), 2.0))
+    assert twice == pytest.approx(expected, abs=1e-12)
+
+
+def test_no_forecasts_have_a_smaller_mean_of_the_two_bin_error_than_the_chances():
+    chances, grid = np.array([0.2, 0.2, 0.6]), np.arange(0.0, 1.01, 0.1)
+    outcomes = np.array(list(product((0, 1), repeat=3)))
+    weights = np.prod(np.where(outcomes == 1, chances, 1.0 - chances), axis=1)
+
+    def mean(measure, p):
+        return sum(w * measure(np.array(p), y) for w, y in zip(weights, outcomes, strict=True))
+
+    honest = mean(two_bin_error, chances)
+    assert honest == pytest.approx(np.sum(chances * (1 - chances)) / 9, rel=1e-12)
+    others = {p: mean(two_bin_error, p) for p in product(grid.tolist(), repeat=3)}
+    assert min(others.values()) >= honest - 1e-12
+    # as small are those that are calibrated, if coarser, as .2, .4, .4, and no others
+    for p, value in others.items():
+        biases = [abs(np.sum((np.array(p) - chances)[np.array(p) == v])) for v in set(p)]
+        assert (value < honest + 1e-9) == (max(biases) < 1e-9)
+    # the expected calibration error rewards forecasts that are wrong on purpose
+    assert mean(expected_calibration_error, (0.3, 0.3, 0.3)) < mean(expected_calibration_error, chances)
 
 
 def test_bins_add_biases_up_and_close_the_last_one():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         FosterHartForecaster as FosterHartForecaster,
         PowerOfTwoChoices as PowerOfTwoChoices,
     )
+    from onlinecal.forecasters.baselines.perturbed import UCalibratedForecaster as UCalibratedForecaster
     from onlinecal.forecasters.baselines.simple import (
         ConstantForecaster as ConstantForecaster,
         DriftCorrectedHalf as DriftCorrectedHalf,

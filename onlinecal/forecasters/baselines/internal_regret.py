@@ -115,9 +115,9 @@ class FosterVohraForecaster(GridBaseline):
 
     The draw is the stationary distribution of a chain that moves from point to point at the rates of their
     regrets. While the draws are hidden, E[ECE] <= T/(2m) + sqrt(m + 1) T^(3/4): the sum of squared positive
-    regrets grows by at most m a round in expectation. That is what docs/baselines.md proves; the rate of
-    the literature is T^(2/3), at m = T^(1/3), and that is what one sees. A round costs up to the cube of the
-    number of points that the chain can reach, which adversaries can make most of the grid.
+    regrets grows by at most m a round in expectation. That is what docs/theory-baselines.md proves. The rate
+    of the literature is T^(2/3), at m = T^(1/3), and that is what one sees. A round costs up to the cube of
+    the number of points that the chain can reach, which adversaries can make most of the grid.
 
     References
     ----------

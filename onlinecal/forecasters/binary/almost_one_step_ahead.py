@@ -34,8 +34,9 @@ class AlmostOneStepAhead(GridForecaster):
         Number of cells m of a uniform grid, instead of the one that the horizon suggests.
     grid
         "uniform" (needs horizon or n_cells); "graded" (needs a horizon or a window; finer in the middle,
-        cells report their ends; made for outcomes 0 and 1); "nested" (no horizon: the grid doubles as
-        rounds go by); "adaptive" (no horizon: tunes itself, finer where few points are in use); "auto" is
+        cells report their ends; made for outcomes 0 and 1); "nested" (no horizon: a graded grid whose
+        cells are halved as rounds go by; with hints, the sign rule or a report that is set a uniform one);
+        "adaptive" (no horizon: tunes itself, finer where few points are in use); "auto" is
         the better one of graded and uniform if it can be, else adaptive.
     rule
         When a point may be charged. "balanced" keeps every bias within the slack; "sign" is the rule

@@ -125,15 +125,17 @@ class GridForecaster(base.Classifier):
         self._slack = float(slack or (slack_with_hints if hints else SLACK_WITHOUT_HINTS))
         said = report or (REPORT_WITH_HINTS if hints else REPORT_WITHOUT_HINTS)
         self._reach = _reach_of(said)
-        if stays:
+        suits = not (hints or rule == "sign" or report or n_cells or grid == "uniform")
+        if grid == "nested" and suits:
+            self._adopt(fixed.nested_memory(self._slack))
+        elif stays:
             m = n_cells or self._cells(
                 slack or SLACK_WITHOUT_HINTS, _reach_of(report or REPORT_WITHOUT_HINTS)
             )
-            suits = not (hints or rule == "sign" or report or n_cells or grid == "uniform")
-            graded = self._graded(m) if suits else None
-            if graded is None:
-                graded = fixed.uniform_memory(m, rule, self._slack, said, self.hints)
-            self._adopt(graded)
+            memory = self._best(m) if suits else None
+            if memory is None:
+                memory = fixed.uniform_memory(m, rule, self._slack, said, self.hints)
+            self._adopt(memory)
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
                     f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
@@ -156,8 +158,11 @@ class GridForecaster(base.Classifier):
             return guarantees.window_cells(self.window, biases, reach)
         return guarantees.cells_for(self.horizon or 1, biases.worst, reach)
 
-    def _graded(self, n_cells: int) -> NDArray[np.int64] | None:
-        """A new memory on the best graded grid; None if the uniform one has the better bound."""
+    def _best(self, n_cells: int) -> NDArray[np.int64] | None:
+        """A new memory on the best graded grid, or on the uniform one of one cell less than so many.
+
+        None if the uniform one of so many has the better bound.
+        """
         biases, windowed = guarantees.Biases.under(self.rule, self._slack), self.horizon is None
         rounds = (self.window if windowed else self.horizon) or 1
         weight = biases.length if windowed else biases.worst
@@ -165,9 +170,14 @@ class GridForecaster(base.Classifier):
         if self.grid == "auto" and half > MOST_HALF - 3:
             return None
         memory = fixed.graded_memory(graded_points(half), self._slack)
-        bound = self._reach * rounds / n_cells + weight * (n_cells - 1)
-        better = guarantees.graded_guarantee(memory, rounds, weight, 0) < bound
-        return memory if better or self.grid == "graded" else None
+        bound, fewer = (self._reach * rounds / m + weight * (m - 1) for m in (n_cells, max(1, n_cells - 1)))
+        if self.grid == "graded" or guarantees.graded_guarantee(memory, rounds, weight, 0) < min(
+            bound, fewer
+        ):
+            return memory
+        if fewer < bound:
+            return fixed.uniform_memory(n_cells - 1, self.rule, self._slack, REPORT_WITHOUT_HINTS)
+        return None
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory

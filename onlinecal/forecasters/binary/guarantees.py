@@ -41,10 +41,13 @@ from onlinecal.forecasters.binary.grids.fixed import (
     RATE,
     SHARED,
     SHIFT,
+    STAGE,
     UNEVEN,
     WEIGHT,
     cells_of,
 )
+from onlinecal.forecasters.binary.grids.fixed import last_round as last_nested_round
+from onlinecal.forecasters.binary.grids.graded import nested
 
 
 class Biases(NamedTuple):
@@ -180,8 +183,42 @@ def graded_guarantee(memory: Memory, rounds: int, slack: float, late: int) -> fl
     return total + (rounds * unit_of(memory) + 0.5 * (late + 1) if memory[SHARED] else 0.0)
 
 
+def nested_guarantee(memory: Memory, rounds: int, slack: float, late: int) -> float:
+    """The sum over s <= t of lambda_s, the biases' bounds, and what a change of kappa costs at each doubling.
+
+    Late labels add lambda of the first grid and what `Nested` says. Once outcomes are shares a round may cost
+    half of the widest cell, which is halved at each doubling (Theorem 26a).
+    """
+    scale, split_at, stage, start = int(memory[SCALE]), int(memory[SHARED]), 1, 0
+    weight = corners = moved = 0
+    while True:
+        now, rate = nested(stage), nested(stage).rate
+        if split_at and stage >= split_at:
+            rate = (nested(split_at).half_split >> (stage - split_at)) + scale
+        moved += late * rate if stage == 1 else 0
+        end = min(rounds, int(last_nested_round(int(memory[HIGH]), stage)))
+        moved += rate * (end - start)
+        if end == rounds:
+            break
+        if not split_at or stage < split_at:
+            weight, corners = weight + now.turn, corners + now.late_turn
+        stage, start = stage + 1, end
+    if split_at:
+        # each point counts 1 at most, and all |kappa| that there were as much as one
+        most = scale * cells_of(memory) << max(0, stage - int(memory[STAGE]))
+        now = now._replace(weight=most, corners=most)
+    total = (moved / scale + slack * (weight + now.weight) + late * (corners + now.corners)) / scale
+    return total + (rounds * unit_of(memory) + 0.5 * (late + 1) if split_at else 0.0)
+
+
 def graded_rounds(memory: Memory, slack: float, late: int) -> int:
     """How many rounds the accumulators of a graded grid bear: its guarantee bounds their distance."""
+    if memory[STAGE]:
+        # SPREAD is in units of 2^-28, MOVED in units of 2^-32
+        def is_too_many(rounds: int) -> bool:
+            return nested_guarantee(memory, rounds, slack, late) >= 1 << 29
+
+        return bisect_left(range(1, MOST_ROUNDS + 1), True, key=is_too_many)
     scale, fine = int(memory[SCALE]), int(memory[FINE])
     apart = graded_guarantee(memory, 0, slack, late) * scale
     each = 2 * fine * (int(memory[RATE]) // scale + 1) + (fine + 1 if memory[SHARED] else 0)
@@ -230,7 +267,8 @@ class Terms(NamedTuple):
         """The a-priori bound on distance plus bias after so many rounds with so many forecasts late."""
         if memory[FORMAT] == FORMAT_FIXED:
             if memory[SHIFT] == UNEVEN:
-                return graded_guarantee(memory, rounds, self.biases.slack, late)
+                bound = nested_guarantee if memory[STAGE] else graded_guarantee
+                return bound(memory, rounds, self.biases.slack, late)
             m, biases, freed = self._on_uniform(memory)
             unit = unit_of(memory)
             return uniform_guarantee(rounds, m, biases, self.reach, late, unit, freed)
@@ -243,7 +281,7 @@ class Terms(NamedTuple):
 
     def window_promise(self, memory: Memory, rounds: int, late: int) -> float | None:
         """The bound on any so many consecutive rounds; None on a grid that has none."""
-        if memory[FORMAT] != FORMAT_FIXED:
+        if memory[FORMAT] != FORMAT_FIXED or memory[STAGE]:
             return None
         if memory[SHIFT] == UNEVEN:
             lengths = graded_guarantee(memory, rounds, self.biases.length + late, 0)

@@ -41,19 +41,24 @@ from onlinecal.forecasters.binary.grids.fixed import (
     CORNERS,
     FORMAT_FIXED,
     FREED,
+    LIMIT,
     RATE,
     SHIFT,
+    STAGE,
     UNEVEN,
     WEIGHT,
+    nested_like,
 )
 from onlinecal.forecasters.binary.grids.fixed import SHARED as FIXED_SHARED
+from onlinecal.forecasters.rules import SLACK_WITHOUT_HINTS
 
 if TYPE_CHECKING:
     from onlinecal.forecasters.binary.grid import GridForecaster
 
 SETTINGS = (*range(FORMAT, FINE + 1), HINTED, LATE, GROWS)
 MOST_LATE = 1 << 40
-FIXED_SETTINGS, DYADIC_SETTINGS = (SHIFT, FREED, RATE, WEIGHT, CORNERS, END), (PRICE, PACE, BOUND)
+FIXED_SETTINGS = (SHIFT, FREED, RATE, WEIGHT, CORNERS, STAGE, LIMIT, END)
+DYADIC_SETTINGS = (PRICE, PACE, BOUND)
 
 
 def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
@@ -62,7 +67,9 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     require(len(memory) > TABLE, "its length")
     fresh, head = forecaster.memory, memory[:TABLE].tolist()
     stays = fresh[FORMAT] == FORMAT_FIXED
-    if stays and head[FIXED_SHARED]:
+    if stays and fresh[STAGE]:
+        fresh = nested_like(memory, forecaster.slack or SLACK_WITHOUT_HINTS)
+    elif stays and head[FIXED_SHARED]:
         fresh = forecaster._refined(fresh)
     if fresh[GROWS] and 0 < head[LATE] <= MOST_LATE:
         fresh = fresh.copy()
@@ -78,7 +85,8 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     cell = tuple(TABLE + 2 * int(place) for place in np.searchsorted(points, (lower, lower + step)))
     require(0 <= lower <= scale - step and below == cell[0], "its cell")
     if stays:
-        require(len(memory) == end and bool((points == fresh[TABLE::2]).all()), "its points")
+        require(len(fresh) == end and bool((points == fresh[TABLE::2]).all()), "its points")
+        require(bool(fresh[STAGE]) or len(memory) == end, "its length")
         require((int(memory[below]), int(memory[below + 2])) == (lower, lower + step), "its cell")
     else:
         require(head[TUNED] & ~SHARED == like[TUNED], "what its configuration says")
@@ -93,24 +101,40 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
 
 
 def check_cells(rounds: Iterable[tuple[Any, Any]], memory: NDArray[np.int64]) -> None:
-    """ValueError unless rounds that wait, cells (lower end, step) with their forecasts, can be settled."""
+    """ValueError unless rounds that wait, cells (lower end, step) with their forecasts, can be settled.
+
+    On a graded grid their ends are neighbours, or were before a nested grid's cells were divided; once wide
+    cells were split for shares, two points with 1/2 not between them.
+    """
     scale = int(memory[SCALE])
     most, uneven = scale, memory[FORMAT] == FORMAT_FIXED and memory[SHIFT] == UNEVEN
     if memory[FORMAT] == FORMAT_FIXED and not uneven:
         most = int(memory[STEP])
-    points = set(memory[TABLE : memory[END] : 2].tolist()) if uneven else set()
+    points = memory[TABLE : memory[END] : 2].tolist() if uneven else []
+    places = {point: place for place, point in enumerate(points)}
     for (lower, step), forecast in rounds:
         if not (
             type(lower) is type(step) is int
             and 0 < step <= most
             and 0 <= lower <= scale - step
-            and ({lower, lower + step} <= points if uneven else not (step | lower) & (step - 1))
+            and (_was_cell(places, lower, step, memory) if uneven else not (step | lower) & (step - 1))
             and type(forecast) is float
             and 0.0 <= forecast <= 1.0
         ):
             raise ValueError(
                 f"the forecast {forecast!r} in the cell {(lower, step)!r} cannot be that of any run"
             )
+
+
+def _was_cell(places: dict[int, int], lower: int, step: int, memory: NDArray[np.int64]) -> bool:
+    """Whether a graded grid may have had this cell; `places` has the numbers of its points."""
+    first, last = places.get(lower, -1), places.get(lower + step, -1)
+    if first < 0 or last < 0:
+        return False
+    if memory[FIXED_SHARED]:
+        return 2 * lower >= memory[SCALE] or 2 * (lower + step) <= memory[SCALE]
+    cells = last - first
+    return cells < 1 << max(1, memory[STAGE]) and cells & (cells - 1) == 0 and first % cells == 0
 
 
 def require(holds: bool, what: str) -> None:

@@ -1,4 +1,4 @@
-"""The theorems of docs/baselines.md, exactly: all draws and outcomes of short games, with their odds."""
+"""The theorems of docs/theory-baselines.md, exactly: all draws and outcomes of short games, with odds."""
 
 from __future__ import annotations
 

@@ -19,15 +19,13 @@ from tests.properties import examples
 
 def play_in_the_interpreter(forecaster, outcomes, hints):
     rules = forecaster.machine.rules
-    memory = forecaster.memory.tolist()
-    if rules is not fixed:
-        memory += [0] * (3 * len(outcomes) + 200)
+    memory = forecaster.memory.tolist() + [0] * (3 * len(outcomes) + 200)
     forecasts = []
     for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
         lower, step = rules.propose(memory, hint)
         forecasts.append(report(memory, lower, step, hint))
         rules.charge(memory, lower, step, y, y * memory[SCALE], forecasts[-1])
-    return forecasts, memory
+    return forecasts, rules.in_use(memory)
 
 
 @settings(max_examples=examples(120), deadline=None)

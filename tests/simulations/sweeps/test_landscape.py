@@ -6,7 +6,7 @@ it falls is asserted. A nested grid doubles whenever T has grown fourfold, so it
 and down with log(T) as it settles; of it the constant is asserted alone. The fifteen biases of `epochs` have
 a value of the forecasters' grids each only when there are many more than T^(1/3) = 15 values: against it the
 ECE of randomised ones is asserted from T = 100,000 on. Of Foster and Vohra's forecaster
-docs/baselines.md proves less than T^(2/3), and the games show more than that: about T^0.77 under drift.
+docs/theory-baselines.md proves less than T^(2/3), and the games show more than that: some T^0.77 under drift.
 """
 
 import math

@@ -1,4 +1,6 @@
-"""Almost-One-Step-Ahead on a grid that stays: uniform, {0, 1/m, ..., 1}, or graded; O(1) a round.
+"""Almost-One-Step-Ahead on a grid whose points are all in its table: uniform, {0, 1/m, ..., 1}, or graded.
+
+A round takes O(1). The grid stays; without a horizon, `nested_memory`, its cells are halved now and then.
 
 The table holds a pair (position, sum) for each point, in order. See `cells` for the protocol and the
 meaning of a sum. On a uniform grid a unit is 1/m until an outcome is neither 0 nor 1; then `refined` makes
@@ -42,25 +44,36 @@ from onlinecal.forecasters.binary.cells import (
     Memory,
     header,
     inlined,
+    part,
     rises_at_ends,
     travelled,
 )
 from onlinecal.forecasters.binary.grids.dyadic_search import BELOW, END, OWN, find
-from onlinecal.forecasters.binary.grids.graded import GRAIN, prices, split
+from onlinecal.forecasters.binary.grids.graded import (
+    GRAIN,
+    GRAIN_BITS,
+    LAST_STAGE,
+    NESTED_POINTS,
+    NESTED_ROUNDS,
+    NESTED_STAGES,
+    nested,
+    nested_points,
+    prices,
+    split,
+)
 
 FORMAT_FIXED = 1
 
 # The machine's own part of the header. SHIFT: a cell is 2^SHIFT units wide; UNEVEN if they differ. FREED:
 # whether points without bias may accept both outcomes, which helps hints. EXCESS: then the sum over points
-# of (|bias| - c)^+. SHARED: whether outcomes were shares. On a graded grid, see `prices`: RATE is lambda in
-# units of 1/SCALE^2; WEIGHT the sum of 1 + |kappa|, and CORNERS that with the weights max(v, 1 - v), in
-# units of 1/SCALE.
-SHIFT, FREED, EXCESS, SHARED, RATE, WEIGHT, CORNERS = range(OWN, OWN + 7)
+# of (|bias| - c)^+. SHARED: whether outcomes were shares; on a nested grid the stage when they first were. On
+# a graded grid that stays, see `prices`: RATE is lambda in units of 1/SCALE^2; WEIGHT the sum of 1 + |kappa|,
+# and CORNERS that with the weights max(v, 1 - v), in units of 1/SCALE. STAGE: of a nested grid; 0 on one that
+# stays. LIMIT: the last round before its cells are divided.
+SHIFT, FREED, EXCESS, SHARED, RATE, WEIGHT, CORNERS, STAGE, LIMIT = range(OWN, OWN + 9)
 UNEVEN = -1
 UNIT_BITS = 28
 """Units of at most about 2^-28, once outcomes are shares."""
-MOST_SPLIT = 3
-"""Once outcomes are shares no cell of a graded grid is wider than this many times lambda."""
 
 
 def uniform_memory(
@@ -81,6 +94,26 @@ def graded_memory(points: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     return memory
 
 
+def nested_memory(slack: float, stage: int = 1) -> NDArray[np.int64]:
+    """The same without a horizon, as it begins or as it would be at a later stage."""
+    memory = graded_memory(nested_points(stage), slack)
+    memory[STAGE], memory[LIMIT] = stage, last_round(int(memory[HIGH]), stage)
+    memory[RATE] = memory[WEIGHT] = memory[CORNERS] = 0
+    return memory
+
+
+def nested_like(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
+    """A new memory of the same stage as this nested one, and split for shares when this one was, if ever."""
+    stage, split_at = min(int(memory[STAGE]), LAST_STAGE), min(int(memory[SHARED]), LAST_STAGE)
+    fresh = nested_memory(slack, max(1, split_at or stage))
+    if split_at:
+        fresh = _refined_graded(fresh, slack)
+        while fresh[STAGE] < stage:
+            fresh = np.concatenate([fresh, np.zeros(len(fresh), np.int64)])
+            halve(fresh)
+    return in_use(fresh)
+
+
 def _laid_out(
     points: NDArray[np.int64], rule: str, slack: float, report: str, hints: bool
 ) -> NDArray[np.int64]:
@@ -91,7 +124,7 @@ def _laid_out(
     memory[LOWER], memory[STEP] = int(points[middle]), int(points[middle + 1] - points[middle])
     memory[END] = TABLE + 2 * len(points)
     memory[BELOW] = TABLE + 2 * middle
-    memory[SHIFT] = memory[STEP].bit_length() - 1
+    memory[SHIFT], memory[LIMIT] = memory[STEP].bit_length() - 1, BRIM
     return np.concatenate([memory, np.column_stack([points, memory[TILT] * points]).ravel()])
 
 
@@ -102,8 +135,8 @@ def cells_of(memory: Memory) -> int:
 
 
 def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The memory without room to spare, of which it has none."""
-    return memory
+    """The memory without room to spare."""
+    return memory[: memory[END]]
 
 
 def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
@@ -114,7 +147,9 @@ def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     """
     if memory[SHARED]:
         return memory
-    return _refined_graded(memory, slack) if memory[SHIFT] == UNEVEN else _refined_uniform(memory, slack)
+    return (
+        _refined_graded(in_use(memory), slack) if memory[SHIFT] == UNEVEN else _refined_uniform(memory, slack)
+    )
 
 
 def _refined_uniform(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
@@ -134,17 +169,19 @@ def _refined_uniform(memory: NDArray[np.int64], slack: float) -> NDArray[np.int6
 
 
 def _refined_graded(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
-    points, sums, rate = memory[TABLE::2], memory[TABLE + 1 :: 2], int(memory[RATE])
-    every = split(points, max(1, MOST_SPLIT * rate // GRAIN))
+    points, sums, stage = memory[TABLE::2], memory[TABLE + 1 :: 2], int(memory[STAGE])
+    rate = nested(stage).rate if stage else int(memory[RATE])
+    every = split(points, rate)
     finer = np.concatenate([memory[:TABLE], np.repeat(every, 2)])
     finer[TABLE + 1 :: 2][np.searchsorted(every, points)] = sums
-    added, widest = np.setdiff1d(every, points), int(np.diff(every).max())
-    finer[END], finer[SHARED] = len(finer), 1
+    finer[END], finer[SHARED] = len(finer), stage or 1
     # without hints that is the midpoint; of rounds that were reported otherwise the distance is still known
     finer[REPORT] = AT_HINT
-    finer[RATE] = max(rate, -(-widest * GRAIN // 2))
-    finer[WEIGHT] += GRAIN * len(added)
-    finer[CORNERS] += np.maximum(added, GRAIN - added).sum()
+    if not stage:
+        added, widest = np.setdiff1d(every, points), int(np.diff(every).max())
+        finer[RATE] = max(rate, -(-widest * GRAIN // 2))
+        finer[WEIGHT] += GRAIN * len(added)
+        finer[CORNERS] += np.maximum(added, GRAIN - added).sum()
     finer[BELOW] = TABLE + 2 * np.searchsorted(every, memory[LOWER])
     enter_valid(finer, finer[BELOW])
     return finer
@@ -193,8 +230,38 @@ def bears(memory: Memory) -> bool:
 
 @inlined
 def has_room(memory: Memory) -> bool:
-    """The table never grows."""
-    return bears(memory)
+    """Whether every cell can be divided in two, if that is due after the coming round."""
+    due = memory[ROUNDS] + 1 >= memory[LIMIT] and len(memory) < 2 * memory[END] - TABLE
+    return bool(not due and bears(memory))
+
+
+@inlined
+def last_round(high: int, stage: int) -> int:
+    """The last round that a nested grid serves, if the slack is `high` in its units."""
+    if stage >= LAST_STAGE:
+        return BRIM
+    first = min(stage, NESTED_STAGES)
+    return ((high * NESTED_ROUNDS[first - 1]) >> GRAIN_BITS) << (2 * (stage - first))
+
+
+@part
+def halve(memory: Memory) -> None:
+    """Divide every cell in two where the next of the nested grids does, and make a valid cell current.
+
+    Once wide cells were split for shares, that is in the middle.
+    """
+    cells, stage = cells_of(memory), memory[STAGE]
+    stride = 0 if memory[SHARED] or stage >= NESTED_STAGES else 1 << (NESTED_STAGES - 1 - stage)
+    for cell in range(cells, 0, -1):
+        above, upper, total = TABLE + 4 * cell, memory[TABLE + 2 * cell], memory[TABLE + 2 * cell + 1]
+        middle = (memory[TABLE + 2 * cell - 2] + upper) >> 1
+        if stride > 0:
+            middle = NESTED_POINTS[(2 * cell - 1) * stride]
+        memory[above - 2], memory[above - 1] = middle, memory[TILT] * middle
+        memory[above], memory[above + 1] = upper, total
+    memory[END] += 2 * cells
+    memory[STAGE], memory[LIMIT] = stage + 1, last_round(memory[HIGH], stage + 1)
+    enter_valid(memory, 2 * memory[BELOW] - TABLE)
 
 
 @inlined
@@ -254,6 +321,8 @@ def charge(memory: Memory, lower: int, step: int, above: int, y: int, reported: 
     The outcome y is not inside the cell.
     """
     enter_valid(memory, charge_point(memory, lower, step, above, y, reported))
+    if memory[ROUNDS] >= memory[LIMIT]:
+        halve(memory)
 
 
 @inlined
@@ -277,7 +346,7 @@ def charge_point(memory: Memory, lower: int, step: int, above: int, y: int, repo
     memory[index + 1] = new
     bias = new - memory[TILT] * point
     memory[SPREAD] += abs(bias) - abs(bias - change)
-    charge_inside(memory, lower, step, point, reported)
+    count(memory, lower, step, point, reported)
     if memory[FREED]:
         memory[EXCESS] += beyond(memory, bias) - beyond(memory, bias - change)
     return index + 2 * ((above & (new < low)) - ((1 - above) & (new > high)) - above)
@@ -298,6 +367,14 @@ def enter_valid(memory: Memory, below: int) -> None:
 @inlined
 def charge_inside(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
     """Charge the round to a point of its cell that takes no bias: the outcome y itself."""
+    count(memory, lower, step, y, reported)
+    if memory[ROUNDS] >= memory[LIMIT]:
+        halve(memory)
+
+
+@inlined
+def count(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
+    """Count the round and its distance."""
     memory[ROUNDS] += 1
     memory[LAST] = 2 * lower + step
     memory[MOVED] += travelled(memory, lower, step, y, reported)

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 GRAIN_BITS = 28
 GRAIN = 1 << GRAIN_BITS
+MOST_SPLIT = 3
+"""Once outcomes are shares no cell is wider than this many times lambda."""
 MOST_HALF = 1 << 19
 """Cells below 1/2, at most: the narrowest are then some 2^7 units wide."""
 
@@ -44,6 +47,61 @@ def _below(rate: float, half: int) -> list[float]:
     return found
 
 
+NESTED_STAGES = 5
+"""The nested grid of stage s has 2^s cells; up to this stage its points are some of NESTED_POINTS."""
+NESTED_POINTS = graded_points(1 << (NESTED_STAGES - 1))
+NESTED_ROUNDS = np.array([4, 42, 222, 800, 4865], np.int64)
+"""So many rounds, times the slack, the grids of the stages 1 to NESTED_STAGES serve; later ones four times as
+many as the one before. By the first four the guarantee is never above sqrt(3 t), at slack 1/2."""
+LAST_STAGE = 19
+"""The last stage serves for ever: at slack 1/2 it begins after some 10^11 rounds."""
+
+
+class Nested(NamedTuple):
+    """What the guarantee needs of a nested grid and of the next one: its prices, and two more such numbers.
+
+    When the next grid takes over, the kappa of its points change. `turn` is the sum of the sizes of these
+    changes; `late_turn` that with the weights max(v, 1 - v), and the largest of these once more. `half_split`
+    is what half of the widest cell is, as a rate, if cells are split for shares.
+    """
+
+    rate: int
+    weight: int
+    corners: int
+    turn: int
+    late_turn: int
+    half_split: int
+
+
+def nested_points(stage: int) -> NDArray[np.int64]:
+    """The points of the nested grid of 2^stage cells, in units of 2^-28."""
+    points = NESTED_POINTS[:: 1 << max(0, NESTED_STAGES - stage)]
+    for _ in range(NESTED_STAGES, stage):
+        points = halved(points)
+    return points
+
+
+def halved(points: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The points, and the middle of each cell, rounded down."""
+    finer = np.repeat(points, 2)[:-1]
+    finer[1::2] = (points[:-1] + points[1:]) >> 1
+    return finer
+
+
+@lru_cache(LAST_STAGE)
+def nested(stage: int) -> Nested:
+    """What the guarantee needs of the nested grid of 2^stage cells."""
+    points = nested_points(stage)
+    finer = nested_points(min(stage + 1, LAST_STAGE))
+    inner = points[1:-1]
+    turns = np.abs(kappas(points) - kappas(finer)[np.searchsorted(finer, inner) - 1])
+    weighted = -(-turns * np.maximum(inner, GRAIN - inner) // GRAIN)
+    owned = prices(points)
+    widest = int(np.diff(split(points, owned[0])).max())
+    late_turn = int(weighted.sum() + weighted.max())
+    return Nested(*owned, int(turns.sum()), late_turn, widest * (GRAIN >> 1))
+
+
 def best_half(rounds: int, weight: float) -> int:
     """For which number of cells below 1/2 the sum of rounds * lambda and `weight` for each point is least."""
     about = math.sqrt(rounds / (16.0 * weight))
@@ -61,17 +119,29 @@ def prices(points: NDArray[np.int64]) -> tuple[int, int, int]:
 
     Lambda is in units of 1/scale^2, the sums are in units of 1/scale, the second rounded up.
     """
-    scale, inner, widths = points[-1], points[1:-1], np.diff(points)
-    ones = np.where(2 * inner <= scale, widths[:-1], 0)
-    zeros = np.where(2 * inner >= scale, widths[1:], 0)
+    scale, inner = points[-1], points[1:-1]
+    ones, zeros = _costs(points)
     rate = (inner * ones + (scale - inner) * zeros).max()
-    weights = scale + np.abs(zeros - ones)
+    weights = scale + np.abs(kappas(points))
     corners = -(-weights * np.maximum(inner, scale - inner) // scale)
     return int(rate), int(weights.sum()), int(corners.sum())
 
 
-def split(points: NDArray[np.int64], widest: int) -> NDArray[np.int64]:
-    """The points, and as many more, evenly in each cell, as leave none wider than `widest`."""
+def kappas(points: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What a zero costs more than a one, of the rounds that are charged to each inner point."""
+    ones, zeros = _costs(points)
+    return zeros - ones
+
+
+def _costs(points: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How far from its report each inner point is when it is charged with a one, and with a zero."""
+    scale, inner, widths = points[-1], points[1:-1], np.diff(points)
+    return np.where(2 * inner <= scale, widths[:-1], 0), np.where(2 * inner >= scale, widths[1:], 0)
+
+
+def split(points: NDArray[np.int64], rate: int) -> NDArray[np.int64]:
+    """The points, and as many more, evenly in each cell, as leave none wider than 3 times this lambda."""
+    widest = max(1, MOST_SPLIT * rate // int(points[-1]))
     pieces = -(-np.diff(points) // widest)
     cells = zip(points.tolist(), points[1:].tolist(), pieces.tolist(), strict=False)
     return np.array(

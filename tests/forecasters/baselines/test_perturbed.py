@@ -1,0 +1,100 @@
+"""The share of ones with imagined outcomes: its draws, and its regret under all threshold costs at once."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import adversaries
+from onlinecal import calibration_distance
+from onlinecal.forecasters import UCalibratedForecaster
+from onlinecal.forecasters.baselines.perturbed import geometric, share
+from onlinecal.forecasters.binary.cells import NO_HINT
+from simulations.games.duel import play
+from tests.forecasters.baselines.games import in_the_interpreter
+
+THRESHOLDS = np.linspace(0.0, 1.0, 41)
+"""Every proper loss is a mixture of these costs: acting costs tau in vain, not acting 1 - tau."""
+
+
+def costs(p, y):
+    """Of acting on p >= tau, for each threshold."""
+    return np.where(p >= THRESHOLDS, THRESHOLDS * (1 - y), (1 - THRESHOLDS) * y)
+
+
+def regrets(forecasts, outcomes):
+    paid = sum(costs(p, y) for p, y in zip(forecasts, outcomes, strict=True))
+    constants = [sum(costs(b, y) for y in outcomes) for b in np.linspace(0.0, 1.0, 81)]
+    return paid - np.min(constants, axis=0)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5])
+def test_two_independent_numbers_come_of_one_draw(rate):
+    memory = UCalibratedForecaster(rate=rate).memory.tolist()
+    pairs = []
+    for u in (np.arange(40_000) + 0.5) / 40_000:
+        first, rest = geometric(memory, 1.0 - u)
+        pairs.append((first, geometric(memory, rest)[0]))
+    first, second = np.array(pairs).T
+    for k, m in itertools.product(range(3), repeat=2):
+        chance = rate**2 * (1 - rate) ** (k + m)
+        assert np.mean((first == k) & (second == m)) == pytest.approx(chance, abs=2e-3)
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.7])
+def test_the_expected_regret_is_within_the_bound_on_every_short_sequence(rate):
+    """For every threshold; the expectation is a sum over how many outcomes are imagined."""
+    rounds, most = 7, 30
+    chances = rate * (1 - rate) ** np.arange(most)
+    forecaster = UCalibratedForecaster(rate=rate)
+    told = {}
+    for t in range(rounds):
+        for heads in range(t + 1):
+            memory = forecaster.memory.tolist()
+            memory[0], memory[-1] = t, heads
+            for y in (0, 1):
+                total = np.zeros(len(THRESHOLDS))
+                for zeros, ones in itertools.product(range(most), repeat=2):
+                    p = share(memory, float(ones), float(zeros))
+                    total += chances[zeros] * chances[ones] * costs(p, y)
+                told[t, heads, y] = total
+    for outcomes in itertools.product((0, 1), repeat=rounds):
+        heads = [sum(outcomes[:t]) for t in range(rounds)]
+        paid = sum(told[t, heads[t], y] for t, y in enumerate(outcomes))
+        best = np.min([sum(costs(b, y) for y in outcomes) for b in np.linspace(0, 1, 81)], axis=0)
+        assert (paid - best <= forecaster.expected_regret(rounds)).all()
+
+
+@pytest.mark.parametrize("opponent", ["coin", "threshold", "linear-drift", "certificate-greedy"])
+def test_regret_is_small_against_adversaries_who_do_not_see_the_draw(opponent):
+    rounds, found = 3000, []
+    for seed in range(4):
+        forecaster = UCalibratedForecaster(rounds, seed=seed)
+        duel = play(forecaster, adversaries.create(opponent, rounds, seed), rounds)
+        found.append(regrets(duel.forecasts, duel.outcomes))
+    assert np.mean(found, axis=0).max() <= forecaster.expected_regret(rounds)
+    assert forecaster.expected_regret(rounds) <= 2 * np.sqrt(2 * rounds)
+
+
+def test_it_is_not_calibrated_where_outcomes_drift():
+    outcomes = np.repeat([0, 1], 1000)
+    forecasts = UCalibratedForecaster(2000).replay(outcomes)
+    assert calibration_distance(forecasts, outcomes).lower > 2000 / 8
+
+
+def test_compiled_and_interpreted_play_agree_and_seeds_decide():
+    outcomes = np.random.default_rng(0).integers(0, 2, 300).astype(np.uint8)
+    forecasts, _, memory = in_the_interpreter(UCalibratedForecaster(300, seed=3), outcomes)
+    compiled = UCalibratedForecaster(300, seed=3)
+    assert compiled.replay(outcomes).tolist() == forecasts
+    assert compiled.memory[:-1].tolist()[:4] == memory[:4]
+    assert UCalibratedForecaster(300, seed=4).replay(outcomes).tolist() != forecasts
+    assert compiled.rules.announce(compiled.memory.tolist(), NO_HINT, 0.5)[0] == -1
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.95, "a"])
+def test_a_bad_rate_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"rate must be a number above 0 and at most 0\.9"):
+        UCalibratedForecaster(rate=wrong)
