@@ -187,14 +187,16 @@ def nested_guarantee(memory: Memory, rounds: int, slack: float, late: int) -> fl
     """The sum over s <= t of lambda_s, the biases' bounds, and what a change of kappa costs at each doubling.
 
     Late labels add lambda of the first grid and what `Nested` says. Once outcomes are shares a round may cost
-    half of the widest cell, which is halved at each doubling (Theorem 26a).
+    half of the widest cell, which is halved at each doubling (Theorem 26a); on the grid of the first share,
+    whose cells may have been whole for most of its rounds, lambda if that is more.
     """
     scale, split_at, stage, start = int(memory[SCALE]), int(memory[SHARED]), 1, 0
     weight = corners = moved = 0
     while True:
         now, rate = nested(stage), nested(stage).rate
         if split_at and stage >= split_at:
-            rate = (nested(split_at).half_split >> (stage - split_at)) + scale
+            half = (nested(split_at).half_split >> (stage - split_at)) + scale
+            rate = max(rate, half) if stage == split_at else half
         moved += late * rate if stage == 1 else 0
         end = min(rounds, int(last_nested_round(int(memory[HIGH]), stage)))
         moved += rate * (end - start)

@@ -337,6 +337,19 @@ def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(before, s
     assert restored.promise(10**5) == forecaster.promise(10**5)
 
 
+@pytest.mark.parametrize("stage", [1, 2, 3, 4])
+def test_rounds_before_the_first_share_on_its_grid_are_paid_at_lambda_of_that_grid(stage):
+    forecaster = AlmostOneStepAhead(grid="nested", slack=3.0)
+    ends = [3 * rounds for rounds in (4, 42, 222, 800)]
+    forecaster.replay(np.arange(ends[stage - 1] - 2) % 2)
+    forecaster.observe(forecaster.forecast(), 0.3)
+    assert forecaster.memory[SHARED] == forecaster.memory[STAGE] == stage
+    promised = [forecaster.promise(t) for t in range(ends[stage - 1] - 3, ends[stage - 1])]
+    least = float(max(exact_prices(plain_grids(stage)[-1])[0]))
+    assert (np.diff(promised) >= least).all()
+    assert forecaster.certificate <= forecaster.guarantee
+
+
 def test_with_shares_from_the_beginning_it_is_still_of_order_root_t():
     forecaster = AlmostOneStepAhead(grid="nested")
     forecaster.replay(np.random.default_rng(0).random(10**5))
