@@ -201,6 +201,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     m.Brier: [{}, {"top_label": False, "pos_val": True}],
     m.ECE: [{}, {"bins": 15}],
     m.CumulativeCalibration: [{}],
+    m.TwoBinCalibration: [{}],
     m.SmoothCalibration: [{}],
     m.CalibrationDistance: [{"budget": 0.05}],
     CalibrationMonitor: [{}, {"resolution": 3}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -54,6 +55,20 @@ def assert_all_have_settings(kinds: list[type]) -> None:
             "add the settings to try it with to SETTINGS in tests/estimators.py, "
             "and there to `fed` what it is fed and what it has to refuse"
         )
+
+
+WIDE = "CalibratedClassifier", "GroupCalibratedClassifier"
+"""They carry what they wrap, and their forecasts, certificates and strategies besides."""
+
+
+@pytest.mark.parametrize("kind", [one for one in public_estimators() if one.__name__ not in WIDE])
+def test_a_class_has_at_most_twenty_public_attributes_of_its_own(kind):
+    """Beyond its parameters, and what river's and scikit-learn's classes have: those that a user calls."""
+    foreign = [one for one in kind.__mro__ if not one.__module__.startswith("onlinecal")]
+    own = set(dir(kind)).difference(*map(dir, foreign), inspect.signature(kind).parameters)
+    # scikit-learn makes one of these for every method with metadata
+    found = [name for name in own if not (name.startswith("_") or name.endswith("_request"))]
+    assert len(found) <= 20, sorted(found)
 
 
 def test_every_public_estimator_is_tried():

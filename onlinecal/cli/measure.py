@@ -103,6 +103,7 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
         ("ECE by exact value", "ece", lambda one: both(one.ece, one)),
         (f"ECE in {bins} bin{'s' * (bins > 1)}", "ece_bins", lambda one: both(one.ece_bins, one)),
         ("cumulative calibration error (ECCE-R)", "cumulative", lambda one: both(one.cumulative, one)),
+        ("averaged two-bin error (ATB)", "two_bin", lambda one: both(one.two_bin, one)),
         ("smooth calibration error (smCE)", "smooth", lambda one: both(one.smooth, one)),
         (
             "lower distance to calibration",
@@ -169,6 +170,7 @@ BY_CHANCE: tuple[MeasureName, ...] = (
     "ece",
     "ece_bins",
     "cumulative",
+    "two_bin",
     "smooth",
 )
 SLOW: tuple[MeasureName, ...] = ("lower_distance", "distance")

@@ -32,7 +32,7 @@ from onlinecal.measures.scores import (
     miscalibration_of_counts,
 )
 from onlinecal.measures.smooth import smooth_calibration_error, smooth_error_of_counts
-from onlinecal.measures.two_bins import two_bin_error_of_counts
+from onlinecal.measures.two_bins import two_bin_error, two_bin_error_of_counts
 from onlinecal.validation import (
     check_choice,
     check_count,
@@ -386,6 +386,8 @@ class Errors(BesideConstants):
         Expected calibration error by exact value, and in equal-width bins.
     cumulative
         Cumulative calibration error.
+    two_bin
+        The averaged two-bin error, times T.
     smooth
         Smooth calibration error.
     lower_distance_low, lower_distance_high
@@ -407,6 +409,7 @@ class Errors(BesideConstants):
     ece: float
     ece_bins: float
     cumulative: float
+    two_bin: float
     smooth: float
     lower_distance_low: float
     lower_distance_high: float
@@ -456,6 +459,7 @@ def all_errors(
         ece=one.ece,
         ece_bins=expected_calibration_error(forecasts, outcomes, bins, normalize=False),
         cumulative=cumulative_calibration_error(forecasts, outcomes, normalize=False).error,
+        two_bin=one.rounds * two_bin_error(forecasts, outcomes),
         smooth=smooth_calibration_error(forecasts, outcomes, normalize=False),
         lower_distance_low=lower.lower,
         lower_distance_high=lower.upper,

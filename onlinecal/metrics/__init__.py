@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         CumulativeCalibration as CumulativeCalibration,
         ECE as ECE,
         SmoothCalibration as SmoothCalibration,
+        TwoBinCalibration as TwoBinCalibration,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

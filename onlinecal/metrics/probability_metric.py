@@ -6,7 +6,8 @@ import math
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from operator import mul
 from typing import Any
 
 from river import metrics, stats
@@ -323,6 +324,41 @@ class CumulativeCalibration(ECE):
         biases = [p * (zeros + ones) - ones for p, (zeros, ones) in sorted(self._sums.items())]
         sums = list(accumulate(biases, initial=0.0))
         return (max(sums) - min(sums)) / self._rounds
+
+
+class TwoBinCalibration(ECE):
+    """A measure that honest forecasts make small, as `onlinecal.measures.two_bin_error` has it.
+
+    `get()` is in [0, 1], the square of an average over rounds; 0 before the first. Memory grows with the
+    number of different forecasts.
+
+    Parameters
+    ----------
+    pos_val, top_label
+        As for `ECE`.
+
+    Examples
+    --------
+    >>> from onlinecal.metrics import TwoBinCalibration
+    >>> metric = TwoBinCalibration()
+    >>> for y, p in [(True, 0.5), (True, 0.5)]:
+    ...     metric.update(y, p)
+    >>> metric
+    TwoBinCalibration: 0.25
+    """
+
+    def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
+        super().__init__(None, pos_val, top_label)
+
+    def _average(self) -> float:
+        if not self._rounds:
+            return 0.0
+        values = sorted(self._sums)
+        biases = [p * sum(self._sums[p]) - self._sums[p][1] for p in values]
+        below = list(accumulate(biases, initial=0.0))
+        lengths = [end - start for start, end in pairwise([0.0, *values, 1.0])]
+        squares = [one**2 + (below[-1] - one) ** 2 for one in below]
+        return math.fsum(map(mul, lengths, squares)) / self._rounds**2
 
 
 CRUMB = 1e-9

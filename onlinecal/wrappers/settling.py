@@ -64,10 +64,17 @@ def missing_of(outcomes: Any) -> NDArray[np.bool_] | None:
     if values.dtype.kind == "f":
         missing = np.isnan(values)
     else:
-        import pandas as pd
-
-        missing = pd.isna(values)
+        missing = np.fromiter(map(_is_missing, values), bool, len(values))
     return missing if missing.any() else None
+
+
+def _is_missing(outcome: Any) -> bool:
+    try:
+        return outcome is None or bool(outcome != outcome)
+    except TypeError:  # the NA of pandas, which is neither
+        return True
+    except ValueError:  # an array, which is refused later in words
+        return False
 
 
 def completed(outcomes: Any, missing: NDArray[np.bool_], instead: Any) -> NDArray[Any]:

@@ -261,6 +261,13 @@ def columns() -> Iterable[tuple[str, Play]]:
         result = onlinecal.recalibrate_stream(*given, **settings)
         return [result.probabilities, result.certificate, result.guarantee, repr(result.report())]
 
+    def together(*given: Any) -> Iterable[Any]:
+        some = np.where(np.arange(T) % 4 == 1, np.nan, TABLE[:, 1])
+        result = onlinecal.combine_forecasts({"one": HINTS, "some": some}, COINS, *given)
+        return [result.probabilities, result.weights, result.certificate, result.guarantee]
+
+    yield "combined", together
+    yield "combined/late", lambda: together(LATE)
     yield "column", lambda: made(HINTS, COINS)
     yield "column/late", lambda: made(HINTS, COINS, LATE)
     yield "column/groups", lambda: made(HINTS, COINS, groups=np.arange(T) % 3)

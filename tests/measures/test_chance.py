@@ -185,3 +185,11 @@ def test_an_outcome_that_was_ruled_out_has_a_finite_loss():
 
 def test_a_sum_of_squares_is_exact_where_it_can_be():
     assert brier_score(np.array([0.5, 0.25, 1.0]), np.array([1, 0, 0], np.uint8)) == 0.25 + 0.0625 + 1.0
+
+
+@pytest.mark.parametrize("other", [0.3, 0.1 + 0.2])
+def test_scores_that_differ_by_rounding_alone_are_ties_and_count_against_the_forecasts(other):
+    """0.1 + 0.2 is above 0.3 by one bit; every draw scores as much as the forecasts at hand, so p is 1."""
+    found = chance_level([0.5] * 8, lambda p, y: other if y.any() else 0.1 + 0.2, [0] * 8, n_draws=30)
+    assert found.score == 0.1 + 0.2
+    assert found.p_value == 1.0

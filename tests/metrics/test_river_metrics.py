@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from river import datasets, evaluate, metrics, tree, utils
 
 from onlinecal import calibration_distance, cumulative_calibration_error, expected_calibration_error
-from onlinecal.measures import smooth_calibration_error
-from onlinecal.metrics import ECE, Brier, CalibrationDistance, CumulativeCalibration, SmoothCalibration
+from onlinecal.measures import smooth_calibration_error, two_bin_error
+from onlinecal.metrics import (
+    ECE,
+    Brier,
+    CalibrationDistance,
+    CumulativeCalibration,
+    SmoothCalibration,
+    TwoBinCalibration,
+)
 from tests.properties import examples
 
 BUILT = {
@@ -19,6 +26,7 @@ BUILT = {
     "ECE": ECE,
     "ECE-bins": lambda: ECE(bins=15),
     "CumulativeCalibration": CumulativeCalibration,
+    "TwoBinCalibration": TwoBinCalibration,
     "SmoothCalibration": SmoothCalibration,
     "CalibrationDistance": lambda: CalibrationDistance(budget=0.05),
 }
@@ -27,6 +35,7 @@ FUNCTIONS = {
     "ECE": lambda p, y: expected_calibration_error(p, y, normalize=True),
     "ECE-bins": lambda p, y: expected_calibration_error(p, y, bins=15, normalize=True),
     "CumulativeCalibration": lambda p, y: cumulative_calibration_error(p, y).error,
+    "TwoBinCalibration": two_bin_error,
     "SmoothCalibration": lambda p, y: smooth_calibration_error(p, y, normalize=True),
     "CalibrationDistance": lambda p, y: calibration_distance(p, y, normalize=True).upper,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -9,7 +10,6 @@ import polars as pl
 import pytest
 
 from onlinecal import CalibratedClassifier, LabelWarning, calibration_distance, recalibrate_stream
-from onlinecal.engine import Engine, EngineConfig, KeyConfig
 from tests.wrappers.scripted import Scripted
 from tests.wrappers.test_stream import history, late
 
@@ -121,36 +121,17 @@ def test_rows_that_are_never_settled_do_not_count_as_late_for_ever():
     assert recalibrate_stream(p, y, at).guarantee <= recalibrate_stream(p, np.nan_to_num(y), at).guarantee
 
 
-@pytest.mark.parametrize("absent", [0, 1])
-def test_a_column_is_settled_as_the_engine_settles_outcomes_that_are_told_when_due(absent):
-    rng = np.random.default_rng(3)
-    p = rng.random(ROWS)
-    times = np.cumsum(rng.integers(1, 3, ROWS)).astype(float)
-    outcomes = np.where(rng.random(ROWS) < p, 1.0 - absent, np.nan)
-    at = times + rng.integers(0, 25, ROWS)
-    config = KeyConfig(expire_after=20.0, expire_as=absent)
-    happens = [(time, 0, row) for row, time in enumerate(times)]
-    told = np.flatnonzero(~np.isnan(outcomes))
-    happens += [(max(at[row], times[row] + 20.0), 1, row) for row in told]
-    said, refused = np.zeros(ROWS), 0
-    with Engine(config=EngineConfig(config)) as engine:
-        # outcomes of the time of a forecast come after it
-        for time, is_outcome, row in sorted(happens):
-            if time > times[-1]:
-                break
-            if is_outcome:
-                answer = engine.outcome(str(row), int(outcomes[row]), time)
-                refused += getattr(answer, "reason", None) == "expired"
-            else:
-                said[row] = engine.query(str(row), "key", p[row], time).probability
-        summary = engine.summary("key")
-    outcomes[at > times[-1]] = np.nan
-    result = recalibrate_stream(p, outcomes, at, times=times, due=20.0, absent=absent)
+def test_an_outcome_that_comes_after_its_row_was_due_does_not_count():
+    p, y = history(1, ROWS)
+    at = late(ROWS)
+    result = recalibrate_stream(p, y, at, due=20)
     report = result.report()
-    assert np.array_equal(result.probabilities, said)
-    assert report.n_absent == summary.expired
-    assert 0 < report.n_expired == refused < report.n_absent
-    assert f"{refused} of them though an outcome came later" in str(report)
+    is_due = np.arange(ROWS) + 20 < at.max()
+    is_late = (at > np.arange(ROWS) + 20) & is_due
+    assert report.n_absent == report.n_expired == is_late.sum() > 0
+    assert f"{is_late.sum()} of them though an outcome came later" in str(report)
+    told = np.where(is_late, np.nan, y)
+    assert np.array_equal(recalibrate_stream(p, told, at, due=20).probabilities, result.probabilities)
 
 
 def clicks(rounds=2_000, rate=0.1):
@@ -262,3 +243,9 @@ def test_groups_may_have_no_settled_row_at_all():
 def test_bad_times_and_silences_are_named(given, message):
     with pytest.raises(ValueError, match=message):
         recalibrate_stream(**{"probabilities": [0.1, 0.5, 0.5, 0.9], "outcomes": [0, 1, 1, None], **given})
+
+
+def test_without_pandas_lists_may_lack_outcomes(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    report = recalibrate_stream([0.8, 0.3, 0.4, 0.6], [1, None, float("nan"), 0]).report()
+    assert (report.n_rounds, report.n_open) == (2, 2)

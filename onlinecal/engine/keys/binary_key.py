@@ -68,7 +68,7 @@ class BinaryKind:
 
     def _promise(self, arrays: KeyArrays, lane: int, late: int) -> float:
         memory = arrays.memory(lane)
-        return self.model.promise_for(memory, max(self.model.horizon or 0, int(memory[ROUNDS])), late)
+        return self.model._promise_for(memory, max(self.model.horizon or 0, int(memory[ROUNDS])), late)
 
 
 class BinaryKey(Key):
@@ -122,7 +122,7 @@ class BinaryKey(Key):
         windows, now = map(players.window, lanes), self._field(SETTLED)
         proven = in_turn(w.certificate(m, now) for w, m in zip(windows, memories, strict=True) if w)
         promises = [
-            model.window_promise_for(memory, others, 0 if place else model.window)
+            model._window_promise_for(memory, others, 0 if place else model.window)
             for place, (memory, others) in enumerate(zip(memories, late, strict=True))
         ]
         return float(proven), None if None in promises else float(in_turn(promises))

@@ -360,7 +360,7 @@ class KeyArrays:
 
     def _refine(self, lane: int) -> None:
         """Make a memory ready for outcomes that are neither 0 nor 1; its window goes over to its units."""
-        memory = self._key(lane).settings.kind.model.refined(self.memory(lane))
+        memory = self._key(lane).settings.kind.model._refined(self.memory(lane))
         self._put(START, LENGTH, lane, memory, len(memory))
         window = self.window(lane)
         if window is not None:

@@ -27,9 +27,8 @@ from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.account import Cell
 from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
-from onlinecal.forecasters.simplex.machine.soft_windows import entry_size
 from onlinecal.forecasters.simplex.machine.table import HEADER, USED
-from onlinecal.forecasters.simplex.machine.windows import ENTRY, most_of_window
+from onlinecal.forecasters.simplex.machine.windows import most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.forecasters.simplex.soft import observe_soft
 from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS, soft_of
@@ -104,8 +103,7 @@ class SimplexLanes(ClassLabels):
         run.restore_late(state.late)
         run.parts = state.parts
         if run.window is not None:
-            entry = int(entry_size(run.memory)) if run.notes_parts else ENTRY
-            run.table = inflated(state.window, most_of_window(run.memory, run.window, entry))
+            run.table = inflated(state.window, most_of_window(run.memory, run.window, run.parts))
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
         run.check()
         moments = inflated(state.moments, min(run.rounds, run.window or 0)) if state.moments else NO_MOMENTS

@@ -156,13 +156,13 @@ class AlmostOneStepAhead(GridForecaster):
         includes what that may cost. None without a window, and on grids that change ("nested", "adaptive"):
         those promise nothing of windows, their certificate is bookkeeping alone.
         """
-        return self.window_promise(None)
+        return self._window_promise(None)
 
-    def window_promise(self, rounds: int | None) -> float | None:
+    def _window_promise(self, rounds: int | None) -> float | None:
         """The same for another number of consecutive rounds; None: `window`."""
-        return self.window_promise_for(self.memory, self._late, rounds)
+        return self._window_promise_for(self.memory, self._late, rounds)
 
-    def charge_window(self, lower: int, step: int, outcome: int, moved: int, now: int) -> None:
+    def _charge_window(self, lower: int, step: int, outcome: int, moved: int, now: int) -> None:
         """Note the round that compiled code has just charged to that cell, if there is a window.
 
         `lower` and `step` are the cell, in units of the memory's SCALE, `outcome` what came; `moved` is MOVED
@@ -171,7 +171,7 @@ class AlmostOneStepAhead(GridForecaster):
         if self._window is not None:
             self._window.follow(self.memory, lower, step, outcome, moved, now)
 
-    def window_certificate_at(self, now: int) -> float:
+    def _window_certificate_at(self, now: int) -> float:
         """The certificate of the rounds in the window of the moment `now`; 0 without a window."""
         return 0.0 if self._window is None else self._window.certificate(self.memory, now)
 

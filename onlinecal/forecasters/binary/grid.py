@@ -199,7 +199,7 @@ class GridForecaster(base.Classifier):
         lower, step = int(self.memory[LOWER]), int(self.memory[STEP])
         self._probability = float(report(self.memory, lower, step, NO_HINT))
 
-    def refined(self, memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _refined(self, memory: NDArray[np.int64]) -> NDArray[np.int64]:
         """A memory that began as a copy of this forecaster's, ready for outcomes that are neither 0 nor 1."""
         return self.machine.rules.refined(memory, self._slack)
 
@@ -236,7 +236,7 @@ class GridForecaster(base.Classifier):
 
     def _expect_shares(self) -> None:
         """Make the memory ready for outcomes that are neither 0 nor 1."""
-        memory = self.refined(self.memory)
+        memory = self._refined(self.memory)
         if memory is not self.memory:
             self.memory = memory
             if self._window is not None:
@@ -315,9 +315,9 @@ class GridForecaster(base.Classifier):
 
     def promise(self, rounds: int) -> float:
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
-        return self.promise_for(self.memory, rounds, self._late)
+        return self._promise_for(self.memory, rounds, self._late)
 
-    def window_promise_for(
+    def _window_promise_for(
         self, memory: NDArray[np.int64], late: int, rounds: int | None = None
     ) -> float | None:
         """The bound on any so many consecutive rounds (None: `window`) of such a memory, if it has one."""
@@ -325,7 +325,7 @@ class GridForecaster(base.Classifier):
             return None
         return self._terms().window_promise(memory, self.window if rounds is None else rounds, late)
 
-    def promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
+    def _promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
         return self._terms().promise(memory, rounds, late)
 

@@ -70,7 +70,7 @@ def check_grid_memory(memory: Any, forecaster: GridForecaster) -> None:
     if stays and fresh[STAGE]:
         fresh = nested_like(memory, forecaster.slack or SLACK_WITHOUT_HINTS)
     elif stays and head[FIXED_SHARED]:
-        fresh = forecaster.refined(fresh)
+        fresh = forecaster._refined(fresh)
     if fresh[GROWS] and 0 < head[LATE] <= MOST_LATE:
         fresh = fresh.copy()
         forecaster.machine.rules.note_late(fresh, head[LATE])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from onlinecal.forecasters.simplex.account import Account
 from onlinecal.forecasters.simplex.guarantees import FOREVER
 from onlinecal.forecasters.simplex.machine import memory as memories
-from onlinecal.forecasters.simplex.machine import soft_windows, windows
+from onlinecal.forecasters.simplex.machine import windows
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.rules import has_room
 from onlinecal.forecasters.simplex.machine.table import BASE, CLASSES, LIMIT, ROUNDS, SCALE, STEP, units
@@ -20,7 +20,7 @@ class Fitted(Account):
 
     memory: NDArray[np.int64]
     table = windows.NO_WINDOW
-    """The window's, if it keeps one: the last rounds, as `machine.windows` or `soft_windows` has them."""
+    """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
 
     @property
     def rounds(self) -> int:
@@ -81,12 +81,8 @@ class Fitted(Account):
 
     def _refit_window(self, before: NDArray[np.int64]) -> None:
         """Make the window, if there is one, fit a memory that was another before."""
-        if self.window is None:
-            return
-        if self.notes_parts:
-            self.table = soft_windows.refitted(self.table, self.memory, before, self.window, self.parts)
-        else:
-            self.table = windows.refitted(self.table, self.memory, before, self.window)
+        if self.window is not None:
+            self.table = windows.refitted(self.table, self.memory, before, self.window, self.parts)
 
     @property
     def notes_parts(self) -> bool:
@@ -129,8 +125,8 @@ class Fitted(Account):
             MACHINE.reindex(self.memory)
             if self.window is not None:
                 finer = int(units(self.memory)) // int(units(before))
-                rounds = soft_windows.as_divided(before, windows.held(before, self.table), finer, parts)
-                self.table = soft_windows.table_of(self.window, self.memory, rounds, parts)
+                rounds = windows.as_divided(before, windows.held(before, self.table, 1), finer, parts)
+                self.table = windows.table_of(self.window, self.memory, rounds, parts)
         self.parts = parts
 
     def note_late(self, others: int) -> None:

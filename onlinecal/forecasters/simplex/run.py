@@ -19,7 +19,7 @@ from onlinecal.forecasters.simplex.fitted import Fitted
 from onlinecal.forecasters.simplex.guarantees import FOREVER
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of
 from onlinecal.forecasters.simplex.machine import memory as memories
-from onlinecal.forecasters.simplex.machine import soft_windows, windows
+from onlinecal.forecasters.simplex.machine import windows
 from onlinecal.forecasters.simplex.machine.cells import cell_size
 from onlinecal.forecasters.simplex.machine.compiled import MACHINE
 from onlinecal.forecasters.simplex.machine.rules import RULES
@@ -98,10 +98,8 @@ class SimplexRun(Fitted):
             parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.report
             check_simplex_memory(self.memory, len(self.numbers), *parameters, self.parts)
             check_tuning(self.memory, self.tuned)
-        if self.window is not None and self.parts > 1:
-            soft_windows.check_window(self.table, self.memory, self.window, self.parts)
-        elif self.window is not None:
-            windows.check_window(self.table, self.memory, self.window)
+        if self.window is not None:
+            windows.check_window(self.table, self.memory, self.window, self.parts)
         check_account(self._past, self._since, self._newcomers, self._grids, self.rounds)
 
     @property
@@ -130,17 +128,7 @@ class SimplexRun(Fitted):
 
     def certificate_of_last(self, rounds: int) -> float:
         """The same of the last so many rounds of the window."""
-        memory, table = self.memory, self.table
-        if self.notes_parts:
-            held = soft_windows.held(memory, table)
-            if rounds < len(held):
-                last = held[len(held) - rounds :]
-                table = soft_windows.table_of(max(1, rounds), memory, last, self.parts)
-        else:
-            held = windows.held(memory, table)
-            if rounds < len(held):
-                table = windows.table_of(max(1, rounds), memory, held[len(held) - rounds :])
-        return windows.window_certificate(memory, table)
+        return windows.certificate_of_last(self.memory, self.table, rounds, self.parts)
 
     @property
     def window_guarantee(self) -> float | None:
@@ -211,7 +199,7 @@ class SimplexRun(Fitted):
 
     def settle(self, cell: Cell, number: int, vector: Sequence[float]) -> None:
         """Charge a round to the cell it was announced in, which may be older than the present grid."""
-        if self.parts > 1 and self.notes_parts:
+        if self.notes_parts:
             settle_soft(self, cell, vector, np.eye(len(self.numbers))[number])
             return
         numbers, told = cell.numbers, np.array(vector)
@@ -221,7 +209,7 @@ class SimplexRun(Fitted):
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
-        if self.parts > 1 and self.notes_parts:
+        if self.notes_parts:
             self.play_labels(np.array([number]), np.empty((0, 0)), np.empty((1, len(self.numbers))))
             return
         while not MACHINE.advance(self.memory, self.table, number):

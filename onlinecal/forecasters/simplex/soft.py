@@ -135,5 +135,5 @@ def play_soft(run: SimplexRun, vectors: Floats, hints: Floats, forecasts: Floats
 def _grow(run: SimplexRun) -> None:
     """Go on to the next grid if that is due, and let the table grow until a point for each class fits."""
     run.grow()
-    while not has_room_for_parts(run.memory, run.table):
+    while not has_room_for_parts(run.memory, run.table, run.parts):
         run.enlarge()

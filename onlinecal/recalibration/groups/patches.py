@@ -287,8 +287,8 @@ class Scale(NamedTuple):
         Of forecasts, how much they would rise by a small step.
     loss
         Of each row, from the scale and outcomes.
-    step, score
-        From bias and spread of a cell, the step and what it is sure to save.
+    step
+        From bias and spread of a cell. What it is sure to save, `judge` says.
     values
         From forecasts and m to what tells level sets.
     on_odds, least
@@ -301,7 +301,6 @@ class Scale(NamedTuple):
     spread: Callable[[Floats], Floats]
     loss: Callable[[Floats, Any], Floats]
     step: Callable[[float, float], float]
-    score: Callable[[Floats, Floats], Floats]
     values: Callable[[Floats, int], Floats]
     on_odds: bool
     least: float
@@ -322,7 +321,6 @@ FORECASTS = Scale(
     spread=np.ones_like,
     loss=lambda z, y: (_clipped(z) - y) ** 2,
     step=lambda bias, rows: round(bias / rows * UNIT) / UNIT,
-    score=lambda bias, rows: bias**2 / rows,
     values=values_of,
     on_odds=False,
     least=0.0,
@@ -334,7 +332,6 @@ LOG_ODDS = Scale(
     spread=lambda f: f * (1.0 - f),
     loss=lambda z, y: np.logaddexp(0.0, z) - y * z,
     step=lambda bias, spread: math.copysign(math.log1p(abs(bias) / spread), bias),
-    score=lambda bias, spread: bias**2 / (2.0 * (spread + np.abs(bias) / 3.0)),
     values=values_of,
     on_odds=True,
     least=LEAST_FALL,
@@ -392,14 +389,11 @@ class Cells:
             for g, inside in enumerate(self.members.T):
                 table[:-1, g] = np.add.reduceat(inside * terms, starts[:-1])
         self.tables[:, -1] = self.tables[:, :-1].sum(axis=1)
-        self.judge(slice(None))
+        self.judge(len(self.values))
 
-    def judge(self, k: Any) -> None:
-        """Bring the scores of some level sets up to date."""
-        _, bias, spread, _ = self.tables[:, k]
-        self.scores[k] = self.scale.score(bias, np.maximum(spread + self.shrinkage, TINY))
-        self.scores[-1] *= self.scale.on_odds
-        self.best[k] = self.scores[k].max(axis=1)
+    def judge(self, k: int) -> None:
+        """Bring the scores of a level set up to date after its rows, or all rows of a group, have moved."""
+        judge(self.tables, self.scores, self.best, k, self.shrinkage, self.scale.on_odds)
 
     @property
     def worst(self) -> float:
@@ -411,8 +405,28 @@ class Cells:
         """Make a step; what ln(1 + odds) of its rows gain, where steps are of log odds."""
         rows = self.members, self.level, self.weights, self.f
         gained = move_rows(*rows, self.tables, *self.ends[k], g, step, self.scale.on_odds)
-        self.judge(slice(None) if k == len(self.values) else [k, -1])
+        self.judge(k)
         return gained
+
+
+@compiled
+def judge(tables: Floats, scores: Floats, best: Floats, k: int, shrinkage: float, on_odds: bool) -> None:
+    """What a step of a cell is sure to save: of level set k and of all rows; of all level sets if k is last.
+
+    Of forecasts bias^2 / rows; of log odds bias^2 / (2 spread + 2/3 |bias|), with what shrinks it.
+    """
+    everywhere = len(best) - 1
+    for i in range(everywhere + 1):
+        if i != k and i != everywhere and k != everywhere:
+            continue
+        best[i] = 0.0
+        for g in range(scores.shape[1]):
+            bias, spread = tables[BIAS, i, g], max(tables[SPREAD, i, g] + shrinkage, TINY)
+            if on_odds:
+                scores[i, g] = bias**2 / (2.0 * (spread + abs(bias) / 3.0))
+            elif i < everywhere:
+                scores[i, g] = bias**2 / spread
+            best[i] = max(best[i], scores[i, g])
 
 
 @compiled

@@ -295,7 +295,7 @@ class Projection:
             table.grow()
         if self._moments is not None:
             cell = int(self._state[CELL_LOWER]), int(self._state[CELL_STEP])
-            table.charge_window(*cell, outcome, moved, self._moments.now)
+            table._charge_window(*cell, outcome, moved, self._moments.now)
             self._note_recent(self._moments, self._state[FARTHER] - farther, self._state[AWAY] - away)
         if self._splitting is not None:
             given = self._state[GIVEN]
@@ -457,14 +457,14 @@ class Projection:
             return 0.0
         now = self._moments.now
         return self._recently_farther.within(self._moments) / PARTS + in_turn(
-            table.window_certificate_at(now) for table in self.tables
+            table._window_certificate_at(now) for table in self.tables
         )
 
     @property
     def window_guarantee(self) -> float:
         """What the distance of no window can exceed: its rounds are those of all tables together."""
         first, *others = self.tables
-        promised = [first.window_promise(None), *(table.window_promise(0) for table in others)]
+        promised = [first._window_promise(None), *(table._window_promise(0) for table in others)]
         return self.window_given + in_turn(promise or 0.0 for promise in promised)
 
     @property

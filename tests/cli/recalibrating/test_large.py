@@ -14,7 +14,6 @@ from onlinecal.cli.recalibrating import boost, groups, jobs, lp
 from onlinecal.cli.recalibrating import tables as scored
 from onlinecal.cli.recalibrating.comparison import read_comparison
 from onlinecal.cli.recalibrating.options import (
-    EventColumns,
     Rows,
     Settings,
 )
@@ -128,7 +127,7 @@ def test_a_comparison_reads_the_groups_and_features_of_large_files(tmp_path, mon
     file = tmp_path / "loans.parquet"
     loans(600, 3).write_parquet(file)
     in_small_pieces(monkeypatch)
-    asked = EventColumns(forecast="risk", outcome="defaulted")
+    asked = Settings(forecast="risk", outcome="defaulted")
     frame = jobs.read_settled(file, asked, ["region", "age"])[0].frame
     assert frame.columns == ["risk", "defaulted", "region", "age"]
     settings = Settings(forecast="risk", outcome="defaulted", group=["region"], features="age")

@@ -244,8 +244,8 @@ def test_the_guarantee_is_the_theorems_number_for_the_grids_as_they_are(slack):
         assert forecaster.promise(rounds) == pytest.approx(found, rel=1e-12)
         late = float(plain_bound(grids, ends, rounds, Fraction(slack), 3))
         # corners and turns are rounded up, by a unit for each point of each grid at most
-        assert late * (1 - 1e-12) <= forecaster.promise_for(forecaster.memory, rounds, 3)
-        assert forecaster.promise_for(forecaster.memory, rounds, 3) <= late + 1e-4
+        assert late * (1 - 1e-12) <= forecaster._promise_for(forecaster.memory, rounds, 3)
+        assert forecaster._promise_for(forecaster.memory, rounds, 3) <= late + 1e-4
 
 
 def test_the_guarantee_is_below_sqrt_3t_at_all_times_and_soon_below_13_tenths_of_sqrt_t():

@@ -167,7 +167,7 @@ def test_hints_make_the_grid_of_a_window_finer():
 def test_a_window_from_outside_is_checked(place, value):
     forecaster = SimplexAlmostOneStepAhead(3, window=10)
     forecaster.replay([0, 1, 2, 2, 1])
-    assert len(held(forecaster.memory, forecaster._run.table)) == forecaster.memory[ROUNDS] == 5
+    assert len(held(forecaster.memory, forecaster._run.table, 1)) == forecaster.memory[ROUNDS] == 5
     for broken in (place, None):
         other = copy.deepcopy(forecaster)
         table = other._run.table

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -293,3 +295,13 @@ def test_known_gaps_of_real_networks(name, n_actions, figure):
     table, labels = predictions(name)
     predicted, true = decision_losses(table, labels, gaussian_losses(n_actions, table.shape[1]))
     assert np.abs(predicted - true).mean() == pytest.approx(figure, abs=6e-5)
+
+
+@pytest.mark.parametrize("n_losses", [1, 5, 40])
+@pytest.mark.parametrize("delta", [0.2, 0.01])
+def test_the_width_of_a_list_of_losses_keeps_its_promise_by_hoeffding(n_losses, delta):
+    """A row's gap lies within an interval of length 2 sqrt(2), on both sides, for each of the losses."""
+    width = confidence_width(5_000, 2, 3, delta, n_losses)
+    assert width < math.sqrt(2.0)
+    failing = 2 * n_losses * math.exp(-2 * 5_000 * width**2 / 8.0)
+    assert failing == pytest.approx(delta)

@@ -263,3 +263,14 @@ def test_no_deterministic_forecaster_can_promise_less_than_a_share_of_all_rounds
     labels = (levels_of(table, n_levels)[:, 0] >= n_levels // 2).astype(int)
     least = (0.5 - 1e-7) * 2.0 ** (1.0 / p) * (2.0 * n_levels + 1.0) ** (1.0 / p - 1.0)
     assert lp_calibration_error(table, labels, p, n_levels) >= least
+
+
+def test_a_round_that_is_only_counted_may_cost_two(monkeypatch):
+    """The whole probability on one class, and another one came: 2 in l1, the most that there is."""
+    monkeypatch.setattr(level_sets, "MOST_LEVEL_SETS", 1)
+    running = RunningLpError(1.0)
+    running.add(((0, 10),), {0: 1.0}, 0)
+    for rounds in (1, 2, 3):
+        running.add(((1, 10),), {1: 1.0}, 0)
+        assert running.rest == rounds
+        assert 2.0 * rounds <= running.value <= 2.0 * rounds + 1e-6

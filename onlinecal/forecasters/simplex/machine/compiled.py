@@ -85,7 +85,7 @@ def compile_simplex() -> SimplexMachine:
 
     @compiled
     def advance(memory: NDArray[np.int64], table: NDArray[np.int64], outcome: int) -> bool:
-        if not (has_room(memory) and fits(memory, table)):
+        if not (has_room(memory) and fits(memory, table, 1)):
             return False
         moved, windowed = memory[MOVED], len(table) > 0
         number = number_in(memory, memory[HERE], outcome) if windowed else 0
@@ -116,7 +116,7 @@ def compile_simplex() -> SimplexMachine:
         outcome: int,
         away: int,
     ) -> bool:
-        if not (has_room(memory) and fits(memory, table)):
+        if not (has_room(memory) and fits(memory, table, 1)):
             return False
         target = point_of(memory)
         for c in range(len(point)):
@@ -137,7 +137,7 @@ def compile_simplex() -> SimplexMachine:
         outcome: int,
         sure: bool,
     ) -> bool:
-        if not (has_room(memory) and fits(memory, table) and (sure or bears_surely(memory))):
+        if not (has_room(memory) and fits(memory, table, 1) and (sure or bears_surely(memory))):
             return False
         known, target, scale = len(forecast), point_of(memory), cell[CELL_SCALE]
         write_vertex(cell, known, outcome, memory, target)
@@ -175,7 +175,7 @@ def compile_simplex() -> SimplexMachine:
         hinted, traced, windowed = len(hints) > 0, len(charged) > 0, len(table) > 0
         number = moved = 0
         for t in range(start, len(outcomes)):
-            if not has_room(memory) or (windowed and not fits(memory, table)):
+            if not has_room(memory) or (windowed and not fits(memory, table, 1)):
                 return t
             forecast = forecasts[t]
             # as `announce` does; here, since a view of a hint that may be none costs 6 % of a round
@@ -229,7 +229,7 @@ def compile_soft() -> SoftMachine:
         way: int,
         rounded: float,
     ) -> bool:
-        if not has_room(memory, table):
+        if not has_room(memory, table, parts):
             return False
         numbers = np.empty(len(weights), np.int64)
         settle_parts(memory, table, points, distances, weights, parts, way, rounded, numbers)
@@ -252,7 +252,7 @@ def compile_soft() -> SoftMachine:
         points, distances, none = np.empty(k * k + k, np.int64), np.empty(k + 1, np.int64), np.empty(0)
         numbers, table = np.empty(k, np.int64), borrowed(table)
         for t in range(start, len(weights)):
-            if not has_room(memory, table):
+            if not has_room(memory, table, parts):
                 return t
             frame = announce(memory, hints[t] if hinted else none, forecasts[t])
             way = lay_out(memory, frame, forecasts[t], weights[t], parts, points, distances)

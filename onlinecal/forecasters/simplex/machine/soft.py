@@ -27,7 +27,6 @@ from onlinecal.forecasters.simplex.machine.rules import (
     return_to_base,
     vertex_of,
 )
-from onlinecal.forecasters.simplex.machine.soft_windows import fits, note
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
     BASE,
@@ -56,16 +55,17 @@ from onlinecal.forecasters.simplex.machine.table import (
     units,
     vertex_at,
 )
+from onlinecal.forecasters.simplex.machine.windows import fits, note_parts
 
 IN_PARTS, INSIDE, WHOLE = range(3)
 """How a round is charged: in parts, to its outcome, or to one of two vertices."""
 
 
 @uncounted
-def has_room_for_parts(memory: Memory, table: Memory) -> bool:
+def has_room_for_parts(memory: Memory, table: Memory, parts: int) -> bool:
     """Whether a point for each class and the window's round fit, and one more round is borne."""
     enough = memory[USED] + memory[CLASSES] <= capacity(memory) and memory[ROUNDS] < memory[LIMIT]
-    return bool(enough and bears(memory) and fits(memory, table))
+    return bool(enough and bears(memory) and fits(memory, table, parts))
 
 
 @uncounted
@@ -169,7 +169,7 @@ def settle_parts(
     if memory[BASE] > 0:
         memory[BALANCE] += price(memory) - away
     if len(table) > 0:
-        note(memory, table, numbers, weights, parts, before)
+        note_parts(memory, table, numbers, weights, parts, before)
     return_to_base(memory)
 
 
