@@ -4,6 +4,7 @@ import json
 import random
 from itertools import chain
 
+import numpy as np
 import pytest
 
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead, calibration_distance
@@ -250,6 +251,22 @@ def test_batches_evictions_and_restarts_change_nothing(tmp_path):
     assert answers == wanted
     assert engine.handle(events) == wanted
     engine.close()
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_numbers_of_numpy_are_numbers(engine, count):
+    hint, time, value = np.float64(0.25), np.float64(3.0), np.float64(0.5)
+    events = [
+        one
+        for i in range(count)
+        for one in (Query(f"q{i}", "k", hint, time), Outcome(f"q{i}", value, time=time))
+    ]
+    answers = engine.handle(events)
+    assert reason(answers) == ["Forecast", "Settled"] * count
+    plain = [
+        one for i in range(count) for one in (Query(f"q{i}", "k", 0.25, 3.0), Outcome(f"q{i}", 0.5, time=3.0))
+    ]
+    assert engine.handle(plain) == answers
 
 
 def test_lines_are_answered_one_for_one(engine):

@@ -71,7 +71,7 @@ class Columns:
 
     def _put(self, i: int, event: Incoming) -> None:
         self.ids[i], self.keys[i] = event.id, event.key or ""
-        self.times[i] = nan if event.time is None else event.time + 0.0
+        self.times[i] = nan if event.time is None else float(event.time) + 0.0
         if isinstance(event, Query):
             self.kinds[i], hint = QUERY, event.hint
             if type(hint) is float and 0.0 <= hint <= 1.0:

@@ -155,7 +155,7 @@ def test_certificate_greedy_asks_its_driver_to_look_ahead(depth):
     assert phase.depth == depth
     early, late = create(f"two-phase:first=certificate-greedy:depth={depth}", horizon=10).phases
     assert (early.depth, late.depth) == (depth, 1)
-    assert phase.state.tolist() == [0.5]
+    assert phase.state[0] == 0.5
 
 
 @pytest.mark.parametrize(

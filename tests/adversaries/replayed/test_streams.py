@@ -256,7 +256,7 @@ def test_a_name_in_square_brackets_keeps_them(tmp_path, monkeypatch):
         ("file:path=[]", "file: path must be a text, got ''"),
         ("river:name=Fishing", "did you mean 'Phishing'"),
         (f"file:path=[{RECORDED}]", "no column 'outcome'"),
-        (f"file:path=[{RECORDED}],outcome=won,forecast=p", "it takes path, outcome, sort"),
+        (f"file:path=[{RECORDED}],outcome=won,forecast=p", "has no column 'p'"),
     ],
 )
 def test_what_is_missing_or_wrong_is_said(spec, message):
