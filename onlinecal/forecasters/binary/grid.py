@@ -286,8 +286,8 @@ class GridForecaster(base.Classifier):
             check_expected(self.hints, "hints")
             advice = check_probabilities(hints, "hints")
             check_same_length(advice, played, "hints and outcomes")
-        if played.dtype != np.uint8:
-            self._expect_shares()
+        if played.dtype != np.uint8 and not self.machine.rules.takes_shares(self.memory):
+            return self._replay_to_shares(played, None if hints is None else advice, charged)
         forecasts = np.empty(len(played))
         points = np.empty(len(played) if charged else 0)
         tapes = played, advice, np.empty(0), forecasts, points
@@ -306,6 +306,34 @@ class GridForecaster(base.Classifier):
         finally:
             self.resume()
         return forecasts, points
+
+    def _replay_to_shares(
+        self, outcomes: NDArray[Any], hints: NDArray[np.float64] | None, charged: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same where shares come for the first time: the first one's own forecast is in a whole cell."""
+        first = int(np.argmax((outcomes > 0.0) & (outcomes < 1.0)))
+        parts = []
+        if first:
+            parts.append(self._replay(outcomes[:first], None if hints is None else hints[:first], charged))
+        hint = NO_HINT if hints is None else float(hints[first])
+        parts.append(self._replay_share(float(outcomes[first]), hint, charged))
+        if first + 1 < len(outcomes):
+            rest = None if hints is None else hints[first + 1 :]
+            parts.append(self._replay(outcomes[first + 1 :], rest, charged))
+        forecasts, points = map(np.concatenate, zip(*parts, strict=True))
+        return forecasts, points
+
+    def _replay_share(
+        self, share: float, hint: float, charged: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same of one round."""
+        self.note_late(len(self._open))
+        lower, step, forecast = int(self.memory[LOWER]), int(self.memory[STEP]), self._probability
+        if self.hints:
+            lower, step, forecast = self.machine.issue(self.memory, hint)
+        ends = lower / self.memory[SCALE], (lower + step) / self.memory[SCALE]
+        self.settle(lower, step, share, forecast)
+        return np.array([forecast]), np.array([np.clip(share, *ends)] if charged else [])
 
     def note_late(self, others: int) -> None:
         """Take into the guarantee that so many `others` were open when a forecast was issued."""

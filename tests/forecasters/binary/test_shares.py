@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
@@ -68,6 +68,8 @@ def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slac
 
 
 @settings(max_examples=examples(120), deadline=None)
+@example({"grid": "nested"}, [0.25], 0)
+@example({"horizon": 200}, [0, 1, 1, 0.25, 1], 0)
 @given(configs, st.one_of(sequences(longest=200), shares), st.integers(0, 99))
 def test_replay_tokens_and_river_are_the_same_game(config, outcomes, seed):
     outcomes = np.array(outcomes).tolist()
