@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from matplotlib import pyplot
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from scipy.stats import binomtest
 
@@ -294,12 +295,14 @@ def test_values_that_share_a_part_have_the_sum_of_their_biases():
     assert table["bias"].to_list() == pytest.approx(expected.tolist(), abs=1e-6)
 
 
-def test_the_course_of_forecasts_is_drawn_on_demand():
-    lines = [
-        len(plots.running_biases(TENTHS, COINS, Figure().subplots(), course=course).lines)
-        for course in (False, True)
-    ]
-    assert lines == [0, 1]
+@pytest.mark.parametrize("forecasts, as_line", [(np.sort(TENTHS), True), (TENTHS, False)])
+def test_the_course_of_forecasts_is_drawn_on_demand_as_dots_if_they_jump_about(forecasts, as_line):
+    without, with_course = (
+        plots.running_biases(forecasts, COINS, Figure().subplots(), course=course) for course in (False, True)
+    )
+    assert len(with_course.lines) - len(without.lines) == as_line
+    dots = [one for one in with_course.collections if isinstance(one, PathCollection)]
+    assert len(dots) == (not as_line)
 
 
 @pytest.mark.parametrize("p", [1, 2, np.inf])
