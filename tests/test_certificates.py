@@ -20,10 +20,12 @@ from onlinecal import (
     CalibratedClassifier,
     CalibratedDistribution,
     CalibratedRegressor,
+    CombinedClassifier,
     GroupCalibratedClassifier,
     OneStepAhead,
     SimplexAlmostOneStepAhead,
     calibration_distance,
+    combine_forecasts,
     multiclass_calibration_distance,
     recalibrate_stream,
 )
@@ -233,6 +235,29 @@ def plays_columns(kind, late, k, **config):
     hold(distance, result.certificate[-1], result.guarantee)
 
 
+def plays_several_columns(kind, late):
+    world = World(kind, 2)
+    said = np.array([world.says(t) for t in range(ROUNDS)])
+    y = np.array([world.comes(t, p, p) for t, p in enumerate(said)])
+    # the other model is wrong, and silent every fourth round
+    columns = {"one": said[:, 1], "other": np.where(np.arange(ROUNDS) % 4 == 1, np.nan, said[:, 0])}
+    result = combine_forecasts(columns, y, np.arange(ROUNDS) + late if late else None)
+    hold(lower(result.probabilities, y), result.certificate[-1], result.guarantee)
+
+
+def plays_several_models(kind, late):
+    model, record = CombinedClassifier([Scripted(), Scripted()]), []
+
+    def settle(kept, number):
+        token, answer = kept
+        model.observe(token, bool(number))
+        if answer:
+            record.append((answer.get(True, 0.0), number))
+
+    played(World(kind, 2), late, partial(asked, model, [False, True]), settle)
+    hold(lower(*zip(*record, strict=True)), model.certificate, model.guarantee)
+
+
 def plays_groups(kind, late, scheme, names):
     groups = {"even": lambda x: x["t"] % 2 == 0, "early": lambda x: x["t"] < 50}
     model = GroupCalibratedClassifier(Growing(), groups, scheme=scheme)
@@ -335,6 +360,8 @@ PLAYERS = {
         {"strategy": "simplex", "k": 3},
     ),
     "CalibratedDistribution": (plays_a_distribution, {}),
+    "CombinedClassifier": (plays_several_models, {}),
+    "CombinedForecasts": (plays_several_columns, {}),
     "CalibratedRegressor": (plays_a_regressor, {}),
     "GroupCalibratedClassifier": (
         plays_groups,

@@ -9,6 +9,7 @@ import pytest
 from river import base
 
 from onlinecal import forecasters, wrappers
+from onlinecal.alarms import DistributionAlarm
 from tests.estimators import public_estimators
 
 MOST = 64 * 1024
@@ -27,6 +28,8 @@ def after_rounds(kind: type[Any], labels: tuple[Any, ...]) -> Any:
         elif isinstance(estimator, base.Regressor):
             estimator.predict_one(x)
             estimator.learn_one(x, float(y))
+        elif isinstance(estimator, DistributionAlarm):
+            estimator.update({0.5: 0.7}, float(y))
         elif isinstance(estimator, base.DriftDetector):
             estimator.update(0.3, y)
         else:
