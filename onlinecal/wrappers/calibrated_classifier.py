@@ -9,6 +9,7 @@ from typing import Any
 
 from river import base
 
+from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.wrappers.labels import Label, checked_label, plain
@@ -148,6 +149,9 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
     docs/theory.md, sections 2 to 6; Arunachaleswaran, Collina, Roth and Shi (2024).
     """
 
+    _weights: Floats | None = None
+    """By how much the model's probabilities are multiplied, where a prior is put right."""
+
     def __init__(
         self,
         classifier: base.Classifier | Estimator,
@@ -169,7 +173,8 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
             raise ValueError(f"prior needs classes=[...], whose base rates it has, got {prior!r} without")
         super().__init__(for_river(classifier, declared), most_waiting, declared, patience)
         self.expire_after, self.expire_as, self.moment, self.prior = expire_after, expire_as, moment, prior
-        self._weights = None if prior is None else prior_weights(prior, declared)
+        if prior is not None:
+            self._weights = prior_weights(prior, declared)
         self.slack, self.n_buckets, self.strategy = slack, n_buckets, strategy
         self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)

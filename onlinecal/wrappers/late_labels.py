@@ -371,6 +371,9 @@ class LateLabels(LateRounds[T], ClassifierWrapper):
     _sole: Any = NOTHING
     """The label of all settled rounds, NOTHING before the first; MANY if there are several."""
     _n_withdrawn = 0
+    # of the class until they are needed: with more than 30 attributes each instance takes much more room
+    n_expired = 0
+    """Forecasts whose label had not come when they were due: given up, or settled by silence."""
 
     def __init__(
         self,
@@ -382,9 +385,8 @@ class LateLabels(LateRounds[T], ClassifierWrapper):
         ClassifierWrapper.__init__(self, classifier)
         LateRounds.__init__(self, most_waiting)
         self._labels = Labels(declared)
-        self._patience = patience
-        self.n_expired = 0
-        """Forecasts whose label had not come when they were due: given up, or settled by silence."""
+        if patience is not None:
+            self._patience = patience
 
     def withdraw(self, forecast: WrappedForecast) -> None:
         """Give up a forecast whose label will never be known: it is then never charged.
