@@ -106,8 +106,8 @@ GRID = {
     "checkpoints": 20,
 }
 FIGURES = [
-    "forecaster", "adversary", "rounds", "seed", "ones", "ece", "distance_lower", "distance_upper",
-    "certificate", "guarantee", "bound", "brier", "brier_constant", "regret", "regret_bound", "seconds",
+    "forecaster", "adversary", "rounds", "seed", "ece", "distance_lower", "distance_upper", "certificate",
+    "guarantee", "brier", "brier_constant", "ones", "bound", "regret", "regret_bound", "seconds",
     "window", "window_certificate", "window_guarantee",
 ]  # fmt: skip
 
