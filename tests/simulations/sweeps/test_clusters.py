@@ -68,6 +68,8 @@ def dask_cluster():
 
 @pytest.fixture
 def dask(dask_cluster):
+    # one may have died in the test before: with a single worker this process would play by itself
+    dask_cluster.wait_for_workers(2, timeout=120)
     return Workers("dask", dask_cluster.scheduler_address)
 
 
