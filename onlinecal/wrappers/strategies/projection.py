@@ -158,12 +158,15 @@ class Recent:
     """
 
     def __init__(self) -> None:
-        self._amounts: deque[tuple[int, float]] = deque()
+        # an empty deque takes 760 bytes, and most have nothing to note
+        self._amounts: deque[tuple[int, float]] | None = None
         self._sum = self.most = 0.0
 
     def note(self, moments: Moments, amount: float) -> None:
         """So much, a whole number, in the present round."""
         if amount:
+            if self._amounts is None:
+                self._amounts = deque()
             self._amounts.append((moments.now, amount))
             self._sum += amount
             self.most = max(self.most, self.within(moments))
