@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onlinecal.cli.measure import AsJson, Forecasts, OutcomeColumn, missing_option
+from onlinecal.cli.measure import AsJson, missing_option
 from onlinecal.cli.verbs import FILES, DropInvalid, Positive, Scale, Together, warn
 from onlinecal.rounds import Reading, known_from, read_rounds
 from onlinecal.tables import number
@@ -22,6 +22,13 @@ COMBINED = "combined"
 TABLES = "combined.parquet", "report.csv"
 """What is written that could be read again."""
 
+Forecasts = Annotated[
+    list[str] | None,
+    typer.Option("--forecast", metavar="COL", help="A model's column of forecasts; one for each model."),
+]
+OutcomeColumn = Annotated[
+    str | None, typer.Option("--outcome", metavar="COL", help="The column of outcomes, 0/1.")
+]
 SettledAt = Annotated[
     str | None,
     typer.Option(
@@ -64,6 +71,8 @@ def combine(
 
     if not forecast or outcome is None:
         raise missing_option(file, bool(forecast))
+    if len(forecast) < 2:
+        raise ValueError(f"--forecast must be given for at least 2 models, got {forecast[0]!r} alone")
     if out is not None and out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file, not a folder to write into")
     if out is not None and file.resolve() in {out.resolve() / name for name in TABLES}:

@@ -77,7 +77,7 @@ def test_people_see_each_model(common):
     ("arguments", "message"),
     [
         (["--outcome", "won"], "Missing option '--forecast'"),
-        (["--outcome", "won", "--forecast", "one"], "at least 2 models, got 1"),
+        (["--outcome", "won", "--forecast", "one"], "at least 2 models, got 'one' alone"),
         (["--outcome", "one", "--forecast", "one", "--forecast", "other"], "must be 0, 1 or boolean"),
         (["--outcome", "won", "--forecast", "day", "--forecast", "one"], "must lie in [0, 1]"),
     ],
