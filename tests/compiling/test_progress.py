@@ -46,7 +46,8 @@ def test_long_compiling_is_told_once_a_package(listener, capsys, tmp_path, monke
     ]
 
 
-def test_short_compiling_adds_up(listener, capsys):
+def test_short_compiling_adds_up(listener, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LONG", 1.0)
     waits = [compile_for(listener, maximal_intervals, told=False) for _ in range(3)]
     assert waits == pytest.approx([1.0, 0.75, 0.5], abs=0.1)
     assert capsys.readouterr() == ("", "")
