@@ -8,7 +8,7 @@ install = $(BIN)/python -m uv pip install --quiet --python $(1) $(2) || $(1) -m 
 # many processes start here: what they import is parsed once, whatever the shell has set
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo demo-spark test style types docs docs-serve figures proofs benchmarks wheel clean
+.PHONY: demo demo-spark test test-all style types docs docs-serve figures proofs benchmarks wheel clean
 
 $(VENV)/.run: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -44,6 +44,9 @@ types: $(VENV)/.dev
 
 test: style types docs  ## style, types, the site and the test suite
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+test-all: test  ## and the long forms of checks, which take hours
+	$(BIN)/python -m pytest -m slow --numprocesses auto --dist loadfile
 
 docs: $(VENV)/.docs  ## the site, into the folder site; fails at the first warning
 	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d $(VENV)/doctrees docs site

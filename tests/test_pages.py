@@ -141,7 +141,7 @@ def check(block: Block, names: dict[str, Any], page: Path) -> None:
     if block.output is not None:
         (assert_near if page.stem in TRAINED else assert_shown)(block.output, text)
     if block.picture is not None:
-        assert_pictured(page.parent / block.picture, drawn())
+        assert_pictured(page.parent / block.picture, drawn(), 0.05 if page.stem in TRAINED else 0.01)
         pyplot.close("all")
 
 
