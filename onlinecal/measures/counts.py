@@ -243,3 +243,9 @@ def _check_whole(counts: ArrayLike, name: str) -> Ints:
     bad = ~((array >= 0) & (array < MOST_ROUNDS) & (np.floor(array) == array))
     refuse(bad, array, f"{name} must be whole numbers from 0 on")
     return array.astype(np.int64)
+
+
+def total_of(weights: Floats) -> float:
+    """How many rows weights stand for: their sum, a whole number where it is one."""
+    total = float(weights.sum())
+    return int(total) if total.is_integer() else total

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.html import Bar, Shown, Table
-from onlinecal.measures.counts import check_weights
+from onlinecal.measures.counts import check_weights, total_of
 from onlinecal.validation import (
     check_count,
     check_groups,
@@ -221,7 +221,7 @@ class LevelSet:
     forecast, outcome
         Their mean forecast and mean outcome.
     count
-        How many there are.
+        How many there are, the sum of their weights.
     violation
         Their part of mu(g) K2(f, g): count/n (forecast - outcome)^2.
 
@@ -229,7 +229,7 @@ class LevelSet:
 
     forecast: float
     outcome: float
-    count: int
+    count: float
     violation: float
 
 
@@ -259,7 +259,7 @@ class GroupLine:
     """
 
     name: str
-    count: int
+    count: float
     mass: float
     forecast: float
     outcome: float
@@ -279,12 +279,12 @@ class MulticalibrationReport(Shown):
     lines
         One for each group.
     n_rounds
-        All rounds, in a group or not.
+        All rounds, in a group or not, the sum of their weights.
 
     """
 
     lines: tuple[GroupLine, ...]
-    n_rounds: int
+    n_rounds: float
 
     @property
     def worst(self) -> GroupLine:
@@ -318,7 +318,7 @@ class MulticalibrationReport(Shown):
         head = f"{'group':{width}} {'rounds':>9} {'mass':>6} {'forecast':>8} {'outcome':>8} {'brier':>7}"
         out = [f"{head} {'mu K2':>9} {'chance':>9}  worst level set"]
         for line in sorted(self.lines, key=lambda line: -line.violation):
-            text = f"{line.name:{width}} {line.count:9d} {line.mass:6.3f} {line.forecast:8.4f}"
+            text = f"{line.name:{width}} {line.count:9.10g} {line.mass:6.3f} {line.forecast:8.4f}"
             text += f" {line.outcome:8.4f} {line.squared_error:7.4f} {line.violation:9.6f} {line.noise:9.6f}"
             if line.worst:
                 worst = line.worst
@@ -333,13 +333,15 @@ def multicalibration_report(
     groups: ArrayLike,
     n_levels: int | None = None,
     names: Sequence[str] | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> MulticalibrationReport:
     """Every group's rounds, means, errors and worst level set.
 
     Parameters
     ----------
-    forecasts, outcomes, groups, n_levels
-        As in `multicalibration_error`.
+    forecasts, outcomes, groups, n_levels, sample_weight
+        As in `multicalibration_error`. Rounds are counted as often as their weights say.
     names
         One name for each group; by default the columns of a data frame, else their numbers.
 
@@ -362,25 +364,32 @@ def multicalibration_report(
     if len(names) != members.shape[1]:
         raise ValueError(f"names must be one for each of the {members.shape[1]} groups, got {len(names)}")
     level, _, _ = level_sets(p, n_levels)
-    lines = (_line(str(name), p, y, level, inside) for name, inside in zip(names, members.T, strict=True))
-    return MulticalibrationReport(tuple(lines), len(p))
+    weights = check_weights(sample_weight, len(p))
+    lines = (
+        _line(str(name), p, y, level, weights, inside) for name, inside in zip(names, members.T, strict=True)
+    )
+    return MulticalibrationReport(tuple(lines), total_of(weights))
 
 
-def _line(name: str, p: Floats, y: NDArray[np.uint8], level: Ints, inside: NDArray[np.bool_]) -> GroupLine:
-    n_rounds, count = len(p), int(inside.sum())
+def _line(
+    name: str, p: Floats, y: NDArray[np.uint8], level: Ints, weights: Floats, inside: NDArray[np.bool_]
+) -> GroupLine:
+    n_rounds, count = float(weights.sum()), total_of(weights[inside])
     if not count:
         return GroupLine(name, 0, 0.0, math.nan, math.nan, math.nan, 0.0, 0.0, 0, None)
-    counts, forecasts, outcomes = sums_of_levels(p, y, level, np.ones(n_rounds), inside)
+    counts, forecasts, outcomes = sums_of_levels(p, y, level, weights, inside)
     means, violations = forecasts / counts, (forecasts - outcomes) ** 2 / counts / n_rounds
     k = int(violations.argmax())
-    worst = LevelSet(float(means[k]), float(outcomes[k] / counts[k]), int(counts[k]), float(violations[k]))
+    worst = LevelSet(
+        float(means[k]), float(outcomes[k] / counts[k]), total_of(counts[k]), float(violations[k])
+    )
     return GroupLine(
         name,
         count,
         count / n_rounds,
         float(forecasts.sum()) / count,
         float(outcomes.sum()) / count,
-        float(((p[inside] - y[inside]) ** 2).mean()),
+        float(np.average((p[inside] - y[inside]) ** 2, weights=weights[inside])),
         float(violations.sum()),
         float((means * (1.0 - means)).sum()) / n_rounds,
         len(counts),

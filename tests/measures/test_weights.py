@@ -19,6 +19,20 @@ def binned(measure):
     return partial(measure, bins=4)
 
 
+def level_set_report(*args, **more):
+    """The averages of the report, without its order among equals."""
+    lines = [
+        (one.error, one.share, one.forecast, one.frequency) for one in m.lp_calibration_report(*args, **more)
+    ]
+    return sorted(np.round(lines, 9).ravel())
+
+
+def group_report(*args, **more):
+    report = m.multicalibration_report(*args, **more)
+    averages = ("mass", "forecast", "outcome", "squared_error", "violation", "worst_violation")
+    return [row[name] for row in report.rows() for name in averages]
+
+
 OF_EVENTS = {
     "expected": m.expected_calibration_error,
     "expected, bins": binned(m.expected_calibration_error),
@@ -33,11 +47,13 @@ OF_TABLES = {
     "top label": binned(m.top_label_calibration_error),
     "l_1": partial(m.lp_calibration_error, p=1, n_levels=3),
     "l_2": partial(m.lp_calibration_error, n_levels=3),
+    "l_2, report": partial(level_set_report, n_levels=3, top=99),
     "l_inf given a level set": partial(m.linf_conditional_error, n_levels=3, min_rows=4),
 }
 OF_GROUPS = {
     "mean": m.group_mean_error,
     "multicalibration": partial(m.multicalibration_error, n_levels=3),
+    "report": partial(group_report, n_levels=3),
     "functions": m.functional_multicalibration_error,
     "functions, levels": partial(m.functional_multicalibration_error, n_levels=3),
 }
@@ -81,6 +97,17 @@ def test_soft_outcomes_may_have_weights_and_sums_are_of_weights():
     assert m.expected_calibration_error(p, y, sample_weight=w) == pytest.approx(bias / 2.75)
     brier = m.brier_decomposition(p, y, normalize=False, sample_weight=w).brier
     assert brier == pytest.approx((w * (p - y) ** 2).sum())
+
+
+def test_reports_count_rows_as_often_as_their_weights_say():
+    p, y, w = np.array([0.25, 0.25, 0.5]), np.array([0, 1, 1]), np.array([2.0, 0.5, 0.0])
+    report = m.multicalibration_report(p, y, np.ones((3, 1), bool), sample_weight=w)
+    assert (report.n_rounds, report.lines[0].count, report.lines[0].worst.count) == (2.5, 2.5, 2.5)
+    again = [np.repeat(each, [4, 1, 0], axis=0) for each in (p, y, np.ones((3, 1), bool))]
+    doubled = m.multicalibration_report(p, y, np.ones((3, 1), bool), sample_weight=2 * w)
+    assert doubled.lines[0].noise == pytest.approx(m.multicalibration_report(*again).lines[0].noise)
+    (first, _) = m.lp_calibration_report(np.c_[1 - p, p], y, sample_weight=2 * w)
+    assert (first.n_rows, first.forecast, first.frequency) == (5, 0.75, 0.8)
 
 
 @pytest.mark.parametrize("name", MEASURES)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.measures.counts import check_weights
+from onlinecal.measures.counts import check_weights, total_of
 from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.distance.bracket import Interval
 from onlinecal.measures.lp.level_sets import levels_of, norm, number_level_sets
@@ -29,7 +29,7 @@ class LevelSetError:
     class_number
         The class j, from 0.
     n_rows
-        Rows in the level set.
+        Rows in the level set, the sum of their weights.
     forecast, frequency
         Averages over these rows: of the class's probability, and of the class being the label.
     error
@@ -41,7 +41,7 @@ class LevelSetError:
 
     level_set: Floats
     class_number: int
-    n_rows: int
+    n_rows: float
     forecast: float
     frequency: float
     error: float
@@ -105,7 +105,13 @@ def lp_calibration_error(
 
 
 def lp_calibration_report(
-    probabilities: ArrayLike, labels: ArrayLike, p: float = 2, n_levels: int = 10, top: int = 10
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    p: float = 2,
+    n_levels: int = 10,
+    top: int = 10,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> list[LevelSetError]:
     """The `top` level sets and classes that carry most of the error, the largest first.
 
@@ -114,22 +120,24 @@ def lp_calibration_report(
     """
     check_count(top, "top")
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
+    weights = check_weights(sample_weight, len(table))
     numbers, first_rows = number_level_sets(table, n_levels)
-    errors = sums_of_level_sets(residuals(table, classes).T, numbers, len(first_rows)) / len(table)
+    sums = sums_of_level_sets(weights * residuals(table, classes).T, numbers, len(first_rows))
+    errors = sums / float(weights.sum())
     total, sizes = norm_of(errors.ravel(), p), np.abs(errors)
     found = []
     for place in np.argsort(-sizes, axis=None, kind="stable")[:top].tolist():
         number, j = divmod(place, table.shape[1])
         if not sizes[number, j]:
             break
-        rows, size = numbers == number, sizes[number, j] / total
+        rows, size = (numbers == number) & (weights > 0.0), sizes[number, j] / total
         found.append(
             LevelSetError(
                 level_set=levels_of(table[first_rows[number]], n_levels) / n_levels,
                 class_number=j,
-                n_rows=int(rows.sum()),
-                forecast=float(table[rows, j].mean()),
-                frequency=float((classes[rows] == j).mean()),
+                n_rows=total_of(weights[rows]),
+                forecast=float(np.average(table[rows, j], weights=weights[rows])),
+                frequency=float(np.average(classes[rows] == j, weights=weights[rows])),
                 error=float(errors[number, j]),
                 share=float(size >= 1.0 - 1e-12) if math.isinf(p) else float(size**p),
             )
