@@ -1,7 +1,5 @@
 """RecalibratedClassifierCV among scikit-learn's tools, and DataFrames through every recalibrator."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

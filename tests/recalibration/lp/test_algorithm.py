@@ -1,7 +1,5 @@
 """Algorithm 2 against a plain reference, and the lemmas of its paper, on estimates from all rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

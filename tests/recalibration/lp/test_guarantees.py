@@ -1,7 +1,5 @@
 """Sample sizes, separate pools with noise, what the guarantee says of the source; real networks."""
 
-from __future__ import annotations
-
 import math
 import warnings
 
