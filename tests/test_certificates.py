@@ -5,8 +5,6 @@ test. Each plays streams that are shifted, rare, drifting, constant and adversar
 answered, and nothing of what it knows inside, is compared with a proven lower end of the distance.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections import defaultdict, deque
 from functools import partial
@@ -349,7 +347,10 @@ PLAYERS = {
         plays_a_classifier,
         {"strategy": "auto", "k": 2},
         {"strategy": "auto", "k": 2, "n_buckets": 3, "window": 15},
+        {"strategy": "auto", "k": 2, "slack": 0.5, "window": 7},
+        {"strategy": "auto", "k": 2, "n_buckets": 3, "slack": 0.5, "horizon": ROUNDS, "window": 40},
         {"strategy": "binary", "k": 3},
+        {"strategy": "binary", "k": 3, "window": 15},
         {"strategy": "auto", "k": 3},
         {"strategy": "auto", "k": 3, "declared": True},
         {"strategy": "auto", "k": 3, "declared": True, "horizon": ROUNDS},
@@ -358,6 +359,7 @@ PLAYERS = {
         {"strategy": "top-label", "k": 4, "window": 15},
         {"strategy": "auto", "k": 12, "declared": True},
         {"strategy": "simplex", "k": 3},
+        {"strategy": "simplex", "k": 3, "declared": True, "window": 5},
     ),
     "CalibratedDistribution": (plays_a_distribution, {}),
     "CombinedClassifier": (plays_several_models, {}),

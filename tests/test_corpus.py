@@ -3,8 +3,6 @@
 Where a change is meant, `python -m tests.corpus --write` keeps the new answers, and the commit says why.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.corpus.entries import corpus, kept, same

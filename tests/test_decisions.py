@@ -1,7 +1,5 @@
 """What decisions by a threshold promise and what they cost: the theorem on all short sequences; bad input."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

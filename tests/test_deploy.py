@@ -1,7 +1,5 @@
 """The files of deploy/: linted by those who can, and true to the command and to each other."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

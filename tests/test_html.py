@@ -1,7 +1,5 @@
 """What notebooks show: well-formed, escaped, of all answers; and text stays what it was."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import numpy as np

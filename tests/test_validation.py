@@ -1,7 +1,5 @@
 """Checks of single numbers: what is let through, and in which words the rest is refused."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The alarm for distributions: exact means over all places of targets, false alarms, delays, directions."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 

@@ -3,8 +3,6 @@
 python -m tests.benchmarks.large_fits lp 10000000 10 float32
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

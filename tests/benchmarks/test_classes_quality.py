@@ -1,7 +1,5 @@
 """Steering of vectors, wrapper and engine against online rivals: the best of each stream in hindsight."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

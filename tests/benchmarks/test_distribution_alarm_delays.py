@@ -1,7 +1,5 @@
 """Rounds to an alarm for distributions: of what is not calibrated, and of what has changed."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right, insort
 
 import numpy as np

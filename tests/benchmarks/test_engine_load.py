@@ -3,8 +3,6 @@
 ONLINECAL_LOAD is the number of queries, a million if it is not set.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import re

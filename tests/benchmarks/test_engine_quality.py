@@ -1,7 +1,5 @@
 """Hints keep their skill in the engine: games of known teams, one key for all and one for each home team."""
 
-from __future__ import annotations
-
 import csv
 from operator import itemgetter
 

@@ -1,7 +1,5 @@
 """The measures at size: times and widths of brackets, the smooth error; brackets of several classes."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is learnt online, as ratios: replays, duels, one event, several classes, hints, wrappers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

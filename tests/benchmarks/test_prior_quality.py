@@ -1,7 +1,5 @@
 """What `prior` is worth: the first rows of streams of rare events, the model trained on an even table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recalibration at size: seconds and memory of defaults, and how fits to groups grow with the rows."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The engine as an operator of Spark against the plain engine: the same events, one after the other."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Steering, and the wrapper, against the best online rival of each stream; what buckets that split cost."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

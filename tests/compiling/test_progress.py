@@ -1,7 +1,5 @@
 """Compiling that takes long is told on stderr, once; arrays without an owner in compiled code."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Ledgers to be damaged, and what every refusal has to look like."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """Events over several keys, with everything that happens to them, for the engine and for turns of keys."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 
@@ -53,12 +51,3 @@ def everything(count, keys, seed=0, wait=20, hints=True):
         events.append(event)
         sent[key].append(event)
     return events
-
-
-def in_turns(step, key, events, most):
-    """The state and the answers of a key whose events come so many at a time."""
-    state, told = None, []
-    for start in range(0, len(events), most):
-        state, answers = step(key, state, events[start : start + most])
-        told += answers
-    return state, told

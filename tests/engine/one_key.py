@@ -1,7 +1,5 @@
 """One key by itself, for tests: asked and told without a judge, without a ledger."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from onlinecal.engine import EngineConfig

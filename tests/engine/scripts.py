@@ -1,7 +1,5 @@
 """Scripts of events as they come in practice, and what is compared of two ledgers that were fed with one."""
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3

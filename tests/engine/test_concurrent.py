@@ -1,10 +1,7 @@
 """The engine for asyncio: one transaction for all who wait, each caller's order, failures, a full queue."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
-import time
 
 import pytest
 
@@ -69,23 +66,6 @@ def test_all_who_wait_while_a_batch_is_committed_are_the_next_batch(slow):
     assert slow.sizes == [1, 50]
     assert len(slow.threads) == 1
     assert threading.main_thread() not in slow.threads
-
-
-def test_the_event_loop_runs_on_while_a_batch_is_committed(slow):
-    async def main():
-        async with AsyncEngine(slow.engine) as engine:
-            slow.gate.clear()
-            waiting = asyncio.create_task(engine.query("q", "a"))
-            await until(lambda: slow.sizes)
-            start = time.perf_counter()
-            for _ in range(10):
-                await asyncio.sleep(0)
-            assert time.perf_counter() - start < 5
-            assert not waiting.done()
-            slow.gate.set()
-            await waiting
-
-    asyncio.run(main())
 
 
 def test_a_batch_holds_no_more_events_than_it_may(slow):

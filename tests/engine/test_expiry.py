@@ -1,7 +1,5 @@
 """Forecasts that expire: what it costs when many are open, and clocks that are wrong."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Lines that are no events, or none that can be: each is answered, and none leaves a trace."""
 
-from __future__ import annotations
-
 import json
 import random
 import time
@@ -164,14 +162,6 @@ def test_odd_values_of_a_query_are_rejected_or_mean_what_they_say(field):
             event = {**QUERY, "id": f"q{number}", field: value}
             [answer] = answer_lines(engine, [json.dumps(event).encode()], random.Random(0))[0]
             assert is_accepted(answer) == any(value is one or value == one != 1 for one in fine[field])
-
-
-def test_the_same_field_twice_is_answered_once(tmp_path):
-    line = b'{"type":"query","id":"a","key":"k","hint":0.1,"hint":0.9}'
-    with Engine() as engine:
-        first, second = (engine.handle_lines(line + b"\n") for _ in range(2))
-        assert first == second
-        assert first.count(b"\n") == 1
 
 
 @pytest.fixture(scope="module")

@@ -76,12 +76,6 @@ def fed_little():
         yield undisturbed(folder, 1, 24, keys=8)
 
 
-@pytest.fixture
-def folder():
-    with quick_folder() as folder:
-        yield folder
-
-
 @contextlib.contextmanager
 def child(work, out):
     """The process id of a copy of this process that does the work, with a file to write answers to."""

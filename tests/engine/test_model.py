@@ -1,7 +1,5 @@
 """The engine against a model of what it promises, written with dictionaries and the public forecasters."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

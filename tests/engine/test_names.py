@@ -1,15 +1,10 @@
 """Names that cannot be: they are refused before they reach the ledger, and touch nothing of other names."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.ledger.schema import Snapshot
 from onlinecal.engine.step import KeyStep
-from tests.engine.fault_tools import command
 from tests.engine.scripts import assert_sound
 
 BAD = ("oslo\0", "oslo\0x", "\0", "", "oslo\ud800", "\udfffoslo", "o" * 201, "o" * 70_000)
@@ -96,55 +91,3 @@ def test_a_turn_of_a_key_with_a_name_that_cannot_be_keeps_nothing(bad):
     data, answers = step(bad, None, [Query("a", bad), Outcome("a", 1), Outcome(bad, 1)])
     assert data is None
     assert {answer.reason for answer in answers} <= {"invalid", "unknown"}
-
-
-def as_line(event):
-    kind = type(event).__name__.lower()
-    fields = {name: getattr(event, name) for name in event.__struct_fields__}
-    return json.dumps(
-        {"type": kind, **{name: value for name, value in fields.items() if value is not None}}
-    ).encode()
-
-
-def test_the_command_refuses_them_too(folder):
-    events = history()
-    path, clean = folder / "ledger.db", folder / "clean.db"
-    with Engine(clean) as engine:
-        wanted = engine.handle_lines(b"\n".join(map(as_line, events)) + b"\n").splitlines()
-    mixed = [(as_line(event), True) for event in events]
-    for i in range(len(mixed), 0, -5):
-        mixed[i:i] = [(as_line(one), False) for one in bad_events("oslo\0") if one.id != "other"]
-    code, out, said = command(
-        folder,
-        "stream",
-        "--ledger",
-        path,
-        "--quiet",
-        "--batch",
-        "2",
-        source=b"\n".join(line for line, _ in mixed),
-    )
-    assert (code, said) == (0, "")
-    answers = out.splitlines()
-    assert [answer for answer, (_, good) in zip(answers, mixed, strict=True) if good] == wanted
-    bad = [json.loads(answer) for answer, (_, good) in zip(answers, mixed, strict=True) if not good]
-    assert {answer["reason"] for answer in bad} == {"invalid"}
-    assert_sound(path)
-
-
-def test_http_refuses_them_too(folder):
-    pytest.importorskip("starlette", reason="needs the extra serve")
-    from tests.engine.http.clients import client_of
-
-    events = history()
-    with Engine() as clean:
-        wanted = clean.handle_lines(b"\n".join(map(as_line, events)) + b"\n")
-    with Engine(folder / "ledger.db") as engine, client_of(engine) as client:
-        told = b""
-        for event in events:
-            told += client.post("/events", content=as_line(event)).content
-            for bad in ("oslo\0", "oslo\0x"):
-                assert client.get("/certificate", params={"key": bad}).status_code == 400
-                assert client.post("/query", json={"id": "fresh", "key": bad}).status_code == 422
-                assert client.post("/outcome", json={"id": "open\0", "value": 1}).status_code == 422
-        assert told == wanted

@@ -1,7 +1,5 @@
 """Plain events accepted together: nothing differs from events that are judged one by one."""
 
-from __future__ import annotations
-
 import logging
 import random
 

@@ -1,7 +1,5 @@
 """The forecasters that every claim is tried on, and strategies for sequences that give them trouble."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Forecasts of two classes or more as tokens: settled in any order, each once, and bounded when late."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """What no measure takes, refused by the name of the argument, with the value and where it stands."""
 
-from __future__ import annotations
-
 from functools import partial
 from math import nan
 

@@ -1,7 +1,5 @@
 """What chance would score, p-values that keep their level, Brier's parts, and the scores that all share."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from math import comb

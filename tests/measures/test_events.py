@@ -1,7 +1,5 @@
 """Errors of forecasts of one event: by equal forecasts or bins, the smooth one, and a stream's monitor."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 
@@ -122,10 +120,6 @@ def test_negative_zero_is_zero():
     assert expected_calibration_error([-0.0, 0.0], [0, 0]) == 0.0
 
 
-def test_numpy_whole_numbers_are_welcome_as_bins():
-    assert expected_calibration_error([0.5], [1], bins=np.int64(3)) == 0.5
-
-
 def smooth_error_by_linear_program(p, y):
     counts, _, _ = count_rounds(p, y)
     n = len(counts.values)
@@ -134,10 +128,6 @@ def smooth_error_by_linear_program(p, y):
     rise[i, i], rise[i, i + 1] = -1, 1
     answer = linprog(counts.biases, A_ub=np.vstack([rise, -rise]), b_ub=np.tile(gaps, 2), bounds=(-1, 1))
     return -answer.fun
-
-
-def test_the_example_of_the_design():
-    assert smooth_calibration_error([0.2, 0.8, 0.6, 0.6], [0, 1, 1, 0], normalize=True) == pytest.approx(0.06)
 
 
 @pytest.mark.parametrize("grid", [3, 30, 10**9])
@@ -167,10 +157,6 @@ def test_counts_give_the_same_error():
     assert counted == smooth_calibration_error(p, y, normalize=False)
     mean = smooth_calibration_error_from_counts([0.7, 0.2], [1, 1], [2, 1], normalize=True)
     assert mean == pytest.approx(counted / 5)
-
-
-def test_a_calibrated_history_has_no_smooth_error():
-    assert smooth_calibration_error([0.5, 0.5, 0.0, 1.0], [0, 1, 0, 1]) == 0.0
 
 
 def test_long_alternating_histories_stay_exact():

@@ -91,14 +91,6 @@ def test_a_rare_level_set_counts_in_full_only_without_weights():
     assert linf_conditional_error(p, y, 4, min_rows=5) == 0.0
 
 
-def test_two_classes_are_one_event_twice():
-    rng = np.random.default_rng(0)
-    v = rng.integers(0, 9, 200) / 8
-    y = rng.integers(0, 2, 200)
-    table = np.column_stack([1 - v, v])
-    assert classwise_calibration_error(table, y) == pytest.approx(2 * expected_calibration_error(v, y))
-
-
 def test_a_row_that_exceeds_one_by_rounding_is_taken():
     for error in EVENTS:
         assert error([[1.0 + 1e-7, 0.0]], [0]) == 0.0

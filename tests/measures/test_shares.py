@@ -1,7 +1,5 @@
 """Outcomes in [0, 1]: every measure against brute force, brackets that hold, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

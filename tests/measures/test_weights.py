@@ -1,7 +1,5 @@
 """Whole weights are repeated rows; only their proportions count in an average; what is refused."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -153,15 +153,6 @@ def test_weights_between_whole_numbers_reach_the_smooth_error():
     assert metric.get() == 0.0
 
 
-@pytest.mark.parametrize("metric", [Brier, ECE, SmoothCalibration, CalibrationDistance])
-def test_they_can_be_rolled(metric):
-    rounds = [(k / 20, k % 3 == 0) for k in range(20)]
-    rolling = utils.Rolling(metric, window_size=7)
-    for p, y in rounds:
-        rolling.update(y, p)
-    assert rolling.get() == pytest.approx(fed(metric(), rounds[-7:]).get(), abs=1e-12)
-
-
 def test_small_errors_are_better():
     good, bad = fed(Brier(), [(0.9, True)]), fed(Brier(), [(0.4, True)])
     assert good.is_better_than(bad)

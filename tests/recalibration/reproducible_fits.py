@@ -4,8 +4,6 @@ Its argument is "measures", which must print the same lines under any settings o
 threads ("counting": those that need no compiler), or "fits", the same with any number of threads.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import warnings

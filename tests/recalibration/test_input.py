@@ -1,7 +1,5 @@
 """What recalibrators take for rows, and what they say of anything else: culprit, cause, remedy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

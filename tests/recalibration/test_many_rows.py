@@ -1,7 +1,5 @@
 """Fits of smooth maps end at the least log loss; tables of many rows are fitted as those of few."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize

@@ -1,7 +1,5 @@
 """Same rows, same seed: measures are the same bits on every processor, fits in every process of a machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 
 from onlinecal.elementary import exponential, logarithm
-from onlinecal.measures.decision.errors import climb
 from onlinecal.measures.fixed_order import inner, product
 from tests.recalibration.reproducible_fits import digests
 
@@ -105,16 +102,3 @@ def test_products_are_sums_in_the_order_of_the_classes_and_of_the_rows(n):
     for row in range(n):
         summed += expected[:, row, None] * columns[:, row]
     assert np.array_equal(inner(expected, columns.T), summed)
-
-
-def test_climbs_end_at_the_top():
-    curves = np.array([[1.0, 30.0], [500.0, 2.0]])
-
-    def hill(point):
-        return -float((curves * (point - 3.0) ** 2).sum()), -2.0 * curves * (point - 3.0)
-
-    value, point = climb(hill, np.zeros((2, 2)), 60)
-    assert value > -1e-6
-    assert np.allclose(point, 3.0, atol=1e-4)
-    # a gradient of zero: nowhere to go
-    assert climb(lambda point: (1.0, np.zeros(2)), np.ones(2), 5)[1].tolist() == [1.0, 1.0]

@@ -1,7 +1,5 @@
 """What corrections start from and how much of them is given out: what that does to losses and biases."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize

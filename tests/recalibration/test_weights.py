@@ -1,7 +1,5 @@
 """A row of weight w counts as w rows; no label gets probability 0, and what that costs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Several models mixed: never far behind the best, in the rounds in which it speaks, in time and late."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Steering that has to prove itself: never a tenth of a squared error above the probabilities, or vectors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings

@@ -66,16 +66,6 @@ def test_zero_and_one_among_ten_labels_are_not_false_and_true(strategy):
     assert set(both) == {False, True}
 
 
-def test_the_positive_label_does_not_matter_to_the_names():
-    """Strings: the first label met is the one that is calibrated, and its probability stays its own."""
-    rounds = named(coins(400, seed=1), ("no", "yes"))
-    model = CalibratedClassifier(Scripted())
-    record = played(model, rounds)
-    skill = np.mean([record[t].answer[y] > 0.5 for t, (_, y) in enumerate(rounds) if t > 10])
-    assert skill > 0.6
-    assert model._labels.positive == rounds[0][1]
-
-
 @pytest.mark.parametrize(
     "build", [tree.HoeffdingTreeClassifier, naive_bayes.GaussianNB, dummy.PriorClassifier]
 )
@@ -178,10 +168,15 @@ def test_classwise_answers_are_the_nearest_distribution_and_are_what_is_certifie
         max_size=40,
     ),
     strategy=st.sampled_from(["auto", "binary", "simplex", "top-label", "classwise", "tree"]),
-    late=st.sampled_from([0, 0, 1, 6]),
+    late=st.sampled_from([0, 0, 1, 6, 20]),
+    slack=st.sampled_from([1.0, 1.5, 3.0]),
+    n_buckets=st.sampled_from([1, 4]),
+    horizon=st.sampled_from([None, 60]),
 )
-def test_every_sequence_of_labels(rounds, strategy, late):
-    model = CalibratedClassifier(Scripted(), strategy=strategy)
+def test_every_sequence_of_labels(rounds, strategy, late, slack, n_buckets, horizon):
+    model = CalibratedClassifier(
+        Scripted(), strategy=strategy, slack=slack, n_buckets=n_buckets, horizon=horizon
+    )
     played_rounds = [
         ({"answer": tuple(zip("uvwz", masses, strict=False)), "t": t}, label)
         for t, (masses, label) in enumerate(rounds)

@@ -1,7 +1,5 @@
 """Answers mapped for decisions, or in l_p, by fits now and then: memory, drift, late classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from river import datasets, naive_bayes

@@ -1,9 +1,5 @@
 """Columns of several models become one, as the wrapper around the models makes it row by row."""
 
-from __future__ import annotations
-
-import copy
-import pickle
 from collections import deque
 
 import numpy as np
@@ -237,25 +233,6 @@ def test_it_lives_in_delayed_progressive_validation_and_beats_both():
     assert model.n_rounds == 1250
     assert model.n_unmatched == 0
     assert together < min(score(one, 20) for one in two().classifiers)
-
-
-def test_copies_go_on_identically_and_clones_begin_anew():
-    model, rows = two(), list(datasets.Phishing())[:200]
-    for x, y in rows[:100]:
-        model.predict_proba_one(x)
-        model.learn_one(x, y)
-    token = model.forecast(rows[100][0])
-    others = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
-    for x, y in rows[100:]:
-        answers = {tuple(one.predict_proba_one(x).items()) for one in (model, *others)}
-        assert len(answers) == 1
-        for one in (model, *others):
-            one.learn_one(x, y)
-    model.observe(token, True)
-    fresh = model.clone()
-    assert fresh.n_rounds == 0
-    assert fresh.classifiers[0] is not model.classifiers[0]
-    assert fresh.predict_proba_one(rows[0][0]) == two().predict_proba_one(rows[0][0])
 
 
 def test_labels_without_forecasts_teach_whom_to_trust_and_settle_nothing():

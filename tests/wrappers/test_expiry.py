@@ -1,7 +1,5 @@
 """Labels that never come, in wrappers: forecasts are given up, or settled by silence, when they are due."""
 
-from __future__ import annotations
-
 import pickle
 from datetime import datetime, timedelta
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import base, naive_bayes, tree
+from river import base
 
 from onlinecal import CalibratedClassifier, LabelWarning, calibration_distance
 from onlinecal.wrappers import GroupCalibratedClassifier, WrappedForecast, late_labels
 from tests.properties import examples
-from tests.wrappers.scripted import Round, Said, Scripted, coins, distance, events, played
+from tests.wrappers.scripted import Round, Said, Scripted, coins, distance, played
 
 WRAPPERS = {
     "classifier": lambda most, model=None: CalibratedClassifier(model or Said(), most_waiting=most),
@@ -25,21 +25,6 @@ WRAPPERS = {
         model or Said(), {"any": lambda x: True}, scheme="shared", most_waiting=most
     ),
 }
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    flips=st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60),
-    late=st.integers(0, 20),
-    slack=st.sampled_from([0.5, 1.0, 3.0]),
-    n_buckets=st.sampled_from([1, 4]),
-    horizon=st.sampled_from([None, 60]),
-)
-def test_every_sequence_of_outcomes_at_every_delay(flips, late, slack, n_buckets, horizon):
-    model = CalibratedClassifier(Said(), slack=slack, n_buckets=n_buckets, horizon=horizon)
-    record = played(model, [({"p": p, "t": t}, y) for t, (p, y) in enumerate(flips)], late)
-    assert calibration_distance(*events(record)).upper <= model.certificate + 1e-9
-    assert model.certificate <= model.guarantee + 1e-9
 
 
 @pytest.mark.parametrize("delay", [0, 1, 20])
@@ -336,20 +321,6 @@ def test_copies_of_features_with_lists_and_arrays_find_their_forecasts():
     assert (model.n_rounds, model.n_unmatched, model.n_open) == (20, 0, 0)
     apart = [[1], (1,), {1}, {1: 1}, np.array([1]), np.array([[1]]), 1, [[1]]]
     assert len({late_labels.features_key({"a": value}) for value in apart}) == len(apart)
-
-
-@pytest.mark.parametrize("build", [naive_bayes.GaussianNB, tree.HoeffdingTreeClassifier])
-@pytest.mark.parametrize("late", [0, 12])
-def test_a_second_label_that_appears_late(build, late):
-    rng = np.random.default_rng(0)
-    rounds = [({"x": rng.normal()}, "a" if t < 80 or rng.random() < 0.5 else "b") for t in range(200)]
-    model = CalibratedClassifier(build())
-    record = played(model, rounds, late)
-    assert all(answer in ({}, {"a": 1.0}) for answer, _, _ in record[:80])
-    assert all(forecasts in ({}, {"a": 1.0}) for _, forecasts, _ in record[:80])
-    assert all(answer["a"] == forecasts["a"] for answer, forecasts, _ in record if answer)
-    p, y = events(record)
-    assert calibration_distance(p, y).upper <= model.certificate <= model.guarantee
 
 
 def test_features_that_cannot_be_hashed_are_kept_while_they_wait_so_no_other_is_taken_for_them():

@@ -1,7 +1,5 @@
 """Batches are forecast before any of their rows is learnt, as rows with late labels; scikit-learn's face."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

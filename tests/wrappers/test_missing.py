@@ -1,7 +1,5 @@
 """Outcomes of a column that come late, are missing, or never come: silence that means no, and open rows."""
 
-from __future__ import annotations
-
 import sys
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Base rates of training that are not those of the stream: odds are put right before anything is learnt."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

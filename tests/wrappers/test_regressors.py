@@ -1,14 +1,12 @@
 """Wrapped regressors: certificates in the target's units, thresholds in order, late targets, skill."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import base, compose, datasets, linear_model, naive_bayes, preprocessing, tree
+from river import base, compose, linear_model, naive_bayes, preprocessing, tree
 
 from onlinecal import CalibratedDistribution, CalibratedRegressor, calibration_distance
 from tests.properties import examples
@@ -159,31 +157,6 @@ def test_targets_whose_forecasts_were_given_up_settle_nothing():
 
 
 @pytest.mark.parametrize(
-    "build", [CalibratedRegressor, lambda model: CalibratedDistribution(model, [0.2, 0.5])]
-)
-def test_targets_find_their_forecasts_by_tokens(build):
-    model, given = build(Said()), []
-    rng = np.random.default_rng(4)
-    for _ in range(150):
-        asked = [(model.forecast({"p": p}), p) for p in (0.1, 0.9)]
-        lost = model.forecast({"p": 0.5})
-        for token, mean in reversed(asked):
-            y = float(np.clip(mean + rng.normal(0, 0.1), 0, 1))
-            given.append((token.answer, y))
-            model.observe(token, y)
-        model.withdraw(lost)
-    assert (model.n_rounds, model.n_open, model.n_unmatched) == (300, 0, 0)
-    answers, y = zip(*given, strict=True)
-    if isinstance(model, CalibratedRegressor):
-        lower = calibration_distance(np.array(answers), np.array(y), budget=0.05).lower
-        assert lower <= model.certificate <= model.guarantee
-    else:
-        for threshold, certificate in model.certificates.items():
-            p = np.array([answer[threshold] for answer in answers])
-            assert calibration_distance(p, np.array(y) <= threshold).lower <= certificate
-
-
-@pytest.mark.parametrize(
     ("build", "message"),
     [
         (
@@ -209,9 +182,3 @@ def test_targets_find_their_forecasts_by_tokens(build):
 def test_wrong_settings_are_named(build, message):
     with pytest.raises(ValueError, match=message):
         build()
-
-
-def test_the_price_of_approval_in_percentage_points():
-    model = CalibratedRegressor(linear(), low=0, high=100)
-    played(model, datasets.TrumpApproval())
-    assert 0.0 < model.certificate / model.n_rounds < 1.0

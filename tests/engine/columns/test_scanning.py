@@ -1,7 +1,5 @@
 """Lines read in one pass: what is read is what msgspec makes of the line; the rest is left to it."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """A client of the engine's HTTP application, without a server between them. Needs the extra `serve`."""
 
-from __future__ import annotations
-
 import warnings
 
 from onlinecal.engine import AsyncEngine

@@ -1,7 +1,5 @@
 """An engine, and a client of it over HTTP."""
 
-from __future__ import annotations
-
 import pytest
 
 from onlinecal.engine import Engine

@@ -1,7 +1,5 @@
 """The engine over HTTP: routes and statuses, and the page."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -34,19 +32,6 @@ def test_a_forecast_is_asked_for_and_settled(client, engine):
     client.post("/query", json={"id": "q2", "key": "rain/oslo"})
     withdrawn = client.post("/withdraw", json={"id": "q2"})
     assert (withdrawn.status_code, withdrawn.json()) == (200, {"type": "withdrawn", "id": "q2"})
-
-
-def test_repeats_are_answered_byte_for_byte(client):
-    for path, event in [
-        ("/query", {"id": "q", "key": "k", "hint": 0.3}),
-        ("/outcome", {"id": "q", "value": 1}),
-        ("/query", {"id": "r", "key": "k"}),
-        ("/withdraw", {"id": "r"}),
-    ]:
-        first = client.post(path, json=event)
-        again = client.post(path, json=event)
-        assert first.status_code == again.status_code == 200
-        assert first.content == again.content
 
 
 @pytest.mark.parametrize(

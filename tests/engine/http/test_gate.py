@@ -1,7 +1,5 @@
 """Who may ask the engine over HTTP, from which page, and how much."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What the HTTP server bears by itself: large and slow bodies, many connections, lines of the log, an end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

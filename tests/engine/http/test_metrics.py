@@ -1,7 +1,5 @@
 """`GET /metrics` and `GET /watch` say what the engine says, with a bounded number of series."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("starlette", reason="needs the extra serve")

@@ -1,7 +1,5 @@
 """The page of live certificates in a real browser: it shows what the engine says, nothing without token."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The engine's HTTP server: where it listens, whom it waits for, and how it is told to stop."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

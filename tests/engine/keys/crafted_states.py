@@ -4,8 +4,6 @@ Prints the number of each before it is tried; in the end how many were refused a
 One that takes too long ends the program by a signal.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import struct

@@ -1,14 +1,10 @@
 """What a key of several classes may take at most: classes that it discovers, and bytes of its state."""
 
-from __future__ import annotations
-
 import time
 
 import msgspec
-import numpy as np
 import pytest
 
-from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Rejected, Settled
 from onlinecal.engine.keys import lanes
 from onlinecal.engine.keys.storing import SUM
@@ -64,20 +60,6 @@ def test_an_open_forecast_keeps_small_integers_for_each_class(k):
     assert len(state.key.open[issued.entry].cell) == 4 * (3 * k + 1)
     stored = msgspec.msgpack.decode(state.dump()[SUM:])
     assert len(msgspec.msgpack.encode(stored[5])) < 64 + 50 * k
-
-
-@pytest.mark.parametrize("k", [2, 3, 6])
-def test_the_cell_that_is_kept_is_the_one_that_was_announced(k):
-    rng, forecaster = np.random.default_rng(k), SimplexAlmostOneStepAhead(k, hints=True, report="barycentre")
-    for y in rng.integers(0, k, 100).tolist():
-        token = forecaster.forecast(rng.dirichlet(np.ones(k)))
-        vertices, scale = token.cell.vertices, token.cell.scale
-        assert vertices.mean(axis=0) / scale == pytest.approx(token.vector)
-        assert (vertices.sum(axis=1) == scale).all()
-        assert (vertices.diagonal() > 0).all()
-        forecaster.observe(token, y)
-        charged = forecaster.look_ahead.points
-        assert (charged == vertices[y] / scale).all(axis=1).any()
 
 
 @pytest.mark.parametrize("kind", ["simplex", "lp"])

@@ -1,7 +1,5 @@
 """States with a right checksum that no engine wrote: refused, or played on without a crash or a hang."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

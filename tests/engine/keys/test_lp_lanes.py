@@ -1,7 +1,5 @@
 """Keys recalibrated under the l_p error: they say what the river wrapper says, with a certificate."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -56,18 +54,6 @@ def test_late_labels_restarts_and_the_certificate(tmp_path):
     assert exact - 2.0 * early <= summary.certificate <= exact + 2.0 * early
     assert summary.certificate <= summary.guarantee == pytest.approx(600 * 2**0.5)
     assert summary.certificate < 0.5 * 600 * lp_calibration_error(table, labels, 2, 5)
-
-
-def test_one_class_too_many_is_refused_and_nothing_changes(tmp_path):
-    with Engine(tmp_path / "l", EngineConfig(KeyConfig(kind="lp", most_classes=2))) as engine:
-        answers = engine.handle(
-            [Query(f"q{i}", "k", hint={"a": 0.5, "b": 0.5}) for i in range(3)]
-            + [Outcome(f"q{i}", label) for i, label in enumerate("abc")]
-        )
-        assert [type(answer).__name__ for answer in answers[3:]] == ["Settled", "Settled", "Rejected"]
-        assert answers[0].probability == {}
-        assert engine.summary("k").rounds == 2
-        assert engine.handle([Query("next", "k")])[0].probability == {"a": 0.5, "b": 0.5}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Soft labels as outcomes of keys: against the forecaster itself, all through the engine, and refused."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from random import Random
@@ -14,7 +12,6 @@ from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.engine import (
     Engine,
     EngineConfig,
-    Forecast,
     KeyConfig,
     Match,
     Outcome,
@@ -27,9 +24,7 @@ from onlinecal.engine import (
     read_report,
     repair_ledger,
 )
-from onlinecal.engine.step import KeyStep
 from onlinecal.forecasters.simplex.machine import memory
-from tests.engine.key_events import in_turns
 from tests.engine.one_key import OneKey
 
 LABELS = ("a", "b", "c")
@@ -141,15 +136,6 @@ def test_a_ledger_with_soft_labels_is_played_on_checked_archived_exported_and_re
     check_ledger(path)
 
 
-def test_turns_of_a_key_are_the_same_however_they_are_cut():
-    config = EngineConfig(KeyConfig(kind="simplex", lanes=2, report="hint", slack=1.0))
-    given = events(60, keys=("k",))
-    step = KeyStep(config, remember=10)
-    (one, told), *others = (in_turns(step, "k", given, most) for most in (1, 7, 10**6))
-    assert {state for state, _ in others} == {one}
-    assert sum(isinstance(answer, Settled) for answer in told) == 57
-
-
 def test_a_label_that_reads_like_a_soft_one_is_a_label(tmp_path):
     text, soft = '{"a": 0.5, "b": 0.5}', {"a": 0.5, "b": 0.5}
     with Engine(tmp_path / "ledger", EngineConfig(KeyConfig(kind="simplex"))) as engine:
@@ -201,14 +187,6 @@ def test_kinds_without_soft_labels_say_so():
     assert of_binary.detail.startswith("value must be")
 
 
-def test_a_soft_label_with_all_its_weight_on_one_class_is_that_class():
-    with Engine(None, CONFIG) as engine:
-        engine.handle([Query("q", "sea"), Outcome("q", {"new": 1.0, "never": 0.0})])
-        again = engine.handle([Outcome("q", "new"), Query("r", "sea")])
-        assert again[0] == Settled("q")
-        assert again[1].probability == {"new": 1.0}
-
-
 def test_a_grid_too_fine_for_soft_labels_refuses_them_and_takes_classes():
     labels = tuple(f"c{i}" for i in range(40))
     config = EngineConfig(KeyConfig(kind="simplex", classes=labels, n_cells=1 << 17))
@@ -247,22 +225,3 @@ def test_a_forecaster_that_cannot_bear_a_class_is_as_it_was(bears_three):
             forecaster.learn_one({}, outcome)
         assert before == (forecaster.predict_proba_one({}), forecaster.certificate, forecaster.guarantee)
         assert forecaster.classes == ["a", "b", "c"]
-
-
-def test_scores_are_those_of_means(tmp_path):
-    given = events(90, keys=("sea",))
-    with Engine(tmp_path / "ledger", EngineConfig(CONFIG.default)) as engine:
-        told = {one.id: one.probability for one in engine.handle(given) if isinstance(one, Forecast)}
-    hints = {one.id: one.hint for one in given if isinstance(one, Query)}
-    rows = []
-    for one in given:
-        if isinstance(one, Outcome) and hints[one.id] is not None:
-            y = one.value if isinstance(one.value, dict) else {one.value: 1.0}
-            parts = hints[one.id], told[one.id], y
-            rows.append([[part.get(label, 0.0) for label in LABELS] for part in parts])
-    hint, p, y = np.array(rows).transpose(1, 0, 2)
-    scores = read_report(tmp_path / "ledger").keys[0].scores
-    wanted = [((one - y) ** 2).sum(1).mean() for one in (hint, p, y.mean(0))]
-    assert [scores.brier_hint, scores.brier, scores.brier_constant] == pytest.approx(wanted)
-    losses = [-(y * np.log(one)).sum(1).mean() for one in (hint, y.mean(0))]
-    assert [scores.log_loss_hint, scores.log_loss_constant] == pytest.approx(losses)

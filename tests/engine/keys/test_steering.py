@@ -1,20 +1,12 @@
-"""A key's hints are steered before its lanes follow them: by one state, the same however events are cut."""
-
-from __future__ import annotations
-
-import random
+"""A key's hints are steered before its lanes follow them: what that gains, and what is kept of it."""
 
 import msgspec
 import numpy as np
 import pytest
 
 from onlinecal import AlmostOneStepAhead
-from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Withdraw, check_ledger
+from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
 from onlinecal.engine.keys.storing import SUM, StoredBinary, parts_of, with_sum
-from onlinecal.engine.step import KeyStep
-from onlinecal.steering import binary as steering
-from onlinecal.steering import trust
-from tests.engine.key_events import in_turns
 from tests.engine.one_key import OneKey
 
 N = 3000
@@ -31,34 +23,16 @@ def stream(seed=0):
 HINTS, OUTCOMES = stream()
 
 
-def events(hints=HINTS, outcomes=OUTCOMES, late=0, seed=None):
-    """Queries and outcomes of one key, in time; or late, in another order, some withdrawn or without hint."""
-    rng, waiting = random.Random(seed), []
+def events(hints=HINTS, outcomes=OUTCOMES):
+    """Queries and outcomes of one key, in time."""
     for t, (hint, y) in enumerate(zip(hints.tolist(), outcomes.tolist(), strict=True)):
-        yield Query(f"q{t}", "k", None if late and rng.random() < 0.1 else hint)
-        waiting.append((f"q{t}", y))
-        while len(waiting) > late:
-            id, value = waiting.pop(rng.randrange(len(waiting)))
-            yield Withdraw(id) if late and rng.random() < 0.05 else Outcome(id, value)
+        yield from (Query(f"q{t}", "k", hint), Outcome(f"q{t}", y))
 
 
-def forecasts(answers):
-    return [one.probability for one in answers if isinstance(one, Forecast)]
-
-
-def answered(config, given, most=10**6, path=None, rng=None):
-    """All answers, the events cut into batches; with a path, the engine is started anew after each."""
-    given, answers = list(given), []
-    engine = Engine(path, config)
-    while given:
-        size = most if rng is None else rng.randint(1, most)
-        answers += engine.handle(given[:size])
-        given = given[size:]
-        if path is not None:
-            engine.close()
-            engine = Engine(path, config)
-    engine.close()
-    return answers
+def forecasts(config, given):
+    """Those among the answers to a key's events."""
+    with Engine(None, config) as engine:
+        return [one.probability for one in engine.handle(given) if isinstance(one, Forecast)]
 
 
 def brier(p, y=OUTCOMES):
@@ -66,44 +40,17 @@ def brier(p, y=OUTCOMES):
 
 
 def test_steered_hints_beat_the_hints_and_the_forecasts_follow_them():
-    default = brier(forecasts(answered(EngineConfig(), events())))
-    unsteered = brier(forecasts(answered(EngineConfig(KeyConfig(steering=False)), events())))
+    default = brier(forecasts(EngineConfig(), events()))
+    unsteered = brier(forecasts(EngineConfig(KeyConfig(steering=False)), events()))
     assert default < brier(HINTS) - 0.006
     assert default < unsteered - 0.005
     assert unsteered < 1.01 * brier(HINTS)
 
 
-def test_it_is_the_steering_of_hints_in_the_order_of_events_whatever_the_lanes():
-    state, table = trust.new_steering(), AlmostOneStepAhead(hints=True)
-    wanted, ticket = [], np.empty(steering.TICKET)
-    for hint, y in zip(HINTS[:300], OUTCOMES[:300], strict=True):
-        token = table.forecast(trust.ask(state, ticket, hint))
-        wanted.append(token.probability)
-        table.observe(token, int(y))
-        trust.settle(state, ticket, int(y))
-    assert forecasts(answered(EngineConfig(), events(HINTS[:300], OUTCOMES[:300]))) == wanted
-    lanes = EngineConfig(KeyConfig(lanes=3))
-    assert forecasts(answered(lanes, events(HINTS[:300], OUTCOMES[:300]))) == wanted
-
-
 def test_without_steering_hints_are_followed_as_forecasters_do():
     wanted = AlmostOneStepAhead(hints=True).replay(OUTCOMES[:500], HINTS[:500])
     unsteered = EngineConfig(KeyConfig(steering=False))
-    assert forecasts(answered(unsteered, events(HINTS[:500], OUTCOMES[:500]))) == wanted.tolist()
-
-
-@pytest.mark.parametrize("lanes", [1, 4])
-def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(lanes, tmp_path):
-    given = list(events(HINTS[:150], np.where(OUTCOMES[:150], 0.9, 0), late=6, seed=1))
-    config = EngineConfig(KeyConfig(lanes=lanes))
-    wanted = answered(config, given)
-    assert answered(config, given, most=9, rng=random.Random(2)) == wanted
-    assert answered(config, given, 60, tmp_path / "ledger", random.Random(3)) == wanted
-    check_ledger(tmp_path / "ledger")
-    step = KeyStep(config, remember=10)
-    turns = [in_turns(step, "k", given, most) for most in (1, 7, 100, 10**6)]
-    assert turns[0][1] == wanted
-    assert len({state for state, _ in turns}) == 1
+    assert forecasts(unsteered, events(HINTS[:500], OUTCOMES[:500])) == wanted.tolist()
 
 
 def test_keys_without_hints_keep_nothing_of_it_and_kind_lp_refuses_it():

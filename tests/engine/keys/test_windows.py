@@ -1,7 +1,5 @@
 """Windows of keys: against the forecaster itself, shared by lanes, cut into batches, stored and loaded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -98,22 +96,6 @@ def test_states_do_not_depend_on_batches_or_on_who_looked(lanes):
     assert len({state.dump() for state in states}) == 1
 
 
-def test_one_lane_is_the_forecaster():
-    state = OneKey(KeyConfig(window=50))
-    forecaster = AlmostOneStepAhead(window=50, hints=True)
-    rng = np.random.default_rng(3)
-    for i in range(200):
-        y = int(rng.random() < 0.2)
-        token, issued = forecaster.forecast(), state.ask(str(i), 2 * i, None, None)
-        state.run()
-        assert issued.probability == token.probability
-        state.close(issued, y, None)
-        forecaster.observe(token, y)
-    state.run()
-    assert state.summary().window_certificate == forecaster.window_certificate
-    assert state.summary().window_guarantee == forecaster.window_guarantee
-
-
 def test_keys_without_a_window_are_stored_and_shown_as_before():
     import msgspec
 
@@ -138,13 +120,6 @@ def test_a_ledger_with_windows_is_reported_checked_and_opened_again(tmp_path):
         assert engine.summary("key0") == before
     assert check_ledger(path).problems == []
     assert read_report(path).keys[0].summary == before
-
-
-def test_what_does_not_go_is_refused():
-    with pytest.raises(ValueError, match="window does not go"):
-        KeyConfig(kind="lp", window=10)
-    with pytest.raises(ValueError, match="window"):
-        settings_of(KeyConfig(window=0))
 
 
 @pytest.mark.parametrize("hinted", [False, True])
@@ -243,6 +218,8 @@ def test_lanes_of_several_classes_share_a_window(settings, soft):
     assert multiclass_calibration_distance(p, np.array(rows)).lower <= found.window_certificate + TOLERANCE
 
 
-def test_a_window_of_classes_that_are_discovered_is_refused():
+def test_a_window_of_no_rounds_or_of_classes_that_are_discovered_is_refused():
+    with pytest.raises(ValueError, match="window"):
+        settings_of(KeyConfig(window=0))
     with pytest.raises(ValueError, match=r"window needs classes with kind 'simplex' .* got 9 and none"):
         settings_of(KeyConfig(kind="simplex", window=9))

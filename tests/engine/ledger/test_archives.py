@@ -1,7 +1,5 @@
 """Ledgers whose older events were moved to archives: nothing changes but what they weigh, killed or not."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Disks that are full: what is said, and what is left."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

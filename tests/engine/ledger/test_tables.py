@@ -1,7 +1,5 @@
 """What the tables of a ledger refuse, and what its checksums tell."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import shutil

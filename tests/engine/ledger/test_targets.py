@@ -1,7 +1,5 @@
 """What is made of a ledger takes the place of no other file, nor of the ledger and what belongs to it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

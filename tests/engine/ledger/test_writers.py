@@ -1,7 +1,5 @@
 """Who may write to a ledger, one at a time and whatever it is called, and who may only read."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import multiprocessing

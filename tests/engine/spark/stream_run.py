@@ -3,8 +3,6 @@
 python -m tests.engine.spark.stream_run ROOT      reads ROOT/in, writes ROOT/out, goes on from ROOT/checkpoint
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """What the operator sees of keys: sums against the log, alarms that replay, bounds that hold."""
 
-from __future__ import annotations
-
 import json
 import logging
 from contextlib import closing

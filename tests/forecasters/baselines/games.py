@@ -1,7 +1,5 @@
 """The baselines that every claim is tried on, played in the interpreter, and the tree of all their games."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from onlinecal.forecasters.baselines import (

@@ -1,7 +1,5 @@
 """The baselines as machines: interpreter and compiled code, rounds and replays, copies, river, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

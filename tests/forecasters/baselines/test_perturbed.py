@@ -1,7 +1,5 @@
 """The share of ones with imagined outcomes: its draws, and its regret under all threshold costs at once."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

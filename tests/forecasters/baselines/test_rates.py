@@ -1,7 +1,5 @@
 """The rates of the baselines in games of some length, and what their certificates are worth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

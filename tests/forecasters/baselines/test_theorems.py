@@ -1,7 +1,5 @@
 """The theorems of docs/theory-baselines.md, exactly: all draws and outcomes of short games, with odds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

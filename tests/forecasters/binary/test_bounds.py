@@ -1,7 +1,5 @@
 """The theorems of docs/theory.md, on every short outcome sequence and on random long ones."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """No accumulator ever wraps: a forecaster whose integers are full says so, and stays as it was."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What coins leave behind: excursions, fair coins on uniform grids, any coins on the self-tuning one."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The general facts of docs/theory.md: the threshold world, Brier scores, unions, the size of the table."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations_with_replacement, product
 

@@ -1,7 +1,5 @@
 """Theorem 15a and Fact 15b: slack that grows with late labels keeps its bound, and skill."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -92,9 +90,9 @@ def test_slack_that_was_set_stays():
     for made in ({"slack": 1.5}, {"horizon": 1000}, {"rule": "sign"}, {"window": 100}):
         forecaster = AlmostOneStepAhead(hints=True, **made)
         before = forecaster.memory[HIGH]
-        tokens = [forecaster.forecast(0.5) for _ in range(50)]
+        for _ in range(50):
+            forecaster.forecast(0.5)
         assert forecaster.memory[HIGH] == before
-        assert tokens
 
 
 @pytest.mark.parametrize("delay", [3, 40])

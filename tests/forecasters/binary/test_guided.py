@@ -1,7 +1,5 @@
 """Replays with hints by their guide: the same as round by round; the nearest marked cell is that of all."""
 
-from __future__ import annotations
-
 import pickle
 from fractions import Fraction
 

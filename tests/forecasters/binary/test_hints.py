@@ -1,7 +1,5 @@
 """Hints are said beforehand; rounds without one; points without bias accept both outcomes."""
 
-from __future__ import annotations
-
 import pickle
 from itertools import product
 
@@ -162,19 +160,6 @@ def test_long_mixed_streams_too_in_events_replays_and_copies(config, late):
             played = again.replay(outcomes, None if guide[0] is None else hints)
             assert played.tolist() == forecasts
             assert again.certificate == forecaster.certificate
-
-
-def test_the_river_face_plays_rounds_without_hints():
-    rng, forecaster, tokens = np.random.default_rng(2), made({}), made({})
-    for y in rng.random(300) < 0.3:
-        for one in (forecaster, tokens):
-            one.observe(one.forecast(0.8), int(rng.random() < 0.8) if one is forecaster else 1)
-        forecaster, tokens = pickle.loads(pickle.dumps(tokens)), tokens
-        token = tokens.forecast()
-        assert forecaster.predict_proba_one({})[True] == token.probability
-        forecaster.learn_one({}, bool(y))
-        tokens.observe(token, bool(y))
-        assert forecaster.certificate == tokens.certificate
 
 
 @pytest.mark.parametrize("config", [{}, {"n_cells": 5}, {"n_cells": 5, "rule": "sign"}], ids=label)

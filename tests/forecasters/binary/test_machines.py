@@ -1,7 +1,5 @@
 """The machines against their readable twins: the interpreter on lists, and brute force over all cells."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

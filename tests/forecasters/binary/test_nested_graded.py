@@ -1,7 +1,5 @@
 """Graded grids without a horizon: Theorem 11a of docs/theory.md, by references in plain fractions."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from bisect import bisect_left
@@ -29,7 +27,6 @@ from tests.properties import examples
 
 TOLERANCE = 1e-9
 HALF = Fraction(1, 2)
-ENDS = [2, 21, 111, 400, *(2432 * 4**k for k in range(14))]
 
 
 def plain_grids(number):

@@ -1,7 +1,5 @@
 """How the self-tuning grid grows, and that no forecaster with a horizon can be promised less (Theorem 19)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

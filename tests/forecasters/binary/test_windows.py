@@ -1,7 +1,5 @@
 """Windows (Theorem 25), of outcomes and of shares: every short sequence, and the bookkeeping."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

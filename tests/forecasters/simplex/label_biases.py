@@ -3,8 +3,6 @@
 `python -m tests.forecasters.simplex.label_biases` prints that table; it takes some five minutes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from onlinecal.compiling import compiled

@@ -1,7 +1,5 @@
 """The simplex machine played in the interpreter on a list, or compiled, and what to look at afterwards."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

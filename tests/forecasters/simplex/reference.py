@@ -4,8 +4,6 @@ Written from the text of docs/theory-simplex.md, not from the machine: labels co
 cells are lists of points, and `every_cell` lists the whole triangulation.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """The simplex grid that tunes itself: its account, its guarantee, and what it gains."""
 
-from __future__ import annotations
-
 import copy
 from fractions import Fraction
 from itertools import product

@@ -1,7 +1,5 @@
 """The bounds of docs/theory-simplex.md for the forecaster as users have it."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import pairwise, product
@@ -25,31 +23,10 @@ from onlinecal.forecasters.simplex.guarantees import (
 from onlinecal.forecasters.simplex.machine.memory import certificate
 from onlinecal.forecasters.simplex.machine.table import SCALE
 from tests.forecasters.simplex.play import chase, outcomes_of, ready
+from tests.measures.distance.reference import distance_by_set_partitions
 from tests.properties import examples
 
 TOLERANCE = 1e-9
-
-
-def partitions(items):
-    """All ways to split a list into blocks."""
-    if not items:
-        yield []
-        return
-    first, rest = items[0], items[1:]
-    for split in partitions(rest):
-        yield [[first], *split]
-        for i, block in enumerate(split):
-            yield [*split[:i], [first, *block], *split[i + 1 :]]
-
-
-def calibration_distance_1(forecasts, outcomes):
-    """The l1 distance to calibration by brute force: every block is told its mean outcome."""
-    k = forecasts.shape[1]
-    vectors = np.eye(k)[outcomes]
-    best = math.inf
-    for split in partitions(list(range(len(outcomes)))):
-        best = min(best, sum(np.abs(forecasts[b] - vectors[b].mean(axis=0)).sum() for b in split))
-    return best
 
 
 def as_numbers(forecaster, outcomes):
@@ -74,7 +51,9 @@ def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config):
         for played in product(range(3), repeat=length):
             forecaster = SimplexAlmostOneStepAhead(**config)
             forecasts = forecaster.replay(list(played))
-            distance = calibration_distance_1(forecasts, as_numbers(forecaster, played))
+            distance = distance_by_set_partitions(
+                forecasts, np.eye(forecasts.shape[1])[as_numbers(forecaster, played)]
+            )
             assert distance <= forecaster.certificate + TOLERANCE
             assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 

@@ -1,7 +1,5 @@
 """Hints: the cell that is played near one, how far labels lean, and the report that follows it."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

@@ -1,7 +1,5 @@
 """What docs/theory-simplex.md proves, tried on the plain reference; the computed biases of the labels."""
 
-from __future__ import annotations
-
 import copy
 from fractions import Fraction
 from itertools import pairwise

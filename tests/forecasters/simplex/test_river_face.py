@@ -1,7 +1,5 @@
 """The simplex forecaster's river face: official checks, labels of every kind, copies, clear refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Outcomes that are distributions over the classes: Theorem 22 and Facts 23, 24 of docs/theory-simplex.md."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from itertools import product

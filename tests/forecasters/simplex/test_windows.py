@@ -1,7 +1,5 @@
 """Windows (Theorem 21), of labels and of distributions: every short sequence, and the bookkeeping."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from functools import cache
@@ -16,6 +14,7 @@ from onlinecal.forecasters.simplex.machine.table import ROUNDS
 from onlinecal.forecasters.simplex.machine.windows import RING, held
 from onlinecal.forecasters.simplex.soft_labels import certain
 from tests.forecasters.simplex.play import lattice, outcomes_of
+from tests.measures.distance.reference import distance_by_set_partitions
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.remarks.GuaranteeWarning")
 TOLERANCE = 1e-9
@@ -24,19 +23,7 @@ TOLERANCE = 1e-9
 @cache
 def distance(forecasts, outcomes):
     """The distance to calibration, by the cheapest of all groupings of the rounds."""
-    p, n = np.array(forecasts), len(outcomes)
-    y = np.eye(p.shape[1])[list(outcomes)]
-    costs, best = [0.0] * (1 << n), [0.0] * (1 << n)
-    for rounds in range(1, 1 << n):
-        rows = [t for t in range(n) if rounds >> t & 1]
-        costs[rounds] = float(np.abs(p[rows] - y[rows].mean(axis=0)).sum())
-        group, best[rounds] = rounds, np.inf
-        while group:
-            # the group of the lowest round
-            if group & (rounds & -rounds):
-                best[rounds] = min(best[rounds], costs[group] + best[rounds & ~group])
-            group = (group - 1) & rounds
-    return best[-1]
+    return distance_by_set_partitions(forecasts, np.eye(len(forecasts[0]))[list(outcomes)])
 
 
 def every_game(forecaster, length, played=()):

@@ -1,7 +1,5 @@
 """Plain ways to what the decision measures compute."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

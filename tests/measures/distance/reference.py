@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import gcd
 
 import numpy as np
 from hypothesis import strategies as st
@@ -28,26 +27,6 @@ def distance_by_set_partitions(p, y):
         sum(float(np.abs(p[level] - y[level].mean(axis=0)).sum()) for level in partition)
         for partition in set_partitions(list(range(len(p))))
     )
-
-
-def distance_on_the_plain_lattice(p, y):
-    """The shortest path over all lattice points and all blocks, in plain Python."""
-    zeros = sorted(float(v) for v, o in zip(p, y, strict=True) if not o)
-    ones = sorted(float(v) for v, o in zip(p, y, strict=True) if o)
-    best = {(0, 0): 0.0}
-    for a in range(len(zeros) + 1):
-        for b in range(len(ones) + 1):
-            for r in range(a + 1):
-                for s in range(b + 1):
-                    if gcd(r, s) != 1:
-                        continue
-                    v = s / (r + s)
-                    cost = sum(abs(z - v) for z in zeros[a - r : a]) + sum(
-                        abs(o - v) for o in ones[b - s : b]
-                    )
-                    reached = best[a - r, b - s] + cost
-                    best[a, b] = min(best.get((a, b), float("inf")), reached)
-    return best[len(zeros), len(ones)]
 
 
 def assert_calibrated_at(result, p, y):

@@ -1,7 +1,5 @@
 """The pruned search against the plain lattice, and what a budget pays for, in steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.optimize

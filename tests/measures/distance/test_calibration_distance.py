@@ -1,7 +1,5 @@
 """The exact distance against brute force and as a matching; brackets, witnesses, counts."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 
@@ -20,7 +18,6 @@ from onlinecal.measures import (
 from tests.measures.distance.reference import (
     assert_calibrated_at,
     distance_by_set_partitions,
-    distance_on_the_plain_lattice,
     histories,
     look_ahead_run,
 )
@@ -36,15 +33,6 @@ def test_exact_equals_brute_force_over_set_partitions(history):
     result = calibration_distance(p, y, "exact")
     assert result.exact == pytest.approx(distance_by_set_partitions(p, y), abs=1e-10)
     assert_calibrated_at(result, p, y)
-
-
-@settings(max_examples=examples(40), deadline=None)
-@given(histories(16))
-def test_the_compiled_lattice_agrees_with_plain_python(history):
-    p, y = history
-    assert calibration_distance(p, y, "exact").exact == pytest.approx(
-        distance_on_the_plain_lattice(p, y), abs=1e-9
-    )
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -74,29 +62,6 @@ def test_the_distance_is_lipschitz_in_the_forecasts(history, random):
     moved = [random.choice([v, random.random(), min(1.0, v + 0.01)]) for v in p]
     change = abs(calibration_distance(p, y, "exact").exact - calibration_distance(moved, y, "exact").exact)
     assert change <= math.fsum(abs(v - w) for v, w in zip(p, moved, strict=True)) + 1e-9
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    ("p", "y", "distance"),
-    [
-        ([0.3], [0], 0.3),
-        ([0.3], [1], 0.7),
-        ([0.0], [0], 0.0),
-        ([0.0], [1], 1.0),
-        ([1.0, 1.0], [1, 1], 0.0),
-        ([0.2, 0.6], [0, 0], 0.8),
-        ([0.2, 0.6], [1, 1], 1.2),
-        ([0.5, 0.5], [0, 1], 0.0),
-        ([0.25] * 4, [0, 0, 1, 1], 1.0),
-        ([0.0, 1.0], [1, 0], 1.0),
-    ],
-)
-def test_small_histories_by_hand(method, p, y, distance):
-    result = calibration_distance(p, y, method)
-    assert result.upper == pytest.approx(distance, abs=1e-12)
-    assert result.lower <= distance + 1e-12
-    assert_calibrated_at(result, p, y)
 
 
 def test_the_witness_comes_in_input_order_whatever_that_is():

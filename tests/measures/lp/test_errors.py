@@ -1,7 +1,5 @@
 """The l_p calibration error, of a history and running, against its definition; level sets, intervals."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 from math import comb, inf
 
@@ -84,10 +82,6 @@ def test_the_number_of_level_sets(k, n_levels):
     }
     assert len(met) == count_level_sets(n_levels, k)
     assert (len(met) == comb(n_levels + k, k)) == (n_levels < k)
-
-
-def test_the_papers_example_has_ten_level_sets():
-    assert count_level_sets(2, 3) == comb(5, 3) == 10
 
 
 def test_a_value_a_rounding_below_a_multiple_is_that_multiple():

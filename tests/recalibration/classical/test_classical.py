@@ -1,7 +1,5 @@
 """Temperatures, Dirichlet maps, isotonic top labels, averages; a set probability stays on top if it can."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Algorithm 2 in plain Python, line by line from the paper, checking its invariants as it goes."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

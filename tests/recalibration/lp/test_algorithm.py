@@ -1,7 +1,5 @@
 """Algorithm 2 against a plain reference, and the lemmas of its paper, on estimates from all rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -74,6 +72,8 @@ def test_the_algorithm_is_the_papers(k, n_levels, tolerance, seed, with_means):
     merges, drops = zip(*reference.rounds, strict=True)
     assert history.merged_with.tolist() == list(merges)
     assert history.stage_one == pytest.approx(np.array(drops), abs=1e-12)
+    changes = history.stage_one + history.stage_two
+    assert np.diff(history.squared_error) == pytest.approx(changes, abs=1e-12)
     assert sorted(reference.G) == outcome.group_names.tolist()
     for number, g in enumerate(outcome.group_names.tolist()):
         assert outcome.predictions[number] == pytest.approx(reference.pred[g], abs=1e-12)

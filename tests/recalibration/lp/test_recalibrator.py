@@ -1,12 +1,8 @@
 """LpRecalibrator as scikit-learn's users expect it: parameters, tables, labels, refusals."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,23 +101,6 @@ def test_known_level_sets_get_their_groups_prediction():
     model = LpRecalibrator.as_in_paper(n_levels=4, tolerance=0.01).fit(table, labels)
     ends = model.predict_proba(model.level_sets_ + (1 - model.level_sets_.sum(axis=1, keepdims=True)) / 3)
     assert (ends == model.predictions_[model.group_of_level_set_]).all()
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_data_frames(frame):
-    table, labels = rows()
-    names = ["cat", "dog", "eel"]
-    series = pd.Series(labels) if frame is pd.DataFrame else pl.Series(labels)
-    named = frame(dict(zip(names, table.T, strict=True)))
-    model = LpRecalibrator(n_levels=4, tolerance=0.01).fit(named, series)
-    assert model.feature_names_in_.tolist() == names
-    plain = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, labels)
-    assert (model.predict_proba(named) == plain.predict_proba(table)).all()
-    with pytest.warns(UserWarning, match="fitted with feature names"):
-        assert (model.predict_proba(table) == plain.predict_proba(table)).all()
-    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
-        model.predict_proba(named[["dog", "cat", "eel"]])
-    assert not hasattr(model.fit(table, labels), "feature_names_in_")
 
 
 @pytest.mark.parametrize(

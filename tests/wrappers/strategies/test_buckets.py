@@ -1,7 +1,5 @@
 """Buckets that split: what Theorem 17b of docs/theory.md promises, and that books go on."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

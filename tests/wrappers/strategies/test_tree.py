@@ -1,10 +1,9 @@
 """The tree of halves, what auto is with a horizon, and the joint strategy with all classes named."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import warnings
+from collections import deque
 
 import numpy as np
 import pytest
@@ -86,6 +85,23 @@ def test_labels_that_appear_late_cost_one_each_and_are_certified(late):
         calibration_distance(p, y, budget=0.1).lower for p, y in by_node(one[1:] for one in record).values()
     ]
     assert sum(distances) <= model.certificate <= model.guarantee
+
+
+@pytest.mark.parametrize("late", [0, 4])
+def test_every_window_is_certified_node_by_node(late):
+    window, waiting, settled = 30, deque(), []
+    model = CalibratedClassifier(Scripted(), strategy="tree", window=window)
+    for t, (x, y) in enumerate(stream(4, 250)):
+        model.predict_proba_one(x)
+        waiting.append((x, y, model.forecasts_one(x)))
+        if t >= late:
+            x, y, forecasts = waiting.popleft()
+            model.learn_one(x, y)
+            settled.append((forecasts, y))
+            nodes = by_node(settled[-window:]).values()
+            due = sum(calibration_distance(*node, method="exact").exact for node in nodes)
+            assert due <= model.window_certificate + 1e-6
+            assert model.window_certificate <= model.window_guarantee + 1e-6
 
 
 def test_an_adversary_cannot_break_it_and_a_pickle_goes_on():
