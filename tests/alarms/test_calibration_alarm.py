@@ -22,7 +22,7 @@ from onlinecal.alarms.calibration_alarm import (
     fill_ratios,
     region_of,
 )
-from onlinecal.engine.watch.account import MONEY, TICKET, ask, new_account, settle_bets
+from onlinecal.engine.watch.account import MONEY, N_STAKES, ask, new_account, settle_bets
 
 
 def played(forecasts, outcomes, alpha=1e-9):
@@ -213,7 +213,7 @@ class Detector:
 
     def ask(self, name, p):
         self.event += 1
-        ticket = np.zeros(TICKET, np.float32)
+        ticket = np.zeros(N_STAKES, np.float32)
         ask(self.state, ticket, p, np.nan)
         self.tickets[name] = ticket, p, self.event
 

@@ -29,10 +29,10 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""Settings of a session that is reached from this machine only and says nothing unless something is wrong."""
+"""Settings of a session that only this machine can reach, and that prints nothing but errors."""
 
 CHECKS_PER_CORE = 2
-"""Tasks that look at a worker, for each core of the session, so that every core is likely to get one."""
+"""How many tasks look at a worker, for each core, so that every core is likely to get one."""
 
 
 def local_session(cores: int = 2, master: str | None = None, **conf: str) -> SparkSession:

@@ -157,15 +157,15 @@ def _refuse_bad_values(counted: DataFrame, forecast: str, outcome: str) -> None:
         ("outcome", outcome, "be 0/1 or boolean", found.bad_outcome, found.bad_outcomes),
     ):
         if rows:
-            # the least of the bad values, which is none at all where all of them are null
-            told = "null" if bad is None else repr(bad)
+            # the least of the bad values; it is None if all of them are null
+            shown = "null" if bad is None else repr(bad)
             raise ValueError(
-                f"{kind} column {name!r} must {wanted}, got {told} (rows with a bad {kind}: {rows})"
+                f"{kind} column {name!r} must {wanted}, got {shown} (rows with a bad {kind}: {rows})"
             )
 
 
 def _measuring(keys: list[str], budget: float, rtol: float) -> Callable[[pyarrow.Table], pyarrow.Table]:
-    """What a worker does with the counts of one group."""
+    """The function that a worker calls with the counts of one group."""
 
     def measure(group: pyarrow.Table) -> pyarrow.Table:
         import pyarrow
@@ -200,7 +200,7 @@ def measures_of_counts(counts: Counts, budget: float, rtol: float) -> dict[str, 
 
 
 INITIAL = "initial forecast"
-"""What the column of initial forecasts is called on its way to a `BoostedRecalibrator`."""
+"""The name that the column of initial forecasts has on its way to a `BoostedRecalibrator`."""
 
 
 def recalibrated(
@@ -309,14 +309,14 @@ def recalibrated(
 
 
 def _on_frames(predict: Callable[[Any], Floats]) -> Callable[[Any], Any]:
-    """The same as a function from Spark's frames to its series."""
+    """A function from Spark's frames to its series, which calls `predict`."""
     from pandas import DataFrame, Series
 
     def apply(frame: Any) -> Any:
         answer = predict(frame)
         return Series(list(answer) if answer.ndim == 2 else answer)
 
-    # Spark goes by these; as text they would be looked for where they are unknown
+    # Spark reads these; as texts it would look them up where the names are unknown
     apply.__annotations__ = {"frame": DataFrame, "return": Series}
     return apply
 

@@ -11,9 +11,9 @@ import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Withdraw, check_ledger
-from onlinecal.engine.keys.steering import ClassSteering, packed, unpacked
-from onlinecal.engine.keys.storing import SUM, with_sum
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.keys.steering import ClassSteering, packed_floats, unpacked_floats
+from onlinecal.engine.keys.storing import SUM, with_checksum
+from onlinecal.engine.turns import KeyTurns
 from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.steering import trust, vector
 from tests.engine.key_events import in_turns
@@ -98,7 +98,7 @@ def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(sett
     assert answered(chosen, given, most=9, rng=random.Random(2)) == wanted
     assert answered(chosen, given, 60, tmp_path / "ledger", random.Random(3)) == wanted
     check_ledger(tmp_path / "ledger")
-    step = KeyStep(chosen, remember=10)
+    step = KeyTurns(chosen, remember=10)
     turns = [in_turns(step, "k", given, most) for most in (1, 7, 100, 10**6)]
     assert turns[0][1] == wanted
     assert len({state for state, _ in turns}) == 1
@@ -131,12 +131,12 @@ def test_damaged_steering_is_refused(place, value, why):
     stored = msgspec.msgpack.decode(played().dump()[SUM:])
     labels, floats = msgspec.msgpack.decode(stored[6])
     if place == "length":
-        floats = packed([unpacked(floats, SIZE + 2 * trust.ticket_size(K))[:-1]])
+        floats = packed_floats([unpacked_floats(floats, SIZE + 2 * trust.ticket_size(K))[:-1]])
     else:
         labels = value
     stored[6] = msgspec.msgpack.encode([labels, floats])
     with pytest.raises(ValueError, match=why):
-        OneKey(KeyConfig(kind="simplex"), with_sum(msgspec.msgpack.encode(stored)))
+        OneKey(KeyConfig(kind="simplex"), with_checksum(msgspec.msgpack.encode(stored)))
 
 
 def test_its_size_is_a_few_kilobytes_a_class_and_classes_without_weight_cost_nothing():

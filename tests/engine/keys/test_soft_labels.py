@@ -27,7 +27,7 @@ from onlinecal.engine import (
     read_report,
     repair_ledger,
 )
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.turns import KeyTurns
 from onlinecal.forecasters.simplex.machine import memory
 from tests.engine.key_events import in_turns
 from tests.engine.one_key import OneKey
@@ -144,7 +144,7 @@ def test_a_ledger_with_soft_labels_is_played_on_checked_archived_exported_and_re
 def test_turns_of_a_key_are_the_same_however_they_are_cut():
     config = EngineConfig(KeyConfig(kind="simplex", lanes=2, report="hint", slack=1.0))
     given = events(60, keys=("k",))
-    step = KeyStep(config, remember=10)
+    step = KeyTurns(config, remember=10)
     (one, told), *others = (in_turns(step, "k", given, most) for most in (1, 7, 10**6))
     assert {state for state, _ in others} == {one}
     assert sum(isinstance(answer, Settled) for answer in told) == 57

@@ -10,8 +10,8 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query, Withdraw, check_ledger
-from onlinecal.engine.keys.storing import SUM, StoredBinary, parts_of, with_sum
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.keys.storing import SUM, StoredBinaryKey, read_state, with_checksum
+from onlinecal.engine.turns import KeyTurns
 from onlinecal.steering import binary as steering
 from onlinecal.steering import trust
 from tests.engine.key_events import in_turns
@@ -100,7 +100,7 @@ def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(lane
     assert answered(config, given, most=9, rng=random.Random(2)) == wanted
     assert answered(config, given, 60, tmp_path / "ledger", random.Random(3)) == wanted
     check_ledger(tmp_path / "ledger")
-    step = KeyStep(config, remember=10)
+    step = KeyTurns(config, remember=10)
     turns = [in_turns(step, "k", given, most) for most in (1, 7, 100, 10**6)]
     assert turns[0][1] == wanted
     assert len({state for state, _ in turns}) == 1
@@ -109,8 +109,8 @@ def test_the_answers_are_the_same_however_events_are_cut_and_after_restarts(lane
 def test_keys_without_hints_keep_nothing_of_it_and_kind_lp_refuses_it():
     for config in (KeyConfig(), KeyConfig(steering=True), KeyConfig(steering=False)):
         state = played(OneKey(config), 10, hinted=False)
-        stored = msgspec.msgpack.decode(state.dump()[SUM:], type=StoredBinary)
-        assert parts_of(stored, betting=True).steering is None
+        stored = msgspec.msgpack.decode(state.dump()[SUM:], type=StoredBinaryKey)
+        assert read_state(stored, betting=True).steering is None
     for value in (True, False):
         with pytest.raises(ValueError, match=f"steering does not go with kind 'lp', got {value}"):
             KeyConfig(kind="lp", steering=value)
@@ -133,7 +133,7 @@ def test_steering_that_does_not_belong_there_is_refused():
     stored = msgspec.msgpack.decode(state[SUM:])
     stored[4] -= 1
     with pytest.raises(ValueError, match="its length"):
-        OneKey(KeyConfig(), with_sum(msgspec.msgpack.encode(stored)))
+        OneKey(KeyConfig(), with_checksum(msgspec.msgpack.encode(stored)))
 
 
 def test_forecasts_that_were_given_up_leave_nothing_behind():
