@@ -63,9 +63,8 @@ from onlinecal.engine.keys.playing import (
     certificate_of,
 )
 from onlinecal.engine.keys.storing import BinaryState, gather, most_words, pack, with_checksum
-from onlinecal.engine.watch.account import FORECAST, HINT
+from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
-from onlinecal.engine.watch.account import TICKET as N_STAKES
 from onlinecal.engine.watch.key_watch import RaisedAlarm, last_alarm
 from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS
 from onlinecal.forecasters.binary.compiled import MACHINES, certain_rounds, enlarged

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.compiling.instructions import borrowed, fetch_all
-from onlinecal.engine.watch.account import FORECAST, HINT, TICKET, ask, settle, settle_bets
+from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import MOVED, ROUNDS, SCALE, certificate, inlined, report
 from onlinecal.forecasters.binary.compiled import share_charger
 from onlinecal.forecasters.binary.windowing.windows import follow, is_ready
@@ -90,7 +90,7 @@ class LaneArrays(NamedTuple):
         The probability that was answered, and the key's certificate then; the hint as it came, and when the
         forecast was asked for, NaN where there is none; (open,).
     tickets, stakes
-        What steering keeps of the forecast, (open, `trust.TICKET`); the bets on it, (open, `account.N_STAKES`).
+        What steering keeps of the forecast, (open, `trust.TICKET`); the stakes on it, (open, `N_STAKES`).
     """
 
     heap: Ints
@@ -259,7 +259,7 @@ def playing(rules: ModuleType) -> Callable[[LaneArrays, Steps, Ints, float], int
                 opened[entry, CELL_LOWER], opened[entry, CELL_WIDTH] = lower, step
                 arrays.forecasts[entry] = forecast
                 arrays.certificates[entry] = certificate_of(heap, fields, first_lane)
-                for j in range(TICKET):
+                for j in range(N_STAKES):
                     stakes[entry, j] = 0.0
                 if bets:
                     ask(accounts[first_lane], stakes[entry], forecast, hint)

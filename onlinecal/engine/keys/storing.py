@@ -43,8 +43,8 @@ from onlinecal.engine.keys.playing import (
     WINDOW_LENGTH,
     LaneArrays,
 )
+from onlinecal.engine.watch.account import N_STAKES
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
-from onlinecal.engine.watch.account import TICKET as N_STAKES
 from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.binary.windowing.windows import ENTRY, HELD, RING, ROOM
