@@ -48,7 +48,7 @@ from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.binary.windowing.windows import ENTRY, HELD, RING, ROOM
-from onlinecal.forecasters.binary.windowing.windows import OLDEST_OPEN as OLDEST
+from onlinecal.forecasters.binary.windowing.windows import FIRST as OLDEST
 from onlinecal.steering.binary import CURVES, FEATURES, TICKET
 from onlinecal.steering.trust import SIZE, new_steering
 
