@@ -232,30 +232,24 @@ class Engine:
         with self._mutex:
             self._recover()
             lines = self._ledger.summaries(offset, limit)
-            return [(line[0], self._summary_in_memory(line[0]) or self._cold_summary(line)) for line in lines]
+            return [(line[0], self._book.summary(*line, self._ledger)) for line in lines]
 
     def summary(self, key: str) -> Summary | None:
         """What there is to know of a key; None if it was never met."""
         with self._mutex:
             self._recover()
-            live = self._summary_in_memory(key)
-            for snapshot in self._ledger.keys_named([key]) if live is None else ():
+            if key in self._book.keys:
+                return self._book.keys[key].summary()
+            for snapshot in self._ledger.keys_named([key]):
                 [line] = self._ledger.summaries(snapshot.number - 1, 1)
-                live = self._cold_summary(line)
-            return live
+                return self._book.summary(*line, self._ledger)
+            return None
 
     def _with_windows(self, lines: list[NamedSummary]) -> list[NamedSummary]:
         """Add the bounds on windows, which totals do not keep of keys that are not in memory."""
         if all(self.config.at(place).window is None for place in self._book.settings):
             return lines
         return [(name, self.summary(name) or one) for name, one in lines]
-
-    def _summary_in_memory(self, key: str) -> Summary | None:
-        found = self._book.keys.get(key)
-        return None if found is None else found.summary()
-
-    def _cold_summary(self, line: tuple[str, int, Summary]) -> Summary:
-        return self._book.cold_summary(*line, self._ledger)
 
     def _totals(self) -> Totals:
         self._recover()

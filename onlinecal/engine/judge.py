@@ -269,7 +269,7 @@ class Batch:
         if first < 0 and (record is None or record.closed is None):
             self._refuse(i, "expired", f"forecast {id!r} has expired")
         elif (value, self.columns.time(i)) == closing:
-            self._answers[i] = self._closing_answer(i)
+            self._answers[i] = Withdrawn(id) if self.columns.kinds[i] == WITHDRAW else Settled(id)
         else:
             before, then = closing
             how = "withdrawn" if before is None else "settled"
@@ -295,10 +295,6 @@ class Batch:
     def _outcome(self, i: int) -> Any:
         """The outcome of an accepted closing, checked."""
         return self._checked[i] if i in self._checked else int(self.columns.values[i])
-
-    def _closing_answer(self, i: int) -> Answer:
-        id = self.columns.ids[i]
-        return Withdrawn(id) if self.columns.kinds[i] == WITHDRAW else Settled(id)
 
     def _forget(self, id: str, row: int) -> None:
         """Forget a forecast that was closed too long ago, see `remember`."""

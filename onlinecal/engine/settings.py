@@ -39,13 +39,6 @@ def kind_of(config: KeyConfig) -> Any:
     return SimplexKind(config.classes, config.lanes > 1, config.hints, config.most_classes, **given)
 
 
-def steering_of(config: KeyConfig) -> Callable[[], ClassSteering] | None:
-    """What makes the steering of a key of several classes; None if its hints are not steered."""
-    if config.steering is False or config.kind != "simplex":
-        return None
-    return partial(ClassSteering, config.classes, config.most_classes)
-
-
 class KeySettings:
     """A configuration, prepared for use; all keys that it holds for share it.
 
@@ -62,8 +55,10 @@ class KeySettings:
     plain
         Whether these events need no checks but of their ids: queries without a hint or with a probability,
         and outcomes 0 or 1 of open forecasts.
-    steers, threshold
-        Whether hints are steered; the threshold of alarms, inf for no alarms.
+    steers, new_steering
+        Whether hints are steered; what makes the steering of a key of several classes, None for none.
+    threshold
+        The threshold of alarms, inf for no alarms.
     most_lanes, expire_after, max_jump
         As in the configuration; inf where there is no limit.
     expires_as
@@ -76,7 +71,10 @@ class KeySettings:
         alpha = ALPHA if config.alarm is None or config.alarm is True else config.alarm or None
         self.threshold = inf if alpha is None else 1.0 / alpha
         self.new_watch: Callable[[], KeyWatch] = partial(KeyWatch, alpha)
-        self.new_steering, self.steers = steering_of(config), config.steering is not False
+        self.steers = config.steering is not False
+        self.new_steering: Callable[[], ClassSteering] | None = None
+        if self.steers and config.kind == "simplex":
+            self.new_steering = partial(ClassSteering, config.classes, config.most_classes)
         self.most_lanes = config.lanes
         self.expire_after = inf if config.expire_after is None else config.expire_after
         self.max_jump = inf if config.expire_after is None else config.max_jump

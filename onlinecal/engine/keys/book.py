@@ -42,9 +42,8 @@ from onlinecal.engine.keys.playing import (
     Steps,
 )
 from onlinecal.engine.keys.storing import (
-    SUM,
     StoredBinaryKey,
-    checksum_of,
+    checked_state,
     read_state,
     without_garbage_collection,
 )
@@ -138,20 +137,19 @@ class Book:
                 self.totals.loaded(key)
 
     def _loaded(self, snapshot: Snapshot) -> Key:
-        name, data, settings = snapshot.name, snapshot.state, self.settings[snapshot.config]
-        if data is None:
+        name, settings = snapshot.name, self.settings[snapshot.config]
+        if snapshot.state is None:
             key = self.create(name, snapshot.number, settings)
             key.upto = snapshot.upto
             return key
-        if data[:SUM] != checksum_of(memoryview(data)[SUM:]):
-            raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
-        # behind the checksum comes the byte of an array, then its first value, the format, in one byte
-        check_format(f"the state of key {name!r}", int.from_bytes(data[SUM + 1 : SUM + 2]))
+        data = checked_state(name, snapshot.state)
+        # the first byte says that this is an array; its first value, the format, has one byte
+        check_format(f"the state of key {name!r}", int.from_bytes(data[1:2]))
         kind = BinaryKey if settings.is_binary else ClassKey
         key = kind(name, snapshot.number, settings, snapshot.upto)
         try:
             with without_garbage_collection():
-                entries = self._fill_in(key, memoryview(data)[SUM:])
+                entries = self._fill_in(key, data)
         except Exception as error:
             self.arrays.let_go([key.first_lane])
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
@@ -203,19 +201,19 @@ class Book:
             with ledger.content_errors():
                 self.load(snapshots)
 
-    def summary_of(self, snapshot: Snapshot) -> Summary:
-        """The summary of a key that is not in memory, from its state."""
-        other = Book(self.config)
-        other.load([snapshot])
-        return other.keys[snapshot.name].summary()
+    def summary(self, name: str, config: int, written: Summary, ledger: Ledger) -> Summary:
+        """What there is to know of a key: as it is in memory, else as it is written.
 
-    def cold_summary(self, name: str, config: int, written: Summary, ledger: Ledger) -> Summary:
-        """The summary of a key that is not in memory; from its state if it has a window, else as written."""
-        if self.config.at(config).window is None:
+        What is written lacks the bounds on windows; a key with a window is loaded for them.
+        """
+        key = self.keys.get(name)
+        if key is None and self.config.at(config).window is None:
             return written
-        with ledger.content_errors():
-            [summary] = [self.summary_of(one) for one in ledger.keys_named([name])]
-        return summary
+        if key is None:
+            other = Book(self.config)
+            other.fetch([name], ledger)
+            key = other.keys[name]
+        return key.summary()
 
     def drop(self, keys: Iterable[Key]) -> None:
         """Remove keys from memory; they must have no steps to take."""

@@ -16,15 +16,7 @@ from msgspec.structs import replace
 
 from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.key import RESERVE, Key, Summary, Waits
-from onlinecal.engine.keys.lanes import (
-    ClassForecast,
-    Lane,
-    LaneStep,
-    bytes_asked,
-    is_large,
-    run_together,
-    window_bounds,
-)
+from onlinecal.engine.keys.lanes import ClassForecast, Lane, LaneStep, is_large, run_together, window_bounds
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
 from onlinecal.engine.keys.steering import ClassSteering, loaded_steering
 from onlinecal.engine.keys.storing import with_checksum
@@ -97,7 +89,7 @@ class ClassKey(Key):
             require(lane.rounds_left >= len(waiting), "its rounds")
         self.spent = any(map(is_spent, self.lanes))
         self.busy = list(map(len, of_lane))
-        self.asked_bytes = sum(map(bytes_asked, stored.open))
+        self.asked_bytes = sum(one.bytes_asked for one in stored.open)
         self.open = dict(zip(entries, stored.open, strict=True))
         self.steering = loaded_steering(stored.steering, self.settings.new_steering, stored.open)
         self.watch.take(stored.watch, stored.open)
@@ -139,7 +131,7 @@ class ClassKey(Key):
         self.steps.append((forecast, None, forecast.hint, self.busy[lane]))
         self.notes.append((forecast, ASKED, forecast.number))
         self.busy[lane] += 1
-        self.asked_bytes += bytes_asked(forecast)
+        self.asked_bytes += forecast.bytes_asked
 
     def admit(self, entry: int, outcome: Any) -> None:
         """ValueError if the outcome has too many classes, or is a soft label that the lane cannot take."""
@@ -156,7 +148,7 @@ class ClassKey(Key):
             self.steps.append((forecast, outcome, None, 0))
         self.notes.append((forecast, GIVEN_UP if outcome is None else outcome, number))
         self.busy[forecast.lane] -= 1
-        self.asked_bytes -= bytes_asked(forecast)
+        self.asked_bytes -= forecast.bytes_asked
         return forecast
 
     def _free_lane(self) -> int:

@@ -18,30 +18,19 @@ from onlinecal.engine.keys import playing
 from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.playing import (
     AFTER,
-    ALARM,
-    ALARMED,
-    ASKED,
     BEFORE,
     CELL_LOWER,
     CELL_WIDTH,
     EXPIRED,
     FIELDS,
-    HEAP_USED,
     HINTED,
     KEY,
     LATE,
     LATEST_OPEN,
     LENGTH,
-    LONGEST,
     MADE_BY,
     MOST_LANES,
     NEXT_LANE,
-    NO_LANE,
-    NO_MEMORY,
-    NO_STEERING_ROW,
-    NO_WINDOW,
-    NOT_STEERED,
-    NOT_STEERED_YET,
     NUMBER,
     OLDEST_OPEN,
     OPEN,
@@ -49,13 +38,9 @@ from onlinecal.engine.keys.playing import (
     OWNER,
     PLAIN,
     SETTLED,
-    SPENT,
     START,
     STEERING_ROW,
-    STEPS_DONE,
-    TOO_COARSE,
     WAITING,
-    WAITING_LANE,
     WINDOW,
     WINDOW_LENGTH,
     LaneArrays,
@@ -172,10 +157,10 @@ class KeyArrays:
 
     def _take_heap(self, length: int) -> int:
         """Reserve so many integers of the heap; returns where they begin."""
-        if self._progress[HEAP_USED] + length > len(self.state.heap):
+        if self._progress[playing.HEAP_USED] + length > len(self.state.heap):
             self._compact_heap(length)
-        start = int(self._progress[HEAP_USED])
-        self._progress[HEAP_USED] += length
+        start = int(self._progress[playing.HEAP_USED])
+        self._progress[playing.HEAP_USED] += length
         return start
 
     def _compact_heap(self, more: int) -> None:
@@ -186,7 +171,7 @@ class KeyArrays:
         used = int(fields[:, LENGTH].sum() + fields[:, WINDOW_LENGTH].sum())
         heap = np.zeros(2 * (used + more) + SMALLEST * SMALLEST, np.int64)
         end = move_all(old, heap, fields, START, LENGTH, 0)
-        self._progress[HEAP_USED] = move_all(old, heap, fields, WINDOW, WINDOW_LENGTH, end)
+        self._progress[playing.HEAP_USED] = move_all(old, heap, fields, WINDOW, WINDOW_LENGTH, end)
         self.state = self.state._replace(heap=heap)
 
     def _put(self, start: int, length: int, lane: int, array: Ints, room: int) -> None:
@@ -232,7 +217,7 @@ class KeyArrays:
         fields[lanes] = 0
         for field in (NEXT_LANE, OLDEST_OPEN, LATEST_OPEN):
             fields[lanes, field] = -1
-        fields[lanes, STEERING_ROW] = NOT_STEERED_YET if settings.steers else NOT_STEERED
+        fields[lanes, STEERING_ROW] = playing.NOT_STEERED_YET if settings.steers else playing.NOT_STEERED
         fields[lanes, MOST_LANES], fields[lanes, PLAIN] = settings.most_lanes, settings.plain
         state.accounts[lanes], state.clocks[lanes] = 0.0, nan
         if not settings.is_binary:
@@ -314,13 +299,15 @@ class KeyArrays:
             for group in np.unique(groups).tolist():
                 which = groups == group
                 self._run(Steps(*(one[which] for one in steps)), group)
-        return int(self._progress[LONGEST])
+        return int(self._progress[playing.LONGEST])
 
     def _steer(self, steps: Steps) -> None:
         """Give a row of steering to each key that gets its first hint in these steps."""
-        asks = (steps.outcomes == ASKED) & (steps.hints == steps.hints)
+        asks = (steps.outcomes == playing.ASKED) & (steps.hints == steps.hints)
         asked = self.state.open[steps.entries[asks], OWNER]
-        self._begin_steering(np.unique(asked[self.state.fields[asked, STEERING_ROW] == NOT_STEERED_YET]))
+        self._begin_steering(
+            np.unique(asked[self.state.fields[asked, STEERING_ROW] == playing.NOT_STEERED_YET])
+        )
 
     def _key(self, lane: int) -> Key:
         key = self.keys[lane]
@@ -330,27 +317,27 @@ class KeyArrays:
     def _run(self, steps: Steps, group: int) -> None:
         play, threshold = self._plays[group]
         progress = self._progress
-        progress[STEPS_DONE] = 0
+        progress[playing.STEPS_DONE] = 0
         while how := play(self.state, steps, progress, threshold):
-            lane = int(progress[WAITING_LANE])
-            if how == ALARM:
-                self._raise(lane, int(progress[ALARMED]))
-            elif how == NO_MEMORY:
+            lane = int(progress[playing.WAITING_LANE])
+            if how == playing.ALARM:
+                self._raise(lane, int(progress[playing.ALARMED]))
+            elif how == playing.NO_MEMORY:
                 self._compact_heap(2 * int(self.state.fields[lane, LENGTH]))
-            elif how == SPENT:
+            elif how == playing.SPENT:
                 enlarged(self.memory(lane))
-            elif how == NO_LANE:
+            elif how == playing.NO_LANE:
                 self._add_lane(self._key(lane))
-            elif how == NO_WINDOW:
-                first = int(self.state.open[steps.entries[progress[STEPS_DONE]], OWNER])
+            elif how == playing.NO_WINDOW:
+                first = int(self.state.open[steps.entries[progress[playing.STEPS_DONE]], OWNER])
                 window = self.window(lane)
                 assert window is not None
                 memory = self.memory(lane)
                 window.prepare(memory, int(memory[ROUNDS]), int(self.state.fields[first, SETTLED]) + 1)
                 self._put_window(lane, window)
-            elif how == NO_STEERING_ROW:
+            elif how == playing.NO_STEERING_ROW:
                 self._steer(steps)
-            elif how == TOO_COARSE:
+            elif how == playing.TOO_COARSE:
                 self._refine(lane)
 
     def _add_lane(self, key: Key) -> int:

@@ -58,6 +58,12 @@ class ClassForecast(Struct, array_like=True, gc=False):
     certificate: float = 0.0
     cell: Any = None
 
+    @property
+    def bytes_asked(self) -> int:
+        """An upper estimate of the bytes that the query takes of a state."""
+        hint = self.hint if isinstance(self.hint, dict) else ()
+        return BYTES_A_SIGN * (len(self.id) + sum(map(len, hint))) + 16 * len(hint)
+
 
 LaneStep = tuple[ClassForecast, Any, Any, int]
 """A forecast and its outcome. Where the outcome is None the forecast is asked for: then come the hint to
@@ -234,12 +240,6 @@ def shared_out(hint: Mapping[str, float], known: Collection[str]) -> Floats:
     row = vector_of(hint, known)
     total = row.sum()
     return row / total if total > 0.0 else np.full(len(row), 1.0 / len(row))
-
-
-def bytes_asked(forecast: ClassForecast) -> int:
-    """An upper estimate of the bytes that the query of an open forecast takes of a state."""
-    hint = forecast.hint if isinstance(forecast.hint, dict) else ()
-    return BYTES_A_SIGN * (len(forecast.id) + sum(map(len, hint))) + 16 * len(hint)
 
 
 def is_large(lanes: Sequence[Any], steering: Any, asked: int, waiting: int) -> bool:

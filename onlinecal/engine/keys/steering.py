@@ -9,7 +9,7 @@ begins with little trust (`onlinecal.steering.trust`).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 import numpy as np
@@ -98,7 +98,7 @@ class ClassSteering:
         """The steered hint; its ticket is kept."""
         if not self.numbers.keys() >= hint.keys():
             self._meet([label for label, p in hint.items() if p > 0.0])
-        row, out = self._vector(hint), np.empty(len(self.numbers))
+        row, out = vector_of(hint, self.numbers), np.empty(len(self.numbers))
         self.tickets[number] = ticket = np.empty(ticket_size(len(row)))
         ask_vector(self.state, ticket, row, out)
         answer = out.tolist()
@@ -113,10 +113,7 @@ class ClassSteering:
         self._meet(soft)
         if all(label in self.numbers for label in soft):
             number, k = self.numbers[outcome] if isinstance(outcome, str) else -1, len(self.numbers)
-            settle_vector(self.state, self._grown(ticket), k, number, self._vector(soft))
-
-    def _vector(self, told: Mapping[str, float]) -> Floats:
-        return vector_of(told, self.numbers)
+            settle_vector(self.state, self._grown(ticket), k, number, vector_of(soft, self.numbers))
 
     def _grown(self, ticket: Floats) -> Floats:
         """A ticket, extended to all classes that are known by now."""

@@ -362,6 +362,14 @@ def checksum_of(data: bytes | memoryview) -> bytes:
     return crc32(data).to_bytes(SUM, "little")
 
 
+def checked_state(key: str, state: bytes) -> memoryview:
+    """A key's state without its checksum; ValueError if they do not agree."""
+    data = memoryview(state)[SUM:]
+    if state[:SUM] != checksum_of(data):
+        raise ValueError(f"the state of key {key!r} is damaged: repair the ledger, it is made anew")
+    return data
+
+
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
     """Switch the garbage collector off: it would look again and again at thousands of objects in use."""

@@ -124,8 +124,7 @@ def read_report(path: str | Path) -> Report:
         for _ in catch_up(book, ledger):
             pass
         for line in ledger.summaries():
-            held = book.keys.get(line[0])
-            summary = held.summary() if held else book.cold_summary(*line, ledger)
+            summary = book.summary(*line, ledger)
             worth = None if summary.watched is None else summary.watched.scores
             lines.append(KeyReport(line[0], line[1], summary, worth))
         since = change_points(

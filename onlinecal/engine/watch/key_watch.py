@@ -18,10 +18,9 @@ from onlinecal.engine.events import is_name
 from onlinecal.engine.keys.lanes import ClassForecast, ClassOutcome, class_shares
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
 from onlinecal.engine.keys.storing import (
-    SUM,
     StoredBinaryKey,
     account_in,
-    checksum_of,
+    checked_state,
     pack_floats,
     unpack_floats,
 )
@@ -202,10 +201,8 @@ def watched_in(key: str, state: bytes) -> Watched:
 
     Raises any exception if the bytes make no sense.
     """
-    data = memoryview(state)[SUM:]
-    if state[:SUM] != checksum_of(data):
-        raise ValueError(f"the state of key {key!r} is damaged: repair the ledger, it is made anew")
-    if state[SUM] == OF_BINARY:
+    data = checked_state(key, state)
+    if data[0] == OF_BINARY:
         return watched_by(account_in(_of_binary.decode(data))[:MONEY].tolist())
     # the watch is the last field of a `StoredClassKey`
     stored = _watch.decode(_bytes.decode(_fields.decode(data)[-1]))
