@@ -211,8 +211,9 @@ class Book:
             return written
         if key is None:
             other = Book(self.config)
-            other.fetch([name], ledger)
-            key = other.keys[name]
+            with ledger.content_errors():
+                other.fetch([name], ledger)
+                key = other.keys[name]
         return key.summary()
 
     def drop(self, keys: Iterable[Key]) -> None:
