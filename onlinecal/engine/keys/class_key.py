@@ -68,7 +68,7 @@ class ClassKey(Key):
         The steering of the key's hints, None before the first hint; the watch over its forecasts.
     """
 
-    __slots__ = ("asked", "busy", "lanes", "late", "notes", "open", "steering", "steps", "watch")
+    __slots__ = ("asked_bytes", "busy", "lanes", "late", "notes", "open", "steering", "steps", "watch")
 
     lanes: list[Lane]
     steering: ClassSteering | None

@@ -96,18 +96,18 @@ class ClassLabels:
         soft = {label: p for label, p in self._distribution(value, "value").items() if p > 0.0}
         return soft if len(soft) > 1 else next(iter(soft))
 
-    def _distribution(self, told: dict[Any, Any], name: str) -> dict[str, float]:
-        if self.classes is None and len(told) > self.most:
+    def _distribution(self, given: dict[Any, Any], name: str) -> dict[str, float]:
+        if self.classes is None and len(given) > self.most:
             # no check may take longer if somebody sends more labels
-            raise ValueError(f"{name} has {len(told):,} labels, {too_many(self.most)}")
-        for label in told:
+            raise ValueError(f"{name} has {len(given):,} labels, {too_many(self.most)}")
+        for label in given:
             self.label_of(label, f"the labels of {name}")
-        values = list(told.values())
+        values = list(given.values())
         if all(type(p) is float and 0.0 <= p <= 1.0 for p in values) and abs(fsum(values) - 1.0) < SURELY:
             # the usual case is checked without arrays
-            return dict(told)
-        checked = check_distributions(values, (len(told),), name)
-        return dict(zip(told, checked.tolist(), strict=True))
+            return dict(given)
+        checked = check_distributions(values, (len(given),), name)
+        return dict(zip(given, checked.tolist(), strict=True))
 
     def numbered(self, labels: list[str]) -> dict[str, int]:
         """The classes in a state, numbered; ValueError if they make no sense."""
@@ -227,9 +227,9 @@ class Lane(ABC):
         """ValueError unless the lane can settle the open forecasts that were loaded with it."""
 
 
-def vector_of(told: Mapping[str, float], known: Collection[str]) -> Floats:
+def vector_of(given: Mapping[str, float], known: Collection[str]) -> Floats:
     """The probabilities of the known classes, in their order; 0 for those that are not named."""
-    return np.array([told.get(label, 0.0) for label in known])
+    return np.array([given.get(label, 0.0) for label in known])
 
 
 def shared_out(hint: Mapping[str, float], known: Collection[str]) -> Floats:

@@ -157,10 +157,10 @@ class LpLane(Lane):
     def check_open(self, waiting: list[ClassForecast]) -> None:
         """ValueError unless each has probabilities of known classes, or none at all."""
         for forecast in waiting:
-            told = forecast.probability
-            require(isinstance(told, dict) and all(label in self.numbers for label in told), "its forecasts")
-            if told:
-                check_distributions(list(told.values()), (len(told),), "its forecasts")
+            announced = forecast.probability
+            require(isinstance(announced, dict) and announced.keys() <= self.numbers.keys(), "its forecasts")
+            if announced:
+                check_distributions(list(announced.values()), (len(announced),), "its forecasts")
             self.kind.hint_of(forecast.hint)
 
     def run(self, steps: list[LaneStep], moments: Iterator[int]) -> list[float]:
@@ -178,10 +178,10 @@ class LpLane(Lane):
         return certificates
 
     def _settle(self, forecast: ClassForecast, number: int) -> None:
-        told = {self.numbers[label]: u for label, u in forecast.probability.items()}
+        probabilities = {self.numbers[label]: u for label, u in forecast.probability.items()}
         announced = np.zeros(len(self.numbers))
-        announced[list(told)] = list(told.values())
-        self.error.add(level_set_of(announced, self.kind.n_levels), told, number)
+        announced[list(probabilities)] = list(probabilities.values())
+        self.error.add(level_set_of(announced, self.kind.n_levels), probabilities, number)
         self.online.keep(shared_out(forecast.hint or {}, self.numbers), number)
         if self.rounds >= self.next_fit:
             self.online.fit(list(self.numbers))

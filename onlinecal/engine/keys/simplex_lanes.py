@@ -137,13 +137,13 @@ class SimplexLane(Lane):
 
     Attributes
     ----------
-    run_state
+    simplex_run
         The run.
     moments
         The moments of its last rounds, if it shares its key's window with other lanes; else None.
     """
 
-    __slots__ = ("moments", "run_state")
+    __slots__ = ("moments", "simplex_run")
 
     def __init__(self, run: SimplexRun, moments: deque[int] | None, most: int) -> None:
         super().__init__(run.numbers, most)
@@ -245,11 +245,11 @@ class SimplexLane(Lane):
                 forecast.probability = dict(zip(known, vector, strict=True))
             else:
                 cell = None if forecast.cell is None else Cell(forecast.cell)
-                told = tuple(forecast.probability.values())
+                announced = tuple(forecast.probability.values())
                 if isinstance(outcome, str):
-                    run.observe(cell, told, outcome)
+                    run.observe(cell, announced, outcome)
                 else:
-                    observe_soft(run, cell, told, soft_of(outcome, run.numbers, run.fixed, "value"))
+                    observe_soft(run, cell, announced, soft_of(outcome, run.numbers, run.fixed, "value"))
                 if self.moments is not None:
                     self.moments.append(next(moments))
             certificates.append(self.certificate)

@@ -173,20 +173,20 @@ def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[s
         ledger.rows(SETTLED_ROUNDS, (json.dumps(list(alarms)),)) if alarms else ()
     ):
         event, of_hint = alarms[name]
-        told, outcome = loaded(hint if of_hint else probability), loaded_outcome(value)
-        if isinstance(told, dict):
+        given, outcome = loaded(hint if of_hint else probability), loaded_outcome(value)
+        if isinstance(given, dict):
             # before the first class is known, nothing is forecast
-            label, told = likeliest(told) if told else (None, None)
+            label, given = likeliest(given) if given else (None, None)
             outcome = class_shares(outcome).get(label or "", 0.0)
-        if number <= event and told is not None:
-            rounds[name].append((query, told, outcome))
+        if number <= event and given is not None:
+            rounds[name].append((query, given, outcome))
     found = {}
     for name, rows in rounds.items():
         # all rounds of a key may be in archives
         if rows:
-            queries, told, outcomes = zip(*rows, strict=True)
+            queries, given, outcomes = zip(*rows, strict=True)
             alarm = CalibrationAlarm(NO_ALARM)
-            alarm.update_many(np.array(told, np.float64), np.array(outcomes, np.float64))
+            alarm.update_many(np.array(given, np.float64), np.array(outcomes, np.float64))
             assert alarm.change_point is not None
             found[name] = queries[alarm.change_point]
     return found

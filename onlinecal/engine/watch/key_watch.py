@@ -227,7 +227,7 @@ class KeyWatch:
         How often each class came.
     """
 
-    __slots__ = ("account", "labels", "raised", "threshold", "tickets")
+    __slots__ = ("account", "labels", "raised", "stakes", "threshold")
 
     def __init__(self, alpha: float | None) -> None:
         self.threshold = inf if alpha is None else 1.0 / alpha
@@ -239,20 +239,20 @@ class KeyWatch:
     def follow(self, notes: Iterable[WatchNote]) -> None:
         """Take up what happened to forecasts, in its order."""
         for forecast, what, number in notes:
-            told = forecast.probability, forecast.hint
+            sides = forecast.probability, forecast.hint
             if what != ASKED:
                 stakes = self.stakes.pop(forecast.number, NO_STAKES)
                 if what != GIVEN_UP:
                     self._settle(stakes, forecast, what, number)
                 elif self.threshold < inf and forecast.probability:
-                    for side, p in enumerate(likeliest(one)[1] for one in told if one):
+                    for side, p in enumerate(likeliest(one)[1] for one in sides if one):
                         # the mean outcome gives the stakes back
                         settle_bets(self.account, stakes, side, p, p, forecast.number, 0, inf)
             elif self.threshold < inf:
                 self.stakes[forecast.number] = stakes = np.zeros(N_STAKES, np.float32)
                 # before the first class is known there is nothing to bet on
                 if forecast.probability:
-                    ask(self.account, stakes, *(likeliest(one)[1] for one in told))
+                    ask(self.account, stakes, *(likeliest(one)[1] for one in sides))
 
     def _settle(self, stakes: Stakes, forecast: ClassForecast, outcome: ClassOutcome, number: int) -> None:
         """Take up the outcome of a forecast."""
@@ -265,15 +265,15 @@ class KeyWatch:
         for label, y in soft.items():
             counts, came = self.labels.get(label, (0, 0)), 1 if y == 1.0 else y
             self.labels[label] = (counts[0], counts[1] + came) if hinted else (counts[0] + came, counts[1])
-        for side, told in enumerate((forecast.probability, forecast.hint)[: 1 + hinted]):
-            given = [told.get(label, 0.0) for label in soft]
+        for side, probabilities in enumerate((forecast.probability, forecast.hint)[: 1 + hinted]):
+            given = [probabilities.get(label, 0.0) for label in soft]
             right = fsum([y * p for y, p in zip(soft.values(), given, strict=True)])
-            squares = fsum([p * p for p in told.values()]) - 2.0 * right + (1.0 - spread)
+            squares = fsum([p * p for p in probabilities.values()]) - 2.0 * right + (1.0 - spread)
             costs = [y * log_cost(p) for y, p in zip(soft.values(), given, strict=True)]
             account[place + 3 + 2 * side] += max(0.0, squares)
             account[place + 4 + 2 * side] += fsum(costs)
             if self.threshold < inf and forecast.probability:
-                likely, p = likeliest(told)
+                likely, p = likeliest(probabilities)
                 bet = p, soft.get(likely or "", 0.0), forecast.number, number, self.threshold
                 if settle_bets(account, stakes, side, *bet) and (alarm := last_alarm(account, side)):
                     self.raised.append(RaisedAlarm(side, alarm))
@@ -292,8 +292,8 @@ class KeyWatch:
         """Take up what was dumped while these forecasts waited; raises any exception if it makes no sense."""
         # forecasts and hints decide which bets are paid, so they have to be sound
         for one in waiting:
-            told = [one.probability] if one.hint is None else [one.probability, one.hint]
-            require(all(map(are_shares, told)), "its open forecasts")
+            sides = [one.probability] if one.hint is None else [one.probability, one.hint]
+            require(all(map(are_shares, sides)), "its open forecasts")
         stored = _watch.decode(data)
         numbers = [one.number for one in waiting] if self.threshold < inf else []
         account, rest = unpack_floats(stored.floats, "<f8", SIZE)
@@ -304,16 +304,16 @@ class KeyWatch:
         self.stakes = {number: one.copy() for number, one in zip(numbers, rows, strict=True)}
 
 
-def are_shares(told: Any) -> bool:
+def are_shares(value: Any) -> bool:
     """Whether a value is a dict of names with floats in [0, 1]."""
-    return isinstance(told, dict) and all(
-        is_name(label) and type(p) is float and 0.0 <= p <= 1.0 for label, p in told.items()
+    return isinstance(value, dict) and all(
+        is_name(label) and type(p) is float and 0.0 <= p <= 1.0 for label, p in value.items()
     )
 
 
-def likeliest(told: dict[str, float] | None) -> tuple[str | None, float]:
+def likeliest(probabilities: dict[str, float] | None) -> tuple[str | None, float]:
     """The likeliest class, the first of equals, and its probability; None and NaN if there is none."""
-    if not told:
+    if not probabilities:
         return None, nan
-    label = max(told, key=told.__getitem__)
-    return label, told[label]
+    label = max(probabilities, key=probabilities.__getitem__)
+    return label, probabilities[label]

@@ -94,8 +94,8 @@ class Reliability:
 
     def add_events(self, forecasts: Floats, hints: Floats, outcomes: Floats) -> None:
         """Count rounds with outcomes in [0, 1], (n,); a hint is NaN where there was none."""
-        for side, told in enumerate((forecasts, hints)):
-            count(self._sums[EVENTS, side], told, outcomes)
+        for side, probabilities in enumerate((forecasts, hints)):
+            count(self._sums[EVENTS, side], probabilities, outcomes)
         self.is_written = False
 
     def side(self, side: int) -> Side:
