@@ -318,14 +318,14 @@ class CalibrationAlarm(base.DriftDetector):
         """
         p, shares = check_share_history(forecasts, outcomes)
         y = shares.astype(np.float64)
-        found, done = [], 0
+        alarms, done = [], 0
         while done < len(p):
             done += betting().replay(self._state, p[done:], y[done:], 1.0 / self.alpha)
             self._note()
             if self._drift_detected:
-                found.append(done - 1)
+                alarms.append(done - 1)
         self.n_rounds += len(p)
-        return np.array(found, np.int64)
+        return np.array(alarms, np.int64)
 
     def _note(self) -> None:
         self._drift_detected = bool(self._state[STATISTIC] >= 1.0 / self.alpha)

@@ -213,10 +213,9 @@ class Engine:
             totals, book = self._totals(), self._book
             total = totals.read(self._number, self._keys_known)
             reliability = book.reliability or Reliability(self._number)
-            found = overview_of(total, totals, book.keys.values(), reliability, self._activity, limit)
-            return replace(
-                found, largest=self._with_windows(found.largest), alarmed=self._with_windows(found.alarmed)
-            )
+            overview = overview_of(total, totals, book.keys.values(), reliability, self._activity, limit)
+            largest, alarmed = map(self._with_windows, (overview.largest, overview.alarmed))
+            return replace(overview, largest=largest, alarmed=alarmed)
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""

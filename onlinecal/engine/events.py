@@ -176,8 +176,8 @@ def _id_in(line: bytes) -> str | None:
         loose = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    found = loose.get("id") if isinstance(loose, dict) else None
-    return found if isinstance(found, str) and len(found) <= LONGEST_NAME else None
+    id = loose.get("id") if isinstance(loose, dict) else None
+    return id if isinstance(id, str) and len(id) <= LONGEST_NAME else None
 
 
 def problem_of(event: Any) -> str | None:

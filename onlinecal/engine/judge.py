@@ -63,15 +63,15 @@ class Batch:
 
     def unknown(self) -> list[str]:
         """The ids to look up in the ledger: those that are not open, or are asked for again."""
-        found = [id for id, entry in zip(self._index, self._entries, strict=True) if entry == UNKNOWN]
-        if len(found) < len(self._entries):
+        ids = [id for id, entry in zip(self._index, self._entries, strict=True) if entry == UNKNOWN]
+        if len(ids) < len(self._entries):
             columns, known = self.columns, self.book.open
-            found += [
+            ids += [
                 id
                 for id, kind in zip(columns.ids, columns.kinds, strict=True)
                 if kind == QUERY and id in known
             ]
-        return found
+        return ids
 
     def _event_table(self) -> Any:
         """The table of the events; it has lists if they are few, since arrays would cost more than they."""
@@ -336,16 +336,16 @@ class Batch:
     def answers(self) -> list[Answer]:
         """One answer for each event, in their order."""
         columns, queries, closings = self.columns, self._queries, self._closings
-        found: list[Any] = [None] * len(columns)
+        answers: list[Any] = [None] * len(columns)
         names = map(columns.keys.__getitem__, queries)
         forecasts = map(Forecast, self._query_ids, names, self._probabilities, self._certificates)
-        for_each(found.__setitem__, queries, forecasts)
-        for_each(found.__setitem__, closings, map(Settled, map(columns.ids.__getitem__, closings)))
+        for_each(answers.__setitem__, queries, forecasts)
+        for_each(answers.__setitem__, closings, map(Settled, map(columns.ids.__getitem__, closings)))
         for i in self._withdrawals():
-            found[i] = Withdrawn(columns.ids[i])
+            answers[i] = Withdrawn(columns.ids[i])
         for i, answer in self._answers.items():
-            found[i] = found[answer] if type(answer) is int else answer
-        return found
+            answers[i] = answers[answer] if type(answer) is int else answer
+        return answers
 
     def _withdrawals(self) -> list[int]:
         """The accepted withdrawals; all of them are in `_checked`."""

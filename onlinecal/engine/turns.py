@@ -173,8 +173,8 @@ def closed_by(records: list[Record], closings: Iterable[tuple[Any, ...]]) -> Ite
     """The records, with their closings where these are among `closings`."""
     closing = {asked: (number, loaded_outcome(value), time) for number, asked, value, time in closings}
     for record in records:
-        found = closing.get(record.number)
-        yield record if found is None else Record(*record[:7], *found)
+        end = closing.get(record.number)
+        yield record if end is None else Record(*record[:7], *end)
 
 
 def _values_of(config: KeyConfig) -> tuple[Any, ...]:

@@ -162,8 +162,8 @@ def values_at(column: NDArray[Any] | list[Any], which: list[int]) -> list[Any]:
     """The values of a column at these places."""
     if isinstance(column, list):
         return [column[i] for i in which]
-    found: list[Any] = column[which].tolist()
-    return found
+    values: list[Any] = column[which].tolist()
+    return values
 
 
 def none_for_nan(numbers: Iterable[float]) -> list[float | None]:

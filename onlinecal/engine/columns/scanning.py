@@ -72,11 +72,11 @@ def end_of_text(data: Any, at: int, end: int) -> int:
 @inlined
 def word(data: Any, at: int, end: int) -> int:
     """A short text as an integer, 0 for a long one."""
-    found: Any = 0
+    letters: Any = 0
     if end - at <= _LONGEST:
         for i in range(at, end):
-            found = found << 8 | np.int64(data[i])
-    return found
+            letters = letters << 8 | np.int64(data[i])
+    return letters
 
 
 @inlined

@@ -112,8 +112,8 @@ def check_token(token: str) -> str:
 
 def name_of(host: bytes) -> bytes:
     """A Host header without its port; empty if it is none."""
-    found = _host.fullmatch(host)
-    return found[1].lower() if found else b""
+    match = _host.fullmatch(host)
+    return match[1].lower() if match else b""
 
 
 def size_of_body(scope: Scope, largest: int) -> int:

@@ -77,10 +77,10 @@ def family(
     """A metric with one number, or with one number for each value of a label."""
     if isinstance(values, int | float):
         return kind(f"onlinecal_{name}", help, value=values)
-    found = kind(f"onlinecal_{name}", help, labels=[label or ""])
+    metric = kind(f"onlinecal_{name}", help, labels=[label or ""])
     for of, value in values:
-        found.add_metric([of], value)
-    return found
+        metric.add_metric([of], value)
+    return metric
 
 
 counter, gauge = partial(family, CounterMetricFamily), partial(family, GaugeMetricFamily)

@@ -64,11 +64,11 @@ class EventTable(NamedTuple):
 
 
 @compiled
-def accept(table: EventTable, arrays: LaneArrays, free: Ints, found: Ints, progress: Ints) -> None:
+def accept(table: EventTable, arrays: LaneArrays, free: Ints, changed: Ints, progress: Ints) -> None:
     """Accept events from `progress[NEXT]` on, up to one that is not plain; `free` are entries.
 
-    `found`, of shape (2, n), is filled with first lanes: those of the keys that have become dirty, and those
-    of the keys that have had their first event.
+    `changed`, of shape (2, n), is filled with first lanes: those of the keys that have become dirty, and
+    those of the keys that have had their first event.
     """
     fields, clocks, opened = arrays.fields, arrays.clocks, arrays.open
     number = progress[LAST_NUMBER]
@@ -87,7 +87,7 @@ def accept(table: EventTable, arrays: LaneArrays, free: Ints, found: Ints, progr
             return
         elif fields[first_lane, KEY] == NEW:
             fields[first_lane, KEY] = -1
-            found[1, progress[BEGUN]] = first_lane
+            changed[1, progress[BEGUN]] = first_lane
             progress[BEGUN] += 1
         number += 1
         time = table.times[i]
@@ -106,7 +106,7 @@ def accept(table: EventTable, arrays: LaneArrays, free: Ints, found: Ints, progr
         fields[first_lane, LAST_EVENT] = number
         if fields[first_lane, DIRTY] == 0:
             fields[first_lane, DIRTY] = number
-            found[0, progress[DIRTIED]] = first_lane
+            changed[0, progress[DIRTIED]] = first_lane
             progress[DIRTIED] += 1
         table.at[i], table.numbers[i] = entry, number
         progress[LAST_NUMBER] = number

@@ -56,15 +56,15 @@ class BinaryKind:
         if self.model.memory[FORMAT] != FORMAT_DYADIC:
             return [self._promise(arrays, *one) for one in zip(lanes.tolist(), late.tolist(), strict=True)]
         depends_on = arrays.state.heap[start[:, None] + PROMISED_BY]
-        found, known = [], self._promises
+        promises, known = [], self._promises
         for lane, *given in np.column_stack([lanes, late, depends_on]).tolist():
             promise = known.get(tuple(given))
             if promise is None:
                 if len(known) >= MOST_PROMISES:
                     known.clear()
                 promise = known[tuple(given)] = self._promise(arrays, lane, given[0])
-            found.append(promise)
-        return found
+            promises.append(promise)
+        return promises
 
     def _promise(self, arrays: KeyArrays, lane: int, late: int) -> float:
         memory = arrays.memory(lane)

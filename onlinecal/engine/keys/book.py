@@ -254,13 +254,13 @@ class Book:
     def key_numbers(self, entries: list[int]) -> list[int]:
         """The numbers of the keys of these forecasts."""
         state = self.arrays.state
-        found: list[int] = state.fields[state.open[entries, OWNER], KEY].tolist()
-        return found
+        numbers: list[int] = state.fields[state.open[entries, OWNER], KEY].tolist()
+        return numbers
 
     def query_numbers(self, entries: list[int]) -> list[int]:
         """The numbers of the queries of these forecasts."""
-        found: list[int] = self.arrays.state.open[entries, NUMBER].tolist()
-        return found
+        numbers: list[int] = self.arrays.state.open[entries, NUMBER].tolist()
+        return numbers
 
     def asked_at(self, entry: int) -> float | None:
         """When a forecast was asked for; None if neither its query nor its key had a time."""
@@ -348,8 +348,8 @@ class Book:
         n_asks = int(np.count_nonzero(table.kinds[start:] == QUERY))
         self._make_free(n_asks)
         free = np.array(self._free[: -n_asks - 1 : -1], np.int64)
-        found, progress = np.empty((2, len(table.kinds)), np.int64), np.array([start, number, 0, 0, 0])
-        self._accept(table, self.arrays.state, free, found, progress)
+        changed, progress = np.empty((2, len(table.kinds)), np.int64), np.array([start, number, 0, 0, 0])
+        self._accept(table, self.arrays.state, free, changed, progress)
         end, last, taken, dirtied, begun = progress.tolist()
         if taken:
             del self._free[-taken:]
@@ -365,8 +365,8 @@ class Book:
         self._hints.frombytes(np.where(asks, columns.hints[start:end], nan).tobytes())
         self._closed_entries += entries[~asks].tolist()
         keys = self.arrays.keys
-        self.dirty.update((keys[first_lane], None) for first_lane in found[0, :dirtied].tolist())
-        return end, last, [keys[first_lane] for first_lane in found[1, :begun].tolist()]
+        self.dirty.update((keys[first_lane], None) for first_lane in changed[0, :dirtied].tolist())
+        return end, last, [keys[first_lane] for first_lane in changed[1, :begun].tolist()]
 
     def replay(self, key: Key, event: Logged) -> int:
         """Repeat an event of the log; returns the entry of its forecast.

@@ -124,7 +124,7 @@ class ClassKey(Key):
         return too_large or super().is_full_at(time, waits)
 
     def ask(self, entry: int, forecast: ClassForecast) -> None:
-        """WatchNote that a forecast is asked for; `run` makes it."""
+        """Note that a forecast is asked for; `run` makes it."""
         lane = forecast.lane = self._free_lane()
         self.open[entry] = forecast
         self.late[lane] = max(self.late[lane], self.busy[lane])
@@ -142,7 +142,7 @@ class ClassKey(Key):
         lane.admits(outcome, self.late[forecast.lane])
 
     def close(self, entry: int, outcome: Any, number: int) -> ClassForecast:
-        """WatchNote the outcome of a forecast, which `admit` has checked; None if it will never have one."""
+        """Note the outcome of a forecast, which `admit` has checked; None if it will never have one."""
         forecast = self.open.pop(entry)
         if outcome is not None:
             self.steps.append((forecast, outcome, None, 0))

@@ -472,9 +472,9 @@ def room_of(memory: NDArray[np.int64]) -> int:
 
 def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
     """A copy of an array with `size` rows; the new rows are 0."""
-    found = np.zeros((size, *array.shape[1:]), array.dtype)
-    found[: len(array)] = array
-    return found
+    copy = np.zeros((size, *array.shape[1:]), array.dtype)
+    copy[: len(array)] = array
+    return copy
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -163,25 +163,25 @@ def remove_open(fields: Any, opened: Any, first_lane: int, entry: int) -> None:
 @inlined
 def free_lane(fields: Any, first_lane: int) -> int:
     """The first lane without open forecasts; -1 if a new one is to be made; else the one with the fewest."""
-    lanes, found, lane = 0, first_lane, first_lane
+    lanes, best, lane = 0, first_lane, first_lane
     while lane >= 0:
         if fields[lane, OPEN] == 0:
             return lane
-        if fields[lane, OPEN] < fields[found, OPEN]:
-            found = lane
+        if fields[lane, OPEN] < fields[best, OPEN]:
+            best = lane
         lanes += 1
         lane = fields[lane, NEXT_LANE]
-    return found if lanes == fields[first_lane, MOST_LANES] else -1
+    return best if lanes == fields[first_lane, MOST_LANES] else -1
 
 
 @inlined
 def certificate_of(heap: Any, fields: Any, first_lane: int) -> float:
     """A key's certificate: by Fact 4 those of its lanes add up."""
-    found, lane = 0.0, first_lane
+    total, lane = 0.0, first_lane
     while lane >= 0:
-        found += certificate(view_of(heap, fields[lane, START], fields[lane, LENGTH]))
+        total += certificate(view_of(heap, fields[lane, START], fields[lane, LENGTH]))
         lane = fields[lane, NEXT_LANE]
-    return found
+    return total
 
 
 @kernel_part

@@ -127,9 +127,9 @@ def unpacked_memory(data: bytes, classes: int) -> NDArray[np.int64]:
 def inflated(data: bytes, size: int) -> NDArray[np.int64]:
     """Decompress integers; ValueError if there are more than `size`."""
     inflate = zlib.decompressobj()
-    found = inflate.decompress(data, 8 * size) if size else b""
-    require(not inflate.unconsumed_tail and len(found) % 8 == 0, "its window")
-    return np.frombuffer(found, "<i8").astype(np.int64)
+    raw = inflate.decompress(data, 8 * size) if size else b""
+    require(not inflate.unconsumed_tail and len(raw) % 8 == 0, "its window")
+    return np.frombuffer(raw, "<i8").astype(np.int64)
 
 
 class SimplexLane(Lane):

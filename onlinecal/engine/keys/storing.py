@@ -85,24 +85,24 @@ def signed(number: int) -> int:
 @kernel_part
 def turned(bits: int) -> int:
     """A float's bits as a word: the first byte becomes the last."""
-    found: Any = 0
+    word: Any = 0
     for byte in range(0, 64, 8):
-        found |= ((bits >> byte) & 255) << (56 - byte)
-    return found
+        word |= ((bits >> byte) & 255) << (56 - byte)
+    return word
 
 
 @compiled
 def most_words(arrays: LaneArrays, which: Ints) -> int:
     """How many words these keys take at most; they are given by their first lanes."""
-    fields, found = arrays.fields, 0
+    fields, words = arrays.fields, 0
     for first_lane in which:
-        found += HEADER + SIZE + ACCOUNT
+        words += HEADER + SIZE + ACCOUNT
         lane = first_lane
         while lane >= 0:
-            found += PER_LANE + fields[lane, LENGTH] + fields[lane, WINDOW_LENGTH]
-            found += fields[lane, OPEN] * (PER_OPEN + TICKET + N_STAKES)
+            words += PER_LANE + fields[lane, LENGTH] + fields[lane, WINDOW_LENGTH]
+            words += fields[lane, OPEN] * (PER_OPEN + TICKET + N_STAKES)
             lane = fields[lane, NEXT_LANE]
-    return found
+    return words
 
 
 @kernel_part
@@ -166,7 +166,7 @@ def gather(
 
     `ends` and `open_ends` become where the words and the entries of each key end.
     """
-    fields, opened, at, found = arrays.fields, arrays.open, 0, 0
+    fields, opened, at, n_open = arrays.fields, arrays.open, 0, 0
     learnt, sums = arrays.steering.view(np.int64), arrays.accounts.view(np.int64)
     bits = (
         arrays.forecasts.view(np.int64), arrays.certificates.view(np.int64), arrays.hints.view(np.int64),
@@ -183,18 +183,18 @@ def gather(
         for j in range(ACCOUNT):
             out[at] = turned(sums[first_lane, j])
             at += 1
-        entry, first = fields[first_lane, OLDEST_OPEN], found
+        entry, first = fields[first_lane, OLDEST_OPEN], n_open
         while entry >= 0:
             at = gather_open(arrays, bits, first_lane, entry, betting, out, at)
-            entries[found] = entry
-            found += 1
+            entries[n_open] = entry
+            n_open += 1
             entry = opened[entry, AFTER]
         lanes, lane = 0, first_lane
         while lane >= 0:
             lanes += 1
             lane = fields[lane, NEXT_LANE]
-        out[head], out[head + 1], out[head + 2] = signed(lanes), signed(found - first), signed(int(row >= 0))
-        ends[k], open_ends[k] = at, found
+        out[head], out[head + 1], out[head + 2] = signed(lanes), signed(n_open - first), signed(int(row >= 0))
+        ends[k], open_ends[k] = at, n_open
 
 
 @compiled

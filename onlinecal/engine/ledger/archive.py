@@ -129,11 +129,11 @@ def refuse_archived(ledger: Ledger, columns: Columns, waiting: Container[str]) -
     for id, kind in zip(columns.ids, columns.kinds, strict=True):
         if kind != REFUSED and id not in waiting:
             hashes.setdefault(hash_of_id(id), set()).add(id)
-    found = ledger.rows(
+    rows = ledger.rows(
         "SELECT hash FROM json_each(?) AS j CROSS JOIN archived ON hash = j.value",
         (json.dumps(list(hashes)),),
     )
-    ids = {id for row in found for id in hashes[row[0]]}
+    ids = {id for row in rows for id in hashes[row[0]]}
     # an id in the ledger may have the hash of an archived one by chance
     ids -= ledger.recall(ids).keys()
     for i, id in enumerate(columns.ids) if ids else ():
@@ -217,9 +217,9 @@ def new_tables(file: Path, config: str, tail: int) -> Iterator[sqlite3.Connectio
 
 def copy_rows(ledger: Ledger, new: sqlite3.Connection, table: str, condition: str = "1") -> None:
     """Copy the rows of a table for which a condition holds."""
-    found = ledger.connection.execute(f"SELECT * FROM {table} WHERE {condition}")
-    marks = ", ".join("?" * len(found.description))
-    new.executemany(f"INSERT INTO {table} VALUES ({marks})", found)
+    rows = ledger.connection.execute(f"SELECT * FROM {table} WHERE {condition}")
+    marks = ", ".join("?" * len(rows.description))
+    new.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
 
 
 def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:

@@ -77,11 +77,11 @@ def check_ledger(
     all. Raises LedgerError if something cannot be read.
     """
     with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.transaction("DEFERRED"):
-        found, known = _check(ledger, tell), {one.digest: one for one in archives_of(ledger)}
+        result, known = _check(ledger, tell), {one.digest: one for one in archives_of(ledger)}
     for one in map(Path, archives):
         archive = known.get(digest_of(one))
         if archive is None:
-            found.problems.append(f"{one}: this is no archive of {path}, or it was changed")
+            result.problems.append(f"{one}: this is no archive of {path}, or it was changed")
             continue
         with closing(Ledger(one, read_only=True)) as ledger:
             checked, marker = _check(ledger, tell), marker_of(ledger)
@@ -89,9 +89,9 @@ def check_ledger(
         if marker is None or not marker.is_of(archive):
             problems.append(f"{path}: it counts other events than those of {one}")
         problems += [f"{path}: {problem} of {one}" for problem in _check_archived(Path(path), one, archive)]
-        keys = max(found.keys, checked.keys)
-        found = Check(found.events + checked.events, keys, found.problems + problems)
-    return found
+        keys = max(result.keys, checked.keys)
+        result = Check(result.events + checked.events, keys, result.problems + problems)
+    return result
 
 
 def _check(ledger: Ledger, tell: Progress) -> Check:
@@ -232,11 +232,11 @@ def holder_of(lock: str) -> int | None:
     The lock is looked up in /proc/locks. To try it would keep a writer from it for a moment.
     """
     try:
-        found = os.stat(lock, follow_symlinks=False)
+        file = os.stat(lock, follow_symlinks=False)
         held = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    device = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
     for line in held:
         # 1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF
         fields = line.split()
@@ -267,10 +267,10 @@ def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
 
 
 def _integrity(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
-    found = [row[0] for row in ledger.rows("PRAGMA quick_check(10)")]
-    facts["integrity"] = "ok" if found == ["ok"] else found
-    if found != ["ok"]:
-        findings.append(Finding(f"the file is damaged: {found[0]}", f"{REPAIR_ADVICE}."))
+    problems = [row[0] for row in ledger.rows("PRAGMA quick_check(10)")]
+    facts["integrity"] = "ok" if problems == ["ok"] else problems
+    if problems != ["ok"]:
+        findings.append(Finding(f"the file is damaged: {problems[0]}", f"{REPAIR_ADVICE}."))
     for one in archives_of(ledger):
         if os.path.exists(one.path) and digest_of(Path(one.path)) != one.digest:
             findings.append(

@@ -177,30 +177,30 @@ def lock(path: str) -> int:
 
 def is_at(path: str, descriptor: int) -> bool:
     """Whether an open file still has this name."""
-    found = os.fstat(descriptor)
-    return identity_of(path) == (found.st_dev, found.st_ino)
+    opened = os.fstat(descriptor)
+    return identity_of(path) == (opened.st_dev, opened.st_ino)
 
 
 def identity_of(path: str) -> tuple[int, int] | None:
     """The device and inode of a file; None if there is none of that name."""
     try:
-        found = os.stat(path, follow_symlinks=False)
+        file = os.stat(path, follow_symlinks=False)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return file.st_dev, file.st_ino
 
 
 def check_one_name(file: str) -> None:
     """Refuse a file with several names: SQLite keeps last commits under the name that it was opened by."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise ValueError("this is a folder, a ledger is a file")
-    if found.st_nlink > 1:
+    if status.st_nlink > 1:
         raise ValueError(
-            f"the file has {found.st_nlink} names (hard links): remove the others, or copy it to a file of"
+            f"the file has {status.st_nlink} names (hard links): remove the others, or copy it to a file of"
             " its own"
         )
 
@@ -265,10 +265,10 @@ def clear_away(target: Path) -> None:
     """Remove the folders that `whole` made for `target` in processes that have ended."""
     name = re.compile(re.escape(f".{target.name}.") + r"(\d+)-\w{8}")
     for folder in target.parent.iterdir() if target.parent.is_dir() else ():
-        found = name.fullmatch(folder.name)
-        if found is not None:
+        match = name.fullmatch(folder.name)
+        if match is not None:
             try:
-                os.kill(int(found[1]), 0)
+                os.kill(int(match[1]), 0)
             except ProcessLookupError:
                 shutil.rmtree(folder, ignore_errors=True)
             except OSError:

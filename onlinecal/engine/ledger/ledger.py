@@ -106,7 +106,7 @@ class Ledger:
                 self._connection = self._connect()
                 if self._lock is not None:
                     names = [f"{self._file}{part}" for part in DATABASE_FILES]
-                    self._identities = {name: found for name in names if (found := identity_of(name))}
+                    self._identities = {name: identity for name in names if (identity := identity_of(name))}
         except BaseException:
             if self._lock is not None:
                 self._lock.abandon()
@@ -219,10 +219,12 @@ class Ledger:
     def tail(self) -> int:
         """The number up to which all states hold all events."""
         with self.ledger_errors():
-            found = self.about("tail")
-            if found is not None and type(found) is not int:
-                raise ValueError(f"`tail`, up to where all states go, is damaged, {found!r}: {REPAIR_ADVICE}")
-            return found or 0
+            number = self.about("tail")
+            if number is not None and type(number) is not int:
+                raise ValueError(
+                    f"`tail`, up to where all states go, is damaged, {number!r}: {REPAIR_ADVICE}"
+                )
+            return number or 0
 
     def reliability(self) -> Any:
         """The stored reliability of all keys together; None if there is none."""
@@ -305,7 +307,7 @@ class Ledger:
 
     def counts(self) -> tuple[int, int]:
         """How many queries were accepted, and how many of them were closed, those in archives included."""
-        [found] = self.rows(
+        [counts] = self.rows(
             "SELECT {}, {} FROM archives".format(
                 *(
                     f"(SELECT count(*) FROM {table} WHERE number > ?1) + coalesce(sum({table}), 0)"
@@ -314,7 +316,7 @@ class Ledger:
             ),
             (self.checkpoint(),),
         )
-        return found
+        return counts
 
     def events_here(self) -> int:
         """How many events there are after the checkpoint."""
@@ -322,9 +324,9 @@ class Ledger:
 
     def damage(self) -> list[str]:
         """What SQLite finds wrong with the file, indexes, constraints and references included."""
-        found = [row[0] for row in self.rows("PRAGMA integrity_check")]
+        problems = [row[0] for row in self.rows("PRAGMA integrity_check")]
         lost = self.rows('SELECT "table", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2')
-        return [one for one in found if one != "ok"] + [
+        return [one for one in problems if one != "ok"] + [
             f"{count} rows of {table} refer to {parent} that are not there" for table, parent, count in lost
         ]
 

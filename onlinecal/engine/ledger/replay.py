@@ -95,10 +95,10 @@ def replay_key(book: Book, ledger: Ledger, number: int, log: list[Logged], upto:
 
     LedgerError where the ledger has another answer or another state, or lacks the state.
     """
-    found, start = ledger.keys_numbered([number]), ledger.checkpoint()
-    if not found:
+    snapshots, start = ledger.keys_numbered([number]), ledger.checkpoint()
+    if not snapshots:
         raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
-    snapshot = found[0]
+    snapshot = snapshots[0]
     # the state after the archived events, if the key had some
     first = ledger.value("SELECT state FROM checkpoints WHERE key = ?", (number,))
     book.load([snapshot._replace(state=first, upto=start)])

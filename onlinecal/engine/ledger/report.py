@@ -180,7 +180,7 @@ def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[s
             outcome = class_shares(outcome).get(label or "", 0.0)
         if number <= event and given is not None:
             rounds[name].append((query, given, outcome))
-    found = {}
+    queries_since = {}
     for name, rows in rounds.items():
         # all rounds of a key may be in archives
         if rows:
@@ -188,8 +188,8 @@ def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[s
             alarm = CalibrationAlarm(NO_ALARM)
             alarm.update_many(np.array(given, np.float64), np.array(outcomes, np.float64))
             assert alarm.change_point is not None
-            found[name] = queries[alarm.change_point]
-    return found
+            queries_since[name] = queries[alarm.change_point]
+    return queries_since
 
 
 SETTLED_ROUNDS = (
@@ -237,12 +237,12 @@ def export_ledger(
     try:
         with closing(Ledger(Path(path), read_only=True)) as ledger, new_file(target, force) as file:
             last, start = ledger.last_numbers()[0], ledger.checkpoint()
-            while found := ledger.rows(FORECAST_ROWS, (done, last, CHUNK)):
+            while chunk := ledger.rows(FORECAST_ROWS, (done, last, CHUNK)):
                 with ledger.content_errors():
-                    frame = _frame(found)
+                    frame = _frame(chunk)
                 parts.append(file.with_name(f"{len(parts)}.part"))
                 frame.write_parquet(parts[-1])
-                rows, done = rows + frame.height, found[-1][0]
+                rows, done = rows + frame.height, chunk[-1][0]
                 tell(done, last)
             if ledger.checkpoint() != start:
                 raise LedgerError(f"{path}: events were archived meanwhile; export again")

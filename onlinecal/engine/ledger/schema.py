@@ -366,12 +366,12 @@ def written_checksums(connection: sqlite3.Connection) -> Checksums | None:
     """The checksums that a ledger has; None if it has none. ValueError if they make no sense."""
     row = connection.execute("SELECT value FROM about WHERE name = 'sums'").fetchone()
     try:
-        found = None if row is None else msgspec.json.decode(row[0], type=Checksums)
+        checksums = None if row is None else msgspec.json.decode(row[0], type=Checksums)
     except (ValueError, TypeError):
-        found = {}
-    if found is not None and found.keys() != NO_CHECKSUMS.keys():
+        checksums = {}
+    if checksums is not None and checksums.keys() != NO_CHECKSUMS.keys():
         raise ValueError("the checksums of the log are damaged: `onlinecal stream repair` makes them anew")
-    return found
+    return checksums
 
 
 def checksums_of(
@@ -381,14 +381,14 @@ def checksums_of(
     event: int = LAST_NUMBER,
 ) -> Checksums:
     """The checksums of the rows up to these numbers; `start` has those of the first rows already."""
-    found = dict(start)
+    checksums = dict(start)
     for table, columns in CHECKED_COLUMNS.items():
         after, upto = (start["key"], key) if table == "keys" else (start["event"], event)
         sql = f"SELECT {', '.join(columns)} FROM {table} WHERE number > ? AND number <= ? ORDER BY number"
         cursor = connection.execute(sql, (after, upto))
         while rows := cursor.fetchmany(CHUNK):
-            add_rows(found, table, as_columns(rows))
-    return found
+            add_rows(checksums, table, as_columns(rows))
+    return checksums
 
 
 def checksum_problems(connection: sqlite3.Connection) -> list[str]:
@@ -398,8 +398,8 @@ def checksum_problems(connection: sqlite3.Connection) -> list[str]:
         # before the first commit there are none
         empty = connection.execute("SELECT 1 FROM about WHERE name = 'tail'").fetchone() is None
         return [] if empty else ["the checksums of the log are lost"]
-    found = checksums_of(connection, NO_CHECKSUMS, written["key"], written["event"])
-    changed = [name for name in NO_CHECKSUMS if "." in name and found[name] != written[name]]
+    present = checksums_of(connection, NO_CHECKSUMS, written["key"], written["event"])
+    changed = [name for name in NO_CHECKSUMS if "." in name and present[name] != written[name]]
     return [f"{name} was changed in some row, or rows are lost or added" for name in changed]
 
 

@@ -150,14 +150,14 @@ class KeyRows:
     """
 
     def __init__(self, rows: Iterable[Any]) -> None:
-        found: list[tuple[bool, int, str]] = []
+        ordered: list[tuple[bool, int, str]] = []
         for row in rows:
             places = row["positions"].split("\n")
             lines = row["lines"].split("\n")
-            found += [(at != "", int(at or 0), line) for at, line in zip(places, lines, strict=True)]
-        found.sort()
-        self.positions = [at if is_placed else None for is_placed, at, _ in found]
-        self.lines = [line for *_, line in found]
+            ordered += [(at != "", int(at or 0), line) for at, line in zip(places, lines, strict=True)]
+        ordered.sort()
+        self.positions = [at if is_placed else None for is_placed, at, _ in ordered]
+        self.lines = [line for *_, line in ordered]
 
     def columns(self, is_binary: bool) -> Columns:
         """The events of the rows; outcomes that are texts are read as numbers if the key is binary."""
@@ -172,8 +172,8 @@ class KeyRows:
         return [refused(line, "key") for line in self.lines]
 
 
-def _as_number(found: re.Match[str]) -> str:
-    return f'"value":{int(found[1].lower() in ("1", "1.0", "true"))}'
+def _as_number(match: re.Match[str]) -> str:
+    return f'"value":{int(match[1].lower() in ("1", "1.0", "true"))}'
 
 
 def refused(line: str, missing: str) -> Rejected:

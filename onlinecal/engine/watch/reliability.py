@@ -115,9 +115,9 @@ class Reliability:
         """The counts that were dumped; ValueError if they make no sense."""
         require(data[:SUM] == checksum_of(data[SUM:]), "the account of all keys' reliability")
         since, floats = msgspec.msgpack.decode(data[SUM:], type=tuple[int, bytes])
-        found = cls(since)
-        found._sums = np.frombuffer(floats, "<f8").reshape(found._sums.shape).astype(np.float64)
-        return found
+        reliability = cls(since)
+        reliability._sums = np.frombuffer(floats, "<f8").reshape(reliability._sums.shape).astype(np.float64)
+        return reliability
 
 
 def bracket(sums: Floats) -> tuple[float, float]:
