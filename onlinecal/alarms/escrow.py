@@ -21,8 +21,7 @@ import numpy as np
 from onlinecal.compiling import kernel_part
 
 ODDS = 9 / 8, 8 / 9, 3 / 2, 2 / 3, 3.0, 1 / 3
-"""The factors by which bets on all forecasts multiply the odds, upwards first. Bets on the forecasts of one
-quarter of [0, 1] have the last four of them."""
+"""Bets on all forecasts multiply the odds by these, upwards first; those on one quarter by the last four."""
 N_STRETCHES = 2
 """Two further bets on all forecasts: on half the logit (forecasts are too sure of themselves), and on
 twice."""
@@ -32,11 +31,8 @@ N_BETS = FIRST_QUARTER + PER_QUARTER * N_QUARTERS
 BETS_MADE = FIRST_QUARTER + PER_QUARTER
 """How many bets are made on each forecast."""
 
-SHARES = np.array(
-    [0.5 / N_ODDS] * N_ODDS
-    + [0.1 / N_STRETCHES] * N_STRETCHES
-    + [0.4 / (PER_QUARTER * N_QUARTERS)] * PER_QUARTER * N_QUARTERS
-)
+SIZES = np.array([N_ODDS, N_STRETCHES, PER_QUARTER * N_QUARTERS])
+SHARES = np.repeat([0.5, 0.1, 0.4] / SIZES, SIZES)
 """The shares of 1 that the bets get with every forecast."""
 FACTORS = np.array([*ODDS, *ODDS[N_ODDS - PER_QUARTER :]])
 """The factors of the odds of all bets on a forecast, without the stretches."""

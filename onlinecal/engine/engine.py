@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from msgspec.structs import replace
-
 from onlinecal.engine.columns.columns import Columns, columns_of_events, columns_of_lines
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
@@ -24,7 +22,7 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
 from onlinecal.engine.ledger.schema import Changes, Noted, Record
 from onlinecal.engine.settings import all_settings
-from onlinecal.engine.watch.overview import Activity, Overview, overview_of
+from onlinecal.engine.watch.overview import Activity, Overview, reliability_of_both
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
@@ -213,9 +211,20 @@ class Engine:
             totals, book = self._totals(), self._book
             total = totals.read(self._number, self._keys_known)
             reliability = book.reliability or Reliability(self._number)
-            overview = overview_of(total, totals, book.keys.values(), reliability, self._activity, limit)
-            largest, alarmed = map(self._with_windows, (overview.largest, overview.alarmed))
-            return replace(overview, largest=largest, alarmed=alarmed)
+            return Overview(
+                total,
+                totals.oldest(book.keys.values()),
+                *totals.alarms(),
+                totals.scores(),
+                reliability.since,
+                *reliability_of_both(reliability, total.certificate, total.rounds),
+                self._with_windows(totals.largest(limit)),
+                self._with_windows(totals.alarmed(limit)),
+                len(book.keys),
+                self._activity.batches,
+                self._activity.seconds,
+                dict(self._activity.refused),
+            )
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""

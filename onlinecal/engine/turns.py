@@ -70,7 +70,7 @@ class KeyTurns:
 
     def __init__(self, config: EngineConfig, remember: int) -> None:
         self.config, self.remember = config, check_count(remember, "remember")
-        self._start_over()
+        self._book = Book(self.config)
         # all fields are encoded: which ones msgspec leaves out depends on how the configuration was made
         self._config_checksums = {
             place: crc32(_encoder.encode(_values_of(settings.config)))
@@ -111,11 +111,8 @@ class KeyTurns:
                 return self._turn(key, data, columns)
         except BaseException:
             # the rest of a failed turn must not stay in the book
-            self._start_over()
+            self._book = Book(self.config)
             raise
-
-    def _start_over(self) -> None:
-        self._book = Book(self.config)
 
     def _turn(self, name: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, Batch]:
         book, place = self._book, self.config.place_for(name)

@@ -77,10 +77,6 @@ class BinaryKey(Key):
     __slots__ = ()
 
     @property
-    def _arrays(self) -> KeyArrays:
-        return self.settings.arrays
-
-    @property
     def most_open(self) -> int:
         """How many forecasts may be open."""
         return MOST_OPEN
@@ -88,26 +84,26 @@ class BinaryKey(Key):
     @property
     def oldest(self) -> int | None:
         """The number of the oldest query that waits."""
-        state = self._arrays.state
+        state = self.settings.arrays.state
         entry = int(state.fields[self.first_lane, OLDEST_OPEN])
         return None if entry < 0 else int(state.open[entry, NUMBER])
 
     def entries(self) -> list[int]:
         """The forecasts that wait, the oldest first."""
-        return self._arrays.entries_of(self.first_lane)
+        return self.settings.arrays.entries_of(self.first_lane)
 
     def dump(self, ids: list[str]) -> bytes:
         """The state in bytes."""
-        return self._arrays.dump([self], ids)[0]
+        return self.settings.arrays.dump([self], ids)[0]
 
     def summary(self) -> Summary:
         """What there is to know of the key, with its alarms and scores."""
-        sums = self._arrays.state.accounts[self.first_lane, :MONEY].tolist()
+        sums = self.settings.arrays.state.accounts[self.first_lane, :MONEY].tolist()
         return replace(self.written(), watched=watched_by(sums))
 
     def written(self) -> Summary:
         """The summary without alarms and scores."""
-        return self._arrays.written([self])[0]
+        return self.settings.arrays.written([self])[0]
 
     def window_bounds(self) -> tuple[float | None, float | None]:
         """The certificate of the key's last `window` settled rounds, and the guarantee of any so many in a
@@ -115,7 +111,7 @@ class BinaryKey(Key):
 
         Each lane has settled some of these rounds. By Fact 4 the bounds for the lanes add up.
         """
-        arrays, model = self._arrays, self.settings.kind.model
+        arrays, model = self.settings.arrays, self.settings.kind.model
         if model.window is None:
             return None, None
         lanes = arrays.lanes_of(self.first_lane)

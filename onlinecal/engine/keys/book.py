@@ -51,7 +51,7 @@ from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import KeySettings, all_settings
-from onlinecal.engine.watch.key_watch import RaisedAlarm
+from onlinecal.engine.watch.key_watch import Alarm
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import check_format
@@ -82,7 +82,7 @@ class Book:
     totals, reliability
         Sums over all keys, from the first request for them on; reliability, from `start_watching` on.
     raised
-        The alarms that were raised and not yet reported, with the names of their keys.
+        The alarms that were raised and not yet reported: key, side (FORECAST or HINT), alarm.
     given_up
         The ids of forecasts that have expired since `release`, and the names of their keys.
     """
@@ -98,7 +98,7 @@ class Book:
         self.dirty: dict[Key, None] = {}
         self.totals: Totals | None = None
         self.reliability: Reliability | None = None
-        self.raised: list[tuple[str, RaisedAlarm]] = []
+        self.raised: list[tuple[str, int, Alarm]] = []
         self._free: list[int] = []
         self._accept = at_once(accept)
         self._class_forecasts: dict[int, ClassForecast] = {}
@@ -247,9 +247,7 @@ class Book:
 
     def owner(self, entry: int) -> Key:
         """The key of an open forecast, or of one that was closed since `release`."""
-        key = self.arrays.keys[self.arrays.state.open[entry, OWNER]]
-        assert key is not None
-        return key
+        return self.arrays.key_of(self.arrays.state.open[entry, OWNER])
 
     def key_numbers(self, entries: list[int]) -> list[int]:
         """The numbers of the keys of these forecasts."""
@@ -391,7 +389,7 @@ class Book:
         for key in self._touched:
             key.run()
             if key.watch.raised:
-                self.raised += ((key.name, one) for one in key.watch.raised)
+                self.raised += ((key.name, *one) for one in key.watch.raised)
                 key.watch.raised.clear()
         if self.reliability is not None:
             self.reliability.add(self._settled)
@@ -413,9 +411,8 @@ class Book:
     def _note_touched(self, longest: int) -> None:
         """Tell `totals` of the keys that had events, and find those whose integers are spent."""
         first_lanes = self.arrays.state.open[np.frombuffer(self._entries, np.int64), OWNER]
-        touched = [self.arrays.keys[first_lane] for first_lane in np.unique(first_lanes).tolist()]
+        touched = list(map(self.arrays.key_of, np.unique(first_lanes).tolist()))
         for key in touched if longest > RESERVE else ():
-            assert key is not None
             key.spent = self.arrays.is_spent(key.first_lane, RESERVE)
             self.arrays.state.fields[key.first_lane, PLAIN] &= not key.spent
         if self.totals is not None:

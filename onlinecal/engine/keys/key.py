@@ -145,7 +145,7 @@ class Key(ABC):
         if time is not None and not time <= arrays.clocks[self.first_lane]:
             arrays.clocks[self.first_lane] = time
         assert isinstance(self.times, list)
-        while self.times and self._is_past(self.times[0][0], None):
+        while self.times and self.is_over(self.times[0][0], None):
             _, number, entry = heappop(self.times)
             if waits(entry, number):
                 over.append(entry)
@@ -157,17 +157,16 @@ class Key(ABC):
             heapify(self.times)
         return over
 
-    def _is_past(self, asked: float, time: float | None) -> bool:
-        """Whether a forecast asked for at that time has expired by now, or by `time` if that is later."""
+    def is_over(self, asked: float | None, time: float | None) -> bool:
+        """Whether a forecast asked for at that time has expired; never where that time is not known.
+
+        It expires by the key's clock, or by `time` if that is later.
+        """
         clock = self.clock
-        if clock is None:
+        if asked is None or clock is None:
             return False
         now = clock if time is None or time < clock else time
         return now > asked + self.settings.expire_after
-
-    def is_over(self, asked: float | None, time: float | None) -> bool:
-        """Whether a forecast asked for at that time has expired by `time`; never where the time is None."""
-        return asked is not None and self._is_past(asked, time)
 
     def is_full_at(self, time: float | None, waits: Waits) -> bool:
         """Whether the key can take no query at that time: its integers would not bear the round."""
@@ -183,7 +182,7 @@ class Key(ABC):
         places = [0]
         while many and places:
             place = places.pop()
-            if place < len(self.times) and self._is_past(self.times[place][0], time):
+            if place < len(self.times) and self.is_over(self.times[place][0], time):
                 _, number, entry = self.times[place]
                 many -= waits(entry, number)
                 places += 2 * place + 1, 2 * place + 2

@@ -50,7 +50,7 @@ from onlinecal.engine.keys.playing import (
 from onlinecal.engine.keys.storing import BinaryState, gather, most_words, pack, with_checksum
 from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
-from onlinecal.engine.watch.key_watch import RaisedAlarm, last_alarm
+from onlinecal.engine.watch.key_watch import Alarm, last_alarm
 from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS
 from onlinecal.forecasters.binary.compiled import MACHINES, certain_rounds, enlarged
 from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC
@@ -108,7 +108,7 @@ class KeyArrays:
     keys
         The key that owns each row; None where the row is free.
     raised
-        The alarms that were raised and not yet reported, with the names of their keys.
+        The alarms that were raised and not yet reported: key, side (FORECAST or HINT), alarm.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class KeyArrays:
         )  # fmt: skip
         # row 0 belongs to no key: it stands where an event names none
         self.keys: list[Key | None] = [None]
-        self.raised: list[tuple[str, RaisedAlarm]] = []
+        self.raised: list[tuple[str, int, Alarm]] = []
         self._free: list[int] = []
         self._free_rows: list[int] = []
         # lanes that were made ahead for new keys, by settings
@@ -309,7 +309,8 @@ class KeyArrays:
             np.unique(asked[self.state.fields[asked, STEERING_ROW] == playing.NOT_STEERED_YET])
         )
 
-    def _key(self, lane: int) -> Key:
+    def key_of(self, lane: int) -> Key:
+        """The key that owns a row."""
         key = self.keys[lane]
         assert key is not None
         return key
@@ -327,7 +328,7 @@ class KeyArrays:
             elif how == playing.SPENT:
                 enlarged(self.memory(lane))
             elif how == playing.NO_LANE:
-                self._add_lane(self._key(lane))
+                self._add_lane(self.key_of(lane))
             elif how == playing.NO_WINDOW:
                 first = int(self.state.open[steps.entries[progress[playing.STEPS_DONE]], OWNER])
                 window = self.window(lane)
@@ -348,7 +349,7 @@ class KeyArrays:
 
     def _refine(self, lane: int) -> None:
         """Give a lane, and its window, units that are fine enough for outcomes between 0 and 1."""
-        memory = self._key(lane).settings.kind.model._refined(self.memory(lane))
+        memory = self.key_of(lane).settings.kind.model._refined(self.memory(lane))
         self._put(START, LENGTH, lane, memory, len(memory))
         window = self.window(lane)
         if window is not None:
@@ -359,13 +360,10 @@ class KeyArrays:
         for side in (FORECAST, HINT):
             alarm = last_alarm(self.state.accounts[first_lane], side)
             if sides >> side & 1 and alarm is not None:
-                self.raised.append((self._key(first_lane).name, RaisedAlarm(side, alarm)))
+                self.raised.append((self.key_of(first_lane).name, side, alarm))
 
     def is_spent(self, first_lane: int, reserve: int) -> bool:
-        """Whether the integers of some lane of a key bear fewer rounds than `reserve`.
-
-        A lane that has settled no more rounds than that is not looked at: its integers bear more.
-        """
+        """Whether the integers of some lane of a key bear fewer rounds than `reserve`, after so many."""
         memories = map(self.memory, self.lanes_of(first_lane))
         return any(one[ROUNDS] > reserve and certain_rounds(one) < reserve for one in memories)
 

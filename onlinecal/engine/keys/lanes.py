@@ -233,10 +233,7 @@ def vector_of(given: Mapping[str, float], known: Collection[str]) -> Floats:
 
 
 def shared_out(hint: Mapping[str, float], known: Collection[str]) -> Floats:
-    """A hint for the known classes, of which there are some: those that it names share all of the weight.
-
-    If it gives weight to no known class, all of them share it alike.
-    """
+    """A hint for the known classes: those that it names get all of the weight, or else all alike."""
     row = vector_of(hint, known)
     total = row.sum()
     return row / total if total > 0.0 else np.full(len(row), 1.0 / len(row))

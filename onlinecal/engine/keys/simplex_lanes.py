@@ -59,10 +59,7 @@ class SimplexState(Struct, array_like=True):
 
 
 class SimplexKind(ClassLabels):
-    """Makes lanes of kind "simplex", and checks their hints and outcomes.
-
-    `shared` says whether a key may have several lanes.
-    """
+    """Makes and checks lanes of kind "simplex"; with `shared`, a key may have several."""
 
     def __init__(
         self,

@@ -67,10 +67,7 @@ class ClassSteering:
         self.tickets: dict[int, Floats] = {}
 
     def steered(self, steps: list[LaneStep], waiting: Collection[ClassForecast]) -> list[LaneStep]:
-        """Steer the hints of steps, and learn from their outcomes, in their order.
-
-        `waiting` are the forecasts that are open after them.
-        """
+        """Steer the hints of steps, and learn from outcomes; `waiting` are the forecasts open after them."""
         after: list[LaneStep] = []
         for forecast, outcome, hint, others in steps:
             if outcome is not None:
@@ -164,10 +161,7 @@ def numbers_with_hint(waiting: Iterable[ClassForecast]) -> list[int]:
 def loaded_steering(
     data: bytes | None, new: Callable[[], ClassSteering] | None, waiting: list[ClassForecast]
 ) -> ClassSteering | None:
-    """The steering that a key has dumped; ValueError if it makes no sense.
-
-    `new` makes the steering of a new key; it is None if hints are not steered.
-    """
+    """The steering in a key's state; `new` makes an empty one, and is None where hints are not steered."""
     numbers = numbers_with_hint(waiting)
     if data is None:
         require(new is None or not numbers, "its steering")

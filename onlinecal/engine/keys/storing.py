@@ -132,10 +132,7 @@ def gather_lanes(arrays: Any, first_lane: int, out: Any, at: int) -> int:
 
 @kernel_part
 def gather_open(arrays: Any, bits: Any, first_lane: int, entry: int, betting: bool, out: Any, at: int) -> int:
-    """Write the words of an open forecast; returns where they end.
-
-    `bits` are the floats of `LaneArrays`, as integers.
-    """
+    """Write the words of an open forecast, whose floats `bits` has as integers; returns where they end."""
     opened, place, lane = arrays.open, 0, first_lane
     while lane != opened[entry, MADE_BY]:
         place += 1

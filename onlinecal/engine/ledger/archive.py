@@ -28,7 +28,7 @@ from onlinecal.engine.ledger.file import LedgerError, check_target, clear_away, 
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
 from onlinecal.engine.ledger.schema import (
-    checksum_problems,
+    changed_columns,
     checksums_of,
     write_checksums,
     write_rows,
@@ -38,11 +38,9 @@ from onlinecal.validation import check_count
 
 REASON = "archived"
 
-EVENT_TIMES = "SELECT number, time FROM queries UNION ALL SELECT number, time FROM closings"
+TIMES = "SELECT number, time FROM queries UNION ALL SELECT number, time FROM closings"
 
-OPEN_IN_ARCHIVE = (
-    "SELECT j.value FROM archive.about AS a, json_each(a.value, '$.open') AS j WHERE a.name = 'archive'"
-)
+STILL_OPEN = "SELECT j.value FROM archive.about AS a, json_each(a.value, '$.open') j WHERE a.name = 'archive'"
 """The numbers of the queries of an archive that are still open."""
 
 
@@ -183,14 +181,12 @@ def archive_ledger(
         check_count(keep, "keep", least=0)
     source, target = Path(path), Path(into)
     check_target(target, source, force=True)
-    if not os.path.lexists(target) and not _write_archive(source, target, keep, before, tell):
+    if not os.path.lexists(target) and not _write(source, target, keep, before, tell):
         return None
     return _shrink(source, target, shrink)
 
 
-def _write_archive(
-    source: Path, target: Path, keep: int | None, before: float | None, tell: Progress
-) -> bool:
+def _write(source: Path, target: Path, keep: int | None, before: float | None, tell: Progress) -> bool:
     """Write the archive; returns whether there was anything to write."""
     with closing(Ledger(source, read_only=True)) as ledger, ledger.transaction("DEFERRED"):
         refuse_archive(ledger)
@@ -229,8 +225,7 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
         return last - keep
     start = ledger.checkpoint()
     [(timed, first)] = ledger.rows(
-        f"SELECT count(time), min(CASE WHEN time >= ?2 THEN number END) FROM ({EVENT_TIMES})"
-        " WHERE number > ?1",
+        f"SELECT count(time), min(CASE WHEN time >= ?2 THEN number END) FROM ({TIMES}) WHERE number > ?1",
         (start, before),
     )
     if not timed and last > start:
@@ -241,7 +236,7 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
 def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Progress) -> None:
     """Copy the events to the archive, replay them, and write the states that they lead to."""
     with ledger.content_errors():
-        if problems := checksum_problems(ledger.connection):
+        if problems := changed_columns(ledger.connection):
             raise LedgerError(f"{ledger.path}: {problems[0]}")
     for table in ("archives", "checkpoints"):
         copy_rows(ledger, new, table)
@@ -316,7 +311,7 @@ def _move(ledger: Ledger, moved: Archived) -> None:
         )
         if missing:
             raise ValueError(f"{missing} rows of {table} are not in the archive as they are in the ledger")
-    gone = f"FROM main.queries WHERE number <= {upto} AND number NOT IN ({OPEN_IN_ARCHIVE})"
+    gone = f"FROM main.queries WHERE number <= {upto} AND number NOT IN ({STILL_OPEN})"
     for statement in (
         f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) {gone} ORDER BY 1",
         f"DELETE FROM main.closings WHERE number <= {upto}",

@@ -23,8 +23,9 @@ from msgspec import Struct
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.keys.book import Book
+from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.archive import (
-    OPEN_IN_ARCHIVE,
+    STILL_OPEN,
     Archived,
     archives_of,
     attach,
@@ -37,15 +38,6 @@ from onlinecal.engine.ledger.archive import (
 from onlinecal.engine.ledger.file import DATABASE_FILES, REPAIR_ADVICE, LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
-from onlinecal.engine.ledger.schema import (
-    LAST_NUMBER,
-    Logged,
-    Snapshot,
-    checksum_problems,
-    foreign_objects,
-    logged,
-    write_states,
-)
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.version import STATE_FORMAT
 
@@ -97,7 +89,7 @@ def check_ledger(
 def _check(ledger: Ledger, tell: Progress) -> Check:
     """Check one file, without its archives."""
     problems = ledger.damage() + _check_without_replay(ledger)
-    problems += [f"{one} is none of a ledger's: remove it" for one in foreign_objects(ledger.rows)]
+    problems += [f"{one} is none of a ledger's: remove it" for one in schema.foreign_objects(ledger.rows)]
     book, total = Book(config_of(ledger)), ledger.events_here()
     events = known = 0
     for number, log in ledger.log_by_key():
@@ -117,7 +109,7 @@ def _check(ledger: Ledger, tell: Progress) -> Check:
 def _check_without_replay(ledger: Ledger) -> list[str]:
     """Check what no replay reaches: checksums, numbers, reliability."""
     with ledger.content_errors():
-        problems = checksum_problems(ledger.connection)
+        problems = schema.changed_columns(ledger.connection)
         if ledger.tail() > ledger.last_numbers()[0]:
             problems.append(f"states go up to number {ledger.tail()}, which no event has")
     for (number,) in ledger.rows("SELECT number FROM queries JOIN closings USING (number)"):
@@ -138,8 +130,8 @@ ARCHIVE_CHECKS = {
     " EXCEPT SELECT key, state FROM archive.states",
     "it lacks states": "SELECT key FROM archive.states EXCEPT SELECT key FROM main.checkpoints",
     "its open queries are not those": "SELECT * FROM main.queries WHERE number <= (SELECT max(number) FROM"
-    f" main.archives) EXCEPT SELECT * FROM archive.queries WHERE number IN ({OPEN_IN_ARCHIVE})",
-    "it lacks open queries": f"{OPEN_IN_ARCHIVE} EXCEPT SELECT number FROM main.queries",
+    f" main.archives) EXCEPT SELECT * FROM archive.queries WHERE number IN ({STILL_OPEN})",
+    "it lacks open queries": f"{STILL_OPEN} EXCEPT SELECT number FROM main.queries",
 }
 """What is wrong with a ledger, attached to an archive, if the statement finds a row. All but the first are
 for its last archive only."""
@@ -344,7 +336,7 @@ def _copy_archived(ledger: Ledger, into: Path) -> int:
         if not ledger.rows("SELECT 1 FROM checkpoints LIMIT 1"):
             return 0
         start = ledger.checkpoint()
-        if not 0 < start < LAST_NUMBER // 2:
+        if not 0 < start < schema.LAST_NUMBER // 2:
             raise ValueError(f"its last archive cannot end with number {start}")
         book = Book(config_of(ledger))
         with new_tables(into, ledger.about("config"), start) as new:
@@ -354,8 +346,8 @@ def _copy_archived(ledger: Ledger, into: Path) -> int:
                 "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c"
                 " JOIN keys AS k ON k.number = c.key"
             ).fetchall():
-                book.load([Snapshot(number, name, place, start, data)])
-                write_states(new, [(number, start, book.keys[name].written(), data)])
+                book.load([schema.Snapshot(number, name, place, start, data)])
+                schema.write_states(new, [(number, start, book.keys[name].written(), data)])
         return start
     except (sqlite3.Error, LedgerError, ValueError, KeyError, TypeError) as error:
         raise LedgerError(
@@ -367,7 +359,7 @@ def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
     """Play the events after the number `start` into the new ledger."""
     lost, doubtful, changed, refused = list[str](), list[str](), dict[str, None](), 0
     try:
-        doubtful += checksum_problems(ledger.connection)
+        doubtful += schema.changed_columns(ledger.connection)
     except (sqlite3.Error, ValueError) as error:
         doubtful.append(f"the log cannot be compared with its checksums ({error})")
     log, names = _salvage(ledger, lost, start)
@@ -386,16 +378,16 @@ def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
     return Repaired(len(log) - refused, len({one.key for one in log}), lost, list(changed), doubtful)
 
 
-def _event(logged: Logged, key: str) -> Incoming:
+def _event(event: schema.Logged, key: str) -> Incoming:
     """The event as a caller sent it, from the log."""
-    if not logged.closes:
-        return Query(logged.id, key, logged.value, logged.time)
-    if logged.value is None:
-        return Withdraw(logged.id, key, logged.time)
-    return Outcome(logged.id, logged.value, key, logged.time)
+    if not event.closes:
+        return Query(event.id, key, event.value, event.time)
+    if event.value is None:
+        return Withdraw(event.id, key, event.time)
+    return Outcome(event.id, event.value, key, event.time)
 
 
-def _salvage(ledger: Ledger, lost: list[str], start: int) -> tuple[list[Logged], dict[int, str]]:
+def _salvage(ledger: Ledger, lost: list[str], start: int) -> tuple[list[schema.Logged], dict[int, str]]:
     """The readable events after the number `start`, in their order, and the names of keys."""
     names = {row[0]: row[1] for row in _readable(ledger, "keys", lost)}
     rows, asked = list[tuple[Any, ...]](), dict[int, tuple[str, int]]()
@@ -407,7 +399,7 @@ def _salvage(ledger: Ledger, lost: list[str], start: int) -> tuple[list[Logged],
         rows.append((number, key, id, 1, time, value, None, None))
         if query not in asked:
             lost.append(f"event {number} closes query {query}, which is lost")
-    log = list[Logged]()
+    log = list[schema.Logged]()
     # if two processes wrote at once, a query and a closing may have the same number
     rows = sorted((row for row in rows if row[0] > start), key=itemgetter(0, 3))
     for row in rows:
@@ -415,7 +407,7 @@ def _salvage(ledger: Ledger, lost: list[str], start: int) -> tuple[list[Logged],
             lost.append(f"event {row[0]}, of {row[2]!r}: the name of its key is lost")
         elif row[2]:
             try:
-                log.append(logged(row))
+                log.append(schema.logged(row))
             except (ValueError, TypeError) as error:
                 lost.append(f"event {row[0]}, of {row[2]!r}, makes no sense: {error}")
     lost += _missing(ledger, [row[0] for row in rows], start)
@@ -460,7 +452,7 @@ def _past_damage(connection: sqlite3.Connection, next_row: str, last: int, least
 
     def works(more: int) -> bool:
         try:
-            connection.execute(next_row, (min(last + more, LAST_NUMBER),)).fetchone()
+            connection.execute(next_row, (min(last + more, schema.LAST_NUMBER),)).fetchone()
         except sqlite3.DatabaseError:
             return False
         return True

@@ -53,10 +53,7 @@ class LedgerError(OSError):
 
 
 class LedgerErrors:
-    """A context that turns errors into LedgerErrors.
-
-    It is a class, since every event passes several of them and a generator would cost more.
-    """
+    """Turns errors into LedgerErrors. A class, since events pass several and generators cost more."""
 
     __slots__ = ("of_content", "path")
 

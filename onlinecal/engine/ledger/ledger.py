@@ -31,21 +31,6 @@ from onlinecal.engine.ledger.file import (
     code_of,
     identity_of,
 )
-from onlinecal.engine.ledger.schema import (
-    CHECKSUMS_EVERY,
-    LAST_NUMBER,
-    Changes,
-    LogChecksums,
-    Logged,
-    Noted,
-    Record,
-    Snapshot,
-    logged,
-    recalled,
-    summary_in,
-    write_rows,
-    write_states,
-)
 
 LOG = (
     "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
@@ -88,12 +73,14 @@ class Ledger:
 
     _tail = -1
     """The tail of the last commit: it is the same for many batches, and then not written again."""
-    _checksums: LogChecksums | None = None
+    _checksums: schema.LogChecksums | None = None
     """The checksums as of the last commit; None if it failed."""
     _lock: WriterLock | None = None
     _connection: sqlite3.Connection | None = None
 
-    def __init__(self, path: Path | None, read_only: bool = False, window: int = CHECKSUMS_EVERY) -> None:
+    def __init__(
+        self, path: Path | None, read_only: bool = False, window: int = schema.CHECKSUMS_EVERY
+    ) -> None:
         self.path, self._read_only, self._window = path, read_only, window
         # without links and relative names, the same file always has the same name
         self._file = "" if path is None else os.path.realpath(path)
@@ -236,7 +223,7 @@ class Ledger:
             last: tuple[int, int] = self.connection.execute(HIGHEST).fetchone()
             return last
 
-    def recall(self, ids: Iterable[str]) -> dict[str, Record]:
+    def recall(self, ids: Iterable[str]) -> dict[str, schema.Record]:
         """The queries among these ids that the ledger holds."""
         rows = self.rows(
             "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate,"
@@ -245,35 +232,35 @@ class Ledger:
             (names_in(ids),),
         )
         with self.content_errors():
-            return {row[1]: recalled(row) for row in rows}
+            return {row[1]: schema.recalled(row) for row in rows}
 
-    def keys_named(self, names: Iterable[str]) -> list[Snapshot]:
+    def keys_named(self, names: Iterable[str]) -> list[schema.Snapshot]:
         """The keys among these names that the ledger knows."""
         return self._snapshots("k.name", names_in(names))
 
-    def keys_numbered(self, numbers: Iterable[int]) -> list[Snapshot]:
+    def keys_numbered(self, numbers: Iterable[int]) -> list[schema.Snapshot]:
         """The keys with these numbers."""
         return self._snapshots("k.number", json.dumps(list(numbers)))
 
-    def _snapshots(self, column: str, values: str) -> list[Snapshot]:
+    def _snapshots(self, column: str, values: str) -> list[schema.Snapshot]:
         rows = self.rows(
             "SELECT k.number, k.name, k.config, coalesce(s.number, 0), s.state FROM json_each(?) AS j"
             f" CROSS JOIN keys AS k ON {column} = j.value LEFT JOIN states AS s ON s.key = k.number",
             (values,),
         )
-        return [Snapshot(*row) for row in rows]
+        return [schema.Snapshot(*row) for row in rows]
 
-    def log(self, after: int, most: int) -> list[Logged]:
+    def log(self, after: int, most: int) -> list[schema.Logged]:
         """At most so many of the events after a number, in their order."""
         rows = self.rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))
         with self.content_errors():
-            return [logged(row) for row in rows]
+            return [schema.logged(row) for row in rows]
 
     def checkpoint(self) -> int:
         """The number of the last event that was archived; 0 if none was."""
         return self.value("SELECT coalesce(max(number), 0) FROM archives")
 
-    def log_by_key(self, upto: int = LAST_NUMBER) -> Iterator[tuple[int, list[Logged]]]:
+    def log_by_key(self, upto: int = schema.LAST_NUMBER) -> Iterator[tuple[int, list[schema.Logged]]]:
         """The number of each key, and its events after the checkpoint, up to a number, in their order.
 
         The keys that have no event after the checkpoint come last.
@@ -284,7 +271,7 @@ class Ledger:
         )
         with self.ledger_errors():
             sql = f"SELECT * FROM ({LOG}) WHERE number <= ? ORDER BY key, number"
-            events = map(logged, self.connection.execute(sql, (after, after, upto)))
+            events = map(schema.logged, self.connection.execute(sql, (after, after, upto)))
             for number, log in groupby(events, key=attrgetter("key")):
                 without_events.discard(number)
                 yield number, list(log)
@@ -303,7 +290,7 @@ class Ledger:
                 " WHERE k.number > ? ORDER BY k.number LIMIT ?",
                 (after, most),
             ):
-                yield row[0], row[1], summary_in(row[0], row[2:])
+                yield row[0], row[1], schema.summary_in(row[0], row[2:])
 
     def counts(self) -> tuple[int, int]:
         """How many queries were accepted, and how many of them were closed, those in archives included."""
@@ -330,10 +317,10 @@ class Ledger:
             f"{count} rows of {table} refer to {parent} that are not there" for table, parent, count in lost
         ]
 
-    def noted(self, path: str | bytes) -> Noted | None:
+    def noted(self, path: str | bytes) -> schema.Noted | None:
         """How far an input has been answered; None if it was never read."""
         rows = self.rows("SELECT path, position, mark FROM inputs WHERE path = ?", (path,))
-        return Noted(*rows[0]) if rows else None
+        return schema.Noted(*rows[0]) if rows else None
 
     # -- writing
 
@@ -342,7 +329,7 @@ class Ledger:
         with self.ledger_errors():
             self.connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
-    def commit(self, changes: Changes) -> None:
+    def commit(self, changes: schema.Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
         self.check_in_place()
         with self.ledger_errors(), self.transaction():
@@ -351,7 +338,7 @@ class Ledger:
             self._checksums, self._tail = None, -1
             if self.last_numbers() != changes.after:
                 raise ValueError("another process has written to this ledger; nothing of this batch was kept")
-            checksums = checksums or LogChecksums(self.connection, self._window)
+            checksums = checksums or schema.LogChecksums(self.connection, self._window)
             for table, rows, width in (
                 ("keys", changes.keys, 3),
                 ("queries", changes.queries, 7),
@@ -359,12 +346,12 @@ class Ledger:
             ):
                 # most batches are of one event
                 if rows:
-                    write_rows(self.connection, table, rows, width)
+                    schema.write_rows(self.connection, table, rows, width)
                     checksums.note(table, rows)
             if changes.inputs:
-                write_rows(self.connection, "inputs", changes.inputs, 3)
+                schema.write_rows(self.connection, "inputs", changes.inputs, 3)
             if changes.states:
-                write_states(self.connection, changes.states)
+                schema.write_states(self.connection, changes.states)
             if changes.tail != tail:
                 self.write_about("tail", changes.tail)
             if changes.reliability is not None:

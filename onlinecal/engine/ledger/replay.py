@@ -57,19 +57,14 @@ def catch_up(book: Book, ledger: Ledger) -> Iterator[int]:
     after = ledger.tail()
     while events := ledger.log(after, CHUNK):
         after = events[-1].number
-        play_log(book, ledger, events)
+        by_number = {key.number: key for key in book.keys.values()}
+        cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
+        with ledger.content_errors():
+            book.load(cold)
+            by_number.update((one.number, book.keys[one.name]) for one in cold)
+            known = ((by_number[event.key], event) for event in events)
+            replay(book, ledger, [(key, event) for key, event in known if event.number > key.upto])
         yield after
-
-
-def play_log(book: Book, ledger: Ledger, events: list[Logged]) -> None:
-    """Replay those of the logged events that the states of their keys do not hold yet."""
-    by_number = {key.number: key for key in book.keys.values()}
-    cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
-    with ledger.content_errors():
-        book.load(cold)
-        by_number.update((one.number, book.keys[one.name]) for one in cold)
-        known = ((by_number[event.key], event) for event in events)
-        replay(book, ledger, [(key, event) for key, event in known if event.number > key.upto])
 
 
 def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> None:

@@ -391,7 +391,7 @@ def checksums_of(
     return checksums
 
 
-def checksum_problems(connection: sqlite3.Connection) -> list[str]:
+def changed_columns(connection: sqlite3.Connection) -> list[str]:
     """One sentence for each column that does not have its checksum; later rows are not compared."""
     written = written_checksums(connection)
     if written is None:

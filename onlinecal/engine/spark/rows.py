@@ -181,7 +181,7 @@ def refused(line: str, missing: str) -> Rejected:
     return Rejected(decode(line.encode()).id, "invalid", f"{missing} must not be null")
 
 
-def packed_answers(positions: list[int | None], answers: list[Answer]) -> Iterator[tuple[Any, ...]]:
+def pack_answers(positions: list[int | None], answers: list[Answer]) -> Iterator[tuple[Any, ...]]:
     """Pack a key's answers: rows of PACKED_ANSWERS without the key."""
     numbers: list[tuple[Any, ...]] = []
     others: list[dict[str, Any]] = []

@@ -24,7 +24,7 @@ from onlinecal.engine.spark.rows import (
     REPLY,
     KeyRows,
     line_columns,
-    packed_answers,
+    pack_answers,
     packs,
 )
 from onlinecal.engine.spark.session import check_workers, need_pyspark
@@ -76,7 +76,7 @@ class Calibrator(StatefulProcessor):
             if after is not None and after != before:
                 self._state.update((bytearray(after),))
             answers = batch.answers()
-        for row in packed_answers(events.positions, answers):
+        for row in pack_answers(events.positions, answers):
             yield self._row(name, *row)
 
     def handleInitialState(self, key: Any, initialState: Row, timerValues: Any) -> None:

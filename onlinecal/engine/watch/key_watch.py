@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from math import fsum, inf, nan
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -74,13 +74,6 @@ class Alarm(Struct, frozen=True):
     def __str__(self) -> str:
         where = "all" if self.high - self.low == 1.0 else f"{self.low:g} to {self.high:g}"
         return f"{self.direction} ({where})"
-
-
-class RaisedAlarm(NamedTuple):
-    """An alarm, and the side that raised it, FORECAST or HINT."""
-
-    side: int
-    alarm: Alarm
 
 
 class Scores(BesideConstants, Struct, frozen=True):
@@ -222,7 +215,7 @@ class KeyWatch:
     stakes
         The stakes on open forecasts, by the numbers of their queries.
     raised
-        The alarms that were raised and not yet reported.
+        The alarms that were raised and not yet reported, behind their sides, FORECAST or HINT.
     labels
         How often each class came.
     """
@@ -233,7 +226,7 @@ class KeyWatch:
         self.threshold = inf if alpha is None else 1.0 / alpha
         self.account = new_account()
         self.stakes: dict[int, Stakes] = {}
-        self.raised: list[RaisedAlarm] = []
+        self.raised: list[tuple[int, Alarm]] = []
         self.labels: ClassCounts = {}
 
     def follow(self, notes: Iterable[WatchNote]) -> None:
@@ -276,7 +269,7 @@ class KeyWatch:
                 likely, p = likeliest(probabilities)
                 bet = p, soft.get(likely or "", 0.0), forecast.number, number, self.threshold
                 if settle_bets(account, stakes, side, *bet) and (alarm := last_alarm(account, side)):
-                    self.raised.append(RaisedAlarm(side, alarm))
+                    self.raised.append((side, alarm))
 
     def watched(self) -> Watched:
         """The scores and alarms."""

@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onlinecal.engine.events import Rejected
-from onlinecal.engine.keys.key import Key
-from onlinecal.engine.keys.totals import NamedSummary, Total, Totals
-from onlinecal.engine.watch.key_watch import HINT, RaisedAlarm, Scores
+from onlinecal.engine.keys.totals import NamedSummary, Total
+from onlinecal.engine.watch.key_watch import HINT, Alarm, Scores
 from onlinecal.engine.watch.reliability import Reliability, Side
 
 QUIET = 60.0
@@ -35,10 +34,7 @@ logger.addHandler(logging.NullHandler())
 
 
 class RateLimit(logging.Filter):
-    """Lets messages with the same words through `most` times in some seconds.
-
-    The next message says how many were kept back.
-    """
+    """Lets `most` messages with the same words through in some seconds, and says how many it kept back."""
 
     def __init__(
         self, seconds: float = QUIET, clock: Callable[[], float] = time.monotonic, most: int = 1
@@ -156,7 +152,7 @@ class Activity:
     seconds: float = 0.0
     refused: Counter[str] = field(default_factory=Counter)
 
-    def note(self, refused: list[Rejected], seconds: float, raised: list[tuple[str, RaisedAlarm]]) -> None:
+    def note(self, refused: list[Rejected], seconds: float, raised: list[tuple[str, int, Alarm]]) -> None:
         """Count a batch that was committed, and log its refusals and alarms; `raised` is emptied."""
         self.batches += 1
         self.seconds += seconds
@@ -165,7 +161,7 @@ class Activity:
             detail = one.detail[:LONGEST]
             about = {"kind": "refusal", "reason": one.reason, "id": one.id, "detail": detail}
             logger.info(f"an event was rejected, {one.reason}: %s", detail, extra={"about": about})
-        for key, (side, alarm) in raised:
+        for key, side, alarm in raised:
             of = "hints" if side == HINT else "forecasts"
             about = {"kind": "alarm", "key": key, "of": of, **msgspec.to_builtins(alarm)}
             words = f"alarm: {of} of key %s are %s, by event %d"
@@ -174,37 +170,9 @@ class Activity:
 
 
 def reliability_of_both(reliability: Reliability, certificate: float, rounds: int) -> tuple[Side, Side]:
-    """The reliability of forecasts and of hints.
-
-    The certificate is another bound on the distance of forecasts, if it is of the same rounds.
-    """
+    """The reliability of forecasts and of hints; a certificate of the same rounds bounds the distance."""
     forecasts, hints = reliability.side(0), reliability.side(1)
     if forecasts.distance is not None and forecasts.rounds == rounds:
         low, high = forecasts.distance
         forecasts = replace(forecasts, distance=(low, max(low, min(high, certificate))))
     return forecasts, hints
-
-
-def overview_of(
-    total: Total,
-    totals: Totals,
-    in_memory: Collection[Key],
-    reliability: Reliability,
-    served: Activity,
-    limit: int,
-) -> Overview:
-    """All keys at a glance, with up to `limit` keys of each kind."""
-    return Overview(
-        total,
-        totals.oldest(in_memory),
-        *totals.alarms(),
-        totals.scores(),
-        reliability.since,
-        *reliability_of_both(reliability, total.certificate, total.rounds),
-        totals.largest(limit),
-        totals.alarmed(limit),
-        len(in_memory),
-        served.batches,
-        served.seconds,
-        dict(served.refused),
-    )

@@ -11,7 +11,7 @@ from onlinecal.engine.turns import KeyTurns
 
 pa = pytest.importorskip("pyarrow", reason="needs onlinecal[spark]")
 
-from onlinecal.engine.spark.rows import KeyRows, packed, packed_answers  # noqa: E402
+from onlinecal.engine.spark.rows import KeyRows, pack_answers, packed  # noqa: E402
 
 VALUES = ("0", "1", "0.0", "1.0", "false", " TRUE\t", 0, 1, 0.0, 1.0, False, True, "2", '"value":"1"')
 NUMBERS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, " TRUE\t": 1}
@@ -102,7 +102,7 @@ def test_of_rows_with_one_position_outcomes_come_first_and_then_the_smaller_id()
 def test_answers_leave_in_arrays_where_these_can_say_all():
     events = [Query("a", "k", 0.5), Outcome("a", 1), Outcome("a", 0), Query("b", "k")]
     _, answers = KeyTurns(EngineConfig(), 10)("k", None, events)
-    together, others = packed_answers([4, 5, 6, None], answers)
+    together, others = pack_answers([4, 5, 6, None], answers)
     ids, positions, probabilities, certificates, none = together
     assert (ids, positions, none) == (("a", "a", "b"), (4, 5, None), None)
     assert probabilities == (answers[0].probability, None, answers[3].probability)
