@@ -71,7 +71,7 @@ def test_a_key_without_one_has_nine_bytes_for_each_visited_point(grid, rounds):
 def test_a_key_with_classes_grows_with_its_vertices(classes, rounds):
     config = KeyConfig(kind="simplex", hints=False)
     data = kept(config, rounds, classes)
-    vertices = int(lane_of(data, config).lanes[0].run_state.memory[USED])
+    vertices = int(lane_of(data, config).lanes[0].simplex_run.memory[USED])
     assert len(data) - watch_of(data) == pytest.approx(
         380 + 20 * classes + (20 + classes) * vertices, rel=0.1
     )
