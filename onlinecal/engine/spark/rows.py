@@ -52,7 +52,7 @@ PACK = 32 << 20
 ANSWERS_A_ROW = 1000
 """How many answers are packed into one row."""
 
-# a 0 or 1, or false or true, that an outcome has as a text, perhaps between blanks
+# an outcome 0, 1, false or true as a text; inside another text its quotes would have backslashes
 _outcome_as_text = re.compile(r'"value":"(?:\s|\\[fnrt])*(0|1|0\.0|1\.0|(?i:false|true))(?:\s|\\[fnrt])*"')
 
 
