@@ -178,10 +178,8 @@ class EventRoute:
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
         body = await read_body(receive, self.largest, self.patience)
         content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-        body_and_rules = body, content_type, self.most, self.decoder
-        form, events = (
-            read(*body_and_rules) if len(body) < LARGE else await asyncio.to_thread(read, *body_and_rules)
-        )
+        given = body, content_type, self.most, self.decoder
+        form, events = read(*given) if len(body) < LARGE else await asyncio.to_thread(read, *given)
         answers = await self.engine.handle(events)
         if form == "lines":
             return Response(encode_lines(answers), media_type=LINES)
