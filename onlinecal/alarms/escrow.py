@@ -23,12 +23,12 @@ from onlinecal.compiling import kernel_part
 ODDS = 9 / 8, 8 / 9, 3 / 2, 2 / 3, 3.0, 1 / 3
 """Bets on all forecasts multiply the odds by these, upwards first; those on one quarter by the last four."""
 N_STRETCHES = 2
-"""Two further bets on all forecasts: on half the logit (forecasts are too sure of themselves), and on
-twice."""
+"""Two more bets on all forecasts: on half the logit (they are too sure of themselves), and on twice."""
 N_ODDS, PER_QUARTER, N_QUARTERS = len(ODDS), 4, 4
-FIRST_QUARTER = N_ODDS + N_STRETCHES
-N_BETS = FIRST_QUARTER + PER_QUARTER * N_QUARTERS
-BETS_MADE = FIRST_QUARTER + PER_QUARTER
+QUARTERS = N_ODDS + N_STRETCHES
+"""The first of the bets on quarters."""
+N_BETS = QUARTERS + PER_QUARTER * N_QUARTERS
+BETS_MADE = QUARTERS + PER_QUARTER
 """How many bets are made on each forecast."""
 
 SIZES = np.array([N_ODDS, N_STRETCHES, PER_QUARTER * N_QUARTERS])
@@ -53,7 +53,7 @@ def stretched(twice: bool, p: float) -> tuple[float, float]:
 @kernel_part
 def quarter_of(p: float) -> int:
     """The first of the bets on the quarter of [0, 1] in which p lies."""
-    return FIRST_QUARTER + PER_QUARTER * max(0, min(int(N_QUARTERS * p), N_QUARTERS - 1))
+    return QUARTERS + PER_QUARTER * max(0, min(int(N_QUARTERS * p), N_QUARTERS - 1))
 
 
 @kernel_part
@@ -72,13 +72,13 @@ def stake(money: Any, start: int, stakes: Any, place: int, p: float) -> None:
     for i in range(N_ODDS):
         stakes[place + i] = staked(money[start + i])
         money[start + i] *= LEAST_FACTORS[i] / (rest + p * FACTORS[i])
-    for i in range(N_ODDS, FIRST_QUARTER):
+    for i in range(N_ODDS, QUARTERS):
         stakes[place + i] = staked(money[start + i])
         if 0.0 < p < 1.0:
             one, zero = stretched(i > N_ODDS, p)
             money[start + i] *= min(one, zero)
     for i in range(PER_QUARTER):
-        stakes[place + FIRST_QUARTER + i] = staked(money[quarter + i])
+        stakes[place + QUARTERS + i] = staked(money[quarter + i])
         money[quarter + i] *= LEAST_FACTORS[N_ODDS + i] / (rest + p * FACTORS[N_ODDS + i])
 
 
@@ -89,14 +89,14 @@ def pay(money: Any, start: int, stakes: Any, place: int, p: float, y: float) -> 
     for i in range(N_ODDS):
         gain = (y if UPWARDS[i] else none) * GAINS[i] / (rest + p * FACTORS[i])
         money[start + i] += stakes[place + i] * gain
-    for i in range(N_ODDS, FIRST_QUARTER):
+    for i in range(N_ODDS, QUARTERS):
         if 0.0 < p < 1.0:
             one, zero = stretched(i > N_ODDS, p)
             gain = max(one - zero, 0.0) * y + max(zero - one, 0.0) * none
             money[start + i] += stakes[place + i] * gain
     for i in range(PER_QUARTER):
         gain = (y if UPWARDS[N_ODDS + i] else none) * GAINS[N_ODDS + i] / (rest + p * FACTORS[N_ODDS + i])
-        money[quarter + i] += stakes[place + FIRST_QUARTER + i] * gain
+        money[quarter + i] += stakes[place + QUARTERS + i] * gain
 
 
 @kernel_part
@@ -120,14 +120,14 @@ def strongest(money: Any, start: int) -> int:
 
 def region_of(bet: int) -> tuple[float, float]:
     """The forecasts that a bet is made on: those from the first number up to the second."""
-    if bet < FIRST_QUARTER:
+    if bet < QUARTERS:
         return 0.0, 1.0
-    quarter = (bet - FIRST_QUARTER) // PER_QUARTER
+    quarter = (bet - QUARTERS) // PER_QUARTER
     return quarter / N_QUARTERS, (quarter + 1) / N_QUARTERS
 
 
 def direction_of(bet: int) -> str:
     """What is wrong with the forecasts if a bet wins."""
-    if N_ODDS <= bet < FIRST_QUARTER:
+    if N_ODDS <= bet < QUARTERS:
         return "overconfident" if bet == N_ODDS else "underconfident"
     return "too low" if bet % 2 == 0 else "too high"

@@ -229,18 +229,15 @@ class Detector:
 
 def factor(bet, p, y):
     """What a bet multiplies its money by, from its definition: another forecast's likelihood ratio."""
-    if (
-        bet >= escrow.FIRST_QUARTER
-        and min(int(4 * p), 3) != (bet - escrow.FIRST_QUARTER) // escrow.PER_QUARTER
-    ):
+    if bet >= escrow.QUARTERS and min(int(4 * p), 3) != (bet - escrow.QUARTERS) // escrow.PER_QUARTER:
         return 1.0
-    if escrow.N_ODDS <= bet < escrow.FIRST_QUARTER:
+    if escrow.N_ODDS <= bet < escrow.QUARTERS:
         if p in (0.0, 1.0):
             return 1.0
         power = (0.5, 2.0)[bet - escrow.N_ODDS]
         other = p**power / (p**power + (1.0 - p) ** power)
     else:
-        place = bet if bet < escrow.N_ODDS else 2 + (bet - escrow.FIRST_QUARTER) % escrow.PER_QUARTER
+        place = bet if bet < escrow.N_ODDS else 2 + (bet - escrow.QUARTERS) % escrow.PER_QUARTER
         by = escrow.ODDS[place]
         if p in (0.0, 1.0):
             return (1.0 - y + y * by) / (1.0 - p + p * by)

@@ -336,7 +336,7 @@ CHECKSUMS_EVERY = 1 << 16
 CHUNK = 10_000
 LAST_NUMBER = (1 << 63) - 1
 
-CHECKED_COLUMNS = {
+CHECKED = {
     "keys": {"number": 0, "name": 1, "config": 2},
     "queries": {"number": 0, "id": 1, "time": 4},
     "closings": {"number": 0, "query": 1, "time": 3},
@@ -347,13 +347,13 @@ Checksums = dict[str, int]
 """The checksums by table and column, and the numbers of the last `key` and of the last `event` in them."""
 
 NO_CHECKSUMS = {"key": 0, "event": 0} | {
-    f"{table}.{name}": 0 for table, names in CHECKED_COLUMNS.items() for name in names
+    f"{table}.{name}": 0 for table, names in CHECKED.items() for name in names
 }
 
 
 def add_rows(sums: Checksums, table: str, columns: Sequence[Sequence[Any]]) -> None:
     """Go on with new rows of a table; `columns` are those that have checksums, the numbers first."""
-    for name, column in zip(CHECKED_COLUMNS[table], columns, strict=True):
+    for name, column in zip(CHECKED[table], columns, strict=True):
         data = msgspec.msgpack.encode(column)
         # without the first bytes, which say how many values there are
         head = 1 if len(column) < 16 else 3 if len(column) < 1 << 16 else 5
@@ -382,7 +382,7 @@ def checksums_of(
 ) -> Checksums:
     """The checksums of the rows up to these numbers; `start` has those of the first rows already."""
     checksums = dict(start)
-    for table, columns in CHECKED_COLUMNS.items():
+    for table, columns in CHECKED.items():
         after, upto = (start["key"], key) if table == "keys" else (start["event"], event)
         sql = f"SELECT {', '.join(columns)} FROM {table} WHERE number > ? AND number <= ? ORDER BY number"
         cursor = connection.execute(sql, (after, upto))
@@ -426,7 +426,7 @@ class LogChecksums:
     def note(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
         """Take up rows that were added to a table of the log, while they are in the processor's cache."""
         columns = as_columns(rows)
-        add_rows(self._checksums, table, [columns[place] for place in CHECKED_COLUMNS[table].values()])
+        add_rows(self._checksums, table, [columns[place] for place in CHECKED[table].values()])
 
     def write(self, event: int, anyway: bool) -> None:
         """Write the checksums if it is time after the event of that number, or `anyway`."""

@@ -11,13 +11,7 @@ import pytest
 
 from onlinecal.engine import Engine, LedgerError, Outcome, Query, archive_ledger, check_ledger, repair_ledger
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.schema import (
-    CHECKED_COLUMNS,
-    NO_CHECKSUMS,
-    Changes,
-    checksums_of,
-    written_checksums,
-)
+from onlinecal.engine.ledger.schema import CHECKED, NO_CHECKSUMS, Changes, checksums_of, written_checksums
 from tests.engine.fault_tools import INPUT, LINES, changed, command, opened, raises_for
 from tests.engine.scripts import CONFIG, assert_same_ledgers, assert_sound, batches, tables_of
 
@@ -143,7 +137,7 @@ def test_a_commit_that_failed_leaves_no_trace_in_the_checksums(folder):
 
 def test_every_column_with_a_checksum_is_in_its_place(ledger):
     with contextlib.closing(Ledger(ledger, read_only=True)) as found:
-        for table, columns in CHECKED_COLUMNS.items():
+        for table, columns in CHECKED.items():
             names = [row[1] for row in found.rows(f"PRAGMA table_info({table})")]
             assert {name: names.index(name) for name in columns} == columns
 
