@@ -27,7 +27,7 @@ from onlinecal.validation import check_count
 MOST_IN_BATCH = 1_000
 MOST_WAITING = 10_000
 
-Result = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Call(NamedTuple):
