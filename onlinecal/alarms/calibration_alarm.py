@@ -35,14 +35,14 @@ from onlinecal.validation import (
 
 DEPTHS = 4
 SHIFTS = tuple(sign * size for size in (0.1, 0.3, 1.0, 3.0) for sign in (1.0, -1.0))
-"""Of the logit; upwards first."""
+"""By how much bets shift the logit; upwards first."""
 STRETCHES = 0.5, 0.7, 1.4, 2.0
-"""Below 1 for forecasts that are too sure of themselves."""
+"""By what bets multiply the logit; below 1 if forecasts are too sure of themselves."""
 SHARE_OF_STRETCHES = 0.1
 N_SHIFTS, N_REGIONS = len(SHIFTS), 2**DEPTHS - 1
 N_BETS = N_REGIONS * N_SHIFTS + len(STRETCHES)
 LARGEST = 1e290
-"""Accounts stop here: an account that is cut proves less, never too much."""
+"""Accounts are cut here: then they prove less, never too much."""
 
 FACTORS = np.exp(SHIFTS)
 POWERS = np.array(STRETCHES)
@@ -71,7 +71,7 @@ def stakes() -> Floats:
 
 STAKES = stakes()
 STAKES_OF = np.add.reduceat(STAKES, np.arange(N_REGIONS + 1) * N_SHIFTS)
-"""By region, and of the stretches."""
+"""The sum of the stakes in each region, then that of the stretches."""
 
 
 def new_state() -> Floats:
@@ -83,7 +83,7 @@ def new_state() -> Floats:
 
 @kernel_part
 def since(state: Floats, group: int) -> tuple[float, float]:
-    """What detectors and funds of a region, or the stretches, are due by now, in units of their stakes."""
+    """What detectors and funds of a region, or the stretches, still have to get, in units of their stakes."""
     rounds, last = state[ROUNDS], state[LAST + group]
     return rounds - last, (rounds - last) / ((rounds + 1.0) * (last + 1.0))
 
@@ -104,7 +104,7 @@ def fill_ratios(ratios: Floats, p: float, y: float) -> None:
 
 @kernel_part
 def multiply(state: Floats, group: int, ratios: Floats, first: int, count: int) -> None:
-    """Let the accounts of a region, or of the stretches, have what their bets have brought."""
+    """Pay the accounts of a region, or of the stretches, what their bets have brought."""
     due, part = since(state, group)
     detectors, funds = 0.0, 0.0
     for i in range(count):
@@ -208,7 +208,7 @@ def betting() -> type[Betting]:
 
 
 def region_of(bet: int) -> tuple[float, float]:
-    """Where a bet is made: the forecasts from the first number up to the second."""
+    """The forecasts that a bet is made on: those from the first number up to the second."""
     if bet >= N_REGIONS * N_SHIFTS:
         return 0.0, 1.0
     number = bet // N_SHIFTS + 1
@@ -233,7 +233,7 @@ class Finding(NamedTuple):
     direction
         "too low", "too high", or of all forecasts "overconfident" or "underconfident".
     share
-        Their part of the evidence, from 0 to 1.
+        The part of all evidence that these bets have, from 0 to 1.
     """
 
     low: float
@@ -318,14 +318,14 @@ class CalibrationAlarm(base.DriftDetector):
         """
         p, shares = check_share_history(forecasts, outcomes)
         y = shares.astype(np.float64)
-        found, done = [], 0
+        alarms, done = [], 0
         while done < len(p):
             done += betting().replay(self._state, p[done:], y[done:], 1.0 / self.alpha)
             self._note()
             if self._drift_detected:
-                found.append(done - 1)
+                alarms.append(done - 1)
         self.n_rounds += len(p)
-        return np.array(found, np.int64)
+        return np.array(alarms, np.int64)
 
     def _note(self) -> None:
         self._drift_detected = bool(self._state[STATISTIC] >= 1.0 / self.alpha)

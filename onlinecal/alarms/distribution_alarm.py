@@ -1,10 +1,10 @@
 """An alarm that forecast distributions are no longer calibrated, with a proven rate of false alarms.
 
-A distribution is told by its chances at thresholds, and a target falls between two of them: its probability
-integral transform, the PIT, lies between the chances there, u and v. A bet is another distribution of the
-PIT, with the distribution function G: what is staked on it is multiplied by (G(v) - G(u))/(v - u). If the
-chances are those of the target, given the past, the mean of that is 1. Bets are those of `calibration_alarm`,
-whose shifts and stretches of a probability are distribution functions.
+A distribution is given by its chances at thresholds, and a target falls between two thresholds. Its
+probability integral transform, the PIT, lies between the chances there, u and v. A bet is another
+distribution of the PIT, with the distribution function G: what is staked on it is multiplied by (G(v) -
+G(u))/(v - u). If the chances are those of the target, given the past, this factor has mean 1. The bets are
+those of `calibration_alarm`: the shifts and stretches of a probability are distribution functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ N_BETS = N_SHIFTS + len(POWERS)
 DIRECTIONS = np.concatenate(
     [np.where(FACTORS > 1.0, "too high", "too low"), np.where(POWERS < 1.0, "too narrow", "too wide")]
 ).tolist()
-"""What is wrong with the distributions if a bet wins: PITs that are small are targets below what was said."""
+"""What is wrong with the distributions if a bet wins. Small PITs mean targets below the forecasts."""
 
 
 def ratios_of(low: float, high: float) -> Floats:

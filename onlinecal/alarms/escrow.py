@@ -1,4 +1,4 @@
-"""A small alarm for forecasts whose outcomes come late and in any order: 24 bets, made when forecasts are.
+"""A small alarm for forecasts whose outcomes come late and in any order: 24 bets, made with each forecast.
 
 Each bet b has money D_b. When a forecast is made D_b gets its share w_b of 1, and the bet, if it is made on
 forecasts like this, stakes all of it, W = D_b. What of W could be lost is put aside until the outcome comes:
@@ -21,26 +21,26 @@ import numpy as np
 from onlinecal.compiling import kernel_part
 
 ODDS = 9 / 8, 8 / 9, 3 / 2, 2 / 3, 3.0, 1 / 3
-"""By what bets of all forecasts multiply the odds; upwards first. Those of one quarter: the last four."""
-STRETCHES = 2
-"""Behind them: half the logit of all forecasts, which are then too sure of themselves, and twice."""
-WHOLE, PART, PARTS = len(ODDS), 4, 4
-QUARTERS = WHOLE + STRETCHES
-N_BETS = QUARTERS + PART * PARTS
-MADE = QUARTERS + PART
-"""How many bets are made on a forecast."""
+"""Bets on all forecasts multiply the odds by these, upwards first; those on one quarter by the last four."""
+N_STRETCHES = 2
+"""Two more bets on all forecasts: on half the logit (they are too sure of themselves), and on twice."""
+N_ODDS, PER_QUARTER, N_QUARTERS = len(ODDS), 4, 4
+QUARTERS = N_ODDS + N_STRETCHES
+"""The first of the bets on quarters."""
+N_BETS = QUARTERS + PER_QUARTER * N_QUARTERS
+BETS_MADE = QUARTERS + PER_QUARTER
+"""How many bets are made on each forecast."""
 
-SHARES = np.array(
-    [0.5 / WHOLE] * WHOLE + [0.1 / STRETCHES] * STRETCHES + [0.4 / (PART * PARTS)] * PART * PARTS
-)
-"""What each bet gets of 1 with every forecast."""
-BY = np.array([*ODDS, *ODDS[WHOLE - PART :]])
-"""The factors of the odds of the bets on a forecast, without the stretches."""
-LEAST, UPWARDS, BROUGHT = np.minimum(BY, 1.0), BY >= 1.0, np.abs(BY - 1.0)
-"""Of such a bet, times the odds' (1 - p) + p BY: its smallest factor; whether it is on outcome 1; what that
-brings beyond the smallest."""
+SIZES = np.array([N_ODDS, N_STRETCHES, PER_QUARTER * N_QUARTERS])
+SHARES = np.repeat([0.5, 0.1, 0.4] / SIZES, SIZES)
+"""The shares of 1 that the bets get with every forecast."""
+FACTORS = np.array([*ODDS, *ODDS[N_ODDS - PER_QUARTER :]])
+"""The factors of the odds of all bets on a forecast, without the stretches."""
+LEAST_FACTORS, UPWARDS, GAINS = np.minimum(FACTORS, 1.0), FACTORS >= 1.0, np.abs(FACTORS - 1.0)
+"""An outcome multiplies what such a bet stakes. Times (1 - p) + p FACTORS, these are the smaller of the two
+factors, whether outcome 1 brings the larger one, and how much larger that is."""
 LARGEST, ROUNDED_DOWN = 1e30, 1.0 - 2.0**-23
-"""Stakes fit floats of 32 bits, and are never more than the money."""
+"""Stakes are floats of 32 bits: these keep them finite, and never more than the money."""
 
 
 @kernel_part
@@ -52,56 +52,56 @@ def stretched(twice: bool, p: float) -> tuple[float, float]:
 
 @kernel_part
 def quarter_of(p: float) -> int:
-    """Behind those of all forecasts, the first of the bets of the quarter in which p is."""
-    return QUARTERS + PART * max(0, min(int(PARTS * p), PARTS - 1))
+    """The first of the bets on the quarter of [0, 1] in which p lies."""
+    return QUARTERS + PER_QUARTER * max(0, min(int(N_QUARTERS * p), N_QUARTERS - 1))
 
 
 @kernel_part
 def staked(money: float) -> float:
-    """What a bet stakes, of so much money."""
+    """What a bet with so much money stakes: all of it."""
     return min(money, LARGEST) * ROUNDED_DOWN
 
 
 @kernel_part
-def stake(money: Any, start: int, ticket: Any, place: int, p: float) -> None:
-    """Make the bets on a forecast p; the stakes, MADE of them, are written into the ticket."""
+def stake(money: Any, start: int, stakes: Any, place: int, p: float) -> None:
+    """Make the bets on a forecast p; BETS_MADE stakes are written from `place` on."""
     for bet in range(N_BETS):
         money[start + bet] += SHARES[bet]
     rest, quarter = 1.0 - p, start + quarter_of(p)
     # loops of fixed lengths without a branch: the compiler takes several bets at once
-    for i in range(WHOLE):
-        ticket[place + i] = staked(money[start + i])
-        money[start + i] *= LEAST[i] / (rest + p * BY[i])
-    for i in range(WHOLE, QUARTERS):
-        ticket[place + i] = staked(money[start + i])
+    for i in range(N_ODDS):
+        stakes[place + i] = staked(money[start + i])
+        money[start + i] *= LEAST_FACTORS[i] / (rest + p * FACTORS[i])
+    for i in range(N_ODDS, QUARTERS):
+        stakes[place + i] = staked(money[start + i])
         if 0.0 < p < 1.0:
-            one, zero = stretched(i > WHOLE, p)
+            one, zero = stretched(i > N_ODDS, p)
             money[start + i] *= min(one, zero)
-    for i in range(PART):
-        ticket[place + QUARTERS + i] = staked(money[quarter + i])
-        money[quarter + i] *= LEAST[WHOLE + i] / (rest + p * BY[WHOLE + i])
+    for i in range(PER_QUARTER):
+        stakes[place + QUARTERS + i] = staked(money[quarter + i])
+        money[quarter + i] *= LEAST_FACTORS[N_ODDS + i] / (rest + p * FACTORS[N_ODDS + i])
 
 
 @kernel_part
-def pay(money: Any, start: int, ticket: Any, place: int, p: float, y: float) -> None:
-    """Pay out what the bets on a forecast p have brought; y = p gives back what was staked, no more."""
+def pay(money: Any, start: int, stakes: Any, place: int, p: float, y: float) -> None:
+    """Pay out the bets on a forecast p with the outcome y; y = p gives back just what was staked."""
     rest, none, quarter = 1.0 - p, 1.0 - y, start + quarter_of(p)
-    for i in range(WHOLE):
-        gain = (y if UPWARDS[i] else none) * BROUGHT[i] / (rest + p * BY[i])
-        money[start + i] += ticket[place + i] * gain
-    for i in range(WHOLE, QUARTERS):
+    for i in range(N_ODDS):
+        gain = (y if UPWARDS[i] else none) * GAINS[i] / (rest + p * FACTORS[i])
+        money[start + i] += stakes[place + i] * gain
+    for i in range(N_ODDS, QUARTERS):
         if 0.0 < p < 1.0:
-            one, zero = stretched(i > WHOLE, p)
+            one, zero = stretched(i > N_ODDS, p)
             gain = max(one - zero, 0.0) * y + max(zero - one, 0.0) * none
-            money[start + i] += ticket[place + i] * gain
-    for i in range(PART):
-        gain = (y if UPWARDS[WHOLE + i] else none) * BROUGHT[WHOLE + i] / (rest + p * BY[WHOLE + i])
-        money[quarter + i] += ticket[place + QUARTERS + i] * gain
+            money[start + i] += stakes[place + i] * gain
+    for i in range(PER_QUARTER):
+        gain = (y if UPWARDS[N_ODDS + i] else none) * GAINS[N_ODDS + i] / (rest + p * FACTORS[N_ODDS + i])
+        money[quarter + i] += stakes[place + QUARTERS + i] * gain
 
 
 @kernel_part
 def evidence(money: Any, start: int) -> float:
-    """What all bets have for certain: an alarm from 1/alpha on."""
+    """The money that all bets have for certain; from 1/alpha on it raises an alarm."""
     whole = 0.0
     for bet in range(N_BETS):
         whole += money[start + bet]
@@ -110,7 +110,7 @@ def evidence(money: Any, start: int) -> float:
 
 @kernel_part
 def strongest(money: Any, start: int) -> int:
-    """The bet that has most."""
+    """The bet that has most money."""
     best = 0
     for bet in range(1, N_BETS):
         if money[start + bet] > money[start + best]:
@@ -119,15 +119,15 @@ def strongest(money: Any, start: int) -> int:
 
 
 def region_of(bet: int) -> tuple[float, float]:
-    """Where a bet is made: the forecasts from the first number up to the second."""
+    """The forecasts that a bet is made on: those from the first number up to the second."""
     if bet < QUARTERS:
         return 0.0, 1.0
-    quarter = (bet - QUARTERS) // PART
-    return quarter / PARTS, (quarter + 1) / PARTS
+    quarter = (bet - QUARTERS) // PER_QUARTER
+    return quarter / N_QUARTERS, (quarter + 1) / N_QUARTERS
 
 
 def direction_of(bet: int) -> str:
     """What is wrong with the forecasts if a bet wins."""
-    if WHOLE <= bet < QUARTERS:
-        return "overconfident" if bet == WHOLE else "underconfident"
+    if N_ODDS <= bet < QUARTERS:
+        return "overconfident" if bet == N_ODDS else "underconfident"
     return "too low" if bet % 2 == 0 else "too high"

@@ -19,7 +19,7 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.keys.key import Summary
-from onlinecal.engine.keys.totals import Line, Total
+from onlinecal.engine.keys.totals import NamedSummary, Total
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.watch.overview import Overview
 from onlinecal.validation import check_count
@@ -27,7 +27,7 @@ from onlinecal.validation import check_count
 MOST_IN_BATCH = 1_000
 MOST_WAITING = 10_000
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Call(NamedTuple):
@@ -37,15 +37,15 @@ class Call(NamedTuple):
     answers: asyncio.Future[list[Answer]]
 
 
-class Room:
-    """Places for events; those who find too few wait in a queue, first come, first served."""
+class Capacity:
+    """A number of places. Who needs more than are free waits in a queue, first come, first served."""
 
     def __init__(self, places: int) -> None:
         self.free = places
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    async def enter(self, size: int) -> None:
-        """Take so many places, as soon as they are free and all who came before have theirs."""
+    async def acquire(self, size: int) -> None:
+        """Take `size` places, as soon as they are free and all who came before have theirs."""
         if not self._queue and size <= self.free:
             self.free -= size
             return
@@ -55,13 +55,13 @@ class Room:
             await admitted
         except asyncio.CancelledError:
             if admitted.done() and not admitted.cancelled():
-                self.leave(size)
+                self.release(size)
             else:
                 self._queue.remove((size, admitted))
-                self.leave(0)
+                self.release(0)
             raise
 
-    def leave(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Give places back."""
         self.free += size
         while self._queue and self._queue[0][0] <= self.free:
@@ -122,7 +122,7 @@ class AsyncEngine:
         if not self._owned and config is not None:
             raise ValueError("config goes with a ledger's file, an engine has its own")
         self.engine = engine if isinstance(engine, Engine) else Engine(engine, config)
-        self._room = Room(most_waiting)
+        self._capacity = Capacity(most_waiting)
         self._waiting: deque[Call] = deque()
         self._thread = ThreadPoolExecutor(1, "onlinecal-engine")
         self._callers = 0
@@ -168,11 +168,11 @@ class AsyncEngine:
         """What there is to know of a key; None if it was never met."""
         return await self._ask(lambda: self.engine.summary(key))
 
-    async def keys(self, offset: int = 0, limit: int = 100) -> list[Line]:
+    async def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
         """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
         return await self._ask(lambda: self.engine.keys(offset, limit))
 
-    async def largest(self, limit: int = 10) -> list[Line]:
+    async def largest(self, limit: int = 10) -> list[NamedSummary]:
         """Names and summaries of the `limit` keys with the largest certificate per settled round."""
         return await self._ask(lambda: self.engine.largest(limit))
 
@@ -194,7 +194,7 @@ class AsyncEngine:
 
     @contextmanager
     def _calling(self) -> Iterator[None]:
-        """Count somebody who is to be answered before the end."""
+        """Count a caller who must be answered before the engine closes."""
         if self._closing is not None:
             raise LedgerError("the engine is closed")
         self._callers += 1
@@ -206,14 +206,14 @@ class AsyncEngine:
             if not self._callers:
                 self._quiet.set()
 
-    async def _ask(self, question: Callable[[], Found]) -> Found:
-        """An answer from the engine's thread, between two batches."""
+    async def _ask(self, question: Callable[[], Result]) -> Result:
+        """Ask the engine in its thread, between two batches."""
         with self._calling():
             return await asyncio.get_running_loop().run_in_executor(self._thread, question)
 
     async def _close(self) -> None:
         await self._quiet.wait()
-        # behind a batch whose callers were cancelled
+        # the thread may still have a batch whose callers were cancelled: this comes after it
         last = self.engine.close if self._owned else int
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, last)
@@ -221,7 +221,7 @@ class AsyncEngine:
             self._thread.shutdown(wait=False)
 
     async def _commit(self, events: list[Incoming | Rejected]) -> list[Answer]:
-        await self._room.enter(len(events))
+        await self._capacity.acquire(len(events))
         loop = asyncio.get_running_loop()
         call = Call(events, loop.create_future())
         self._waiting.append(call)
@@ -237,7 +237,7 @@ class AsyncEngine:
         while self._waiting and size + len(self._waiting[0].events) <= self.most_in_batch:
             call = self._waiting.popleft()
             if call.answers.cancelled():
-                self._room.leave(len(call.events))
+                self._capacity.release(len(call.events))
             else:
                 calls.append(call)
                 size += len(call.events)
@@ -248,16 +248,16 @@ class AsyncEngine:
             self._at_work = False
 
     def _finish(self, calls: list[Call], done: asyncio.Future[list[list[Answer] | Exception]]) -> None:
-        """Hand out what came of a batch, and go on with the next."""
+        """Hand out the answers to a batch, and go on with the next."""
         for call, answers in zip(calls, done.result(), strict=True):
-            self._room.leave(len(call.events))
+            self._capacity.release(len(call.events))
             if call.answers.done():
                 continue
             if isinstance(answers, Exception):
                 call.answers.set_exception(answers)
             else:
                 call.answers.set_result(answers)
-        # callers who wake up now and call again are in time for the next batch
+        # callers who wake up now and call again get into the next batch
         asyncio.get_running_loop().call_soon(self._next)
 
 
@@ -269,5 +269,5 @@ def answers_of(engine: Engine, calls: list[Call]) -> list[list[Answer] | Excepti
     except LedgerError as error:
         return [LedgerError(*error.args) for _ in calls]
     except Exception as error:
-        # only the call with the value that nobody thought of has to bear it
+        # an error that no check foresaw goes only to the call that causes it
         return [error] if len(calls) == 1 else [answers_of(engine, [call])[0] for call in calls]

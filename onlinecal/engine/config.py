@@ -13,10 +13,10 @@ from onlinecal.forecasters.simplex.input import MOST_CLASSES
 from onlinecal.validation import check_count, check_number, check_open_unit
 
 MAX_JUMP = 1e10
-"""Seconds, some 300 years: any clock that counts seconds stays below, none that counts milliseconds does."""
+"""Seconds, some 300 years: a clock that counts seconds stays below, one that counts milliseconds does not."""
 
 DISCOVERED = 100
-"""So many classes a key may discover, unless another number is set."""
+"""How many classes a key may discover, unless another number is set."""
 
 Kind = Literal["binary", "simplex", "lp"]
 PARAMETERS: dict[Kind, tuple[str, ...]] = {
@@ -24,7 +24,7 @@ PARAMETERS: dict[Kind, tuple[str, ...]] = {
     "simplex": ("classes", "horizon", "n_cells", "slack", "report", "window", "steering"),
     "lp": ("classes", "p", "epsilon", "n_levels", "tolerance", "within", "first_fit", "fading"),
 }
-"""What each kind of key can be told."""
+"""The parameters of each kind of key."""
 
 
 class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

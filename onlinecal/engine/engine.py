@@ -1,4 +1,4 @@
-"""The event engine: forecasts for many keyed streams, late labels, nothing lost."""
+"""The event engine: forecasts for many keyed streams, with late labels and a durable ledger."""
 
 from __future__ import annotations
 
@@ -9,28 +9,26 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from msgspec.structs import replace
-
-from onlinecal.engine.columns.columns import Columns, columns_of, columns_of_lines
+from onlinecal.engine.columns.columns import Columns, columns_of_events, columns_of_lines
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.key import NEVER, Summary
-from onlinecal.engine.keys.storing import garbage_left_alone
-from onlinecal.engine.keys.totals import Line, Total, Totals
+from onlinecal.engine.keys.key import Summary, inf
+from onlinecal.engine.keys.storing import without_garbage_collection
+from onlinecal.engine.keys.totals import NamedSummary, Total, Totals
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
 from onlinecal.engine.ledger.schema import Changes, Noted, Record
 from onlinecal.engine.settings import all_settings
-from onlinecal.engine.watch.overview import Overview, Served, overview_of
+from onlinecal.engine.watch.overview import Activity, Overview, reliability_of_both
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
 HOT_KEYS = 50_000
 WINDOW = 250_000
-"""A state is written when the ledger has lacked it for so many events: the most that a restart replays."""
+"""A state is written when the ledger has lacked it for so many events; a restart replays no more of them."""
 
 Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]
 
@@ -79,10 +77,10 @@ class Engine:
         hot_keys: int = HOT_KEYS,
         window: int = WINDOW,
     ) -> None:
-        self._mutex, self._served = threading.RLock(), Served()
+        self._mutex, self._activity = threading.RLock(), Activity()
         self.hot_keys, self.window = hot_keys, window
         if config is not None:
-            # before there is a file
+            # check it before a file is made
             all_settings(config)
         self._ledger = Ledger(None if ledger is None else Path(ledger), window=window)
         try:
@@ -95,16 +93,16 @@ class Engine:
             raise
 
     def _start(self) -> None:
-        """Take up the state that the ledger holds."""
+        """Start from what the ledger holds."""
         self._book = Book(self.config)
         self._number, self._keys_known = self._ledger.last_numbers()
         # nothing is archived while there is a writer
         self._archived = self._ledger.checkpoint() > 0
-        self._sound = False
+        self._is_sound = False
         for upto in catch_up(self._book, self._ledger):
             self._write_states(upto)
         self._book.start_watching(self._ledger.reliability(), self._number)
-        self._sound = True
+        self._is_sound = True
 
     def _write_states(
         self,
@@ -133,32 +131,32 @@ class Engine:
         or (path, position, mark), are written down with the batch. Raises LedgerError, and keeps nothing of
         the batch, if the ledger cannot be written.
         """
-        return self._answer(columns_of(events), inputs).answers()
+        return self._answer(columns_of_events(events), inputs).answers()
 
     def _answer(self, columns: Columns, inputs: Iterable[Input]) -> Batch:
-        """Judge a batch, let the keys take their steps, and commit what came of it."""
+        """Judge a batch, let the keys take their steps, and commit the batch."""
         with self._mutex:
             self._recover()
             began = time.perf_counter()
-            self._sound = False
-            with garbage_left_alone():
+            self._is_sound = False
+            with without_garbage_collection():
                 if self._archived:
                     refuse_archived(self._ledger, columns, self._book.open)
                 batch = Batch(self._book, self._number, self._keys_known, columns)
                 batch.judge(self._fetch(batch, columns))
                 self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
-            self._sound = True
-            self._served.note(batch.refused(), time.perf_counter() - began, self._book.raised)
+            self._is_sound = True
+            self._activity.note(batch.refused(), time.perf_counter() - began, self._book.raised)
             return batch
 
     def trust_times(self) -> None:
-        """Take events of any time until the engine is closed: for those that were accepted before."""
+        """Accept events of any time until the engine is closed: they were accepted once, and are replayed."""
         for settings in self._book.settings.values():
-            settings.max_jump = NEVER
+            settings.max_jump = inf
 
     def _fetch(self, batch: Batch, columns: Columns) -> dict[str, Record]:
-        """What the ledger knows of the ids of a batch; cold keys that it names are loaded."""
+        """What the ledger knows of the ids of a batch; the keys that the batch needs are loaded."""
         ids, book = batch.unknown(), self._book
         records = self._ledger.recall(ids) if ids else {}
         if len(book.keys) < self._keys_known:
@@ -172,9 +170,9 @@ class Engine:
         return encode_lines(self._answer(columns_of_lines(data), inputs).answers())
 
     def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> tuple[bytes, Counter[type]]:
-        """The same, of `data` and `inputs`, and how many answers there are of each type."""
+        """As `handle_lines`, of `data` and `inputs`; and how many answers there are of each type."""
         batch = self._answer(columns_of_lines(data), inputs)
-        return encode_lines(batch.answers()), batch.kinds()
+        return encode_lines(batch.answers()), batch.answer_types()
 
     def query(
         self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None
@@ -213,16 +211,28 @@ class Engine:
             totals, book = self._totals(), self._book
             total = totals.read(self._number, self._keys_known)
             reliability = book.reliability or Reliability(self._number)
-            found = overview_of(total, totals, book.keys.values(), reliability, self._served, limit)
-            return replace(found, largest=self._whole(found.largest), alarmed=self._whole(found.alarmed))
+            return Overview(
+                total,
+                totals.oldest(book.keys.values()),
+                *totals.alarms(),
+                totals.scores(),
+                reliability.since,
+                *reliability_of_both(reliability, total.certificate, total.rounds),
+                self._with_windows(totals.largest(limit)),
+                self._with_windows(totals.alarmed(limit)),
+                len(book.keys),
+                self._activity.batches,
+                self._activity.seconds,
+                dict(self._activity.refused),
+            )
 
-    def largest(self, limit: int = 10) -> list[Line]:
+    def largest(self, limit: int = 10) -> list[NamedSummary]:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""
         check_count(limit, "limit")
         with self._mutex:
-            return self._whole(self._totals().largest(limit))
+            return self._with_windows(self._totals().largest(limit))
 
-    def keys(self, offset: int = 0, limit: int = 100) -> list[Line]:
+    def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
         """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
         check_count(limit, "limit")
         if offset < 0:
@@ -230,30 +240,24 @@ class Engine:
         with self._mutex:
             self._recover()
             lines = self._ledger.summaries(offset, limit)
-            return [(line[0], self._live(line[0]) or self._cold(line)) for line in lines]
+            return [(line[0], self._book.summary(*line, self._ledger)) for line in lines]
 
     def summary(self, key: str) -> Summary | None:
         """What there is to know of a key; None if it was never met."""
         with self._mutex:
             self._recover()
-            live = self._live(key)
-            for snapshot in self._ledger.keys_named([key]) if live is None else ():
+            if key in self._book.keys:
+                return self._book.keys[key].summary()
+            for snapshot in self._ledger.keys_named([key]):
                 [line] = self._ledger.summaries(snapshot.number - 1, 1)
-                live = self._cold(line)
-            return live
+                return self._book.summary(*line, self._ledger)
+            return None
 
-    def _whole(self, lines: list[Line]) -> list[Line]:
-        """The lines with the bounds on windows, which sums over keys do not keep of cold ones."""
+    def _with_windows(self, lines: list[NamedSummary]) -> list[NamedSummary]:
+        """Add the bounds on windows, which totals do not keep of keys that are not in memory."""
         if all(self.config.at(place).window is None for place in self._book.settings):
             return lines
         return [(name, self.summary(name) or one) for name, one in lines]
-
-    def _live(self, key: str) -> Summary | None:
-        found = self._book.keys.get(key)
-        return None if found is None else found.summary()
-
-    def _cold(self, line: tuple[str, int, Summary]) -> Summary:
-        return self._book.cold_summary(*line, self._ledger)
 
     def _totals(self) -> Totals:
         self._recover()
@@ -265,18 +269,18 @@ class Engine:
 
     def _recover(self) -> None:
         """After a batch that failed, start again from the ledger."""
-        if not self._sound:
+        if not self._is_sound:
             self._start()
 
     def flush(self) -> None:
         """Write every state that the ledger lacks, so that the next start replays nothing."""
         with self._mutex:
             self._ledger.check_in_place()
-            if self._sound:
-                # what is due counts as written from now on: after a failure it has to be found out anew
-                self._sound = False
+            if self._is_sound:
+                # states that are due count as written from here on, so after a failure start anew
+                self._is_sound = False
                 self._write_states(self._number, window=0)
-                self._sound = True
+                self._is_sound = True
 
     def close(self) -> None:
         """Write every state that the ledger lacks, and let go of it."""

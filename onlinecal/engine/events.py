@@ -5,8 +5,8 @@
     {"type": "outcome", "id": "q1", "value": 1, "time": 86400}
     {"type": "settled", "id": "q1"}
 
-docs/engine-contract.md says what each field means and when each answer is given. None of these is ever part
-of a cycle, so the collector of garbage does not look at them: a batch makes thousands.
+docs/engine-contract.md says what each field means and when each answer is given. None of these objects is
+ever part of a cycle, so the garbage collector need not look at them: a batch makes thousands.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import msgspec
 from msgspec import Struct
 
 LONGEST_NAME = 200
-"""Characters of an id, a key or a class label."""
+"""How many characters an id, a key or a class label may have."""
 
 LONGEST_LINE = 1 << 16
-"""Bytes of a line."""
+"""How many bytes a line may have."""
 
-TOGETHER = 512
-"""Lines that are decoded together: as many are decoded one by one where one of them is no event."""
+DECODED_TOGETHER = 512
+"""So many lines are decoded together; if one of them is no event, they are decoded one by one."""
 
 
 class Event(Struct, tag_field="type", forbid_unknown_fields=True, frozen=True, gc=False):
@@ -144,11 +144,11 @@ def decode(line: bytes) -> Incoming | Rejected:
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:
     """One event or refusal for each line of `data`, complete lines of JSON in UTF-8."""
-    return list(decode_all(lines_in(data)))
+    return list(decode_all(cut_lines(data)))
 
 
-def lines_in(data: bytes) -> list[bytes]:
-    """Complete lines, cut."""
+def cut_lines(data: bytes) -> list[bytes]:
+    """Cut complete lines apart."""
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -156,9 +156,9 @@ def lines_in(data: bytes) -> list[bytes]:
 
 
 def decode_all(lines: list[bytes]) -> Iterator[Incoming | Rejected]:
-    """One event or refusal for each line, as `decode` has it; by a loop in C where all are events."""
-    for start in range(0, len(lines), TOGETHER):
-        some = lines[start : start + TOGETHER]
+    """One event or refusal for each line, as by `decode`; where all are events, a loop in C reads them."""
+    for start in range(0, len(lines), DECODED_TOGETHER):
+        some = lines[start : start + DECODED_TOGETHER]
         try:
             yield from list(map(decode if max(map(len, some)) > LONGEST_LINE else _decoder.decode, some))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -171,17 +171,17 @@ def encode_lines(answers: Iterable[Answer]) -> bytes:
 
 
 def _id_in(line: bytes) -> str | None:
-    """The id of a line that is an object, if not an event."""
+    """The id in a line that is an object, but no event."""
     try:
         loose = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    found = loose.get("id") if isinstance(loose, dict) else None
-    return found if isinstance(found, str) and len(found) <= LONGEST_NAME else None
+    id = loose.get("id") if isinstance(loose, dict) else None
+    return id if isinstance(id, str) and len(id) <= LONGEST_NAME else None
 
 
 def problem_of(event: Any) -> str | None:
-    """What is wrong with an event before it is even looked up, if anything is."""
+    """What is wrong with the id, the key or the time of an event; None if nothing is."""
     if not is_name(event.id):
         return _problem_of_name(event.id, "id")
     if (event.key is not None or type(event) is Query) and not is_name(event.key):
@@ -206,9 +206,9 @@ def _problem_of_time(time: Any) -> str | None:
 
 
 def only_names(given: list[Any]) -> list[str]:
-    """Those that can be names."""
+    """Those of the values that can be names."""
     try:
-        # the usual ones, all at once
+        # usual names are checked all at once
         if "".join(given).isprintable() and max(map(len, given)) <= LONGEST_NAME and all(given):
             return given
     except (TypeError, ValueError):

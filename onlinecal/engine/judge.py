@@ -1,9 +1,8 @@
-"""What a batch of events comes to: an answer for each, and the rows that the ledger gets.
+"""The judge decides about a batch of events: each event gets an answer, and the ledger gets rows.
 
 An event is judged by what is known of its id: from the ledger, from the book of keys in memory, and from the
-events before it in the same batch. Only accepted events change anything. What is said about a forecast that
-is closed, or that is asked for once more, depends on nothing that comes later; it is put into words at the
-end.
+events before it in the same batch. Only accepted events change anything. The answer about a forecast that is
+closed, or that is asked for once more, depends on nothing that comes later.
 """
 
 from __future__ import annotations
@@ -11,25 +10,26 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import count, repeat
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from onlinecal.engine.columns.columns import FEW, REFUSED, WITHDRAW, Columns, optional, picked
+from onlinecal.engine.columns.columns import FEW_EVENTS, REFUSED, WITHDRAW, Columns, none_for_nan, values_at
 from onlinecal.engine.columns.scanning import OUTCOME, QUERY
 from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
-from onlinecal.engine.keys.accepting import KNOWN, NEW, NOBODY, UNKNOWN, Table
+from onlinecal.engine.keys.accepting import KNOWN, NEW, NOBODY, UNKNOWN, EventTable
 from onlinecal.engine.keys.book import Book, for_each
 from onlinecal.engine.keys.class_key import ClassKey
 from onlinecal.engine.keys.key import Key
 from onlinecal.engine.keys.playing import KEY, OWNER, PLAIN
 from onlinecal.engine.ledger.schema import ByColumns, Record, stored, stored_outcome
 
-EVER = float("inf")
-
 
 class Batch:
-    """Judges events one after the other; `number` and `keys_known` count on from those of the ledger.
+    """Judges the events of a batch one after the other.
+
+    `number` and `keys_known` go on from those of the ledger.
 
     Parameters
     ----------
@@ -40,106 +40,108 @@ class Batch:
     columns
         The events.
     remember
-        What was closed so many accepted events ago is not known any more.
+        A forecast that was closed so many accepted events ago is forgotten.
     """
 
     def __init__(
-        self, book: Book, number: int, keys_known: int, columns: Columns, remember: float = EVER
+        self, book: Book, number: int, keys_known: int, columns: Columns, remember: float = inf
     ) -> None:
         self.book, self.columns, self.remember = book, columns, remember
         self.number, self.keys_known = number, keys_known
         self.records: dict[str, Record] = {}
         self.created: list[tuple[int, str, int]] = []
-        # hints and outcomes as they are kept, where these are not those of the columns
-        self._kept: dict[int, Any] = {}
+        # checked hints and outcomes, by event; others are kept as the columns have them
+        self._checked: dict[int, Any] = {}
         self._answers: dict[int, Answer | int] = dict(columns.refusals)
-        # keys that are there in case that a query is accepted
+        # keys that were made for queries which may yet be refused
         self._new: list[Key] = []
-        self._few = len(columns) < FEW
-        # the forecasts that events name, and the row of each event's
+        self._few = len(columns) < FEW_EVENTS
+        # the forecasts that events name get rows; these are the row of each id, and of each event
         self._index: defaultdict[str, int] = defaultdict(count().__next__)
         self._rows = list(map(self._index.__getitem__, columns.ids))
         self._entries = list(map(book.open.get, self._index, repeat(UNKNOWN)))
 
     def unknown(self) -> list[str]:
-        """The ids that the ledger may know something of: those that are not open, or are asked for again."""
-        found = [id for id, entry in zip(self._index, self._entries, strict=True) if entry == UNKNOWN]
-        if len(found) < len(self._entries):
+        """The ids to look up in the ledger: those that are not open, or are asked for again."""
+        ids = [id for id, entry in zip(self._index, self._entries, strict=True) if entry == UNKNOWN]
+        if len(ids) < len(self._entries):
             columns, known = self.columns, self.book.open
-            found += [
+            ids += [
                 id
                 for id, kind in zip(columns.ids, columns.kinds, strict=True)
                 if kind == QUERY and id in known
             ]
-        return found
+        return ids
 
-    def _table_of(self) -> Any:
-        """The table of the events; of few it has lists, since arrays would cost more than the events."""
+    def _event_table(self) -> Any:
+        """The table of the events; it has lists if they are few, since arrays would cost more than they."""
         columns, index, n = self.columns, self._index, len(self.columns)
         rows, entries = self._rows, self._entries
-        # its key may have been loaded meanwhile
+        # the key of a forecast may have been loaded meanwhile
         for id in self.records.keys() & index.keys():
             entries[index[id]] = self.book.open.get(id, KNOWN)
         if self._few:
             none, nothing, zeros = [-1] * len(index), list[Any](), [0] * n
             few: tuple[Any, ...] = (rows, entries, none, [*none], zeros, [*zeros])
-            return Table(columns.kinds, nothing, nothing, nothing, *few)  # type: ignore[arg-type]
+            return EventTable(columns.kinds, nothing, nothing, nothing, *few)  # type: ignore[arg-type]
         kinds = np.frombuffer(columns.kinds, np.int8)
-        players = np.array(list(map(self.book.players.get, columns.keys, repeat(NOBODY))), np.int64)
-        self._expect(kinds, players)
+        first_lanes = np.array(list(map(self.book.first_lanes.get, columns.keys, repeat(NOBODY))), np.int64)
+        self._create_keys(kinds, first_lanes)
         asked, closed = np.full((2, len(index)), -1)
         at, numbers = np.zeros((2, n), np.int64)
         arrays = np.array(rows, np.int64), np.array(entries, np.int64), asked, closed, at, numbers
-        return Table(kinds, np.zeros(n, np.bool_), np.asarray(columns.times), players, *arrays)
+        return EventTable(kinds, np.zeros(n, np.bool_), np.asarray(columns.times), first_lanes, *arrays)
 
-    def _expect(self, kinds: Any, players: Any) -> None:
-        """Make the keys that plain queries would be the first of, and fill in their players."""
+    def _create_keys(self, kinds: Any, first_lanes: Any) -> None:
+        """Make the keys that begin with a plain query, and fill in their first lanes."""
         book, names = self.book, self.columns.keys
-        named = np.flatnonzero(players == NOBODY).tolist()
+        named = np.flatnonzero(first_lanes == NOBODY).tolist()
         for i in named:
             if kinds[i] == QUERY and names[i] not in book.keys:
                 settings = book.settings_for(names[i])
                 if settings.plain:
                     self._new.append(book.create(names[i], NEW, settings))
-        players[named] = [book.players.get(names[i], NOBODY) for i in named]
+        first_lanes[named] = [book.first_lanes.get(names[i], NOBODY) for i in named]
 
-    def _look_for_plain(self) -> None:
-        """Find the events of which only the id can be wrong."""
+    def _mark_plain(self) -> None:
+        """Mark the events of which only the id can be wrong."""
         table, columns, state = self._table, self.columns, self.book.arrays.state
-        asks, tells = table.kinds == QUERY, table.kinds == OUTCOME
-        # the first player is nobody's
-        is_plain = state.fields[np.maximum(table.players, 0), PLAIN] != 0
-        # under one id somebody may ask keys of different kinds; of a forecast that is open it is known whose
-        # it is, of any other it turns out later
+        queries, closings = table.kinds == QUERY, table.kinds == OUTCOME
+        # row 0 belongs to no key
+        is_plain = state.fields[np.maximum(table.first_lanes, 0), PLAIN] != 0
+        # one id may be asked of keys of different kinds: then its outcomes are not plain, unless its forecast
+        # is open, so that its key is known
         of_row = np.zeros(len(table.entries), np.bool_)
-        of_row[table.rows[asks & is_plain]] = True
-        of_row[table.rows[asks & ~is_plain]] = False
+        of_row[table.rows[queries & is_plain]] = True
+        of_row[table.rows[queries & ~is_plain]] = False
         there = table.entries >= 0
         of_row[there] = state.fields[state.open[table.entries[there], OWNER], PLAIN] != 0
-        table.plain[:] = (asks & is_plain) | (tells & of_row[table.rows] & (table.players != NOBODY))
-        table.plain[list(columns.wide)] = False
+        table.plain[:] = (queries & is_plain) | (
+            closings & of_row[table.rows] & (table.first_lanes != NOBODY)
+        )
+        table.plain[list(columns.unusual)] = False
 
     def judge(self, records: dict[str, Record]) -> None:
         """Judge all events, and let the keys take their steps.
 
-        `records` is what the ledger knows of the `unknown` ids. Keys that it knows are in the book.
+        `records` is what the ledger knows of the `unknown` ids. The book has all keys of these that it knows.
         """
         self.records, n = records, len(self.columns)
-        self._table = self._table_of()
+        self._table = self._event_table()
         if self._few:
             self._one_by_one(0, n)
         else:
-            self._look_for_plain()
+            self._mark_plain()
         start, alone = n if self._few else 0, 1
         while start < n:
             done, self.number, begun = self.book.accept(self._table, self.columns, start, self.number)
-            self._begin(begun)
-            # looking at events together is in vain where most are not plain
-            alone = 1 if done - start >= FEW else 2 * alone
+            self._number_keys(begun)
+            # where few events are plain, ever more are judged alone before plain ones are looked for again
+            alone = 1 if done - start >= FEW_EVENTS else 2 * alone
             start = min(n, done + alone)
             self._one_by_one(done, start)
         if self._new:
-            numbers = self.book.arrays.state.fields[[key.player for key in self._new], KEY].tolist()
+            numbers = self.book.arrays.state.fields[[key.first_lane for key in self._new], KEY].tolist()
             self.book.drop([key for key, number in zip(self._new, numbers, strict=True) if number == NEW])
         self.book.play()
         self._collect()
@@ -150,31 +152,31 @@ class Batch:
         for i in range(start, end):
             kind, id, row, time = columns.kinds[i], columns.ids[i], table.rows[i], columns.time(i)
             if kind == QUERY:
-                key = self._accepted_query(i, row)
+                key = self._judge_query(i, row)
                 if key is None:
                     continue
                 if key.number == NEW:
-                    self._begin([key])
-                entry = book.ask(key, id, self.number + 1, self._kept[i], time)
+                    self._number_keys([key])
+                entry = book.ask(key, id, self.number + 1, self._checked[i], time)
                 table.entries[row], table.asked[row] = entry, i
             elif kind != REFUSED:
                 entry = int(table.entries[row])
                 if entry >= 0 and id not in book.open:
-                    # given up meanwhile
+                    # it has expired meanwhile
                     entry = table.entries[row] = KNOWN
-                if not self._accepted_closing(i, row, entry):
+                if not self._judge_closing(i, row, entry):
                     continue
-                book.close(entry, self.number + 1, self._kept[i], time)
+                book.close(entry, self.number + 1, self._checked[i], time)
                 table.entries[row], table.closed[row] = KNOWN, i
             else:
                 continue
             self.number += 1
             table.at[i], table.numbers[i] = entry, self.number
 
-    def _begin(self, keys: list[Key]) -> None:
-        """New keys have their first events."""
+    def _number_keys(self, keys: list[Key]) -> None:
+        """Number new keys, which have their first events."""
         numbers = range(self.keys_known + 1, self.keys_known + 1 + len(keys))
-        self.book.arrays.state.fields[[key.player for key in keys], KEY] = numbers
+        self.book.arrays.state.fields[[key.first_lane for key in keys], KEY] = numbers
         self.created += [(i, key.name, key.settings.place) for i, key in zip(numbers, keys, strict=True)]
         self.keys_known += len(keys)
 
@@ -183,14 +185,14 @@ class Batch:
     def _refuse(self, i: int, reason: str, detail: str) -> None:
         self._answers[i] = Rejected(self.columns.ids[i], reason, detail)
 
-    def _accepted_query(self, i: int, row: int) -> Key | None:
-        """The key of a query, if it is accepted, with its hint in `_kept`; else it has its answer."""
+    def _judge_query(self, i: int, row: int) -> Key | None:
+        """The key of an accepted query, whose hint is then in `_checked`; None if it is answered already."""
         book, columns, table = self.book, self.columns, self._table
         id, name, time = columns.ids[i], columns.keys[i], columns.time(i)
         key = book.keys.get(name)
         settings = key.settings if key else book.settings_for(name)
         try:
-            hint = self._kept[i] = settings.kind.hint_of(columns.hint(i))
+            hint = self._checked[i] = settings.kind.hint_of(columns.hint(i))
         except ValueError as error:
             self._refuse(i, "invalid", str(error))
             return None
@@ -223,15 +225,15 @@ class Batch:
                 break
         return None
 
-    def _accepted_closing(self, i: int, row: int, entry: int) -> bool:
-        """Whether an outcome or withdrawal is accepted, with its value in `_kept`; else it is answered."""
+    def _judge_closing(self, i: int, row: int, entry: int) -> bool:
+        """Whether an outcome or withdrawal is accepted, with its value in `_checked`; else it is answered."""
         book, id = self.book, self.columns.ids[i]
         if entry < 0:
             self._closed_before(i, row, id)
             return False
         key, time = book.owner(entry), self.columns.time(i)
         try:
-            value = self._kept[i] = self._value(i, key.name)
+            value = self._checked[i] = self._value(i, key.name)
             problem = key.settings.problem_of_time(time, key.clock)
             if problem is not None:
                 raise ValueError(problem)
@@ -246,7 +248,7 @@ class Batch:
         return True
 
     def _closed_before(self, i: int, row: int, id: str) -> None:
-        """An event about a forecast that is not open: right if it is the one that closed it."""
+        """Answer an event about a forecast that is not open: it may be the closing event, sent again."""
         self._forget(id, row)
         record, first = self.records.get(id), int(self._table.closed[row])
         if first >= 0:
@@ -267,7 +269,7 @@ class Batch:
         if first < 0 and (record is None or record.closed is None):
             self._refuse(i, "expired", f"forecast {id!r} has expired")
         elif (value, self.columns.time(i)) == closing:
-            self._answers[i] = self._closing_answer(i)
+            self._answers[i] = Withdrawn(id) if self.columns.kinds[i] == WITHDRAW else Settled(id)
         else:
             before, then = closing
             how = "withdrawn" if before is None else "settled"
@@ -276,7 +278,7 @@ class Batch:
             self._refuse(i, how, f"forecast {id!r} has been {how} before{with_value}{at_time}")
 
     def _value(self, i: int, name: str) -> Any:
-        """The outcome as it is kept, None for a withdrawal; ValueError if it cannot be one of that key."""
+        """The outcome, checked, None for a withdrawal; ValueError if a key of that name cannot have it."""
         given = self.columns.keys[i]
         if given and given != name:
             raise ValueError(f"key must be that of the forecast, {name!r}, got {given!r}")
@@ -287,20 +289,16 @@ class Batch:
         return settings.kind.outcome_of(self.columns.value(i))
 
     def _hint(self, i: int) -> Any:
-        """The hint of an accepted query as it is kept."""
-        return self._kept[i] if i in self._kept else self.columns.hint(i)
+        """The hint of an accepted query, checked."""
+        return self._checked[i] if i in self._checked else self.columns.hint(i)
 
     def _outcome(self, i: int) -> Any:
-        """The outcome of an accepted closing as it is kept."""
-        return self._kept[i] if i in self._kept else int(self.columns.values[i])
-
-    def _closing_answer(self, i: int) -> Answer:
-        id = self.columns.ids[i]
-        return Withdrawn(id) if self.columns.kinds[i] == WITHDRAW else Settled(id)
+        """The outcome of an accepted closing, checked."""
+        return self._checked[i] if i in self._checked else int(self.columns.values[i])
 
     def _forget(self, id: str, row: int) -> None:
-        """Drop what is known of a forecast that is not open, if that is too long ago."""
-        if self.remember == EVER or id in self.book.open:
+        """Forget a forecast that was closed too long ago, see `remember`."""
+        if self.remember == inf or id in self.book.open:
             return
         table, record = self._table, self.records.get(id)
         first, closed = int(table.asked[row]), int(table.closed[row])
@@ -318,83 +316,87 @@ class Batch:
             self.records.pop(id, None)
             self.book.given_up.pop(id, None)
 
-    # -- what came of it
+    # -- results
 
     def _collect(self) -> None:
-        """Take up what was forecast, when the keys have run."""
+        """Collect the forecasts, when the keys have taken their steps."""
         table, kinds = self._table, self.columns.kinds
-        # what is asked for, and what is closed, in the order of the events
+        # accepted queries, and accepted outcomes and withdrawals, in the order of the events
         if self._few:
             accepted = [i for i, number in enumerate(table.numbers) if number]
-            self._asks = [i for i in accepted if kinds[i] == QUERY]
-            self._tells = [i for i in accepted if kinds[i] != QUERY]
+            self._queries = [i for i in accepted if kinds[i] == QUERY]
+            self._closings = [i for i in accepted if kinds[i] != QUERY]
         else:
             is_query = table.kinds == QUERY
-            self._asks = np.flatnonzero((table.numbers > 0) & is_query).tolist()
-            self._tells = np.flatnonzero((table.numbers > 0) & ~is_query).tolist()
-        self._asked = picked(self.columns.ids, self._asks)
-        self._probabilities, self._certificates = self.book.answers(picked(table.at, self._asks))
+            self._queries = np.flatnonzero((table.numbers > 0) & is_query).tolist()
+            self._closings = np.flatnonzero((table.numbers > 0) & ~is_query).tolist()
+        self._query_ids = values_at(self.columns.ids, self._queries)
+        self._probabilities, self._certificates = self.book.answers(values_at(table.at, self._queries))
 
     def answers(self) -> list[Answer]:
         """One answer for each event, in their order."""
-        columns, asks, tells = self.columns, self._asks, self._tells
-        found: list[Any] = [None] * len(columns)
-        names = map(columns.keys.__getitem__, asks)
-        forecasts = map(Forecast, self._asked, names, self._probabilities, self._certificates)
-        for_each(found.__setitem__, asks, forecasts)
-        for_each(found.__setitem__, tells, map(Settled, map(columns.ids.__getitem__, tells)))
+        columns, queries, closings = self.columns, self._queries, self._closings
+        answers: list[Any] = [None] * len(columns)
+        names = map(columns.keys.__getitem__, queries)
+        forecasts = map(Forecast, self._query_ids, names, self._probabilities, self._certificates)
+        for_each(answers.__setitem__, queries, forecasts)
+        for_each(answers.__setitem__, closings, map(Settled, map(columns.ids.__getitem__, closings)))
         for i in self._withdrawals():
-            found[i] = Withdrawn(columns.ids[i])
+            answers[i] = Withdrawn(columns.ids[i])
         for i, answer in self._answers.items():
-            found[i] = found[answer] if type(answer) is int else answer
-        return found
+            answers[i] = answers[answer] if type(answer) is int else answer
+        return answers
 
     def _withdrawals(self) -> list[int]:
-        """The accepted ones: of them there are few."""
+        """The accepted withdrawals; all of them are in `_checked`."""
         kinds = self.columns.kinds
-        return [i for i in self._kept if kinds[i] == WITHDRAW and self._table.numbers[i]]
+        return [i for i in self._checked if kinds[i] == WITHDRAW and self._table.numbers[i]]
 
-    def kinds(self) -> Counter[type]:
+    def answer_types(self) -> Counter[type]:
         """How many answers there are of each type."""
         others = Counter[type](Forecast if type(one) is int else type(one) for one in self._answers.values())
         withdrawn = len(self._withdrawals())
         others.update(
-            {Forecast: len(self._asks), Withdrawn: withdrawn, Settled: len(self._tells) - withdrawn}
+            {
+                Forecast: len(self._queries),
+                Withdrawn: withdrawn,
+                Settled: len(self._closings) - withdrawn,
+            }
         )
         return others
 
     def query_rows(self) -> ByColumns:
         """The rows of the new queries, before the book is told to `release`."""
-        columns, table, which = self.columns, self._table, self._asks
-        hints: list[Any] = optional(picked(columns.hints, which))
+        columns, table, which = self.columns, self._table, self._queries
+        hints: list[Any] = none_for_nan(values_at(columns.hints, which))
         probabilities: list[Any] = self._probabilities
-        if self._kept:
-            hints = [stored(self._kept.get(i, hint)) for i, hint in zip(which, hints, strict=True)]
+        if self._checked:
+            hints = [stored(self._checked.get(i, hint)) for i, hint in zip(which, hints, strict=True)]
             probabilities = list(map(stored, probabilities))
         return ByColumns(
-            picked(table.numbers, which),
-            self._asked,
-            self.book.key_numbers(picked(table.at, which)),
+            values_at(table.numbers, which),
+            self._query_ids,
+            self.book.key_numbers(values_at(table.at, which)),
             hints,
-            optional(picked(columns.times, which)),
+            none_for_nan(values_at(columns.times, which)),
             probabilities,
             self._certificates,
         )
 
     def closing_rows(self) -> ByColumns:
         """The rows of the new closings, before the book is told to `release`."""
-        columns, table, which = self.columns, self._table, self._tells
-        if self._kept:
+        columns, table, which = self.columns, self._table, self._closings
+        if self._checked:
             values = [stored_outcome(self._outcome(i)) for i in which]
         else:
-            values = list(map(int, picked(columns.values, which)))
-        queries, times = self.book.query_numbers(picked(table.at, which)), picked(columns.times, which)
-        return ByColumns(picked(table.numbers, which), queries, values, optional(times))
+            values = list(map(int, values_at(columns.values, which)))
+        queries, times = self.book.query_numbers(values_at(table.at, which)), values_at(columns.times, which)
+        return ByColumns(values_at(table.numbers, which), queries, values, none_for_nan(times))
 
     def records_of(self, key: str) -> Iterable[Record]:
-        """The new queries as the ledger would give them back, of a batch about one key."""
+        """The accepted queries of a batch about one key, as the ledger would return them."""
         columns = self.columns
-        for i, p, c in zip(self._asks, self._probabilities, self._certificates, strict=True):
+        for i, p, c in zip(self._queries, self._probabilities, self._certificates, strict=True):
             number = int(self._table.numbers[i])
             yield Record(number, columns.ids[i], key, self._hint(i), columns.time(i), p, c, None, None, None)
 

@@ -1,4 +1,4 @@
-"""Configurations at work: checked, with the forecasters that they ask for, and read from files."""
+"""Configurations are read from files, checked, and prepared: with the forecasters that they ask for."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import msgspec
 
 from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.binary_key import BinaryKind
-from onlinecal.engine.keys.key import NEVER
-from onlinecal.engine.keys.players import KeyArrays
-from onlinecal.engine.keys.playing import GONE
+from onlinecal.engine.keys.key_arrays import KeyArrays
+from onlinecal.engine.keys.playing import GIVEN_UP
 from onlinecal.engine.keys.steering import ClassSteering
 from onlinecal.engine.watch.key_watch import KeyWatch
 
@@ -32,43 +31,38 @@ def kind_of(config: KeyConfig) -> Any:
     if config.kind == "binary":
         return BinaryKind(config.hints, **given)
     if config.kind == "lp":
-        from onlinecal.engine.keys.lp_lanes import LpLanes
+        from onlinecal.engine.keys.lp_lanes import LpKind
 
-        return LpLanes(config.classes, config.most_classes, **given)
-    from onlinecal.engine.keys.simplex_lanes import SimplexLanes
+        return LpKind(config.classes, config.most_classes, **given)
+    from onlinecal.engine.keys.simplex_lanes import SimplexKind
 
-    return SimplexLanes(config.classes, config.lanes > 1, config.hints, config.most_classes, **given)
-
-
-def steering_of(config: KeyConfig) -> Callable[[], ClassSteering] | None:
-    """How steering of several classes begins; None if hints are not steered."""
-    if config.steering is False or config.kind != "simplex":
-        return None
-    return partial(ClassSteering, config.classes, config.most_classes)
+    return SimplexKind(config.classes, config.lanes > 1, config.hints, config.most_classes, **given)
 
 
-class Settings:
-    """A configuration at work: shared by all keys that it holds for.
+class KeySettings:
+    """A configuration, prepared for use; all keys that it holds for share it.
 
     Attributes
     ----------
     place
-        Which of the configurations it is, -1 for the default.
+        The place of the configuration among the exceptions, -1 for the default.
     kind
-        What checks hints and outcomes, and makes forecasters.
+        Checks hints and outcomes, and makes forecasters.
     is_binary
         Whether outcomes are in [0, 1].
     arrays, keys_made
-        Where keys live, and how many players were made together for them last.
+        The arrays of the keys, and how many first lanes were made together for them last.
     plain
-        Whether nothing can be wrong with a query that has a probability for a hint, or none, nor with an
-        outcome 0 or 1 of an open forecast.
-    steers, threshold
-        Whether hints are steered; that of alarms, inf for none.
-    most_lanes, patience, max_jump
-        As in the configuration, inf where there is no limit.
+        Whether these events need no checks but of their ids: queries without a hint or with a probability,
+        and outcomes 0 or 1 of open forecasts.
+    steers, new_steering
+        Whether hints are steered; what makes the steering of a key of several classes, None for none.
+    threshold
+        The threshold of alarms, inf for no alarms.
+    most_lanes, expire_after, max_jump
+        As in the configuration; inf where there is no limit.
     expires_as
-        The outcome of a forecast whose time is over, GONE for none.
+        The outcome of a forecast that expires, GIVEN_UP for none.
     """
 
     def __init__(self, config: KeyConfig, arrays: KeyArrays, place: int = -1) -> None:
@@ -77,16 +71,19 @@ class Settings:
         alpha = ALPHA if config.alarm is None or config.alarm is True else config.alarm or None
         self.threshold = inf if alpha is None else 1.0 / alpha
         self.new_watch: Callable[[], KeyWatch] = partial(KeyWatch, alpha)
-        self.new_steering, self.steers = steering_of(config), config.steering is not False
+        self.steers = config.steering is not False
+        self.new_steering: Callable[[], ClassSteering] | None = None
+        if self.steers and config.kind == "simplex":
+            self.new_steering = partial(ClassSteering, config.classes, config.most_classes)
         self.most_lanes = config.lanes
-        self.patience = NEVER if config.expire_after is None else config.expire_after
-        self.max_jump = NEVER if config.expire_after is None else config.max_jump
-        self.expires_as = GONE if config.expire_as is None else float(config.expire_as)
-        self.plain = self.is_binary and config.hints and self.patience == NEVER
+        self.expire_after = inf if config.expire_after is None else config.expire_after
+        self.max_jump = inf if config.expire_after is None else config.max_jump
+        self.expires_as = GIVEN_UP if config.expire_as is None else float(config.expire_as)
+        self.plain = self.is_binary and config.hints and self.expire_after == inf
 
     def problem_of_time(self, time: float | None, clock: float | None) -> str | None:
         """What is wrong with an event's time for a key with that clock, if anything is: see `max_jump`."""
-        if time is None or self.max_jump == NEVER:
+        if time is None or self.max_jump == inf:
             return None
         ahead = abs(time) - max(self.max_jump, MAX_JUMP) if clock is None else time - clock - self.max_jump
         if ahead <= 0:
@@ -99,10 +96,10 @@ class Settings:
         return f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?"
 
 
-def all_settings(config: EngineConfig, arrays: KeyArrays | None = None) -> dict[int, Settings]:
-    """Every configuration at work, by its place; ValueError if a parameter is out of range."""
+def all_settings(config: EngineConfig, arrays: KeyArrays | None = None) -> dict[int, KeySettings]:
+    """Every configuration, prepared, by its place; ValueError if a parameter is out of range."""
     shared = arrays or KeyArrays()
-    return {place: Settings(config.at(place), shared, place) for place in range(-1, len(config.matches))}
+    return {place: KeySettings(config.at(place), shared, place) for place in range(-1, len(config.matches))}
 
 
 def read_config(path: Path) -> EngineConfig:

@@ -20,7 +20,7 @@ from onlinecal.alarms.calibration_alarm import (
     fill_ratios,
     region_of,
 )
-from onlinecal.engine.watch.account import MONEY, TICKET, ask, new_account, settle_bets
+from onlinecal.engine.watch.account import MONEY, N_STAKES, ask, new_account, settle_bets
 
 
 def played(forecasts, outcomes, alpha=1e-9):
@@ -207,7 +207,7 @@ class Detector:
 
     def ask(self, name, p):
         self.event += 1
-        ticket = np.zeros(TICKET, np.float32)
+        ticket = np.zeros(N_STAKES, np.float32)
         ask(self.state, ticket, p, np.nan)
         self.tickets[name] = ticket, p, self.event
 
@@ -223,15 +223,15 @@ class Detector:
 
 def factor(bet, p, y):
     """What a bet multiplies its money by, from its definition: another forecast's likelihood ratio."""
-    if bet >= escrow.QUARTERS and min(int(4 * p), 3) != (bet - escrow.QUARTERS) // escrow.PART:
+    if bet >= escrow.QUARTERS and min(int(4 * p), 3) != (bet - escrow.QUARTERS) // escrow.PER_QUARTER:
         return 1.0
-    if escrow.WHOLE <= bet < escrow.QUARTERS:
+    if escrow.N_ODDS <= bet < escrow.QUARTERS:
         if p in (0.0, 1.0):
             return 1.0
-        power = (0.5, 2.0)[bet - escrow.WHOLE]
+        power = (0.5, 2.0)[bet - escrow.N_ODDS]
         other = p**power / (p**power + (1.0 - p) ** power)
     else:
-        place = bet if bet < escrow.WHOLE else 2 + (bet - escrow.QUARTERS) % escrow.PART
+        place = bet if bet < escrow.N_ODDS else 2 + (bet - escrow.QUARTERS) % escrow.PER_QUARTER
         by = escrow.ODDS[place]
         if p in (0.0, 1.0):
             return (1.0 - y + y * by) / (1.0 - p + p * by)

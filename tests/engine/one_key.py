@@ -5,7 +5,7 @@ import numpy as np
 from onlinecal.engine import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger.schema import Snapshot
-from onlinecal.engine.settings import Settings
+from onlinecal.engine.settings import KeySettings
 
 
 class Asked:
@@ -81,7 +81,7 @@ class OneKey:
     @property
     def memory(self):
         """That of its only lane."""
-        return self.book.arrays.memory(self.key.player)
+        return self.book.arrays.memory(self.key.first_lane)
 
     @property
     def lanes(self):
@@ -91,4 +91,4 @@ class OneKey:
 
 def settings_of(config):
     """A configuration at work."""
-    return Settings(config, Book(EngineConfig()).arrays)
+    return KeySettings(config, Book(EngineConfig()).arrays)

@@ -7,12 +7,12 @@ import pytest
 
 from onlinecal.engine import AsyncEngine, Engine, LedgerError, Outcome, Query, Rejected, Settled, read_report
 
-SUMMED = ("rounds", "open", "expired", "certificate", "guarantee")
+CHECKED_COLUMNS = ("rounds", "open", "expired", "certificate", "guarantee")
 
 
 def assert_summed(total, lines):
     """The sums are those of the summaries."""
-    for name in SUMMED:
+    for name in CHECKED_COLUMNS:
         expected = sum(getattr(summary, name) for _, summary in lines)
         assert getattr(total, name) == pytest.approx(expected, rel=1e-12)
     assert total.keys == len(lines)
@@ -86,11 +86,11 @@ def test_a_full_queue_makes_callers_wait_in_the_order_in_which_they_came(slow):
             slow.gate.clear()
             tasks = [asyncio.create_task(engine.query(f"q{i}", "a")) for i in range(12)]
             await until(lambda: slow.sizes)
-            assert engine._room.free == 0
+            assert engine._capacity.free == 0
             assert len(engine._waiting) == 2
             slow.gate.set()
             assert all(answer.id == f"q{i}" for i, answer in enumerate(await asyncio.gather(*tasks)))
-            assert engine._room.free == 4
+            assert engine._capacity.free == 4
 
     asyncio.run(main())
     assert slow.sizes == [2] * 6
@@ -203,7 +203,7 @@ def test_a_caller_cancelled_before_there_was_room_takes_none(slow):
             slow.gate.set()
             assert len(await held) == 2
             assert (await small).id == "e"
-            assert engine._room.free == 2
+            assert engine._capacity.free == 2
 
     asyncio.run(main())
     assert slow.sizes == [2, 1]

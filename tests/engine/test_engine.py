@@ -107,7 +107,7 @@ def test_with_as_many_lanes_as_open_forecasts_the_guarantee_is_the_sum_of_punctu
         summary = engine.summary("k")
         arrays, key = engine._book.arrays, engine._book.keys["k"]
         punctual = 0.0
-        for lane in arrays.lanes_of(key.player):
+        for lane in arrays.lanes_of(key.first_lane):
             twin = AlmostOneStepAhead(hints=True)
             twin.replay([0] * int(arrays.memory(lane)[ROUNDS]))
             punctual += twin.guarantee

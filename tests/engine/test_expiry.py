@@ -20,8 +20,8 @@ from onlinecal.engine import (
 from onlinecal.engine.config import MAX_JUMP
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger.schema import Snapshot
-from onlinecal.engine.settings import Settings
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.settings import KeySettings
+from onlinecal.engine.turns import KeyTurns
 from tests.engine.one_key import OneKey
 from tests.engine.scripts import assert_sound
 
@@ -169,7 +169,7 @@ def test_what_was_accepted_before_there_was_a_bound_is_replayed_and_repaired_as_
     ]
     path = folder / "ledger.db"
     with monkeypatch.context() as before:
-        before.setattr(Settings, "problem_of_time", lambda *_: None)
+        before.setattr(KeySettings, "problem_of_time", lambda *_: None)
         engine = Engine(path, brief())
         wanted = engine.handle(events)
         engine._ledger.close()
@@ -196,8 +196,8 @@ def test_the_bound_of_a_ledger_can_be_changed_and_nothing_else(folder):
         assert told(engine.query("b", "k", None, NOW + 200)) == "Forecast"
         assert told(engine.query("c", "new", None, ms)) == "Forecast"
     assert_sound(path)
-    kept, _ = KeyStep(brief(max_jump=100.0), 10)("k", None, [Query("a", "k", None, NOW)])
-    _, [answer] = KeyStep(brief(), 10)("k", kept, [Query("b", "k", None, NOW + 200)])
+    kept, _ = KeyTurns(brief(max_jump=100.0), 10)("k", None, [Query("a", "k", None, NOW)])
+    _, [answer] = KeyTurns(brief(), 10)("k", kept, [Query("b", "k", None, NOW + 200)])
     assert told(answer) == "Forecast"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.ledger.schema import Snapshot
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.turns import KeyTurns
 from tests.engine.scripts import assert_sound
 
 BAD = ("oslo\0", "oslo\0x", "\0", "", "oslo\ud800", "\udfffoslo", "o" * 201, "o" * 70_000)
@@ -87,7 +87,7 @@ def test_a_hot_key_is_never_loaded_over(folder):
 
 @pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
 def test_a_turn_of_a_key_with_a_name_that_cannot_be_keeps_nothing(bad):
-    step = KeyStep(EngineConfig(KeyConfig()), 10)
+    step = KeyTurns(EngineConfig(KeyConfig()), 10)
     data, answers = step(bad, None, [Query("a", bad), Outcome("a", 1), Outcome(bad, 1)])
     assert data is None
     assert {answer.reason for answer in answers} <= {"invalid", "unknown"}

@@ -41,7 +41,7 @@ def unlogged(monkeypatch):
 def one_by_one(engine, events, monkeypatch):
     """The answers of an engine that judges every event by all the rules."""
     with monkeypatch.context() as patched:
-        patched.setattr(judge, "FEW", 10**9)
+        patched.setattr(judge, "FEW_EVENTS", 10**9)
         return engine.handle(events)
 
 

@@ -1,1 +1,1 @@
-"""Batches of events in columns: lines read and answers written for many events at a time."""
+"""Batches of events in columns, so that many events are handled at a time."""

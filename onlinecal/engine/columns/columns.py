@@ -1,4 +1,4 @@
-"""A batch of events in columns, however they came: as lines, mostly read by compiled code, or as objects."""
+"""A batch of events in columns. Events come as lines, which compiled code mostly reads, or as objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.engine.columns.scanning import HINT, ID, KEY, ODD, OUTCOME, QUERY, TIME, VALUE, cut_out, scan
+from onlinecal.engine.columns.scanning import HINT, ID, KEY, OTHER, OUTCOME, QUERY, TIME, VALUE, cut_out, scan
 from onlinecal.engine.events import (
     Incoming,
     Outcome,
@@ -21,8 +21,8 @@ from onlinecal.engine.events import (
     problem_of,
 )
 
-FEW = 16
-"""Fewer events are taken as fast one by one, without arrays."""
+FEW_EVENTS = 16
+"""Fewer events than these are handled one by one, without arrays, which is as fast."""
 WITHDRAW, REFUSED = 3, 4
 """Kinds of events besides `scanning.QUERY` and `scanning.OUTCOME`."""
 
@@ -31,21 +31,21 @@ Column = Floats | list[float]
 
 
 class Columns:
-    """Events whose ids and keys are names and whose times are finite; the rest of what they say may be wrong.
+    """Events whose ids, keys and times are checked; hints and outcomes may still be wrong.
 
     Attributes
     ----------
     kinds
-        QUERY, OUTCOME, WITHDRAW or REFUSED, a byte each, which numpy reads as they are; (n,).
+        QUERY, OUTCOME, WITHDRAW or REFUSED, a byte each, which numpy reads without a copy; (n,).
     ids, keys
         As they came; "" for a key that was not given.
     hints, values, times
-        Probabilities, outcomes 0 and 1, and seconds; NaN where there is none, zeros without sign; (n,), an
-        array, or of FEW events a list.
+        Probabilities, outcomes 0 and 1, and seconds; NaN where there is none, never -0.0; (n,). Each is an
+        array, or for less than FEW_EVENTS events a list.
     wide
-        Hints and outcomes of any other kind, as they came, by event.
+        Hints and outcomes that are no such numbers, as they came, by event.
     refusals
-        Of events that nobody needs to look at, by event.
+        The answers to REFUSED events, by event.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Columns:
     ) -> None:
         self.kinds, self.ids, self.keys = kinds, ids, keys
         self.hints, self.values, self.times = hints, values, times
-        self.wide: dict[int, Any] = {}
+        self.unusual: dict[int, Any] = {}
         self.refusals: dict[int, Rejected] = {}
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def put(self, i: int, event: Incoming | Rejected) -> None:
-        """Let the event i be this one."""
+        """Write an event, or a refusal, into row i."""
         if not isinstance(event, Rejected):
             problem = problem_of(event)
             if problem is None:
@@ -77,58 +77,58 @@ class Columns:
             if type(hint) is float and 0.0 <= hint <= 1.0:
                 self.hints[i] = hint + 0.0
             elif hint is not None:
-                self.wide[i] = hint
+                self.unusual[i] = hint
         elif isinstance(event, Outcome):
             self.kinds[i], value = OUTCOME, event.value
             if type(value) is int and 0 <= value <= 1:
                 self.values[i] = value
             else:
-                self.wide[i] = value
+                self.unusual[i] = value
         else:
             self.kinds[i] = WITHDRAW
 
     def refuse(self, i: int, reason: str, detail: str) -> None:
-        """Refuse an event that is one."""
+        """Refuse the event i."""
         self.kinds[i], self.refusals[i] = REFUSED, Rejected(self.ids[i], reason, detail)
 
     def time(self, i: int) -> float | None:
-        """When an event happened; None if it does not say."""
+        """The time of an event; None if it has none."""
         time = float(self.times[i])
         return time if time == time else None
 
     def hint(self, i: int) -> Any:
-        """The hint of a query as it came; None if there is none."""
-        if i in self.wide:
-            return self.wide[i]
+        """The hint of a query, as it came; None if it has none."""
+        if i in self.unusual:
+            return self.unusual[i]
         hint = float(self.hints[i])
         return hint if hint == hint else None
 
     def value(self, i: int) -> Any:
-        """The value of an outcome as it came."""
-        return self.wide[i] if i in self.wide else int(self.values[i])
+        """The value of an outcome, as it came."""
+        return self.unusual[i] if i in self.unusual else int(self.values[i])
 
 
-def blank(n: int) -> Columns:
-    """Room for so many events."""
-    # of few numbers a list takes less time than an array
-    hints, values, times = ([nan] * n for _ in range(3)) if n < FEW else np.full((3, n), nan)
+def empty_columns(n: int) -> Columns:
+    """Columns for so many events, all still to be written."""
+    # a short list takes less time than an array
+    hints, values, times = ([nan] * n for _ in range(3)) if n < FEW_EVENTS else np.full((3, n), nan)
     return Columns(bytearray([REFUSED] * n), [""] * n, [""] * n, hints, values, times)
 
 
-def columns_of(events: Iterable[Incoming | Rejected]) -> Columns:
-    """Events, and refusals of what is none."""
+def columns_of_events(events: Iterable[Incoming | Rejected]) -> Columns:
+    """The columns of events, and of refusals of what could not be read."""
     listed = list(events)
-    columns = blank(len(listed))
+    columns = empty_columns(len(listed))
     for i, event in enumerate(listed):
         columns.put(i, event)
     return columns
 
 
 def columns_of_lines(data: bytes) -> Columns:
-    """Complete lines of JSON."""
+    """The columns of complete lines of JSON."""
     n = data.count(b"\n") + (not data.endswith(b"\n") and len(data) > 0)
-    if n < FEW:
-        return columns_of(decode_lines(data))
+    if n < FEW_EVENTS:
+        return columns_of_events(decode_lines(data))
     source = np.frombuffer(data, np.uint8)
     lines, spans, kinds, numbers = (
         np.empty((n, 2), np.int64),
@@ -138,34 +138,34 @@ def columns_of_lines(data: bytes) -> Columns:
     )
     scan(source, lines, kinds, spans, numbers)
     hints, values, times = (numbers[:, i].copy() for i in (HINT, VALUE, TIME))
-    odd = np.flatnonzero(kinds == ODD)
-    spans[odd], numbers[odd] = 0, nan
+    other = np.flatnonzero(kinds == OTHER)
+    spans[other], numbers[other] = 0, nan
     columns = Columns(
         bytearray(kinds), texts_in(source, spans[:, ID : ID + 2]), texts_in(source, spans[:, KEY : KEY + 2]),
         hints, values, times,
     )  # fmt: skip
     for array in (hints, values, times):
-        array[odd] = nan
-    for i, (start, end) in zip(odd.tolist(), lines[odd].tolist(), strict=True):
+        array[other] = nan
+    for i, (start, end) in zip(other.tolist(), lines[other].tolist(), strict=True):
         columns.put(i, decode(data[start:end]))
     return columns
 
 
 def texts_in(source: NDArray[np.uint8], spans: NDArray[np.int64]) -> list[str]:
-    """Texts cut out of lines, in which none has a newline."""
+    """Texts cut out of lines; none of them contains a newline."""
     out = np.empty(int((spans[:, 1] - spans[:, 0]).sum()) + len(spans), np.uint8)
     cut_out(source, spans, out)
     return out.tobytes().decode("ascii").split("\n")[:-1]
 
 
-def picked(column: NDArray[Any] | list[Any], which: list[int]) -> list[Any]:
-    """The values at these places."""
+def values_at(column: NDArray[Any] | list[Any], which: list[int]) -> list[Any]:
+    """The values of a column at these places."""
     if isinstance(column, list):
         return [column[i] for i in which]
-    found: list[Any] = column[which].tolist()
-    return found
+    values: list[Any] = column[which].tolist()
+    return values
 
 
-def optional(numbers: Iterable[float]) -> list[float | None]:
-    """Numbers, None for NaN."""
+def none_for_nan(numbers: Iterable[float]) -> list[float | None]:
+    """The numbers, with None in the place of NaN."""
     return [None if one != one else one for one in numbers]

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from onlinecal.engine.concurrent import AsyncEngine, Room
+from onlinecal.engine.concurrent import AsyncEngine, Capacity
 from onlinecal.engine.events import (
     LONGEST_LINE,
     LONGEST_NAME,
@@ -35,7 +35,7 @@ from onlinecal.engine.events import (
 )
 from onlinecal.engine.http.gate import LOOPBACK_NAMES, Gate, read_body, size_of_body
 from onlinecal.engine.http.metrics import MEDIA_TYPE, as_text
-from onlinecal.engine.keys.totals import Line
+from onlinecal.engine.keys.totals import NamedSummary
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.watch.overview import Overview
 
@@ -52,27 +52,28 @@ STATUS = {
     "archived": 410,
     "invalid": 422,
 }
-"""What a single event that was rejected is answered with, by the reason."""
+"""The status that answers a single rejected event, by the reason."""
 
 LARGEST_BODY = 1 << 20
 MOST_EVENTS = 10_000
-"""Events of a body."""
+"""How many events a body may have."""
 
 PATIENCE = 10.0
-"""Seconds in which a body must have arrived, once there is room for it."""
+"""Seconds in which a body must arrive, once there is room for it."""
 
-ROOM = 1 << 24
-"""Bytes of the large bodies that are being read and answered at a time."""
+READ_AT_ONCE = 1 << 24
+"""How many bytes large bodies may have together that are read and answered at a time."""
 
 LARGE = 1 << 14
-"""Bytes of a body from which on it waits until there is room for it, and is read in a thread of its own."""
+"""A body with so many bytes is large: it waits until there is room for it, and a thread of its own reads
+it."""
 
 MOST_WATCHED = 100
-"""Keys of each kind in an overview that a request may ask for."""
+"""How many keys of each kind in an overview a request may ask for."""
 
 FRESH, PROMPT, STUCK = 1.0, 1.0, 60.0
-"""Seconds for which an overview is good; after which /health does not wait for an engine that is at work; and
-after which that engine is not well."""
+"""Seconds. An overview is at most FRESH old. /health waits for a busy engine at most for PROMPT, and reports
+it as unwell if it is busy for longer than STUCK."""
 
 PAGE = {
     "/": ("page.html", "text/html"),
@@ -91,7 +92,7 @@ DECODERS: dict[str, Decoder | None] = {
     "/withdraw": msgspec.json.Decoder(Withdraw),
     "/events": None,
 }
-"""The routes that take events, and what reads those of their type."""
+"""The routes that take events, each with the decoder of its type of events; None for any type."""
 
 # no line break can be inside of a JSON text, so these are two objects and not parts of one
 _two_lines = re.compile(rb"\}[ \t\r]*\n\s*\{")
@@ -127,13 +128,15 @@ def create_app(
 
     Raises ValueError for a token that is too short.
     """
-    room, readings = Room(max(ROOM, largest_body)), Readings(engine)
+    capacity, read_routes = Capacity(max(READ_AT_ONCE, largest_body)), ReadRoutes(engine)
     routes = [
-        Route(path, Intake(engine, room, decoder, largest_body, most_events, patience), methods=["POST"])
+        Route(
+            path, EventRoute(engine, capacity, decoder, largest_body, most_events, patience), methods=["POST"]
+        )
         for path, decoder in DECODERS.items()
     ]
     for name in ("certificate", "keys", "watch", "metrics", "health"):
-        routes.append(Route(f"/{name}", getattr(readings, name)))
+        routes.append(Route(f"/{name}", getattr(read_routes, name)))
     for path, (name, media_type) in PAGE.items():
         content = (files("onlinecal.engine.http") / "static" / name).read_bytes()
         routes.append(Route(path, Response(content, media_type=media_type), methods=["GET"]))
@@ -141,14 +144,14 @@ def create_app(
 
 
 @dataclass
-class Intake:
-    """Takes the events of a body, all that are in it, and answers when they are durable.
+class EventRoute:
+    """A route that takes the events of a body, and answers when they are durable.
 
-    `decoder` reads those of one type, which they then need not name; None: of any type, in lines.
+    `decoder` reads events of one type, which they then need not name; None: events of any type, in lines.
     """
 
     engine: AsyncEngine
-    room: Room
+    capacity: Capacity
     decoder: Decoder | None
     largest: int
     most: int
@@ -162,21 +165,21 @@ class Intake:
         else:
             try:
                 async with asyncio.timeout(self.patience):
-                    await self.room.enter(size)
+                    await self.capacity.acquire(size)
             except TimeoutError:
-                told, headers = "too many large bodies are being read", {"retry-after": "1"}
-                raise HTTPException(503, told, {**headers, "connection": "close"}) from None
+                detail, headers = "too many large bodies are being read", {"retry-after": "1"}
+                raise HTTPException(503, detail, {**headers, "connection": "close"}) from None
             try:
                 answer = await self._answer(scope, receive)
             finally:
-                self.room.leave(size)
+                self.capacity.release(size)
         await answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
         body = await read_body(receive, self.largest, self.patience)
         content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-        asked = body, content_type, self.most, self.decoder
-        form, events = read(*asked) if len(body) < LARGE else await asyncio.to_thread(read, *asked)
+        given = body, content_type, self.most, self.decoder
+        form, events = read(*given) if len(body) < LARGE else await asyncio.to_thread(read, *given)
         answers = await self.engine.handle(events)
         if form == "lines":
             return Response(encode_lines(answers), media_type=LINES)
@@ -189,9 +192,9 @@ class Intake:
 def read(
     body: bytes, content_type: bytes, most: int, decoder: Decoder | None
 ) -> tuple[Form, list[Incoming | Rejected]]:
-    """The events in a body, refusals where there is none, and the form that answers are to have, too.
+    """The form of a body, which the answers will have, too; and its events, or refusals where there is none.
 
-    Of many answers each says itself whether its event was rejected; that to one event does by the status.
+    The answer to a single event says by its status whether the event was rejected.
     """
     kinds = LINES.encode(), b"application/jsonl"
     form: Form = "one"
@@ -204,8 +207,8 @@ def read(
         except UNREADABLE as error:
             return "one", [Rejected(None, "malformed", str(error))]
     if len(parts) > most:
-        told = f"a body may hold {most} events, this one has {len(parts)}: send them in several"
-        raise HTTPException(413, told)
+        detail = f"a body may hold {most} events, this one has {len(parts)}: send them in several"
+        raise HTTPException(413, detail)
     return form, [event_of(bytes(part), decoder) for part in parts]
 
 
@@ -219,8 +222,8 @@ def event_of(data: bytes, decoder: Decoder | None) -> Incoming | Rejected:
         return Rejected(getattr(decode(data), "id", None), "malformed", str(error))
 
 
-class Asked(Struct):
-    """What a request may ask for; `keys` are those of each kind in an overview."""
+class RequestParameters(Struct):
+    """The parameters that a request may have; `keys` is how many of each kind an overview shows."""
 
     key: str | None = None
     offset: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
@@ -229,38 +232,38 @@ class Asked(Struct):
     keys: Annotated[int, Meta(ge=1, le=MOST_WATCHED)] = 10
 
 
-def asked(request: Request) -> Asked:
+def parameters_of(request: Request) -> RequestParameters:
     """The parameters of a request."""
     try:
-        return msgspec.convert(dict(request.query_params), Asked, strict=False)
+        return msgspec.convert(dict(request.query_params), RequestParameters, strict=False)
     except msgspec.ValidationError as error:
         raise HTTPException(400, f"{error}, got {request.url.query[:200]!r}") from None
 
 
-class Readings:
-    """What there is to read: numbers of the running engine."""
+class ReadRoutes:
+    """The routes that read numbers of the running engine."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._seen: tuple[float, Overview] | None = None
-        self._look: tuple[float, asyncio.Future[list[Line]]] | None = None
+        self._last_overview: tuple[float, Overview] | None = None
+        self._health_check: tuple[float, asyncio.Future[list[NamedSummary]]] | None = None
 
     async def certificate(self, request: Request) -> Response:
-        """GET /certificate: of all keys together, or with ?key= of one."""
-        key = asked(request).key
+        """GET /certificate: the certificate of all keys together, or with ?key= of one."""
+        key = parameters_of(request).key
         if key is None:
             return json(await self._engine.total())
         if not is_name(key):
-            told = f"key must have 1 to {LONGEST_NAME} characters and no NUL, got {key[:40]!r}"
-            raise HTTPException(400, told)
+            detail = f"key must have 1 to {LONGEST_NAME} characters and no NUL, got {key[:40]!r}"
+            raise HTTPException(400, detail)
         summary = await self._engine.summary(key)
         if summary is None:
             raise HTTPException(404, f"no forecast was asked for with key {key!r}")
         return json(as_object((key, summary)))
 
     async def keys(self, request: Request) -> Response:
-        """GET /keys: a part of the list of all keys, or the largest in certificate per round."""
-        page = asked(request)
+        """GET /keys: a part of the list of all keys, or those with the largest certificate per round."""
+        page = parameters_of(request)
         if page.order == "met":
             lines = await self._engine.keys(page.offset, page.limit)
         elif page.offset:
@@ -276,27 +279,27 @@ class Readings:
         return json({**msgspec.to_builtins(overview), "largest": largest, "alarmed": alarmed})
 
     async def metrics(self, request: Request) -> Response:
-        """GET /metrics: the same for Prometheus."""
+        """GET /metrics: the overview for Prometheus."""
         return Response(as_text(await self._overview(request)), media_type=MEDIA_TYPE)
 
     async def _overview(self, request: Request) -> Overview:
         """An overview, at most a second old."""
-        limit = asked(request).keys
-        if self._seen is None or time.monotonic() > self._seen[0]:
+        limit = parameters_of(request).keys
+        if self._last_overview is None or time.monotonic() > self._last_overview[0]:
             overview = await self._engine.overview(MOST_WATCHED)
-            self._seen = time.monotonic() + FRESH, overview
-        seen = self._seen[1]
-        return msgspec.structs.replace(seen, largest=seen.largest[:limit], alarmed=seen.alarmed[:limit])
+            self._last_overview = time.monotonic() + FRESH, overview
+        last = self._last_overview[1]
+        return msgspec.structs.replace(last, largest=last.largest[:limit], alarmed=last.alarmed[:limit])
 
     async def health(self, _: Request) -> Response:
         """GET /health: whether the ledger can be read.
 
-        An engine that is at work for long, as on the first sums over many keys, is well for a minute.
+        An engine may be busy for long, as with the first sums over many keys; it counts as well for a minute.
         """
         now = time.monotonic()
-        if self._look is None or self._look[1].done():
-            self._look = now, asyncio.ensure_future(self._engine.keys(0, 1))
-        since, look = self._look
+        if self._health_check is None or self._health_check[1].done():
+            self._health_check = now, asyncio.ensure_future(self._engine.keys(0, 1))
+        since, look = self._health_check
         if (await asyncio.wait({look}, timeout=PROMPT))[0]:
             look.result()
         elif now - since > STUCK:
@@ -309,7 +312,7 @@ def json(answer: Any, status: int = 200) -> Response:
     return Response(_encoder.encode(answer), status, media_type="application/json")
 
 
-def as_object(line: Line) -> dict[str, Any]:
+def as_object(line: NamedSummary) -> dict[str, Any]:
     """A key's summary with its name."""
     name, summary = line
     return {"key": name, **msgspec.to_builtins(summary)}

@@ -1,4 +1,4 @@
-"""What a request has to pass before it is looked at: who may ask, from which page, how much.
+"""The checks that a request has to pass first: who may ask, from which page, and how much.
 
 (Starlette's own check of hosts answers a bare 400 that does not say what is wrong, and only its newer
 releases read the name [::1].)
@@ -31,16 +31,16 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 ]  # fmt: skip
-"""They go with every answer."""
+"""The headers of every answer."""
 
 
 class Gate:
-    """An ASGI application in front of another, which says in JSON what it refuses.
+    """An ASGI application that checks requests for another one, and answers refusals in JSON.
 
     Parameters
     ----------
     app
-        What is behind it.
+        The application behind the gate.
     token
         What `Authorization: Bearer ...` must say, except for the paths in `public`; None: nothing.
     hosts
@@ -73,15 +73,15 @@ class Gate:
 
         try:
             self._check(scope)
-            # with an "app" in their scope, routes raise what they have to refuse
+            # routes that find an "app" in their scope raise refusals, instead of answering them
             scope["app"] = self
             await self.app(scope, receive, with_headers)
         except (HTTPException, LedgerError) as error:
             refusal = error if isinstance(error, HTTPException) else HTTPException(503, str(error))
-            status, told = refusal.status_code, refusal.detail
-            if told in ("Not Found", "Method Not Allowed"):
-                told += f": {scope['method']} {scope['path']}, see docs/engine-contract.md"
-            body = msgspec.json.encode({"error": told})
+            status, detail = refusal.status_code, refusal.detail
+            if detail in ("Not Found", "Method Not Allowed"):
+                detail += f": {scope['method']} {scope['path']}, see docs/engine-contract.md"
+            body = msgspec.json.encode({"error": detail})
             answer = Response(body, status, refusal.headers, "application/json")
             await answer(scope, receive, with_headers)
 
@@ -99,12 +99,12 @@ class Gate:
         if self._token is not None and scope["path"] not in self._public:
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
             if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
-                told = "the header Authorization: Bearer TOKEN is needed, with the right token"
-                raise HTTPException(401, told, {"www-authenticate": "Bearer"})
+                detail = "the header Authorization: Bearer TOKEN is needed, with the right token"
+                raise HTTPException(401, detail, {"www-authenticate": "Bearer"})
 
 
 def check_token(token: str) -> str:
-    """A token that can stand in a header and is not guessed."""
+    """A token, checked: it can stand in a header, and is hard to guess."""
     if not re.fullmatch(r"[!-~]{16,}", token):
         raise ValueError(f"token must have at least 16 ASCII characters, no spaces; it has {len(token)}")
     return token
@@ -112,12 +112,12 @@ def check_token(token: str) -> str:
 
 def name_of(host: bytes) -> bytes:
     """A Host header without its port; empty if it is none."""
-    found = _host.fullmatch(host)
-    return found[1].lower() if found else b""
+    match = _host.fullmatch(host)
+    return match[1].lower() if match else b""
 
 
 def size_of_body(scope: Scope, largest: int) -> int:
-    """How large the body is, at most; it is refused if it is too large, or compressed."""
+    """The size of the body, or an upper bound; it is refused if it is too large, or compressed."""
     size, chunked = 0, False
     for name, value in scope["headers"]:
         if name == b"content-encoding" and value.strip().lower() != b"identity":
@@ -148,6 +148,6 @@ async def read_body(receive: Receive, largest: int, patience: float) -> bytes:
     return body
 
 
-def cut_off(status: int, told: str) -> HTTPException:
-    """A refusal that ends the connection: what comes next on it may be the rest of a body."""
-    return HTTPException(status, told, {"connection": "close"})
+def cut_off(status: int, detail: str) -> HTTPException:
+    """A refusal that ends the connection, since the rest of a body may still come on it."""
+    return HTTPException(status, detail, {"connection": "close"})

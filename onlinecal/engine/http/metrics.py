@@ -1,7 +1,7 @@
 """`GET /metrics`: the engine in Prometheus's text format. Needs the extra `serve`.
 
-Its series are totals, and two for each of the few keys to look at first: their number does not grow with the
-number of keys.
+The series are totals, and two for each of the few keys to look at first. So their number does not grow with
+the number of keys.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Values = Iterable[tuple[str, float]]
 
 
 @dataclass(eq=False)
-class Reading(Collector):
-    """One overview as metrics."""
+class OverviewMetrics(Collector):
+    """An overview as metrics."""
 
     overview: Overview
 
     def collect(self) -> Iterator[Metric]:
-        """Its metrics."""
+        """The metrics of the overview."""
         o, total, scores = self.overview, self.overview.total, self.overview.scores
         yield counter("events", "Events that were accepted", total.events)
         yield counter("rounds", "Forecasts that were settled", total.rounds)
@@ -74,19 +74,19 @@ def family(
     values: float | Values,
     label: str | None = None,
 ) -> Metric:
-    """A metric of one number, or of one for each value of a label."""
+    """A metric with one number, or with one number for each value of a label."""
     if isinstance(values, int | float):
         return kind(f"onlinecal_{name}", help, value=values)
-    found = kind(f"onlinecal_{name}", help, labels=[label or ""])
+    metric = kind(f"onlinecal_{name}", help, labels=[label or ""])
     for of, value in values:
-        found.add_metric([of], value)
-    return found
+        metric.add_metric([of], value)
+    return metric
 
 
 counter, gauge = partial(family, CounterMetricFamily), partial(family, GaugeMetricFamily)
-"""What only grows, and what may fall again."""
+"""Metrics that only grow, and metrics that may fall again."""
 
 
 def as_text(overview: Overview) -> bytes:
     """An overview in Prometheus's text format."""
-    return generate_latest(Reading(overview))
+    return generate_latest(OverviewMetrics(overview))

@@ -1,4 +1,4 @@
-"""Runs the engine's HTTP application until it is told to stop; then everything is answered, and written."""
+"""Runs the engine's HTTP application until it is told to stop; requests under way are still answered."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import uvicorn
 from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.http.app import LARGEST_BODY, PATIENCE, create_app
 from onlinecal.engine.http.gate import LOOPBACK_NAMES
-from onlinecal.engine.watch.overview import Seldom
+from onlinecal.engine.watch.overview import RateLimit
 
 TOKEN_VARIABLE = "ONLINECAL_TOKEN"
 
 BACKLOG = 128
-"""Connections that wait to be accepted."""
+"""How many connections may wait to be accepted."""
 
 
 def is_loopback(host: str) -> bool:
@@ -127,13 +127,13 @@ async def serve(
         timeout_graceful_shutdown=grace,
     )
     with bind(host, port) as sock, ExitStack() as stack:
-        once_in_a_while = Seldom()
+        rate_limit = RateLimit()
         for name in ("uvicorn.error", "asyncio"):
-            # clients can cause what these log, as often as they like
-            logging.getLogger(name).addFilter(once_in_a_while)
-            stack.callback(logging.getLogger(name).removeFilter, once_in_a_while)
+            # clients can cause these messages as often as they like
+            logging.getLogger(name).addFilter(rate_limit)
+            stack.callback(logging.getLogger(name).removeFilter, rate_limit)
         if threading.current_thread() is threading.main_thread():
-            # uvicorn raises the signal that has ended it once more: it is to end the server alone
+            # uvicorn raises the signal that ended it once more; it should end the server only
             for one in (signal.SIGINT, signal.SIGTERM):
                 stack.callback(signal.signal, one, signal.signal(one, lambda *_: None))
         ready(f"http://{written(host)}:{sock.getsockname()[1]}")

@@ -1,4 +1,4 @@
-"""Keys with outcomes in [0, 1]: what they hold stands in the arrays of `KeyArrays`."""
+"""Keys with outcomes in [0, 1]; all that they hold stands in the arrays of `KeyArrays`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from onlinecal.arrays import Ints
 from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.accepting import MOST_OPEN
 from onlinecal.engine.keys.key import Key, Summary
-from onlinecal.engine.keys.lanes import check_wanted
-from onlinecal.engine.keys.players import KeyArrays
-from onlinecal.engine.keys.playing import FIRST, LATE, NUMBER, SETTLED, START
+from onlinecal.engine.keys.key_arrays import KeyArrays
+from onlinecal.engine.keys.lanes import check_hints_allowed
+from onlinecal.engine.keys.playing import LATE, NUMBER, OLDEST_OPEN, SETTLED, START
 from onlinecal.engine.watch.account import MONEY
 from onlinecal.engine.watch.key_watch import watched_by
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
@@ -23,9 +23,9 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import BASE, FORMAT_DYAD
 from onlinecal.validation import check_probability, share_of
 
 PROMISED_BY = [ROUNDS, SCALE, REPORT, TUNED, PACE, HIGH, LATE_ONCE, BASE]
-"""What the promise of a grid without a horizon depends on, besides how late labels were."""
+"""The integers of a memory on which the promise of a grid without a horizon depends."""
 MOST_PROMISES = 100_000
-"""So many of these are kept."""
+"""How many promises are kept, so that they need not be computed again."""
 
 
 class BinaryKind:
@@ -36,35 +36,35 @@ class BinaryKind:
         self._promises: dict[tuple[int, ...], float] = {}
 
     def hint_of(self, hint: Any) -> float | None:
-        """A probability, 0.0 without sign; ValueError if it is none, or there are to be none."""
+        """A hint as a float, never -0.0; ValueError if it is no probability, or the key takes no hints."""
         if hint is None:
             return None
-        check_wanted(self.model.hints)
+        check_hints_allowed(self.model.hints)
         return check_probability(hint, "hint") + 0.0
 
     def outcome_of(self, value: Any) -> float:
-        """An int, 0 or 1, or a float between; ValueError if it is none of these."""
+        """An outcome as the int 0 or 1, or as a float between; ValueError if it is none of these."""
         outcome = share_of(value, "value")
         return int(outcome) if outcome in (0, 1) else outcome
 
     def promises(self, arrays: KeyArrays, lanes: Ints) -> list[float]:
-        """What the certificates of lanes cannot exceed, with as many forecasts open as there were.
+        """What the certificates of lanes cannot exceed, given how late their labels were.
 
-        At the horizon if there is one and it has not passed, else at the present round.
+        It holds at the horizon if there is one and it has not passed, else at the present round.
         """
         late, start = arrays.state.fields[lanes][:, [LATE, START]].T
         if self.model.memory[FORMAT] != FORMAT_DYADIC:
             return [self._promise(arrays, *one) for one in zip(lanes.tolist(), late.tolist(), strict=True)]
         depends_on = arrays.state.heap[start[:, None] + PROMISED_BY]
-        found, known = [], self._promises
+        promises, known = [], self._promises
         for lane, *given in np.column_stack([lanes, late, depends_on]).tolist():
             promise = known.get(tuple(given))
             if promise is None:
                 if len(known) >= MOST_PROMISES:
                     known.clear()
                 promise = known[tuple(given)] = self._promise(arrays, lane, given[0])
-            found.append(promise)
-        return found
+            promises.append(promise)
+        return promises
 
     def _promise(self, arrays: KeyArrays, lane: int, late: int) -> float:
         memory = arrays.memory(lane)
@@ -72,13 +72,9 @@ class BinaryKind:
 
 
 class BinaryKey(Key):
-    """A key whose forecasters are players, too."""
+    """A key whose lanes are rows of `KeyArrays`."""
 
     __slots__ = ()
-
-    @property
-    def _players(self) -> KeyArrays:
-        return self.settings.arrays
 
     @property
     def most_open(self) -> int:
@@ -88,38 +84,39 @@ class BinaryKey(Key):
     @property
     def oldest(self) -> int | None:
         """The number of the oldest query that waits."""
-        state = self._players.state
-        entry = int(state.fields[self.player, FIRST])
+        state = self.settings.arrays.state
+        entry = int(state.fields[self.first_lane, OLDEST_OPEN])
         return None if entry < 0 else int(state.open[entry, NUMBER])
 
     def entries(self) -> list[int]:
         """The forecasts that wait, the oldest first."""
-        return self._players.entries_of(self.player)
+        return self.settings.arrays.entries_of(self.first_lane)
 
     def dump(self, ids: list[str]) -> bytes:
         """The state in bytes."""
-        return self._players.dump([self], ids)[0]
+        return self.settings.arrays.dump([self], ids)[0]
 
     def summary(self) -> Summary:
-        """What there is to know of the key."""
-        sums = self._players.state.accounts[self.player, :MONEY].tolist()
+        """What there is to know of the key, with its alarms and scores."""
+        sums = self.settings.arrays.state.accounts[self.first_lane, :MONEY].tolist()
         return replace(self.written(), watched=watched_by(sums))
 
     def written(self) -> Summary:
-        """The same without what came of watching."""
-        return self._players.written([self])[0]
+        """The summary without alarms and scores."""
+        return self.settings.arrays.written([self])[0]
 
     def window_bounds(self) -> tuple[float | None, float | None]:
-        """The certificate of the key's last `window` settled rounds, and the guarantee of any so many.
+        """The certificate of the key's last `window` settled rounds, and the guarantee of any so many in a
+        row.
 
-        The lanes share these rounds: by Fact 4 what is proven of each one's part of them adds up.
+        Each lane has settled some of these rounds. By Fact 4 the bounds for the lanes add up.
         """
-        players, model = self._players, self.settings.kind.model
+        arrays, model = self.settings.arrays, self.settings.kind.model
         if model.window is None:
             return None, None
-        lanes = players.lanes_of(self.player)
-        memories, late = list(map(players.memory, lanes)), players.state.fields[lanes, LATE].tolist()
-        windows, now = map(players.window, lanes), self._field(SETTLED)
+        lanes = arrays.lanes_of(self.first_lane)
+        memories, late = list(map(arrays.memory, lanes)), arrays.state.fields[lanes, LATE].tolist()
+        windows, now = map(arrays.window, lanes), self._field(SETTLED)
         proven = in_turn(w.certificate(m, now) for w, m in zip(windows, memories, strict=True) if w)
         promises = [
             model._window_promise_for(memory, others, 0 if place else model.window)

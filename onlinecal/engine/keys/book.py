@@ -1,9 +1,8 @@
-"""The book of keys and of their open forecasts: loaded from the ledger when they are needed, put back when
-cold.
+"""The book has the keys in memory and their open forecasts. It loads keys from the ledger when they are
+needed.
 
-An open forecast has a number here, its *entry*, until it is closed. Every change goes through `ask`, `close`
-and `expire`, so that this is where it is known which forecasts are open and which states the ledger does not
-have yet.
+An open forecast has a number, its *entry*, until it is closed. Every change goes through the book, so the
+book knows which forecasts are open, and which states the ledger does not have yet.
 """
 
 from __future__ import annotations
@@ -23,39 +22,44 @@ from onlinecal.compiling import at_once
 from onlinecal.engine.columns.columns import Columns
 from onlinecal.engine.columns.scanning import QUERY
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.accepting import UNNAMED, Table, accept
+from onlinecal.engine.keys.accepting import UNNAMED, EventTable, accept
 from onlinecal.engine.keys.binary_key import BinaryKey
-from onlinecal.engine.keys.class_key import ClassKey, StoredKey
+from onlinecal.engine.keys.class_key import ClassKey, StoredClassKey
 from onlinecal.engine.keys.key import RESERVE, Key, Summary
-from onlinecal.engine.keys.lanes import Issued
-from onlinecal.engine.keys.players import KeyArrays
+from onlinecal.engine.keys.key_arrays import KeyArrays
+from onlinecal.engine.keys.lanes import ClassForecast
 from onlinecal.engine.keys.playing import (
-    ASKS,
+    ASKED,
     DIRTY,
     EXPIRED,
-    GONE,
+    GIVEN_UP,
     KEY,
+    LAST_EVENT,
     NUMBER,
     OWNER,
     PLAIN,
-    USED,
     WAITING,
     Steps,
 )
-from onlinecal.engine.keys.storing import SUM, StoredBinary, garbage_left_alone, parts_of, sum_of
+from onlinecal.engine.keys.storing import (
+    StoredBinaryKey,
+    checked_state,
+    read_state,
+    without_garbage_collection,
+)
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
-from onlinecal.engine.settings import Settings, all_settings
-from onlinecal.engine.watch.key_watch import Raised
+from onlinecal.engine.settings import KeySettings, all_settings
+from onlinecal.engine.watch.key_watch import Alarm
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import check_format
 
-FEW = 64
-"""Open forecasts that there is room for at first."""
-TOGETHER = 256
-"""States that are written in one call: for each there is room for the most that it can take."""
+FIRST_ENTRIES = 64
+"""How many open forecasts there is room for at first."""
+DUMPED_TOGETHER = 256
+"""How many states are made in one call, which needs room for the largest that each can be."""
 
 
 class Book:
@@ -64,65 +68,65 @@ class Book:
     Attributes
     ----------
     settings
-        The configurations at work, by their place.
-    keys, players
-        Those in memory, and their players; UNNAMED is that of no name.
+        The configurations, prepared, by their place.
+    keys, first_lanes
+        The keys in memory and their first lanes, by name; that of the empty name is UNNAMED.
     open
         The entries of open forecasts, by id.
     arrays
-        What keys and open forecasts consist of, but for the keys of several classes.
+        What keys and open forecasts consist of; keys of several classes have most of it in `ClassKey`.
     ids
-        Those of open forecasts, by entry.
+        The ids of open forecasts, by entry.
     dirty
-        The keys that the ledger lacks something of, in the order of the first event that it lacks.
+        The keys whose state in the ledger lacks events, in the order of the first event that it lacks.
     totals, reliability
-        Kept from the first question on, and from `start_watching` on.
+        Sums over all keys, from the first request for them on; reliability, from `start_watching` on.
     raised
-        Alarms, with the names of their keys, that nobody has been told of yet.
+        The alarms that were raised and not yet reported: key, side (FORECAST or HINT), alarm.
     given_up
-        The ids of forecasts that expired since `release`, with the names of their keys.
+        The ids of forecasts that have expired since `release`, and the names of their keys.
     """
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         self.arrays = KeyArrays()
-        self.settings: dict[int, Settings] = all_settings(config, self.arrays)
+        self.settings: dict[int, KeySettings] = all_settings(config, self.arrays)
         self.keys: dict[str, Key] = {}
-        self.players: dict[str, int] = {"": UNNAMED}
+        self.first_lanes: dict[str, int] = {"": UNNAMED}
         self.open: dict[str, int] = {}
         self.ids: list[str] = []
         self.dirty: dict[Key, None] = {}
         self.totals: Totals | None = None
         self.reliability: Reliability | None = None
-        self.raised: list[tuple[str, Raised]] = []
+        self.raised: list[tuple[str, int, Alarm]] = []
         self._free: list[int] = []
         self._accept = at_once(accept)
-        self._issued: dict[int, Issued] = {}
+        self._class_forecasts: dict[int, ClassForecast] = {}
         self._forget_steps()
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:
-        """Go on from what the ledger knows of reliability, if anything; what was replayed is no news."""
+        """Count reliability, from what the ledger has of it; alarms of the replay are not reported again."""
         self.reliability = Reliability(number)
         if reliability is not None:
-            # nothing depends on what is damaged here: it begins anew
+            # forecasts do not depend on it, so if it is damaged it begins anew
             with suppress(ValueError, TypeError):
                 self.reliability = Reliability.load(reliability)
         self.raised.clear()
 
     # -- keys
 
-    def settings_for(self, name: str) -> Settings:
-        """What a key gets that was never met before."""
+    def settings_for(self, name: str) -> KeySettings:
+        """The settings of a new key with this name."""
         return self.settings[self.config.place_for(name)]
 
-    def create(self, name: str, number: int, settings: Settings) -> Key:
-        """A key before its first event; its number is 0 until something was accepted of it."""
+    def create(self, name: str, number: int, settings: KeySettings) -> Key:
+        """Make a key before its first event; its number is NEW until an event of it is accepted."""
         key = (BinaryKey if settings.is_binary else ClassKey)(name, number, settings)
-        self.keys[name], self.players[name] = key, key.player
+        self.keys[name], self.first_lanes[name] = key, key.first_lane
         return key
 
     def load(self, snapshots: Iterable[Snapshot]) -> None:
-        """Take in cold keys; ValueError for one that is in memory, or whose state is damaged."""
+        """Load keys; ValueError for one that is in memory already, or whose state is damaged."""
         loaded = []
         for one in snapshots:
             if one.name in self.keys:
@@ -133,33 +137,32 @@ class Book:
                 self.totals.loaded(key)
 
     def _loaded(self, snapshot: Snapshot) -> Key:
-        name, data, settings = snapshot.name, snapshot.state, self.settings[snapshot.config]
-        if data is None:
+        name, settings = snapshot.name, self.settings[snapshot.config]
+        if snapshot.state is None:
             key = self.create(name, snapshot.number, settings)
             key.upto = snapshot.upto
             return key
-        if data[:SUM] != sum_of(memoryview(data)[SUM:]):
-            raise ValueError(f"the state of key {name!r} is damaged: repair the ledger, it is made anew")
-        # the array's first value, which is below 128, is one byte
-        check_format(f"the state of key {name!r}", int.from_bytes(data[SUM + 1 : SUM + 2]))
+        data = checked_state(name, snapshot.state)
+        # the first byte says that this is an array; its first value, the format, has one byte
+        check_format(f"the state of key {name!r}", int.from_bytes(data[1:2]))
         kind = BinaryKey if settings.is_binary else ClassKey
         key = kind(name, snapshot.number, settings, snapshot.upto)
         try:
-            with garbage_left_alone():
-                entries = self._take(key, memoryview(data)[SUM:])
+            with without_garbage_collection():
+                entries = self._fill_in(key, data)
         except Exception as error:
-            self.arrays.let_go([key.player])
+            self.arrays.let_go([key.first_lane])
             raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
-        self.keys[name], self.players[name] = key, key.player
+        self.keys[name], self.first_lanes[name] = key, key.first_lane
         self.open.update(entries)
         return key
 
-    def _take(self, key: Key, data: memoryview) -> dict[str, int]:
-        """Fill in a key's state; the entries of its open forecasts, which are not entered yet."""
-        stored: StoredBinary | StoredKey
+    def _fill_in(self, key: Key, data: memoryview) -> dict[str, int]:
+        """Fill in a key from its state; returns the entries of its open forecasts, to be put into `open`."""
+        stored: StoredBinaryKey | StoredClassKey
         if isinstance(key, BinaryKey):
             stored = _binary.decode(data)
-            parts = parts_of(stored, key.settings.threshold < inf)
+            parts = read_state(stored, key.settings.threshold < inf)
             ids, numbers, times = stored.ids, parts.open.numbers.tolist(), parts.open.times.tolist()
         else:
             stored = _classes.decode(data)
@@ -173,17 +176,17 @@ class Book:
                 self.arrays.load(key, parts, entries)
             else:
                 assert isinstance(key, ClassKey)
-                assert isinstance(stored, StoredKey)
+                assert isinstance(stored, StoredClassKey)
                 key.load(stored, entries)
-                self._issued.update(key.open)
+                self._class_forecasts.update(key.open)
         except BaseException:
             self._free += entries
             raise
-        state, player = self.arrays.state, key.player
-        state.clocks[player] = nan if stored.clock is None else stored.clock
-        state.fields[player, EXPIRED], state.fields[player, WAITING] = stored.expired, len(ids)
+        state, first_lane = self.arrays.state, key.first_lane
+        state.clocks[first_lane] = nan if stored.clock is None else stored.clock
+        state.fields[first_lane, EXPIRED], state.fields[first_lane, WAITING] = stored.expired, len(ids)
         if entries:
-            state.open[entries, OWNER], state.open[entries, NUMBER] = player, numbers
+            state.open[entries, OWNER], state.open[entries, NUMBER] = first_lane, numbers
             state.times[entries] = times
         for id, entry, number, time in zip(ids, entries, numbers, times, strict=True):
             self.ids[entry] = id
@@ -191,75 +194,74 @@ class Book:
         return dict(zip(ids, entries, strict=True))
 
     def fetch(self, names: Iterable[str], ledger: Ledger) -> None:
-        """Load those of the keys that are cold; keys that the ledger does not know stay unknown."""
+        """Load those of the keys that are not in memory, if the ledger knows them."""
         cold = [name for name in names if name not in self.keys]
         if cold:
             snapshots = ledger.keys_named(cold)
             with ledger.content_errors():
                 self.load(snapshots)
 
-    def summary_of(self, snapshot: Snapshot) -> Summary:
-        """What there is to know of a cold key, out of its state."""
-        other = Book(self.config)
-        other.load([snapshot])
-        return other.keys[snapshot.name].summary()
+    def summary(self, name: str, config: int, written: Summary, ledger: Ledger) -> Summary:
+        """What there is to know of a key: as it is in memory, else as it is written.
 
-    def cold_summary(self, name: str, config: int, written: Summary, ledger: Ledger) -> Summary:
-        """What is written of a cold key; with the bounds on its window, if it keeps one, out of its state."""
-        if self.config.at(config).window is None:
+        What is written lacks the bounds on windows; a key with a window is loaded for them.
+        """
+        key = self.keys.get(name)
+        if key is None and self.config.at(config).window is None:
             return written
-        with ledger.content_errors():
-            [summary] = [self.summary_of(one) for one in ledger.keys_named([name])]
-        return summary
+        if key is None:
+            other = Book(self.config)
+            with ledger.content_errors():
+                other.fetch([name], ledger)
+                key = other.keys[name]
+        return key.summary()
 
     def drop(self, keys: Iterable[Key]) -> None:
-        """Forget keys that have no steps to take."""
-        players = []
+        """Remove keys from memory; they must have no steps to take."""
+        first_lanes = []
         for key in keys:
             entries = key.entries()
             for entry in entries:
-                # of a ledger that was changed by hand, two may have one id
+                # in a ledger that was changed by hand, two forecasts may have one id
                 if self.open.get(self.ids[entry]) == entry:
                     del self.open[self.ids[entry]]
-                self._issued.pop(entry, None)
+                self._class_forecasts.pop(entry, None)
             self._free += entries
-            del self.keys[key.name], self.players[key.name]
+            del self.keys[key.name], self.first_lanes[key.name]
             self.dirty.pop(key, None)
             if self.totals is not None:
                 self.totals.dropped(key)
-            players.append(key.player)
-        self.arrays.let_go(players)
+            first_lanes.append(key.first_lane)
+        self.arrays.let_go(first_lanes)
 
     # -- events
 
     def _make_free(self, number: int) -> None:
-        """See to it that so many entries are free."""
+        """Make sure that so many entries are free."""
         while len(self._free) < number:
             held = len(self.ids)
-            size = max(FEW, 2 * held)
+            size = max(FIRST_ENTRIES, 2 * held)
             self.arrays.make_room_for(size)
             self.ids += [""] * (size - held)
             self._free += range(size - 1, held - 1, -1)
 
     def owner(self, entry: int) -> Key:
         """The key of an open forecast, or of one that was closed since `release`."""
-        key = self.arrays.keys[self.arrays.state.open[entry, OWNER]]
-        assert key is not None
-        return key
+        return self.arrays.key_of(self.arrays.state.open[entry, OWNER])
 
     def key_numbers(self, entries: list[int]) -> list[int]:
-        """The numbers of the keys of such forecasts."""
+        """The numbers of the keys of these forecasts."""
         state = self.arrays.state
-        found: list[int] = state.fields[state.open[entries, OWNER], KEY].tolist()
-        return found
+        numbers: list[int] = state.fields[state.open[entries, OWNER], KEY].tolist()
+        return numbers
 
     def query_numbers(self, entries: list[int]) -> list[int]:
-        """The numbers of their queries."""
-        found: list[int] = self.arrays.state.open[entries, NUMBER].tolist()
-        return found
+        """The numbers of the queries of these forecasts."""
+        numbers: list[int] = self.arrays.state.open[entries, NUMBER].tolist()
+        return numbers
 
     def asked_at(self, entry: int) -> float | None:
-        """When it was asked for; None if neither the query nor the key had a time."""
+        """When a forecast was asked for; None if neither its query nor its key had a time."""
         time = float(self.arrays.state.times[entry])
         return time if time == time else None
 
@@ -269,84 +271,83 @@ class Book:
         return bool(asked == number) and self.open.get(self.ids[entry]) == entry
 
     def ask(self, key: Key, id: str, number: int, hint: Any, time: float | None) -> int:
-        """A forecast is asked for, of a key that is not full; its entry. Its answer is there after `play`."""
+        """Note an accepted query of a key that is not full; returns its entry. `play` makes the forecast."""
         if key.times:
             self._expire(key, time, number)
         self._make_free(1)
         entry, state = self._free.pop(), self.arrays.state
         self.open[id], self.ids[entry] = entry, id
-        state.open[entry, OWNER], state.open[entry, NUMBER] = key.player, number
-        state.fields[key.player, WAITING] += 1
-        self._note(key, number, time)
+        state.open[entry, OWNER], state.open[entry, NUMBER] = key.first_lane, number
+        state.fields[key.first_lane, WAITING] += 1
+        self._note_event(key, number, time)
         asked = key.clock if time is None else time
         state.times[entry] = nan if asked is None else asked
         key.remember(asked, number, entry)
         if isinstance(key, ClassKey):
-            self._issued[entry] = issued = Issued(id, number, asked, hint, 0)
-            key.ask(entry, issued)
+            self._class_forecasts[entry] = forecast = ClassForecast(id, number, asked, hint, 0)
+            key.ask(entry, forecast)
             self._touched[key] = None
         else:
-            self._step(entry, ASKS, number, nan if hint is None else hint)
+            self._add_step(entry, ASKED, number, nan if hint is None else hint)
         return entry
 
     def close(self, entry: int, number: int, value: Any, time: float | None) -> None:
-        """A forecast has its outcome, which its key admits, or will have none if that is None.
-
-        `number` is that of the event.
-        """
+        """Note an accepted outcome, or with the value None a withdrawal; `number` is that of the event."""
         key = self.owner(entry)
         del self.open[self.ids[entry]]
-        self._left.append(entry)
-        self.arrays.state.fields[key.player, WAITING] -= 1
-        self._note(key, number, time)
+        self._closed_entries.append(entry)
+        self.arrays.state.fields[key.first_lane, WAITING] -= 1
+        self._note_event(key, number, time)
         if isinstance(key, ClassKey):
-            issued = key.close(entry, value, number)
+            forecast = key.close(entry, value, number)
             if value is not None:
-                self._settled.append((issued, value))
+                self._settled.append((forecast, value))
             self._touched[key] = None
         else:
-            self._step(entry, GONE if value is None else value, number)
+            self._add_step(entry, GIVEN_UP if value is None else value, number)
         if key.times:
             self._expire(key, time, number)
 
-    def _note(self, key: Key, number: int, time: float | None) -> None:
-        """Something happens to a key."""
-        state, player = self.arrays.state, key.player
-        state.fields[player, USED] = number
-        if not state.fields[player, DIRTY]:
-            state.fields[player, DIRTY], self.dirty[key] = number, None
-        if time is not None and not time <= state.clocks[player]:
-            state.clocks[player] = time
+    def _note_event(self, key: Key, number: int, time: float | None) -> None:
+        """Note that a key has an event."""
+        state, first_lane = self.arrays.state, key.first_lane
+        state.fields[first_lane, LAST_EVENT] = number
+        if not state.fields[first_lane, DIRTY]:
+            state.fields[first_lane, DIRTY], self.dirty[key] = number, None
+        if time is not None and not time <= state.clocks[first_lane]:
+            state.clocks[first_lane] = time
 
-    def _step(self, entry: int, outcome: float, number: int, hint: float = nan) -> None:
+    def _add_step(self, entry: int, outcome: float, number: int, hint: float = nan) -> None:
         self._entries.append(entry)
         self._outcomes.append(outcome)
         self._numbers.append(number)
         self._hints.append(hint)
 
     def _expire(self, key: Key, time: float | None, number: int) -> None:
-        """Let a key's clock go on, with the event of this number; what has waited too long expires."""
+        """Let a key's clock go on to the time of the event with this number, and close what expires."""
         for entry in key.expire(time, self.waits):
             id = self.ids[entry]
             del self.open[id]
             self.given_up[id] = key.name
-            self._left.append(entry)
+            self._closed_entries.append(entry)
             if isinstance(key, ClassKey):
                 key.close(entry, None, 0)
                 self._touched[key] = None
             else:
-                self._step(entry, key.settings.expires_as, number)
+                self._add_step(entry, key.settings.expires_as, number)
 
-    def accept(self, table: Table, columns: Columns, start: int, number: int) -> tuple[int, int, list[Key]]:
-        """Accept plain events from one on, as the first one after a number.
+    def accept(
+        self, table: EventTable, columns: Columns, start: int, number: int
+    ) -> tuple[int, int, list[Key]]:
+        """Accept plain events from `start` on, numbered from `number + 1` on, up to one that is not plain.
 
-        The next event, the number of the last one accepted, and the keys that had their first event.
+        Returns that event, the number of the last one accepted, and the keys that had their first event.
         """
         n_asks = int(np.count_nonzero(table.kinds[start:] == QUERY))
         self._make_free(n_asks)
         free = np.array(self._free[: -n_asks - 1 : -1], np.int64)
-        found, progress = np.empty((2, len(table.kinds)), np.int64), np.array([start, number, 0, 0, 0])
-        self._accept(table, self.arrays.state, free, found, progress)
+        changed, progress = np.empty((2, len(table.kinds)), np.int64), np.array([start, number, 0, 0, 0])
+        self._accept(table, self.arrays.state, free, changed, progress)
         end, last, taken, dirtied, begun = progress.tolist()
         if taken:
             del self._free[-taken:]
@@ -358,17 +359,17 @@ class Book:
         for_each(self.open.__delitem__, compress(some, (~asks).tolist()))
         self._entries.frombytes(entries.tobytes())
         self._numbers.frombytes(table.numbers[start:end].tobytes())
-        self._outcomes.frombytes(np.where(asks, ASKS, columns.values[start:end]).tobytes())
+        self._outcomes.frombytes(np.where(asks, ASKED, columns.values[start:end]).tobytes())
         self._hints.frombytes(np.where(asks, columns.hints[start:end], nan).tobytes())
-        self._left += entries[~asks].tolist()
+        self._closed_entries += entries[~asks].tolist()
         keys = self.arrays.keys
-        self.dirty.update((keys[player], None) for player in found[0, :dirtied].tolist())
-        return end, last, [keys[player] for player in found[1, :begun].tolist()]
+        self.dirty.update((keys[first_lane], None) for first_lane in changed[0, :dirtied].tolist())
+        return end, last, [keys[first_lane] for first_lane in changed[1, :begun].tolist()]
 
     def replay(self, key: Key, event: Logged) -> int:
-        """What the log says has happened to a key, once more; the entry of a query, or of what was closed.
+        """Repeat an event of the log; returns the entry of its forecast.
 
-        Raises ValueError for what cannot have happened, since the log may be damaged.
+        Raises ValueError for an event that cannot have happened, since the log may be damaged.
         """
         kind = key.settings.kind
         if not event.closes:
@@ -383,124 +384,121 @@ class Book:
         return entry
 
     def play(self) -> None:
-        """Let all keys take the steps that were noted. Raises ValueError if integers bear no more."""
+        """Let all keys take the steps that were noted. Raises ValueError if integers bear no more rounds."""
         longest = self._play_binary() if self._entries else 0
         for key in self._touched:
             key.run()
             if key.watch.raised:
-                self.raised += ((key.name, one) for one in key.watch.raised)
+                self.raised += ((key.name, *one) for one in key.watch.raised)
                 key.watch.raised.clear()
         if self.reliability is not None:
             self.reliability.add(self._settled)
         if self.totals is not None or longest > RESERVE:
-            self._look_at(longest)
+            self._note_touched(longest)
 
     def _play_binary(self) -> int:
         entries, numbers = np.frombuffer(self._entries, np.int64), np.frombuffer(self._numbers, np.int64)
         outcomes = np.frombuffer(self._outcomes)
         longest = self.arrays.run(Steps(entries, outcomes, np.frombuffer(self._hints), numbers))
         if self.reliability is not None and max(self._outcomes) >= 0.0:
-            told, state = outcomes >= 0.0, self.arrays.state
-            settled = entries[told]
-            self.reliability.add_events(state.forecasts[settled], state.hints[settled], outcomes[told])
+            has_outcome, state = outcomes >= 0.0, self.arrays.state
+            settled = entries[has_outcome]
+            self.reliability.add_events(state.forecasts[settled], state.hints[settled], outcomes[has_outcome])
         self.raised += self.arrays.raised
         self.arrays.raised.clear()
         return longest
 
-    def _look_at(self, longest: int) -> None:
-        """Take note of the keys that something happened to."""
-        players = self.arrays.state.open[np.frombuffer(self._entries, np.int64), OWNER]
-        touched = [self.arrays.keys[player] for player in np.unique(players).tolist()]
+    def _note_touched(self, longest: int) -> None:
+        """Tell `totals` of the keys that had events, and find those whose integers are spent."""
+        first_lanes = self.arrays.state.open[np.frombuffer(self._entries, np.int64), OWNER]
+        touched = list(map(self.arrays.key_of, np.unique(first_lanes).tolist()))
         for key in touched if longest > RESERVE else ():
-            assert key is not None
-            key.spent = self.arrays.is_spent(key.player, RESERVE)
-            self.arrays.state.fields[key.player, PLAIN] &= not key.spent
+            key.spent = self.arrays.is_spent(key.first_lane, RESERVE)
+            self.arrays.state.fields[key.first_lane, PLAIN] &= not key.spent
         if self.totals is not None:
             self.totals.touched([*touched, *self._touched])
 
     def answers(self, entries: list[int]) -> tuple[list[Any], list[float]]:
         """Probabilities and certificates of forecasts, after `play` and before `release`."""
-        state, issued = self.arrays.state, self._issued
+        state, of_classes = self.arrays.state, self._class_forecasts
         probabilities: list[Any] = state.forecasts[entries].tolist()
         certificates: list[float] = state.certificates[entries].tolist()
-        for place, entry in enumerate(entries) if issued else ():
-            if entry in issued:
-                probabilities[place], certificates[place] = (
-                    issued[entry].probability,
-                    issued[entry].certificate,
-                )
+        for place, entry in enumerate(entries) if of_classes else ():
+            if entry in of_classes:
+                forecast = of_classes[entry]
+                probabilities[place], certificates[place] = forecast.probability, forecast.certificate
         return probabilities, certificates
 
     def release(self) -> None:
-        """Forget the steps that were taken, and what was closed: nobody will ask what was answered there."""
-        for entry in self._left if self._issued else ():
-            self._issued.pop(entry, None)
-        self._free += self._left
+        """Forget the steps that were taken, and the forecasts that were closed; `answers` ends here."""
+        for entry in self._closed_entries if self._class_forecasts else ():
+            self._class_forecasts.pop(entry, None)
+        self._free += self._closed_entries
         self._forget_steps()
 
     def _forget_steps(self) -> None:
-        self._left: list[int] = []
+        self._closed_entries: list[int] = []
         self._touched: dict[ClassKey, None] = {}
-        self._settled: list[tuple[Issued, Any]] = []
+        self._settled: list[tuple[ClassForecast, Any]] = []
         self.given_up: dict[str, str] = {}
-        # arrays that numpy reads as they are
+        # numpy reads these arrays without a copy
         self._entries, self._numbers = array("q"), array("q")
         self._outcomes, self._hints = array("d"), array("d")
 
     # -- states
 
     def due(self, upto: int, window: int, most: int) -> list[StateRow]:
-        """The states to write, which hold everything up to `upto`.
+        """The states to write, which hold all events up to `upto`.
 
-        Those that the ledger has lacked for more than `window` events, and those of the coldest keys beyond
-        `most`, which leave the memory.
+        A state is due if the ledger has lacked it for `window` events. If there are more than `most` keys,
+        those that were not used for longest are due, too, and leave the memory.
         """
         gone, fields = self._coldest(most), self.arrays.state.fields
-        late = takewhile(lambda key: fields[key.player, DIRTY] <= upto - window, self.dirty)
-        due = list(dict.fromkeys([*(key for key in gone if fields[key.player, DIRTY]), *late]))
+        late = takewhile(lambda key: fields[key.first_lane, DIRTY] <= upto - window, self.dirty)
+        due = list(dict.fromkeys([*(key for key in gone if fields[key.first_lane, DIRTY]), *late]))
         rows = self.rows_of(due, upto)
         for key in due:
-            fields[key.player, DIRTY] = 0
+            fields[key.first_lane, DIRTY] = 0
             del self.dirty[key]
         if gone:
             self.drop(gone)
         return rows
 
     def tail(self, upto: int) -> int:
-        """The number up to which the ledger's states hold everything, once `due` has been written."""
+        """The number up to which the ledger's states hold all events, once `due` has been written."""
         if not self.dirty:
             return upto
-        return int(self.arrays.state.fields[next(iter(self.dirty)).player, DIRTY]) - 1
+        return int(self.arrays.state.fields[next(iter(self.dirty)).first_lane, DIRTY]) - 1
 
     def _coldest(self, most: int) -> list[Key]:
-        """Keys that were not used for longest, where there are too many: an eighth more than these."""
+        """If there are more than `most` keys, those that were not used for longest, and some more."""
         too_many = len(self.keys) - most
         if too_many <= 0:
             return []
         keys = list(self.keys.values())
-        used = self.arrays.state.fields[[key.player for key in keys], USED]
+        used = self.arrays.state.fields[[key.first_lane for key in keys], LAST_EVENT]
         return [keys[i] for i in np.argsort(used, kind="stable")[: too_many + most // 8].tolist()]
 
     def rows_of(self, keys: list[Key], upto: int) -> list[StateRow]:
-        """What the ledger keeps of keys."""
+        """The rows of the table `states` for these keys."""
         rows: list[StateRow] = []
-        binary: dict[Settings, list[BinaryKey]] = {}
+        binary: dict[KeySettings, list[BinaryKey]] = {}
         for key in keys:
             if isinstance(key, BinaryKey):
                 binary.setdefault(key.settings, []).append(key)
             else:
                 rows.append((key.number, upto, key.written(), key.dump(self.ids)))
         for same in binary.values():
-            for start in range(0, len(same), TOGETHER):
-                some = same[start : start + TOGETHER]
-                told = zip(some, self.arrays.written(some), self.arrays.dump(some, self.ids), strict=True)
-                rows += [(key.number, upto, summary, data) for key, summary, data in told]
+            for start in range(0, len(same), DUMPED_TOGETHER):
+                some = same[start : start + DUMPED_TOGETHER]
+                stored = zip(some, self.arrays.written(some), self.arrays.dump(some, self.ids), strict=True)
+                rows += [(key.number, upto, summary, data) for key, summary, data in stored]
         return rows
 
 
 def for_each(do: Callable[..., object], *values: Iterable[Any]) -> None:
-    """Call something for each value, or for each row of several, without a loop in Python."""
+    """Call a function for each value, or for each row of several, without a loop in Python."""
     deque(map(do, *values), maxlen=0)
 
 
-_binary, _classes = msgspec.msgpack.Decoder(StoredBinary), msgspec.msgpack.Decoder(StoredKey)
+_binary, _classes = msgspec.msgpack.Decoder(StoredBinaryKey), msgspec.msgpack.Decoder(StoredClassKey)

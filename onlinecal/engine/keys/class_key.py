@@ -1,8 +1,7 @@
-"""Keys of several classes: each has its lanes, its steering and its watch to itself.
+"""Keys of several classes: each has lanes, steering and a watch of its own.
 
-What happens to a key is noted first: `ask` and `close` leave steps for the lanes, and `run` lets each lane
-take all of its steps. Answers depend on the order of the key's events alone, not on how these were cut into
-batches.
+`ask` and `close` note steps for the lanes, and `run` lets each lane take all of its steps. Answers depend
+only on the order of the key's events, not on how these were cut into batches.
 """
 
 from __future__ import annotations
@@ -17,18 +16,19 @@ from msgspec.structs import replace
 
 from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.key import RESERVE, Key, Summary, Waits
-from onlinecal.engine.keys.lanes import Issued, Lane, Step, is_large, run_together, size_asked, window_bounds
-from onlinecal.engine.keys.steering import ClassSteering, loaded
-from onlinecal.engine.keys.storing import with_sum
-from onlinecal.engine.watch.key_watch import ASKED, GIVEN_UP, Note
+from onlinecal.engine.keys.lanes import ClassForecast, Lane, LaneStep, is_large, run_together, window_bounds
+from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
+from onlinecal.engine.keys.steering import ClassSteering, loaded_steering
+from onlinecal.engine.keys.storing import with_checksum
+from onlinecal.engine.watch.key_watch import WatchNote
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import STATE_FORMAT
 
 
-class StoredKey(Struct, array_like=True):
-    """A key's state as it is stored; the number of its format, `STATE_FORMAT`, comes first.
+class StoredClassKey(Struct, array_like=True):
+    """A key of several classes as it is stored; the number of the format, `STATE_FORMAT`, comes first.
 
-    `steering` is that of `ClassSteering`, None before the first hint to steer; `watch` that of `KeyWatch`.
+    `steering` is what `ClassSteering` dumped, None before the first hint; `watch` is what `KeyWatch` dumped.
     """
 
     format: int
@@ -36,49 +36,51 @@ class StoredKey(Struct, array_like=True):
     expired: int
     late: list[int]
     lanes: list[bytes]
-    open: list[Issued]
+    open: list[ClassForecast]
     steering: bytes | None
     watch: bytes
 
-    def by_lane(self, lanes: int, most: int) -> list[list[Issued]]:
-        """The open forecasts of each of so many lanes, of `most`; ValueError if these books cannot be."""
+    def by_lane(self, lanes: int, most: int) -> list[list[ClassForecast]]:
+        """The open forecasts of each of so many lanes, at most `most`; ValueError if that makes no sense."""
         require(lanes <= most and len(self.late) == lanes, "its lanes")
         require(len({one.id for one in self.open}) == len(self.open), "its open forecasts")
         require(all(0 <= one.lane < lanes for one in self.open), "its lanes")
-        of_lane: list[list[Issued]] = [[] for _ in range(lanes)]
+        of_lane: list[list[ClassForecast]] = [[] for _ in range(lanes)]
         for one in self.open:
             of_lane[one.lane].append(one)
         return of_lane
 
 
 class ClassKey(Key):
-    """A key with what it consists of.
+    """A key of several classes, with all that it consists of.
 
     Attributes
     ----------
     lanes, busy, late
-        Its forecasters; how many forecasts of each wait; the most others that were open when it was asked.
+        The forecasters; how many open forecasts each has; the most others that were open when it was asked.
     open
-        The forecasts that wait, by entry, the oldest first.
-    asked
-        An estimate of the bytes that the open forecasts take.
+        The open forecasts, by entry, the oldest first.
+    steps, notes
+        What the lanes, and the watch, have not taken up yet.
+    asked_bytes
+        An estimate of the bytes that the queries of the open forecasts take.
     steering, watch
-        That of its hints, None before the first; its account.
+        The steering of the key's hints, None before the first hint; the watch over its forecasts.
     """
 
-    __slots__ = ("asked", "busy", "lanes", "late", "notes", "open", "steering", "steps", "watch")
+    __slots__ = ("asked_bytes", "busy", "lanes", "late", "notes", "open", "steering", "steps", "watch")
 
     lanes: list[Lane]
     steering: ClassSteering | None
 
     def __init__(self, name: str, number: int, settings: Any, upto: int = 0) -> None:
         super().__init__(name, number, settings, upto)
-        self.lanes, self.busy, self.late, self.open = [], list[int](), list[int](), dict[int, Issued]()
-        self.steps, self.notes, self.asked = list[Step](), list[Note](), 0
+        self.lanes, self.busy, self.late, self.open = [], list[int](), list[int](), dict[int, ClassForecast]()
+        self.steps, self.notes, self.asked_bytes = list[LaneStep](), list[WatchNote](), 0
         self.steering, self.watch = None, settings.new_watch()
 
-    def load(self, stored: StoredKey, entries: Sequence[int]) -> None:
-        """Take up what was stored; any exception if that cannot be, before any of it is played on."""
+    def load(self, stored: StoredClassKey, entries: Sequence[int]) -> None:
+        """Take up what was stored; raises any exception if it makes no sense, before any of it is played."""
         most = self.settings.most_lanes
         self.late, self.lanes = stored.late, [self.settings.kind.load(lane) for lane in stored.lanes]
         of_lane = stored.by_lane(len(self.lanes), most)
@@ -87,9 +89,9 @@ class ClassKey(Key):
             require(lane.rounds_left >= len(waiting), "its rounds")
         self.spent = any(map(is_spent, self.lanes))
         self.busy = list(map(len, of_lane))
-        self.asked = sum(map(size_asked, stored.open))
+        self.asked_bytes = sum(one.bytes_asked for one in stored.open)
         self.open = dict(zip(entries, stored.open, strict=True))
-        self.steering = loaded(stored.steering, self.settings.new_steering, stored.open)
+        self.steering = loaded_steering(stored.steering, self.settings.new_steering, stored.open)
         self.watch.take(stored.watch, stored.open)
 
     def dump(self, ids: list[str]) -> bytes:
@@ -100,7 +102,7 @@ class ClassKey(Key):
         learnt = None if self.steering is None else self.steering.dump(waiting)
         lanes = [lane.dump() for lane in self.lanes]
         parts = self.clock, self.expired, self.late, lanes, waiting, learnt, self.watch.dump(waiting)
-        return with_sum(_encoder.encode((STATE_FORMAT, *parts)))
+        return with_checksum(_encoder.encode((STATE_FORMAT, *parts)))
 
     def entries(self) -> list[int]:
         """The forecasts that wait, the oldest first."""
@@ -117,40 +119,40 @@ class ClassKey(Key):
         return min(lane.most_open for lane in self.lanes)
 
     def is_full_at(self, time: float | None, waits: Waits) -> bool:
-        """The same, or whether its state is as large as it may be, as of the last `run`."""
-        too_large = is_large(self.lanes, self.steering, self.asked, self.waiting)
+        """Whether the key can take no query: as every key, or because its state is as large as it may be."""
+        too_large = is_large(self.lanes, self.steering, self.asked_bytes, self.waiting)
         return too_large or super().is_full_at(time, waits)
 
-    def ask(self, entry: int, issued: Issued) -> None:
-        """A forecast is asked for; its answer is there after `run`."""
-        lane = issued.lane = self._free_lane()
-        self.open[entry] = issued
+    def ask(self, entry: int, forecast: ClassForecast) -> None:
+        """Note that a forecast is asked for; `run` makes it."""
+        lane = forecast.lane = self._free_lane()
+        self.open[entry] = forecast
         self.late[lane] = max(self.late[lane], self.busy[lane])
-        self.steps.append((issued, None, issued.hint, self.busy[lane]))
-        self.notes.append((issued, ASKED, issued.number))
+        self.steps.append((forecast, None, forecast.hint, self.busy[lane]))
+        self.notes.append((forecast, ASKED, forecast.number))
         self.busy[lane] += 1
-        self.asked += size_asked(issued)
+        self.asked_bytes += forecast.bytes_asked
 
     def admit(self, entry: int, outcome: Any) -> None:
-        """ValueError if the outcome has too many classes, or is a soft label that its lane cannot take."""
-        issued = self.open[entry]
-        lane = self.lanes[issued.lane]
-        if self.steps and lane.looks_at_itself(outcome):
+        """ValueError if the outcome has too many classes, or is a soft label that the lane cannot take."""
+        forecast = self.open[entry]
+        lane = self.lanes[forecast.lane]
+        if self.steps and lane.depends_on_steps(outcome):
             self.run()
-        lane.admits(outcome, self.late[issued.lane])
+        lane.admits(outcome, self.late[forecast.lane])
 
-    def close(self, entry: int, outcome: Any, number: int) -> Issued:
-        """Settle a forecast with an outcome that was admitted; None if it will never have one."""
-        issued = self.open.pop(entry)
+    def close(self, entry: int, outcome: Any, number: int) -> ClassForecast:
+        """Note the outcome of a forecast, which `admit` has checked; None if it will never have one."""
+        forecast = self.open.pop(entry)
         if outcome is not None:
-            self.steps.append((issued, outcome, None, 0))
-        self.notes.append((issued, GIVEN_UP if outcome is None else outcome, number))
-        self.busy[issued.lane] -= 1
-        self.asked -= size_asked(issued)
-        return issued
+            self.steps.append((forecast, outcome, None, 0))
+        self.notes.append((forecast, GIVEN_UP if outcome is None else outcome, number))
+        self.busy[forecast.lane] -= 1
+        self.asked_bytes -= forecast.bytes_asked
+        return forecast
 
     def _free_lane(self) -> int:
-        """The first lane that waits for nothing; else a new one; else the one that waits for least."""
+        """The first lane without open forecasts; else a new one, if allowed; else the one with the fewest."""
         least = min(self.busy, default=1)
         if least and len(self.lanes) < self.settings.most_lanes:
             self.lanes.append(self.settings.kind.new())
@@ -163,23 +165,23 @@ class ClassKey(Key):
         """Let the lanes take their steps."""
         steps, self.steps = self._steered(self.steps), []
         if len(self.lanes) == 1:
-            # a lane that is alone settles in the order of the key's rounds
+            # the rounds of a lane that is alone are those of the key
             certificates = self.lanes[0].run(steps, count(self.lanes[0].rounds + 1))
-            for (issued, outcome, *_), certificate in zip(steps, certificates, strict=True):
+            for (forecast, outcome, *_), certificate in zip(steps, certificates, strict=True):
                 if outcome is None:
-                    issued.certificate = certificate
+                    forecast.certificate = certificate
         else:
             now = [lane.certificate for lane in self.lanes]
             after = run_together(self.lanes, steps)
-            for issued, outcome, *_ in steps:
-                now[issued.lane] = next(after[issued.lane])
+            for forecast, outcome, *_ in steps:
+                now[forecast.lane] = next(after[forecast.lane])
                 if outcome is None:
-                    issued.certificate = in_turn(now)
+                    forecast.certificate = in_turn(now)
         self.spent = any(map(is_spent, self.lanes))
         notes, self.notes = self.notes, []
         self.watch.follow(notes)
 
-    def _steered(self, steps: list[Step]) -> list[Step]:
+    def _steered(self, steps: list[LaneStep]) -> list[LaneStep]:
         """The steps with the hints that lanes are to follow."""
         if self.steering is None:
             new = self.settings.new_steering
@@ -189,11 +191,11 @@ class ClassKey(Key):
         return self.steering.steered(steps, self.open.values())
 
     def summary(self) -> Summary:
-        """What there is to know of the key."""
+        """What there is to know of the key, with its alarms and scores."""
         return replace(self.written(), watched=self.watch.watched())
 
     def written(self) -> Summary:
-        """The same without what came of watching."""
+        """The summary without alarms and scores."""
         lanes = self.lanes
         return Summary(
             sum(lane.rounds for lane in lanes),
@@ -207,7 +209,7 @@ class ClassKey(Key):
 
 
 def is_spent(lane: Lane) -> bool:
-    """Whether a lane bears fewer rounds than the reserve; it cannot before so many were settled."""
+    """Whether a lane's integers bear fewer rounds than RESERVE; not before so many were settled."""
     return lane.rounds > RESERVE and lane.rounds_left < RESERVE
 
 

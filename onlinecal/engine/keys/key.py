@@ -14,13 +14,13 @@ from onlinecal.engine.watch.key_watch import Watched
 from onlinecal.html import Shown
 
 if TYPE_CHECKING:
-    from onlinecal.engine.settings import Settings
+    from onlinecal.engine.settings import KeySettings
 
-FEW = 64
-"""So many forecasts may be open whatever the forecaster."""
+ALWAYS_OPEN = 64
+"""How many forecasts may be open with any forecaster."""
 RESERVE = 1 << 23
-"""Rounds that a forecaster must still bear for a key to take queries: all that are open or in one batch."""
-NEVER = float("inf")
+"""A key takes queries as long as its integers bear so many rounds: more than are open, or in one batch."""
+inf = float("inf")
 
 Waits = Callable[[int, int], bool]
 """Whether the forecast with this entry is open and was asked for with the event of this number."""
@@ -56,36 +56,40 @@ class Summary(Shown, Struct, frozen=True, omit_defaults=True):
     watched: Watched | None = None
 
 
+EMPTY_SUMMARY = Summary(0, 0, 0, 0.0, 0.0, None)
+
+
 class Key(ABC):
-    """A key in memory; most of what it has stands in the arrays of `settings.arrays`, in the row of its
-    player.
+    """A key in memory. Most of what it has stands in `settings.arrays`, in the row `first_lane`.
 
     Attributes
     ----------
     name, settings
-        `player` is its first lane.
+        Its name; its configuration, prepared.
+    first_lane
+        The row of its first lane in the arrays.
     upto
-        The number of an event: what the key was loaded from holds all before it and none after.
+        The key was loaded from a state that holds all its events up to this number.
     times
-        Of a key whose forecasts expire, a heap of (time, number, entry): of all that wait, and of some that
-        did.
+        If forecasts expire, a heap of (time, number, entry) of all open forecasts, and of some that were
+        open.
     spent
-        Whether its forecasters bear no more rounds, as of the last run.
+        Whether its integers bear too few rounds for another query, as of the last run.
     """
 
-    __slots__ = "name", "player", "settings", "spent", "times", "upto"
+    __slots__ = "first_lane", "name", "settings", "spent", "times", "upto"
 
-    def __init__(self, name: str, number: int, settings: Settings, upto: int = 0) -> None:
+    def __init__(self, name: str, number: int, settings: KeySettings, upto: int = 0) -> None:
         self.name, self.settings, self.upto, self.spent = name, settings, upto, False
-        self.times: list[tuple[float, int, int]] | tuple[()] = [] if settings.patience < NEVER else ()
-        self.player = settings.arrays.new_player(self, number)
+        self.times: list[tuple[float, int, int]] | tuple[()] = [] if settings.expire_after < inf else ()
+        self.first_lane = settings.arrays.new_first_lane(self, number)
 
     def _field(self, field: int) -> int:
-        return int(self.settings.arrays.state.fields[self.player, field])
+        return int(self.settings.arrays.state.fields[self.first_lane, field])
 
     @property
     def number(self) -> int:
-        """The ledger's name for it."""
+        """Its number in the ledger."""
         return self._field(KEY)
 
     @property
@@ -95,13 +99,13 @@ class Key(ABC):
 
     @property
     def expired(self) -> int:
-        """How many it has given up."""
+        """How many forecasts have expired."""
         return self._field(EXPIRED)
 
     @property
     def clock(self) -> float | None:
         """The latest time, None before the first."""
-        time = float(self.settings.arrays.state.clocks[self.player])
+        time = float(self.settings.arrays.state.clocks[self.first_lane])
         return time if time == time else None
 
     @abstractmethod
@@ -110,11 +114,11 @@ class Key(ABC):
 
     @abstractmethod
     def written(self) -> Summary:
-        """What there is to know of the key, without what came of watching it."""
+        """What there is to know of the key, without alarms and scores."""
 
     @abstractmethod
     def summary(self) -> Summary:
-        """The same with it."""
+        """What there is to know of the key, with alarms and scores."""
 
     @abstractmethod
     def entries(self) -> list[int]:
@@ -136,50 +140,49 @@ class Key(ABC):
             heappush(self.times, (time, number, entry))
 
     def expire(self, time: float | None, waits: Waits) -> list[int]:
-        """Let the clock go on to an event's time; the forecasts that wait no longer then."""
+        """Let the clock go on to an event's time; returns the entries of the forecasts that expire then."""
         arrays, over = self.settings.arrays.state, list[int]()
-        if time is not None and not time <= arrays.clocks[self.player]:
-            arrays.clocks[self.player] = time
+        if time is not None and not time <= arrays.clocks[self.first_lane]:
+            arrays.clocks[self.first_lane] = time
         assert isinstance(self.times, list)
-        while self.times and self._is_past(self.times[0][0], None):
+        while self.times and self.is_over(self.times[0][0], None):
             _, number, entry = heappop(self.times)
             if waits(entry, number):
                 over.append(entry)
-        arrays.fields[self.player, WAITING] -= len(over)
-        arrays.fields[self.player, EXPIRED] += len(over)
-        # those that wait no more are left out before they are most of the heap
-        if len(self.times) > 2 * self.waiting + FEW:
+        arrays.fields[self.first_lane, WAITING] -= len(over)
+        arrays.fields[self.first_lane, EXPIRED] += len(over)
+        # closed forecasts are left out before they are most of the heap
+        if len(self.times) > 2 * self.waiting + ALWAYS_OPEN:
             self.times = [one for one in self.times if waits(one[2], one[1])]
             heapify(self.times)
         return over
 
-    def _is_past(self, asked: float, time: float | None) -> bool:
-        """Whether a forecast of that time has waited too long, now or at a later time."""
+    def is_over(self, asked: float | None, time: float | None) -> bool:
+        """Whether a forecast asked for at that time has expired; never where that time is not known.
+
+        It expires by the key's clock, or by `time` if that is later.
+        """
         clock = self.clock
-        if clock is None:
+        if asked is None or clock is None:
             return False
         now = clock if time is None or time < clock else time
-        return now > asked + self.settings.patience
-
-    def is_over(self, asked: float | None, time: float | None) -> bool:
-        """Whether a forecast that was asked for then, None if that is not known, has waited too long."""
-        return asked is not None and self._is_past(asked, time)
+        return now > asked + self.settings.expire_after
 
     def is_full_at(self, time: float | None, waits: Waits) -> bool:
-        """Whether so many forecasts are open by then that integers could not bear another, or rounds."""
+        """Whether the key can take no query at that time: its integers would not bear the round."""
         if self.spent:
             return True
-        if self.waiting < FEW:
+        if self.waiting < ALWAYS_OPEN:
             return False
-        spare = self.waiting - max(FEW, self.most_open)
+        spare = self.waiting - max(ALWAYS_OPEN, self.most_open)
         return spare >= 0 and not self._are_over(spare + 1, time, waits)
 
     def _are_over(self, many: int, time: float | None, waits: Waits) -> bool:
-        """Whether that many of the forecasts that wait have waited too long by then."""
+        """Whether so many of the open forecasts have expired by that time."""
         places = [0]
         while many and places:
             place = places.pop()
-            if place < len(self.times) and self._is_past(self.times[place][0], time):
+            if place < len(self.times) and self.is_over(self.times[place][0], time):
                 _, number, entry = self.times[place]
                 many -= waits(entry, number)
                 places += 2 * place + 1, 2 * place + 2

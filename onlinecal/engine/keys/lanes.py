@@ -1,7 +1,7 @@
-"""Lanes of keys of several classes: single forecasters, one for each forecast that a key has open, or one.
+"""Lanes of keys of several classes. A lane is one forecaster; a key has one, or several for late labels.
 
-A lane is run on *steps* in the order in which they happened: a question leaves its forecast in an `Issued`,
-a label settles one. Lanes are the machines that the river classes play.
+A lane takes steps in the order in which they happened: it makes a forecast, which it writes into a
+`ClassForecast`, or it settles one with an outcome. Lanes run the machines of the river classes.
 
 An outcome is kept as the label of its class; a soft label as its probabilities above zero, by class.
 """
@@ -24,27 +24,29 @@ from onlinecal.forecasters.simplex.input import MOST_CLASSES, SUM_TOLERANCE, che
 
 ClassOutcome = str | dict[str, float]
 MOST_BYTES = 1 << 26
-"""Of the state of a key of several classes. SQLite writes no row of more than 10^9."""
+"""The bytes of a key's state. SQLite writes no row of more than 10^9."""
 BYTES_A_SIGN = 4
 SURELY = 0.9 * SUM_TOLERANCE
-"""What is so near to a sum of 1 is within the tolerance, however it is added up."""
+"""A sum that is so near to 1 is within the tolerance, in whatever order it is added up."""
 
 
-class Issued(Struct, array_like=True, gc=False):
-    """A forecast that was asked for. It refers to plain values only, so it is never part of a cycle.
+class ClassForecast(Struct, array_like=True, gc=False):
+    """A forecast of a key of several classes, from its query on.
+
+    It refers to plain values only, so it is never part of a cycle.
 
     Attributes
     ----------
     id, time, hint
-        As in the query; time is None where neither the query nor the key had one.
+        As in the query. The time is that of the key if the query has none, and None if neither has one.
     number
         The number of the query among all events.
     lane
-        Which of the key's lanes made it.
+        The number of the lane that makes it.
     probability, certificate
-        The answer, as soon as the lane has run; certificate is that of the whole key.
+        The answer, as soon as the lane has run; the certificate is that of the whole key.
     cell
-        What the lane wants back to settle it.
+        What the lane needs to settle it.
     """
 
     id: str
@@ -56,21 +58,27 @@ class Issued(Struct, array_like=True, gc=False):
     certificate: float = 0.0
     cell: Any = None
 
+    @property
+    def bytes_asked(self) -> int:
+        """An upper estimate of the bytes that the query takes of a state."""
+        hint = self.hint if isinstance(self.hint, dict) else ()
+        return BYTES_A_SIGN * (len(self.id) + sum(map(len, hint))) + 16 * len(hint)
 
-Step = tuple[Issued, Any, Any, int]
-"""A forecast; its outcome, or None where the forecast is asked for; and there the hint to follow, if any, and
-how many forecasts of its lane are open."""
+
+LaneStep = tuple[ClassForecast, Any, Any, int]
+"""A forecast and its outcome. Where the outcome is None the forecast is asked for: then come the hint to
+follow, None for none, and how many forecasts of the lane are open."""
 
 
 class ClassLabels:
-    """The classes that outcomes may name: those given, or any, but no more than `most`."""
+    """The classes that outcomes may name: those that are given, or else any, but no more than `most`."""
 
     def __init__(self, classes: tuple[str, ...] | None, most: int = MOST_CLASSES) -> None:
         self.classes = None if classes is None else frozenset(classes)
         self.most = most if classes is None else len(classes)
 
     def hint_of(self, hint: Any) -> dict[str, float] | None:
-        """Probabilities by class; classes that a lane has not met yet are allowed if they are discovered."""
+        """A hint, checked: probabilities by class. If classes are discovered, a hint may name new ones."""
         if hint is None:
             return None
         if not isinstance(hint, dict) or not hint:
@@ -78,7 +86,7 @@ class ClassLabels:
         return self._distribution(hint, "hint")
 
     def outcome_of(self, value: Any) -> ClassOutcome:
-        """A class, or a soft label of several; ValueError if it is neither."""
+        """An outcome, checked: a class, or a soft label of several; ValueError if it is neither."""
         if not isinstance(value, dict):
             return self.label_of(value, "value")
         if not value:
@@ -88,26 +96,26 @@ class ClassLabels:
         soft = {label: p for label, p in self._distribution(value, "value").items() if p > 0.0}
         return soft if len(soft) > 1 else next(iter(soft))
 
-    def _distribution(self, told: dict[Any, Any], name: str) -> dict[str, float]:
-        if self.classes is None and len(told) > self.most:
-            # nothing here may take the longer the more labels there are
-            raise ValueError(f"{name} has {len(told):,} labels, {too_many(self.most)}")
-        for label in told:
+    def _distribution(self, given: dict[Any, Any], name: str) -> dict[str, float]:
+        if self.classes is None and len(given) > self.most:
+            # no check may take longer if somebody sends more labels
+            raise ValueError(f"{name} has {len(given):,} labels, {too_many(self.most)}")
+        for label in given:
             self.label_of(label, f"the labels of {name}")
-        values = list(told.values())
+        values = list(given.values())
         if all(type(p) is float and 0.0 <= p <= 1.0 for p in values) and abs(fsum(values) - 1.0) < SURELY:
-            # what is usual is seen without arrays
-            return dict(told)
-        checked = check_distributions(values, (len(told),), name)
-        return dict(zip(told, checked.tolist(), strict=True))
+            # the usual case is checked without arrays
+            return dict(given)
+        checked = check_distributions(values, (len(given),), name)
+        return dict(zip(given, checked.tolist(), strict=True))
 
     def numbered(self, labels: list[str]) -> dict[str, int]:
-        """The classes of a state, numbered; ValueError if they cannot be."""
+        """The classes in a state, numbered; ValueError if they make no sense."""
         require(len(set(labels)) == len(labels) <= self.most, "its classes")
         return {self.label_of(label, "its classes"): number for number, label in enumerate(labels)}
 
     def label_of(self, value: Any, name: str) -> str:
-        """The label of a class; ValueError if it is none."""
+        """A class label, checked; ValueError if it is none."""
         if self.classes is not None and isinstance(value, str) and value in self.classes:
             return value
         if not is_name(value):
@@ -123,7 +131,7 @@ class ClassLabels:
 
 
 def too_many(most: int) -> str:
-    """What is wrong with more labels than so many."""
+    """The words for more labels than a key may discover."""
     return f"more than the {most:,} that a key may discover (most_classes)"
 
 
@@ -133,9 +141,9 @@ class Lane(ABC):
     Attributes
     ----------
     labels
-        The classes, with those of outcomes that wait for their step; at most `most`.
+        The classes, with those of outcomes whose step is still to be taken; at most `most`.
     label_bytes
-        About how many bytes these take, at most.
+        How many bytes these take, at most.
     """
 
     __slots__ = ("label_bytes", "labels", "most")
@@ -145,14 +153,14 @@ class Lane(ABC):
         self.know(labels)
 
     def know(self, labels: Iterable[str]) -> None:
-        """Have these classes."""
+        """Take these classes for the known ones."""
         self.labels = set(labels)
         self.label_bytes = BYTES_A_SIGN * sum(map(len, self.labels))
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """About how many bytes it takes of a state, at most, without its open forecasts."""
+        """An upper estimate of the bytes that it takes of a state, without its open forecasts."""
 
     @property
     @abstractmethod
@@ -162,7 +170,7 @@ class Lane(ABC):
     @property
     @abstractmethod
     def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration of those rounds, a sum."""
+        """A proven upper bound on the distance to calibration of the settled rounds, a sum."""
 
     @property
     @abstractmethod
@@ -172,92 +180,89 @@ class Lane(ABC):
     @property
     @abstractmethod
     def rounds_left(self) -> int:
-        """So many more rounds fit its integers, whatever they are."""
+        """How many more rounds its integers bear, whatever the outcomes."""
 
     def admits(self, outcome: ClassOutcome, late: int) -> None:
-        """Know the classes of an outcome that will come in a step; ValueError if it cannot be taken.
+        """Make the classes of an outcome known, before its step; ValueError if the lane cannot take it.
 
-        `late`: how many other forecasts of the lane were open at most.
+        `late` says how many other forecasts of the lane were open at most.
         """
         if isinstance(outcome, str) and outcome in self.labels:
             return
-        new = self.labels.union(parts_of(outcome))
+        new = self.labels.union(class_shares(outcome))
         if len(new) > self.most:
             named = f"with value {shown(outcome)} there are {len(new):,} classes"
             raise ValueError(f"{named}, {too_many(self.most)}")
         self.know(new)
 
-    def looks_at_itself(self, outcome: ClassOutcome) -> bool:
-        """Whether it depends on the steps before if it `admits` that outcome."""
+    def depends_on_steps(self, outcome: ClassOutcome) -> bool:
+        """Whether `admits` depends on the steps before that outcome, which then have to be taken first."""
         return False
 
     def window_certificate(self, now: int) -> float:
-        """A proven bound on the distance of its rounds in the window of that moment; 0 if it keeps none."""
+        """A bound on the distance of its rounds in the window that ends with the key's round `now`."""
         return 0.0
 
     def window_promise(self, late: int, rounds: int) -> float | None:
-        """What the distance of any so many of its consecutive rounds cannot exceed; None: none known."""
+        """What the distance of so many of its consecutive rounds cannot exceed; None if nothing is known."""
         return None
 
     @abstractmethod
-    def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
-        """Take the steps; the certificate after each. `moments`: the key's rounds as these are settled."""
+    def run(self, steps: list[LaneStep], moments: Iterator[int]) -> list[float]:
+        """Take the steps; returns the certificate after each.
+
+        `moments` gives for each round that is settled its number among the rounds of the key.
+        """
 
     @abstractmethod
     def promise(self, late: int) -> float:
-        """What the certificate cannot exceed with so many other forecasts open at a time."""
+        """What the certificate cannot exceed if at most `late` other forecasts are open at a time."""
 
     @abstractmethod
     def dump(self) -> bytes:
-        """The state, as the lanes of its kind load it."""
+        """The state in bytes, which the `load` of its kind takes."""
 
     @abstractmethod
-    def check_open(self, waiting: list[Issued]) -> None:
-        """ValueError unless the forecasts that were loaded with the lane can be settled."""
+    def check_open(self, waiting: list[ClassForecast]) -> None:
+        """ValueError unless the lane can settle the open forecasts that were loaded with it."""
 
 
-def vector_of(told: Mapping[str, float], known: Collection[str]) -> Floats:
-    """Probabilities of the classes that are known, 0 where nothing is told."""
-    return np.array([told.get(label, 0.0) for label in known])
+def vector_of(given: Mapping[str, float], known: Collection[str]) -> Floats:
+    """The probabilities of the known classes, in their order; 0 for those that are not named."""
+    return np.array([given.get(label, 0.0) for label in known])
 
 
 def shared_out(hint: Mapping[str, float], known: Collection[str]) -> Floats:
-    """A hint over the classes that are known, some; the weight of others, or of none, is shared out."""
+    """A hint for the known classes: those that it names get all of the weight, or else all alike."""
     row = vector_of(hint, known)
     total = row.sum()
     return row / total if total > 0.0 else np.full(len(row), 1.0 / len(row))
 
 
-def size_asked(issued: Issued) -> int:
-    """About how many bytes an open forecast takes of a state for what it was asked with, at most."""
-    hint = issued.hint if isinstance(issued.hint, dict) else ()
-    return BYTES_A_SIGN * (len(issued.id) + sum(map(len, hint))) + 16 * len(hint)
-
-
 def is_large(lanes: Sequence[Any], steering: Any, asked: int, waiting: int) -> bool:
-    """Whether a key's state may have `MOST_BYTES`: that of its lanes, its steering, its open forecasts.
+    """Whether a key's state may exceed `MOST_BYTES`, by an upper estimate as of the last run.
 
-    `asked` is what `size_asked` says of these together. It is an estimate from above, as of the last run.
+    It counts the lanes, the steering, and the open forecasts, whose `bytes_asked` add up to `asked`.
     """
     k = 0 if steering is None else len(steering.numbers)
     k = max([k, *(len(lane.labels) for lane in lanes)])
-    # of a forecast: its answer, its cell, steering's ticket, stakes
+    # each open forecast has an answer, a cell, a ticket of steering, and stakes
     each = 256 + 100 * k + max([0, *(lane.label_bytes for lane in lanes)])
-    # steering has some 3 KB a class
+    # steering takes some 3 KB for each class
     return sum(lane.size for lane in lanes) + 3200 * k + asked + waiting * each > MOST_BYTES
 
 
-def parts_of(outcome: ClassOutcome) -> dict[str, float]:
-    """How much of an outcome each class is, but for those that are nothing of it."""
+def class_shares(outcome: ClassOutcome) -> dict[str, float]:
+    """The share of an outcome that each class has, without the classes that have none."""
     return {outcome: 1.0} if isinstance(outcome, str) else outcome
 
 
-def run_together(lanes: list[Lane], steps: list[Step]) -> list[Iterator[float]]:
-    """Let each lane take its steps; for each the certificates after them.
+def run_together(lanes: list[Lane], steps: list[LaneStep]) -> list[Iterator[float]]:
+    """Let each lane take its steps; returns for each lane its certificates after them.
 
-    A moment is how many rounds all lanes together have settled.
+    The moment of a round is its number among the rounds of all lanes.
     """
-    of_lane: list[list[Step]] = [[] for _ in lanes]
+    of_lane: list[list[LaneStep]] = [[] for _ in lanes]
     moments: list[list[int]] = [[] for _ in lanes]
     settled = sum(lane.rounds for lane in lanes)
     for step in steps:
@@ -274,7 +279,7 @@ def window_bounds(
 ) -> tuple[float | None, float | None]:
     """The certificate of a key's last `window` settled rounds, and the guarantee of any so many in a row.
 
-    The lanes share these rounds: by Fact 4 what is proven of each one's part of them adds up.
+    Each lane has settled some of these rounds. By Fact 4 the bounds for the lanes add up.
     """
     if window is None:
         return None, None
@@ -287,7 +292,7 @@ def window_bounds(
     return proven, promised
 
 
-def check_wanted(hints: bool) -> None:
-    """ValueError if a query has a hint where there are to be none."""
+def check_hints_allowed(hints: bool) -> None:
+    """ValueError if the key takes no hints."""
     if not hints:
         raise ValueError("hint must be left away: the key is configured with hints = false")

@@ -1,4 +1,4 @@
-"""Lanes whose hints are recalibrated under the l_p error: the engine's face of `OnlineLp`."""
+"""Lanes of kind "lp": hints are recalibrated under the l_p error, by `OnlineLp`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from onlinecal.engine.keys.lanes import ClassLabels, Issued, Lane, Step, shared_out
+from onlinecal.engine.keys.lanes import ClassForecast, ClassLabels, Lane, LaneStep, shared_out
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
@@ -31,7 +31,7 @@ LevelSet = list[tuple[int, int]]
 
 
 class StoredEntry(Struct, array_like=True):
-    """A level set that is counted: see `Entry`."""
+    """What is stored of an `Entry`: the counts of one level set."""
 
     level_set: LevelSet
     credit: float
@@ -41,7 +41,7 @@ class StoredEntry(Struct, array_like=True):
 
 
 class StoredMap(Struct, array_like=True):
-    """The map in use: for each known level set what its forecasts become, or are shifted by."""
+    """What is stored of the map in use: for each level set what its forecasts become, or are shifted by."""
 
     width: int
     least: float
@@ -50,7 +50,7 @@ class StoredMap(Struct, array_like=True):
 
 
 class LpState(Struct, array_like=True):
-    """All that a lane is made of besides its parameters."""
+    """All that is stored of a lane; its parameters are in the configuration."""
 
     labels: list[str]
     rounds: int
@@ -65,8 +65,8 @@ class LpState(Struct, array_like=True):
     biases: list[tuple[LevelSet, dict[int, int]]]
 
 
-class LpLanes(ClassLabels):
-    """Recalibrations under the l_p error that share their parameters, see `KeyConfig`."""
+class LpKind(ClassLabels):
+    """Makes lanes of kind "lp", and checks their hints and outcomes; parameters are as in `KeyConfig`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class LpLanes(ClassLabels):
         self.n_levels = n_levels
 
     def outcome_of(self, value: Any) -> str:
-        """A class; ValueError for a soft label, too."""
+        """A class label, checked; ValueError for anything else, also for a soft label."""
         if isinstance(value, dict):
             raise ValueError(
                 "value must be a class label with kind 'lp', whose errors speak of labels "
@@ -106,18 +106,18 @@ class LpLanes(ClassLabels):
         return LpLane(self)
 
     def load(self, data: bytes) -> LpLane:
-        """The lane that was dumped; ValueError if it cannot be played on."""
+        """The lane that was dumped; ValueError if it makes no sense."""
         lane = LpLane(self)
         lane.take(msgspec.msgpack.decode(data, type=LpState))
         return lane
 
 
 class LpLane(Lane):
-    """One map that follows its key; a forecast needs nothing but what it said to be settled."""
+    """One map, which is fitted again and again; to settle a forecast it needs only its probabilities."""
 
     __slots__ = ("error", "kind", "next_fit", "numbers", "online")
 
-    def __init__(self, kind: LpLanes) -> None:
+    def __init__(self, kind: LpKind) -> None:
         self.kind, self.next_fit = kind, kind.first_fit
         self.numbers: dict[str, int] = {label: number for number, label in enumerate(kind.known)}
         super().__init__(self.numbers, kind.most)
@@ -131,13 +131,13 @@ class LpLane(Lane):
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes of a state, at most: what is counted, the map, biases."""
+        """An upper estimate of the bytes that it takes of a state: counts, map and biases."""
         used, counted = self.online.map, len(self.online.counts[0].entries) + len(self.error.biases)
         return 512 + (counted + (0 if used is None else len(used.values))) * (64 + 24 * len(self.numbers))
 
     @property
     def rounds_left(self) -> int:
-        """So many more rounds fit its integers, whatever they are."""
+        """How many more rounds its integers bear, whatever the outcomes."""
         return MOST_ROUNDS - self.rounds
 
     @property
@@ -147,48 +147,48 @@ class LpLane(Lane):
 
     @property
     def certificate(self) -> float:
-        """The l_p calibration error of what those rounds' forecasts said, times their number; or a bound."""
+        """The l_p calibration error of the settled rounds, or a bound on it, times their number."""
         return self.error.value
 
     def promise(self, late: int) -> float:
-        """What no forecasts can exceed: docs/theory-tables.md shows that no better one can be made."""
+        """What no forecasts can exceed; docs/theory-tables.md shows that no smaller bound holds."""
         return self.rounds * 2.0 ** (1.0 / self.kind.p)
 
-    def check_open(self, waiting: list[Issued]) -> None:
-        """ValueError unless each said probabilities of classes that are known, or nothing."""
-        for issued in waiting:
-            told = issued.probability
-            require(isinstance(told, dict) and all(label in self.numbers for label in told), "its forecasts")
-            if told:
-                check_distributions(list(told.values()), (len(told),), "its forecasts")
-            self.kind.hint_of(issued.hint)
+    def check_open(self, waiting: list[ClassForecast]) -> None:
+        """ValueError unless each has probabilities of known classes, or none at all."""
+        for forecast in waiting:
+            announced = forecast.probability
+            require(isinstance(announced, dict) and announced.keys() <= self.numbers.keys(), "its forecasts")
+            if announced:
+                check_distributions(list(announced.values()), (len(announced),), "its forecasts")
+            self.kind.hint_of(forecast.hint)
 
-    def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
+    def run(self, steps: list[LaneStep], moments: Iterator[int]) -> list[float]:
         """Take the steps one by one."""
         certificates = []
-        for issued, outcome, hint, _ in steps:
+        for forecast, outcome, hint, _ in steps:
             if outcome is None:
                 answer = (
                     self.online.answer(shared_out(hint or {}, self.numbers)) if self.numbers else np.empty(0)
                 )
-                issued.probability = dict(zip(self.numbers, answer.tolist(), strict=False))
+                forecast.probability = dict(zip(self.numbers, answer.tolist(), strict=False))
             else:
-                self._settle(issued, self.numbers.setdefault(outcome, len(self.numbers)))
+                self._settle(forecast, self.numbers.setdefault(outcome, len(self.numbers)))
             certificates.append(self.certificate)
         return certificates
 
-    def _settle(self, issued: Issued, number: int) -> None:
-        told = {self.numbers[label]: u for label, u in issued.probability.items()}
+    def _settle(self, forecast: ClassForecast, number: int) -> None:
+        probabilities = {self.numbers[label]: u for label, u in forecast.probability.items()}
         announced = np.zeros(len(self.numbers))
-        announced[list(told)] = list(told.values())
-        self.error.add(level_set_of(announced, self.kind.n_levels), told, number)
-        self.online.keep(shared_out(issued.hint or {}, self.numbers), number)
+        announced[list(probabilities)] = list(probabilities.values())
+        self.error.add(level_set_of(announced, self.kind.n_levels), probabilities, number)
+        self.online.keep(shared_out(forecast.hint or {}, self.numbers), number)
         if self.rounds >= self.next_fit:
             self.online.fit(list(self.numbers))
             self.next_fit = self.rounds + self.online.rounds_to_next()
 
     def dump(self) -> bytes:
-        """Counts, map and biases."""
+        """The state in bytes: counts, map and biases."""
         [counts] = self.online.counts
         entries = [
             StoredEntry(list(key), each.credit, each.weights[0], each.labels[0], each.sums)
@@ -210,7 +210,7 @@ class LpLane(Lane):
         )  # fmt: skip
 
     def take(self, state: LpState) -> None:
-        """Take up what was dumped; ValueError if it cannot be played on."""
+        """Take up what was dumped; ValueError if it makes no sense."""
         k, kind = len(state.labels), self.kind
         require(not kind.known or list(kind.known) == state.labels, "its classes")
         self.numbers = kind.numbered(state.labels)
@@ -254,7 +254,7 @@ class LpLane(Lane):
         return LevelSetMap(levels, values, n_levels, self.kind.settings.within == "shift", stored.least)
 
     def _level_set(self, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        """Classes in order with a level each; ValueError if that is no level set."""
+        """A level set: classes in order with a level each; ValueError if it is none."""
         level_set = tuple(pairs)
         classes = [j for j, _ in level_set]
         require(

@@ -1,10 +1,11 @@
-"""Binary keys played many steps in one compiled call, each behind its own steering.
+"""Binary keys take many steps in one compiled call; each key steers its own hints.
 
-What keys hold stands in a few arrays, so that no array has to be handed over for each of them: the memories
-of forecasters and the tables of their windows one after the other in one heap of integers, steering states
-and accounts as rows of matrices, and what is kept of open forecasts as rows of others.
+All keys share a few arrays, so that a call gets these and not an array of each key. The memories of
+forecasters and the tables of their windows stand one after the other in one heap of integers. Steering states
+and accounts are rows of matrices, and so is what is kept of open forecasts.
 
-A *player* is a lane of a key: one forecaster. The first lane stands for the key itself.
+A *lane* is one forecaster of a key, and a row of these arrays. The row of a key's first lane also holds what
+the key has only once.
 """
 
 from __future__ import annotations
@@ -20,74 +21,76 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.compiling.instructions import borrowed, fetch_all
-from onlinecal.engine.watch.account import FORECAST, HINT, TICKET, ask, settle, settle_bets
+from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import MOVED, ROUNDS, SCALE, certificate, inlined, report
 from onlinecal.forecasters.binary.compiled import share_charger
 from onlinecal.forecasters.binary.windowing.windows import follow, is_ready
 from onlinecal.steering.trust import advise, take_in
 
-ASKS, GONE = -1.0, -2.0
-"""In the place of an outcome: the step asks for a forecast; the forecast that is open is given up."""
+ASKED, GIVEN_UP = -1.0, -2.0
+"""In the place of an outcome: a forecast is asked for; an open forecast is given up."""
 
-AHEAD = 2
-"""What a step reads is fetched while so many before it are taken: keys are far apart in the memory."""
+FETCHED_AHEAD = 2
+"""The processor fetches what a step reads so many steps ahead: keys are far apart in the memory."""
 MOST_FETCHED = 128
-"""Integers of a memory, which may be large and is mostly not read to its end."""
+"""So many integers of a memory are fetched: it may be large, and is mostly not read to its end."""
 
-DONE, NO_MEMORY, SPENT, ALARM, NO_LANE, NO_WINDOW, COARSE, NO_ROW = range(8)
-"""How a call ended. All steps were taken; or the next one waits for something: room in the heap, integers
-that bear another round, a further lane of its key, a window that is ready, units that are fine enough for an
-outcome between 0 and 1, a row of steering. Or the last one raised an alarm."""
+DONE, NO_MEMORY, SPENT, ALARM, NO_LANE, NO_WINDOW, TOO_COARSE, NO_STEERING_ROW = range(8)
+"""How a call ended. DONE: all steps were taken. ALARM: the last step raised one. Otherwise the next step
+needs something first: NO_MEMORY room in the heap, SPENT integers that bear another round, NO_LANE a further
+lane of its key, NO_WINDOW a window that is ready, TOO_COARSE units that are fine enough for an outcome
+between 0 and 1, NO_STEERING_ROW a row of steering."""
 
-STEP, HEAP_USED, LONGEST, WHOSE, LANE = range(5)
-"""Of the progress: steps taken; integers of the heap in use; the most rounds that any player has settled;
-whose
-alarms the last step raised; the player that waits for something."""
+STEPS_DONE, HEAP_USED, LONGEST, ALARMED, WAITING_LANE = range(5)
+"""Places in `progress`: the number of steps taken; the integers of the heap in use; the most rounds that any
+lane has settled; the alarms that the last step raised, 1 of the forecasts, 2 of the hints, 3 of both; the
+lane that needs something."""
 
-START, LENGTH, TABLE, TABLE_LENGTH, NEXT_LANE, ROW, OPEN, LATE, FIRST, LAST, SETTLED = range(11)
-"""Of a player: where its memory begins in the heap, and its length; the same of its window's table, length 0
-without one; the key's next lane, -1 for none. Of the first lane, for the whole key, its row of steering, or
-one of the two below. Its open forecasts; the most others that were open when one was asked for. For the whole
-key: its oldest and its latest open forecast, -1 for none; its settled rounds."""
-NO_ROW_YET, NOT_STEERED = -1, -2
-"""In the place of a row: the key had no hint so far; its hints are not steered."""
-MOST_LANES, KEY, WAITING, EXPIRED, USED, DIRTY, PLAIN = range(11, 18)
-"""Of the first lane, of keys of every kind: how many lanes it may have; the ledger's number of the key; how
-many forecasts wait, and how many it has given up; the last event that something happened in to it; the first
-event that the ledger's state lacks, 0 for none; whether nothing can be wrong with a query that has a
-probability for a hint, or none, nor with an outcome 0 or 1 of an open forecast."""
+START, LENGTH, WINDOW, WINDOW_LENGTH, NEXT_LANE, OPEN, LATE = range(7)
+"""Fields of a lane: where its memory starts in the heap, and its length; the same of its window, with length
+0 if it has none; the key's next lane, -1 for none; how many of its forecasts are open, and the most others
+that were open when one was asked for."""
+STEERING_ROW, OLDEST_OPEN, LATEST_OPEN, SETTLED = range(7, 11)
+"""Fields of the first lane of a binary key, for the whole key: its row of steering, or one of the two below;
+its oldest and its latest open forecast, -1 for none; how many rounds it has settled."""
+NOT_STEERED_YET, NOT_STEERED = -1, -2
+"""In the place of a row of steering: the key had no hint so far; its hints are not steered."""
+MOST_LANES, KEY, WAITING, EXPIRED, LAST_EVENT, DIRTY, PLAIN = range(11, 18)
+"""Fields of the first lane, for keys of every kind: how many lanes the key may have; its number in the
+ledger; how many of its forecasts wait, and how many have expired; the number of its last event; the number of
+the first event that its state in the ledger lacks, 0 for none; whether its usual events are PLAIN, as
+`KeySettings.plain` has it."""
 FIELDS = 18
 
-OWNER, BY, LOWER, CELL, NUMBER, BEFORE, AFTER, HINTED = range(8)
-"""Of an open forecast: the first lane of its key; the lane that made it; the lower end and the step of its
-cell;
-the number of the query; the key's open forecast before it and after it, -1 for none; whether steering keeps a
-ticket."""
-KEPT = 8
+OWNER, MADE_BY, CELL_LOWER, CELL_WIDTH, NUMBER, BEFORE, AFTER, HINTED = range(8)
+"""Fields of an open forecast: the first lane of its key; the lane that made it; the lower end and the width
+of its cell; the number of its query; the key's open forecast before it and after it, -1 for none; whether
+steering keeps a ticket of it."""
+OPEN_FIELDS = 8
 
 
-class Players(NamedTuple):
-    """The forecasters and their open forecasts.
+class LaneArrays(NamedTuple):
+    """What all lanes and their open forecasts consist of.
 
     Attributes
     ----------
     heap
-        All memories and tables, and room behind them; (n,).
+        All memories and windows, and room behind them; (n,).
     fields
-        As above, (players, FIELDS).
+        As above, (lanes, FIELDS).
     steering
-        A row for each key that is steered, (rows, `trust.SIZE`).
+        A row for each key whose hints are steered, (rows, `trust.SIZE`).
     accounts
-        Of those who watch the key, a row for each player, (players, `account.SIZE`).
+        Sums and bets by which a key is watched, in the row of its first lane, (lanes, `account.SIZE`).
     clocks
-        The latest time of each key, NaN before the first; (players,).
+        The latest time of each key, NaN before the first; (lanes,).
     open
-        As above, (open, KEPT).
+        As above, (open forecasts, OPEN_FIELDS); the shapes below begin alike.
     forecasts, certificates, hints, times
-        Of open forecasts: the probability that was answered, and the key's certificate then; the hint as it
-        came, and when it was asked for, NaN where there is none; (open,).
+        The probability that was answered, and the key's certificate then; the hint as it came, and when the
+        forecast was asked for, NaN where there is none; (open,).
     tickets, stakes
-        Of open forecasts: what steering keeps, (open, `trust.TICKET`); what is bet, (open, `account.TICKET`).
+        What steering keeps of the forecast, (open, `trust.TICKET`); the stakes on it, (open, `N_STAKES`).
     """
 
     heap: Ints
@@ -105,18 +108,18 @@ class Players(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """What is to happen, in its order; all of shape (steps,).
+    """The steps that lanes are to take, in their order; all of shape (steps,).
 
     Attributes
     ----------
     entries
-        Which open forecast it is about.
+        The open forecast that the step is about.
     outcomes
-        From 0 to 1, ASKS or GONE.
+        From 0 to 1, ASKED or GIVEN_UP.
     hints
-        Of those that ask, NaN where there is none.
+        The hint where a forecast is asked for; NaN where there is none.
     numbers
-        Of the events.
+        The number of the event.
     """
 
     entries: Ints
@@ -126,148 +129,148 @@ class Steps(NamedTuple):
 
 
 @inlined
-def part_at(heap: Any, start: int, length: int) -> Any:
-    """A memory or a table."""
+def view_of(heap: Any, start: int, length: int) -> Any:
+    """A part of the heap: a memory, or the table of a window."""
     return borrowed(heap[start : start + length])
 
 
 @inlined
-def enter(fields: Any, kept: Any, player: int, entry: int) -> None:
-    """Let a forecast be its key's latest that is open."""
-    last = fields[player, LAST]
-    kept[entry, BEFORE], kept[entry, AFTER] = last, -1
+def add_open(fields: Any, opened: Any, first_lane: int, entry: int) -> None:
+    """Append a forecast to its key's list of open forecasts."""
+    last = fields[first_lane, LATEST_OPEN]
+    opened[entry, BEFORE], opened[entry, AFTER] = last, -1
     if last < 0:
-        fields[player, FIRST] = entry
+        fields[first_lane, OLDEST_OPEN] = entry
     else:
-        kept[last, AFTER] = entry
-    fields[player, LAST] = entry
+        opened[last, AFTER] = entry
+    fields[first_lane, LATEST_OPEN] = entry
 
 
 @inlined
-def leave(fields: Any, kept: Any, player: int, entry: int) -> None:
-    """Let a forecast be open no longer."""
-    before, after = kept[entry, BEFORE], kept[entry, AFTER]
+def remove_open(fields: Any, opened: Any, first_lane: int, entry: int) -> None:
+    """Take a forecast out of its key's list of open forecasts."""
+    before, after = opened[entry, BEFORE], opened[entry, AFTER]
     if before < 0:
-        fields[player, FIRST] = after
+        fields[first_lane, OLDEST_OPEN] = after
     else:
-        kept[before, AFTER] = after
+        opened[before, AFTER] = after
     if after < 0:
-        fields[player, LAST] = before
+        fields[first_lane, LATEST_OPEN] = before
     else:
-        kept[after, BEFORE] = before
+        opened[after, BEFORE] = before
 
 
 @inlined
-def free_lane(fields: Any, player: int) -> int:
-    """The first lane that waits for nothing; -1 for a new one; else the one that waits for least."""
-    lanes, found, lane = 0, player, player
+def free_lane(fields: Any, first_lane: int) -> int:
+    """The first lane without open forecasts; -1 if a new one is to be made; else the one with the fewest."""
+    lanes, best, lane = 0, first_lane, first_lane
     while lane >= 0:
         if fields[lane, OPEN] == 0:
             return lane
-        if fields[lane, OPEN] < fields[found, OPEN]:
-            found = lane
+        if fields[lane, OPEN] < fields[best, OPEN]:
+            best = lane
         lanes += 1
         lane = fields[lane, NEXT_LANE]
-    return found if lanes == fields[player, MOST_LANES] else -1
+    return best if lanes == fields[first_lane, MOST_LANES] else -1
 
 
 @inlined
-def certificate_of(heap: Any, fields: Any, player: int) -> float:
+def certificate_of(heap: Any, fields: Any, first_lane: int) -> float:
     """A key's certificate: by Fact 4 those of its lanes add up."""
-    found, lane = 0.0, player
+    total, lane = 0.0, first_lane
     while lane >= 0:
-        found += certificate(part_at(heap, fields[lane, START], fields[lane, LENGTH]))
+        total += certificate(view_of(heap, fields[lane, START], fields[lane, LENGTH]))
         lane = fields[lane, NEXT_LANE]
-    return found
+    return total
 
 
 @kernel_part
-def give_back(players: Any, player: int, entry: int) -> None:
-    """Let stakes come back, of a forecast that never gets an outcome: as by the mean outcome."""
+def give_back(arrays: Any, first_lane: int, entry: int) -> None:
+    """Give back the stakes on a forecast that never gets an outcome: the mean outcome does just that."""
     account, stakes, asked = (
-        players.accounts[player],
-        players.stakes[entry],
-        float(players.open[entry, NUMBER]),
+        arrays.accounts[first_lane],
+        arrays.stakes[entry],
+        float(arrays.open[entry, NUMBER]),
     )
-    p, hint = players.forecasts[entry], players.hints[entry]
+    p, hint = arrays.forecasts[entry], arrays.hints[entry]
     settle_bets(account, stakes, FORECAST, p, p, asked, 0.0, np.inf)
     if hint == hint:
         settle_bets(account, stakes, HINT, hint, hint, asked, 0.0, np.inf)
 
 
 @cache
-def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
-    """play(players, steps, progress, threshold) -> how it ended, for players on a machine with these rules.
+def playing(rules: ModuleType) -> Callable[[LaneArrays, Steps, Ints, float], int]:
+    """play(arrays, steps, progress, threshold) -> how it ended, for lanes on a machine with these rules.
 
-    `progress`, shape (5,), is read and written. A memory without room moves to the end of the heap, twice as
-    long. `threshold` is that of alarms, inf for none.
+    `progress`, of shape (5,), is read and written. A memory without room moves to the end of the heap and
+    becomes twice as long. `threshold` is that of alarms, inf for none.
     """
     propose, charge, has_room, bears = rules.propose, rules.charge, rules.has_room, rules.bears
     in_units, note_late, takes_shares = rules.in_units, rules.note_late, rules.takes_shares
     charge_share = share_charger(rules)
 
     @compiled
-    def play(players: Players, steps: Steps, progress: Ints, threshold: float) -> int:
-        heap, fields, kept = players.heap, players.fields, players.open
-        steering, accounts, stakes = players.steering, players.accounts, players.stakes
+    def play(arrays: LaneArrays, steps: Steps, progress: Ints, threshold: float) -> int:
+        heap, fields, opened = arrays.heap, arrays.fields, arrays.open
+        steering, accounts, stakes = arrays.steering, arrays.accounts, arrays.stakes
         bets = threshold < np.inf
         learnt, sums = borrowed(steering.ravel()), borrowed(accounts.ravel())
-        for i in range(progress[STEP], len(steps.entries)):
-            progress[STEP] = i
-            if i + AHEAD < len(steps.entries):
-                coming = kept[steps.entries[i + AHEAD], OWNER]
+        for i in range(progress[STEPS_DONE], len(steps.entries)):
+            progress[STEPS_DONE] = i
+            if i + FETCHED_AHEAD < len(steps.entries):
+                coming = opened[steps.entries[i + FETCHED_AHEAD], OWNER]
                 fetch_all(heap, fields[coming, START], min(fields[coming, LENGTH], MOST_FETCHED))
-                if fields[coming, ROW] >= 0:
-                    fetch_all(learnt, fields[coming, ROW] * steering.shape[1], steering.shape[1])
+                if fields[coming, STEERING_ROW] >= 0:
+                    fetch_all(learnt, fields[coming, STEERING_ROW] * steering.shape[1], steering.shape[1])
                 fetch_all(sums, coming * accounts.shape[1], accounts.shape[1])
             entry, outcome = steps.entries[i], steps.outcomes[i]
-            player = kept[entry, OWNER]
-            row = fields[player, ROW]
-            if outcome == GONE:
-                leave(fields, kept, player, entry)
-                fields[kept[entry, BY], OPEN] -= 1
+            first_lane = opened[entry, OWNER]
+            row = fields[first_lane, STEERING_ROW]
+            if outcome == GIVEN_UP:
+                remove_open(fields, opened, first_lane, entry)
+                fields[opened[entry, MADE_BY], OPEN] -= 1
                 if bets:
-                    give_back(players, player, entry)
+                    give_back(arrays, first_lane, entry)
                 continue
-            if outcome == ASKS:
-                if row == NO_ROW_YET and steps.hints[i] == steps.hints[i]:
-                    return NO_ROW
-                lane = free_lane(fields, player)
+            if outcome == ASKED:
+                if row == NOT_STEERED_YET and steps.hints[i] == steps.hints[i]:
+                    return NO_STEERING_ROW
+                lane = free_lane(fields, first_lane)
                 if lane < 0:
-                    progress[LANE] = player
+                    progress[WAITING_LANE] = first_lane
                     return NO_LANE
-                memory = part_at(heap, fields[lane, START], fields[lane, LENGTH])
+                memory = view_of(heap, fields[lane, START], fields[lane, LENGTH])
                 others = fields[lane, OPEN]
                 fields[lane, LATE] = max(fields[lane, LATE], others)
                 note_late(memory, others)
                 fields[lane, OPEN] = others + 1
                 hint = steps.hints[i]
-                players.hints[entry] = hint
-                kept[entry, BY] = lane
-                enter(fields, kept, player, entry)
+                arrays.hints[entry] = hint
+                opened[entry, MADE_BY] = lane
+                add_open(fields, opened, first_lane, entry)
                 guide = hint if hint == hint else -1.0
-                kept[entry, HINTED] = int(guide >= 0.0 and row >= 0)
-                if kept[entry, HINTED] != 0:
-                    steered = advise(steering[row], players.tickets[entry], hint)
-                    # only a state that somebody made up can lead beyond [0, 1] or to NaN
+                opened[entry, HINTED] = int(guide >= 0.0 and row >= 0)
+                if opened[entry, HINTED] != 0:
+                    steered = advise(steering[row], arrays.tickets[entry], hint)
+                    # only a forged state can lead beyond [0, 1] or to NaN
                     guide = steered if 0.0 <= steered <= 1.0 else hint
                 lower, step = propose(memory, guide)
                 forecast = report(memory, lower, step, guide)
-                kept[entry, LOWER], kept[entry, CELL] = lower, step
-                players.forecasts[entry] = forecast
-                players.certificates[entry] = certificate_of(heap, fields, player)
-                for j in range(TICKET):
+                opened[entry, CELL_LOWER], opened[entry, CELL_WIDTH] = lower, step
+                arrays.forecasts[entry] = forecast
+                arrays.certificates[entry] = certificate_of(heap, fields, first_lane)
+                for j in range(N_STAKES):
                     stakes[entry, j] = 0.0
                 if bets:
-                    ask(accounts[player], stakes[entry], forecast, hint)
+                    ask(accounts[first_lane], stakes[entry], forecast, hint)
                 continue
-            lane = kept[entry, BY]
-            progress[LANE] = lane
+            lane = opened[entry, MADE_BY]
+            progress[WAITING_LANE] = lane
             start, length = fields[lane, START], fields[lane, LENGTH]
-            memory = part_at(heap, start, length)
+            memory = view_of(heap, start, length)
             whole = outcome == 0.0 or outcome == 1.0
             if not whole and not takes_shares(memory):
-                return COARSE
+                return TOO_COARSE
             if not has_room(memory):
                 if not bears(memory):
                     return SPENT
@@ -280,36 +283,40 @@ def playing(rules: ModuleType) -> Callable[[Players, Steps, Ints, float], int]:
                     heap[start + j] = 0
                 fields[lane, START], fields[lane, LENGTH] = start, 2 * length
                 progress[HEAP_USED] += 2 * length
-                memory = part_at(heap, start, 2 * length)
-            windowed, now, moved = fields[lane, TABLE_LENGTH] > 0, fields[player, SETTLED] + 1, memory[MOVED]
-            if windowed:
-                table = part_at(heap, fields[lane, TABLE], fields[lane, TABLE_LENGTH])
+                memory = view_of(heap, start, 2 * length)
+            has_window, now, moved = (
+                fields[lane, WINDOW_LENGTH] > 0,
+                fields[first_lane, SETTLED] + 1,
+                memory[MOVED],
+            )
+            if has_window:
+                table = view_of(heap, fields[lane, WINDOW], fields[lane, WINDOW_LENGTH])
                 if not is_ready(table, memory, memory[ROUNDS], now):
                     return NO_WINDOW
-            if kept[entry, HINTED] != 0:
-                take_in(steering[row], players.tickets[entry], outcome)
-            lower, step = in_units(memory, kept[entry, LOWER], kept[entry, CELL])
+            if opened[entry, HINTED] != 0:
+                take_in(steering[row], arrays.tickets[entry], outcome)
+            lower, step = in_units(memory, opened[entry, CELL_LOWER], opened[entry, CELL_WIDTH])
             if whole:
                 charge(
-                    memory, lower, step, int(outcome), int(outcome) * memory[SCALE], players.forecasts[entry]
+                    memory, lower, step, int(outcome), int(outcome) * memory[SCALE], arrays.forecasts[entry]
                 )
             else:
-                charge_share(memory, lower, step, outcome, players.forecasts[entry])
-            if windowed:
-                table = part_at(heap, fields[lane, TABLE], fields[lane, TABLE_LENGTH])
+                charge_share(memory, lower, step, outcome, arrays.forecasts[entry])
+            if has_window:
+                table = view_of(heap, fields[lane, WINDOW], fields[lane, WINDOW_LENGTH])
                 follow(table, memory, now, lower, step, outcome, moved)
-            leave(fields, kept, player, entry)
+            remove_open(fields, opened, first_lane, entry)
             fields[lane, OPEN] -= 1
-            fields[player, SETTLED] = now
+            fields[first_lane, SETTLED] = now
             progress[LONGEST] = max(progress[LONGEST], memory[ROUNDS])
-            progress[WHOSE] = settle(
-                accounts[player], stakes[entry], players.forecasts[entry], players.hints[entry], outcome,
-                float(kept[entry, NUMBER]), float(steps.numbers[i]), threshold,
+            progress[ALARMED] = settle(
+                accounts[first_lane], stakes[entry], arrays.forecasts[entry], arrays.hints[entry], outcome,
+                float(opened[entry, NUMBER]), float(steps.numbers[i]), threshold,
             )  # fmt: skip
-            if progress[WHOSE] != 0:
-                progress[STEP], progress[LANE] = i + 1, player
+            if progress[ALARMED] != 0:
+                progress[STEPS_DONE], progress[WAITING_LANE] = i + 1, first_lane
                 return ALARM
-        progress[STEP] = len(steps.entries)
+        progress[STEPS_DONE] = len(steps.entries)
         return DONE
 
     return play

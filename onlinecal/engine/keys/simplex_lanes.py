@@ -1,4 +1,4 @@
-"""Lanes of several classes: the engine's face of `SimplexRun`."""
+"""Lanes of kind "simplex", which forecast by `SimplexRun`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from onlinecal.engine.keys.lanes import (
+    ClassForecast,
     ClassLabels,
     ClassOutcome,
-    Issued,
     Lane,
-    Step,
-    check_wanted,
-    parts_of,
+    LaneStep,
+    check_hints_allowed,
+    class_shares,
     shared_out,
 )
 from onlinecal.forecasters.binary.soundness import require
@@ -39,11 +39,11 @@ NO_MOMENTS = np.empty(0, np.int64)
 
 
 class SimplexState(Struct, array_like=True):
-    """What a run is made of besides its parameters.
+    """All that is stored of a lane; its parameters are in the configuration.
 
-    `past` is a fraction as text, since it may be long; `late` the number of forecasts that were late;
-    `window` the window's table; `parts` what rounds are divided into; `moments` those of its rounds, where
-    several lanes share a window.
+    `past` is a fraction as text, since it may be long. `late` is the number of forecasts that were late,
+    `window` the window's table, `parts` the number of parts that rounds are divided into. `moments` are those
+    of the lane's rounds, where several lanes share a window.
     """
 
     labels: list[str]
@@ -58,8 +58,8 @@ class SimplexState(Struct, array_like=True):
     moments: bytes
 
 
-class SimplexLanes(ClassLabels):
-    """Forecasters of several classes that share their parameters; with `shared` several may be of one key."""
+class SimplexKind(ClassLabels):
+    """Makes and checks lanes of kind "simplex"; with `shared`, a key may have several."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ class SimplexLanes(ClassLabels):
         self.model = SimplexAlmostOneStepAhead(labels=classes, hints=hints, grid=grid, **parameters)
 
     def hint_of(self, hint: Any) -> dict[str, float] | None:
-        """Probabilities by class; ValueError if they are none, or there are to be none."""
+        """A hint, checked: probabilities by class; ValueError if it is none, or the key takes no hints."""
         if hint is not None:
-            check_wanted(self.model.hints)
+            check_hints_allowed(self.model.hints)
         return super().hint_of(hint)
 
     def new(self) -> SimplexLane:
@@ -90,13 +90,13 @@ class SimplexLanes(ClassLabels):
         return SimplexLane(run, deque(moments.tolist(), run.window) if shares else None, self.most)
 
     def load(self, data: bytes) -> SimplexLane:
-        """The lane that was dumped; ValueError if it cannot be played on."""
+        """The lane that was dumped; ValueError if it makes no sense."""
         state = msgspec.msgpack.decode(data, type=SimplexState)
         run = self.model.new_run()
         if run.fixed and list(run.numbers) != state.labels:
             raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
         run.numbers = self.numbered(state.labels)
-        run.memory = unpacked(state.memory, len(run.numbers))
+        run.memory = unpacked_memory(state.memory, len(run.numbers))
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
         require(type(state.parts) is int and 1 <= state.parts <= MOST_PARTS, "its parts")
@@ -110,8 +110,8 @@ class SimplexLanes(ClassLabels):
         return self._lane(run, moments)
 
 
-def unpacked(data: bytes, classes: int) -> NDArray[np.int64]:
-    """The memory that was compressed, and not more than its header and the number of classes allow for."""
+def unpacked_memory(data: bytes, classes: int) -> NDArray[np.int64]:
+    """Decompress a memory, up to the length that its header and the number of classes allow."""
     inflate, size = zlib.decompressobj(), 8 * HEADER
     head = inflate.decompress(data, size)
     if len(head) == size and classes:
@@ -122,64 +122,64 @@ def unpacked(data: bytes, classes: int) -> NDArray[np.int64]:
 
 
 def inflated(data: bytes, size: int) -> NDArray[np.int64]:
-    """So many integers that were compressed, or fewer; ValueError if there are more."""
+    """Decompress integers; ValueError if there are more than `size`."""
     inflate = zlib.decompressobj()
-    found = inflate.decompress(data, 8 * size) if size else b""
-    require(not inflate.unconsumed_tail and len(found) % 8 == 0, "its window")
-    return np.frombuffer(found, "<i8").astype(np.int64)
+    raw = inflate.decompress(data, 8 * size) if size else b""
+    require(not inflate.unconsumed_tail and len(raw) % 8 == 0, "its window")
+    return np.frombuffer(raw, "<i8").astype(np.int64)
 
 
 class SimplexLane(Lane):
-    """One run; a forecast's cell is what `SimplexRun.announce` answered.
+    """A lane that forecasts by a `SimplexRun`; a forecast's cell is what `announce` returned.
 
     Attributes
     ----------
-    run_state
+    simplex_run
         The run.
     moments
-        Those of its last rounds, of a lane that shares its key's window with others; else None.
+        The moments of its last rounds, if it shares its key's window with other lanes; else None.
     """
 
-    __slots__ = ("moments", "run_state")
+    __slots__ = ("moments", "simplex_run")
 
     def __init__(self, run: SimplexRun, moments: deque[int] | None, most: int) -> None:
         super().__init__(run.numbers, most)
-        self.run_state, self.moments = run, moments
+        self.simplex_run, self.moments = run, moments
 
     @property
     def most_open(self) -> int:
         """How many forecasts may be open."""
-        return self.run_state.most_open
+        return self.simplex_run.most_open
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes of a state, at most: frames, points, window."""
-        memory, k = self.run_state.memory, len(self.labels)
+        """An upper estimate of the bytes that it takes of a state: frames, points and window."""
+        memory, k = self.simplex_run.memory, len(self.labels)
         points = int(memory[USED]) if len(memory) else 0
-        return 512 + 3 * k * k + (32 + 6 * k) * points + 4 * len(self.run_state.table)
+        return 512 + 3 * k * k + (32 + 6 * k) * points + 4 * len(self.simplex_run.table)
 
     @property
     def rounds_left(self) -> int:
-        """So many more rounds fit its integers, whatever they are."""
-        return self.run_state.rounds_left
+        """How many more rounds its integers bear, whatever the outcomes."""
+        return self.simplex_run.rounds_left
 
     @property
     def rounds(self) -> int:
         """How many rounds were settled."""
-        return self.run_state.rounds
+        return self.simplex_run.rounds
 
     @property
     def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration of those rounds in l1, a sum."""
-        return self.run_state.certificate
+        """A proven upper bound on the distance to calibration of the settled rounds in l1, a sum."""
+        return self.simplex_run.certificate
 
     def promise(self, late: int) -> float:
-        """At the horizon if there is one and it has not passed, else at the present round."""
-        return self.run_state.guarantee
+        """What the certificate cannot exceed, at the horizon if it has not passed, else at present."""
+        return self.simplex_run.guarantee
 
     def window_certificate(self, now: int) -> float:
-        """Of its rounds in the key's window of that moment; 0 if it keeps none."""
-        run, moments = self.run_state, self.moments
+        """A bound on the distance of its rounds in the window that ends with the key's round `now`."""
+        run, moments = self.simplex_run, self.moments
         if run.window is None or moments is None:
             return run.window_certificate or 0.0
         while moments and moments[0] <= now - run.window:
@@ -189,13 +189,13 @@ class SimplexLane(Lane):
     def window_promise(self, late: int, rounds: int) -> float | None:
         """What the distance of any so many of its consecutive rounds cannot exceed.
 
-        With 0 the part of it that does not depend on how many they are.
+        With 0 rounds it is the part of the bound that does not depend on their number.
         """
-        return float(self.run_state.window_promise(rounds))
+        return float(self.simplex_run.window_promise(rounds))
 
     def dump(self) -> bytes:
-        """The memory and the run's account."""
-        run = self.run_state
+        """The state in bytes: the memory and the run's account."""
+        run = self.simplex_run
         memory = zlib.compress(run.memory.astype("<i8").tobytes(), 1)
         past, since, newcomers, grids = run.account()
         window = zlib.compress(run.table.astype("<i8").tobytes(), 1) if len(run.table) else b""
@@ -208,45 +208,45 @@ class SimplexLane(Lane):
         )
 
     def admits(self, outcome: ClassOutcome, late: int) -> None:
-        """Know its classes; ValueError if these are too many, if its grid is too fine for them, or parts."""
-        if self.looks_at_itself(outcome):
-            run = self.run_state
+        """Make an outcome's classes known; ValueError if they, or its parts, are too many for the grid."""
+        if self.depends_on_steps(outcome):
+            run = self.simplex_run
             if not isinstance(outcome, str):
                 run.parts_for(len(soft_of(outcome, run.numbers, run.fixed, "value").vector))
-            run.check_bears_classes(len(self.labels.union(parts_of(outcome))))
+            run.check_bears_classes(len(self.labels.union(class_shares(outcome))))
         super().admits(outcome, late)
 
-    def looks_at_itself(self, outcome: ClassOutcome) -> bool:
-        """Soft labels and new classes ask for grids that are not too fine."""
+    def depends_on_steps(self, outcome: ClassOutcome) -> bool:
+        """Whether the outcome is a soft label or has new classes: then the grid must not be too fine."""
         return not isinstance(outcome, str) or outcome not in self.labels
 
-    def check_open(self, waiting: list[Issued]) -> None:
-        """ValueError unless each cell is one of the grid, or there is none since no class was known."""
-        for issued in waiting:
-            forecasts = list(issued.probability.values())
-            if issued.cell is not None:
-                check_simplex_cell(issued.cell, forecasts, self.run_state.memory)
+    def check_open(self, waiting: list[ClassForecast]) -> None:
+        """ValueError unless each has a cell of the grid, or no cell since no class was known."""
+        for forecast in waiting:
+            forecasts = list(forecast.probability.values())
+            if forecast.cell is not None:
+                check_simplex_cell(forecast.cell, forecasts, self.simplex_run.memory)
             elif forecasts:
                 raise ValueError("a forecast without a cell cannot be that of any run")
 
-    def run(self, steps: list[Step], moments: Iterator[int]) -> list[float]:
+    def run(self, steps: list[LaneStep], moments: Iterator[int]) -> list[float]:
         """Take the steps one by one."""
-        run, certificates = self.run_state, []
-        for issued, outcome, hint, others in steps:
+        run, certificates = self.simplex_run, []
+        for forecast, outcome, hint, others in steps:
             if outcome is None:
                 run.note_late(others)
                 known = run.numbers
                 guide = shared_out(hint, known) if hint is not None and known else NO_HINT
                 cell, vector = run.announce(guide)
-                issued.cell = None if cell is None else cell.data
-                issued.probability = dict(zip(known, vector, strict=True))
+                forecast.cell = None if cell is None else cell.data
+                forecast.probability = dict(zip(known, vector, strict=True))
             else:
-                cell = None if issued.cell is None else Cell(issued.cell)
-                told = tuple(issued.probability.values())
+                cell = None if forecast.cell is None else Cell(forecast.cell)
+                announced = tuple(forecast.probability.values())
                 if isinstance(outcome, str):
-                    run.observe(cell, told, outcome)
+                    run.observe(cell, announced, outcome)
                 else:
-                    observe_soft(run, cell, told, soft_of(outcome, run.numbers, run.fixed, "value"))
+                    observe_soft(run, cell, announced, soft_of(outcome, run.numbers, run.fixed, "value"))
                 if self.moments is not None:
                     self.moments.append(next(moments))
             certificates.append(self.certificate)

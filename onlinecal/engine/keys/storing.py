@@ -1,12 +1,13 @@
-"""Binary keys as they are stored: all that a key is made of as one row of words, and these in few bytes.
+"""How binary keys are stored: a key becomes a row of words, and the words are packed into few bytes.
 
-A word is an integer of 64 bits. Integers are small, so they are written with their sign at the end; floats
-are often round, so they are written from their last byte on. Of each word only the bytes up to its last one
-that is not 0 are kept: half a byte says how many.
+A word is an integer of 64 bits. Most integers are small, so a word has their sign in its last bit. Most
+floats are round, so a word has their bytes in reverse order. The bytes of a word above its last one that is
+not 0 are left out; half a byte says how many remain.
 
-The words of a key: how many lanes it has, how many open forecasts, and whether it is steered. Of each lane
-how late its labels were, how long its memory is, how many rounds its window holds, then memory and rounds.
-What steering knows, as a difference to a new one; the account; and the open forecasts, the oldest first.
+The words of a key are these. First, how many lanes it has, how many open forecasts, and whether its hints are
+steered. Then for each lane how late its labels were, how long its memory is, how many rounds its window
+holds, the memory, and the rounds. Then the state of steering, as its difference from a new one; the account;
+and the open forecasts, the oldest first.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from onlinecal.compiling import compiled, kernel_part
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.engine.keys.playing import (
     AFTER,
-    BY,
-    CELL,
-    FIRST,
+    CELL_LOWER,
+    CELL_WIDTH,
     HINTED,
     LATE,
     LENGTH,
-    LOWER,
+    MADE_BY,
     NEXT_LANE,
     NUMBER,
+    OLDEST_OPEN,
     OPEN,
-    ROW,
     START,
-    TABLE,
-    TABLE_LENGTH,
-    Players,
+    STEERING_ROW,
+    WINDOW,
+    WINDOW_LENGTH,
+    LaneArrays,
 )
+from onlinecal.engine.watch.account import N_STAKES
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
-from onlinecal.engine.watch.account import TICKET as STAKES
 from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.binary.windowing.windows import ENTRY, HELD, RING, ROOM
@@ -51,20 +52,20 @@ from onlinecal.forecasters.binary.windowing.windows import FIRST as OLDEST
 from onlinecal.steering.binary import CURVES, FEATURES, TICKET
 from onlinecal.steering.trust import SIZE, new_steering
 
-NEW = new_steering().view(np.int64)
-# what the last event left in the places of ticket, features and knots is written anew before it is read
-COUNTS = np.full(SIZE, -1)
-COUNTS[:TICKET] = COUNTS[FEATURES:CURVES] = 0
+NEW_STEERING = new_steering().view(np.int64)
+# the places of ticket, features and knots are not stored: they are written anew before they are read
+STORED_BITS = np.full(SIZE, -1)
+STORED_BITS[:TICKET] = STORED_BITS[FEATURES:CURVES] = 0
 SUM = 4
-"""Bytes of the checksum in front of a state."""
+"""How many bytes the checksum in front of a state has."""
 HEADER, PER_LANE, PER_OPEN = 3, 3, 9
-"""Words at the front of a key, of a lane, and of an open forecast."""
+"""How many words come first of a key, of a lane, and of an open forecast."""
 
 
-class StoredBinary(Struct, array_like=True):
+class StoredBinaryKey(Struct, array_like=True):
     """A binary key's state; the number of its format comes first.
 
-    `ids` are those of its open forecasts; `words` are so many, packed.
+    `ids` are those of its open forecasts; `words` are `length` words, packed.
     """
 
     format: int
@@ -84,34 +85,34 @@ def signed(number: int) -> int:
 @kernel_part
 def turned(bits: int) -> int:
     """A float's bits as a word: the first byte becomes the last."""
-    found: Any = 0
+    word: Any = 0
     for byte in range(0, 64, 8):
-        found |= ((bits >> byte) & 255) << (56 - byte)
-    return found
+        word |= ((bits >> byte) & 255) << (56 - byte)
+    return word
 
 
 @compiled
-def most_words(players: Players, which: Ints) -> int:
-    """So many words are enough for these keys; they are given by their first lanes."""
-    fields, found = players.fields, 0
-    for player in which:
-        found += HEADER + SIZE + ACCOUNT
-        lane = player
+def most_words(arrays: LaneArrays, which: Ints) -> int:
+    """How many words these keys take at most; they are given by their first lanes."""
+    fields, words = arrays.fields, 0
+    for first_lane in which:
+        words += HEADER + SIZE + ACCOUNT
+        lane = first_lane
         while lane >= 0:
-            found += PER_LANE + fields[lane, LENGTH] + fields[lane, TABLE_LENGTH]
-            found += fields[lane, OPEN] * (PER_OPEN + TICKET + STAKES)
+            words += PER_LANE + fields[lane, LENGTH] + fields[lane, WINDOW_LENGTH]
+            words += fields[lane, OPEN] * (PER_OPEN + TICKET + N_STAKES)
             lane = fields[lane, NEXT_LANE]
-    return found
+    return words
 
 
 @kernel_part
-def gather_lanes(players: Any, player: int, out: Any, at: int) -> int:
-    """The words of a key's lanes; where they end."""
-    heap, fields, lane = players.heap, players.fields, player
+def gather_lanes(arrays: Any, first_lane: int, out: Any, at: int) -> int:
+    """Write the words of a key's lanes; returns where they end."""
+    heap, fields, lane = arrays.heap, arrays.fields, first_lane
     while lane >= 0:
-        start, table, rounds = fields[lane, START], fields[lane, TABLE], 0
+        start, table, rounds = fields[lane, START], fields[lane, WINDOW], 0
         length = heap[start + END]
-        if fields[lane, TABLE_LENGTH] > 0:
+        if fields[lane, WINDOW_LENGTH] > 0:
             rounds = heap[table + HELD]
         out[at], out[at + 1], out[at + 2] = signed(fields[lane, LATE]), signed(length), signed(rounds)
         at += PER_LANE
@@ -130,25 +131,25 @@ def gather_lanes(players: Any, player: int, out: Any, at: int) -> int:
 
 
 @kernel_part
-def gather_open(players: Any, bits: Any, player: int, entry: int, betting: bool, out: Any, at: int) -> int:
-    """The words of an open forecast; where they end. `bits` are the floats of `Players`, as integers."""
-    kept, place, lane = players.open, 0, player
-    while lane != kept[entry, BY]:
+def gather_open(arrays: Any, bits: Any, first_lane: int, entry: int, betting: bool, out: Any, at: int) -> int:
+    """Write the words of an open forecast, whose floats `bits` has as integers; returns where they end."""
+    opened, place, lane = arrays.open, 0, first_lane
+    while lane != opened[entry, MADE_BY]:
         place += 1
-        lane = players.fields[lane, NEXT_LANE]
+        lane = arrays.fields[lane, NEXT_LANE]
     out[at] = signed(place)
-    for j, field in enumerate((NUMBER, LOWER, CELL, HINTED)):
-        out[at + 1 + j] = signed(kept[entry, field])
+    for j, field in enumerate((NUMBER, CELL_LOWER, CELL_WIDTH, HINTED)):
+        out[at + 1 + j] = signed(opened[entry, field])
     forecasts, certificates, hints, times, tickets, stakes = bits
     out[at + 5], out[at + 6] = turned(forecasts[entry]), turned(certificates[entry])
     out[at + 7], out[at + 8] = turned(hints[entry]), turned(times[entry])
     at += PER_OPEN
-    if kept[entry, HINTED] != 0:
+    if opened[entry, HINTED] != 0:
         for j in range(TICKET):
             out[at] = turned(tickets[entry, j])
             at += 1
     if betting:
-        for j in range(STAKES):
+        for j in range(N_STAKES):
             out[at] = turned(np.int64(stakes[entry, j]) << 32)
             at += 1
     return at
@@ -156,43 +157,46 @@ def gather_open(players: Any, bits: Any, player: int, entry: int, betting: bool,
 
 @compiled
 def gather(
-    players: Players, which: Ints, betting: bool, out: Ints, ends: Ints, entries: Ints, open_ends: Ints
+    arrays: LaneArrays, which: Ints, betting: bool, out: Ints, ends: Ints, entries: Ints, open_ends: Ints
 ) -> None:
-    """The words of keys one behind the other, and their open `entries`; `ends` are where each one's end."""
-    fields, kept, at, found = players.fields, players.open, 0, 0
-    learnt, sums = players.steering.view(np.int64), players.accounts.view(np.int64)
+    """Write the words of keys one behind the other, and the `entries` of their open forecasts.
+
+    `ends` and `open_ends` become where the words and the entries of each key end.
+    """
+    fields, opened, at, n_open = arrays.fields, arrays.open, 0, 0
+    learnt, sums = arrays.steering.view(np.int64), arrays.accounts.view(np.int64)
     bits = (
-        players.forecasts.view(np.int64), players.certificates.view(np.int64), players.hints.view(np.int64),
-        players.times.view(np.int64), players.tickets.view(np.int64), players.stakes.view(np.int32),
+        arrays.forecasts.view(np.int64), arrays.certificates.view(np.int64), arrays.hints.view(np.int64),
+        arrays.times.view(np.int64), arrays.tickets.view(np.int64), arrays.stakes.view(np.int32),
     )  # fmt: skip
     for k in range(len(which)):
-        player = which[k]
-        row, head = fields[player, ROW], at
-        at = gather_lanes(players, player, out, at + HEADER)
+        first_lane = which[k]
+        row, head = fields[first_lane, STEERING_ROW], at
+        at = gather_lanes(arrays, first_lane, out, at + HEADER)
         if row >= 0:
             for j in range(SIZE):
-                out[at] = turned((learnt[row, j] ^ NEW[j]) & COUNTS[j])
+                out[at] = turned((learnt[row, j] ^ NEW_STEERING[j]) & STORED_BITS[j])
                 at += 1
         for j in range(ACCOUNT):
-            out[at] = turned(sums[player, j])
+            out[at] = turned(sums[first_lane, j])
             at += 1
-        entry, first = fields[player, FIRST], found
+        entry, first = fields[first_lane, OLDEST_OPEN], n_open
         while entry >= 0:
-            at = gather_open(players, bits, player, entry, betting, out, at)
-            entries[found] = entry
-            found += 1
-            entry = kept[entry, AFTER]
-        lanes, lane = 0, player
+            at = gather_open(arrays, bits, first_lane, entry, betting, out, at)
+            entries[n_open] = entry
+            n_open += 1
+            entry = opened[entry, AFTER]
+        lanes, lane = 0, first_lane
         while lane >= 0:
             lanes += 1
             lane = fields[lane, NEXT_LANE]
-        out[head], out[head + 1], out[head + 2] = signed(lanes), signed(found - first), signed(int(row >= 0))
-        ends[k], open_ends[k] = at, found
+        out[head], out[head + 1], out[head + 2] = signed(lanes), signed(n_open - first), signed(int(row >= 0))
+        ends[k], open_ends[k] = at, n_open
 
 
 @compiled
 def pack(words: Ints, ends: Ints, out: Bytes) -> None:
-    """Words in few bytes, those of each key by themselves; `ends` become where the bytes end."""
+    """Pack the words of each key into few bytes; `ends`, of its words, become the ends of its bytes."""
     words, out, at, first = borrowed(words), borrowed(out), 0, 0
     for k in range(len(ends)):
         last = ends[k]
@@ -214,7 +218,7 @@ def pack(words: Ints, ends: Ints, out: Bytes) -> None:
 
 @compiled
 def unpack(data: Bytes, words: Ints) -> bool:
-    """Fill in the words that were packed; whether there are exactly so many."""
+    """Fill `words` from packed bytes; returns whether there are exactly so many."""
     at, end = 0, len(data)
     sizes: Any = 0
     for i in range(len(words)):
@@ -235,10 +239,10 @@ def unpack(data: Bytes, words: Ints) -> bool:
     return at == end
 
 
-class Words:
+class WordReader:
     """The words of a state, read one after the other; ValueError where there are no more."""
 
-    def __init__(self, stored: StoredBinary) -> None:
+    def __init__(self, stored: StoredBinaryKey) -> None:
         # two words take a byte at least
         require(0 <= stored.length <= 2 * len(stored.words), "its length")
         self._words, self._at = np.empty(stored.length, np.int64), 0
@@ -268,7 +272,7 @@ class Words:
 
 
 class StoredLane(NamedTuple):
-    """A lane: how late its labels were at most, its memory, and the rounds in its window, (n, 4)."""
+    """A stored lane: how late its labels were at most, its memory, and the rounds in its window, (n, 4)."""
 
     late: int
     memory: Ints
@@ -276,10 +280,10 @@ class StoredLane(NamedTuple):
 
 
 class StoredOpen(NamedTuple):
-    """The open forecasts of a key, the oldest first; `lanes` are their lanes by number, the rest as in
-    `Players`.
+    """The stored open forecasts of a key, the oldest first.
 
-    `cells` are lower ends and steps, (n, 2); `tickets` are those of the hinted ones.
+    `lanes` are numbers of lanes within the key. `cells` are lower ends and widths, (n, 2). `tickets` has a
+    row for each `hinted` forecast. The rest is as in `LaneArrays`.
     """
 
     lanes: Ints
@@ -294,8 +298,8 @@ class StoredOpen(NamedTuple):
     stakes: NDArray[np.float32]
 
 
-class Parts(NamedTuple):
-    """What a state is made of; `steering` is None where hints are not steered, or there was none yet."""
+class BinaryState(NamedTuple):
+    """A stored state; `steering` is None if hints are not steered, or none has come yet."""
 
     lanes: list[StoredLane]
     steering: Floats | None
@@ -303,9 +307,9 @@ class Parts(NamedTuple):
     open: StoredOpen
 
 
-def parts_of(stored: StoredBinary, betting: bool) -> Parts:
-    """The parts of a state; ValueError if it has others."""
-    words = Words(stored)
+def read_state(stored: StoredBinaryKey, betting: bool) -> BinaryState:
+    """Take a stored key apart; ValueError if it makes no sense."""
+    words = WordReader(stored)
     n_lanes, n_open, steered = words.ints(HEADER).tolist()
     lanes = []
     for _ in range(n_lanes):
@@ -314,29 +318,29 @@ def parts_of(stored: StoredBinary, betting: bool) -> Parts:
         lanes.append(StoredLane(late, memory, words.ints(ENTRY * rounds).reshape(-1, ENTRY)))
     steering = None
     if steered:
-        steering = ((words.bits(SIZE) & COUNTS) ^ NEW).view(np.float64)
+        steering = ((words.bits(SIZE) & STORED_BITS) ^ NEW_STEERING).view(np.float64)
     account = words.floats(ACCOUNT)
     require(n_open == len(stored.ids), "its open forecasts")
     ints, floats = np.empty((n_open, 5), np.int64), np.empty((n_open, 4))
-    tickets, stakes = [], np.zeros((n_open, STAKES), np.float32)
+    tickets, stakes = [], np.zeros((n_open, N_STAKES), np.float32)
     for i in range(n_open):
         ints[i], floats[i] = words.ints(5), words.floats(4)
         if ints[i, 4]:
             tickets.append(words.floats(TICKET))
         if betting:
-            stakes[i] = (words.bits(STAKES) >> 32).astype(np.int32).view(np.float32)
+            stakes[i] = (words.bits(N_STAKES) >> 32).astype(np.int32).view(np.float32)
     words.end()
     hinted, held = ints[:, 4] != 0, np.array(tickets).reshape(-1, TICKET)
     forecasts, certificates, hints, times = floats.T
-    told = StoredOpen(
+    open_forecasts = StoredOpen(
         ints[:, 0], ints[:, 1], ints[:, 2:4], hinted, forecasts, certificates, hints, times, held, stakes
     )
-    return Parts(lanes, steering, account, told)
+    return BinaryState(lanes, steering, account, open_forecasts)
 
 
-def account_in(stored: StoredBinary) -> Floats:
-    """The account in a state; ValueError if there is none."""
-    words = Words(stored)
+def account_in(stored: StoredBinaryKey) -> Floats:
+    """The account in a stored key; ValueError if there is none."""
+    words = WordReader(stored)
     n_lanes, _, steered = words.ints(HEADER).tolist()
     for _ in range(n_lanes):
         _, length, rounds = words.ints(PER_LANE).tolist()
@@ -345,19 +349,27 @@ def account_in(stored: StoredBinary) -> Floats:
     return words.floats(ACCOUNT)
 
 
-def with_sum(data: bytes | memoryview) -> bytes:
-    """The bytes behind their checksum: compiled code must never run on what a disk has made of a state."""
-    return sum_of(data) + data
+def with_checksum(data: bytes | memoryview) -> bytes:
+    """The bytes behind their checksum: compiled code must never run on a state that a disk has damaged."""
+    return checksum_of(data) + data
 
 
-def sum_of(data: bytes | memoryview) -> bytes:
+def checksum_of(data: bytes | memoryview) -> bytes:
     """The checksum of some bytes."""
     return crc32(data).to_bytes(SUM, "little")
 
 
+def checked_state(key: str, state: bytes) -> memoryview:
+    """A key's state without its checksum; ValueError if they do not agree."""
+    data = memoryview(state)[SUM:]
+    if state[:SUM] != checksum_of(data):
+        raise ValueError(f"the state of key {key!r} is damaged: repair the ledger, it is made anew")
+    return data
+
+
 @contextmanager
-def garbage_left_alone() -> Iterator[None]:
-    """No look for garbage: what a state is made of is none, and would be looked at again and again."""
+def without_garbage_collection() -> Iterator[None]:
+    """Switch the garbage collector off: it would look again and again at thousands of objects in use."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -368,18 +380,18 @@ def garbage_left_alone() -> Iterator[None]:
 
 
 def pack_floats(floats: NDArray[Any]) -> bytes:
-    """Bits that say which floats are not 0, and these."""
-    kept = floats.view(f"i{floats.itemsize}") != 0
-    return np.packbits(kept).tobytes() + floats[kept].tobytes()
+    """One bit for each float that says whether it is not 0, followed by the floats that are not 0."""
+    opened = floats.view(f"i{floats.itemsize}") != 0
+    return np.packbits(opened).tobytes() + floats[opened].tobytes()
 
 
 def unpack_floats(data: bytes, kind: str, number: int) -> tuple[NDArray[Any], bytes]:
-    """So many floats that were packed, and what is behind them; ValueError if that cannot be."""
+    """Unpack so many floats; returns them and the bytes that follow. ValueError if bytes are missing."""
     width, start = int(kind[-1]), (number + 7) // 8
     require(len(data) >= start, "the number of its floats")
-    kept = np.unpackbits(np.frombuffer(data[:start], np.uint8))[:number].view(np.bool_)
-    end = start + width * int(kept.sum())
+    opened = np.unpackbits(np.frombuffer(data[:start], np.uint8))[:number].view(np.bool_)
+    end = start + width * int(opened.sum())
     require(len(data) >= end, "the number of its floats")
     floats = np.zeros(number, kind)
-    floats[kept] = np.frombuffer(data[start:end], kind)
+    floats[opened] = np.frombuffer(data[start:end], kind)
     return floats, data[end:]

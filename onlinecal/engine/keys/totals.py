@@ -1,4 +1,4 @@
-"""Sums over all keys that are kept as the keys change, so that reading them costs no look at every key."""
+"""Sums over all keys, which are kept up as keys change: to read them, not every key has to be looked at."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from onlinecal.engine.keys.key import Key, Summary
+from onlinecal.engine.keys.key import EMPTY_SUMMARY, Key, Summary
 from onlinecal.engine.watch.key_watch import Scores
 
 UNIT = 2.0**60
-"""Sums are integers in units of 1/UNIT: what was added can be taken off again without a trace."""
+"""Sums are integers in units of 1/UNIT: then an old value can be subtracted exactly."""
 
 REMEMBERED = 1_000
-"""So many cold keys are candidates for the largest certificate per round; as many for the latest alarm."""
+"""How many keys not in memory are candidates for the largest certificates; as many for the latest alarms."""
 
-NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
-
-Line = tuple[str, Summary]
+NamedSummary = tuple[str, Summary]
 
 
 class Total(Struct, frozen=True):
@@ -44,9 +42,9 @@ class Total(Struct, frozen=True):
 
 
 class Totals:
-    """The sums, told of every key that is loaded, touched or dropped.
+    """The sums over all keys. They have to be told of every key that is loaded, has events, or is dropped.
 
-    A touched key is looked at when the sums are read, once however often it was touched.
+    A key that had events is looked at when the sums are read, once however many events it had.
 
     Parameters
     ----------
@@ -56,25 +54,25 @@ class Totals:
         Names and summaries of all other keys.
     """
 
-    def __init__(self, in_memory: Iterable[Key], cold: Iterable[Line]) -> None:
-        self._sums = [0] * len(figures(NOTHING))
+    def __init__(self, in_memory: Iterable[Key], cold: Iterable[NamedSummary]) -> None:
+        self._sums = [0] * len(summands(EMPTY_SUMMARY))
         self._stale = dict.fromkeys(in_memory)
         self._counted: dict[str, Summary] = {}
         self._per_round: dict[str, float] = {}
         self._cold: dict[str, None] = {}
         self._most_cold = 2 * REMEMBERED
         self._alarmed: dict[str, int] = {}
-        # the oldest open query of each cold key; of those that were loaded since it is out of date
+        # the oldest open query of each cold key, and of some that were loaded since, which are in `_reloaded`
         self._waiting: list[int] = []
-        self._woken: Counter[int] = Counter()
+        self._reloaded: Counter[int] = Counter()
         for name, summary in cold:
             self._count(name, summary)
             self._remember(name, summary.oldest)
 
     def loaded(self, state: Key) -> None:
-        """A cold key came into memory."""
+        """A key was loaded into memory."""
         if state.oldest is not None:
-            self._woken[state.oldest] += 1
+            self._reloaded[state.oldest] += 1
         if state.name in self._cold:
             del self._cold[state.name]
         else:
@@ -97,30 +95,30 @@ class Totals:
         rounds, waiting, expired, certificate, guarantee = self._sums[:5]
         return Total(events, keys, rounds, waiting, expired, certificate / UNIT, guarantee / UNIT)
 
-    def largest(self, limit: int) -> list[Line]:
+    def largest(self, limit: int) -> list[NamedSummary]:
         """The keys with the largest certificate per settled round, the largest first.
 
-        Those of the keys that left the memory long ago compete if they were among the largest then.
+        Of keys that left the memory long ago, those are considered that were among the largest then.
         """
         self._catch_up()
         first = nlargest(limit, self._per_round.items(), key=itemgetter(1))
         return [(name, self._counted[name]) for name, _ in first]
 
     def oldest(self, in_memory: Iterable[Key]) -> int | None:
-        """The number of the oldest query that waits, of these keys and all that are cold."""
-        while self._waiting and self._woken[self._waiting[0]]:
-            self._woken[heappop(self._waiting)] -= 1
-        self._woken = +self._woken
+        """The number of the oldest open query, of the keys in memory and of all others."""
+        while self._waiting and self._reloaded[self._waiting[0]]:
+            self._reloaded[heappop(self._waiting)] -= 1
+        self._reloaded = +self._reloaded
         hot = (one for one in (state.oldest for state in in_memory) if one is not None)
         return min((*self._waiting[:1], *hot), default=None)
 
     def alarms(self) -> tuple[int, int]:
-        """How many there were, of forecasts and of hints."""
+        """How many alarms there were, of forecasts and of hints."""
         self._catch_up()
         return self._sums[5], self._sums[6]
 
-    def alarmed(self, limit: int) -> list[Line]:
-        """The keys whose last alarm is the latest, the latest first; of keys as in `largest`."""
+    def alarmed(self, limit: int) -> list[NamedSummary]:
+        """The keys with the latest alarms, the latest first; they are chosen as in `largest`."""
         self._catch_up()
         return [
             (name, self._counted[name])
@@ -128,7 +126,7 @@ class Totals:
         ]
 
     def scores(self) -> Scores | None:
-        """What the settled forecasts of all keys with hints are worth, or of all if there are none."""
+        """The scores of the settled forecasts of all keys with hints, or of all keys if none has hints."""
         self._catch_up()
         hinted, unhinted = self._sums[7:14], self._sums[14:]
         rounds, *losses = hinted if hinted[0] else unhinted
@@ -143,8 +141,8 @@ class Totals:
         self._stale.clear()
 
     def _count(self, name: str, now: Summary) -> None:
-        """Put a key's summary into the sums in the place of the last one."""
-        before, after = figures(self._counted.get(name, NOTHING)), figures(now)
+        """Replace a key's last summary in the sums by the present one."""
+        before, after = summands(self._counted.get(name, EMPTY_SUMMARY)), summands(now)
         self._sums = [total - old + new for total, old, new in zip(self._sums, before, after, strict=True)]
         self._note(name, now)
 
@@ -169,12 +167,12 @@ class Totals:
             for name in self._cold.keys() - set(kept):
                 del self._cold[name], self._counted[name], self._per_round[name]
                 self._alarmed.pop(name, None)
-            # the next time when there are so many more
+            # forget again when there are so many more
             self._most_cold = len(self._cold) + REMEMBERED
 
 
-def figures(summary: Summary) -> tuple[int, ...]:
-    """What is summed up: five fields of the summary, the alarms, the scores with hints and without."""
+def summands(summary: Summary) -> tuple[int, ...]:
+    """The integers of a summary that are summed: five fields, alarms, scores with and without hints."""
     s, watched = summary, summary.watched
     sums = s.rounds, s.open, s.expired, int(s.certificate * UNIT), int(s.guarantee * UNIT)
     if watched is None:

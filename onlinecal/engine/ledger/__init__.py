@@ -1,1 +1,1 @@
-"""The ledger: its file, what is in it, and what can be read and saved of it."""
+"""The ledger: its file and tables, and how it is read, replayed, checked, archived and repaired."""

@@ -1,11 +1,11 @@
 """Archives: older events leave the ledger for a file of their own, which is read and checked as a ledger is.
 
-First the archive is made, beside a writer if there is one, by replaying the events that go into it; it is on
-disk under its name when it is complete. Then the ledger shrinks in one transaction, for which nobody else may
-write to it. Stopped anywhere, the same call goes on: an event is in the ledger, or in an archive, or for a
-moment in both, never in none.
+First the archive is made, by replaying the events that go into it; another process may write to the ledger
+meanwhile. The archive gets its name when it is complete and on disk. Then the ledger shrinks in one
+transaction, for which nobody else may write to it. If the call is interrupted, the same call finishes it. An
+event is in the ledger, or in an archive, or for a moment in both; it is never in neither.
 
-The ledger knows its archives, each by a digest, and the ids in them.
+The ledger keeps a digest of each archive, and a hash of each id in them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,24 @@ from msgspec import Struct
 from onlinecal.engine.columns.columns import REFUSED, Columns
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.file import LedgerError, check_target, clear_away, made
-from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
+from onlinecal.engine.ledger.file import LedgerError, check_target, clear_away, new_file
+from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
-from onlinecal.engine.ledger.schema import changed_in, sums_of, write_rows, write_states, write_sums
+from onlinecal.engine.ledger.schema import (
+    changed_columns,
+    checksums_of,
+    write_checksums,
+    write_rows,
+    write_states,
+)
 from onlinecal.validation import check_count
 
 REASON = "archived"
 
 TIMES = "SELECT number, time FROM queries UNION ALL SELECT number, time FROM closings"
 
-WAITING = "SELECT j.value FROM archive.about AS a, json_each(a.value, '$.open') AS j WHERE a.name = 'archive'"
-"""The numbers of the queries of an archive that go on waiting."""
+STILL_OPEN = "SELECT j.value FROM archive.about AS a, json_each(a.value, '$.open') j WHERE a.name = 'archive'"
+"""The numbers of the queries of an archive that are still open."""
 
 
 class Archived(Struct, frozen=True, array_like=True):
@@ -44,13 +50,13 @@ class Archived(Struct, frozen=True, array_like=True):
     Attributes
     ----------
     number
-        That of the last event in the archive.
+        The number of the last event in the archive.
     path
         Where the archive was written.
     queries, closings
         How many queries it has, and how many outcomes or withdrawals.
     digest
-        Of the archive's file (SHA-256).
+        The SHA-256 of the archive's file.
     """
 
     number: int
@@ -66,7 +72,7 @@ class Archived(Struct, frozen=True, array_like=True):
 
 
 class Marker(Struct, frozen=True):
-    """What makes a ledger an archive: as above, and the numbers of the queries that go on waiting."""
+    """What marks a ledger as an archive: as above, and the numbers of the queries that are still open."""
 
     number: int
     queries: int
@@ -74,7 +80,7 @@ class Marker(Struct, frozen=True):
     open: list[int]
 
     def is_of(self, row: Archived) -> bool:
-        """Whether a ledger counts what is in this archive."""
+        """Whether a ledger knows an archive with these events."""
         return (self.number, self.queries, self.closings) == (row.number, row.queries, row.closings)
 
 
@@ -94,14 +100,14 @@ def archives_of(ledger: Ledger) -> list[Archived]:
 
 
 def marker_of(ledger: Ledger) -> Marker | None:
-    """What makes a ledger an archive; None if it is none."""
+    """The marker of an archive; None if the ledger is none."""
     written = ledger.about("archive")
     with ledger.content_errors():
         return None if written is None else msgspec.json.decode(written, type=Marker)
 
 
 def refuse_archive(ledger: Ledger) -> None:
-    """ValueError for an archive: nothing may be added to it."""
+    """ValueError for an archive, which may only be read."""
     if ledger.about("archive") is not None:
         raise ValueError(f"{ledger.path}: this is an archive, which is only read: name the ledger itself")
 
@@ -121,12 +127,12 @@ def refuse_archived(ledger: Ledger, columns: Columns, waiting: Container[str]) -
     for id, kind in zip(columns.ids, columns.kinds, strict=True):
         if kind != REFUSED and id not in waiting:
             hashes.setdefault(hash_of_id(id), set()).add(id)
-    found = ledger.rows(
+    rows = ledger.rows(
         "SELECT hash FROM json_each(?) AS j CROSS JOIN archived ON hash = j.value",
         (json.dumps(list(hashes)),),
     )
-    ids = {id for row in found for id in hashes[row[0]]}
-    # by chance an id that is here may have the hash of one that is gone
+    ids = {id for row in rows for id in hashes[row[0]]}
+    # an id in the ledger may have the hash of an archived one by chance
     ids -= ledger.recall(ids).keys()
     for i, id in enumerate(columns.ids) if ids else ():
         if id in ids and columns.kinds[i] != REFUSED:
@@ -140,7 +146,7 @@ def archive_ledger(
     keep: int | None = None,
     before: float | None = None,
     shrink: bool = False,
-    tell: Tell = silent,
+    tell: Progress = no_progress,
 ) -> Archived | None:
     """Move the older events of a ledger to an archive; None if there are none to move.
 
@@ -175,27 +181,27 @@ def archive_ledger(
         check_count(keep, "keep", least=0)
     source, target = Path(path), Path(into)
     check_target(target, source, force=True)
-    if not os.path.lexists(target) and not _make(source, target, keep, before, tell):
+    if not os.path.lexists(target) and not _write(source, target, keep, before, tell):
         return None
     return _shrink(source, target, shrink)
 
 
-def _make(source: Path, target: Path, keep: int | None, before: float | None, tell: Tell) -> bool:
-    """Write the archive and put it in its place; whether there was anything to write."""
+def _write(source: Path, target: Path, keep: int | None, before: float | None, tell: Progress) -> bool:
+    """Write the archive; returns whether there was anything to write."""
     with closing(Ledger(source, read_only=True)) as ledger, ledger.transaction("DEFERRED"):
         refuse_archive(ledger)
         upto = last_to_move(ledger, keep, before)
         if upto <= ledger.checkpoint():
             return False
         config = ledger.about("config")
-        with made(target) as part, ledger.ledger_errors(), new_tables(part, config, upto) as new:
+        with new_file(target) as part, ledger.ledger_errors(), new_tables(part, config, upto) as new:
             _fill(ledger, new, upto, tell)
     return True
 
 
 @contextmanager
 def new_tables(file: Path, config: str, tail: int) -> Iterator[sqlite3.Connection]:
-    """The tables of a new ledger, to be filled before anybody knows of it; its states go up to `tail`."""
+    """A new ledger whose tables are filled in the block; its states go up to the event `tail`."""
     with closing(sqlite3.connect(file, isolation_level=None)) as new:
         new.execute("PRAGMA journal_mode = OFF")
         schema.prepare(new)
@@ -207,9 +213,9 @@ def new_tables(file: Path, config: str, tail: int) -> Iterator[sqlite3.Connectio
 
 def copy_rows(ledger: Ledger, new: sqlite3.Connection, table: str, condition: str = "1") -> None:
     """Copy the rows of a table for which a condition holds."""
-    found = ledger.connection.execute(f"SELECT * FROM {table} WHERE {condition}")
-    marks = ", ".join("?" * len(found.description))
-    new.executemany(f"INSERT INTO {table} VALUES ({marks})", found)
+    rows = ledger.connection.execute(f"SELECT * FROM {table} WHERE {condition}")
+    marks = ", ".join("?" * len(rows.description))
+    new.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
 
 
 def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
@@ -227,10 +233,10 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
     return last if first is None else first - 1
 
 
-def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Tell) -> None:
-    """Copy the events, replay them, and write the states before and behind them."""
+def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Progress) -> None:
+    """Copy the events to the archive, replay them, and write the states that they lead to."""
     with ledger.content_errors():
-        if problems := changed_in(ledger.connection):
+        if problems := changed_columns(ledger.connection):
             raise LedgerError(f"{ledger.path}: {problems[0]}")
     for table in ("archives", "checkpoints"):
         copy_rows(ledger, new, table)
@@ -252,11 +258,11 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Tell) -> Non
         raise LedgerError(f"{ledger.path}: {sum(counts) - done} closings belong to no query of the log")
     marker = msgspec.json.encode(Marker(upto, counts[0], counts[1], sorted(waiting))).decode()
     new.execute("INSERT INTO about VALUES ('archive', ?)", (marker,))
-    write_sums(new, sums_of(new))
+    write_checksums(new, checksums_of(new))
 
 
 def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
-    """Take what is in the archive out of the ledger, unless that was done."""
+    """Take what is in the archive out of the ledger, unless that was done before."""
     marker = None
     clear_away(target)
     with suppress(LedgerError), closing(Ledger(target, read_only=True)) as archive:
@@ -283,20 +289,20 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
         execute("DETACH archive")
         if vacuum:
             execute("VACUUM")
-        # what was deleted need not stay in the log of commits; readers who are in its way may
+        # deleted rows need not stay in the log of commits, unless a reader still needs it
         with suppress(sqlite3.Error):
             execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return moved
 
 
 def attach(ledger: Ledger, archive: Path) -> None:
-    """Let statements read an archive, too, by the name `archive`, and the hashes of ids."""
+    """Let statements read the tables of an archive, by the name `archive`, and hash ids."""
     ledger.connection.create_function("hash_of_id", 1, hash_of_id, deterministic=True)
     ledger.connection.execute("ATTACH ? AS archive", (f"{archive.resolve().as_uri()}?mode=ro",))
 
 
 def _move(ledger: Ledger, moved: Archived) -> None:
-    """Inside a transaction: what the archive holds goes, once it is certain that it does."""
+    """Inside a transaction, delete what the archive holds, after a comparison with it."""
     upto = moved.number
     for table in ("queries", "closings"):
         missing = ledger.value(
@@ -305,18 +311,18 @@ def _move(ledger: Ledger, moved: Archived) -> None:
         )
         if missing:
             raise ValueError(f"{missing} rows of {table} are not in the archive as they are in the ledger")
-    gone = f"FROM main.queries WHERE number <= {upto} AND number NOT IN ({WAITING})"
+    gone = f"FROM main.queries WHERE number <= {upto} AND number NOT IN ({STILL_OPEN})"
     for statement in (
         f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) {gone} ORDER BY 1",
         f"DELETE FROM main.closings WHERE number <= {upto}",
         f"DELETE {gone}",
         "DELETE FROM main.checkpoints",
         "INSERT INTO main.checkpoints SELECT key, state FROM archive.states",
-        # a state from before, of a ledger whose writer was killed, would lack events that are gone now
+        # after a killed writer, states may lack events that are deleted now: those of the archive have them
         "INSERT OR REPLACE INTO main.states SELECT a.* FROM archive.states AS a LEFT JOIN main.states AS s"
         f" ON s.key = a.key WHERE coalesce(s.number, 0) <= {upto}",
         f"INSERT OR REPLACE INTO main.about VALUES ('tail', {max(upto, ledger.tail())})",
     ):
         ledger.connection.execute(statement)
     write_rows(ledger.connection, "archives", [msgspec.structs.astuple(moved)], 5)
-    write_sums(ledger.connection, sums_of(ledger.connection))
+    write_checksums(ledger.connection, checksums_of(ledger.connection))

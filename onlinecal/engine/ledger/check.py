@@ -1,8 +1,8 @@
 """Whether a ledger is sound, and what can be saved of one that is not.
 
-`check_ledger` plays its whole log again: every forecast and every state must come out as it is written.
-`examine` looks at what an operator needs to know, also where a ledger cannot be opened any more; what cannot
-be found out is left out. `repair_ledger` plays what can be read into a new ledger.
+`check_ledger` replays the whole log: every forecast and every state must come out as it is written. `examine`
+collects what an operator needs to know, also of a ledger that cannot be opened any more; it leaves out what
+it cannot find out. `repair_ledger` plays what can be read into a new ledger.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from msgspec import Struct
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.keys.book import Book
+from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.archive import (
-    WAITING,
+    STILL_OPEN,
     Archived,
     archives_of,
     attach,
@@ -34,31 +35,22 @@ from onlinecal.engine.ledger.archive import (
     new_tables,
     refuse_archive,
 )
-from onlinecal.engine.ledger.file import MEND, PARTS, LedgerError, check_target, made
-from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
+from onlinecal.engine.ledger.file import DATABASE_FILES, REPAIR_ADVICE, LedgerError, check_target, new_file
+from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
-from onlinecal.engine.ledger.schema import (
-    LAST_NUMBER,
-    Logged,
-    Snapshot,
-    changed_in,
-    logged,
-    strangers,
-    write_states,
-)
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.version import STATE_FORMAT
 
 
 class Check(Struct, frozen=True):
-    """What came of replaying a whole log.
+    """The result of replaying a whole log.
 
     Attributes
     ----------
     events, keys
         How many events were replayed, and of how many keys.
     problems
-        What was not as the ledger has it, one sentence each; empty if all was.
+        What did not agree with the ledger, one sentence each; empty if everything did.
     """
 
     events: int
@@ -66,7 +58,9 @@ class Check(Struct, frozen=True):
     problems: list[str]
 
 
-def check_ledger(path: str | Path, *, archives: Iterable[str | Path] = (), tell: Tell = silent) -> Check:
+def check_ledger(
+    path: str | Path, *, archives: Iterable[str | Path] = (), tell: Progress = no_progress
+) -> Check:
     """Replay every event of the ledger at `path`, and compare all forecasts and states with what is written.
 
     Where events were archived, it starts from the states behind them. An archive is checked like a ledger;
@@ -75,11 +69,11 @@ def check_ledger(path: str | Path, *, archives: Iterable[str | Path] = (), tell:
     all. Raises LedgerError if something cannot be read.
     """
     with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.transaction("DEFERRED"):
-        found, known = _check(ledger, tell), {one.digest: one for one in archives_of(ledger)}
+        result, known = _check(ledger, tell), {one.digest: one for one in archives_of(ledger)}
     for one in map(Path, archives):
         archive = known.get(digest_of(one))
         if archive is None:
-            found.problems.append(f"{one}: this is no archive of {path}, or it was changed")
+            result.problems.append(f"{one}: this is no archive of {path}, or it was changed")
             continue
         with closing(Ledger(one, read_only=True)) as ledger:
             checked, marker = _check(ledger, tell), marker_of(ledger)
@@ -87,15 +81,15 @@ def check_ledger(path: str | Path, *, archives: Iterable[str | Path] = (), tell:
         if marker is None or not marker.is_of(archive):
             problems.append(f"{path}: it counts other events than those of {one}")
         problems += [f"{path}: {problem} of {one}" for problem in _check_archived(Path(path), one, archive)]
-        keys = max(found.keys, checked.keys)
-        found = Check(found.events + checked.events, keys, found.problems + problems)
-    return found
+        keys = max(result.keys, checked.keys)
+        result = Check(result.events + checked.events, keys, result.problems + problems)
+    return result
 
 
-def _check(ledger: Ledger, tell: Tell) -> Check:
-    """Compare all that one file has twice."""
-    problems = ledger.damage() + _check_beside(ledger)
-    problems += [f"{one} is none of a ledger's: remove it" for one in strangers(ledger.rows)]
+def _check(ledger: Ledger, tell: Progress) -> Check:
+    """Check one file, without its archives."""
+    problems = ledger.damage() + _check_without_replay(ledger)
+    problems += [f"{one} is none of a ledger's: remove it" for one in schema.foreign_objects(ledger.rows)]
     book, total = Book(config_of(ledger)), ledger.events_here()
     events = known = 0
     for number, log in ledger.log_by_key():
@@ -112,10 +106,10 @@ def _check(ledger: Ledger, tell: Tell) -> Check:
     return Check(events, known, problems)
 
 
-def _check_beside(ledger: Ledger) -> list[str]:
-    """What no replay comes to: checksums, numbers, ids in archives, reliability."""
+def _check_without_replay(ledger: Ledger) -> list[str]:
+    """Check what no replay reaches: checksums, numbers, reliability."""
     with ledger.content_errors():
-        problems = changed_in(ledger.connection)
+        problems = schema.changed_columns(ledger.connection)
         if ledger.tail() > ledger.last_numbers()[0]:
             problems.append(f"states go up to number {ledger.tail()}, which no event has")
     for (number,) in ledger.rows("SELECT number FROM queries JOIN closings USING (number)"):
@@ -129,56 +123,59 @@ def _check_beside(ledger: Ledger) -> list[str]:
     return problems
 
 
-TWICE = {
+ARCHIVE_CHECKS = {
     "the ids that it knows are not those": "SELECT 1 FROM archive.queries WHERE number NOT IN (SELECT number"
     " FROM main.queries) AND hash_of_id(id) NOT IN (SELECT hash FROM main.archived)",
     "it goes on from other states than those": "SELECT key, state FROM main.checkpoints"
     " EXCEPT SELECT key, state FROM archive.states",
     "it lacks states": "SELECT key FROM archive.states EXCEPT SELECT key FROM main.checkpoints",
     "its open queries are not those": "SELECT * FROM main.queries WHERE number <= (SELECT max(number) FROM"
-    f" main.archives) EXCEPT SELECT * FROM archive.queries WHERE number IN ({WAITING})",
-    "it lacks open queries": f"{WAITING} EXCEPT SELECT number FROM main.queries",
+    f" main.archives) EXCEPT SELECT * FROM archive.queries WHERE number IN ({STILL_OPEN})",
+    "it lacks open queries": f"{STILL_OPEN} EXCEPT SELECT number FROM main.queries",
 }
-"""What is wrong with a ledger if a statement finds a row; but for the first one, beside its last archive."""
+"""What is wrong with a ledger, attached to an archive, if the statement finds a row. All but the first are
+for its last archive only."""
 
 
 def _check_archived(path: Path, file: Path, archive: Archived) -> list[str]:
-    """What a ledger has of an archive, and the archive has otherwise."""
+    """What a ledger has otherwise than its archive, where both have it."""
     with closing(Ledger(path, read_only=True)) as ledger, ledger.ledger_errors():
         attach(ledger, file)
-        # there may be a later archive, made meanwhile, too
-        compared = len(TWICE) if ledger.checkpoint() == archive.number else 1
-        return [wrong for wrong, sql in list(TWICE.items())[:compared] if ledger.rows(f"{sql} LIMIT 1")]
+        # a later archive may have been made meanwhile
+        compared = len(ARCHIVE_CHECKS) if ledger.checkpoint() == archive.number else 1
+        return [
+            wrong for wrong, sql in list(ARCHIVE_CHECKS.items())[:compared] if ledger.rows(f"{sql} LIMIT 1")
+        ]
 
 
-BEHIND = 1_000_000
-"""States that lack more events make a start take long."""
+FAR_BEHIND = 1_000_000
+"""If states lack more events than these, a start takes long."""
 LARGE_WAL = 1 << 30
 LEAST_FREE = 1 << 30
 
-OLDEST = (
+OLDEST_OPEN = (
     "SELECT q.id, k.name, q.time, ? - q.number FROM queries AS q JOIN keys AS k ON k.number = q.key"
     " LEFT JOIN closings AS c ON c.query = q.number"
     " WHERE (q.number IN (SELECT oldest FROM states) OR q.number > ?) AND c.number IS NULL"
     " ORDER BY q.number LIMIT 1"
 )
-"""The first open forecast, of those that states have as their oldest and those behind all states."""
+"""The oldest open forecast: one that some state has as its oldest, or one that no state has yet."""
 
 Facts = dict[str, Any]
 
 
 class Finding(Struct, frozen=True):
-    """Something that is wrong, and what to do about it."""
+    """Something that is wrong with a ledger, and what to do about it."""
 
     wrong: str
     do: str
 
 
 def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
-    """What there is to know of a ledger's file, and what is wrong with it.
+    """Facts about a ledger's file, and what is wrong with it.
 
-    `integrity`: have SQLite look over every page, and compare archives with their digests, which takes a few
-    seconds a gigabyte.
+    With `integrity`, SQLite looks over every page, and archives are compared with their digests, which takes
+    a few seconds for each gigabyte.
     """
     facts: Facts = {}
     findings: list[Finding] = []
@@ -194,18 +191,20 @@ def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
     except LedgerError as error:
         foreign = type(error.__cause__) is ValueError
         do = "give the right file, one with one name, or install the version that wrote it"
-        findings.append(Finding(str(error).replace(f". {MEND}", ""), do if foreign else f"{MEND}."))
+        findings.append(
+            Finding(str(error).replace(f". {REPAIR_ADVICE}", ""), do if foreign else f"{REPAIR_ADVICE}.")
+        )
     return facts, findings
 
 
 def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
     real = os.path.realpath(path)
     states = {}
-    for part in PARTS:
+    for part in DATABASE_FILES:
         with suppress(OSError):
             states[part] = os.stat(real + part)
-    size, wal = (states[part].st_size if part in states else 0 for part in PARTS[:2])
-    # the log of commits is written last, and is gone when the last process has closed the ledger
+    size, wal = (states[part].st_size if part in states else 0 for part in DATABASE_FILES[:2])
+    # SQLite writes the log of commits last, and removes it when the last process closes the ledger
     last = max(one.st_mtime for name, one in states.items() if name != "-shm")
     free = shutil.disk_usage(os.path.dirname(real)).free
     writer = holder_of(f"{real}-lock")
@@ -220,16 +219,16 @@ def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
 
 
 def holder_of(lock: str) -> int | None:
-    """The process that holds a lock file; 0 if one does that cannot be seen from here, None if none does.
+    """The process that holds a lock file; 0 if that process is hidden from this one, None if none holds it.
 
-    It is only looked up, in /proc/locks, and not tried: trying would keep a writer from it for a moment.
+    The lock is looked up in /proc/locks. To try it would keep a writer from it for a moment.
     """
     try:
-        found = os.stat(lock, follow_symlinks=False)
+        file = os.stat(lock, follow_symlinks=False)
         held = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    device = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
     for line in held:
         # 1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF
         fields = line.split()
@@ -244,14 +243,14 @@ def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
     [(page, free)] = ledger.rows("SELECT * FROM pragma_page_size, pragma_freelist_count")
     facts.update(format=STATE_FORMAT, unused_bytes=page * free)
     facts.update(events=last, keys=keys, states_behind=last - tail)
-    if last - tail > BEHIND:
+    if last - tail > FAR_BEHIND:
         wrong = f"the states are {last - tail:,} events behind the log"
         do = "stop the engine with SIGTERM once: it writes them; until then a start replays these events"
         findings.append(Finding(wrong, do))
     if facts["writer"] is None and last > tail:
         facts["ended"] = "killed: the next start replays what the states lack"
     config_of(ledger)
-    for oldest in ledger.rows(OLDEST, (last, tail)):
+    for oldest in ledger.rows(OLDEST_OPEN, (last, tail)):
         facts["oldest_open"] = dict(zip(("id", "key", "time", "events_ago"), oldest, strict=True))
     facts["is_archive"] = ledger.about("archive") is not None
     facts["archives"] = [
@@ -260,10 +259,10 @@ def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
 
 
 def _integrity(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
-    found = [row[0] for row in ledger.rows("PRAGMA quick_check(10)")]
-    facts["integrity"] = "ok" if found == ["ok"] else found
-    if found != ["ok"]:
-        findings.append(Finding(f"the file is damaged: {found[0]}", f"{MEND}."))
+    problems = [row[0] for row in ledger.rows("PRAGMA quick_check(10)")]
+    facts["integrity"] = "ok" if problems == ["ok"] else problems
+    if problems != ["ok"]:
+        findings.append(Finding(f"the file is damaged: {problems[0]}", f"{REPAIR_ADVICE}."))
     for one in archives_of(ledger):
         if os.path.exists(one.path) and digest_of(Path(one.path)) != one.digest:
             findings.append(
@@ -272,21 +271,21 @@ def _integrity(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
 
 
 BATCH = 4096
-FARTHEST = 1 << 22
-"""Numbers to skip in search of the next readable row before giving up."""
+MOST_SKIPPED = 1 << 22
+"""How many numbers are skipped in search of the next readable row."""
 
-KEPT = {
+KEPT_OF_ARCHIVES = {
     "archives": "1",
     "archived": "1",
     "checkpoints": "1",
     "keys": "number IN (SELECT key FROM checkpoints)",
     "queries": "number <= (SELECT max(number) FROM archives)",
 }
-"""What a ledger keeps of its archives: which rows of each table."""
+"""The rows, by table, that a ledger keeps of its archives."""
 
 
 class Repaired(Struct, frozen=True):
-    """What was saved.
+    """What `repair_ledger` saved.
 
     Attributes
     ----------
@@ -321,34 +320,34 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
         refuse_archive(ledger)
         if ledger.about("config") is None:
             raise LedgerError(f"{source}: its configuration is lost. Restore a backup")
-        with made(target) as part:
-            start = _seed(ledger, part)
-            return _played(ledger, part, start)
+        with new_file(target) as part:
+            start = _copy_archived(ledger, part)
+            return _replayed(ledger, part, start)
 
 
-def _seed(ledger: Ledger, into: Path) -> int:
-    """Make a new ledger that holds what this one has behind its archives, if any, and nothing after it.
+def _copy_archived(ledger: Ledger, into: Path) -> int:
+    """If events were archived, make a new ledger that holds what this one keeps of them, and no later event.
 
-    Answers the number of the last event that was archived, 0 if none was: then nothing is made. Raises
-    LedgerError if any of that is damaged: the log means nothing without it.
+    Returns the number of the last archived event; 0 if none was, and then makes nothing. Raises LedgerError
+    if any of that is damaged: without it, the log means nothing.
     """
     try:
         # where nothing was archived, damage to the empty table of archives does no harm
         if not ledger.rows("SELECT 1 FROM checkpoints LIMIT 1"):
             return 0
         start = ledger.checkpoint()
-        if not 0 < start < LAST_NUMBER // 2:
+        if not 0 < start < schema.LAST_NUMBER // 2:
             raise ValueError(f"its last archive cannot end with number {start}")
         book = Book(config_of(ledger))
         with new_tables(into, ledger.about("config"), start) as new:
-            for table, condition in KEPT.items():
+            for table, condition in KEPT_OF_ARCHIVES.items():
                 copy_rows(ledger, new, table, condition)
             for number, name, place, data in new.execute(
                 "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c"
                 " JOIN keys AS k ON k.number = c.key"
             ).fetchall():
-                book.load([Snapshot(number, name, place, start, data)])
-                write_states(new, [(number, start, book.keys[name].written(), data)])
+                book.load([schema.Snapshot(number, name, place, start, data)])
+                schema.write_states(new, [(number, start, book.keys[name].written(), data)])
         return start
     except (sqlite3.Error, LedgerError, ValueError, KeyError, TypeError) as error:
         raise LedgerError(
@@ -356,11 +355,11 @@ def _seed(ledger: Ledger, into: Path) -> int:
         ) from error
 
 
-def _played(ledger: Ledger, target: Path, start: int) -> Repaired:
-    """Play the log behind a number into the new ledger."""
+def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
+    """Play the events after the number `start` into the new ledger."""
     lost, doubtful, changed, refused = list[str](), list[str](), dict[str, None](), 0
     try:
-        doubtful += changed_in(ledger.connection)
+        doubtful += schema.changed_columns(ledger.connection)
     except (sqlite3.Error, ValueError) as error:
         doubtful.append(f"the log cannot be compared with its checksums ({error})")
     log, names = _salvage(ledger, lost, start)
@@ -379,17 +378,17 @@ def _played(ledger: Ledger, target: Path, start: int) -> Repaired:
     return Repaired(len(log) - refused, len({one.key for one in log}), lost, list(changed), doubtful)
 
 
-def _event(logged: Logged, key: str) -> Incoming:
-    """What was sent once to become this event of the log."""
-    if not logged.closes:
-        return Query(logged.id, key, logged.value, logged.time)
-    if logged.value is None:
-        return Withdraw(logged.id, key, logged.time)
-    return Outcome(logged.id, logged.value, key, logged.time)
+def _event(event: schema.Logged, key: str) -> Incoming:
+    """The event as a caller sent it, from the log."""
+    if not event.closes:
+        return Query(event.id, key, event.value, event.time)
+    if event.value is None:
+        return Withdraw(event.id, key, event.time)
+    return Outcome(event.id, event.value, key, event.time)
 
 
-def _salvage(ledger: Ledger, lost: list[str], start: int) -> tuple[list[Logged], dict[int, str]]:
-    """The readable events behind a number in their order, and the names of keys."""
+def _salvage(ledger: Ledger, lost: list[str], start: int) -> tuple[list[schema.Logged], dict[int, str]]:
+    """The readable events after the number `start`, in their order, and the names of keys."""
     names = {row[0]: row[1] for row in _readable(ledger, "keys", lost)}
     rows, asked = list[tuple[Any, ...]](), dict[int, tuple[str, int]]()
     for number, id, key, hint, time, probability, certificate in _readable(ledger, "queries", lost):
@@ -400,15 +399,15 @@ def _salvage(ledger: Ledger, lost: list[str], start: int) -> tuple[list[Logged],
         rows.append((number, key, id, 1, time, value, None, None))
         if query not in asked:
             lost.append(f"event {number} closes query {query}, which is lost")
-    log = list[Logged]()
-    # where two processes wrote at once, a query and a closing may have one number
+    log = list[schema.Logged]()
+    # if two processes wrote at once, a query and a closing may have the same number
     rows = sorted((row for row in rows if row[0] > start), key=itemgetter(0, 3))
     for row in rows:
         if row[2] and row[1] not in names:
             lost.append(f"event {row[0]}, of {row[2]!r}: the name of its key is lost")
         elif row[2]:
             try:
-                log.append(logged(row))
+                log.append(schema.logged(row))
             except (ValueError, TypeError) as error:
                 lost.append(f"event {row[0]}, of {row[2]!r}, makes no sense: {error}")
     lost += _missing(ledger, [row[0] for row in rows], start)
@@ -416,9 +415,9 @@ def _salvage(ledger: Ledger, lost: list[str], start: int) -> tuple[list[Logged],
 
 
 def _missing(ledger: Ledger, numbers: list[int], start: int) -> Iterator[str]:
-    """Which of the numbers behind a start are not there: they were given out one after the other."""
+    """Sentences about the numbers after `start` that are missing: events are numbered without gaps."""
     with suppress(LedgerError):
-        # when states were written last, the log had come to this number
+        # the log had reached this number when states were written last
         numbers = [*numbers, max(ledger.tail(), *numbers[-1:]) + 1]
     for before, after in pairwise([start, *numbers]):
         if after - before == 2:
@@ -428,7 +427,7 @@ def _missing(ledger: Ledger, numbers: list[int], start: int) -> Iterator[str]:
 
 
 def _readable(ledger: Ledger, table: str, lost: list[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table in the order of their numbers, past those that cannot be read."""
+    """The rows of a table in the order of their numbers, without those that cannot be read."""
     rows = f"SELECT * FROM {table} NOT INDEXED WHERE number > ?"
     last = start = 0
     while start >= 0:
@@ -442,7 +441,7 @@ def _readable(ledger: Ledger, table: str, lost: list[str]) -> Iterator[tuple[Any
                     yield row
             break
         except sqlite3.DatabaseError:
-            # at least twice as far as before, if what was found there was of no use
+            # if the last attempt found no new row, skip at least twice as far
             start = _past_damage(ledger.connection, f"{rows} LIMIT 1", last, 2 * (start - last) + 1)
     if start != last:
         lost.append(f"{table}: what came after number {last} cannot be read")
@@ -453,13 +452,13 @@ def _past_damage(connection: sqlite3.Connection, next_row: str, last: int, least
 
     def works(more: int) -> bool:
         try:
-            connection.execute(next_row, (min(last + more, LAST_NUMBER),)).fetchone()
+            connection.execute(next_row, (min(last + more, schema.LAST_NUMBER),)).fetchone()
         except sqlite3.DatabaseError:
             return False
         return True
 
     low = step = least
-    while step <= FARTHEST:
+    while step <= MOST_SKIPPED:
         if works(step):
             return last + low + bisect_left(range(low, step), True, key=works)
         low, step = step, 2 * step

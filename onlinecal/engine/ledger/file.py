@@ -1,6 +1,6 @@
-"""The files of ledgers: what is wrong with them in words, who may write to one, and what is made of one.
+"""The files of ledgers: errors in words, the lock of the one writer, and new files.
 
-Files that get their name when they are complete and on disk, and never that of another one.
+A new file gets its name when it is complete and on disk, and never replaces another one unasked.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pathlib import Path
 
 from onlinecal.tables import whole
 
-PARTS = ("", "-wal", "-shm")
-"""What SQLite adds to the name of a database for the files that belong to it while it is open."""
+DATABASE_FILES = ("", "-wal", "-shm")
+"""SQLite adds these to the name of a database, for the files that belong to it while it is open."""
 
 RESERVED = ("-wal", "-shm", "-journal", "-lock")
-"""What the names of files end in that SQLite and `WriterLock` keep beside a ledger."""
+"""The ends of the names of files that SQLite and `WriterLock` keep beside a ledger."""
 
 CANNOT_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
 
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
-"""What a file system answers on which a file cannot have two names."""
+"""The errors of file systems on which a file cannot have two names."""
 
-MEND = (
+REPAIR_ADVICE = (
     "Try `onlinecal stream repair`, or feed the same input to a new ledger:"
     " it answers with the same forecasts"
 )
@@ -43,7 +43,7 @@ ADVICE: list[tuple[tuple[int, ...], str]] = [
      "cannot be opened for writing. Check the permissions of the file, of -wal and -shm beside it, and of"
      " its folder"),
     ((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
-     f"is damaged or no ledger. {MEND}"),
+     f"is damaged or no ledger. {REPAIR_ADVICE}"),
     ((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "is held by another process"),
 ]  # fmt: skip
 
@@ -52,8 +52,8 @@ class LedgerError(OSError):
     """The ledger cannot be read or written; nothing of the batch at hand was kept."""
 
 
-class InWords:
-    """Makes LedgerErrors of errors; a class, since every event passes several and a generator costs more."""
+class LedgerErrors:
+    """Turns errors into LedgerErrors. A class, since events pass several and generators cost more."""
 
     __slots__ = ("of_content", "path")
 
@@ -73,7 +73,7 @@ class InWords:
         elif type(error) is ValueError or (isinstance(error, ValueError) and not self.of_content):
             why = str(error)
         elif self.of_content and isinstance(error, Exception) and not isinstance(error, OSError):
-            why = f"its content makes no sense ({error!r}). {MEND}"
+            why = f"its content makes no sense ({error!r}). {REPAIR_ADVICE}"
         else:
             return
         raise LedgerError(f"{self.path or 'the ledger'}: {why}") from error
@@ -85,10 +85,10 @@ def code_of(error: BaseException | None) -> int:
 
 
 class WriterLock:
-    """Keeps other writers away from a file as long as this process lives, and until `release`.
+    """Keeps other writers away from a file, until `release` or the end of this process.
 
-    What is locked is a file beside it, `<file>-lock`. It is neither followed where it is a link, nor changed.
-    A forked child does not hold the lock. Raises ValueError if another writer has it.
+    It locks a file beside it, `<file>-lock`, which is never changed, and must not be a link. A forked child
+    does not hold the lock. Raises ValueError if another writer has it.
     """
 
     def __init__(self, file: str) -> None:
@@ -107,9 +107,9 @@ class WriterLock:
             self._descriptor = again
 
     def abandon(self) -> None:
-        """Let go of what turned out to be no ledger, with no trace of the lock if it was not there before."""
+        """Release the lock of what turned out to be no ledger; remove its file if it was made for this."""
         if self._made and self._descriptor is not None and is_at(self._path, self._descriptor):
-            # still locked: who opened it meanwhile sees that it is gone, and makes another one
+            # it is still locked, so whoever opened it meanwhile will see that it is gone and make another one
             os.unlink(self._path)
         self.release()
 
@@ -157,7 +157,7 @@ def lock(path: str) -> int:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ValueError(f"its lock file {path} is no plain file: remove it")
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # it may have been removed in between: then others would lock another one
+            # if the file was removed in between, others would lock another one
             if is_at(path, descriptor):
                 held, descriptor = descriptor, -1
                 return held
@@ -173,37 +173,37 @@ def lock(path: str) -> int:
 
 
 def is_at(path: str, descriptor: int) -> bool:
-    """Whether the open file is the one of that name."""
-    found = os.fstat(descriptor)
-    return identity_of(path) == (found.st_dev, found.st_ino)
+    """Whether an open file still has this name."""
+    opened = os.fstat(descriptor)
+    return identity_of(path) == (opened.st_dev, opened.st_ino)
 
 
 def identity_of(path: str) -> tuple[int, int] | None:
-    """What tells a file from all others, whatever it is called; None if there is none of that name."""
+    """The device and inode of a file; None if there is none of that name."""
     try:
-        found = os.stat(path, follow_symlinks=False)
+        file = os.stat(path, follow_symlinks=False)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return file.st_dev, file.st_ino
 
 
 def check_one_name(file: str) -> None:
-    """Refuse a file with several names: SQLite keeps its last commits under that by which it was opened."""
+    """Refuse a file with several names: SQLite keeps last commits under the name that it was opened by."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise ValueError("this is a folder, a ledger is a file")
-    if found.st_nlink > 1:
+    if status.st_nlink > 1:
         raise ValueError(
-            f"the file has {found.st_nlink} names (hard links): remove the others, or copy it to a file of"
+            f"the file has {status.st_nlink} names (hard links): remove the others, or copy it to a file of"
             " its own"
         )
 
 
 def check_target(target: Path, source: Path, force: bool = False) -> None:
-    """ValueError unless a file may be made of a ledger under this name; `force`: in place of another one."""
+    """ValueError unless `target` may be made from a ledger; with `force` it may replace another file."""
     if target.name.endswith(RESERVED):
         ends = ", ".join(RESERVED)
         raise ValueError(f"{target}: files whose names end in {ends} belong to a ledger; name another")
@@ -216,11 +216,11 @@ def check_target(target: Path, source: Path, force: bool = False) -> None:
 
 
 @contextmanager
-def made(target: Path, force: bool = False) -> Iterator[Path]:
-    """Where to write a file that will be `target`; what a killed call left for it is gone.
+def new_file(target: Path, force: bool = False) -> Iterator[Path]:
+    """A path to write a new file to, which becomes `target` at the end of the block.
 
-    It gets its name at the end of the block, unless there is a file of that name by then, which it replaces
-    only with `force`; it is removed if the block fails. Raises LedgerError where there is no room for it.
+    If there is a file of that name by then, it is replaced only with `force`. The new file is removed if the
+    block fails; what killed calls left is removed first. Raises LedgerError where there is no room.
     """
     clear_away(target)
     try:
@@ -230,7 +230,7 @@ def made(target: Path, force: bool = False) -> Iterator[Path]:
     except (PermissionError, FileNotFoundError) as error:
         raise LedgerError(f"{target}: cannot be written here: {error.strerror}") from error
     except (sqlite3.Error, LedgerError) as error:
-        # others are at work here that are only read: say what it is that has no room
+        # the block also reads other files: make clear which file has no room
         cause = error.__cause__ if isinstance(error, LedgerError) else error
         if code_of(cause) not in NO_ROOM:
             raise
@@ -242,14 +242,14 @@ def made(target: Path, force: bool = False) -> Iterator[Path]:
 
 
 def name_once(part: Path, target: Path) -> None:
-    """Give a file its name, in the place of no other one; ValueError if there is one."""
+    """Give a file its name; ValueError if there is a file of that name."""
     try:
         try:
             os.link(part, target)
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
-            # nobody else can make a file of that name, and who made it may replace it
+            # only one process can make this empty file, and that one may replace it
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
             os.replace(part, target)
         else:
@@ -259,22 +259,22 @@ def name_once(part: Path, target: Path) -> None:
 
 
 def clear_away(target: Path) -> None:
-    """Remove the folders of `whole` whose processes are no more, and with them second names of `target`."""
+    """Remove the folders that `whole` made for `target` in processes that have ended."""
     name = re.compile(re.escape(f".{target.name}.") + r"(\d+)-\w{8}")
     for folder in target.parent.iterdir() if target.parent.is_dir() else ():
-        found = name.fullmatch(folder.name)
-        if found is not None:
+        match = name.fullmatch(folder.name)
+        if match is not None:
             try:
-                os.kill(int(found[1]), 0)
+                os.kill(int(match[1]), 0)
             except ProcessLookupError:
                 shutil.rmtree(folder, ignore_errors=True)
             except OSError:
-                # somebody else's, and alive
+                # the process belongs to another user, and runs
                 continue
 
 
 def sync(path: Path) -> None:
-    """Have a file, or a folder's names, on disk."""
+    """Wait until a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

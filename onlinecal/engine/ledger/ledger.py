@@ -1,7 +1,7 @@
-"""The ledger: one SQLite file that holds every accepted event, and from time to time each key's state.
+"""The ledger: one SQLite file that holds every accepted event, and a state of each key, written now and then.
 
-All changes of a batch are one transaction; when `commit` returns they are on disk. One process writes, and
-keeps others from it by a lock that ends with the process; any number may read.
+All changes of a batch are one transaction; when `commit` returns they are on disk. One process may write,
+which a lock ensures that ends with the process. Any number of processes may read.
 """
 
 from __future__ import annotations
@@ -23,28 +23,13 @@ from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.file import (
     CANNOT_WRITE,
-    MEND,
-    PARTS,
-    InWords,
+    DATABASE_FILES,
+    REPAIR_ADVICE,
+    LedgerErrors,
     WriterLock,
     check_one_name,
     code_of,
     identity_of,
-)
-from onlinecal.engine.ledger.schema import (
-    EVERY,
-    LAST_NUMBER,
-    Changes,
-    Logged,
-    Noted,
-    Record,
-    Snapshot,
-    Summing,
-    logged,
-    recalled,
-    summary_in,
-    write_rows,
-    write_states,
 )
 
 LOG = (
@@ -63,39 +48,41 @@ HIGHEST = "SELECT max({}, {}, {}), {}".format(
 )
 """The numbers of the last event and of the last key; 0 where there is none."""
 
-Tell = Callable[[int, int], object]
+Progress = Callable[[int, int], object]
 """Called with how many events are done, and of how many."""
 
 
-def silent(_done: int, _all: int) -> None:
-    """Tell nobody."""
+def no_progress(_done: int, _all: int) -> None:
+    """Report no progress."""
 
 
 class Ledger:
-    """An open ledger: what is known of ids, keys and the log, and the commits that add to it.
+    """An open ledger: reads ids, keys and the log, and commits what is new.
 
     Raises LedgerError if the file cannot be opened, is no ledger, is damaged, or is in use by another writer.
 
     Parameters
     ----------
     path
-        The file; None: one in memory, for trying things out.
+        The file; None: a ledger in memory, for trying things out.
     read_only
-        Whether it is only looked at, also while another process writes.
+        Whether it is only read, which is possible while another process writes.
     window
-        After so many events at the latest the checksums of the log are written.
+        The checksums of the log are written after so many events at the latest.
     """
 
     _tail = -1
-    """What the last commit wrote: it is mostly the same for many batches."""
-    _sums: Summing | None = None
-    """Of the last commit, if it did not fail."""
+    """The tail of the last commit: it is the same for many batches, and then not written again."""
+    _checksums: schema.LogChecksums | None = None
+    """The checksums as of the last commit; None if it failed."""
     _lock: WriterLock | None = None
     _connection: sqlite3.Connection | None = None
 
-    def __init__(self, path: Path | None, read_only: bool = False, window: int = EVERY) -> None:
+    def __init__(
+        self, path: Path | None, read_only: bool = False, window: int = schema.CHECKSUMS_EVERY
+    ) -> None:
         self.path, self._read_only, self._window = path, read_only, window
-        # links and relative names out of the way, two who mean the same file call it the same
+        # without links and relative names, the same file always has the same name
         self._file = "" if path is None else os.path.realpath(path)
         self._identities: dict[str, tuple[int, int] | None] = {}
         try:
@@ -105,8 +92,8 @@ class Ledger:
                 check_one_name(self._file)
                 self._connection = self._connect()
                 if self._lock is not None:
-                    names = [f"{self._file}{part}" for part in PARTS]
-                    self._identities = {name: found for name in names if (found := identity_of(name))}
+                    names = [f"{self._file}{part}" for part in DATABASE_FILES]
+                    self._identities = {name: identity for name in names if (identity := identity_of(name))}
         except BaseException:
             if self._lock is not None:
                 self._lock.abandon()
@@ -122,7 +109,7 @@ class Ledger:
         try:
             return self._opened(target)
         except sqlite3.OperationalError as error:
-            # where nothing may be written, SQLite reads a ledger at rest if it is told that it rests
+            # in a read-only place, SQLite reads a ledger that nobody uses if it is told so
             at_rest = self._read_only and not os.path.exists(f"{self._file}-wal")
             if not at_rest or code_of(error) not in CANNOT_WRITE:
                 raise
@@ -139,9 +126,9 @@ class Ledger:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA cache_size = -65536")
                 schema.prepare(connection)
-                # not before it is known to be ours: it changes the file
+                # this changes the file, so it comes after the check that the file is a ledger
                 connection.execute("PRAGMA journal_mode = WAL")
-                # from the first look on, all its files are there
+                # the first read makes all files that belong to it
                 schema.is_empty(connection)
         except BaseException:
             connection.close()
@@ -156,7 +143,7 @@ class Ledger:
         return self._connection
 
     def close(self) -> None:
-        """Let go of the file and the lock."""
+        """Close the file and release the lock."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -165,7 +152,7 @@ class Ledger:
             self._lock = None
 
     def check_in_place(self) -> None:
-        """LedgerError if what is written now would be lost, or this is not the only writer any more."""
+        """LedgerError if the file was removed or replaced, or if this is not the only writer any more."""
         if self._lock is None or self._connection is None:
             return
         with self.ledger_errors():
@@ -177,26 +164,26 @@ class Ledger:
                         "this batch was kept or answered. Put it back, or stop and open the ledger anew"
                     )
 
-    def ledger_errors(self) -> InWords:
-        """Say in a LedgerError what is wrong with the file and what to do."""
-        return InWords(self.path, of_content=False)
+    def ledger_errors(self) -> LedgerErrors:
+        """A context that turns errors of SQLite into LedgerErrors, which say what to do."""
+        return LedgerErrors(self.path, of_content=False)
 
-    def content_errors(self) -> InWords:
-        """Turn whatever goes wrong with what was read into a LedgerError: a damaged file may say anything."""
-        return InWords(self.path, of_content=True)
+    def content_errors(self) -> LedgerErrors:
+        """A context that turns any error into a LedgerError, since a damaged file may contain anything."""
+        return LedgerErrors(self.path, of_content=True)
 
     @contextmanager
     def transaction(self, kind: str = "IMMEDIATE") -> Iterator[None]:
-        """What is written inside is written as a whole, or not at all.
+        """A transaction: what the block writes is written as a whole, or not at all.
 
-        In one of the kind DEFERRED all that is read is of one moment, whatever is written meanwhile.
+        In a DEFERRED one the block reads the ledger as it is at one moment, whatever is written meanwhile.
         """
         self.connection.execute(f"BEGIN {kind}")
         try:
             yield
             self.connection.execute("COMMIT")
         finally:
-            # SQLite may have ended it by itself, over an error
+            # SQLite may have ended it by itself after an error
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
 
@@ -210,22 +197,24 @@ class Ledger:
         rows = self.rows(sql, parameters)
         return rows[0][0] if rows else None
 
-    # -- what is read
+    # -- reading
 
     def about(self, name: str) -> Any:
-        """A fact about the ledger; None if it is not known."""
+        """A value of the table `about`; None if it is not there."""
         return self.value("SELECT value FROM about WHERE name = ?", (name,))
 
     def tail(self) -> int:
-        """The number up to which all states hold what happened."""
+        """The number up to which all states hold all events."""
         with self.ledger_errors():
-            found = self.about("tail")
-            if found is not None and type(found) is not int:
-                raise ValueError(f"`tail`, up to where all states go, is damaged, {found!r}: {MEND}")
-            return found or 0
+            number = self.about("tail")
+            if number is not None and type(number) is not int:
+                raise ValueError(
+                    f"`tail`, up to where all states go, is damaged, {number!r}: {REPAIR_ADVICE}"
+                )
+            return number or 0
 
     def reliability(self) -> Any:
-        """What the ledger has of the reliability of all keys together; None if nothing."""
+        """The stored reliability of all keys together; None if there is none."""
         return self.value("SELECT bins FROM reliability")
 
     def last_numbers(self) -> tuple[int, int]:
@@ -234,7 +223,7 @@ class Ledger:
             last: tuple[int, int] = self.connection.execute(HIGHEST).fetchone()
             return last
 
-    def recall(self, ids: Iterable[str]) -> dict[str, Record]:
+    def recall(self, ids: Iterable[str]) -> dict[str, schema.Record]:
         """The queries among these ids that the ledger holds."""
         rows = self.rows(
             "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate,"
@@ -243,53 +232,56 @@ class Ledger:
             (names_in(ids),),
         )
         with self.content_errors():
-            return {row[1]: recalled(row) for row in rows}
+            return {row[1]: schema.recalled(row) for row in rows}
 
-    def keys_named(self, names: Iterable[str]) -> list[Snapshot]:
+    def keys_named(self, names: Iterable[str]) -> list[schema.Snapshot]:
         """The keys among these names that the ledger knows."""
         return self._snapshots("k.name", names_in(names))
 
-    def keys_numbered(self, numbers: Iterable[int]) -> list[Snapshot]:
+    def keys_numbered(self, numbers: Iterable[int]) -> list[schema.Snapshot]:
         """The keys with these numbers."""
         return self._snapshots("k.number", json.dumps(list(numbers)))
 
-    def _snapshots(self, column: str, values: str) -> list[Snapshot]:
+    def _snapshots(self, column: str, values: str) -> list[schema.Snapshot]:
         rows = self.rows(
             "SELECT k.number, k.name, k.config, coalesce(s.number, 0), s.state FROM json_each(?) AS j"
             f" CROSS JOIN keys AS k ON {column} = j.value LEFT JOIN states AS s ON s.key = k.number",
             (values,),
         )
-        return [Snapshot(*row) for row in rows]
+        return [schema.Snapshot(*row) for row in rows]
 
-    def log(self, after: int, most: int) -> list[Logged]:
-        """The events with higher numbers in their order, at most so many."""
+    def log(self, after: int, most: int) -> list[schema.Logged]:
+        """At most so many of the events after a number, in their order."""
         rows = self.rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))
         with self.content_errors():
-            return [logged(row) for row in rows]
+            return [schema.logged(row) for row in rows]
 
     def checkpoint(self) -> int:
         """The number of the last event that was archived; 0 if none was."""
         return self.value("SELECT coalesce(max(number), 0) FROM archives")
 
-    def log_by_key(self, upto: int = LAST_NUMBER) -> Iterator[tuple[int, list[Logged]]]:
-        """The number of each key, and its events behind the checkpoint, up to a number, in their order.
+    def log_by_key(self, upto: int = schema.LAST_NUMBER) -> Iterator[tuple[int, list[schema.Logged]]]:
+        """The number of each key, and its events after the checkpoint, up to a number, in their order.
 
-        At last come the keys that have had none since then.
+        The keys that have no event after the checkpoint come last.
         """
-        after, silent_ones = self.checkpoint(), {row[0] for row in self.rows("SELECT key FROM checkpoints")}
+        after, without_events = (
+            self.checkpoint(),
+            {row[0] for row in self.rows("SELECT key FROM checkpoints")},
+        )
         with self.ledger_errors():
             sql = f"SELECT * FROM ({LOG}) WHERE number <= ? ORDER BY key, number"
-            events = map(logged, self.connection.execute(sql, (after, after, upto)))
+            events = map(schema.logged, self.connection.execute(sql, (after, after, upto)))
             for number, log in groupby(events, key=attrgetter("key")):
-                silent_ones.discard(number)
+                without_events.discard(number)
                 yield number, list(log)
-        for number in sorted(silent_ones):
+        for number in sorted(without_events):
             yield number, []
 
     def summaries(self, after: int = 0, most: int = -1) -> Iterator[tuple[str, int, Summary]]:
-        """(name, configuration, summary) of every key, as of the state that is written; empty if none is.
+        """(name, configuration, summary) of at most so many keys after a number.
 
-        Of the keys with higher numbers, if one is given, and at most so many.
+        The summaries are as of the states that are written, and empty where none is.
         """
         with self.content_errors():
             for row in self.connection.execute(
@@ -298,11 +290,11 @@ class Ledger:
                 " WHERE k.number > ? ORDER BY k.number LIMIT ?",
                 (after, most),
             ):
-                yield row[0], row[1], summary_in(row[0], row[2:])
+                yield row[0], row[1], schema.summary_in(row[0], row[2:])
 
     def counts(self) -> tuple[int, int]:
         """How many queries were accepted, and how many of them were closed, those in archives included."""
-        [found] = self.rows(
+        [counts] = self.rows(
             "SELECT {}, {} FROM archives".format(
                 *(
                     f"(SELECT count(*) FROM {table} WHERE number > ?1) + coalesce(sum({table}), 0)"
@@ -311,42 +303,42 @@ class Ledger:
             ),
             (self.checkpoint(),),
         )
-        return found
+        return counts
 
     def events_here(self) -> int:
-        """How many events there are behind the checkpoint."""
+        """How many events there are after the checkpoint."""
         return sum(self.counts()) - self.value("SELECT coalesce(sum(queries + closings), 0) FROM archives")
 
     def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file: indexes, constraints and references included."""
-        found = [row[0] for row in self.rows("PRAGMA integrity_check")]
+        """What SQLite finds wrong with the file, indexes, constraints and references included."""
+        problems = [row[0] for row in self.rows("PRAGMA integrity_check")]
         lost = self.rows('SELECT "table", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2')
-        return [one for one in found if one != "ok"] + [
+        return [one for one in problems if one != "ok"] + [
             f"{count} rows of {table} refer to {parent} that are not there" for table, parent, count in lost
         ]
 
-    def noted(self, path: str | bytes) -> Noted | None:
+    def noted(self, path: str | bytes) -> schema.Noted | None:
         """How far an input has been answered; None if it was never read."""
         rows = self.rows("SELECT path, position, mark FROM inputs WHERE path = ?", (path,))
-        return Noted(*rows[0]) if rows else None
+        return schema.Noted(*rows[0]) if rows else None
 
-    # -- what is written
+    # -- writing
 
-    def tell(self, name: str, value: Any) -> None:
-        """Write down a fact about the ledger."""
+    def write_about(self, name: str, value: Any) -> None:
+        """Write a value into the table `about`."""
         with self.ledger_errors():
             self.connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
-    def commit(self, changes: Changes) -> None:
+    def commit(self, changes: schema.Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
         self.check_in_place()
         with self.ledger_errors(), self.transaction():
-            # what came of a commit that fails is not to be gone on with
-            sums, tail = self._sums, self._tail
-            self._sums, self._tail = None, -1
+            # after a commit that fails, both have to be found out again
+            checksums, tail = self._checksums, self._tail
+            self._checksums, self._tail = None, -1
             if self.last_numbers() != changes.after:
                 raise ValueError("another process has written to this ledger; nothing of this batch was kept")
-            sums = sums or Summing(self.connection, self._window)
+            checksums = checksums or schema.LogChecksums(self.connection, self._window)
             for table, rows, width in (
                 ("keys", changes.keys, 3),
                 ("queries", changes.queries, 7),
@@ -354,25 +346,25 @@ class Ledger:
             ):
                 # most batches are of one event
                 if rows:
-                    write_rows(self.connection, table, rows, width)
-                    sums.note(table, rows)
+                    schema.write_rows(self.connection, table, rows, width)
+                    checksums.note(table, rows)
             if changes.inputs:
-                write_rows(self.connection, "inputs", changes.inputs, 3)
+                schema.write_rows(self.connection, "inputs", changes.inputs, 3)
             if changes.states:
-                write_states(self.connection, changes.states)
+                schema.write_states(self.connection, changes.states)
             if changes.tail != tail:
-                self.tell("tail", changes.tail)
+                self.write_about("tail", changes.tail)
             if changes.reliability is not None:
                 self.connection.execute(
                     "INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,)
                 )
-            sums.write(changes.after[0], anyway=changes.tail != tail)
-        self._tail, self._sums = changes.tail, sums
+            checksums.write(changes.after[0], anyway=changes.tail != tail)
+        self._tail, self._checksums = changes.tail, checksums
 
 
 def names_in(given: Iterable[Any]) -> str:
-    """Names as a parameter of a statement; what can be no name is in no ledger, and is left out.
+    """Names as a parameter of a statement, without what can be no name and so is in no ledger.
 
-    It must not come as far as SQLite, which cuts a text in JSON at a NUL and would find another name.
+    It must not reach SQLite, which cuts a text in JSON at a NUL and would find another name.
     """
     return encode(only_names(list(given))).decode()

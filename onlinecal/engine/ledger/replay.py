@@ -1,6 +1,6 @@
-"""From the log to the states: catching up at a start, and a key's events against what is written of it.
+"""Replaying the log: it brings keys up to date at a start, and checks what is written of a key.
 
-The configuration of a ledger, by which its events are played.
+The configuration of a ledger is read here, too, since events are played by it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import CHUNK, LAST_NUMBER, Logged, Snapshot
 from onlinecal.engine.settings import all_settings
 
-TOLD = "rounds", "open", "expired", "certificate", "guarantee", "oldest"
-"""What stands beside a state so that it can be read without it."""
+SUMMARY_COLUMNS = "rounds", "open", "expired", "certificate", "guarantee", "oldest"
+"""The columns beside a state, from which its summary can be read without decoding it."""
 
 
 def config_of(ledger: Ledger) -> EngineConfig:
@@ -29,9 +29,9 @@ def config_of(ledger: Ledger) -> EngineConfig:
 
 
 def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
-    """The ledger's configuration; a new ledger takes the one wanted, unless a parameter is out of range.
+    """The configuration to use: a new ledger takes the one wanted, an old one must agree with it.
 
-    An old one takes its bounds.
+    An old ledger takes new bounds (`max_jump`). Raises ValueError if a parameter is out of range.
     """
     if ledger.about("config") is None:
         config = wanted or EngineConfig()
@@ -45,35 +45,30 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
             )
         if config == held:
             return config
-    ledger.tell("config", encode(config).decode())
+    ledger.write_about("config", encode(config).decode())
     return config
 
 
 def catch_up(book: Book, ledger: Ledger) -> Iterator[int]:
-    """Bring the keys up to the end of the log, chunk by chunk; yields the number reached each time.
+    """Replay the end of the log that states lack, chunk by chunk; yields the number reached after each.
 
     Raises LedgerError if a forecast comes out other than it was answered.
     """
     after = ledger.tail()
     while events := ledger.log(after, CHUNK):
         after = events[-1].number
-        take(book, ledger, events)
+        by_number = {key.number: key for key in book.keys.values()}
+        cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
+        with ledger.content_errors():
+            book.load(cold)
+            by_number.update((one.number, book.keys[one.name]) for one in cold)
+            known = ((by_number[event.key], event) for event in events)
+            replay(book, ledger, [(key, event) for key, event in known if event.number > key.upto])
         yield after
 
 
-def take(book: Book, ledger: Ledger, events: list[Logged]) -> None:
-    """Let the keys take logged events that they do not hold yet."""
-    by_number = {key.number: key for key in book.keys.values()}
-    cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
-    with ledger.content_errors():
-        book.load(cold)
-        by_number.update((one.number, book.keys[one.name]) for one in cold)
-        known = ((by_number[event.key], event) for event in events)
-        replay(book, ledger, [(key, event) for key, event in known if event.number > key.upto])
-
-
 def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> None:
-    """Let keys take events once more; LedgerError if a forecast is not the one that was answered."""
+    """Replay events; LedgerError if a forecast is not the one that was answered."""
     asked, entries = [], []
     for key, event in events:
         entry = book.replay(key, event)
@@ -91,15 +86,15 @@ def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> 
 
 
 def replay_key(book: Book, ledger: Ledger, number: int, log: list[Logged], upto: int = LAST_NUMBER) -> Key:
-    """A key when it has taken its events behind the checkpoint, which are all, or all up to a number.
+    """A key after a replay of its log, which has its events after the checkpoint, up to a number.
 
-    LedgerError where the ledger has another answer, or another state at any place before that, or lacks one.
+    LedgerError where the ledger has another answer or another state, or lacks the state.
     """
-    found, start = ledger.keys_numbered([number]), ledger.checkpoint()
-    if not found:
+    snapshots, start = ledger.keys_numbered([number]), ledger.checkpoint()
+    if not snapshots:
         raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
-    snapshot = found[0]
-    # behind what was archived, if the key was known then
+    snapshot = snapshots[0]
+    # the state after the archived events, if the key had some
     first = ledger.value("SELECT state FROM checkpoints WHERE key = ?", (number,))
     book.load([snapshot._replace(state=first, upto=start)])
     key = book.keys[snapshot.name]
@@ -115,15 +110,17 @@ def replay_key(book: Book, ledger: Ledger, number: int, log: list[Logged], upto:
 
 
 def check_state(book: Book, ledger: Ledger, key: Key, written: Snapshot) -> None:
-    """LedgerError if a state, or what stands beside it, is not what is written."""
+    """LedgerError if a key's state, or its summary, is not as it is written."""
     [(_, _, summary, state)] = book.rows_of([key], written.upto)
     if state != written.state:
         raise LedgerError(
             f"{ledger.path}: the state of key {written.name!r} is not what its events up to number "
             f"{written.upto} come to"
         )
-    [beside] = ledger.rows(f"SELECT {', '.join(TOLD)} FROM states WHERE key = ?", (written.number,))
-    for name, one in zip(TOLD, beside, strict=True):
+    [written_beside] = ledger.rows(
+        f"SELECT {', '.join(SUMMARY_COLUMNS)} FROM states WHERE key = ?", (written.number,)
+    )
+    for name, one in zip(SUMMARY_COLUMNS, written_beside, strict=True):
         if one != getattr(summary, name):
             raise LedgerError(
                 f"{ledger.path}: the ledger says of key {written.name!r} that its {name} is {one}; its "

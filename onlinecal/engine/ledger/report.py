@@ -1,4 +1,4 @@
-"""What a ledger holds, read from outside, also while it is written: a report, a table of all forecasts."""
+"""A report on a ledger, and a table of all its forecasts; a writer may be at work meanwhile."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from onlinecal.alarms import CalibrationAlarm
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Summary
-from onlinecal.engine.keys.lanes import parts_of
+from onlinecal.engine.keys.lanes import class_shares
 from onlinecal.engine.keys.totals import Totals
-from onlinecal.engine.ledger.file import LedgerError, check_target, made
-from onlinecal.engine.ledger.ledger import Ledger, Tell, silent
+from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
+from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 from onlinecal.engine.watch.key_watch import Scores, likeliest
-from onlinecal.engine.watch.overview import sides
+from onlinecal.engine.watch.overview import reliability_of_both
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.html import MOST, Shown, Table
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 class KeyReport(Struct, frozen=True):
-    """What there is to know of one key.
+    """One key in a report.
 
     Attributes
     ----------
     name, config
-        `config` is the place of its configuration, -1 for the default.
+        Its name; the place of its configuration, -1 for the default.
     summary, scores
-        `scores` is None if no round is settled.
+        What there is to know of it; its scores are None if no round is settled.
     change_point
         The number of the query since which the forecasts, or hints, of the last alarm seem to be wrong: by
         `CalibrationAlarm.change_point`, of the rounds in the log. None without an alarm, and for keys with
@@ -53,7 +53,7 @@ class KeyReport(Struct, frozen=True):
 
 
 class OpenForecast(Struct, frozen=True):
-    """A query that waits for its outcome; `number` counts all accepted events."""
+    """A query that waits for its outcome; `number` is its place among all accepted events."""
 
     number: int
     id: str
@@ -79,13 +79,13 @@ class Report(Shown, Struct, frozen=True):
     oldest
         The open forecast that was asked for first.
     scores
-        What the settled forecasts of all keys are worth; None as in `KeyReport`.
+        The scores of the settled forecasts of all keys; None if no round is settled.
     alarms, hint_alarms
-        How many there were, of forecasts and of hints of all keys.
+        How many alarms there were, of forecasts and of hints of all keys.
     since
         Number of the event from which on `forecasts` and `hints` are counted.
     forecasts, hints
-        Their reliability, all keys together; None if nothing was counted yet.
+        The reliability of forecasts and of hints, all keys together; None if nothing was counted yet.
     """
 
     path: str
@@ -124,8 +124,7 @@ def read_report(path: str | Path) -> Report:
         for _ in catch_up(book, ledger):
             pass
         for line in ledger.summaries():
-            held = book.keys.get(line[0])
-            summary = held.summary() if held else book.cold_summary(*line, ledger)
+            summary = book.summary(*line, ledger)
             worth = None if summary.watched is None else summary.watched.scores
             lines.append(KeyReport(line[0], line[1], summary, worth))
         since = change_points(
@@ -142,7 +141,7 @@ def read_report(path: str | Path) -> Report:
         seen, bins = tuple[Any, ...](), ledger.reliability()
         if bins is not None:
             reliability = Reliability.load(bins)
-            seen = reliability.since, *sides(reliability, sums.certificate, sums.rounds)
+            seen = reliability.since, *reliability_of_both(reliability, sums.certificate, sums.rounds)
         return Report(
             str(path),
             book.config,
@@ -168,32 +167,32 @@ def alarm_to_trace(book: Book, key: KeyReport) -> tuple[int, bool] | None:
 
 
 def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[str, int]:
-    """Since which query the forecasts, or hints, of each key seem to be wrong, by the name of the key."""
+    """For each key, by name, the query since which its forecasts, or hints, seem to be wrong."""
     rounds: dict[str, list[tuple[int, float, float]]] = {name: [] for name in alarms}
     for name, number, query, hint, probability, value in (
-        ledger.rows(SETTLED, (json.dumps(list(alarms)),)) if alarms else ()
+        ledger.rows(SETTLED_ROUNDS, (json.dumps(list(alarms)),)) if alarms else ()
     ):
         event, of_hint = alarms[name]
-        told, outcome = loaded(hint if of_hint else probability), loaded_outcome(value)
-        if isinstance(told, dict):
-            # before the first class was met, nothing was forecast
-            label, told = likeliest(told) if told else (None, None)
-            outcome = parts_of(outcome).get(label or "", 0.0)
-        if number <= event and told is not None:
-            rounds[name].append((query, told, outcome))
-    found = {}
+        given, outcome = loaded(hint if of_hint else probability), loaded_outcome(value)
+        if isinstance(given, dict):
+            # before the first class is known, nothing is forecast
+            label, given = likeliest(given) if given else (None, None)
+            outcome = class_shares(outcome).get(label or "", 0.0)
+        if number <= event and given is not None:
+            rounds[name].append((query, given, outcome))
+    queries_since = {}
     for name, rows in rounds.items():
-        # those that were archived are not here
+        # all rounds of a key may be in archives
         if rows:
-            queries, told, outcomes = zip(*rows, strict=True)
+            queries, given, outcomes = zip(*rows, strict=True)
             alarm = CalibrationAlarm(NO_ALARM)
-            alarm.update_many(np.array(told, np.float64), np.array(outcomes, np.float64))
+            alarm.update_many(np.array(given, np.float64), np.array(outcomes, np.float64))
             assert alarm.change_point is not None
-            found[name] = queries[alarm.change_point]
-    return found
+            queries_since[name] = queries[alarm.change_point]
+    return queries_since
 
 
-SETTLED = (
+SETTLED_ROUNDS = (
     "SELECT k.name, c.number, q.number, q.hint, q.probability, c.value FROM closings AS c"
     " JOIN queries AS q ON q.number = c.query JOIN keys AS k ON k.number = q.key"
     " WHERE c.value IS NOT NULL AND k.name IN (SELECT value FROM json_each(?)) ORDER BY c.number"
@@ -204,16 +203,18 @@ NO_ALARM = 1e-280
 
 CHUNK = 100_000
 
-ROWS = (
+FORECAST_ROWS = (
     "SELECT q.number, q.id, k.name, q.time, q.hint, q.probability, q.certificate, c.number, c.value, c.time"
     " FROM queries AS q JOIN keys AS k ON k.number = q.key"
     " LEFT JOIN closings AS c ON c.query = q.number AND c.number <= ?2"
     " WHERE q.number > ?1 AND q.number <= ?2 ORDER BY q.number LIMIT ?3"
 )
-"""Forecasts behind a number, with their outcomes, as of another number."""
+"""Forecasts after a number, with their outcomes, as of another number."""
 
 
-def export_ledger(path: str | Path, into: str | Path, *, force: bool = False, tell: Tell = silent) -> int:
+def export_ledger(
+    path: str | Path, into: str | Path, *, force: bool = False, tell: Progress = no_progress
+) -> int:
     """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order asked; how many.
 
     Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
@@ -234,14 +235,14 @@ def export_ledger(path: str | Path, into: str | Path, *, force: bool = False, te
     target, rows, done, parts = Path(into), 0, 0, list[Path]()
     check_target(target, Path(path), force)
     try:
-        with closing(Ledger(Path(path), read_only=True)) as ledger, made(target, force) as file:
+        with closing(Ledger(Path(path), read_only=True)) as ledger, new_file(target, force) as file:
             last, start = ledger.last_numbers()[0], ledger.checkpoint()
-            while found := ledger.rows(ROWS, (done, last, CHUNK)):
+            while chunk := ledger.rows(FORECAST_ROWS, (done, last, CHUNK)):
                 with ledger.content_errors():
-                    frame = _frame(found)
+                    frame = _frame(chunk)
                 parts.append(file.with_name(f"{len(parts)}.part"))
                 frame.write_parquet(parts[-1])
-                rows, done = rows + frame.height, found[-1][0]
+                rows, done = rows + frame.height, chunk[-1][0]
                 tell(done, last)
             if ledger.checkpoint() != start:
                 raise LedgerError(f"{path}: events were archived meanwhile; export again")
@@ -273,14 +274,14 @@ def _line(
 ) -> tuple[Any, ...]:  # fmt: skip
     status = "open" if closed is None else "withdrawn" if value is None else "settled"
     came = loaded_outcome(value)
-    number, of_classes = _either(came)
+    number, of_classes = _number_or_classes(came)
     outcome = (None, came, None) if isinstance(came, str) else (number, None, of_classes)
-    said = *_either(loaded(hint)), *_either(loaded(probability))
+    said = *_number_or_classes(loaded(hint)), *_number_or_classes(loaded(probability))
     return id, key, *said, status, *outcome, certificate, time, closed_time, asked, closed
 
 
-def _either(given: Any) -> tuple[float | None, list[dict[str, Any]] | None]:
-    """A probability of outcome 1 and none of classes, or the other way round."""
+def _number_or_classes(given: Any) -> tuple[float | None, list[dict[str, Any]] | None]:
+    """A pair: a number and None, or None and the probabilities of classes."""
     if isinstance(given, dict):
         return None, [{"label": label, "probability": p} for label, p in given.items()]
     return given, None

@@ -1,13 +1,13 @@
-"""The tables of a ledger, what goes into them and comes out, row by row, and the checksums of the log.
+"""The tables of a ledger, their rows as objects, and the checksums of the log.
 
-Queries and closings are the log: they share one numbering, in the order in which the engine took them in,
-and are never changed. States are what the log amounts to, key by key, up to some number; they can be rebuilt.
+Queries and closings are the log. They share one numbering, in the order in which the engine accepted them,
+and are never changed. The state of a key is what its events up to some number lead to; it can be rebuilt.
 
-All forecasts and states come out again if an event has another time, or if two ids have changed places. So
-the ledger keeps a CRC-32 of each column of the log that a replay cannot tell: numbers, ids, names, times. It
-goes on from row to row in the order of their numbers. It is taken of what is in memory anyway, and written
-with the states, which adds 2 to 3 % to a commit. A change that leaves the checksums as they are is found. Who
-can write to the file can also compute them anew.
+A replay does not notice if an event has another time, or if two ids have changed places. So the ledger keeps
+a CRC-32 of each column of the log that a replay cannot check: numbers, ids, names, times. A checksum goes on
+from row to row in the order of their numbers. It is computed from what is in memory anyway, and written with
+the states, which adds 2 to 3 % to a commit. It finds accidents, not fraud: who can write to the file can also
+compute the checksums anew.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import astuple
 
-from onlinecal.engine.keys.key import Summary
+from onlinecal.engine.keys.key import EMPTY_SUMMARY, Summary
 from onlinecal.engine.watch.key_watch import watched_in
 from onlinecal.version import STATE_FORMAT, check_format
 
 APPLICATION = 0x4F4E4C43
-"""Marks a SQLite file as one of ours."""
+"""The application id that marks a SQLite file as a ledger."""
 
 TABLES = """
 CREATE TABLE about (
     name TEXT PRIMARY KEY,      -- config: the engine's configuration as JSON
     value ANY NOT NULL          -- tail: all states hold what happened up to this number
-) WITHOUT ROWID, STRICT;        -- sums: the checksums of the log (engine/ledger/sums.py)
+) WITHOUT ROWID, STRICT;        -- sums: the checksums of the log
 CREATE TABLE keys (
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -133,8 +133,8 @@ def is_empty(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
 
 
-def strangers(rows: Callable[[str], list[Any]]) -> list[str]:
-    """What there is beside a ledger's own tables: views, triggers, other tables, indexes; `rows` reads it."""
+def foreign_objects(rows: Callable[[str], list[Any]]) -> list[str]:
+    """Views, triggers, tables and indexes that a ledger does not have; `rows` reads the file."""
     content = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
     with closing(sqlite3.connect(":memory:")) as own:
         own.executescript(TABLES)
@@ -174,7 +174,7 @@ class Logged(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A key as the ledger knows it: `state` holds its events up to `upto`."""
+    """A key as the ledger has it; `state` holds its events up to the number `upto`."""
 
     number: int
     name: str
@@ -193,7 +193,7 @@ class Noted(NamedTuple):
     position
         Up to which byte it was answered.
     mark
-        What its reader wants to know about it again.
+        By what its reader recognises the input.
     """
 
     path: str | bytes
@@ -206,7 +206,7 @@ StateRow = tuple[int, int, Summary, bytes]
 
 
 class Changes(NamedTuple):
-    """What a batch adds: rows in the order of the tables' columns. `after`: the last numbers before it."""
+    """What a batch adds: rows in the order of the tables' columns. `after` has the last numbers before it."""
 
     keys: Sequence[tuple[int, str, int]]
     queries: Iterable[tuple[int, str, int, Any, float | None, Any, float]]
@@ -216,10 +216,7 @@ class Changes(NamedTuple):
     inputs: Sequence[Noted]
     after: tuple[int, int]
     reliability: bytes | None = None
-    """Of all keys together; None: as it was."""
-
-
-NOTHING = Summary(0, 0, 0, 0.0, 0.0, None)
+    """The reliability of all keys together; None if it did not change."""
 
 
 def recalled(row: tuple[Any, ...]) -> Record:
@@ -264,14 +261,14 @@ def loaded_outcome(value: Any) -> Any:
 def summary_in(key: str, row: tuple[Any, ...]) -> Summary:
     """The summary in the columns `rounds` to `state` of a key's state; empty if these are None."""
     if row[0] is None:
-        return NOTHING
+        return EMPTY_SUMMARY
     rounds, waiting, expired, certificate, guarantee, oldest, state = row
     watched = watched_in(key, state)
     return Summary(rounds, waiting, expired, certificate, guarantee, oldest, watched=watched)
 
 
 class ByColumns:
-    """Rows, given as columns: of many no tuple is made."""
+    """Rows that are given as columns, so that no tuple is made for each of many."""
 
     def __init__(self, *columns: list[Any]) -> None:
         self.columns = columns
@@ -291,19 +288,19 @@ class ByColumns:
         return values
 
 
-def columns_of(rows: Iterable[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+def as_columns(rows: Iterable[Sequence[Any]]) -> Sequence[Sequence[Any]]:
     """The columns of rows, of which there is at least one."""
     return rows.columns if isinstance(rows, ByColumns) else list(zip(*rows, strict=True))
 
 
 PARAMETERS = 999
-"""Values of a statement: as many as every SQLite takes."""
+"""How many values a statement may have with every SQLite."""
 
 
 def write_rows(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[Any]], width: int) -> None:
     """Put rows into a table, in their order; `width` columns each.
 
-    Many rows are one statement: that saves a call for each.
+    Many rows go into one statement, which saves a call for each.
     """
     together = PARAMETERS // width
     values = rows.flat() if isinstance(rows, ByColumns) else list(chain.from_iterable(rows))
@@ -318,15 +315,15 @@ def write_rows(connection: sqlite3.Connection, table: str, rows: Iterable[Sequen
 
 @cache
 def _insert(table: str, width: int, rows: int) -> str:
-    # what can be made anew takes the place of what was there; of the log there is nothing twice
+    # rows of the log must be new; other rows replace older ones
     row = f"({', '.join('?' * width)})"
     way = "INSERT" if table in ("keys", "queries", "closings") else "INSERT OR REPLACE"
     return f"{way} INTO {table} VALUES {', '.join([row] * rows)}"
 
 
 def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> None:
-    """Write states in the place of older ones."""
-    # neighbours share a page
+    """Write states, which replace older ones."""
+    # in the order of keys, since neighbours share a page of the file
     rows = [
         (key, upto, *astuple(summary)[:6], state)
         for key, upto, summary, state in sorted(states, key=itemgetter(0))
@@ -334,96 +331,105 @@ def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> 
     write_rows(connection, "states", rows, 9)
 
 
-EVERY = 1 << 16
-"""After so many events the checksums are written, at the latest."""
+CHECKSUMS_EVERY = 1 << 16
+"""The checksums are written after so many events at the latest."""
 CHUNK = 10_000
 LAST_NUMBER = (1 << 63) - 1
 
-SUMMED = {
+CHECKED = {
     "keys": {"number": 0, "name": 1, "config": 2},
     "queries": {"number": 0, "id": 1, "time": 4},
     "closings": {"number": 0, "query": 1, "time": 3},
 }
-"""The columns, by their tables, with their places in a row."""
+"""The columns that have checksums, by table, with their places in a row."""
 
-Sums = dict[str, int]
+Checksums = dict[str, int]
 """The checksums by table and column, and the numbers of the last `key` and of the last `event` in them."""
 
-NO_SUMS = {"key": 0, "event": 0} | {f"{table}.{name}": 0 for table, names in SUMMED.items() for name in names}
+NO_CHECKSUMS = {"key": 0, "event": 0} | {
+    f"{table}.{name}": 0 for table, names in CHECKED.items() for name in names
+}
 
 
-def add(sums: Sums, table: str, columns: Sequence[Sequence[Any]]) -> None:
-    """Go on with rows of a table: its summed columns, the numbers first."""
-    for name, column in zip(SUMMED[table], columns, strict=True):
+def add_rows(sums: Checksums, table: str, columns: Sequence[Sequence[Any]]) -> None:
+    """Go on with new rows of a table; `columns` are those that have checksums, the numbers first."""
+    for name, column in zip(CHECKED[table], columns, strict=True):
         data = msgspec.msgpack.encode(column)
-        # without the head, which says how many there are
+        # without the first bytes, which say how many values there are
         head = 1 if len(column) < 16 else 3 if len(column) < 1 << 16 else 5
         sums[f"{table}.{name}"] = crc32(memoryview(data)[head:], sums[f"{table}.{name}"])
     last = "key" if table == "keys" else "event"
     sums[last] = max(sums[last], columns[0][-1])
 
 
-def sums_written(connection: sqlite3.Connection) -> Sums | None:
+def written_checksums(connection: sqlite3.Connection) -> Checksums | None:
     """The checksums that a ledger has; None if it has none. ValueError if they make no sense."""
     row = connection.execute("SELECT value FROM about WHERE name = 'sums'").fetchone()
     try:
-        found = None if row is None else msgspec.json.decode(row[0], type=Sums)
+        checksums = None if row is None else msgspec.json.decode(row[0], type=Checksums)
     except (ValueError, TypeError):
-        found = {}
-    if found is not None and found.keys() != NO_SUMS.keys():
+        checksums = {}
+    if checksums is not None and checksums.keys() != NO_CHECKSUMS.keys():
         raise ValueError("the checksums of the log are damaged: `onlinecal stream repair` makes them anew")
-    return found
+    return checksums
 
 
-def sums_of(
-    connection: sqlite3.Connection, start: Sums = NO_SUMS, key: int = LAST_NUMBER, event: int = LAST_NUMBER
-) -> Sums:
-    """The checksums of what the tables hold, up to these numbers; `start` has the first of them already."""
-    found = dict(start)
-    for table, columns in SUMMED.items():
+def checksums_of(
+    connection: sqlite3.Connection,
+    start: Checksums = NO_CHECKSUMS,
+    key: int = LAST_NUMBER,
+    event: int = LAST_NUMBER,
+) -> Checksums:
+    """The checksums of the rows up to these numbers; `start` has those of the first rows already."""
+    checksums = dict(start)
+    for table, columns in CHECKED.items():
         after, upto = (start["key"], key) if table == "keys" else (start["event"], event)
         sql = f"SELECT {', '.join(columns)} FROM {table} WHERE number > ? AND number <= ? ORDER BY number"
         cursor = connection.execute(sql, (after, upto))
         while rows := cursor.fetchmany(CHUNK):
-            add(found, table, columns_of(rows))
-    return found
+            add_rows(checksums, table, as_columns(rows))
+    return checksums
 
 
-def changed_in(connection: sqlite3.Connection) -> list[str]:
-    """Which columns are not as their checksums are, one sentence each; of rows behind them none."""
-    written = sums_written(connection)
+def changed_columns(connection: sqlite3.Connection) -> list[str]:
+    """One sentence for each column that does not have its checksum; later rows are not compared."""
+    written = written_checksums(connection)
     if written is None:
         # before the first commit there are none
         empty = connection.execute("SELECT 1 FROM about WHERE name = 'tail'").fetchone() is None
         return [] if empty else ["the checksums of the log are lost"]
-    found = sums_of(connection, NO_SUMS, written["key"], written["event"])
-    changed = [name for name in NO_SUMS if "." in name and found[name] != written[name]]
+    present = checksums_of(connection, NO_CHECKSUMS, written["key"], written["event"])
+    changed = [name for name in NO_CHECKSUMS if "." in name and present[name] != written[name]]
     return [f"{name} was changed in some row, or rows are lost or added" for name in changed]
 
 
-def write_sums(connection: sqlite3.Connection, sums: Sums) -> None:
-    """Write checksums in the place of older ones."""
+def write_checksums(connection: sqlite3.Connection, sums: Checksums) -> None:
+    """Write checksums, which replace older ones."""
     written = msgspec.json.encode(sums).decode()
     connection.execute("INSERT OR REPLACE INTO about VALUES ('sums', ?)", (written,))
 
 
-class Summing:
-    """The checksums of a ledger that is written to.
+class LogChecksums:
+    """Keeps the checksums of a ledger that is written to.
 
-    It begins inside a transaction, with what is written of the checksums and the rows behind them.
+    It is made inside a transaction, from the checksums that are written and the rows after them.
     """
 
     def __init__(self, connection: sqlite3.Connection, every: int) -> None:
-        self._connection, self._every, self._written = connection, min(every, EVERY), -EVERY
-        self._sums = sums_of(connection, sums_written(connection) or NO_SUMS)
+        self._connection, self._every, self._written = (
+            connection,
+            min(every, CHECKSUMS_EVERY),
+            -CHECKSUMS_EVERY,
+        )
+        self._checksums = checksums_of(connection, written_checksums(connection) or NO_CHECKSUMS)
 
     def note(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Rows that were added to a table of the log, while they are in the processor's cache."""
-        columns = columns_of(rows)
-        add(self._sums, table, [columns[place] for place in SUMMED[table].values()])
+        """Take up rows that were added to a table of the log, while they are in the processor's cache."""
+        columns = as_columns(rows)
+        add_rows(self._checksums, table, [columns[place] for place in CHECKED[table].values()])
 
     def write(self, event: int, anyway: bool) -> None:
-        """Write the checksums of all there is, if it is time behind the event of that number; or `anyway`."""
+        """Write the checksums if it is time after the event of that number, or `anyway`."""
         if anyway or event - self._written >= self._every:
-            write_sums(self._connection, self._sums)
+            write_checksums(self._connection, self._checksums)
             self._written = event

@@ -1,7 +1,8 @@
-"""Rows of events on their way to a key's turn and back: many in one, since Spark hands them over one by one.
+"""Packs rows of events for a key's turn, and answers: many in one row, since Spark hands rows over one by
+one.
 
 A row becomes the line that the engine on one machine would read. Before the shuffle all lines of a key are
-joined into one text. Answers leave together, too: in arrays those that only have numbers, the others as JSON.
+joined into one text. Answers are packed, too: those that only have numbers in arrays, the others as JSON.
 """
 
 from __future__ import annotations
@@ -24,42 +25,43 @@ EVENTS = (
     "type string, id string, key string, position long, hint double, hints map<string, double>, "
     "value string, values map<string, double>, time double"
 )
-"""A schema for reading events; `hint`, `hints`, `values` (soft labels) and `time` may be missing, `value` may
+"""A schema for reading events. `hint`, `hints`, `values` (soft labels) and `time` may be missing; `value` may
 have another type."""
 
 NEEDED = ("type", "id", "key", "position", "value")
 
 PACKED = "key string, positions string, lines string"
-"""Rows of a key: texts with a newline between any two; no text for a position that is not there."""
+"""The schema of packed rows of a key: texts with a newline between any two; a missing position is empty."""
 
 REPLY = (
     "type string, id string, position long, probability double, probabilities map<string, double>, "
     "certificate double, reason string, detail string"
 )
-"""What a worker says of one event."""
+"""The schema of the answer to one event."""
 
-TOLD = (
+PACKED_ANSWERS = (
     "key string, ids array<string>, positions array<long>, probabilities array<double>, "
     "certificates array<double>, others string"
 )
-"""Answers of a key: forecasts of a probability and, without one, settlements; or others, as JSON."""
+"""The schema of packed answers of a key: forecasts of one probability, and settlements, which have none; or
+all others, as JSON."""
 
 PACK = 32 << 20
-"""Bytes of rows that are packed together before they are shuffled."""
+"""So many bytes of rows are packed together before they are shuffled."""
 
-TOGETHER = 1000
-"""Answers of a key that leave in one row."""
+ANSWERS_A_ROW = 1000
+"""How many answers are packed into one row."""
 
-# in a text that is within another one quotes have a backslash before them
-_written_out = re.compile(r'"value":"(?:\s|\\[fnrt])*(0|1|0\.0|1\.0|(?i:false|true))(?:\s|\\[fnrt])*"')
+# an outcome 0, 1, false or true as a text; inside another text its quotes would have backslashes
+_outcome_as_text = re.compile(r'"value":"(?:\s|\\[fnrt])*(0|1|0\.0|1\.0|(?i:false|true))(?:\s|\\[fnrt])*"')
 
 
-def columns_of(events: DataFrame) -> list[Column]:
+def line_columns(events: DataFrame) -> list[Column]:
     """The columns key, position and line of events; ValueError if they cannot be made."""
     from pyspark.sql import functions as F
 
     check_events(events)
-    # bytes that are no text would stop the worker that reads them
+    # bytes that are no valid text would stop the worker that reads them
     key = F.make_valid_utf8("key").alias("key")
     return [key, F.col("position").cast("long").alias("position"), line_of(events, key).alias("line")]
 
@@ -109,7 +111,7 @@ def line_of(events: DataFrame, key: Column) -> Column:
 
 
 def packs(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """The rows of a key in one, as far as PACK bytes of rows go."""
+    """Pack the rows of each key into one row, PACK bytes of rows at a time."""
     waiting: list[pyarrow.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -122,7 +124,7 @@ def packs(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatc
 
 
 def packed(batches: list[pyarrow.RecordBatch]) -> list[pyarrow.RecordBatch]:
-    """Rows of `columns_of` with the same key joined to one of PACKED, by position."""
+    """Join rows of `line_columns` with the same key into a row of PACKED, in the order of positions."""
     if not batches:
         return []
     import pyarrow
@@ -137,41 +139,41 @@ def packed(batches: list[pyarrow.RecordBatch]) -> list[pyarrow.RecordBatch]:
 
 
 class KeyRows:
-    """Rows of a key in the order of their positions, of those with the same one by what they say.
+    """The rows of a key, in the order of their positions, and of their lines where positions are equal.
 
     Attributes
     ----------
     positions
-        None where a row has none: these come first; (n,).
+        The positions, None where a row has none; these rows come first; (n,).
     lines
-        What the rows say; (n,).
+        The lines; (n,).
     """
 
     def __init__(self, rows: Iterable[Any]) -> None:
-        found: list[tuple[bool, int, str]] = []
+        ordered: list[tuple[bool, int, str]] = []
         for row in rows:
             places = row["positions"].split("\n")
             lines = row["lines"].split("\n")
-            found += [(at != "", int(at or 0), line) for at, line in zip(places, lines, strict=True)]
-        found.sort()
-        self.positions = [at if is_placed else None for is_placed, at, _ in found]
-        self.lines = [line for *_, line in found]
+            ordered += [(at != "", int(at or 0), line) for at, line in zip(places, lines, strict=True)]
+        ordered.sort()
+        self.positions = [at if is_placed else None for is_placed, at, _ in ordered]
+        self.lines = [line for *_, line in ordered]
 
     def columns(self, is_binary: bool) -> Columns:
-        """The events of the rows; texts are read as numbers if the key's outcomes are 0 and 1."""
+        """The events of the rows; outcomes that are texts are read as numbers if the key is binary."""
         text = "\n".join(self.lines)
-        columns = columns_of_lines((_written_out.sub(_as_number, text) if is_binary else text).encode())
+        columns = columns_of_lines((_outcome_as_text.sub(_as_number, text) if is_binary else text).encode())
         for i in range(self.positions.count(None)):
             columns.put(i, refused(self.lines[i], "position"))
         return columns
 
     def refusals(self) -> list[Answer]:
-        """What rows are answered that have no key."""
+        """The answers to rows without a key."""
         return [refused(line, "key") for line in self.lines]
 
 
-def _as_number(found: re.Match[str]) -> str:
-    return f'"value":{int(found[1].lower() in ("1", "1.0", "true"))}'
+def _as_number(match: re.Match[str]) -> str:
+    return f'"value":{int(match[1].lower() in ("1", "1.0", "true"))}'
 
 
 def refused(line: str, missing: str) -> Rejected:
@@ -179,8 +181,8 @@ def refused(line: str, missing: str) -> Rejected:
     return Rejected(decode(line.encode()).id, "invalid", f"{missing} must not be null")
 
 
-def told(positions: list[int | None], answers: list[Answer]) -> Iterator[tuple[Any, ...]]:
-    """What leaves the worker of a key's answers: rows of TOLD without the key."""
+def pack_answers(positions: list[int | None], answers: list[Answer]) -> Iterator[tuple[Any, ...]]:
+    """Pack a key's answers: rows of PACKED_ANSWERS without the key."""
     numbers: list[tuple[Any, ...]] = []
     others: list[dict[str, Any]] = []
     for position, answer in zip(positions, answers, strict=True):
@@ -190,15 +192,15 @@ def told(positions: list[int | None], answers: list[Answer]) -> Iterator[tuple[A
             numbers.append((answer.id, position, answer.probability, answer.certificate))
         else:
             others.append(reply_of(answer, position))
-    for start in range(0, len(numbers), TOGETHER):
-        # tuples: Spark looks through lists for rows
-        yield *zip(*numbers[start : start + TOGETHER], strict=True), None
-    for start in range(0, len(others), TOGETHER):
-        yield None, None, None, None, msgspec.json.encode(others[start : start + TOGETHER]).decode()
+    for start in range(0, len(numbers), ANSWERS_A_ROW):
+        # tuples, since Spark would look through lists for rows
+        yield *zip(*numbers[start : start + ANSWERS_A_ROW], strict=True), None
+    for start in range(0, len(others), ANSWERS_A_ROW):
+        yield None, None, None, None, msgspec.json.encode(others[start : start + ANSWERS_A_ROW]).decode()
 
 
 def reply_of(answer: Answer, position: int | None) -> dict[str, Any]:
-    """An answer as it leaves the worker by itself."""
+    """An answer as a dict with the fields of REPLY."""
     reply: dict[str, Any] = {**msgspec.to_builtins(answer), "position": position}
     if isinstance(answer, Forecast) and isinstance(answer.probability, dict):
         reply["probabilities"] = reply.pop("probability")

@@ -29,10 +29,10 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""Settings of a session that is reached from this machine only and says nothing unless something is wrong."""
+"""Settings of a session that only this machine can reach, and that prints nothing but errors."""
 
 CHECKS_PER_CORE = 2
-"""Tasks that look at a worker, for each core of the session, so that every core is likely to get one."""
+"""How many tasks look at a worker, for each core, so that every core is likely to get one."""
 
 
 def local_session(cores: int = 2, master: str | None = None, **conf: str) -> SparkSession:
@@ -115,7 +115,7 @@ def check_workers(spark: SparkSession) -> None:
     tasks = CHECKS_PER_CORE * _cores(spark)
     looks = spark.range(tasks, numPartitions=tasks).mapInArrow(look, "path string, package string")
     try:
-        found = {tuple(row) for row in looks.collect()}
+        workers = {tuple(row) for row in looks.collect()}
     except (PySparkException, Py4JError) as error:
         # Spark itself refuses workers with another Python
         raise ValueError(
@@ -123,7 +123,7 @@ def check_workers(spark: SparkSession) -> None:
             f"{_reason(error)}. Set the environment variable PYSPARK_PYTHON to an interpreter with "
             f"onlinecal[spark] on every worker, before the session starts; here it would be {sys.executable}"
         ) from error
-    for path, package in sorted(found):
+    for path, package in sorted(workers):
         if package != __version__:
             raise ValueError(
                 f"onlinecal is {package} for the worker's Python ({path}), {__version__} for the driver: "

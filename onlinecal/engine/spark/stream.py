@@ -1,10 +1,10 @@
 """The event engine as a stateful operator of Spark's Structured Streaming.
 
-A key's state is the state that the engine on one machine keeps, in the same bytes, and the same judge looks
-at its events; Spark keeps the states, spreads the keys over machines, and makes it happen exactly once.
+A key's state is the state that the engine on one machine keeps, in the same bytes, and the same judge decides
+about its events. Spark keeps the states, spreads the keys over machines, and makes each event count once.
 
-Spark hands rows to Python one value at a time, which takes longer than a forecast: `rows` puts all of a key's
-into one. The states of a ledger can be a stream's first states.
+Spark hands rows to Python one value at a time, which takes longer than a forecast. So `rows` packs all rows
+of a key into one. The states of a ledger can be a stream's first states.
 """
 
 from __future__ import annotations
@@ -18,9 +18,17 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import config_of
-from onlinecal.engine.spark.rows import PACKED, REPLY, TOLD, KeyRows, columns_of, packs, told
+from onlinecal.engine.spark.rows import (
+    PACKED,
+    PACKED_ANSWERS,
+    REPLY,
+    KeyRows,
+    line_columns,
+    pack_answers,
+    packs,
+)
 from onlinecal.engine.spark.session import check_workers, need_pyspark
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.turns import KeyTurns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,32 +39,32 @@ from pyspark.sql import Row  # noqa: E402
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle  # noqa: E402
 
 ANSWERS = f"key string, {REPLY}"
-"""The schema of the answers: the key and what a worker says of one event."""
+"""The schema of the answers: the key, and the answer to one event."""
 
 STATES = "key string, state binary"
 """The schema of `ledger_states`."""
 
 CHUNK = 1000
-"""Keys of a ledger that are looked at together."""
+"""How many keys of a ledger are read together."""
 
 STATE = "onlinecal"
-"""What the state variable is called in a checkpoint: one column, `state`, of bytes."""
+"""The name of the state variable in a checkpoint; it has one column, `state`, of bytes."""
 
 
 class Calibrator(StatefulProcessor):
-    """Lets every key with events take its turn."""
+    """Spark's processor, which lets every key with events take its turn."""
 
     def __init__(self, config: EngineConfig, remember: int) -> None:
         self._config, self._remember = config, remember
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Spark calls it on the worker, once a task."""
+        """Spark calls this on the worker, once for each task."""
         self._state = handle.getValueState(STATE, "state binary")
-        self._step = KeyStep(self._config, self._remember)
-        self._row = Row(*(field.split()[0] for field in TOLD.split(", ")))
+        self._step = KeyTurns(self._config, self._remember)
+        self._row = Row(*(field.split()[0] for field in PACKED_ANSWERS.split(", ")))
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        """Spark calls it once a key and micro-batch, with all rows of the key in any order."""
+        """Spark calls this once for each key and micro-batch, with all rows of the key in any order."""
         [name], events = key, KeyRows(rows)
         if name is None:
             answers = events.refusals()
@@ -68,11 +76,11 @@ class Calibrator(StatefulProcessor):
             if after is not None and after != before:
                 self._state.update((bytearray(after),))
             answers = batch.answers()
-        for row in told(events.positions, answers):
+        for row in pack_answers(events.positions, answers):
             yield self._row(name, *row)
 
     def handleInitialState(self, key: Any, initialState: Row, timerValues: Any) -> None:
-        """Spark calls it in the first micro-batch, for every key that comes with a state."""
+        """Spark calls this in the first micro-batch, for every key that comes with a state."""
         self._state.update((bytearray(initialState.state),))
 
     def close(self) -> None:
@@ -123,7 +131,7 @@ def calibrated_stream(
         or remember cannot be, pyspark or protobuf is missing, or the workers run something else. Later, when
         the stream runs, the query fails if its checkpoint was made with another configuration.
     """
-    columns = columns_of(events)
+    columns = line_columns(events)
     try:
         import google.protobuf  # noqa: F401
     except ImportError as error:
@@ -136,7 +144,7 @@ def calibrated_stream(
             f"got {provider!r}: see onlinecal.engine.spark.ROCKSDB"
         )
     settings = config or EngineConfig()
-    KeyStep(settings, remember)
+    KeyTurns(settings, remember)
     if check:
         check_workers(session)
     from pyspark.sql import functions as F
@@ -144,7 +152,7 @@ def calibrated_stream(
     packed = events.select(*columns).mapInArrow(packs, PACKED)
     begun = None if initial is None else initial.select("key", "state").groupBy("key")
     answers = packed.groupBy("key").transformWithState(
-        Calibrator(settings, remember), TOLD, "append", "none", initialState=begun
+        Calibrator(settings, remember), PACKED_ANSWERS, "append", "none", initialState=begun
     )
     # arrays that are too short are filled up with nulls
     no_text, no_map = F.array().cast("array<string>"), F.array().cast("array<map<string, double>>")
@@ -180,7 +188,7 @@ def ledger_states(spark: SparkSession, ledger: str | Path) -> DataFrame:
 
 
 def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The keys of a ledger at rest and their bytes for `KeyStep`."""
+    """The keys of a ledger that nobody writes to, and their bytes for `KeyTurns`."""
     ledger = Ledger(path, read_only=True)
     try:
         with ledger.transaction("DEFERRED"):
@@ -191,7 +199,7 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
                     "`onlinecal stream --ledger FILE < /dev/null`, which writes them"
                 )
             config = config_of(ledger)
-            step, book, names = KeyStep(config, 1), Book(config), ledger.summaries()
+            step, book, names = KeyTurns(config, 1), Book(config), ledger.summaries()
             while some := [name for name, _, _ in islice(names, CHUNK)]:
                 snapshots = ledger.keys_named(some)
                 with ledger.content_errors():

@@ -142,40 +142,40 @@ def _refuse_bad_values(counted: DataFrame, forecast: str, outcome: str) -> None:
 
     value = F.col("value")
     is_bad = value.isNull() | F.isnan(value) | (value < 0.0) | (value > 1.0)
-    found = counted.agg(
+    summary = counted.agg(
         F.count("*").alias("counts"),
         F.sum(F.when(is_bad, F.col("rounds"))).alias("bad_forecasts"),
         F.min(F.when(is_bad, value)).alias("bad_forecast"),
         F.sum("bad_outcomes").alias("bad_outcomes"),
         F.min("bad_outcome").alias("bad_outcome"),
     ).first()
-    assert found is not None
-    if not found.counts:
+    assert summary is not None
+    if not summary.counts:
         raise ValueError("table has no rows")
     for kind, name, wanted, bad, rows in (
-        ("forecast", forecast, "lie in [0, 1]", found.bad_forecast, found.bad_forecasts),
-        ("outcome", outcome, "be 0/1 or boolean", found.bad_outcome, found.bad_outcomes),
+        ("forecast", forecast, "lie in [0, 1]", summary.bad_forecast, summary.bad_forecasts),
+        ("outcome", outcome, "be 0/1 or boolean", summary.bad_outcome, summary.bad_outcomes),
     ):
         if rows:
-            # the least of the bad values, which is none at all where all of them are null
-            told = "null" if bad is None else repr(bad)
+            # the least of the bad values; it is None if all of them are null
+            shown = "null" if bad is None else repr(bad)
             raise ValueError(
-                f"{kind} column {name!r} must {wanted}, got {told} (rows with a bad {kind}: {rows})"
+                f"{kind} column {name!r} must {wanted}, got {shown} (rows with a bad {kind}: {rows})"
             )
 
 
 def _measuring(keys: list[str], budget: float, rtol: float) -> Callable[[pyarrow.Table], pyarrow.Table]:
-    """What a worker does with the counts of one group."""
+    """The function that a worker calls with the counts of one group."""
 
     def measure(group: pyarrow.Table) -> pyarrow.Table:
         import pyarrow
 
         rounds, ones = group.column("rounds").to_numpy(), group.column("ones").to_numpy()
         counts = check_counts(group.column("value").to_numpy(), rounds - ones, ones)
-        found = measures_of_counts(counts, budget, rtol)
+        measures = measures_of_counts(counts, budget, rtol)
         # taken from the rows as they are, the values of the group keep their types
         columns = [group.column(key).slice(0, 1) for key in keys]
-        columns += [pyarrow.array([found[name]]) for name in MEASURES]
+        columns += [pyarrow.array([measures[name]]) for name in MEASURES]
         return pyarrow.Table.from_arrays(columns, names=[*keys, *MEASURES])
 
     return measure
@@ -185,7 +185,7 @@ def measures_of_counts(counts: Counts, budget: float, rtol: float) -> dict[str, 
     """The measures of one group, by the names in MEASURES; sums over its rounds."""
     values, zeros, ones = counts.values, counts.zeros, counts.ones
     # without a witness, which takes 25 bytes a round
-    found = bracket(counts, [conditional_means(counts)], budget, rtol)
+    bounds = bracket(counts, [conditional_means(counts)], budget, rtol)
     return {
         "rounds": counts.n_rounds,
         "ones": counts.n_ones,
@@ -193,14 +193,14 @@ def measures_of_counts(counts: Counts, budget: float, rtol: float) -> dict[str, 
         "ece": expected_error_of_counts(counts),
         "smooth": smooth_error_of_counts(counts),
         "brier": math.fsum(zeros * values**2 + ones * (1.0 - values) ** 2),
-        "distance_lower": found.lower,
-        "distance_upper": found.upper,
-        "exact": found.is_exact,
+        "distance_lower": bounds.lower,
+        "distance_upper": bounds.upper,
+        "exact": bounds.is_exact,
     }
 
 
 INITIAL = "initial forecast"
-"""What the column of initial forecasts is called on its way to a `BoostedRecalibrator`."""
+"""The name that the column of initial forecasts has on its way to a `BoostedRecalibrator`."""
 
 
 def recalibrated(
@@ -301,22 +301,22 @@ def recalibrated(
         if name in table.columns:
             raise ValueError(f"into must make new columns, but the table has {name!r}: choose another name")
     apply = pandas_udf(_on_frames(answer), "double" if one_a_row else "array<double>")
-    found = table.withColumn(into, apply(struct(*inputs)))
+    added = table.withColumn(into, apply(struct(*inputs)))
     if not spread:
-        return found
+        return added
     parts = [column(into)[i].alias(name) for i, name in enumerate(spread)]
-    return found.select(*map(column, table.columns), *parts)
+    return added.select(*map(column, table.columns), *parts)
 
 
 def _on_frames(predict: Callable[[Any], Floats]) -> Callable[[Any], Any]:
-    """The same as a function from Spark's frames to its series."""
+    """A function from Spark's frames to its series, which calls `predict`."""
     from pandas import DataFrame, Series
 
     def apply(frame: Any) -> Any:
         answer = predict(frame)
         return Series(list(answer) if answer.ndim == 2 else answer)
 
-    # Spark goes by these; as text they would be looked for where they are unknown
+    # Spark reads these; as texts it would look them up where the names are unknown
     apply.__annotations__ = {"frame": DataFrame, "return": Series}
     return apply
 

@@ -1,1 +1,1 @@
-"""What the engine's operator sees: sums, alarms and pictures that are kept as events come."""
+"""What the engine's operator sees: scores, alarms and reliability, kept up to date as events come."""

@@ -1,7 +1,7 @@
-"""What the engine's operator sees: all keys at a glance, for the page, Prometheus and reports; and its logs.
+"""What the engine's operator sees: all keys at a glance, for the page, Prometheus and reports; and the logs.
 
 The logger is `onlinecal.engine`: alarms are warnings, refusals are information. A message of the same kind is
-written a few times a minute at most, with how often it came besides.
+written a few times a minute at most; the next one says how many were left out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +19,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onlinecal.engine.events import Rejected
-from onlinecal.engine.keys.key import Key
-from onlinecal.engine.keys.totals import Line, Total, Totals
-from onlinecal.engine.watch.key_watch import HINT, Raised, Scores
+from onlinecal.engine.keys.totals import NamedSummary, Total
+from onlinecal.engine.watch.key_watch import HINT, Alarm, Scores
 from onlinecal.engine.watch.reliability import Reliability, Side
 
 QUIET = 60.0
-"""Seconds in which the same words are written so many times at most."""
+"""In so many seconds, ALARMS messages with the same words are written at most."""
 ALARMS = 16
 LONGEST = 300
 """Characters of a refusal's details."""
@@ -34,32 +33,32 @@ logger = logging.getLogger("onlinecal.engine")
 logger.addHandler(logging.NullHandler())
 
 
-class Seldom(logging.Filter):
-    """Lets the same words through `most` times in a while; how often they came besides is said next time."""
+class RateLimit(logging.Filter):
+    """Lets `most` messages with the same words through in some seconds, and says how many it kept back."""
 
     def __init__(
         self, seconds: float = QUIET, clock: Callable[[], float] = time.monotonic, most: int = 1
     ) -> None:
         super().__init__()
         self._seconds, self._clock, self._most = seconds, clock, most
-        self._said: dict[str, tuple[float, int, int]] = {}
+        self._written: dict[str, tuple[float, int, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is to be written."""
         words, now = str(record.msg), self._clock()
-        until, said, kept_back = self._said.get(words, (now, 0, 0))
+        until, said, kept_back = self._written.get(words, (now, 0, 0))
         if now >= until:
             until, said = now + self._seconds, 0
         elif said >= self._most:
-            self._said[words] = until, said, kept_back + 1
+            self._written[words] = until, said, kept_back + 1
             return False
         if kept_back:
             record.msg = f"{words.rstrip()} ({kept_back} more since this was said last)"
-        self._said[words] = until, said + 1, 0
+        self._written[words] = until, said + 1, 0
         return True
 
 
-logger.addFilter(Seldom(most=ALARMS))
+logger.addFilter(RateLimit(most=ALARMS))
 
 
 class JsonLines(logging.Formatter):
@@ -79,7 +78,7 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
-class Plain(logging.Formatter):
+class PlainText(logging.Formatter):
     """The message alone, with control characters spelt out: names come from whoever sends events."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -89,9 +88,9 @@ class Plain(logging.Formatter):
 
 
 def log_to_stderr(as_json: bool) -> None:
-    """Write to standard error: all as JSON lines, with what the server has to say; or warnings for people."""
+    """Log to standard error: everything, also of the server, as JSON lines; or warnings as plain text."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if as_json else Plain())
+    handler.setFormatter(JsonLines() if as_json else PlainText())
     for name in ("onlinecal", "uvicorn", "asyncio") if as_json else ("onlinecal",):
         one = logging.getLogger(name)
         one.handlers = [handler]
@@ -109,9 +108,10 @@ class Overview(Struct, frozen=True):
     oldest
         Number of the oldest query that waits; None if none does.
     alarms, hint_alarms
-        How many there were, of forecasts and of hints.
+        How many alarms there were, of forecasts and of hints.
     scores
-        Of all watched keys: of those with hints, if there are any; None if nothing was settled.
+        The scores of all watched keys with hints, or of all keys if none has hints; None if nothing was
+        settled.
     since
         Number of the event from which on `forecasts` and `hints` are counted.
     forecasts, hints
@@ -136,8 +136,8 @@ class Overview(Struct, frozen=True):
     since: int
     forecasts: Side
     hints: Side
-    largest: list[Line]
-    alarmed: list[Line]
+    largest: list[NamedSummary]
+    alarmed: list[NamedSummary]
     hot_keys: int
     batches: int
     seconds: float
@@ -145,15 +145,15 @@ class Overview(Struct, frozen=True):
 
 
 @dataclass
-class Served:
+class Activity:
     """What an engine has done since its start."""
 
     batches: int = 0
     seconds: float = 0.0
     refused: Counter[str] = field(default_factory=Counter)
 
-    def note(self, refused: list[Rejected], seconds: float, raised: list[tuple[str, Raised]]) -> None:
-        """A batch is committed; what was refused of it is logged, and what was `raised`, which is emptied."""
+    def note(self, refused: list[Rejected], seconds: float, raised: list[tuple[str, int, Alarm]]) -> None:
+        """Count a batch that was committed, and log its refusals and alarms; `raised` is emptied."""
         self.batches += 1
         self.seconds += seconds
         self.refused.update(one.reason for one in refused)
@@ -161,43 +161,18 @@ class Served:
             detail = one.detail[:LONGEST]
             about = {"kind": "refusal", "reason": one.reason, "id": one.id, "detail": detail}
             logger.info(f"an event was rejected, {one.reason}: %s", detail, extra={"about": about})
-        for key, (whose, alarm) in raised:
-            of = "hints" if whose == HINT else "forecasts"
+        for key, side, alarm in raised:
+            of = "hints" if side == HINT else "forecasts"
             about = {"kind": "alarm", "key": key, "of": of, **msgspec.to_builtins(alarm)}
             words = f"alarm: {of} of key %s are %s, by event %d"
             logger.warning(words, key, alarm, alarm.event, extra={"about": about})
         raised.clear()
 
 
-def sides(reliability: Reliability, certificate: float, rounds: int) -> tuple[Side, Side]:
-    """Reliability of forecasts and hints; the certificate is another bound if it is of the same rounds."""
+def reliability_of_both(reliability: Reliability, certificate: float, rounds: int) -> tuple[Side, Side]:
+    """The reliability of forecasts and of hints; a certificate of the same rounds bounds the distance."""
     forecasts, hints = reliability.side(0), reliability.side(1)
     if forecasts.distance is not None and forecasts.rounds == rounds:
         low, high = forecasts.distance
         forecasts = replace(forecasts, distance=(low, max(low, min(high, certificate))))
     return forecasts, hints
-
-
-def overview_of(
-    total: Total,
-    totals: Totals,
-    in_memory: Collection[Key],
-    reliability: Reliability,
-    served: Served,
-    limit: int,
-) -> Overview:
-    """All that is known now, with up to `limit` keys of each kind."""
-    return Overview(
-        total,
-        totals.oldest(in_memory),
-        *totals.alarms(),
-        totals.scores(),
-        reliability.since,
-        *sides(reliability, total.certificate, total.rounds),
-        totals.largest(limit),
-        totals.alarmed(limit),
-        len(in_memory),
-        served.batches,
-        served.seconds,
-        dict(served.refused),
-    )

@@ -1,4 +1,4 @@
-"""How often what was forecast came, in bins, of all keys together: the picture of reliability."""
+"""Reliability of all keys together: how often outcomes came, by bins of forecasts."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from msgspec import Struct
 
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
-from onlinecal.engine.keys.lanes import Issued, parts_of
-from onlinecal.engine.keys.storing import SUM, sum_of, with_sum
+from onlinecal.engine.keys.lanes import ClassForecast, class_shares
+from onlinecal.engine.keys.storing import SUM, checksum_of, with_checksum
 from onlinecal.engine.watch.key_watch import likeliest
 from onlinecal.forecasters.binary.soundness import require
 
 BINS = 20
 EVENTS, LIKELIEST = 0, 1
-"""Rounds with outcomes in [0, 1]; rounds with several classes, of which the likeliest counts."""
+"""Two kinds of rounds: those with outcomes in [0, 1]; those with several classes, whose likeliest one
+counts."""
 
 
 @compiled
 def count(sums: Floats, forecasts: Floats, outcomes: Floats) -> None:
-    """Add rounds, of shape (n,), to bins (BINS, 4), one after the other; a forecast may be NaN.
+    """Add rounds, of shape (n,), to the sums of bins, (BINS, 4); a forecast that is NaN is left out.
 
-    So the sums do not depend on how the rounds were cut into batches.
+    Rounds are added one after the other, so the sums do not depend on how they were cut into batches.
     """
     for i in range(len(outcomes)):
         p, y = forecasts[i], outcomes[i]
@@ -46,17 +47,17 @@ class Bin(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """What came of all forecasts, or of all hints, since the ledger keeps account of it.
+    """The reliability of all forecasts, or of all hints, since the ledger began to count it.
 
     Attributes
     ----------
     rounds
-        How many were settled.
+        How many rounds were settled.
     bins
-        Those in which there are any, from 0 to 1.
+        The bins that have rounds, from 0 to 1.
     distance
-        Lower and upper bound on the distance to calibration of those with outcomes in [0, 1], all keys as one
-        sequence; sums over these rounds. None if there are rounds with several classes.
+        Lower and upper bound on the distance to calibration, all keys as one sequence; sums over rounds. None
+        if there are rounds with several classes.
     """
 
     rounds: int
@@ -65,7 +66,7 @@ class Side(Struct, frozen=True):
 
 
 class Reliability:
-    """Counts by forecast: of forecasts and hints, of both kinds of rounds.
+    """Counts rounds in bins, by their forecasts and by their hints, of both kinds.
 
     Attributes
     ----------
@@ -77,45 +78,46 @@ class Reliability:
 
     def __init__(self, since: int = 0) -> None:
         self.since, self.is_written = since, False
-        # kind, forecasts and hints, bin; how many, sums of p, of y, of (p - 1/2)(p - y)
+        # axes: kind, side, bin; the number of rounds, the sums of p, of y, and of (p - 1/2)(p - y)
         self._sums: Floats = np.zeros((2, 2, BINS, 4))
 
-    def add(self, settled: Sequence[tuple[Issued, Any]]) -> None:
+    def add(self, settled: Sequence[tuple[ClassForecast, Any]]) -> None:
         """Count settled forecasts of several classes with their outcomes."""
-        for whose, of in enumerate(("probability", "hint")) if settled else ():
+        for side, of in enumerate(("probability", "hint")) if settled else ():
             likely = [likeliest(getattr(one, of)) for one, _ in settled]
             came = [
-                parts_of(y).get(label or "", 0.0) for (label, _), (_, y) in zip(likely, settled, strict=True)
+                class_shares(y).get(label or "", 0.0)
+                for (label, _), (_, y) in zip(likely, settled, strict=True)
             ]
-            count(self._sums[LIKELIEST, whose], np.array([p for _, p in likely]), np.array(came, np.float64))
+            count(self._sums[LIKELIEST, side], np.array([p for _, p in likely]), np.array(came, np.float64))
             self.is_written = False
 
     def add_events(self, forecasts: Floats, hints: Floats, outcomes: Floats) -> None:
-        """The same of rounds with outcomes in [0, 1], (n,); a hint is NaN where there was none."""
-        for whose, told in enumerate((forecasts, hints)):
-            count(self._sums[EVENTS, whose], told, outcomes)
+        """Count rounds with outcomes in [0, 1], (n,); a hint is NaN where there was none."""
+        for side, probabilities in enumerate((forecasts, hints)):
+            count(self._sums[EVENTS, side], probabilities, outcomes)
         self.is_written = False
 
-    def side(self, whose: int) -> Side:
-        """What came of the forecasts (0) or of the hints (1)."""
-        both = self._sums[:, whose].sum(axis=0)
+    def side(self, side: int) -> Side:
+        """The reliability of the forecasts (0) or of the hints (1)."""
+        both = self._sums[:, side].sum(axis=0)
         bins = [Bin(int(n), p / n, y / n) for n, p, y, _ in both.tolist() if n]
-        has_classes = bool(self._sums[LIKELIEST, whose].any())
+        has_classes = bool(self._sums[LIKELIEST, side].any())
         return Side(int(both[:, 0].sum()), bins, None if has_classes else bracket(both))
 
     def dump(self) -> bytes:
-        """As the ledger keeps it."""
+        """The state in bytes, as the ledger keeps it."""
         self.is_written = True
-        return with_sum(msgspec.msgpack.encode((self.since, self._sums.astype("<f8").tobytes())))
+        return with_checksum(msgspec.msgpack.encode((self.since, self._sums.astype("<f8").tobytes())))
 
     @classmethod
     def load(cls, data: bytes) -> Reliability:
-        """What was dumped; ValueError if that cannot be."""
-        require(data[:SUM] == sum_of(data[SUM:]), "the account of all keys' reliability")
+        """The counts that were dumped; ValueError if they make no sense."""
+        require(data[:SUM] == checksum_of(data[SUM:]), "the account of all keys' reliability")
         since, floats = msgspec.msgpack.decode(data[SUM:], type=tuple[int, bytes])
-        found = cls(since)
-        found._sums = np.frombuffer(floats, "<f8").reshape(found._sums.shape).astype(np.float64)
-        return found
+        reliability = cls(since)
+        reliability._sums = np.frombuffer(floats, "<f8").reshape(reliability._sums.shape).astype(np.float64)
+        return reliability
 
 
 def bracket(sums: Floats) -> tuple[float, float]:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from onlinecal.engine.columns.columns import FEW, columns_of, columns_of_lines
-from onlinecal.engine.columns.scanning import ODD, OUTCOME, QUERY, scan
+from onlinecal.engine.columns.columns import FEW_EVENTS, columns_of_events, columns_of_lines
+from onlinecal.engine.columns.scanning import OTHER, OUTCOME, QUERY, scan
 from onlinecal.engine.events import LONGEST_LINE, LONGEST_NAME, decode
 from tests.engine.test_fuzz import RAW, bad_line
 from tests.properties import examples
@@ -33,19 +33,19 @@ def row(columns, i):
         columns.kinds[i],
         *texts,
         list(map(float.hex, numbers)),
-        columns.wide.get(i),
+        columns.unusual.get(i),
         columns.refusals.get(i),
     )
 
 
 def check(lines):
     """Each line is in columns what msgspec makes of it; how many of them the compiled pass takes."""
-    padded = [*lines, *[b"{}"] * FEW]
-    read, wanted = columns_of_lines(b"\n".join(padded) + b"\n"), columns_of(map(decode, padded))
+    padded = [*lines, *[b"{}"] * FEW_EVENTS]
+    read, wanted = columns_of_lines(b"\n".join(padded) + b"\n"), columns_of_events(map(decode, padded))
     assert len(read) == len(padded)
     for i, line in enumerate(lines):
         assert repr(row(read, i)) == repr(row(wanted, i)), line
-    return sum(kind != ODD for kind in kinds_of(lines))
+    return sum(kind != OTHER for kind in kinds_of(lines))
 
 
 USUAL = (

@@ -236,14 +236,14 @@ def test_large_bodies_wait_until_there_is_room_for_them(engine):
     lines = b'{"type": "query", "id": "q", "key": "k"}\n'.ljust(LARGE) + b"\n"
     with client_of(engine, patience=0.2) as client:
         intake = next(route.app for route in client.app.app.routes if route.path == "/events")
-        taken, intake.room.free = intake.room.free, 0
+        taken, intake.capacity.free = intake.capacity.free, 0
         answer = client.post("/events", content=lines)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert client.post("/events", content=lines[:100]).status_code == 200
-        intake.room.free = taken
+        intake.capacity.free = taken
         assert client.post("/events", content=lines).status_code == 200
         assert client.post("/events", content=iter([lines])).status_code == 200
-        assert intake.room.free == taken
+        assert intake.capacity.free == taken
 
 
 def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):

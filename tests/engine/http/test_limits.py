@@ -14,7 +14,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from onlinecal.engine import AsyncEngine
-from onlinecal.engine.http.server import Seldom, serve
+from onlinecal.engine.http.server import RateLimit, serve
 
 HEAD = b"Host: 127.0.0.1\r\n"
 HEALTH = b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n"
@@ -173,7 +173,7 @@ def test_malformed_requests_do_not_fill_the_log():
 
 def test_what_was_kept_back_from_the_log_is_counted():
     now = [0.0]
-    seldom = Seldom(60.0, clock=lambda: now[0])
+    seldom = RateLimit(60.0, clock=lambda: now[0])
     lines = []
     for second in (0, 1, 2, 70, 71, 200):
         now[0] = second

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
-from onlinecal.engine.keys.storing import SUM, StoredBinary, pack, unpack, with_sum
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.keys.storing import SUM, StoredBinaryKey, pack, unpack, with_checksum
+from onlinecal.engine.turns import KeyTurns
 
 CONFIGS = {
     "uniform": KeyConfig(horizon=60, report="hint", expire_after=50.0),
@@ -91,7 +91,7 @@ def crafted(rng, data):
     kept = decode(data[1:])
     state = decode(kept[2][SUM:])
     # the format stands first
-    if len(state) == len(StoredBinary.__struct_fields__):
+    if len(state) == len(StoredBinaryKey.__struct_fields__):
         place = rng.choice([1, 2, 3, 4, 5, 5, 5, 5, 5, 5])
         if place == 5:
             words = np.empty(state[4], np.int64)
@@ -107,14 +107,14 @@ def crafted(rng, data):
         place = rng.choice([1, 2, 3, 4, 4, 4, 5, 5, 6, 6, 7])
     if place != 5 or rng.random() < 0.1 or len(state) > 6:
         state[place] = odd(rng, state[place])
-    kept[2] = with_sum(encode(state))
+    kept[2] = with_checksum(encode(state))
     return data[:1] + encode(kept)
 
 
 def tried(seed, count):
     refused = played = 0
     for kind, config in CONFIGS.items():
-        step, rng = KeyStep(EngineConfig(config), 100), random.Random(f"{seed} {kind}")
+        step, rng = KeyTurns(EngineConfig(config), 100), random.Random(f"{seed} {kind}")
         sound = [step("k", None, turn(rng, config, 0, 5 + 40 * i))[0] for i in range(3)]
         for i in range(count):
             print(kind, i, flush=True)

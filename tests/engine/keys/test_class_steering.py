@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
-from onlinecal.engine.keys.steering import ClassSteering, packed, unpacked
-from onlinecal.engine.keys.storing import SUM, with_sum
+from onlinecal.engine.keys.steering import ClassSteering, packed_floats, unpacked_floats
+from onlinecal.engine.keys.storing import SUM, with_checksum
 from onlinecal.steering import trust, vector
 from tests.engine.keys.test_steering import forecasts
 from tests.engine.one_key import OneKey
@@ -79,12 +79,12 @@ def test_damaged_steering_is_refused(place, value, why):
     stored = msgspec.msgpack.decode(played().dump()[SUM:])
     labels, floats = msgspec.msgpack.decode(stored[6])
     if place == "length":
-        floats = packed([unpacked(floats, SIZE + 2 * trust.ticket_size(K))[:-1]])
+        floats = packed_floats([unpacked_floats(floats, SIZE + 2 * trust.ticket_size(K))[:-1]])
     else:
         labels = value
     stored[6] = msgspec.msgpack.encode([labels, floats])
     with pytest.raises(ValueError, match=why):
-        OneKey(KeyConfig(kind="simplex"), with_sum(msgspec.msgpack.encode(stored)))
+        OneKey(KeyConfig(kind="simplex"), with_checksum(msgspec.msgpack.encode(stored)))
 
 
 def test_its_size_is_a_few_kilobytes_a_class_and_classes_without_weight_cost_nothing():

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Settled
-from onlinecal.engine.keys.storing import SUM, with_sum
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.keys.storing import SUM, with_checksum
+from onlinecal.engine.turns import KeyTurns
 
 PROGRAM = Path(__file__).with_name("crafted_states.py")
 
@@ -25,13 +25,13 @@ def test_crafted_states_neither_crash_nor_hang(seed, count):
 
 
 def test_a_turn_on_a_state_that_cannot_be_leaves_nothing_behind():
-    step = KeyStep(EngineConfig(KeyConfig(horizon=50)), 10)
+    step = KeyTurns(EngineConfig(KeyConfig(horizon=50)), 10)
     data, _ = step("k", None, [Query("a", "k"), Query("b", "k"), Outcome("a", 1)])
     kept = msgspec.msgpack.decode(data[1:])
     stored = msgspec.msgpack.decode(kept[2][SUM:])
     # an open forecast less than the words tell of
     stored[3] = []
-    kept[2] = with_sum(msgspec.msgpack.encode(stored))
+    kept[2] = with_checksum(msgspec.msgpack.encode(stored))
     for bad in (data[:1] + msgspec.msgpack.encode(kept), b""):
         with pytest.raises(ValueError, match="the state of key 'k'"):
             step("k", bad, [Outcome("b", 1)])

@@ -8,7 +8,7 @@ import pytest
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.engine.keys.storing import SUM
-from onlinecal.engine.step import KeyStep, _decoder
+from onlinecal.engine.turns import KeyTurns, _decoder
 from onlinecal.forecasters.binary.cells import TABLE
 from onlinecal.forecasters.binary.grids.dyadic_search import END
 from onlinecal.forecasters.simplex.machine.table import USED
@@ -17,7 +17,7 @@ from tests.engine.one_key import OneKey
 
 def kept(config, rounds, classes=0, waiting=0, remember=1):
     """A key's bytes after so many settled rounds of a drifting coin or a biased die, and its lane."""
-    rng, step, events = random.Random(0), KeyStep(EngineConfig(config), remember), []
+    rng, step, events = random.Random(0), KeyTurns(EngineConfig(config), remember), []
     for i in range(rounds):
         if classes:
             [outcome] = rng.choices([f"class{j}" for j in range(classes)], range(1, classes + 1))
@@ -71,7 +71,7 @@ def test_a_key_without_one_has_nine_bytes_for_each_visited_point(grid, rounds):
 def test_a_key_with_classes_grows_with_its_vertices(classes, rounds):
     config = KeyConfig(kind="simplex", hints=False)
     data = kept(config, rounds, classes)
-    vertices = int(lane_of(data, config).lanes[0].run_state.memory[USED])
+    vertices = int(lane_of(data, config).lanes[0].simplex_run.memory[USED])
     assert len(data) - watch_of(data) == pytest.approx(
         380 + 20 * classes + (20 + classes) * vertices, rel=0.1
     )

@@ -6,7 +6,7 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
-from onlinecal.engine.keys.storing import SUM, StoredBinary, parts_of, with_sum
+from onlinecal.engine.keys.storing import SUM, StoredBinaryKey, read_state, with_checksum
 from tests.engine.one_key import OneKey
 
 N = 3000
@@ -56,8 +56,8 @@ def test_without_steering_hints_are_followed_as_forecasters_do():
 def test_keys_without_hints_keep_nothing_of_it_and_kind_lp_refuses_it():
     for config in (KeyConfig(), KeyConfig(steering=True), KeyConfig(steering=False)):
         state = played(OneKey(config), 10, hinted=False)
-        stored = msgspec.msgpack.decode(state.dump()[SUM:], type=StoredBinary)
-        assert parts_of(stored, betting=True).steering is None
+        stored = msgspec.msgpack.decode(state.dump()[SUM:], type=StoredBinaryKey)
+        assert read_state(stored, betting=True).steering is None
     for value in (True, False):
         with pytest.raises(ValueError, match=f"steering does not go with kind 'lp', got {value}"):
             KeyConfig(kind="lp", steering=value)
@@ -80,7 +80,7 @@ def test_steering_that_does_not_belong_there_is_refused():
     stored = msgspec.msgpack.decode(state[SUM:])
     stored[4] -= 1
     with pytest.raises(ValueError, match="its length"):
-        OneKey(KeyConfig(), with_sum(msgspec.msgpack.encode(stored)))
+        OneKey(KeyConfig(), with_checksum(msgspec.msgpack.encode(stored)))
 
 
 def test_forecasts_that_were_given_up_leave_nothing_behind():

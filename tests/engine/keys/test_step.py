@@ -20,8 +20,8 @@ from onlinecal.engine import (
     Withdrawn,
 )
 from onlinecal.engine.events import decode_lines
-from onlinecal.engine.keys.storing import SUM, with_sum
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.keys.storing import SUM, with_checksum
+from onlinecal.engine.turns import KeyTurns
 from onlinecal.version import STATE_FORMAT
 from tests.engine.key_events import CONFIG, everything
 
@@ -76,7 +76,7 @@ def wanted(history):
 
 @pytest.mark.parametrize("most", [1, 7, 200, 10_000])
 def test_a_key_is_answered_as_by_the_engine_however_its_events_are_cut(history, wanted, most):
-    step, rng = KeyStep(CONFIG, 10_000), random.Random(most)
+    step, rng = KeyTurns(CONFIG, 10_000), random.Random(most)
     for key, events in history.items():
         assert turns(step, key, events, rng, most)[1] == wanted[key]
 
@@ -87,7 +87,7 @@ FORGOTTEN = (1, 5, 40, 10_000)
 
 @pytest.mark.parametrize("remember", FORGOTTEN)
 def test_neither_answers_nor_bytes_depend_on_the_cutting_whatever_is_forgotten(history, remember):
-    step = KeyStep(CONFIG, remember)
+    step = KeyTurns(CONFIG, remember)
     # every kind of key is cut in every way, and with every number remembered there is every way of cutting
     for place, (key, events) in enumerate(history.items(), FORGOTTEN.index(remember)):
         most = CUTS[place % len(CUTS)]
@@ -97,7 +97,7 @@ def test_neither_answers_nor_bytes_depend_on_the_cutting_whatever_is_forgotten(h
 @pytest.mark.slow
 @pytest.mark.parametrize("remember", FORGOTTEN)
 def test_all_keys_are_cut_in_every_way_whatever_is_forgotten(history, remember):
-    step = KeyStep(CONFIG, remember)
+    step = KeyTurns(CONFIG, remember)
     for key, events in history.items():
         whole = turns(step, key, events, most=10_000)
         for most in CUTS:
@@ -105,7 +105,7 @@ def test_all_keys_are_cut_in_every_way_whatever_is_forgotten(history, remember):
 
 
 def test_keys_take_turns_in_any_order(history, wanted):
-    step, rng = KeyStep(CONFIG, 10_000), random.Random(1)
+    step, rng = KeyTurns(CONFIG, 10_000), random.Random(1)
     waiting = {key: list(pieces(events, rng, 50)) for key, events in history.items()}
     data, answers = dict.fromkeys(waiting), defaultdict(list)
     while waiting:
@@ -118,7 +118,7 @@ def test_keys_take_turns_in_any_order(history, wanted):
 
 
 def test_a_repeat_is_answered_as_the_first_time_while_it_is_remembered():
-    step = KeyStep(EngineConfig(), 4)
+    step = KeyTurns(EngineConfig(), 4)
     first = [Query("a", "k", 0.5), Outcome("a", 1), Query("b", "k"), Outcome("b", 0)]
     data, answers = step("k", None, first)
     assert step("k", data, first) == (data, answers)
@@ -129,7 +129,7 @@ def test_a_repeat_is_answered_as_the_first_time_while_it_is_remembered():
 
 
 def test_an_open_forecast_is_never_forgotten_and_a_forgotten_id_is_a_new_one():
-    step = KeyStep(EngineConfig(), 1)
+    step = KeyTurns(EngineConfig(), 1)
     data, [late] = step("k", None, [Query("late", "k")])
     others = [event for i in range(50) for event in (Query(f"q{i}", "k"), Outcome(f"q{i}", 1))]
     data, _ = step("k", data, others)
@@ -156,7 +156,7 @@ def test_an_id_that_a_long_turn_forgets_may_be_asked_for_anew_in_it(named_by):
     turn = [*first, told_of, *others, *again]
     results = []
     for most in (len(turn), 1):
-        step = KeyStep(EngineConfig(), 5)
+        step = KeyTurns(EngineConfig(), 5)
         data, _ = step("k", None, [Query("y", "k"), *before])
         told = []
         for start in range(0, len(turn), most):
@@ -172,21 +172,21 @@ def test_what_is_no_event_is_refused_and_the_others_are_answered():
     events = [*decode_lines(lines), Query("b", "other"), Query(7, "k"), Query(["c"], "k"), Outcome(None, 1)]
     with Engine() as engine:
         wanted = [kind(answer) for answer in engine.handle(events[:5])]
-    _, answers = KeyStep(EngineConfig(), 10)("k", None, events)
+    _, answers = KeyTurns(EngineConfig(), 10)("k", None, events)
     assert wanted == ["Forecast", "malformed", "malformed", "invalid", "Settled"]
     assert [kind(answer) for answer in answers] == [*wanted, "invalid", "invalid", "invalid", "invalid"]
     assert "'other'" in answers[5].detail
 
 
 def test_a_key_without_accepted_events_keeps_nothing():
-    step = KeyStep(EngineConfig(), 10)
+    step = KeyTurns(EngineConfig(), 10)
     data, answers = step("k", None, [Outcome("a", 1), Query("b", "k", 2.0), Query("", "k")])
     assert data is None
     assert [kind(answer) for answer in answers] == ["unknown", "invalid", "invalid"]
 
 
 def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
-    step = KeyStep(EngineConfig(), 10)
+    step = KeyTurns(EngineConfig(), 10)
     data, _ = step("k", None, [Query("a", "k"), Outcome("a", 1)])
     assert data[0] == STATE_FORMAT
     for other, age in ((5, "an older"), (STATE_FORMAT + 1, "a newer")):
@@ -194,11 +194,11 @@ def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
             step("k", bytes([other]) + data[1:], [])
     kept = msgspec.msgpack.decode(data[1:])
     # behind the checksum and the mark of an array
-    kept[2] = with_sum(kept[2][SUM : SUM + 1] + b"\3" + kept[2][SUM + 2 :])
+    kept[2] = with_checksum(kept[2][SUM : SUM + 1] + b"\3" + kept[2][SUM + 2 :])
     with pytest.raises(ValueError, match="state of key 'k' has format 3, which an older onlinecal wrote"):
         step("k", data[:1] + msgspec.msgpack.encode(kept), [])
     with pytest.raises(ValueError, match="state of key 'k' was kept with another configuration"):
-        KeyStep(EngineConfig(KeyConfig(slack=2.0)), 10)("k", data, [])
+        KeyTurns(EngineConfig(KeyConfig(slack=2.0)), 10)("k", data, [])
     with pytest.raises(ValueError, match="state of key 'k' is damaged"):
         step("k", data[:20], [])
     middle = len(data) // 2
@@ -210,10 +210,10 @@ def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
 @pytest.mark.parametrize("remember", [0, -1, 1.5, "many", None])
 def test_how_much_to_remember_is_a_whole_number(remember):
     with pytest.raises(ValueError, match="remember must be a whole number"):
-        KeyStep(EngineConfig(), remember)
+        KeyTurns(EngineConfig(), remember)
 
 
 def test_bytes_do_not_depend_on_how_the_configuration_came_here():
     events = everything(100, ["k0"])
     travelled = pickle.loads(pickle.dumps(CONFIG))
-    assert KeyStep(travelled, 10)("k0", None, events) == KeyStep(CONFIG, 10)("k0", None, events)
+    assert KeyTurns(travelled, 10)("k0", None, events) == KeyTurns(CONFIG, 10)("k0", None, events)

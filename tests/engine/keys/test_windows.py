@@ -101,7 +101,7 @@ def test_keys_without_a_window_are_stored_and_shown_as_before():
 
     state = OneKey(KeyConfig())
     play(state, 20)
-    assert state.book.arrays.window(state.key.player) is None
+    assert state.book.arrays.window(state.key.first_lane) is None
     assert "window_certificate" not in msgspec.to_builtins(state.summary())
     assert msgspec.json.encode(KeyConfig()) == b"{}"
 

@@ -9,7 +9,7 @@ import pytest
 
 from onlinecal.engine import Engine, LedgerError, Outcome, Query, archive_ledger, check_ledger, repair_ledger
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.schema import NO_SUMS, SUMMED, Changes, sums_of, sums_written
+from onlinecal.engine.ledger.schema import CHECKED, NO_CHECKSUMS, Changes, checksums_of, written_checksums
 from tests.engine.fault_tools import INPUT, LINES, changed, command, opened, raises_for
 from tests.engine.scripts import CONFIG, assert_same_ledgers, assert_sound, batches, tables_of
 
@@ -95,8 +95,8 @@ def test_checksums_are_those_of_the_rows_however_they_came(folder, sound, most, 
     with Engine(path, window=window) as engine:
         engine.handle_lines(b"\n".join(LINES[300:]) + b"\n")
     with contextlib.closing(Ledger(path, read_only=True)) as ledger:
-        written = sums_written(ledger.connection)
-        assert written == sums_of(ledger.connection)
+        written = written_checksums(ledger.connection)
+        assert written == checksums_of(ledger.connection)
         assert (written["event"], written["key"]) == ledger.last_numbers()
     assert_same_ledgers(path, sound)
 
@@ -109,13 +109,13 @@ def test_checksums_of_a_killed_writer_are_brought_up_to_the_log(folder, answers)
         for end in ("", "-wal"):
             shutil.copyfile(folder / f"ledger.db{end}", f"{path}{end}")
     with contextlib.closing(Ledger(path, read_only=True)) as ledger:
-        written = sums_written(ledger.connection)
+        written = written_checksums(ledger.connection)
         assert written["event"] < ledger.last_numbers()[0] - 100
-        assert written == sums_of(ledger.connection, NO_SUMS, written["key"], written["event"])
+        assert written == checksums_of(ledger.connection, NO_CHECKSUMS, written["key"], written["event"])
     with Engine(path, CONFIG) as engine:
         assert engine.handle_lines(INPUT) == answers
     with contextlib.closing(Ledger(path, read_only=True)) as ledger:
-        assert sums_written(ledger.connection) == sums_of(ledger.connection)
+        assert written_checksums(ledger.connection) == checksums_of(ledger.connection)
 
 
 def test_a_commit_that_failed_leaves_no_trace_in_the_checksums(folder):
@@ -129,13 +129,13 @@ def test_a_commit_that_failed_leaves_no_trace_in_the_checksums(folder):
             engine.query("b", "k")
         ledger.connection.execute("DROP TRIGGER full")
         engine.handle([Query("c", "other"), Outcome("a", 1)])
-        assert sums_written(ledger.connection) == sums_of(ledger.connection)
+        assert written_checksums(ledger.connection) == checksums_of(ledger.connection)
     assert_sound(folder / "ledger.db")
 
 
 def test_every_column_with_a_checksum_is_in_its_place(ledger):
     with contextlib.closing(Ledger(ledger, read_only=True)) as found:
-        for table, columns in SUMMED.items():
+        for table, columns in CHECKED.items():
             names = [row[1] for row in found.rows(f"PRAGMA table_info({table})")]
             assert {name: names.index(name) for name in columns} == columns
 

@@ -9,7 +9,7 @@ import pytest
 
 from onlinecal.engine.ledger.archive import archive_ledger
 from onlinecal.engine.ledger.check import repair_ledger
-from onlinecal.engine.ledger.file import LedgerError, made
+from onlinecal.engine.ledger.file import LedgerError, new_file
 from onlinecal.engine.ledger.report import export_ledger
 from tests import commands
 
@@ -107,7 +107,7 @@ def test_who_is_second_to_make_a_file_is_refused(folder, monkeypatch, linked):
     new, text = folder / "new", ["first", "second"]
 
     def make():
-        with made(new) as part:
+        with new_file(new) as part:
             part.write_text(text.pop())
             if text:
                 make()

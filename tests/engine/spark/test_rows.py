@@ -7,11 +7,11 @@ import pytest
 
 from onlinecal.engine import EngineConfig, Outcome, Query
 from onlinecal.engine.events import decode
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.turns import KeyTurns
 
 pa = pytest.importorskip("pyarrow", reason="needs onlinecal[spark]")
 
-from onlinecal.engine.spark.rows import KeyRows, packed, told  # noqa: E402
+from onlinecal.engine.spark.rows import KeyRows, pack_answers, packed  # noqa: E402
 
 VALUES = ("0", "1", "0.0", "1.0", "false", " TRUE\t", 0, 1, 0.0, 1.0, False, True, "2", '"value":"1"')
 NUMBERS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, " TRUE\t": 1}
@@ -65,7 +65,7 @@ def test_rows_are_answered_as_their_events_in_order_however_they_were_packed(cou
     read = KeyRows(parts)
     assert read.positions == list(range(count))
     assert read.lines == [line for _, _, line in rows]
-    step = KeyStep(EngineConfig(), 20)
+    step = KeyTurns(EngineConfig(), 20)
     data, wanted = step("k", None, events)
     after, batch = step.turn("k", None, read.columns(is_binary=True))
     assert after == data
@@ -101,8 +101,8 @@ def test_of_rows_with_one_position_outcomes_come_first_and_then_the_smaller_id()
 
 def test_answers_leave_in_arrays_where_these_can_say_all():
     events = [Query("a", "k", 0.5), Outcome("a", 1), Outcome("a", 0), Query("b", "k")]
-    _, answers = KeyStep(EngineConfig(), 10)("k", None, events)
-    together, others = told([4, 5, 6, None], answers)
+    _, answers = KeyTurns(EngineConfig(), 10)("k", None, events)
+    together, others = pack_answers([4, 5, 6, None], answers)
     ids, positions, probabilities, certificates, none = together
     assert (ids, positions, none) == (("a", "a", "b"), (4, 5, None), None)
     assert probabilities == (answers[0].probability, None, answers[3].probability)

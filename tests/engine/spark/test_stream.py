@@ -13,7 +13,7 @@ from decimal import Decimal
 import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Query
-from onlinecal.engine.step import KeyStep
+from onlinecal.engine.turns import KeyTurns
 from tests import ROOT
 from tests.engine.key_events import CONFIG, everything
 from tests.engine.spark import stream_run
@@ -201,7 +201,7 @@ def test_what_cannot_work_is_refused_before_the_stream_starts(spark, tmp_path, m
 
 
 def test_outcomes_may_be_texts_numbers_or_booleans(spark):
-    from onlinecal.engine.spark.rows import KeyRows, columns_of, packed
+    from onlinecal.engine.spark.rows import KeyRows, line_columns, packed
 
     kinds = {
         "string": [" TRUE", "0.0", "2", "NaN", None],
@@ -217,11 +217,11 @@ def test_outcomes_may_be_texts_numbers_or_booleans(spark):
         rows = table.selectExpr(
             "'outcome' AS type", "'q' AS id", "'k' AS key", "position", f"`{kind}` AS value"
         )
-        read = rows.select(*columns_of(rows)).orderBy("position").toArrow()
+        read = rows.select(*line_columns(rows)).orderBy("position").toArrow()
         alone = [packed(read.slice(i, 1).to_batches())[0].to_pylist() for i in range(len(read))]
         step, (begun, _) = (
-            KeyStep(EngineConfig(), 2),
-            KeyStep(EngineConfig(), 2)("k", None, [Query("q", "k")]),
+            KeyTurns(EngineConfig(), 2),
+            KeyTurns(EngineConfig(), 2)("k", None, [Query("q", "k")]),
         )
         turns = [step.turn("k", begun, KeyRows(one).columns(is_binary=True))[1] for one in alone]
         answers = [answer for turn in turns for answer in turn.answers()]

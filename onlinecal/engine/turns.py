@@ -1,7 +1,7 @@
-"""One key's turn in a micro-batch of some other system: bytes and events in, bytes and answers out.
+"""Turns: another system, such as Spark, hands over a key's bytes and events, and gets bytes and answers back.
 
-That system keeps the bytes, brings each key's events in their order, and sees to it that a turn counts once.
-The key's part of the bytes is what the engine on one machine keeps, and the same judge looks at the events.
+That system keeps the bytes, brings each key's events in their order, and makes each turn count once. The
+bytes contain the state that the engine on one machine keeps, and the same judge decides about the events.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from onlinecal.engine.columns.columns import Columns, columns_of
+from onlinecal.engine.columns.columns import Columns, columns_of_events
 from onlinecal.engine.columns.scanning import QUERY
 from onlinecal.engine.config import EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Rejected
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.storing import garbage_left_alone
+from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.ledger.schema import Record, Snapshot, loaded_outcome
 from onlinecal.validation import check_count
 from onlinecal.version import STATE_FORMAT, check_format
 
 
-class KeptKey(Struct, array_like=True):
-    """What is kept of a key, behind the byte of the format.
+class TurnState(Struct, array_like=True):
+    """What the bytes of a key hold, behind one byte for the format.
 
     Attributes
     ----------
     config
-        Checksum of the key's configuration.
+        The checksum of the key's configuration.
     number
-        How many events were accepted.
+        How many events of the key were accepted.
     state
-        As the engine keeps it.
+        The state that the engine keeps of a key.
     records
-        The forecasts that are open or remembered, in the order in which they were asked for.
+        The forecasts that are open or remembered, in the order of their queries.
     """
 
     config: int
@@ -48,10 +48,10 @@ class KeptKey(Struct, array_like=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(KeptKey)
+_decoder = msgspec.msgpack.Decoder(TurnState)
 
 
-class KeyStep:
+class KeyTurns:
     """Lets keys take their turns, one after the other.
 
     Parameters
@@ -70,9 +70,9 @@ class KeyStep:
 
     def __init__(self, config: EngineConfig, remember: int) -> None:
         self.config, self.remember = config, check_count(remember, "remember")
-        self._start_over()
-        # all fields: which of them msgspec takes for defaults depends on how the configuration came here
-        self._sums = {
+        self._book = Book(self.config)
+        # all fields are encoded: which ones msgspec leaves out depends on how the configuration was made
+        self._config_checksums = {
             place: crc32(_encoder.encode(_values_of(settings.config)))
             for place, settings in self._book.settings.items()
         }
@@ -101,27 +101,24 @@ class KeyStep:
         ValueError
             The bytes are damaged, of another format, or were kept with another configuration.
         """
-        after, batch = self.turn(key, data, columns_of(events))
+        after, batch = self.turn(key, data, columns_of_events(events))
         return after, batch.answers()
 
     def turn(self, key: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, Batch]:
-        """The same of events in columns; the batch has the answers."""
+        """Let a key take its turn with events in columns; the batch has the answers."""
         try:
-            with garbage_left_alone():
+            with without_garbage_collection():
                 return self._turn(key, data, columns)
         except BaseException:
-            # what is left of the turn would be in the way of the next one
-            self._start_over()
+            # the rest of a failed turn must not stay in the book
+            self._book = Book(self.config)
             raise
-
-    def _start_over(self) -> None:
-        self._book = Book(self.config)
 
     def _turn(self, name: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, Batch]:
         book, place = self._book, self.config.place_for(name)
-        before = self._read(name, data, self._sums[place])
+        before = self._read(name, data, self._config_checksums[place])
         if data is not None:
-            # no key has a number here
+            # keys have no numbers here
             book.load([Snapshot(0, name, place, before.number, before.state)])
         for i, kind in enumerate(columns.kinds):
             if kind == QUERY and columns.keys[i] != name:
@@ -148,18 +145,17 @@ class KeyStep:
         return after, batch
 
     def adopt(self, key: str, number: int, state: bytes, records: list[Record]) -> bytes:
-        """A key's bytes that go on from a state of the engine.
+        """The bytes of a key that goes on from a state of the engine.
 
-        `number` is that of the last accepted event; `records` has all open forecasts, and the closed ones
-        that are remembered.
+        `number` is that of the last accepted event. `records` are the forecasts that are open or remembered.
         """
-        config = self._sums[self.config.place_for(key)]
-        return bytes([STATE_FORMAT]) + _encoder.encode(KeptKey(config, number, state, records))
+        config = self._config_checksums[self.config.place_for(key)]
+        return bytes([STATE_FORMAT]) + _encoder.encode(TurnState(config, number, state, records))
 
-    def _read(self, key: str, data: bytes | None, config: int) -> KeptKey:
+    def _read(self, key: str, data: bytes | None, config: int) -> TurnState:
         if data is None:
-            return KeptKey(config, 0, b"", [])
-        # 0, which no format is, if there is no byte
+            return TurnState(config, 0, b"", [])
+        # without any byte it is 0, which is no format
         check_format(f"the state of key {key!r}", int.from_bytes(data[:1]))
         try:
             kept = _decoder.decode(data[1:])
@@ -171,13 +167,13 @@ class KeyStep:
 
 
 def closed_by(records: list[Record], closings: Iterable[tuple[Any, ...]]) -> Iterator[Record]:
-    """The records, with their closing if it is one of these."""
+    """The records, with their closings where these are among `closings`."""
     closing = {asked: (number, loaded_outcome(value), time) for number, asked, value, time in closings}
     for record in records:
-        found = closing.get(record.number)
-        yield record if found is None else Record(*record[:7], *found)
+        end = closing.get(record.number)
+        yield record if end is None else Record(*record[:7], *end)
 
 
 def _values_of(config: KeyConfig) -> tuple[Any, ...]:
-    """All fields that forecasts depend on, so not `max_jump`."""
+    """The values of all fields that forecasts depend on, which are all but `max_jump`."""
     return tuple(value for name, value in asdict(config).items() if name != "max_jump")

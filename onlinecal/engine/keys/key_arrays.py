@@ -1,0 +1,478 @@
+"""The arrays that keys in memory stand in. Binary keys are played, stored and loaded here, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import inf, nan
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.arrays import Floats, Ints
+from onlinecal.compiling import at_once, compiled
+from onlinecal.engine.columns.columns import none_for_nan
+from onlinecal.engine.keys import playing
+from onlinecal.engine.keys.key import Summary
+from onlinecal.engine.keys.playing import (
+    AFTER,
+    BEFORE,
+    CELL_LOWER,
+    CELL_WIDTH,
+    EXPIRED,
+    FIELDS,
+    HINTED,
+    KEY,
+    LATE,
+    LATEST_OPEN,
+    LENGTH,
+    MADE_BY,
+    MOST_LANES,
+    NEXT_LANE,
+    NUMBER,
+    OLDEST_OPEN,
+    OPEN,
+    OPEN_FIELDS,
+    OWNER,
+    PLAIN,
+    SETTLED,
+    START,
+    STEERING_ROW,
+    WAITING,
+    WINDOW,
+    WINDOW_LENGTH,
+    LaneArrays,
+    Steps,
+    certificate_of,
+)
+from onlinecal.engine.keys.storing import BinaryState, gather, most_words, pack, with_checksum
+from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES
+from onlinecal.engine.watch.account import SIZE as ACCOUNT
+from onlinecal.engine.watch.key_watch import Alarm, last_alarm
+from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS
+from onlinecal.forecasters.binary.compiled import MACHINES, certain_rounds, enlarged
+from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC
+from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory, require
+from onlinecal.forecasters.binary.windowing.windows import NO_ROUNDS, Window
+from onlinecal.steering.binary import TICKET
+from onlinecal.steering.trust import SIZE, check_steering, new_steering
+from onlinecal.version import STATE_FORMAT
+
+if TYPE_CHECKING:
+    from onlinecal.engine.keys.binary_key import BinaryKey
+    from onlinecal.engine.keys.key import Key
+    from onlinecal.engine.settings import KeySettings
+
+SMALLEST = 64
+"""Integers in the smallest memory that can grow; lanes, and rows of steering, that are made first."""
+MOST_AT_ONCE = 256
+"""So many lanes are made together at most."""
+OPEN_ARRAYS = "open", "forecasts", "certificates", "hints", "times", "tickets", "stakes"
+"""The arrays that have a row for each open forecast."""
+
+
+@compiled
+def move_all(old: Ints, heap: Ints, fields: Ints, start: int, length: int, at: int) -> int:
+    """Copy the memories, or the windows, of all lanes to another heap, one behind the other from `at` on.
+
+    `start` and `length` are the fields that say where they are. Returns where they end.
+    """
+    for lane in range(len(fields)):
+        size = fields[lane, length]
+        for j in range(size):
+            heap[at + j] = old[fields[lane, start] + j]
+        fields[lane, start] = at
+        at += size
+    return at
+
+
+@compiled
+def certify(arrays: LaneArrays, which: Ints, out: Floats) -> None:
+    """The certificates of keys, given by their first lanes."""
+    for k in range(len(which)):
+        out[k] = certificate_of(arrays.heap, arrays.fields, which[k])
+
+
+class KeyArrays:
+    """The arrays that compiled code plays on, and the keys that own their rows.
+
+    A binary key has a row for each of its lanes. A key of several classes has one row, for what all keys
+    have.
+
+    Attributes
+    ----------
+    state
+        The arrays.
+    keys
+        The key that owns each row; None where the row is free.
+    raised
+        The alarms that were raised and not yet reported: key, side (FORECAST or HINT), alarm.
+    """
+
+    def __init__(self) -> None:
+        self.state = LaneArrays(
+            heap=np.zeros(SMALLEST * SMALLEST, np.int64), fields=np.zeros((1, FIELDS), np.int64),
+            steering=np.empty((0, SIZE)), accounts=np.empty((1, ACCOUNT)), clocks=np.empty(1),
+            open=np.zeros((0, OPEN_FIELDS), np.int64), forecasts=np.empty(0), certificates=np.empty(0),
+            hints=np.empty(0), times=np.empty(0), tickets=np.empty((0, TICKET)),
+            stakes=np.empty((0, N_STAKES), np.float32),
+        )  # fmt: skip
+        # row 0 belongs to no key: it stands where an event names none
+        self.keys: list[Key | None] = [None]
+        self.raised: list[tuple[str, int, Alarm]] = []
+        self._free: list[int] = []
+        self._free_rows: list[int] = []
+        # lanes that were made ahead for new keys, by settings
+        self._stock: dict[KeySettings, list[int]] = {}
+        self._progress = np.zeros(5, np.int64)
+        self._groups: dict[tuple[int, float], int] = {}
+        self._plays: list[tuple[Any, float]] = []
+        self._group_of = np.zeros(1, np.int64)
+        self._new_steering = new_steering()
+        self._gather, self._pack, self._measure = at_once(gather), at_once(pack), at_once(most_words)
+        self._certify = at_once(certify)
+
+    # -- room
+
+    def make_room_for(self, n_open: int) -> None:
+        """Lengthen the arrays of open forecasts, so that `n_open` of them have a row."""
+        if n_open > len(self.state.forecasts):
+            self._lengthen(OPEN_ARRAYS, n_open)
+
+    def _lengthen(self, names: Sequence[str], size: int) -> None:
+        self.state = self.state._replace(**{name: longer(getattr(self.state, name), size) for name in names})
+
+    def _take_lanes(self, number: int) -> Ints:
+        """The rows of so many new lanes."""
+        free, held = self._free, len(self.keys)
+        if len(free) < number:
+            size = max(SMALLEST, 4 * held, held + number)
+            self._lengthen(("fields", "accounts", "clocks"), size)
+            self._group_of = longer(self._group_of, size)
+            free[:0] = range(size - 1, held - 1, -1)
+            self.keys += [None] * (size - held)
+        return np.array([free.pop() for _ in range(number)], np.int64)
+
+    def _take_heap(self, length: int) -> int:
+        """Reserve so many integers of the heap; returns where they begin."""
+        if self._progress[playing.HEAP_USED] + length > len(self.state.heap):
+            self._compact_heap(length)
+        start = int(self._progress[playing.HEAP_USED])
+        self._progress[playing.HEAP_USED] += length
+        return start
+
+    def _compact_heap(self, more: int) -> None:
+        """Move what is in use to a new heap, with room for `more` integers and as much again."""
+        fields, old = self.state.fields, self.state.heap
+        # what free lanes held is not moved
+        fields[self._free, LENGTH] = fields[self._free, WINDOW_LENGTH] = 0
+        used = int(fields[:, LENGTH].sum() + fields[:, WINDOW_LENGTH].sum())
+        heap = np.zeros(2 * (used + more) + SMALLEST * SMALLEST, np.int64)
+        end = move_all(old, heap, fields, START, LENGTH, 0)
+        self._progress[playing.HEAP_USED] = move_all(old, heap, fields, WINDOW, WINDOW_LENGTH, end)
+        self.state = self.state._replace(heap=heap)
+
+    def _put(self, start: int, length: int, lane: int, array: Ints, room: int) -> None:
+        """Give a lane another memory, or window, with room for so many integers."""
+        at, fields = self._take_heap(room), self.state.fields
+        self.state.heap[at : at + len(array)], self.state.heap[at + len(array) : at + room] = array, 0
+        fields[lane, start], fields[lane, length] = at, room
+
+    def memory(self, lane: int) -> Ints:
+        """A view of a lane's memory, valid until the heap changes."""
+        start, length = self.state.fields[lane, [START, LENGTH]].tolist()
+        return self.state.heap[start : start + length]
+
+    def window(self, lane: int) -> Window | None:
+        """A copy of a lane's window; None if it has none."""
+        start, length = self.state.fields[lane, [WINDOW, WINDOW_LENGTH]].tolist()
+        if not length:
+            return None
+        window = Window.__new__(Window)
+        window.table = self.state.heap[start : start + length].copy()
+        return window
+
+    # -- lanes
+
+    def new_first_lane(self, key: Key, number: int) -> int:
+        """The first lane of a new key, which has this number in the ledger; 0 if it has none yet."""
+        settings = key.settings
+        stock = self._stock.setdefault(settings, [])
+        if not stock:
+            # the more there are, the more are made at a time: making one costs as much as making twenty
+            settings.keys_made = min(MOST_AT_ONCE, 2 * settings.keys_made + 1)
+            stock += self._new_lanes(settings, settings.keys_made).tolist()
+        lane = stock.pop()
+        self.keys[lane] = key
+        if number:
+            self.state.fields[lane, KEY] = number
+        return lane
+
+    def _new_lanes(self, settings: KeySettings, number: int) -> Ints:
+        """Make so many lanes for keys with these settings."""
+        lanes = self._take_lanes(number)
+        fields, state = self.state.fields, self.state
+        fields[lanes] = 0
+        for field in (NEXT_LANE, OLDEST_OPEN, LATEST_OPEN):
+            fields[lanes, field] = -1
+        fields[lanes, STEERING_ROW] = playing.NOT_STEERED_YET if settings.steers else playing.NOT_STEERED
+        fields[lanes, MOST_LANES], fields[lanes, PLAIN] = settings.most_lanes, settings.plain
+        state.accounts[lanes], state.clocks[lanes] = 0.0, nan
+        if not settings.is_binary:
+            return lanes
+        model = settings.kind.model
+        begun = model.machine.rules.in_use(model.memory)
+        length = room_of(begun)
+        start = self._take_heap(number * length)
+        rows = self.state.heap[start : start + number * length].reshape(number, length)
+        rows[:, : len(begun)], rows[:, len(begun) :] = begun, 0
+        fields[lanes, START], fields[lanes, LENGTH] = start + length * np.arange(number), length
+        self._group_of[lanes] = self._group(settings)
+        if model.window is not None:
+            for lane in lanes.tolist():
+                self._put_window(lane, Window.holding(model.window, self.memory(lane), NO_ROUNDS))
+        return lanes
+
+    def _put_window(self, lane: int, window: Window) -> None:
+        self._put(WINDOW, WINDOW_LENGTH, lane, window.table, len(window.table))
+
+    def _group(self, settings: KeySettings) -> int:
+        """The number of the group of lanes that share a kernel and a threshold of alarms."""
+        group = int(settings.kind.model.memory[FORMAT]), settings.threshold
+        if group not in self._groups:
+            self._groups[group] = len(self._plays)
+            rules = MACHINES[group[0]].rules
+            # numba would choose a version by the types of all these arrays, which takes longer than a step
+            self._plays.append((at_once(playing.playing(rules)), group[1]))
+        return self._groups[group]
+
+    def lanes_of(self, first_lane: int) -> list[int]:
+        """All lanes of a key, which is given by its first one."""
+        lanes = [first_lane]
+        while (lane := int(self.state.fields[lanes[-1], NEXT_LANE])) >= 0:
+            lanes.append(lane)
+        return lanes
+
+    def entries_of(self, first_lane: int) -> list[int]:
+        """The open forecasts of a key, the oldest first."""
+        entries, entry = [], int(self.state.fields[first_lane, OLDEST_OPEN])
+        while entry >= 0:
+            entries.append(entry)
+            entry = int(self.state.open[entry, AFTER])
+        return entries
+
+    def let_go(self, first_lanes: list[int]) -> None:
+        """Free the rows of keys, which are given by their first lanes."""
+        for first in first_lanes:
+            row = int(self.state.fields[first, STEERING_ROW])
+            if row >= 0:
+                self._free_rows.append(row)
+            for lane in self.lanes_of(first):
+                self.keys[lane] = None
+                self._free.append(lane)
+
+    def _begin_steering(self, first_lanes: Ints) -> None:
+        """Steer the hints of keys from now on."""
+        free, number = self._free_rows, len(first_lanes)
+        if len(free) < number:
+            held = len(self.state.steering)
+            size = max(SMALLEST, 4 * held, held + number)
+            self._lengthen(("steering",), size)
+            free[:0] = range(size - 1, held - 1, -1)
+        rows = [free.pop() for _ in range(number)]
+        self.state.fields[first_lanes, STEERING_ROW] = rows
+        self.state.steering[rows] = self._new_steering
+
+    # -- steps
+
+    def run(self, steps: Steps) -> int:
+        """Take steps; returns the most rounds that any lane has settled.
+
+        Raises ValueError if a memory's integers bear no more.
+        """
+        if len(self._plays) == 1:
+            self._run(steps, 0)
+        else:
+            groups = self._group_of[self.state.open[steps.entries, OWNER]]
+            for group in np.unique(groups).tolist():
+                which = groups == group
+                self._run(Steps(*(one[which] for one in steps)), group)
+        return int(self._progress[playing.LONGEST])
+
+    def _steer(self, steps: Steps) -> None:
+        """Give a row of steering to each key that gets its first hint in these steps."""
+        asks = (steps.outcomes == playing.ASKED) & (steps.hints == steps.hints)
+        asked = self.state.open[steps.entries[asks], OWNER]
+        self._begin_steering(
+            np.unique(asked[self.state.fields[asked, STEERING_ROW] == playing.NOT_STEERED_YET])
+        )
+
+    def key_of(self, lane: int) -> Key:
+        """The key that owns a row."""
+        key = self.keys[lane]
+        assert key is not None
+        return key
+
+    def _run(self, steps: Steps, group: int) -> None:
+        play, threshold = self._plays[group]
+        progress = self._progress
+        progress[playing.STEPS_DONE] = 0
+        while how := play(self.state, steps, progress, threshold):
+            lane = int(progress[playing.WAITING_LANE])
+            if how == playing.ALARM:
+                self._raise(lane, int(progress[playing.ALARMED]))
+            elif how == playing.NO_MEMORY:
+                self._compact_heap(2 * int(self.state.fields[lane, LENGTH]))
+            elif how == playing.SPENT:
+                enlarged(self.memory(lane))
+            elif how == playing.NO_LANE:
+                self._add_lane(self.key_of(lane))
+            elif how == playing.NO_WINDOW:
+                first = int(self.state.open[steps.entries[progress[playing.STEPS_DONE]], OWNER])
+                window = self.window(lane)
+                assert window is not None
+                memory = self.memory(lane)
+                window.prepare(memory, int(memory[ROUNDS]), int(self.state.fields[first, SETTLED]) + 1)
+                self._put_window(lane, window)
+            elif how == playing.NO_STEERING_ROW:
+                self._steer(steps)
+            elif how == playing.TOO_COARSE:
+                self._refine(lane)
+
+    def _add_lane(self, key: Key) -> int:
+        """One more lane of a key."""
+        [new] = self._new_lanes(key.settings, 1).tolist()
+        self.keys[new], self.state.fields[self.lanes_of(key.first_lane)[-1], NEXT_LANE] = key, new
+        return int(new)
+
+    def _refine(self, lane: int) -> None:
+        """Give a lane, and its window, units that are fine enough for outcomes between 0 and 1."""
+        memory = self.key_of(lane).settings.kind.model._refined(self.memory(lane))
+        self._put(START, LENGTH, lane, memory, len(memory))
+        window = self.window(lane)
+        if window is not None:
+            window.suit(memory)
+            self._put_window(lane, window)
+
+    def _raise(self, first_lane: int, sides: int) -> None:
+        for side in (FORECAST, HINT):
+            alarm = last_alarm(self.state.accounts[first_lane], side)
+            if sides >> side & 1 and alarm is not None:
+                self.raised.append((self.key_of(first_lane).name, side, alarm))
+
+    def is_spent(self, first_lane: int, reserve: int) -> bool:
+        """Whether the integers of some lane of a key bear fewer rounds than `reserve`, after so many."""
+        memories = map(self.memory, self.lanes_of(first_lane))
+        return any(one[ROUNDS] > reserve and certain_rounds(one) < reserve for one in memories)
+
+    # -- states
+
+    def dump(self, keys: list[BinaryKey], ids: list[str]) -> list[bytes]:
+        """The states of keys with the same settings; `ids` are those of open forecasts, by entry."""
+        first_lanes = np.array([key.first_lane for key in keys], np.int64)
+        expired, waiting = self.state.fields[first_lanes][:, [EXPIRED, WAITING]].T
+        words = np.empty(self._measure(self.state, first_lanes), np.int64)
+        ends, open_ends = np.empty((2, len(keys)), np.int64)
+        entries = np.empty(waiting.sum(), np.int64)
+        betting = keys[0].settings.threshold < inf
+        self._gather(self.state, first_lanes, betting, words, ends, entries, open_ends)
+        clocks = none_for_nan(self.state.clocks[first_lanes].tolist())
+        heads = clocks, expired.tolist(), np.diff(ends, prepend=0).tolist()
+        out = np.empty(9 * int(ends[-1]) + len(keys), np.uint8)
+        self._pack(words, ends, out)
+        spans, open_spans = pairwise([0, *ends.tolist()]), pairwise([0, *open_ends.tolist()])
+        data, of_open, dumped = out.data, entries.tolist(), []
+        for *head, length, (start, end), (first, last) in zip(*heads, spans, open_spans, strict=True):
+            own = [ids[entry] for entry in of_open[first:last]]
+            stored = STATE_FORMAT, *head, own, length, data[start:end]
+            dumped.append(with_checksum(_encoder.encode(stored)))
+        return dumped
+
+    def written(self, keys: list[BinaryKey]) -> list[Summary]:
+        """The summaries of keys with the same settings, without their alarms and scores."""
+        first_lanes = np.array([key.first_lane for key in keys], np.int64)
+        figures = [SETTLED, WAITING, EXPIRED, OLDEST_OPEN]
+        rounds, waiting, expired, first = self.state.fields[first_lanes][:, figures].T
+        certificates, guarantees = np.empty(len(keys)), np.zeros(len(keys))
+        self._certify(self.state, first_lanes, certificates)
+        # of each key the first lane, then its second one where there is one, and so on
+        lanes, owners = first_lanes, np.arange(len(keys))
+        while len(lanes):
+            guarantees[owners] += keys[0].settings.kind.promises(self, lanes)
+            following = self.state.fields[lanes, NEXT_LANE]
+            lanes, owners = following[following >= 0], owners[following >= 0]
+        oldest = [None if entry < 0 else int(self.state.open[entry, NUMBER]) for entry in first.tolist()]
+        columns: list[Any] = [one.tolist() for one in (rounds, waiting, expired, certificates, guarantees)]
+        windows = zip(*(key.window_bounds() for key in keys), strict=True)
+        return list(map(Summary, *columns, oldest, *windows))
+
+    def load(self, key: BinaryKey, stored: BinaryState, entries: list[int]) -> None:
+        """Take up a stored key; its open forecasts get these entries. ValueError if it makes no sense."""
+        settings = key.settings
+        model, window = settings.kind.model, settings.kind.model.window
+        lanes, kept = stored.lanes, stored.open
+        require(0 < len(lanes) <= settings.most_lanes, "its lanes")
+        require(bool(((kept.lanes >= 0) & (kept.lanes < len(lanes))).all()), "its lanes")
+        windows = []
+        for place, lane in enumerate(lanes):
+            check_grid_memory(lane.memory, model)
+            own = kept.lanes == place
+            check_cells(
+                zip(kept.cells[own].tolist(), kept.forecasts[own].tolist(), strict=True),
+                lane.memory,
+            )
+            require(certain_rounds(lane.memory) >= int(own.sum()) and lane.late >= 0, "its rounds")
+            require(window is not None or not len(lane.rounds), "its window")
+            windows.append(None if window is None else Window.holding(window, lane.memory, lane.rounds))
+        hints = kept.hints[kept.hints == kept.hints]
+        require(bool(((hints >= 0.0) & (hints <= 1.0)).all()), "its open forecasts")
+        require(bool((np.diff(kept.numbers) > 0).all()), "its open forecasts")
+        require(stored.steering is not None or not kept.hinted.any(), "its steering")
+        if stored.steering is not None:
+            require(settings.steers, "its steering")
+            check_steering(stored.steering, kept.tickets)
+        rows = [key.first_lane, *(self._add_lane(key) for _ in lanes[1:])]
+        for row, lane, held in zip(rows, lanes, windows, strict=True):
+            self._put(START, LENGTH, row, lane.memory, room_of(lane.memory))
+            if held is not None:
+                self._put_window(row, held)
+        state, fields = self.state, self.state.fields
+        fields[rows, LATE] = [lane.late for lane in lanes]
+        fields[rows, OPEN] = np.bincount(kept.lanes, minlength=len(lanes))
+        fields[key.first_lane, SETTLED] = sum(int(lane.memory[ROUNDS]) for lane in lanes)
+        state.accounts[key.first_lane] = stored.account
+        if stored.steering is not None:
+            self._begin_steering(np.array([key.first_lane]))
+            self.state.steering[fields[key.first_lane, STEERING_ROW]] = stored.steering
+        if entries:
+            self._load_open(key.first_lane, np.array(rows)[kept.lanes], stored, np.array(entries))
+
+    def _load_open(self, first_lane: int, by: Ints, stored: BinaryState, entries: Ints) -> None:
+        state, kept, opened = self.state, stored.open, self.state.open
+        opened[entries, MADE_BY] = by
+        opened[entries, CELL_LOWER], opened[entries, CELL_WIDTH] = kept.cells.T
+        opened[entries, HINTED] = kept.hinted
+        opened[entries[1:], BEFORE], opened[entries[:-1], AFTER] = entries[:-1], entries[1:]
+        opened[entries[0], BEFORE] = opened[entries[-1], AFTER] = -1
+        state.fields[first_lane, OLDEST_OPEN], state.fields[first_lane, LATEST_OPEN] = entries[0], entries[-1]
+        for name in ("forecasts", "certificates", "hints", "stakes"):
+            getattr(state, name)[entries] = getattr(kept, name)
+        state.tickets[entries[kept.hinted]] = kept.tickets
+
+
+def room_of(memory: NDArray[np.int64]) -> int:
+    """How many integers of the heap a memory gets: some are spare if it can grow."""
+    grows = memory[FORMAT] == FORMAT_DYADIC
+    return max(SMALLEST, 1 << (len(memory) + 1).bit_length()) if grows else len(memory)
+
+
+def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """A copy of an array with `size` rows; the new rows are 0."""
+    copy = np.zeros((size, *array.shape[1:]), array.dtype)
+    copy[: len(array)] = array
+    return copy
+
+
+_encoder = msgspec.msgpack.Encoder()
