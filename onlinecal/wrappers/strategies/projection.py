@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from onlinecal.steering.binary import (
 from onlinecal.steering.replaying import Schedule, Tapes, book_rows, replayed
 from onlinecal.validation import check_count
 
+T = TypeVar("T")
 Auto = Literal["auto"]
 Buckets = int | Auto
 """So many equal-width buckets, or buckets that split."""
@@ -192,10 +194,6 @@ class Ticket(NamedTuple):
     def probability(self) -> float:
         """What was given."""
         return self.kept[GIVEN]
-
-    def given(self, probability: float) -> Ticket:
-        """The same forecast, in place of which this probability was given."""
-        return self._replace(kept=(*self.kept[:GIVEN], probability, *self.kept[GIVEN + 1 :]))
 
 
 class Projection:
@@ -362,18 +360,13 @@ class Projection:
         self, raw: NDArray[np.float64], outcomes: NDArray[np.bool_], schedule: Schedule
     ) -> Tapes:
         tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
-        waiting: dict[int, Ticket] = {}
-        asked = 0
-        steps = zip(schedule.order.tolist(), schedule.known.tolist(), strict=True)
-        for settled, (row, known) in enumerate(steps):
-            while asked < known:
-                self.note_late(len(waiting))
-                tapes.forecasts[asked] = self.ask(raw[asked])
-                waiting[asked] = self.ticket()
-                asked += 1
-            self.present(waiting.pop(row))
-            self.settle(int(outcomes[row]))
-            tapes.certificates[settled] = self.certificate
+        for row, settled, waiting in turns(schedule, self.ticket, self.present):
+            if settled is None:
+                self.note_late(waiting)
+                tapes.forecasts[row] = self.ask(raw[row])
+            else:
+                self.settle(int(outcomes[row]))
+                tapes.certificates[settled] = self.certificate
         return tapes
 
     def book(self, tapes: Tapes, given: NDArray[np.float64], schedule: Schedule) -> NDArray[np.float64]:
@@ -474,6 +467,25 @@ class Projection:
     def window_given(self) -> float:
         """How far what was given was from the forecasts, in the window where that was most."""
         return self._recently_away.most / PARTS
+
+
+def turns(
+    schedule: Schedule, take: Callable[[], T], present: Callable[[T], None]
+) -> Iterator[tuple[int, int | None, int]]:
+    """What `Schedule.steps` says, row by row, and how many other forecasts wait.
+
+    What is open is taken out before another row is forecast or settled, and put back to be settled itself.
+    """
+    waiting: dict[int, T] = {}
+    here, waits = -1, schedule.waits.tolist()
+    for row, settled in schedule.steps():
+        if row != here:
+            if here >= 0:
+                waiting[here] = take()
+            if settled is not None:
+                present(waiting.pop(row))
+        yield row, settled, len(waiting)
+        here = row if settled is None and waits[row] else -1
 
 
 def ask_each(projections: list[Projection], raw: list[float]) -> list[float]:
