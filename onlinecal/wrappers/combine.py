@@ -18,9 +18,9 @@ from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combi
 from onlinecal.steering.mixing import ETA
 from onlinecal.tables import like
 from onlinecal.validation import check_outcomes, check_same_index, check_same_length, check_vector, refuse
+from onlinecal.wrappers.reports import OF_ONE, Proven, ProvenReport
 from onlinecal.wrappers.settling import groups_of, settling_of
 from onlinecal.wrappers.strategies.projection import AUTO, Projection
-from onlinecal.wrappers.stream import OF_ONE, Proven, ProvenReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
