@@ -260,7 +260,8 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
 
     def _teach(self, x: Any, y: Any, read: tuple[Label, int | None], kwargs: dict[str, Any]) -> None:
         if self._sole is not MANY and self.n_rounds:
-            self._note_label(plain(y))
+            label = plain(y)
+            self._sole = label if self._sole is NOTHING or self._sole == label else MANY
         if read[1] is None:
             self._choose_plan()
         if kwargs:

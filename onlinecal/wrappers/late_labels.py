@@ -208,11 +208,13 @@ class LateRounds(Generic[T]):
         Labels that came without their forecast.
     """
 
+    # of the class until they are needed: with more than 30 attributes each instance takes much more room
     _patience: Patience | None = None
     _now: Any = None
     """The latest moment of any forecast, where patience is limited."""
     _settling: T | None = None
     """The forecast that is being settled since it is due."""
+    _n_withdrawn = 0
     _asks: ClassVar[str] = "predict_proba_one"
     """The method that opens a round."""
 
@@ -281,6 +283,7 @@ class LateRounds(Generic[T]):
         if found is not None:
             self._give_up(found)
         self._tokens.close(forecast)
+        self._n_withdrawn += 1
 
     @property
     def n_open(self) -> int:
@@ -404,8 +407,6 @@ class LateLabels(LateRounds[T], ClassifierWrapper):
 
     _sole: Any = NOTHING
     """The label of all settled rounds, NOTHING before the first; MANY if there are several."""
-    _n_withdrawn = 0
-    # of the class until they are needed: with more than 30 attributes each instance takes much more room
     n_expired = 0
     """Forecasts whose label had not come when they were due: given up, or settled by silence."""
 
@@ -422,20 +423,8 @@ class LateLabels(LateRounds[T], ClassifierWrapper):
         if patience is not None:
             self._patience = patience
 
-    def withdraw(self, forecast: WrappedForecast) -> None:
-        """Give up a forecast whose label will never be known: it is then never charged.
-
-        Raises ValueError, and changes nothing, as `observe` does for a forecast.
-        """
-        super().withdraw(forecast)
-        self._n_withdrawn += 1
-
     def _teach(self, x: Any, y: Any, read: Any, kwargs: dict[str, Any]) -> None:
         self.classifier.learn_one(x, y, **kwargs)
-
-    def _note_label(self, label: Label) -> None:
-        """Take note of the label of a settled round, while all were the same."""
-        self._sole = label if self._sole is NOTHING or self._sole == label else MANY
 
     def _make_way(self) -> None:
         super()._make_way()
