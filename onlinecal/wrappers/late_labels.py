@@ -276,10 +276,10 @@ class LateRounds(Generic[T]):
         Raises ValueError, and changes nothing, as `observe` does for a forecast.
         """
         self._tokens.check(forecast)
-        if self._is_open(forecast):
-            found, self._features = self._take(), NOTHING
-        else:
-            found = self._pending.take(forecast)
+        is_open = self._is_open(forecast)
+        found = self._take() if is_open else self._pending.take(forecast)
+        if is_open:
+            self._features = NOTHING
         if found is not None:
             self._give_up(found)
         self._tokens.close(forecast)
