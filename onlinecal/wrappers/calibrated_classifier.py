@@ -370,7 +370,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         self._plan = self._strategies[self._chosen(n_labels)]
         self._binary = self._plan.sole(self._labels)
         self._is_over_labels |= self._plan.is_over_labels
-        self._remark(n_labels, level=6)
+        self._remark(n_labels, level=7)
 
     def _remark(self, n_labels: int, level: int) -> None:
         """Say so if nothing is guaranteed for the horizon, once, at the line so many levels up."""
