@@ -406,9 +406,8 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         self._open(x)
         self._ticket = self._forecaster.ask(members, self._labels.read(answer))
         given = self._labels.both(answer, self._ticket.probability)
-        if not given:
-            self._ticket = None
-        elif len(given) == 1:
+        self._is_empty = not given
+        if len(given) == 1:
             self._ticket = self._ticket._replace(probability=1.0)
         return given
 
@@ -416,7 +415,7 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         """The forecast that the certificates speak of: the probability of the positive label."""
         self.predict_proba_one(x)
         positive = True if self._labels.positive is None else self._labels.positive
-        return {} if self._ticket is None else {positive: self._ticket.probability}
+        return {} if self._is_empty else {positive: self._ticket.probability}
 
     def _read(self, y: Any) -> int:
         label = check_label(y, "y")
@@ -424,13 +423,10 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         return int(label == self._labels.positive)
 
     def _take(self) -> Any:
-        return self._ticket
+        return None if self._is_empty else self._ticket
 
     def _present(self, forecast: Any) -> None:
         self._ticket = forecast
-
-    def _is_here(self) -> bool:
-        return self._ticket is not None
 
     def _settle(self, read: int) -> None:
         self._forecaster.settle(self._ticket, read)

@@ -215,6 +215,8 @@ class LateRounds(Generic[T]):
     _settling: T | None = None
     """The forecast that is being settled since it is due."""
     _n_withdrawn = 0
+    _is_empty = False
+    """Whether nothing was forecast in the round that is here."""
     _asks: ClassVar[str] = "predict_proba_one"
     """The method that opens a round."""
 
@@ -297,8 +299,10 @@ class LateRounds(Generic[T]):
     def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         """Settle the forecast that was asked for with these features or this token, let the model learn x."""
         read = self._read(y)
-        if self._is_due(asked):
+        # what `_is_due` says of most labels, in fewer calls
+        if (asked is self._features and not self._is_empty) or self._is_due(asked):
             self._settle(read)
+            self._features = NOTHING
             self.n_rounds += 1
         else:
             self._learn_alone(x, read)
@@ -361,10 +365,6 @@ class LateRounds(Generic[T]):
         """Whether the open round is for such features."""
         return x is self._features or features_key(x) == features_key(self._features)
 
-    def _is_here(self) -> bool:
-        """Whether anything was forecast in the round that is here."""
-        return True
-
     def _is_due(self, x: Any) -> bool:
         """Whether there is a round that a label of these features settles now: it is put in its place.
 
@@ -382,7 +382,7 @@ class LateRounds(Generic[T]):
                 return True
         if self._is_open(x):
             self._features = NOTHING
-            if self._is_here():
+            if not self._is_empty:
                 return True
         self._note_unmatched()
         return False

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 from river import base, linear_model
 
@@ -18,13 +18,8 @@ from onlinecal.validation import check_count, check_finite, check_open_unit
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.wrapper import last_step
 
-
-class Announced(NamedTuple):
-    """A round: the forecast of each event, what was announced of it, and the model's forecast or None."""
-
-    tokens: list[Forecast]
-    given: list[float]
-    mean: float | None
+Announced = tuple[list[Forecast], float | None]
+"""A round: the forecast of each event, and the model's forecast or None."""
 
 
 class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
@@ -51,15 +46,11 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
     def _wrapped_model(self) -> base.Regressor:
         return self.regressor
 
-    def _announce(self, x: Any, hints: Iterable[float], mean: float | None) -> list[float]:
-        """What is forecast in a round of these features: one that was asked for before is given up."""
+    def _begin(self, x: Any) -> None:
+        """Open a round of these features; what was forecast of them before, and not settled, is given up."""
         self._open(x)
         if self._announced is not None:
             self._give_up(self._announced)
-        tokens = [one.forecast(hint) for one, hint in zip(self._forecasters, hints, strict=True)]
-        given = sorted(token.probability for token in tokens)
-        self._announced = Announced(tokens, given, mean)
-        return given
 
     def _take(self) -> Announced:
         assert self._announced is not None
@@ -70,11 +61,16 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
         self._announced = forecast
 
     def _give_up(self, forecast: Announced) -> None:
-        for one, token in zip(self._forecasters, forecast.tokens, strict=True):
+        for one, token in zip(self._forecasters, forecast[0], strict=True):
             one.withdraw(token)
 
     def _teach(self, x: Any, y: Any, read: float, kwargs: dict[str, Any]) -> None:
         self.regressor.learn_one(x, y, **kwargs)
+
+
+def in_order(tokens: list[Forecast]) -> list[float]:
+    """The probabilities that were forecast, not decreasing."""
+    return sorted(token.probability for token in tokens)
 
 
 def check_regressor(model: Any) -> None:
@@ -189,8 +185,10 @@ class CalibratedRegressor(RegressorWrapper):
         raw = finite(self.regressor.predict_one(x, **kwargs))
         width = self.high - self.low
         hint = 0.5 if raw is None else (min(max(raw, self.low), self.high) - self.low) / width
-        (share,) = self._announce(x, [hint], raw)
-        return min(self.low + width * share, float(self.high))
+        self._begin(x)
+        token = self._forecasters[0].forecast(hint)
+        self._announced = [token], None
+        return min(self.low + width * token.probability, float(self.high))
 
     def _read(self, y: Any) -> float:
         target = finite(y)
@@ -199,7 +197,8 @@ class CalibratedRegressor(RegressorWrapper):
         return target
 
     def _settle(self, read: float) -> None:
-        self._forecasters[0].observe(self._take().tokens[0], (read - self.low) / (self.high - self.low))
+        (token,), _ = self._take()
+        self._forecasters[0].observe(token, (read - self.low) / (self.high - self.low))
 
     @property
     def certificate(self) -> float:
@@ -308,8 +307,11 @@ class CalibratedDistribution(RegressorWrapper):
     def predict_distribution_one(self, x: Any, **kwargs: Any) -> dict[float, float]:
         """For each threshold the probability that the target is at most it, not decreasing."""
         mean = finite(self.regressor.predict_one(x, **kwargs))
-        chances = self._announce(x, [self._hint(q, mean) for q in self.thresholds], mean)
-        return dict(zip(self.thresholds, chances, strict=True))
+        self._begin(x)
+        hints = (self._hint(q, mean) for q in self.thresholds)
+        tokens = [one.forecast(hint) for one, hint in zip(self._forecasters, hints, strict=True)]
+        self._announced = tokens, mean
+        return dict(zip(self.thresholds, in_order(tokens), strict=True))
 
     def quantile_one(self, x: Any, level: float) -> float:
         """The least threshold that the target is at most with probability `level` or more; inf if none is."""
@@ -325,7 +327,8 @@ class CalibratedDistribution(RegressorWrapper):
         return target
 
     def _settle(self, read: float) -> None:
-        tokens, chances, mean = self._take()
+        tokens, mean = self._take()
+        chances = in_order(tokens)
         for i, (forecaster, token) in enumerate(zip(self._forecasters, tokens, strict=True)):
             forecaster.observe(token, read <= self.thresholds[i])
             self._moved[i] += abs(chances[i] - token.probability)
