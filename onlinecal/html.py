@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,6 +73,14 @@ def bracket_of(answer: Any, of: str) -> Table:
     exact = getattr(answer, "exact", None)
     told = "known exactly" if exact is not None else "both ends are proven"
     return Table(title, (), [(*row, bars.get(row[0], "")) for row in rows], (f"{of}: {told}",))
+
+
+def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Rows of texts as lines: the first column is flush left, the others are flush right."""
+    first, *others = zip(*rows, strict=True)
+    columns = [[text.ljust(max(map(len, first))) for text in first]]
+    columns += [[text.rjust(max(map(len, column))) for text in column] for column in others]
+    return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
 
 
 def render(table: Table) -> str:

@@ -25,7 +25,7 @@ from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection
 from onlinecal.wrappers.strategies.simplex import Simplex
-from onlinecal.wrappers.strategies.strategy import Asked, Bounded, Settings, SteeredVectors, Strategy, Waiting
+from onlinecal.wrappers.strategies.strategy import Bounded, Settings, SteeredVectors, Strategy, Waiting
 from onlinecal.wrappers.wrapper import Estimator, IncrementalClassifier, for_river
 
 
@@ -189,9 +189,8 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         self._is_over_labels = self._plan.is_over_labels
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
-        # Who forecasts the open round, and about which labels; None if that was `_binary`.
+        # Who forecasts the open round; None if that was `_binary`.
         self._asking: Strategy | None = self._plan
-        self._asked: Asked = ()
         if declared:
             self._binary = self._plan.sole(self._labels)
 
@@ -228,36 +227,42 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         # to ask again would be another forecast than the one that was given
         if x is not self._features:
             self.predict_proba_one(x)
-        strategy, asked = self._round()
-        return strategy.forecasts(asked, self._labels)
+        return self._round().forecasts(self._labels)
 
-    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
+    def _read(self, y: Any) -> tuple[Label, int | None]:
         try:
             outcome = self._labels.known.get(y)
         except TypeError:
             outcome = None
         if outcome is None:
             self._labels.meet(checked_label(y))
-        if asked is self._features:
-            self._begin_round()
-            if outcome is not None and self._asking is None and self._binary is not None:
-                self._binary.settle(outcome)
-            else:
-                strategy, names = self._round()
-                strategy.settle(names, plain(y), self._labels)
-            self._features = NOTHING
-            self.n_rounds += 1
-        elif (waiting := self._due(asked)) is not None:
-            self._begin_round()
-            strategy = self._strategies[waiting.kind]
-            strategy.present(waiting)
-            strategy.settle(waiting.asked, plain(y), self._labels)
-            self.n_rounds += 1
+        return y, outcome
+
+    def _settle(self, read: tuple[Label, int | None]) -> None:
+        label, outcome = read
+        if self._moments is not None:
+            # the number of this round, which counts afterwards
+            self._moments.now = self.n_rounds + 1
+        if outcome is not None and self._asking is None and self._binary is not None:
+            self._binary.settle(outcome)
         else:
-            self._learn_alone(x, plain(y))
+            self._round().settle(plain(label), self._labels)
+
+    def _learn_alone(self, x: Any, read: tuple[Label, int | None]) -> None:
+        """Learn to steer, by what the model would say now."""
+        self._make_way()
+        answer = self.classifier.predict_proba_one(x)
+        if self._weights is not None:
+            answer = corrected(answer, self._labels, self._weights)
+        names = self._plan.names(answer, self._labels)
+        if len(names) >= self._plan.fewest:
+            self._plan.learn_alone(answer, names, plain(read[0]), self._labels)
+
+    def _teach(self, x: Any, y: Any, read: tuple[Label, int | None], kwargs: dict[str, Any]) -> None:
         if self._sole is not MANY and self.n_rounds:
-            self._note_label(plain(y))
-        if outcome is None:
+            label = plain(y)
+            self._sole = label if self._sole is NOTHING or self._sole == label else MANY
+        if read[1] is None:
             self._choose_plan()
         if kwargs:
             self.classifier.learn_one(x, y, **kwargs)
@@ -334,33 +339,18 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         """Open a round from the model's answer, unless it is binary with both labels known."""
         names = self._plan.names(answer, self._labels)
         self._asking = self._plan if len(names) >= self._plan.fewest else self._strategies[Certain.name]
-        self._asked, said = self._asking.ask(answer, names, self._labels)
-        return said
+        return self._asking.ask(answer, names, self._labels)
 
-    def _round(self) -> tuple[Strategy, Asked]:
-        """Who forecasts the open round, and about which labels."""
-        if self._asking is None:
-            return self._strategies[Binary.name], (None,)
-        return self._asking, self._asked
+    def _round(self) -> Strategy:
+        """Who forecasts the open round."""
+        return self._strategies[Binary.name] if self._asking is None else self._asking
 
-    def _begin_round(self) -> None:
-        """Set the moment of the round that is about to be settled: its number, which counts afterwards."""
-        if self._moments is not None:
-            self._moments.now = self.n_rounds + 1
+    def _take(self) -> Waiting:
+        return self._round().take()
 
-    def _learn_alone(self, x: Any, label: Label) -> None:
-        """Learn to steer from a label without its forecast, by what the model would say now."""
-        self._make_way()
-        answer = self.classifier.predict_proba_one(x)
-        if self._weights is not None:
-            answer = corrected(answer, self._labels, self._weights)
-        names = self._plan.names(answer, self._labels)
-        if len(names) >= self._plan.fewest:
-            self._plan.learn_alone(answer, names, label, self._labels)
-
-    def _hand_out(self) -> Waiting:
-        strategy, asked = self._round()
-        return strategy.take(asked)
+    def _present(self, forecast: Waiting) -> None:
+        self._asking = self._strategies[forecast.kind]
+        self._asking.present(forecast)
 
     def _give_up(self, forecast: Waiting) -> None:
         self._strategies[forecast.kind].give_up(forecast)
@@ -372,7 +362,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
     def _chosen(self, n_labels: int) -> str:
         """The name of the strategy for so many labels."""
         horizon, window = (self.horizon, self.window) if self._by_guarantee else (None, None)
-        return chosen(self.strategy, n_labels, window, self._strategies, horizon)
+        return chosen(self.strategy, n_labels, self._strategies.__getitem__, window, horizon)
 
     def _choose_plan(self) -> None:
         """Take notice of a new label, after the round that brought it."""
@@ -380,7 +370,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         self._plan = self._strategies[self._chosen(n_labels)]
         self._binary = self._plan.sole(self._labels)
         self._is_over_labels |= self._plan.is_over_labels
-        self._remark(n_labels, level=6)
+        self._remark(n_labels, level=7)
 
     def _remark(self, n_labels: int, level: int) -> None:
         """Say so if nothing is guaranteed for the horizon, once, at the line so many levels up."""

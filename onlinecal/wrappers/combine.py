@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.decisions import decision_bound
 from onlinecal.forecasters.binary.grid import check_slack
-from onlinecal.html import Shown, Table
+from onlinecal.html import Table, aligned
 from onlinecal.measures.scores import log_costs
 from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combining
 from onlinecal.steering.mixing import ETA
 from onlinecal.tables import like
 from onlinecal.validation import check_outcomes, check_same_index, check_same_length, check_vector, refuse
+from onlinecal.wrappers.reports import OF_ONE, Proven, ProvenReport
 from onlinecal.wrappers.settling import groups_of, settling_of
 from onlinecal.wrappers.strategies.projection import AUTO, Projection
 
@@ -129,7 +129,7 @@ class ModelScore:
 
 
 @dataclass(frozen=True)
-class CombinedReport(Shown):
+class CombinedReport(ProvenReport):
     """What several models were worth, alone and together, and what is proven of it.
 
     Attributes
@@ -165,29 +165,12 @@ class CombinedReport(Shown):
         """The name of the model that leads the others by most, steered alone, beside what came out."""
         return min(self.models, key=lambda name: self.models[name].brier_alone - self.models[name].brier_out)
 
-    def decision_certificate(self, width: float) -> float:
-        """How far promised and realised costs can be apart, an average over rows, for jitter of that `width`.
-
-        As of `RecalibratedStream.decision_certificate`.
-
-        Parameters
-        ----------
-        width
-            Of the jitter of the threshold, above 0 and at most 1.
-        """
-        return decision_bound(self.certificate / self.n_rounds, width)
-
-    def _proven(self) -> list[str]:
+    def _notes(self) -> tuple[str, str]:
         n = self.n_rounds
-        distance = (
-            f"proven distance to calibration of {n:,} rows: {self.certificate / n:.4f} per row; no outcomes "
-            f"could make it exceed {self.guarantee / n:.4f}"
-        )
-        behind = (
+        return self._proven(), (
             f"proven beforehand: at most {self.regret_bound / n:.4f} per row behind the best model, "
             f"recalibrated; to be calibrated cost {self.moved / n:.4f} more"
         )
-        return [distance, behind]
 
     def _scores(self) -> list[tuple[str, str, str, str, str, str]]:
         rows = [
@@ -203,26 +186,19 @@ class CombinedReport(Shown):
         ]
         return [*rows, ("all together", f"{self.n_rounds:,}", "", "", f"{self.brier_out:.4f}", "")]
 
+    norm = OF_ONE
     HEADER = "", "rows", "before", "alone", "together", "weight"
 
     def __str__(self) -> str:
-        rows = [self.HEADER, *self._scores()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(row)
-            )
-            for row in (list(zip(row, widths, strict=True)) for row in rows)
-        ]
-        return "\n".join([*[line.rstrip() for line in lines], *self._proven()])
+        return "\n".join([*aligned([self.HEADER, *self._scores()]), *self._notes()])
 
     def _shown(self) -> Table:
         title = f"{len(self.models)} models combined: Brier scores in the rows in which each spoke"
-        return Table(title, self.HEADER, self._scores(), self._proven())
+        return Table(title, self.HEADER, self._scores(), self._notes())
 
 
 @dataclass(frozen=True, eq=False)
-class CombinedForecasts(Shown):
+class CombinedForecasts(Proven):
     """What `combine_forecasts` made of T rows of N models' probabilities.
 
     Attributes
@@ -249,24 +225,9 @@ class CombinedForecasts(Shown):
     guarantee: float
     _report: CombinedReport = field(repr=False)
 
-    def _shown(self) -> Table:
-        return self._report._shown()
-
     def report(self) -> CombinedReport:
         """What each model was worth, alone and together, and what is proven."""
         return self._report
-
-    def decision_certificate(self, width: float) -> float:
-        """How far promised and realised costs of acting on a threshold can be apart, an average over rows.
-
-        As of `RecalibratedStream.decision_certificate`.
-
-        Parameters
-        ----------
-        width
-            Of the jitter of the threshold, above 0 and at most 1.
-        """
-        return self._report.decision_certificate(width)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw how much each model counted, row by row.

@@ -15,7 +15,7 @@ from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.steering.combining import combining, new_combining, ticket_size
 from onlinecal.wrappers.combine import check_models, new_projection
 from onlinecal.wrappers.labels import Label, Labels, checked_label, plain
-from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, LateRounds
+from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.strategies.projection import Ticket
 from onlinecal.wrappers.wrapper import check_classifier
 
@@ -146,10 +146,7 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
         """What the certificate cannot exceed, whatever the labels."""
         return self._projection.guarantee
 
-    def _answer_to(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        return self.predict_proba_one(x, **kwargs)
-
-    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
+    def _read(self, y: Any) -> int:
         label = plain(checked_label(y))
         if self._labels.pair is not None and label not in self._labels.pair:
             raise ValueError(
@@ -157,39 +154,34 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
                 "model in CalibratedClassifier"
             )
         self._labels.meet(label)
-        outcome = int(label == self._labels.positive)
-        if asked is self._features:
-            self._settle(outcome)
-            self._features = NOTHING
-        elif (waiting := self._due(asked)) is not None:
-            self._state[: len(waiting.models)] = waiting.models
-            self._projection.present(waiting.ticket)
-            self._settle(outcome)
-        else:
-            self._learn_alone(x, outcome)
-        for model in self.classifiers:
-            model.learn_one(x, y, **kwargs)
+        return int(label == self._labels.positive)
 
     def _combined(self, answers: list[dict[Label, float]]) -> float:
         """What is made of the models' answers; its ticket is left in the state."""
         row = np.array([self._labels.read(answer) if answer else math.nan for answer in answers])
         return combining().ask(self._state, row)
 
-    def _learn_alone(self, x: Any, outcome: int) -> None:
-        """Learn to combine from a label without its forecast, by what the models would say now."""
+    def _learn_alone(self, x: Any, read: int) -> None:
+        """Learn to combine, by what the models would say now."""
         self._make_way()
         self._combined([model.predict_proba_one(x) for model in self.classifiers])
-        combining().settle(self._state, outcome)
+        combining().settle(self._state, read)
 
-    def _settle(self, outcome: int) -> None:
-        """Charge the round that is here, and learn to combine."""
-        self._projection.settle(outcome)
-        combining().settle(self._state, outcome)
-        self.n_rounds += 1
+    def _settle(self, read: int) -> None:
+        self._projection.settle(read)
+        combining().settle(self._state, read)
 
-    def _hand_out(self) -> Open:
+    def _teach(self, x: Any, y: Any, read: int, kwargs: dict[str, Any]) -> None:
+        for model in self.classifiers:
+            model.learn_one(x, y, **kwargs)
+
+    def _take(self) -> Open:
         size = ticket_size(len(self.classifiers))
         return Open(self._state[:size].copy(), self._projection.ticket())
+
+    def _present(self, forecast: Open) -> None:
+        self._state[: len(forecast.models)] = forecast.models
+        self._projection.present(forecast.ticket)
 
     def _note_late(self, others: int) -> None:
         self._projection.note_late(others)

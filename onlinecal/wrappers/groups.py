@@ -44,10 +44,6 @@ class AtomTicket(NamedTuple):
     kept: Ticket
     probability: float
 
-    def given(self, probability: float) -> AtomTicket:
-        """The same forecast, in place of which this probability was given."""
-        return self._replace(kept=self.kept.given(probability), probability=probability)
-
 
 class AtomForecaster:
     """One Almost-One-Step-Ahead for each atom.
@@ -76,6 +72,7 @@ class AtomForecaster:
         """Charge a forecast with its outcome."""
         atom = self.atoms[ticket.members]
         atom.present(ticket.kept)
+        atom.give(ticket.probability)
         atom.settle(outcome)
 
     def learn_alone(self, members: Members, raw: float, outcome: int) -> None:
@@ -117,10 +114,6 @@ class SharedTicket(NamedTuple):
     scale: int
     kept: tuple[float, ...]
     probability: float
-
-    def given(self, probability: float) -> SharedTicket:
-        """The same forecast, in place of which this probability was given."""
-        return self._replace(probability=probability)
 
 
 class SharedForecaster:
@@ -413,30 +406,37 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         self._open(x)
         self._ticket = self._forecaster.ask(members, self._labels.read(answer))
         given = self._labels.both(answer, self._ticket.probability)
-        if not given:
-            self._ticket = None
-        elif len(given) == 1:
-            self._ticket = self._ticket.given(1.0)
+        self._is_empty = not given
+        if len(given) == 1:
+            self._ticket = self._ticket._replace(probability=1.0)
         return given
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
         """The forecast that the certificates speak of: the probability of the positive label."""
         self.predict_proba_one(x)
         positive = True if self._labels.positive is None else self._labels.positive
-        return {} if self._ticket is None else {positive: self._ticket.probability}
+        return {} if self._is_empty else {positive: self._ticket.probability}
 
-    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
+    def _read(self, y: Any) -> int:
         label = check_label(y, "y")
-        ticket = self._due(asked)
         self._labels.meet(label)
-        outcome = int(label == self._labels.positive)
-        if ticket is not None:
-            self._forecaster.settle(ticket, outcome)
-            self.n_rounds += 1
-        else:
-            raw = self._labels.read(self.classifier.predict_proba_one(x))
-            self._forecaster.learn_alone(self._membership.of(x), raw, outcome)
-        self.classifier.learn_one(x, y, **kwargs)
+        return int(label == self._labels.positive)
+
+    def _take(self) -> Any:
+        return None if self._is_empty else self._ticket
+
+    def _present(self, forecast: Any) -> None:
+        self._ticket = forecast
+
+    def _settle(self, read: int) -> None:
+        self._forecaster.settle(self._ticket, read)
+
+    def _learn_alone(self, x: Any, read: int) -> None:
+        raw = self._labels.read(self.classifier.predict_proba_one(x))
+        self._forecaster.learn_alone(self._membership.of(x), raw, read)
+
+    def _note_late(self, others: int) -> None:
+        self._forecaster.note_late(others)
 
     @property
     def rounds(self) -> dict[str, int]:
@@ -462,9 +462,3 @@ class GroupCalibratedClassifier(LateLabels[Any]):
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the labels."""
         return self.guarantees[EVERYONE]
-
-    def _hand_out(self) -> Any:
-        return self._ticket
-
-    def _note_late(self, others: int) -> None:
-        self._forecaster.note_late(others)

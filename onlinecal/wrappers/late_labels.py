@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from river import base
@@ -196,7 +196,9 @@ class LateRounds(Generic[T]):
     When it is asked about others, the open round waits; a label settles the oldest round that waits for equal
     features, or that of its token, which stands for the features then.
 
-    A subclass calls `_open` before it forecasts, or does the same itself where a call costs too much.
+    A subclass calls `_open` before it forecasts, or does the same itself where a call costs too much. The
+    round that is here may be taken out by `_take`; `_present` puts a round back, and `_settle` charges the
+    one that is here.
 
     Attributes
     ----------
@@ -206,11 +208,17 @@ class LateRounds(Generic[T]):
         Labels that came without their forecast.
     """
 
+    # of the class until they are needed: with more than 30 attributes each instance takes much more room
     _patience: Patience | None = None
     _now: Any = None
     """The latest moment of any forecast, where patience is limited."""
     _settling: T | None = None
     """The forecast that is being settled since it is due."""
+    _n_withdrawn = 0
+    _is_empty = False
+    """Whether nothing was forecast in the round that is here."""
+    _asks: ClassVar[str] = "predict_proba_one"
+    """The method that opens a round."""
 
     def __init__(self, most_waiting: int) -> None:
         check_count(most_waiting, "most_waiting")
@@ -246,7 +254,7 @@ class LateRounds(Generic[T]):
             self._make_way()
         else:  # and the rest when the clock has been set
             self._put_aside()
-        answer = self._answer_to(x, **kwargs)
+        answer = getattr(self, self._asks)(x, **kwargs)
         self._features = token = WrappedForecast(answer, x, *self._tokens.issue())
         return token
 
@@ -270,10 +278,14 @@ class LateRounds(Generic[T]):
         Raises ValueError, and changes nothing, as `observe` does for a forecast.
         """
         self._tokens.check(forecast)
-        found = self._taken_if_open(forecast) or self._pending.take(forecast)
+        is_open = self._is_open(forecast)
+        found = self._take() if is_open else self._pending.take(forecast)
+        if is_open:
+            self._features = NOTHING
         if found is not None:
             self._give_up(found)
         self._tokens.close(forecast)
+        self._n_withdrawn += 1
 
     @property
     def n_open(self) -> int:
@@ -284,17 +296,40 @@ class LateRounds(Generic[T]):
         """Keep a label until its forecast is due; whether it is kept."""
         return False
 
-    @abstractmethod
     def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         """Settle the forecast that was asked for with these features or this token, let the model learn x."""
+        read = self._read(y)
+        # what `_is_due` says of most labels, in fewer calls
+        if (asked is self._features and not self._is_empty) or self._is_due(asked):
+            self._settle(read)
+            self._features = NOTHING
+            self.n_rounds += 1
+        else:
+            self._learn_alone(x, read)
+        self._teach(x, y, read, kwargs)
 
     @abstractmethod
-    def _answer_to(self, x: Any, **kwargs: Any) -> Any:
-        """Open a round for these features; the one that was open has made way. What is announced."""
+    def _read(self, y: Any) -> Any:
+        """What a label or target is to `_settle`; ValueError if it is none."""
 
     @abstractmethod
-    def _hand_out(self) -> T:
-        """The forecast of the open round."""
+    def _take(self) -> T:
+        """The forecast of the round that is here, to wait for its label."""
+
+    @abstractmethod
+    def _present(self, forecast: T) -> None:
+        """Put a forecast that waited back in its place."""
+
+    @abstractmethod
+    def _settle(self, read: Any) -> None:
+        """Charge the round that is here."""
+
+    def _learn_alone(self, x: Any, read: Any) -> None:
+        """Learn what there is to learn from a label without its forecast."""
+
+    @abstractmethod
+    def _teach(self, x: Any, y: Any, read: Any, kwargs: dict[str, Any]) -> None:
+        """Let the model learn."""
 
     def _give_up(self, forecast: T) -> None:
         """A forecast that waited will never be settled."""
@@ -306,7 +341,7 @@ class LateRounds(Generic[T]):
         """Let the open round, if there is one, wait for a late label."""
         if self._features is not NOTHING:
             since = None if self._patience is None else self._now
-            given_up = self._pending.add(self._features, self._hand_out(), since)
+            given_up = self._pending.add(self._features, self._take(), since)
             self._features = NOTHING
             if given_up is not None:
                 self._give_up(given_up)
@@ -326,29 +361,31 @@ class LateRounds(Generic[T]):
             self._most_open = max(self._most_open, waiting)
             self._note_late(waiting)
 
-    def _taken_if_open(self, x: Any) -> T | None:
-        """The forecast of the open round if it is for such features, which is then open no longer."""
-        if x is not self._features and features_key(x) != features_key(self._features):
-            return None
-        forecast = self._hand_out()
-        self._features = NOTHING
-        return forecast
+    def _is_open(self, x: Any) -> bool:
+        """Whether the open round is for such features."""
+        return x is self._features or features_key(x) == features_key(self._features)
 
-    def _due(self, x: Any) -> T | None:
-        """The forecast that a label of these features settles now; None, noted, if there is none."""
-        if self._settling is not None:
-            self._note_late(self._most_open)
-            return self._settling
-        forecast = None if x is self._features or not len(self._pending) else self._pending.take(x)
-        if forecast is not None:
-            # taken first: what is put aside must not push it out
-            self._put_aside()
-            self._note_late(self._most_open)
-            return forecast
-        forecast = self._taken_if_open(x)
-        if forecast is None:
-            self._note_unmatched()
-        return forecast
+    def _is_due(self, x: Any) -> bool:
+        """Whether there is a round that a label of these features settles now: it is put in its place.
+
+        That there is none is noted.
+        """
+        if x is not self._features:
+            waiting = self._settling
+            if waiting is None and len(self._pending):
+                waiting = self._pending.take(x)
+            if waiting is not None:
+                # taken first: what is put aside must not push it out
+                self._put_aside()
+                self._note_late(self._most_open)
+                self._present(waiting)
+                return True
+        if self._is_open(x):
+            self._features = NOTHING
+            if not self._is_empty:
+                return True
+        self._note_unmatched()
+        return False
 
     def _note_unmatched(self) -> None:
         """Count a label without its forecast; warn, once, if there have been forecasts."""
@@ -370,8 +407,6 @@ class LateLabels(LateRounds[T], ClassifierWrapper):
 
     _sole: Any = NOTHING
     """The label of all settled rounds, NOTHING before the first; MANY if there are several."""
-    _n_withdrawn = 0
-    # of the class until they are needed: with more than 30 attributes each instance takes much more room
     n_expired = 0
     """Forecasts whose label had not come when they were due: given up, or settled by silence."""
 
@@ -388,17 +423,8 @@ class LateLabels(LateRounds[T], ClassifierWrapper):
         if patience is not None:
             self._patience = patience
 
-    def withdraw(self, forecast: WrappedForecast) -> None:
-        """Give up a forecast whose label will never be known: it is then never charged.
-
-        Raises ValueError, and changes nothing, as `observe` does for a forecast.
-        """
-        super().withdraw(forecast)
-        self._n_withdrawn += 1
-
-    def _note_label(self, label: Label) -> None:
-        """Take note of the label of a settled round, while all were the same."""
-        self._sole = label if self._sole is NOTHING or self._sole == label else MANY
+    def _teach(self, x: Any, y: Any, read: Any, kwargs: dict[str, Any]) -> None:
+        self.classifier.learn_one(x, y, **kwargs)
 
     def _make_way(self) -> None:
         super()._make_way()
@@ -448,12 +474,6 @@ class LateLabels(LateRounds[T], ClassifierWrapper):
             self._put_aside()
             return self._pending.note(asked, y, kwargs, is_last)
         return True
-
-    @abstractmethod
-    def _note_late(self, others: int) -> None: ...
-
-    def _answer_to(self, x: Any, **kwargs: Any) -> Any:
-        return self.predict_proba_one(x, **kwargs)
 
 
 class ThisOne:

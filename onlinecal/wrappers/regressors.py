@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 from river import base, linear_model
 
@@ -15,15 +15,21 @@ from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_count, check_finite, check_open_unit
-from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds, T
+from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.wrapper import last_step
 
+Announced = tuple[list[Forecast], float | None]
+"""A round: the forecast of each event, and the model's forecast or None."""
 
-class RegressorWrapper(LateRounds[T], base.Wrapper, base.Regressor):
-    """A regressor around a regressor; ValueError if it cannot be wrapped, see `check_regressor`."""
+
+class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
+    """A regressor around a regressor, with so many forecasters, each of which follows a hint.
+
+    ValueError if it cannot be wrapped, see `check_regressor`.
+    """
 
     def __init__(
-        self, regressor: base.Regressor, slack: float, horizon: int | None, most_waiting: int
+        self, regressor: base.Regressor, slack: float, horizon: int | None, most_waiting: int, number: int
     ) -> None:
         check_regressor(regressor)
         check_slack(slack)
@@ -31,10 +37,40 @@ class RegressorWrapper(LateRounds[T], base.Wrapper, base.Regressor):
             check_count(horizon, "horizon")
         super().__init__(most_waiting)
         self.regressor, self.slack, self.horizon = regressor, slack, horizon
+        self._forecasters = [
+            AlmostOneStepAhead(horizon=horizon, slack=slack, report="hint", hints=True) for _ in range(number)
+        ]
+        self._announced: Announced | None = None
 
     @property
     def _wrapped_model(self) -> base.Regressor:
         return self.regressor
+
+    def _begin(self, x: Any) -> None:
+        """Open a round of these features; what was forecast of them before, and not settled, is given up."""
+        self._open(x)
+        if self._announced is not None:
+            self._give_up(self._announced)
+
+    def _take(self) -> Announced:
+        assert self._announced is not None
+        announced, self._announced = self._announced, None
+        return announced
+
+    def _present(self, forecast: Announced) -> None:
+        self._announced = forecast
+
+    def _give_up(self, forecast: Announced) -> None:
+        for one, token in zip(self._forecasters, forecast[0], strict=True):
+            one.withdraw(token)
+
+    def _teach(self, x: Any, y: Any, read: float, kwargs: dict[str, Any]) -> None:
+        self.regressor.learn_one(x, y, **kwargs)
+
+
+def in_order(tokens: list[Forecast]) -> list[float]:
+    """The probabilities that were forecast, not decreasing."""
+    return sorted(token.probability for token in tokens)
 
 
 def check_regressor(model: Any) -> None:
@@ -50,40 +86,6 @@ def check_regressor(model: Any) -> None:
         raise ValueError(f"regressor must be a river regressor, got {end}")
 
 
-class Following:
-    """The calibrated forecast nearest to a hint.
-
-    Parameters
-    ----------
-    slack, horizon
-        As in AlmostOneStepAhead.
-
-    Attributes
-    ----------
-    forecaster
-        Makes the forecasts.
-    token
-        The forecast that was asked for last, while it is here.
-    """
-
-    def __init__(self, slack: float, horizon: int | None) -> None:
-        self.forecaster = AlmostOneStepAhead(horizon=horizon, slack=slack, report="hint", hints=True)
-        self.token: Forecast | None = None
-
-    def ask(self, hint: float) -> float:
-        """Issue a forecast; an earlier one that was neither settled nor taken is given up."""
-        if self.token is not None:
-            self.forecaster.withdraw(self.token)
-        self.token = self.forecaster.forecast(hint)
-        return self.token.probability
-
-    def take(self) -> Forecast:
-        """Hand out the forecast that is here, to wait or to be settled."""
-        assert self.token is not None
-        token, self.token = self.token, None
-        return token
-
-
 def finite(value: Any) -> float | None:
     """A model's forecast, or a target, as a float; None if it is no finite number."""
     try:
@@ -93,7 +95,7 @@ def finite(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class CalibratedRegressor(RegressorWrapper[Forecast]):
+class CalibratedRegressor(RegressorWrapper):
     """Wrap a river regressor of a bounded target: its forecasts stay right on average, under any drift.
 
     Calibrated means: of the rounds with forecast v the targets have the mean v. The model's forecast, moved
@@ -161,13 +163,14 @@ class CalibratedRegressor(RegressorWrapper[Forecast]):
         horizon: int | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        super().__init__(regressor, slack, horizon, most_waiting)
+        super().__init__(regressor, slack, horizon, most_waiting, 1)
         if not check_finite(low, "low") < check_finite(high, "high"):
             raise ValueError(f"low must be below high={high!r}, got {low!r}")
         check_finite(float(high) - float(low), "high - low")
         self.low = low
         self.high = high
-        self._following = Following(slack, horizon)
+
+    _asks = "predict_one"
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -180,20 +183,22 @@ class CalibratedRegressor(RegressorWrapper[Forecast]):
     def predict_one(self, x: Any, **kwargs: Any) -> float:
         """The calibrated forecast of the target's mean, in [low, high]."""
         raw = finite(self.regressor.predict_one(x, **kwargs))
-        self._open(x)
         width = self.high - self.low
         hint = 0.5 if raw is None else (min(max(raw, self.low), self.high) - self.low) / width
-        return min(self.low + width * self._following.ask(hint), float(self.high))
+        self._begin(x)
+        token = self._forecasters[0].forecast(hint)
+        self._announced = [token], None
+        return min(self.low + width * token.probability, float(self.high))
 
-    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
+    def _read(self, y: Any) -> float:
         target = finite(y)
         if target is None or not self.low <= target <= self.high:
             raise ValueError(f"y must be a number from low={self.low:g} to high={self.high:g}, got {y!r}")
-        forecast = self._due(asked)
-        if forecast is not None:
-            self._following.forecaster.observe(forecast, (target - self.low) / (self.high - self.low))
-            self.n_rounds += 1
-        self.regressor.learn_one(x, y, **kwargs)
+        return target
+
+    def _settle(self, read: float) -> None:
+        (token,), _ = self._take()
+        self._forecasters[0].observe(token, (read - self.low) / (self.high - self.low))
 
     @property
     def certificate(self) -> float:
@@ -201,32 +206,15 @@ class CalibratedRegressor(RegressorWrapper[Forecast]):
 
         A sum over the settled rounds: divided by `n_rounds`, how far forecasts are from right on average.
         """
-        return self._following.forecaster.certificate * (self.high - self.low)
+        return self._forecasters[0].certificate * (self.high - self.low)
 
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the targets, in their units."""
-        return self._following.forecaster.guarantee * (self.high - self.low)
-
-    def _answer_to(self, x: Any, **kwargs: Any) -> float:
-        return self.predict_one(x, **kwargs)
-
-    def _hand_out(self) -> Forecast:
-        return self._following.take()
-
-    def _give_up(self, forecast: Forecast) -> None:
-        self._following.forecaster.withdraw(forecast)
+        return self._forecasters[0].guarantee * (self.high - self.low)
 
 
-class Announced(NamedTuple):
-    """A round: each threshold's own forecast, what was announced, and the model's forecast or None."""
-
-    tokens: list[Forecast]
-    chances: list[float]
-    mean: float | None
-
-
-class CalibratedDistribution(RegressorWrapper[Announced]):
+class CalibratedDistribution(RegressorWrapper):
     """Wrap a river regressor: calibrated probabilities that the target is at most q, for thresholds q.
 
     Each threshold is an event with a forecaster of its own, whose hint is how many of the model's latest
@@ -297,16 +285,16 @@ class CalibratedDistribution(RegressorWrapper[Announced]):
         window: int = 1000,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        super().__init__(regressor, slack, horizon, most_waiting)
         _check_thresholds(thresholds)
+        super().__init__(regressor, slack, horizon, most_waiting, len(thresholds))
         check_count(window, "window")
         self.thresholds = thresholds
         self.window = window
-        self._followings = [Following(slack, horizon) for _ in thresholds]
         self._moved = [0.0] * len(thresholds)
         self._latest: deque[float] = deque()
         self._errors: list[float] = []  # the same in order
-        self._announced: Announced | None = None
+
+    _asks = "predict_distribution_one"
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -319,13 +307,11 @@ class CalibratedDistribution(RegressorWrapper[Announced]):
     def predict_distribution_one(self, x: Any, **kwargs: Any) -> dict[float, float]:
         """For each threshold the probability that the target is at most it, not decreasing."""
         mean = finite(self.regressor.predict_one(x, **kwargs))
-        self._open(x)
-        chances = sorted(
-            each.ask(self._hint(q, mean)) for each, q in zip(self._followings, self.thresholds, strict=True)
-        )
-        tokens = [each.token for each in self._followings if each.token is not None]
-        self._announced = Announced(tokens, chances, mean)
-        return dict(zip(self.thresholds, chances, strict=True))
+        self._begin(x)
+        hints = (self._hint(q, mean) for q in self.thresholds)
+        tokens = [one.forecast(hint) for one, hint in zip(self._forecasters, hints, strict=True)]
+        self._announced = tokens, mean
+        return dict(zip(self.thresholds, in_order(tokens), strict=True))
 
     def quantile_one(self, x: Any, level: float) -> float:
         """The least threshold that the target is at most with probability `level` or more; inf if none is."""
@@ -334,34 +320,35 @@ class CalibratedDistribution(RegressorWrapper[Announced]):
         place = bisect_left(list(chances.values()), level)
         return self.thresholds[place] if place < len(self.thresholds) else math.inf
 
-    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
+    def _read(self, y: Any) -> float:
         target = finite(y)
         if target is None:
             raise ValueError(f"y must be a finite number, got {y!r}")
-        forecasts = self._due(asked)
-        if forecasts is None:
-            mean = finite(self.regressor.predict_one(x))
-        else:
-            tokens, chances, mean = forecasts
-            for i, (each, token) in enumerate(zip(self._followings, tokens, strict=True)):
-                each.forecaster.observe(token, target <= self.thresholds[i])
-                self._moved[i] += abs(chances[i] - token.probability)
-            self.n_rounds += 1
+        return target
+
+    def _settle(self, read: float) -> None:
+        tokens, mean = self._take()
+        chances = in_order(tokens)
+        for i, (forecaster, token) in enumerate(zip(self._forecasters, tokens, strict=True)):
+            forecaster.observe(token, read <= self.thresholds[i])
+            self._moved[i] += abs(chances[i] - token.probability)
         if mean is not None:
-            self._note(target - mean)
-        self.regressor.learn_one(x, y, **kwargs)
+            self._note(read - mean)
+
+    def _learn_alone(self, x: Any, read: float) -> None:
+        mean = finite(self.regressor.predict_one(x))
+        if mean is not None:
+            self._note(read - mean)
 
     @property
     def certificates(self) -> dict[float, float]:
         """A proven upper bound on each threshold's distance to calibration so far, sums over rounds."""
-        own = (each.forecaster.certificate for each in self._followings)
-        return self._with_moved(own)
+        return self._with_moved(one.certificate for one in self._forecasters)
 
     @property
     def guarantees(self) -> dict[float, float]:
         """What each certificate cannot exceed, whatever the targets; `moved` is in it as it was so far."""
-        own = (each.forecaster.guarantee for each in self._followings)
-        return self._with_moved(own)
+        return self._with_moved(one.guarantee for one in self._forecasters)
 
     @property
     def moved(self) -> dict[float, float]:
@@ -384,20 +371,6 @@ class CalibratedDistribution(RegressorWrapper[Announced]):
         insort(self._errors, error)
         if len(self._latest) > self.window:
             del self._errors[bisect_left(self._errors, self._latest.popleft())]
-
-    def _answer_to(self, x: Any, **kwargs: Any) -> dict[float, float]:
-        return self.predict_distribution_one(x, **kwargs)
-
-    def _hand_out(self) -> Announced:
-        assert self._announced is not None
-        announced, self._announced = self._announced, None
-        for each in self._followings:
-            each.take()
-        return announced
-
-    def _give_up(self, forecast: Announced) -> None:
-        for each, token in zip(self._followings, forecast.tokens, strict=True):
-            each.forecaster.withdraw(token)
 
 
 def _check_thresholds(thresholds: Any) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.decisions import decision_bound
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import check_labels, classes_of
-from onlinecal.html import Shown, Table
+from onlinecal.html import Table, aligned
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import (
     GuaranteeWarning,
@@ -37,6 +36,7 @@ from onlinecal.validation import (
 )
 from onlinecal.wrappers.labels import Labels
 from onlinecal.wrappers.prior import Prior, corrected_rows, prior_weights
+from onlinecal.wrappers.reports import OF_ONE, Proven, ProvenReport
 from onlinecal.wrappers.settling import (
     Group,
     Settling,
@@ -50,7 +50,6 @@ from onlinecal.wrappers.strategies.catalogue import (
     StrategyName,
     check_settings,
     chosen,
-    new_strategies,
 )
 from onlinecal.wrappers.strategies.events import Binary
 from onlinecal.wrappers.strategies.simplex import Simplex
@@ -153,14 +152,12 @@ def _numbers(outcomes: Any, classes: Sequence[Hashable], numbered: bool) -> Ints
 
 
 BRIER, LOG_LOSS = "Brier score", "log loss"
-OF_ONE = "of the probability of outcome 1"
-"""What certificates of a column are of."""
 JITTER = 0.05
 """The width for which a report says what decisions can cost."""
 
 
 @dataclass(frozen=True)
-class StreamReport(Shown):
+class StreamReport(ProvenReport):
     """What columns of forecasts were worth before and after, and what is proven of it.
 
     Attributes
@@ -223,31 +220,10 @@ class StreamReport(Shown):
             texts.append(f"{counted(self.n_absent, 'row')} settled as absent, since due{late}")
         return texts
 
-    def _proven(self) -> str:
-        n = self.n_rounds
-        if not n:
-            return "no row is settled: nothing to prove"
-        proven, promised = f"{self.certificate / n:.4f} per row", f"{self.guarantee / n:.4f}"
-        if self.norm == OF_ONE:
-            norm, bounds = "", f"{proven}; no outcomes could make it exceed {promised}"
-        else:
-            # that of answers that are completed has in it how far they were moved, which outcomes decide
-            norm, bounds = f", {self.norm}", f"{proven}; the guarantee is {promised}"
-        return f"proven distance to calibration of {n:,} rows{norm}: {bounds}"
-
-    def decision_certificate(self, width: float) -> float:
-        """How far promised and realised costs can be apart, an average over rows, for jitter of that `width`.
-
-        As of `RecalibratedStream.decision_certificate`.
-        """
-        if self.norm != OF_ONE:
-            raise ValueError(f"decision_certificate is for one column, got a certificate {self.norm}")
-        return decision_bound(self.certificate / max(self.n_rounds, 1), width)
-
     def __str__(self) -> str:
-        head = f"{'':14}{BRIER:>12}{LOG_LOSS:>10}"
-        lines = [f"{name:14}{brier:12.4f}{log:10.4f}" for name, brier, log in self._scores()]
-        return "\n".join([head, *lines, self._proven(), *self._unsettled(), *self.remarks])
+        scores = [(name, f"{brier:.4f}", f"{log:.4f}") for name, brier, log in self._scores()]
+        lines = aligned([("", BRIER, LOG_LOSS), *scores])
+        return "\n".join([*lines, self._proven(), *self._unsettled(), *self.remarks])
 
     def _shown(self) -> Table:
         rows = self._scores()
@@ -321,7 +297,7 @@ def _parts(given: Given) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class RecalibratedStream(Shown):
+class RecalibratedStream(Proven):
     """What `recalibrate_stream` made of T rows of probabilities.
 
     Attributes
@@ -344,45 +320,31 @@ class RecalibratedStream(Shown):
     certificate: Floats
     guarantee: float
     _report: StreamReport = field(repr=False)
-    _by_group: ByGroup | None = field(repr=False)
-
-    def _shown(self) -> Table:
-        return self._report._shown()
-
-    def decision_certificate(self, width: float) -> float:
-        """How far promised and realised costs of acting on a threshold can be apart, an average over rows.
-
-        The threshold may be any; it is jittered uniformly by up to `width`/2 either way, 0 < width <= 1.
-        Costs are those of `threshold_costs`. ValueError for a table, of which no one probability is acted on.
-        docs/theory.md, Theorem 4c.
-        """
-        return self._report.decision_certificate(width)
+    _by_group: Callable[[], dict[Any, StreamReport]] | None = field(repr=False)
 
     def report(self) -> StreamReport:
         """Scores before and after, and what is proven; with groups also of each of them."""
-        return (
-            self._report if self._by_group is None else replace(self._report, groups=self._by_group.reports)
-        )
-
-
-@dataclass
-class ByGroup:
-    """What reports of groups are made from, when they are first asked for: there may be many."""
-
-    given: Given
-    out: Floats
-    settling: Settling
-    parts: list[Group]
-    bounds: list[tuple[float, float]]
-    norm: str
+        return self._whole_report
 
     @cached_property
-    def reports(self) -> dict[Any, StreamReport]:
-        """The report of each group."""
-        return {
-            key: report_of(self.given, self.out, self.settling, rows, each, self.norm)
-            for (key, rows, *_), each in zip(self.parts, self.bounds, strict=True)
-        }
+    def _whole_report(self) -> StreamReport:
+        """It is made when it is first asked for: there may be many groups."""
+        return self._report if self._by_group is None else replace(self._report, groups=self._by_group())
+
+
+def reports_by_group(
+    given: Given,
+    out: Floats,
+    settling: Settling,
+    parts: list[Group],
+    bounds: list[tuple[float, float]],
+    norm: str,
+) -> dict[Any, StreamReport]:
+    """The report of each group."""
+    return {
+        key: report_of(given, out, settling, rows, each, norm)
+        for (key, rows, *_), each in zip(parts, bounds, strict=True)
+    }
 
 
 def recalibrate_stream(
@@ -500,19 +462,18 @@ def recalibrate_stream(
     certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
     report = report_of(given, out, settling, np.arange(len(out)), (certificate, guarantee), norm)
     warn_of(report.remarks)
-    by_group = None if groups is None else ByGroup(given, out, settling, parts, bounds, norm)
+    by_group = partial(reports_by_group, given, out, settling, parts, bounds, norm)
     told = like(probabilities, out[:, 1].copy() if given.column else out)
-    return RecalibratedStream(told, running, guarantee, report, by_group)
+    return RecalibratedStream(told, running, guarantee, report, None if groups is None else by_group)
 
 
 def _kind(strategy: StrategyName, given: Given, settings: Settings) -> str:
     """The name of the strategy that is played."""
     k, horizon = len(given.classes), settings.horizon
-    # two classes leave no choice that depends on what they promise, and all are much to compile
-    strategies = new_strategies(settings) if k > 2 else {}
-    kind = chosen(strategy, k, None, strategies, horizon)
+    kind = chosen(strategy, k, lambda name: KINDS[name](settings), None, horizon)
     if kind == Simplex.name and horizon is not None and k > 2:
-        warn_of(vacuous_remarks(*strategies[kind].outlook(k, horizon), k, horizon), GuaranteeWarning, level=4)
+        outlook = KINDS[kind](settings).outlook(k, horizon)
+        warn_of(vacuous_remarks(*outlook, k, horizon), GuaranteeWarning, level=4)
     if given.column and kind != Binary.name:
         raise ValueError(f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them")
     if kind == Binary.name and k > 2:

@@ -138,7 +138,9 @@ def test_classwise_answers_are_the_nearest_distribution_and_are_what_is_certifie
     record, gaps = [], []
     for x, y in datasets.ImageSegments().take(600):
         answer = model.predict_proba_one(x)
-        states = {label: model._strategies["classwise"].projection(label)._state for label in model._asked}
+        states = {
+            label: model._strategies["classwise"].projection(label)._state for label in model._asking.asked
+        }
         forecasts = {label: state[FORECAST] for label, state in states.items()}
         gaps.append(1.0 - sum(forecasts.values()))
         if record:

@@ -154,8 +154,7 @@ def test_tokens_features_and_withdrawn_forecasts_in_any_order(flips, n_labels, s
         x = {"p": p}
         if rng.random() < 0.5:
             token = model.forecast(x)
-            strategy, names = model._round()
-            waiting.append((token, strategy.forecasts(names, model._labels), y))
+            waiting.append((token, model._round().forecasts(model._labels), y))
         else:
             x["t"] = len(given) + len(waiting)
             forecasts = model.forecasts_one(x)

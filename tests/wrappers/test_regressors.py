@@ -152,8 +152,7 @@ def test_targets_whose_forecasts_were_given_up_settle_nothing():
         for x, y in rounds:
             model.learn_one(dict(x), y)
         assert (model.n_rounds, model.n_unmatched) == (11, 39)
-        followings = model._followings if hasattr(model, "_followings") else [model._following]
-        assert all(each.forecaster.n_open == 0 for each in followings)
+        assert all(forecaster.n_open == 0 for forecaster in model._forecasters)
 
 
 @pytest.mark.parametrize(

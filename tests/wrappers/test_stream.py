@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from onlinecal import CalibratedClassifier, LabelWarning, recalibrate_stream
+from onlinecal.wrappers.strategies.catalogue import KINDS
 from tests.wrappers.scripted import Scripted
 
 ROWS = 400
@@ -273,6 +274,13 @@ OF_TABLES = [
 def test_bad_input_is_named(given, changed, message):
     with pytest.raises(ValueError, match=message):
         recalibrate_stream(**{**given, **changed})
+
+
+@pytest.mark.parametrize("k, played", [(1, "binary"), (2, "binary"), (3, "classwise")])
+def test_no_strategies_are_made_that_are_not_played(monkeypatch, k, played):
+    monkeypatch.setattr("onlinecal.wrappers.stream.KINDS", {played: KINDS[played]})
+    p, y = np.random.default_rng(0).dirichlet(np.ones(max(k, 2)), 50), np.arange(50) % max(k, 2)
+    assert len(recalibrate_stream(p[:, 1] if k == 1 else p, y).probabilities) == 50
 
 
 def test_declared_classes_are_known_before_the_first_round():

@@ -47,7 +47,7 @@ def test_auto_is_what_can_be_guaranteed_of_any_window(k, window, settings, name)
     labels = list(range(k))
     model = CalibratedClassifier(Scripted(), window=window, classes=labels, **settings)
     assert model.current_strategy == name
-    outlook = model._plan.window_outlook(k, window)
+    outlook = model._plan.outlook(k, window, is_window=True)
     assert name == "top-label" or outlook.share <= (0.2 if name == "simplex" else 0.5)
     rng = np.random.default_rng(k)
     for t in range(200):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from onlinecal.forecasters.binary.grid import check_slack
@@ -15,7 +15,7 @@ from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise, Top
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, check_buckets
 from onlinecal.wrappers.strategies.simplex import Simplex
-from onlinecal.wrappers.strategies.strategy import Outlook, Settings, Strategy
+from onlinecal.wrappers.strategies.strategy import Settings, Strategy
 
 StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
@@ -69,32 +69,24 @@ def check_settings(
     return declared
 
 
-def outlook_of(strategy: Strategy, n_labels: int, window: int | None, horizon: int | None) -> Outlook | None:
-    """What it could guarantee of any window, or else for the horizon; None if it keeps no window."""
-    if window is not None:
-        return strategy.window_outlook(n_labels, window)
-    assert horizon is not None
-    return strategy.outlook(n_labels, horizon)
-
-
 def chosen(
     strategy: str,
     n_labels: int,
-    window: int | None = None,
-    strategies: Mapping[str, Strategy] | None = None,
-    horizon: int | None = None,
+    made: Callable[[str], Strategy],
+    window: int | None,
+    horizon: int | None,
 ) -> str:
     """The name of the strategy for so many labels.
 
-    With strategies "auto" goes by what they guarantee of any window, or else for the horizon, if there is
+    "auto" goes by what those that are `made` guarantee of any window, or else for the horizon, if there is
     one.
     """
     if strategy != AUTO:
         return strategy
-    if strategies is not None and n_labels > 2 and not horizon is window is None:
+    if n_labels > 2 and not horizon is window is None:
         for name, most in INFORMATIVE.items():
-            outlook = outlook_of(strategies[name], n_labels, window, horizon)
-            if outlook is not None and outlook.share <= most:
+            outlook = made(name).outlook(n_labels, window or horizon or 0, window is not None)
+            if outlook.share <= most:
                 return name
     return next(name for most, name in CHOICES.items() if n_labels <= most)
 

@@ -8,8 +8,8 @@ k - 1 inner nodes, and a new label turns one leaf into a node and leaves the oth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from onlinecal.wrappers.strategies.strategy import (
     Outlook,
     Settings,
     Strategy,
-    Waiting,
 )
 
 
@@ -46,6 +45,8 @@ class Binary(Strategy):
     """
 
     name = "binary"
+    asked: Asked = (None,)
+    """And while there are not two labels, those of the answer."""
     norm = "of the positive class's probability"
     steers = True
     is_of_vectors = False
@@ -60,29 +61,33 @@ class Binary(Strategy):
         self._strangers: Counter[Label] = Counter()
         self._strange_answers: Counter[frozenset[Label]] = Counter()
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """The labels but the positive one share what it leaves."""
-        asked: Asked = (None,) if labels.pair is not None else (None, *names)
-        return asked, labels.both(answer, self.projection(None).ask(labels.read(answer)))
+        if labels.pair is None:
+            self.asked = (None, *names)
+        return labels.both(answer, self.projection(None).ask(labels.read(answer)))
 
-    def take(self, asked: Asked) -> Waiting:
-        """The open round with its one ticket."""
-        return super().take(asked[:1])._replace(asked=asked)
+    def _keys(self) -> Iterable[Hashable]:
+        return self.asked[:1]
 
     def sole(self, labels: Labels) -> Projection | None:
         """There is one as soon as both labels are known."""
-        return None if labels.pair is None else self.projection(None)
+        if labels.pair is None:
+            return None
+        self.asked = (None,)
+        return self.projection(None)
 
-    def forecasts(self, asked: Asked, labels: Labels) -> Answer:
+    def forecasts(self, labels: Labels) -> Answer:
         """That of the positive label, True while none has come."""
         positive = True if labels.positive is None else labels.positive
         return {positive: self.projection(None).ticket().probability}
 
-    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label, labels: Labels) -> None:
         """Charge the round that is here with its label."""
         self.projection(None).settle(int(label == labels.positive))
-        if len(asked) > 1:
-            self._strange_answers[frozenset(asked[1:])] += 1
+        if len(self.asked) > 1:
+            self._strange_answers[frozenset(self.asked[1:])] += 1
+            self.asked = (None,)
         if labels.pair is not None and label not in labels.pair:
             self._strangers[label] += 1
 
@@ -143,25 +148,25 @@ class Certain(Strategy):
         self._surprises: Counter[Label] = Counter()
         self._moments, self._recent = settings.moments, Recent()
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """The only label, or nothing."""
-        return tuple(names), dict.fromkeys(names, 1.0)
+        self.asked = tuple(names)
+        return dict.fromkeys(names, 1.0)
 
-    def forecasts(self, asked: Asked, labels: Labels) -> Answer:
+    def forecasts(self, labels: Labels) -> Answer:
         """The same."""
-        return dict.fromkeys(asked, 1.0)
+        return dict.fromkeys(self.asked, 1.0)
 
-    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label, labels: Labels) -> None:
         """Count a surprise."""
-        for name in asked:
+        for name in self.asked:
             if name != label:
                 self._surprises.update((name, label))
                 if self._moments is not None:
                     self._recent.note(self._moments, 1)
 
-    def take(self, asked: Asked) -> Waiting:
-        """There are no tickets."""
-        return Waiting(self.name, asked, {})
+    def _keys(self) -> Iterable[Hashable]:
+        return ()
 
     def bounded(self) -> Iterable[Bounded]:
         """The surprises: all of them, and the most that any window had."""
@@ -192,25 +197,25 @@ class Classwise(Strategy):
     """What it asked about, and the projections of these labels."""
     _named_last: list[Label] | None = None
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """Each label's forecast follows its hint."""
         if names is not self._named_last:
             self._named_last = names
             self._last_round = tuple(names), [self.projection(label) for label in names]
-        asked, projections = self._last_round
+        self.asked, projections = self._last_round
         assert self.steering is not None
         hints = self.steering.ask_in_order(answer, names)
         given = completed(ask_each(projections, hints), hints)
         give_each(projections, given)
-        return asked, dict(zip(names, given, strict=True))
+        return dict(zip(names, given, strict=True))
 
-    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label, labels: Labels) -> None:
         """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
         last, projections = self._last_round
-        if asked is not last:
-            projections = [self.projections[name] for name in asked]
-        settle_each(projections, [1 if label == name else 0 for name in asked])
-        if label not in asked:
+        if self.asked is not last:
+            projections = [self.projections[name] for name in self.asked]
+        settle_each(projections, [1 if label == name else 0 for name in self.asked])
+        if label not in self.asked:
             self.projection(label).surprise()
         self.learn(label)
 
@@ -231,13 +236,9 @@ class Classwise(Strategy):
         """The certificate of each label's probabilities."""
         return {label: projection.certificate for label, projection in self.projections.items()}
 
-    def outlook(self, n_labels: int, rounds: int) -> Outlook:
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
         """A projection for each label; without any each could be forecast as 0."""
-        return Outlook(n_labels * self.promise_of_one(rounds), rounds)
-
-    def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
-        """The same of any window."""
-        return Outlook(n_labels * self.window_promise_of_one(), window)
+        return Outlook(n_labels * self.promise_of_one(rounds, is_window), rounds)
 
 
 class TopLabel(Strategy):
@@ -257,7 +258,7 @@ class TopLabel(Strategy):
         """One for all labels."""
         return self.projections.get(None) or super().projection(None)
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """The others share what the top label leaves; a model that says nothing counts as undecided."""
         hints = self.hints(answer, names)
         masses = {label: hints.get(label, 0.0) for label in names} if hints else dict.fromkeys(names, 1.0)
@@ -266,7 +267,8 @@ class TopLabel(Strategy):
         projection = self.projection(best)
         given = max(projection.ask(raw), least_on_top(len(names)))
         projection.give(given)
-        return (best,), spread_top(masses, best, given)
+        self.asked = (best,)
+        return spread_top(masses, best, given)
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
         """One column, compiled: the greatest hints, and whether their labels came."""
@@ -358,9 +360,10 @@ class Tree(Strategy):
         self.numbers: dict[Label, int] = {}
         self._plan = Plan((None,), {None: 0})
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """Each node's forecast follows the share that its second half has of the hint."""
         plan, hints = self._planned(names), self.hints(answer, names)
+        self.asked = plan.names
         masses = [max(0.0, hints.get(name, 0.0)) for name in plan.names] + [0.0] * len(plan.inner)
         for own, first, second in reversed(plan.inner.values()):
             masses[own] = masses[first] + masses[second]
@@ -368,45 +371,43 @@ class Tree(Strategy):
         for node, (own, first, second) in plan.inner.items():
             p = self.projection(node).ask(masses[second] / masses[own] if masses[own] > 0.0 else 0.5)
             said[first], said[second] = said[own] * (1.0 - p), said[own] * p
-        return plan.names, dict(zip(plan.names, said, strict=False))
+        return dict(zip(plan.names, said, strict=False))
 
-    def forecasts(self, asked: Asked, labels: Labels) -> Answer:
+    def forecasts(self, labels: Labels) -> Answer:
         """By (labels of the first half, labels of the second half): the second's probability given both."""
-        plan = self._planned(asked)
+        plan = self._planned(self.asked)
         return {
             (plan.below(first), plan.below(second)): self.projection(node).ticket().probability
             for node, (_, first, second) in plan.inner.items()
         }
 
-    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label, labels: Labels) -> None:
         """Charge the nodes above the label; a half without named labels was as good as forecast with 0."""
-        plan, number = self._planned(asked), self._number(label)
+        plan, number = self._planned(self.asked), self._number(label)
         for node in plan.inner:
             if number & ((1 << node.depth) - 1) == node.residue:
                 self.projection(node).settle(number >> node.depth & 1)
-        if label not in asked:
+        if label not in self.asked:
             # how many digits its number has in common with that of a label that was named, at most
-            common = max(_trailing_zeros(number ^ self.numbers[name]) for name in asked)
+            common = max(_trailing_zeros(number ^ self.numbers[name]) for name in self.asked)
             self.projection(Node(common, number & ((1 << common) - 1))).surprise()
         self.learn(label)
 
-    def take(self, asked: Asked) -> Waiting:
-        """The open round with the tickets of its nodes."""
-        inner = self._planned(asked).inner
-        tickets: dict[Any, Any] = {node: self.projection(node).ticket() for node in inner}
-        return Waiting(self.name, asked, tickets, steered=self.steered_ticket())
+    def _keys(self) -> Iterable[Hashable]:
+        return self._planned(self.asked).inner
 
-    def outlook(self, n_labels: int, rounds: int) -> Outlook:
-        """Of the nodes of each depth, which share all rounds; each could be forecast as 1/2."""
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+        """Of the nodes of each depth, which share all rounds; each could be forecast as 1/2.
+
+        Of a window each node may have all rounds.
+        """
         depths = range((n_labels - 1).bit_length())
+        trivial = len(depths) * rounds / 2
+        if is_window:
+            return Outlook((n_labels - 1) * self.promise_of_one(rounds, is_window), trivial)
         nodes = [min(1 << depth, n_labels - (1 << depth)) for depth in depths]
-        promises = [number * self.promise_of_one(-(-rounds // number)) for number in nodes]
-        return Outlook(in_turn(promises), len(nodes) * rounds / 2)
-
-    def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
-        """Of all nodes; each may have all rounds of the window."""
-        guarantee = (n_labels - 1) * self.window_promise_of_one()
-        return Outlook(guarantee, (n_labels - 1).bit_length() * window / 2)
+        promises = [number * self.promise_of_one(-(-rounds // number), is_window) for number in nodes]
+        return Outlook(in_turn(promises), trivial)
 
     def _number(self, label: Label) -> int:
         return self.numbers.setdefault(label, len(self.numbers))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from onlinecal.steering.binary import (
 from onlinecal.steering.replaying import Schedule, Tapes, book_rows, replayed
 from onlinecal.validation import check_count
 
+T = TypeVar("T")
 Auto = Literal["auto"]
 Buckets = int | Auto
 """So many equal-width buckets, or buckets that split."""
@@ -52,30 +54,33 @@ def check_buckets(value: Any, name: str) -> None:
 
 
 class SplittingBuckets:
-    """A binary tree of dyadic buckets: one of level j is halved once it has had a 4^j rounds.
+    """A binary tree of dyadic buckets: one is halved once as much was noted of it as its limit says.
 
-    What its width costs in these rounds then is in proportion to what bias costs, which grows with the square
-    root of the rounds.
+    In a bucket of level j that may be a 4^j rounds. What its width costs in these then is in proportion to
+    what bias costs, which grows with the square root of the rounds (docs/theory.md, Theorem 17b). Or it is
+    2^j tau of squared error, by which its forecasts are behind the hints: where these do not mislead nothing
+    is ever halved (Theorem 17g).
 
     Parameters
     ----------
-    patience
-        a, the rounds of the first bucket, which is [0, 1].
+    limit
+        a or tau, that of the first bucket, which is [0, 1].
+    growth
+        By what a limit is multiplied from one level to the next.
 
     Attributes
     ----------
-    limits
-        By place, the order in which buckets came to be: what a bucket may have, rounds here.
+    limits, noted
+        By place, the order in which buckets came to be: what may be noted of a bucket, and what was.
     halves
         By place: where its lower half is, with the upper one next to it; 0 for a bucket that is in use.
     """
 
-    growth = 4
-    """By what a limit is multiplied from one level to the next."""
-
-    def __init__(self, patience: float) -> None:
-        self.limits = [patience]
+    def __init__(self, limit: float, growth: int) -> None:
+        self.limits = [limit]
+        self.noted = [0.0]
         self.halves = [0]
+        self._growth = growth
 
     def find(self, hint: float) -> int:
         """The place of the bucket in use that a hint in [0, 1] is in; of two, the upper one."""
@@ -87,57 +92,27 @@ class SplittingBuckets:
             place = self.halves[place] + upper
         return place
 
-    def is_due(self, place: int, rounds: int) -> bool:
-        """Whether a bucket that has had so many rounds is to be halved."""
-        return not self.halves[place] and rounds >= self.limits[place]
+    def note(self, place: int, amount: float) -> bool:
+        """Note so much of a bucket; whether it is to be halved."""
+        self.noted[place] += amount
+        return not self.halves[place] and self.noted[place] >= self.limits[place]
 
     def halve(self, place: int) -> None:
         """Let two new buckets, at the end of all places, take over from one."""
         self.halves[place] = len(self.halves)
         self.halves += [0, 0]
-        self.limits += [self.growth * self.limits[place]] * 2
-
-    def note(self, place: int, cost: float) -> None:
-        """A round of a bucket is settled, whose forecast had so much more squared error than the hint."""
+        self.noted += [0.0, 0.0]
+        self.limits += [self._growth * self.limits[place]] * 2
 
 
-class ReluctantBuckets(SplittingBuckets):
-    """The same, but a bucket of level j is halved once its forecasts are 2^j tau behind the hints.
+def reluctant_buckets(slack: float) -> SplittingBuckets:
+    """Those that split only where hints mislead.
 
-    That is in squared errors, a sum over its rounds. tau is by how much the forecasts of a bucket of
-    `SplittingBuckets` can be behind in the rounds of the first level. Where hints do not mislead nothing is
-    ever halved (docs/theory.md, Theorem 17g).
-
-    Parameters
-    ----------
-    slack
-        That of the tables.
-
-    Attributes
-    ----------
-    behind
-        By place: how far the forecasts of a bucket are behind the hints.
+    tau is by how much the forecasts of a bucket that is halved by its rounds can be behind in those of the
+    first level; `slack` is that of the tables.
     """
-
-    growth = 2
-
-    def __init__(self, slack: float) -> None:
-        rounds = PATIENCE * slack
-        super().__init__(rounds / 2.0 + 4.0 * math.sqrt(3.0 * slack * rounds))
-        self.behind = [0.0]
-
-    def is_due(self, place: int, rounds: int) -> bool:
-        """Whether a bucket is to be halved."""
-        return not self.halves[place] and self.behind[place] > self.limits[place]
-
-    def halve(self, place: int) -> None:
-        """Let two new buckets take over from one."""
-        super().halve(place)
-        self.behind += [0.0, 0.0]
-
-    def note(self, place: int, cost: float) -> None:
-        """Note what a round cost."""
-        self.behind[place] += cost
+    rounds = PATIENCE * slack
+    return SplittingBuckets(rounds / 2.0 + 4.0 * math.sqrt(3.0 * slack * rounds), 2)
 
 
 class Moments:
@@ -192,10 +167,6 @@ class Ticket(NamedTuple):
     def probability(self) -> float:
         """What was given."""
         return self.kept[GIVEN]
-
-    def given(self, probability: float) -> Ticket:
-        """The same forecast, in place of which this probability was given."""
-        return self._replace(kept=(*self.kept[:GIVEN], probability, *self.kept[GIVEN + 1 :]))
 
 
 class Projection:
@@ -257,9 +228,9 @@ class Projection:
         self._table = self.tables[0]
         self._last = number - 1
         if n_buckets == AUTO:
-            self._splitting = (
-                ReluctantBuckets(own) if reluctant else SplittingBuckets(math.ceil(PATIENCE * own))
-            )
+            by_rounds = SplittingBuckets(math.ceil(PATIENCE * own), 4)
+            self._splitting = reluctant_buckets(own) if reluctant else by_rounds
+        self._reluctant = reluctant
         own_state = new_steering() if steers else np.zeros(TICKET_ALONE)
         self._state = np.concatenate([own_state, np.zeros(ACCOUNT)])
         self._compile()
@@ -301,8 +272,9 @@ class Projection:
             table._charge_window(*cell, outcome, moved, self._moments.now)
             self._note_recent(self._moments, self._state[FARTHER] - farther, self._state[AWAY] - away)
         if self._splitting is not None:
-            given = self._state[GIVEN]
-            self._split(self._splitting, (given - self._hint) * (given + self._hint - 2.0 * outcome))
+            given, hint = self._state[GIVEN], self._hint
+            behind = (given - hint) * (given + hint - 2.0 * outcome)
+            self._split(self._splitting, behind if self._reluctant else 1.0)
 
     def learn_alone(self, raw: float, outcome: int) -> None:
         """Learn how to steer from a model's probability that nobody was given: no table is charged.
@@ -345,15 +317,15 @@ class Projection:
 
         What it is asked about are the hints themselves.
         """
-        if not isinstance(splitting, ReluctantBuckets) or len(self.tables) > 1:
+        if not self._reluctant or len(self.tables) > 1:
             return self._replay_row_by_row(raw, outcomes, schedule)
         before = copy.deepcopy(self.__getstate__())
         self._splitting = None
         tapes = self.replay(raw, outcomes, schedule)
         costs = (tapes.forecasts - raw) * (tapes.forecasts + raw - 2.0 * outcomes)
-        behind = np.cumsum([splitting.behind[0], *costs[schedule.order]])
-        if behind.max() <= splitting.limits[0]:
-            self._splitting, splitting.behind[0] = splitting, float(behind[-1])
+        behind = np.cumsum([splitting.noted[0], *costs[schedule.order]])
+        if behind.max() < splitting.limits[0]:
+            self._splitting, splitting.noted[0] = splitting, float(behind[-1])
             return tapes
         self.__setstate__(before)
         return self._replay_row_by_row(raw, outcomes, schedule)
@@ -362,18 +334,13 @@ class Projection:
         self, raw: NDArray[np.float64], outcomes: NDArray[np.bool_], schedule: Schedule
     ) -> Tapes:
         tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
-        waiting: dict[int, Ticket] = {}
-        asked = 0
-        steps = zip(schedule.order.tolist(), schedule.known.tolist(), strict=True)
-        for settled, (row, known) in enumerate(steps):
-            while asked < known:
-                self.note_late(len(waiting))
-                tapes.forecasts[asked] = self.ask(raw[asked])
-                waiting[asked] = self.ticket()
-                asked += 1
-            self.present(waiting.pop(row))
-            self.settle(int(outcomes[row]))
-            tapes.certificates[settled] = self.certificate
+        for row, settled, waiting in turns(schedule, self.ticket, self.present):
+            if settled is None:
+                self.note_late(waiting)
+                tapes.forecasts[row] = self.ask(raw[row])
+            else:
+                self.settle(int(outcomes[row]))
+                tapes.certificates[settled] = self.certificate
         return tapes
 
     def book(self, tapes: Tapes, given: NDArray[np.float64], schedule: Schedule) -> NDArray[np.float64]:
@@ -403,11 +370,10 @@ class Projection:
         self._recently_farther.note(moments, farther)
         self._recently_away.note(moments, away)
 
-    def _split(self, splitting: SplittingBuckets, cost: float) -> None:
-        """Halve the bucket that was charged, if it is due; `cost` is as of `note`."""
+    def _split(self, splitting: SplittingBuckets, amount: float) -> None:
+        """Halve the bucket that was charged, if it is due now that so much is noted of it."""
         place = self.tables.index(self._table)
-        splitting.note(place, cost)
-        if splitting.is_due(place, self._table.n_rounds):
+        if splitting.note(place, amount):
             splitting.halve(place)
             for _ in range(2):
                 table = self._table.clone()
@@ -474,6 +440,25 @@ class Projection:
     def window_given(self) -> float:
         """How far what was given was from the forecasts, in the window where that was most."""
         return self._recently_away.most / PARTS
+
+
+def turns(
+    schedule: Schedule, take: Callable[[], T], present: Callable[[T], None]
+) -> Iterator[tuple[int, int | None, int]]:
+    """What `Schedule.steps` says, row by row, and how many other forecasts wait.
+
+    What is open is taken out before another row is forecast or settled, and put back to be settled itself.
+    """
+    waiting: dict[int, T] = {}
+    here, waits = -1, schedule.waits.tolist()
+    for row, settled in schedule.steps():
+        if row != here:
+            if here >= 0:
+                waiting[here] = take()
+            if settled is not None:
+                present(waiting.pop(row))
+        yield row, settled, len(waiting)
+        here = row if settled is None and waits[row] else -1
 
 
 def ask_each(projections: list[Projection], raw: list[float]) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,7 +15,6 @@ from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, normalised, normalised_rows
 from onlinecal.wrappers.strategies.strategy import (
     Answer,
-    Asked,
     Bounded,
     Outlook,
     Settings,
@@ -57,7 +57,7 @@ class Simplex(Strategy):
             self.forecaster = SimplexAlmostOneStepAhead(hints=True, **given)
         self._announced: Answer = {}
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """The answer is the joint forecast; an earlier one that was neither settled nor taken is given up.
 
         Labels of the hint that no outcome has had yet get no weight, unless there are no others.
@@ -69,20 +69,20 @@ class Simplex(Strategy):
         self._token = self.forecaster.forecast(normalised(masses) if masses else None)
         if masses:
             self._announced = {**dict.fromkeys(hint, 0.0), **self._token.probabilities}
-        return (), self._announced
+        return self._announced
 
-    def forecasts(self, asked: Asked, labels: Labels) -> Answer:
+    def forecasts(self, labels: Labels) -> Answer:
         """The joint forecast."""
         return self._announced
 
-    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label, labels: Labels) -> None:
         """Charge the joint forecast that is here; the hints learn."""
-        super().settle(asked, label, labels)
+        super().settle(label, labels)
         self.forecaster.observe(self._taken(), label)
 
-    def take(self, asked: Asked) -> Waiting:
+    def take(self) -> Waiting:
         """The open round with its joint forecast."""
-        return super().take(asked)._replace(joint=self._taken())
+        return super().take()._replace(joint=self._taken())
 
     def _taken(self) -> SimplexForecast:
         token, self._token = self._token, None
@@ -110,16 +110,17 @@ class Simplex(Strategy):
         """The joint forecasts alone; where labels are discovered it plays no rounds if there is a window."""
         return (self,)
 
-    def outlook(self, n_labels: int, rounds: int) -> Outlook:
-        """In l1 over the labels; the same probability for each is 2 - 2/k from each corner."""
-        run = self.forecaster.new_run()
-        run.numbers = {number: number for number in range(n_labels)}
-        return Outlook(float(run.promise(max(run.horizon or 0, rounds))), rounds * (2.0 - 2.0 / n_labels))
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+        """In l1 over the labels; the same probability for each is 2 - 2/k from each corner.
 
-    def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
-        """The same of any window, where all labels are declared."""
-        promised = self.forecaster.new_run().window_guarantee
-        return None if promised is None else Outlook(promised, window * (2.0 - 2.0 / n_labels))
+        Nothing is guaranteed of windows unless all labels are declared.
+        """
+        run, trivial = self.forecaster.new_run(), rounds * (2.0 - 2.0 / n_labels)
+        if is_window:
+            promised = run.window_guarantee
+            return Outlook(math.inf if promised is None else promised, trivial)
+        run.numbers = {number: number for number in range(n_labels)}
+        return Outlook(float(run.promise(max(run.horizon or 0, rounds))), trivial)
 
     @property
     def certificate(self) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -29,7 +29,7 @@ from onlinecal.steering.vector import (
     with_classes,
 )
 from onlinecal.wrappers.labels import Label, Labels, normalised, plain
-from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection, Ticket
+from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection, Ticket, turns
 
 ROUNDED = 1e-3
 """The sum of probabilities may be so far from 1: those of many classes in single precision are."""
@@ -103,17 +103,11 @@ class SteeredVectors:
         """
         self._meet(labels)
         steering, state, hints = vector_steering(), self._state, np.empty_like(table)
-        shared, waits, in_time = shared_of(len(labels)), schedule.waits.tolist(), schedule.is_in_time
-        tickets: dict[int, Floats] = {}
-        for row, settled in schedule.steps():
+        for row, settled, _ in turns(schedule, self.ticket, self.present):
             if settled is None:
                 steering.hint(state, table[row], hints[row])
-                if waits[row] and not in_time:
-                    tickets[row] = state[:shared].copy()
-                continue
-            if not in_time:
-                state[:shared] = tickets.pop(row)
-            steering.learn(state, numbers[row])
+            else:
+                steering.learn(state, numbers[row])
         return hints
 
     def ticket(self) -> Floats:
@@ -153,36 +147,20 @@ def played_row_by_row(
 
     Columns are the known labels in their order, `numbers` the columns of the labels that came, shape (T,).
     """
-    classes = list(labels.known)
+    classes, waits = list(labels.known), schedule.waits
     tapes = Tapes(np.empty_like(table), np.empty(len(schedule.order)))
-    waiting: dict[int, Waiting] = {}
-    here = -1
-    names: Asked = ()
-    waits = schedule.waits.tolist()
-    for row, settled in schedule.steps():
+    for row, settled, waiting in turns(schedule, strategy.take, strategy.present):
         if settled is None:
-            if here >= 0:
-                waiting[here] = strategy.take(names)
-                here = -1
             if waiting:
-                strategy.note_late(len(waiting))
+                strategy.note_late(waiting)
             raw: dict[Label, float] = dict(zip(classes, table[row].tolist(), strict=True))
-            names, answer = strategy.ask(raw, strategy.names(raw, labels), labels)
+            answer = strategy.ask(raw, strategy.names(raw, labels), labels)
             tapes.forecasts[row] = [answer[label] for label in classes]
-            if waits[row]:
-                here = row
-            else:
-                strategy.give_up(strategy.take(names))
-            continue
-        if row != here:
-            if here >= 0:
-                waiting[here] = strategy.take(names)
-            late = waiting.pop(row)
-            strategy.present(late)
-            names = late.asked
-        strategy.settle(names, classes[numbers[row]], labels)
-        tapes.certificates[settled] = in_turn(part.certificate for part in strategy.bounded())
-        here = -1
+            if not waits[row]:
+                strategy.give_up(strategy.take())
+        else:
+            strategy.settle(classes[numbers[row]], labels)
+            tapes.certificates[settled] = in_turn(part.certificate for part in strategy.bounded())
     return tapes
 
 
@@ -209,7 +187,7 @@ class Outlook(NamedTuple):
 class Waiting(NamedTuple):
     """A round whose label has not come: the name of its strategy, what was forecast about which labels.
 
-    The label None stands for the positive one of two. `joint` is the forecast of all labels together,
+    `joint` is the forecast of all labels together,
     `steered` the ticket of the steering of vectors.
     """
 
@@ -284,6 +262,8 @@ class Strategy(ABC):
 
     Attributes
     ----------
+    asked
+        The labels that the round that is here forecasts one by one.
     projections
         By label (None: of the positive label, or of whichever label is on top), made when first needed.
     """
@@ -302,6 +282,7 @@ class Strategy(ABC):
     """The last answer's labels, how many were known, and the round's labels."""
     steers: ClassVar[bool] = False
     """Whether projections steer what they are asked about."""
+    asked: Asked = ()
 
     def __init__(self, settings: Settings) -> None:
         if settings.slack is None and settings.is_fixed:
@@ -337,20 +318,20 @@ class Strategy(ABC):
         return self.steering.ask(answer, names)
 
     @abstractmethod
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> tuple[Asked, Answer]:
-        """Open a round over these labels from the model's answer: what it forecasts, and what to say."""
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+        """Open a round over these labels from the model's answer: what to say."""
 
     def sole(self, labels: Labels) -> Projection | None:
         """The projection that makes up all rounds from now on, asked with what `labels.read` reads."""
         return None
 
-    def forecasts(self, asked: Asked, labels: Labels) -> Answer:
+    def forecasts(self, labels: Labels) -> Answer:
         """The probabilities of the open round that certificates speak of, as they were given."""
-        return {name: self.projection(name).ticket().probability for name in asked}
+        return {name: self.projection(name).ticket().probability for name in self.asked}
 
-    def settle(self, asked: Asked, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label, labels: Labels) -> None:
         """Charge the round that is here with its label."""
-        for name in asked:
+        for name in self.asked:
             self.projection(name).settle(int(label == name))
         self.learn(label)
 
@@ -370,17 +351,19 @@ class Strategy(ABC):
             self.hints(answer, names)
             self.learn(label)
 
-    def steered_ticket(self) -> Floats | None:
-        """What steering wants back with the label of the round that is here."""
-        return None if self.steering is None else self.steering.ticket()
-
-    def take(self, asked: Asked) -> Waiting:
+    def take(self) -> Waiting:
         """The open round, to wait for its label elsewhere."""
-        tickets = {name: self.projection(name).ticket() for name in asked}
-        return Waiting(self.name, asked, tickets, steered=self.steered_ticket())
+        tickets = {key: self.projection(key).ticket() for key in self._keys()}
+        steered = None if self.steering is None else self.steering.ticket()
+        return Waiting(self.name, self.asked, tickets, None, steered)
+
+    def _keys(self) -> Iterable[Hashable]:
+        """Of the projections that forecast the round that is here."""
+        return self.asked
 
     def present(self, waiting: Waiting) -> None:
         """Put a round back in its place, to be settled next."""
+        self.asked = waiting.asked
         for name, ticket in waiting.tickets.items():
             self.projection(name).present(ticket)
         if self.steering is not None:
@@ -410,21 +393,17 @@ class Strategy(ABC):
         for projection in self.projections.values():
             projection.note_late(others)
 
-    def outlook(self, n_labels: int, rounds: int) -> Outlook:
-        """What it could guarantee for so many labels and rounds, all known beforehand: here of one event."""
-        return Outlook(self.promise_of_one(rounds), rounds / 2)
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+        """What it could guarantee for so many labels and rounds, all known beforehand: here of one event.
 
-    def window_outlook(self, n_labels: int, window: int) -> Outlook | None:
-        """The same of any window, which must be that of this strategy; None if it keeps none."""
-        return Outlook(self.window_promise_of_one(), window / 2)
+        Or of any window of so many rounds, which must be that of this strategy.
+        """
+        return Outlook(self.promise_of_one(rounds, is_window), rounds / 2)
 
-    def promise_of_one(self, rounds: int) -> float:
-        """What a projection could guarantee for so many rounds, shared evenly by its buckets."""
-        return self._new_projection().promise(rounds)
-
-    def window_promise_of_one(self) -> float:
-        """What a projection could guarantee of any window."""
-        return self._new_projection().window_guarantee
+    def promise_of_one(self, rounds: int, is_window: bool) -> float:
+        """What a projection, whose buckets share them evenly, could guarantee for rounds, or of a window."""
+        projection = self._new_projection()
+        return projection.window_guarantee if is_window else projection.promise(rounds)
 
     def bounded(self) -> Iterable[Bounded]:
         """Whose bounds add up to those of this strategy's rounds, in its own norm."""

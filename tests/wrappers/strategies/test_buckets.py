@@ -18,7 +18,7 @@ class Buckets:
     """Theorem 17b as it is stated: a forecaster a bucket, of distance at most G sqrt(n), and given hints."""
 
     def __init__(self, patience, settings):
-        self.splitting = SplittingBuckets(patience)
+        self.splitting = SplittingBuckets(patience, 4)
         self.settings = settings
         self.tables = [AlmostOneStepAhead(**settings, hints=True)]
 
@@ -29,7 +29,7 @@ class Buckets:
         token = table.forecast(hint)
         y = outcome_of(token.probability, hint)
         table.observe(token, y)
-        if self.splitting.is_due(place, table.n_rounds):
+        if self.splitting.note(place, 1):
             self.splitting.halve(place)
             self.tables += [AlmostOneStepAhead(**self.settings, hints=True) for _ in range(2)]
         return token.probability, y
@@ -113,20 +113,20 @@ def test_the_bound_has_something_to_lose():
 )
 @settings(deadline=None)
 def test_the_buckets_in_use_are_a_partition_into_dyadic_intervals(patience, hints):
-    buckets, intervals, counts = SplittingBuckets(patience), {0: (0.0, 1.0)}, [0]
+    buckets, intervals, counts = SplittingBuckets(patience, 4), {0: (0.0, 1.0)}, [0]
     for hint in hints:
         place = buckets.find(hint)
         (expected,) = (at for at, (low, high) in intervals.items() if low <= hint < high or hint == high == 1)
         assert place == expected
         counts[place] += 1
         assert counts[place] <= buckets.limits[place]
-        if buckets.is_due(place, counts[place]):
+        if buckets.note(place, 1):
             buckets.halve(place)
             low, high = intervals.pop(place)
             intervals[len(counts)] = low, (low + high) / 2
             intervals[len(counts) + 1] = (low + high) / 2, high
             counts += [0, 0]
-            assert not buckets.is_due(place, counts[place])
+            assert not buckets.note(place, 0)
     for place, (low, high) in intervals.items():
         assert buckets.limits[place] * (high - low) ** 2 == patience
     # the counts of the proof
