@@ -67,8 +67,8 @@ def experiment(
 
     from onlinecal.catalogue import did_you_mean
     from onlinecal.cli.output import notices, print_json, results, table
-    from onlinecal.cli.recalibrating.jobs import split_rows
-    from onlinecal.cli.recalibrating.tables import read_table
+    from onlinecal.cli.recalibrating.reading import read_table
+    from onlinecal.cli.recalibrating.splits import split_rows
     from simulations.experiments import Experiment, made_up_table
 
     wanted = list(dict.fromkeys(figure or FIGURES))
