@@ -267,7 +267,8 @@ def measure(
     if not (are_whole := rounds.outcomes.dtype.kind != "f"):
         remarks.append(_left_out(rounds, outcome, math.isinf(effort), bool(group)))
     warn(remarks)
-    reports, tables = {}, []
+    reports: dict[str, Any] = {}
+    tables: list[Table] = []
     if group and are_whole:
         from onlinecal.cli.recalibrating.groups import group_reports, group_table
 
@@ -279,7 +280,7 @@ def measure(
     worse = _comparisons(columns)
     warn(worse)
     remarks += worse
-    files = [] if out is None else write(rounds, columns, out)
+    pictures = [] if out is None else list(map(str, write(rounds, columns, out)))
     broken = [text for one in columns for text in one.errors.broken_bounds()]
     record = {
         "file": str(file),
@@ -289,10 +290,10 @@ def measure(
         "broken": broken,
         "warnings": remarks,
         **({"groups": {name: one.rows() for name, one in reports.items()}} if group else {}),
-        "pictures": [str(path) for path in files],
+        "pictures": pictures,
     }
     errors = error_table(columns, rounds.name, bins, average)
-    answer(as_json, record, [errors, *tables, *broken, *record["pictures"]])
+    answer(as_json, record, [errors, *tables, *broken, *pictures])
     if broken:
         raise Exit(CHECK_FAILED)
 

@@ -144,17 +144,15 @@ def recalibrate(asked: Asked, name: str) -> Report:
     else:
         _check_all_fitted(asked, len(everything))
         fit, other = replace(everything, name="fit"), read_new(asked, asked.apply, classes, further)
-    if asked.losses is not None:
-        loss_table = read_losses(asked, classes)
+    loss_table = None if asked.losses is None else read_losses(asked, classes)
+    if loss_table is not None:
         fit, other = (replace(part, classes=tuple(loss_table.classes)) for part in (fit, other))
-    else:
-        loss_table = None
     model, view = method.model(asked, loss_table), method.view(asked, fit)
     with gathered_warnings() as remarks:
         own = fitted(model, fit, view)
     # of large files rivals that sort all rows are left out
     large = fit.is_large or other.is_large
-    first = mean_outcome(fit) if fit.probabilities.size == 0 else {NONE: lambda part: part.probabilities}
+    first = {NONE: as_they_came} if fit.probabilities.size else {"mean outcome": mean_outcome(fit)}
     maps = {**first, name: own, **rival_maps(fit, large)}
     run = Run(asked, fit, other, model, view, maps, loss_table)
     found = method.findings(run)
@@ -162,7 +160,7 @@ def recalibrate(asked: Asked, name: str) -> Report:
         less = "of the rivals only temperature is fitted" if of_classes else "isotonic is left out"
         remarks.append(f"scores are of {SCORED:,} random rows of a part; {less}")
     lines = scored_lines(run, found)
-    record = {
+    record: dict[str, Any] = {
         "method": name,
         "file": asked.file.name,
         "parameters": found.parameters,
@@ -284,10 +282,15 @@ def rival_maps(fit: Part, large: bool) -> dict[str, Map]:
         return {name: fitted(one, fit) for name, one in known.items() if not large or name == "temperature"}
 
 
-def mean_outcome(fit: Part) -> dict[str, Map]:
+def as_they_came(part: Part) -> Floats:
+    """The map that changes nothing."""
+    return part.probabilities
+
+
+def mean_outcome(fit: Part) -> Map:
     """What there is to compare with where there are no forecasts."""
     constant = float(fit.settled.mean())
-    return {"mean outcome": lambda part: np.full(len(part), constant)}
+    return lambda part: np.full(len(part), constant)
 
 
 def facts_of_start(model: StartedRecalibrator) -> dict[str, Any]:

@@ -14,7 +14,14 @@ from sklearn.linear_model import LogisticRegression
 from onlinecal.arrays import Bools, Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import progress, table
-from onlinecal.cli.recalibrating.alone import Map, fitted, gathered_warnings, isotonic, method_of
+from onlinecal.cli.recalibrating.alone import (
+    Map,
+    as_they_came,
+    fitted,
+    gathered_warnings,
+    isotonic,
+    method_of,
+)
 from onlinecal.cli.recalibrating.asked import OF_CLASSES, Asked
 from onlinecal.cli.recalibrating.groups import GroupColumns
 from onlinecal.cli.recalibrating.reading import Chunks, Part, read_known, read_new, recognise
@@ -73,7 +80,7 @@ def class_methods(asked: Asked, n_fit: int, k: int) -> tuple[dict[str, Fit], dic
         "isotonic": PerClassIsotonic,
         "dirichlet": lambda: chosen_dirichlet(asked.seed),
     }
-    methods: dict[str, Fit] = {NONE: as_they_came}
+    methods: dict[str, Fit] = {NONE: lambda _: as_they_came}
     methods |= {name: lambda fit, make=make: fitted(make(), fit) for name, make in models.items()}
     methods |= {name: of_method(name, asked) for name in OF_CLASSES}
     left_out = {}
@@ -91,7 +98,7 @@ def class_methods(asked: Asked, n_fit: int, k: int) -> tuple[dict[str, Fit], dic
 def event_methods(asked: Asked) -> tuple[dict[str, Fit], dict[str, str]]:
     """The methods for a column of forecasts, and which others are left out, with the reason."""
     methods: dict[str, Fit] = {
-        NONE: as_they_came,
+        NONE: lambda _: as_they_came,
         "platt": platt_map,
         "beta": beta_map,
         "isotonic": lambda fit: fitted(isotonic(), fit),
@@ -112,11 +119,6 @@ def of_method(name: str, asked: Asked) -> Fit:
     """One of the methods that can be asked for alone."""
     method = method_of(name)
     return lambda fit: fitted(method.model(asked, None), fit, method.view(asked, fit))
-
-
-def as_they_came(_: Part) -> Map:
-    """The map that changes nothing."""
-    return lambda part: part.probabilities
 
 
 def platt_map(fit: Part) -> Map:
@@ -312,7 +314,7 @@ def recalibrate(asked: Asked) -> Report:
     probabilities = trial.probabilities(chosen, new)
     event = f"{asked.forecast} as forecasts of {asked.outcome}"
     counts = {"fit": n_fit, "test": trial.n_tested}
-    record = {
+    record: dict[str, Any] = {
         "file": asked.file.name,
         "contents": f"probabilities of {k} classes" if k else event,
         "split": split.told,

@@ -353,17 +353,17 @@ def _from_columns(
         # of many columns of float32 as many bytes are kept
         single = {frame.collect_schema()[name] for name in names} == {pl.Float32}
         values = np.empty((n_rows, len(names)), np.float32 if single else np.float64)
-        column, start = [], 0
+        told, start = [], 0
         for part in frame.collect_batches(chunk_size=CHUNK):
             for place, name in enumerate(names):
                 values[start : start + part.height, place] = _numbers(part[name], start, path)
             if label is not None:
-                column.append(part[label])
+                told.append(part[label])
             start += part.height
     if len(names) == 1:
         values, classes = np.column_stack([1.0 - values[:, 0], values[:, 0]]), ("0", "1")
     table = check_probability_rows(values, ", ".join(names), keep_single=True)
-    return table, None if label is None else _numbered(pl.concat(column), classes), classes
+    return table, None if label is None else _numbered(pl.concat(told), classes), classes
 
 
 def _numbers(column: pl.Series, start: int, path: Path) -> Floats:

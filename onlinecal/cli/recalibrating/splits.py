@@ -158,7 +158,9 @@ def told_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
 
 def _check_apart(fit: Ints, test: Ints, together: Ints | None, asked: Asked) -> None:
     """Refuse a column of --split that parts what --together keeps together."""
-    both = [] if together is None else test[np.isin(together[test], together[fit])]
+    if together is None:
+        return
+    both = test[np.isin(together[test], together[fit])]
     if len(both):
         raise ValueError(
             f"--split {asked.split} and --together {asked.together} disagree: row {both[0]} is tested, and "
