@@ -73,16 +73,15 @@ def class_methods(asked: Asked, n_fit: int, k: int) -> tuple[dict[str, Fit], dic
 
     What is asked for is tried however long it takes.
     """
-    models: dict[str, Callable[[], Any]] = {
-        "temperature": TemperatureScaling,
-        "vector": VectorScaling,
-        "top-label": TopLabelIsotonic,
-        "isotonic": PerClassIsotonic,
-        "dirichlet": lambda: chosen_dirichlet(asked.seed),
+    methods: dict[str, Fit] = {
+        NONE: lambda _: as_they_came,
+        "temperature": lambda fit: fitted(TemperatureScaling(), fit),
+        "vector": lambda fit: fitted(VectorScaling(), fit),
+        "top-label": lambda fit: fitted(TopLabelIsotonic(), fit),
+        "isotonic": lambda fit: fitted(PerClassIsotonic(), fit),
+        "dirichlet": lambda fit: fitted(chosen_dirichlet(asked.seed), fit),
+        **{name: of_method(name, asked) for name in OF_CLASSES},
     }
-    methods: dict[str, Fit] = {NONE: lambda _: as_they_came}
-    methods |= {name: lambda fit, make=make: fitted(make(), fit) for name, make in models.items()}
-    methods |= {name: of_method(name, asked) for name in OF_CLASSES}
     left_out = {}
     if k == 2:
         left_out["top-label"] = "of two classes isotonic is all there is"
@@ -165,8 +164,8 @@ def scoring(k: int, members: Bools | None) -> Callable[[Floats, Part], dict[str,
         else:
             found = event_scores_of(mapped, part.settled, losses)
         if members is not None:
-            event = confidences(mapped, part.settled) if k else (mapped, part.settled)
-            found[WORST_GROUP] = worst_group(*event, members[part.rows])
+            event, came = confidences(mapped, part.settled) if k else (mapped, part.settled)
+            found[WORST_GROUP] = worst_group(event, came, members[part.rows])
         return found
 
     return scores
