@@ -11,14 +11,7 @@ import polars as pl
 from sklearn.base import clone
 
 from onlinecal.arrays import Floats
-from onlinecal.cli.recalibrating.alone import (
-    Findings,
-    Method,
-    Run,
-    Scores,
-    drawn_labels,
-    facts_of_start,
-)
+from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, drawn_labels, facts_of_start
 from onlinecal.cli.recalibrating.asked import made
 from onlinecal.cli.recalibrating.reading import Part
 from onlinecal.cli.recalibrating.report import Picture, Section
