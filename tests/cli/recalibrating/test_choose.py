@@ -275,14 +275,13 @@ def visits(tmp_path):
 
 
 def test_splits_are_by_chance_by_time_and_by_a_column(visits):
-    asked = Asked(visits)
-    both = read_split(90, asked, in_turn=True).folds
+    both = read_split(90, Asked(visits), in_turn=True).folds
     assert [sorted(np.concatenate(fold)) for fold in both] == [list(range(90))] * 2
     assert (both[0][0] == both[1][1]).all()
-    assert len(read_split(90, replace(asked, split="0.5"), in_turn=True).folds) == 1
-    ((fit, test),) = read_split(90, replace(asked, split="time:0.2"), in_turn=True).folds
+    assert len(read_split(90, Asked(visits, split="0.5"), in_turn=True).folds) == 1
+    ((fit, test),) = read_split(90, Asked(visits, split="time:0.2"), in_turn=True).folds
     assert (fit.tolist(), test.tolist()) == (list(range(72)), list(range(72, 90)))
-    split = read_split(90, replace(asked, split="part"))
+    split = read_split(90, Asked(visits, split="part"))
     assert split.folds[0][0].tolist() == list(range(50))
     assert split.told == "rows whose part is 'Train' fitted, 'test' tested"
 
@@ -305,12 +304,9 @@ def test_a_file_is_recognised_by_its_columns(visits, folder):
     assert recognise(asked) == (False, replace(asked, forecast="p", outcome="y"))
     asked = Asked(visits.with_suffix(".npz"), group=["part"])
     assert recognise(asked) == (False, replace(asked, forecast="p", outcome="y"))
-    for classes in (
-        Asked(folder / "net.npz"),
-        Asked(folder / "net.csv", label="finding"),
-        Asked(folder / "events.csv", probabilities="risk", label="ill"),
-    ):
-        assert recognise(classes) == (True, classes)
+    one = Asked(folder / "events.csv", probabilities="risk", label="ill")
+    for asked in (Asked(folder / "net.npz"), Asked(folder / "net.csv", label="finding"), one):
+        assert recognise(asked) == (True, asked)
     with pytest.raises(ValueError, match="standard input is read several times here"):
         recognise(Asked(Path("-")))
 

@@ -61,9 +61,7 @@ def test_the_largest_error_of_a_level_set_and_class_comes_first(folder, sure, ha
 
 def test_the_commands_defaults_are_those_of_the_classes():
     for name, kind in (("lp", LpRecalibrator), ("decision", DecisionRecalibrator)):
-        model = method_of(name).model(Asked(Path("net.csv")), None)
-        assert isinstance(model, kind)
-        assert model.get_params() == kind().get_params()
+        assert repr(method_of(name).model(Asked(Path("net.csv")), None)) == repr(kind())
 
 
 def test_lp_leaves_whole_files(folder, tmp_path, sure, halves):
