@@ -22,7 +22,7 @@ from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import table
-from onlinecal.cli.recalibrating.tables import event_columns
+from onlinecal.cli.recalibrating.reading import event_columns
 from onlinecal.measures.scores import BINS, BesideConstants, best_constant_brier, cross_entropy, event_scores
 from onlinecal.measures.summary import unkept
 from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, run_remarks

@@ -18,9 +18,10 @@ from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.recalibrating.jobs import LEAST_ROWS, drawn_labels, part_sizes, rivals, split_rows
+from onlinecal.cli.recalibrating.alone import drawn_labels, rivals
+from onlinecal.cli.recalibrating.reading import Part
 from onlinecal.cli.recalibrating.report import NONE
-from onlinecal.cli.recalibrating.tables import Table
+from onlinecal.cli.recalibrating.splits import LEAST_ROWS, part_sizes, split_rows
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from onlinecal.recalibration.classical.temperature import FLOOR, tempered
@@ -123,7 +124,7 @@ class Experiment:
         Random losses that gaps are taken over, the same for every split.
     """
 
-    table: Table
+    table: Part
     n_actions: int = 3
     n_rounds: int = 32
     n_splits: int = 5
@@ -357,7 +358,7 @@ def play(name: str, experiment: Experiment, jobs: int = 1) -> Iterator[Rows]:
     yield from work(play_split, tasks, Workers(jobs=min(jobs, experiment.n_splits)), ordered=True)
 
 
-def made_up_table(n_rows: int = N_ROWS, n_classes: int = N_CLASSES, seed: int = 0) -> Table:
+def made_up_table(n_rows: int = N_ROWS, n_classes: int = N_CLASSES, seed: int = 0) -> Part:
     """Probabilities that are too sure and favour some classes, and labels drawn from the true ones."""
     rng = np.random.default_rng([seed, 20])
     truth = rng.dirichlet(np.full(n_classes, 0.4), n_rows)
@@ -366,4 +367,4 @@ def made_up_table(n_rows: int = N_ROWS, n_classes: int = N_CLASSES, seed: int = 
     logits = SURENESS * np.log(truth + 1e-6) + favour + 0.5 * rng.standard_normal(truth.shape)
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
     table = raised / raised.sum(axis=1, keepdims=True)
-    return Table("made-up table", table, labels, tuple(map(str, range(n_classes))))
+    return Part("made-up table", np.arange(n_rows), table, labels, tuple(map(str, range(n_classes))))

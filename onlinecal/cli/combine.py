@@ -6,12 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
-from onlinecal.cli.measure import AsJson, missing_option
-from onlinecal.cli.verbs import FILES, DropInvalid, Positive, Scale, Together, warn
+from onlinecal.cli.measure import missing_option
+from onlinecal.cli.output import answer, table
+from onlinecal.cli.verbs import FILES, AsJson, DropInvalid, Positive, Scale, Together, check_folder, warn
 from onlinecal.rounds import Reading, known_from, read_rounds
-from onlinecal.tables import number
+from onlinecal.tables import number, write_table
 
 if TYPE_CHECKING:
     from onlinecal.rounds import Rounds
@@ -22,35 +23,24 @@ COMBINED = "combined"
 TABLES = "combined.parquet", "report.csv"
 """What is written that could be read again."""
 
-Forecasts = Annotated[
-    list[str] | None,
-    typer.Option("--forecast", metavar="COL", help="A model's column of forecasts; one for each model."),
-]
-OutcomeColumn = Annotated[
-    str | None, typer.Option("--outcome", metavar="COL", help="The column of outcomes, 0/1.")
-]
-SettledAt = Annotated[
-    str | None,
-    typer.Option(
-        "--settled-at",
-        help="A column: when the outcome became known, in units of --sort, else a row's number.",
-    ),
-]
-Sort = Annotated[str | None, typer.Option("--sort", help="A column to order the rows by: their time.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for the column, report and picture.")]
-
 
 def combine(
-    file: Annotated[Path, typer.Argument(help=f"The forecasts: {FILES}")],
-    forecast: Forecasts = None,
-    outcome: OutcomeColumn = None,
-    sort: Sort = None,
-    settled_at: SettledAt = None,
+    file: Annotated[Path, Argument(help=f"The forecasts: {FILES}")],
+    forecast: Annotated[
+        list[str] | None,
+        Option(metavar="COL", help="A model's column of forecasts; one for each model."),
+    ] = None,
+    outcome: Annotated[str | None, Option(metavar="COL", help="The column of outcomes, 0/1.")] = None,
+    sort: Annotated[str | None, Option(help="A column to order the rows by: their time.")] = None,
+    settled_at: Annotated[
+        str | None,
+        Option(help="A column: when the outcome became known, in units of --sort, else a row's number."),
+    ] = None,
     together: Together = None,
     positive: Positive = None,
     scale: Scale = "probability",
     drop_invalid: DropInvalid = False,
-    out: Out = None,
+    out: Annotated[Path | None, Option(help="Folder for the column, report and picture.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Combine several models' forecasts of one event to one calibrated column, never far behind the best.
@@ -66,17 +56,13 @@ def combine(
 
     [bold]onlinecal combine loans.csv --forecast a --forecast b --outcome y --sort day --settled-at end[/bold]
     """
-    from onlinecal.cli.output import print_json, results, table
     from onlinecal.wrappers import combine_forecasts
 
     if not forecast or outcome is None:
         raise missing_option(file, bool(forecast))
     if len(forecast) < 2:
         raise ValueError(f"--forecast must be given for at least 2 models, got {forecast[0]!r} alone")
-    if out is not None and out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file, not a folder to write into")
-    if out is not None and file.resolve() in {out.resolve() / name for name in TABLES}:
-        raise ValueError(f"{file} would be written over with results of its own: name another --out")
+    check_folder(out, TABLES, file)
     reading = Reading(positive, scale, drop_invalid)
     more = [name for name in (settled_at, together) if name is not None]
     rounds = read_rounds(file, outcome, forecast, sort=sort, more=more, reading=reading, gaps=True)
@@ -85,16 +71,11 @@ def combine(
     result = combine_forecasts(rounds.forecasts, rounds.outcomes, None if known is None else known - 1)
     report = result.report()
     files = [] if out is None else write(rounds, result, out)
-    if as_json:
-        written = [str(path) for path in files]
-        best = {"best": report.best, "warnings": rounds.remarks}
-        print_json({"file": str(file), **asdict(report), **best, "files": written})
-        return
-    console = results()
+    written = [str(path) for path in files]
+    best = {"best": report.best, "warnings": rounds.remarks, "files": written}
     title, heading, rows, notes = report._shown()
-    console.print(table(f"{rounds.name}, {number(report.n_rounds)} rows. {title}", heading, rows))
-    for line in [*notes, *map(str, files)]:
-        console.print(line, soft_wrap=True)
+    scores = table(f"{rounds.name}, {number(report.n_rounds)} rows. {title}", heading, rows)
+    answer(as_json, {"file": str(file), **asdict(report), **best}, [scores, *notes, *written])
 
 
 def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]:
@@ -103,7 +84,6 @@ def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]
 
     from onlinecal.plots import model_weights_data
     from onlinecal.plots.style import in_house_style, write_figure
-    from onlinecal.tables import write_table
 
     @in_house_style
     def drawn() -> Path:

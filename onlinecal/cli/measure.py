@@ -9,11 +9,22 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option
 
-from onlinecal.cli.verbs import CHECK_FAILED, FILES, DropInvalid, Positive, Scale, Together, warn
+from onlinecal.cli.output import answer, progress, table
+from onlinecal.cli.verbs import (
+    CHECK_FAILED,
+    FILES,
+    AsJson,
+    DropInvalid,
+    Positive,
+    Scale,
+    Together,
+    check_folder,
+    warn,
+)
 from onlinecal.rounds import Reading, group_numbers, read_rounds
-from onlinecal.tables import called, number, read_columns
+from onlinecal.tables import called, number, read_columns, write_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,7 +76,6 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
 
     A column per forecast, and two more where it is known what chance would score: that and the p-value.
     """
-    from onlinecal.cli.output import table
 
     def both(total: float, one: Errors) -> str:
         per_round = f"{total / one.rounds:.4f}"
@@ -145,7 +155,6 @@ def write(rounds: Rounds, columns: Sequence[Column], folder: Path) -> list[Path]
     from onlinecal.plots import reliability_data, transport_data
     from onlinecal.plots.reliability_diagram import named, reliability_panels, transport_panels
     from onlinecal.plots.style import write_figure
-    from onlinecal.tables import write_table
 
     written = [write_table(pl.DataFrame([one.line() for one in columns]), folder / "results.csv")]
     shown, moved = [], []
@@ -182,56 +191,41 @@ MOST_EFFORT = 1.0
 ADVICE = " (then name it with --together, or the p-values are wrong), or is the file sorted by it?"
 
 
-Forecasts = Annotated[
-    list[str] | None,
-    typer.Option("--forecast", help="A column of forecasts; may be repeated, to see them side by side."),
-]
-OutcomeColumn = Annotated[
-    str | None, typer.Option("--outcome", help="The column of outcomes: 0/1, or shares in [0, 1].")
-]
-Average = Annotated[bool, typer.Option("--average", help="Averages over rounds only, also with --json.")]
-Budget = Annotated[
-    str,
-    typer.Option(
-        "--budget",
-        metavar="NUMBER|exact",
-        help="Effort for the distance, 1 is about a second; exact: however long it takes, seconds or hours.",
-    ),
-]
-Bins = Annotated[int, typer.Option("--bins", min=1, max=1_000_000, help="Bins of the ECE in bins.")]
-Groups = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--group", help="A column whose values are groups, also with those of another; may be repeated."
-    ),
-]
-Draws = Annotated[
-    int | None,
-    typer.Option(
-        "--draws",
-        min=0,
-        help="Draws for what chance would score, also of the distances (slow); 0: leave it out. Default: "
-        "up to 199, fewer for long files, and not of the distances.",
-    ),
-]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder to write table and pictures into.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
-
-
 def measure(
-    file: Annotated[Path, typer.Argument(help=f"The forecasts: {FILES}")],
-    forecast: Forecasts = None,
-    outcome: OutcomeColumn = None,
-    average: Average = False,
-    budget: Budget = "1",
-    bins: Bins = BINS,
-    group: Groups = None,
+    file: Annotated[Path, Argument(help=f"The forecasts: {FILES}")],
+    forecast: Annotated[
+        list[str] | None, Option(help="A column of forecasts; may be repeated, to see them side by side.")
+    ] = None,
+    outcome: Annotated[str | None, Option(help="The column of outcomes: 0/1, or shares in [0, 1].")] = None,
+    average: Annotated[
+        bool, Option("--average", help="Averages over rounds only, also with --json.")
+    ] = False,
+    budget: Annotated[
+        str,
+        Option(
+            metavar="NUMBER|exact",
+            help="Effort for the distance, 1 is about a second; exact: however long it takes, seconds or "
+            "hours.",
+        ),
+    ] = "1",
+    bins: Annotated[int, Option(min=1, max=1_000_000, help="Bins of the ECE in bins.")] = BINS,
+    group: Annotated[
+        list[str] | None,
+        Option(help="A column whose values are groups, also with those of another; may be repeated."),
+    ] = None,
     together: Together = None,
-    draws: Draws = None,
+    draws: Annotated[
+        int | None,
+        Option(
+            min=0,
+            help="Draws for what chance would score, also of the distances (slow); 0: leave it out. Default: "
+            "up to 199, fewer for long files, and not of the distances.",
+        ),
+    ] = None,
     positive: Positive = None,
     scale: Scale = "probability",
     drop_invalid: DropInvalid = False,
-    out: Out = None,
+    out: Annotated[Path | None, Option(help="Folder to write table and pictures into.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how far from calibrated recorded forecasts are.
@@ -255,17 +249,17 @@ def measure(
 
     [bold]zcat matches.tsv.gz | onlinecal measure - --forecast p --outcome result --positive home[/bold]
     """
-    from onlinecal.cli.output import print_json, results
-
     if not forecast or outcome is None:
-        from onlinecal.cli.recalibrating.tables import event_columns
+        from onlinecal.cli.recalibrating.reading import event_columns
 
         found, outcome = event_columns(file, forecast[0] if forecast else None, outcome)
         forecast = forecast or ([] if found is None else [found])
     if not forecast or outcome is None:
         raise missing_option(file, bool(forecast))
     effort = _effort(budget)
-    _check_request(forecast, out)
+    check_folder(out)
+    if len(set(forecast)) < len(forecast):
+        raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
     named = [*(group or []), *([] if together is None else [together])]
     reading = Reading(positive, scale, drop_invalid)
     rounds = read_rounds(file, outcome, forecast, more=named, shares=True, reading=reading)
@@ -273,41 +267,35 @@ def measure(
     if not (are_whole := rounds.outcomes.dtype.kind != "f"):
         remarks.append(_left_out(rounds, outcome, math.isinf(effort), bool(group)))
     warn(remarks)
-    reports = {}
+    reports: dict[str, Any] = {}
+    tables: list[Table] = []
     if group and are_whole:
         from onlinecal.cli.recalibrating.groups import group_reports, group_table
 
         reports = group_reports(rounds, group, bins)
+        tables = [group_table(name, report, bins) for name, report in reports.items()]
     if not are_whole:
         effort, draws = min(effort, 1.0) if math.isinf(effort) else effort, 0
     columns = _measure(rounds, effort, bins, draws, together)
     worse = _comparisons(columns)
     warn(worse)
     remarks += worse
-    files = [] if out is None else write(rounds, columns, out)
+    pictures = [] if out is None else list(map(str, write(rounds, columns, out)))
     broken = [text for one in columns for text in one.errors.broken_bounds()]
-    if as_json:
-        print_json(
-            {
-                "file": str(file),
-                "per_round": average,
-                "bins": bins,
-                "columns": [one.record(average) for one in columns],
-                "broken": broken,
-                "warnings": remarks,
-                **({"groups": {name: one.rows() for name, one in reports.items()}} if group else {}),
-                "pictures": [str(path) for path in files],
-            }
-        )
-    else:
-        console = results()
-        console.print(error_table(columns, rounds.name, bins, average))
-        for name, report in reports.items():
-            console.print(group_table(name, report, bins))
-        for line in [*broken, *map(str, files)]:
-            console.print(line, soft_wrap=True)
+    record = {
+        "file": str(file),
+        "per_round": average,
+        "bins": bins,
+        "columns": [one.record(average) for one in columns],
+        "broken": broken,
+        "warnings": remarks,
+        **({"groups": {name: one.rows() for name, one in reports.items()}} if group else {}),
+        "pictures": pictures,
+    }
+    errors = error_table(columns, rounds.name, bins, average)
+    answer(as_json, record, [errors, *tables, *broken, *pictures])
     if broken:
-        raise typer.Exit(CHECK_FAILED)
+        raise Exit(CHECK_FAILED)
 
 
 def _effort(budget: str) -> float:
@@ -321,14 +309,6 @@ def _effort(budget: str) -> float:
     if not 0 < effort < math.inf:
         raise ValueError(f"--budget must be a positive number or exact, got {budget!r}")
     return effort
-
-
-def _check_request(forecast: list[str], folder: Path | None) -> None:
-    """Refuse options that make no sense."""
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, not a folder to write into")
-    if len(set(forecast)) < len(forecast):
-        raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
 
 
 def missing_option(file: Path, has_forecast: bool) -> ValueError:
@@ -381,7 +361,6 @@ def _measure(
     rounds: Rounds, budget: float, bins: int, draws: int | None, together: str | None
 ) -> list[Column]:
     """The measures of every column; an infinite budget makes the distance exact."""
-    from onlinecal.cli.output import progress
     from onlinecal.measures.summary import all_errors, chance_levels
 
     measures = BY_CHANCE if draws is None else (*BY_CHANCE, *SLOW)

@@ -61,6 +61,18 @@ def print_json(answer: Any) -> None:
     print(text)
 
 
+def answer(as_json: bool, record: Any, shown: Iterable[Any]) -> None:
+    """What a verb answers: one JSON document for machines, else tables and lines of text for people."""
+    if as_json:
+        print_json(record)
+        return
+    console = results()
+    for one in shown:
+        is_text = isinstance(one, str)
+        # names of files are no markup
+        console.print(one, markup=not is_text, soft_wrap=is_text)
+
+
 def in_json(sign: str) -> str:
     """A character as JSON can spell any."""
     units = sign.encode("utf-16-be", "surrogatepass").hex()

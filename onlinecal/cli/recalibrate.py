@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
 from onlinecal.catalogue import did_you_mean
-from onlinecal.cli.recalibrating.options import (
-    CHOOSE,
-    METHODS,
-    Rows,
-    Settings,
-    check_owners,
-    split_of,
-    values_of,
-)
-from onlinecal.cli.verbs import FILES, INTERRUPTED, Together, warn
+from onlinecal.cli.output import answer, results
+from onlinecal.cli.recalibrating.asked import CHOOSE, METHODS, Asked, check_owners, values_of
+from onlinecal.cli.verbs import FILES, INTERRUPTED, Together, check_folder, warn
 
 TABLES = "recalibrated.parquet", "report.csv"
 """What is written that could be read again."""
@@ -129,34 +121,39 @@ def recalibrate(
 
     [bold]onlinecal recalibrate old.csv --label y --apply new.csv --out results/new[/bold]
     """
-    from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.recalibrating.report import write_report
+    from threadpoolctl import threadpool_limits
 
     if method not in (*METHODS, CHOOSE):
         raise ValueError(f"unknown method {method!r}{did_you_mean(method, METHODS)}")
-    columns = {"probabilities": probabilities, "label": label, "forecast": forecast, "outcome": outcome}
-    given: dict[str, Any] = {**columns, "features": features, "losses": losses, "choose": choose}
-    check_owners(method, {"set": set_, "group": group, **given})
-    rule, share = split_of(split)
-    rows = Rows(share, seed, apply, rule, together)
-    settings = Settings(group=group or (), values=values_of(set_ or ()), **given)
+    given: dict[str, Any] = {
+        "probabilities": probabilities,
+        "label": label,
+        "forecast": forecast,
+        "outcome": outcome,
+        "group": group or (),
+        "features": None if features is None else [name.strip() for name in features.split(",")],
+        "losses": losses,
+        "choose": choose,
+    }
+    check_owners(method, {"set": set_, **given})
+    rows: dict[str, Any] = {"split": split, "together": together, "seed": seed}
+    asked = Asked(file, apply, values=values_of(set_ or ()), **given, **rows)
     folder = out or (Path("results/recalibrate") if apply is not None else None)
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, not a folder to write into")
-    for read in filter(None, (file, apply)):
-        if folder is not None and read.resolve() in {folder.resolve() / name for name in TABLES}:
-            raise ValueError(f"{read} would be written over with results of its own: name another --out")
-    report: Any = import_module(f"onlinecal.cli.recalibrating.{method}").recalibrate(file, rows, settings)
-    warn(report.warnings)
-    # a comparison that was interrupted writes nothing
-    files = [] if folder is None or report.interrupted else write_report(report, folder)
-    if as_json:
-        print_json({**report.record(), "files": [str(path) for path in files]})
-    else:
-        console = results()
-        for part in report.shown(console.width):
-            console.print(part)
-        for path in files:
-            console.print(str(path), soft_wrap=True)
+    check_folder(folder, TABLES, *filter(None, (file, apply)))
+    # one core: BLAS sums in another order on several
+    with threadpool_limits(1, "blas"):
+        if method == CHOOSE:
+            from onlinecal.cli.recalibrating import choose as comparison
+
+            report = comparison.recalibrate(asked)
+        else:
+            from onlinecal.cli.recalibrating import alone
+
+            report = alone.recalibrate(asked, method)
+        warn(report.record["warnings"])
+        # a comparison that was interrupted writes nothing
+        files = [] if folder is None or report.interrupted else report.write(folder)
+    names = [str(path) for path in files]
+    answer(as_json, {**report.record, "files": names}, [*report.shown(results().width), *names])
     if report.interrupted:
         raise Exit(INTERRUPTED)

@@ -184,6 +184,17 @@ def warn(remarks: Iterable[str]) -> None:
         print(f"onlinecal: warning: {printable(' '.join(text.split()))}", file=sys.stderr)
 
 
+def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -> None:
+    """Refuse a folder of --out that is a file, or in which one of the `tables` would replace what is read."""
+    if folder is None:
+        return
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, not a folder to write into")
+    for file in read:
+        if file.resolve() in {folder.resolve() / name for name in tables}:
+            raise ValueError(f"{file} would be written over with results of its own: name another --out")
+
+
 PANEL = "How columns are read"
 FILES = (
     "CSV (also with ; or tabs), JSON Lines, both also .gz, Parquet or NPZ; - is standard input, nba the "
@@ -213,6 +224,7 @@ Together = Annotated[
         help="A column; rows with one value in it belong together, as those of one match, day or patient.",
     ),
 ]
+AsJson = Annotated[bool, Option("--json", help="Machine-readable output.")]
 DropInvalid = Annotated[
     bool,
     Option("--drop-invalid", rich_help_panel=PANEL, help="Leave out rows with bad values, and count them."),

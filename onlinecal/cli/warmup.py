@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Annotated
 
-import typer
+from onlinecal.cli.output import answer, milestones, notices, progress
+from onlinecal.cli.verbs import AsJson
 
 Step = tuple[str, Callable[[], object]]
 """What something is called, and what has it compiled."""
@@ -15,7 +15,7 @@ def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], 
     """The verb: compiles what the library has, then what the command around it adds with `more`."""
 
     def warmup(
-        as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+        as_json: AsJson = False,
     ) -> None:
         """Compile everything that the library and this command use, once, e.g. while an image is built.
 
@@ -40,7 +40,6 @@ def _compile(steps: list[Step], as_json: bool) -> None:
     import sys
     from contextlib import redirect_stderr
 
-    from onlinecal.cli.output import milestones, notices, print_json, progress, results
     from onlinecal.compiling import Compiled, counting, kept_in
 
     everything, tell = Compiled(), milestones("compiled")
@@ -58,12 +57,9 @@ def _compile(steps: list[Step], as_json: bool) -> None:
     kept = kept_in()
     if kept is None:
         notices().print("there is no folder to keep compiled code in: every process compiles anew")
-    if as_json:
-        folder = None if kept is None else str(kept)
-        print_json({"compiled": everything.loops, "seconds": everything.seconds, "folder": folder})
-    elif everything.loops:
-        results().print(
-            f"compiled {everything.loops} loops in {everything.seconds:.0f} s, kept in {kept}", soft_wrap=True
-        )
-    else:
-        results().print(f"everything was there already, in {kept}", soft_wrap=True)
+    folder = None if kept is None else str(kept)
+    record = {"compiled": everything.loops, "seconds": everything.seconds, "folder": folder}
+    told = f"everything was there already, in {kept}"
+    if everything.loops:
+        told = f"compiled {everything.loops} loops in {everything.seconds:.0f} s, kept in {kept}"
+    answer(as_json, record, [told])

@@ -23,6 +23,7 @@ from onlinecal.plots.style import (
     headline,
     highest,
     in_house_style,
+    near,
     panels,
     wilson_interval,
 )
@@ -49,33 +50,19 @@ def key_table(report: Report) -> pl.DataFrame:
     `waited`: events since the key's oldest open forecast was asked for, null if none is open; `events`: all
     that the ledger has.
     """
-    return pl.DataFrame(
-        [
-            (
-                key.name,
-                one.rounds,
-                one.open,
-                one.expired,
-                one.certificate,
-                one.guarantee,
-                None if one.oldest is None else report.events - one.oldest,
-                report.events,
-            )
-            for key in report.keys
-            for one in [key.summary]
-        ],
-        schema={
-            "key": pl.String,
-            "rounds": pl.Int64,
-            "open": pl.Int64,
-            "expired": pl.Int64,
-            "certificate": pl.Float64,
-            "guarantee": pl.Float64,
-            "waited": pl.Int64,
-            "events": pl.Int64,
-        },
-        orient="row",
-    )
+    counts, bounds = ("rounds", "open", "expired"), ("certificate", "guarantee")
+    rows = [
+        {
+            "key": key.name,
+            **{name: getattr(key.summary, name) for name in (*counts, *bounds)},
+            "waited": None if key.summary.oldest is None else report.events - key.summary.oldest,
+            "events": report.events,
+        }
+        for key in report.keys
+    ]
+    whole, real = dict.fromkeys(counts, pl.Int64), dict.fromkeys(bounds, pl.Float64)
+    schema = {"key": pl.String, **whole, **real, "waited": pl.Int64, "events": pl.Int64}
+    return pl.DataFrame(rows, schema=schema)
 
 
 def dots_figure(title: str, below: str, x: str, y: str) -> tuple[Figure, Axes]:
@@ -206,10 +193,8 @@ def draw_certificates(table: pl.DataFrame) -> Figure:
     if table.height > 1:
         together = (1.04 * table.height if alike else total, max(proven / total, bottom))
         axis.scatter(*together, marker="D", color=INK, s=60, zorder=5)
-        axis.annotate(
-            "all keys", together, (0, -18 if alike else 9), textcoords="offset points", ha="center",
-            fontsize=9, fontweight="bold", path_effects=HALO, zorder=6,
-        )  # fmt: skip
+        aside = 0, -18 if alike else 9
+        near(axis, "all keys", together, aside, ha="center", weight="bold", path_effects=HALO, zorder=6)
         dots = np.vstack((dots, together))
     name_dots(axis, dots, {place: _label(table, place) for place in places}, KEY if few else MARKED)
     return figure
@@ -291,7 +276,5 @@ def draw_frequencies(table: pl.DataFrame) -> Figure:
     )
     for name, axis in axes.items():
         draw_reliability(axis, table.filter(pl.col("of") == name), COLOURS[name])
-        axis.set_title(name)
-        axis.set_xlabel("forecast (bars below: rounds)")
-        axis.set_ylabel("frequency of the outcome")
+        axis.set(title=name, xlabel="forecast (bars below: rounds)", ylabel="frequency of the outcome")
     return figure

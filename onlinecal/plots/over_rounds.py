@@ -24,6 +24,7 @@ from onlinecal.plots.style import (
     looks,
     moments_of,
     name_histories,
+    near,
     next_colour,
 )
 from onlinecal.validation import (
@@ -276,10 +277,8 @@ def certificate(
     if guarantees is not None:
         draw_guarantee(ax, table)
         x, y = _middle(ax, table)
-        ax.annotate(
-            "guarantee", (x, y), (0, 4), textcoords="offset points", ha="right", va="bottom", fontsize=9,
-            fontweight="bold", color=INK, path_effects=HALO, zorder=6,
-        )  # fmt: skip
+        look: Any = {"weight": "bold", "color": INK, "path_effects": HALO, "zorder": 6}
+        near(ax, "guarantee", (x, y), (0, 4), ha="right", va="bottom", **look)
     unit = "certificate / t" if normalize else "certificate (sum over rounds so far)"
     describe(ax, "round t", unit, "Proven: at most so far from calibrated")
     name_histories(ax, label)
@@ -463,10 +462,8 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = No
     heights = np.cumsum([0.0, *table.to_numpy()[-1, 1:]])
     for at, (name, look) in enumerate(shown.items()):
         middle = (heights[at] + heights[at + 1]) / 2.0
-        ax.annotate(
-            name, (rounds[-1], middle), (4, 0), textcoords="offset points", va="center", color=look.text,
-            fontsize=9, annotation_clip=False,
-        )  # fmt: skip
+        end = rounds[-1], middle
+        near(ax, name, end, (4, 0), va="center", color=look.text, annotation_clip=False)
     ax.set(xlim=(rounds[0], rounds[-1]), ylim=(0, 1))
     describe(ax, "row", "weight", "How much each model counts")
     return ax

@@ -23,6 +23,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from onlinecal.tables import whole, write_table
@@ -265,22 +266,19 @@ def name_lines(
 def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:
     """Heights near the wanted ones, in their order, at least `gap` apart, within low and high if they fit.
 
-    Groups of names that touch are centred on what they wanted, as pools are in isotonic regression.
+    Groups of names that touch are centred on what they wanted, as the pools of isotonic regression.
     """
     order = np.argsort(np.asarray(wanted), kind="stable")
-    pools: list[list[float]] = []
-    for place, index in enumerate(order):
-        pools.append([wanted[index] - place * gap, 1.0])
-        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-            value, weight = pools.pop()
-            pools[-1][0] = (pools[-1][0] * pools[-1][1] + value * weight) / (pools[-1][1] + weight)
-            pools[-1][1] += weight
-    flat = [value for value, weight in pools for _ in range(int(weight))]
-    most = max(high - gap * (len(flat) - 1), low)
-    answer = [0.0] * len(wanted)
-    for place, index in enumerate(order):
-        answer[index] = min(max(flat[place], low), most) + place * gap
-    return answer
+    above = gap * np.arange(len(wanted))
+    pooled = isotonic_regression(np.asarray(wanted)[order] - above).x
+    answer = np.empty(len(wanted))
+    answer[order] = pooled.clip(low, max(high - above[-1], low)) + above
+    return answer.tolist()
+
+
+def near(axis: Axes, text: str, at: tuple[float, float], aside: tuple[float, float], **look: Any) -> None:
+    """Write beside a point in data units, so many points to the right and above it."""
+    axis.annotate(text, at, aside, textcoords="offset points", **{"fontsize": 9, **look})
 
 
 def along(axis: Axes, text: str, x: float, y: float, x2: float, y2: float, **style: Any) -> None:

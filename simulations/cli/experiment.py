@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onlinecal.cli.verbs import INTERRUPTED
+from onlinecal.cli.verbs import INTERRUPTED, check_folder
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,16 +67,15 @@ def experiment(
 
     from onlinecal.catalogue import did_you_mean
     from onlinecal.cli.output import notices, print_json, results, table
-    from onlinecal.cli.recalibrating.jobs import split_rows
-    from onlinecal.cli.recalibrating.tables import read_table
+    from onlinecal.cli.recalibrating.reading import read_table
+    from onlinecal.cli.recalibrating.splits import split_rows
     from simulations.experiments import Experiment, made_up_table
 
     wanted = list(dict.fromkeys(figure or FIGURES))
     for name in wanted:
         if name not in FIGURES:
             raise ValueError(f"unknown figure {name!r}; known: {', '.join(FIGURES)}")
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file, not a folder to write into")
+    check_folder(out)
     if file != MADE_UP and not Path(file).exists():
         raise FileNotFoundError(f"no such file: {file}{did_you_mean(file, [MADE_UP], 'Without a file')}")
     data = made_up_table() if file == MADE_UP else read_table(Path(file), probabilities, label)

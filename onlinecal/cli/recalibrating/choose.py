@@ -2,323 +2,397 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from threadpoolctl import threadpool_limits
+from sklearn.linear_model import LogisticRegression
 
-from onlinecal.arrays import Floats
+from onlinecal.arrays import Bools, Floats
 from onlinecal.catalogue import did_you_mean
-from onlinecal.cli.output import progress
-from onlinecal.cli.recalibrating.comparison import Comparison, read_comparison
-from onlinecal.cli.recalibrating.jobs import gathered_warnings
-from onlinecal.cli.recalibrating.options import Rows, Settings
-from onlinecal.cli.recalibrating.report import NONE, Picture
-from onlinecal.cli.recalibrating.scores import Advice, Scoreboard, advice, n_resamples, resamples
+from onlinecal.cli.output import progress, table
+from onlinecal.cli.recalibrating.alone import (
+    Map,
+    as_they_came,
+    fitted,
+    gathered_warnings,
+    isotonic,
+    method_of,
+)
+from onlinecal.cli.recalibrating.asked import OF_CLASSES, Asked
+from onlinecal.cli.recalibrating.groups import GroupColumns
+from onlinecal.cli.recalibrating.reading import Chunks, Part, read_known, read_new, recognise
+from onlinecal.cli.recalibrating.report import NONE, Picture, Report, sizes
+from onlinecal.cli.recalibrating.scores import (
+    Score,
+    Scoreboard,
+    advice,
+    class_scores_of,
+    confidences,
+    event_scores_of,
+    n_resamples,
+    resamples,
+    worst_group,
+)
+from onlinecal.cli.recalibrating.splits import Split, read_split
+from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
+from onlinecal.recalibration.classical.temperature import (
+    PerClassIsotonic,
+    TemperatureScaling,
+    TopLabelIsotonic,
+)
+from onlinecal.recalibration.decision.losses import gaussian_losses
+from onlinecal.recalibration.groups.maker import GroupMaker
+from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
+from onlinecal.tables import read_frame
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+Fit = Callable[[Part], Map]
+"""From a part with labels to a map of parts: their probabilities (n, k), or forecasts (n,)."""
+
+MOST_DIRICHLET = 1_500_000
+"""Rows to fit times classes squared, above which Dirichlet calibration would take minutes."""
+MOST_DECISION = 2_000_000
+"""Rows to fit times classes, above which decision recalibration would."""
+N_LOSSES, ACTIONS = 100, 2
+"""Gaussian losses of the decision gap, and their actions."""
+WORST_GROUP = "worst group"
+LEAST_UNITS = 10
+"""Of fewer values of --together in the tested rows, intervals say little."""
 FIRST, WIDE = 14, 17
 """Signs that the first column takes at most, and another with its interval."""
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Everything that a comparison of methods leaves.
+def class_methods(asked: Asked, n_fit: int, k: int) -> tuple[dict[str, Fit], dict[str, str]]:
+    """The methods for probabilities of k classes, and which others are left out, with the reason.
+
+    What is asked for is tried however long it takes.
+    """
+    methods: dict[str, Fit] = {
+        NONE: lambda _: as_they_came,
+        "temperature": lambda fit: fitted(TemperatureScaling(), fit),
+        "vector": lambda fit: fitted(VectorScaling(), fit),
+        "top-label": lambda fit: fitted(TopLabelIsotonic(), fit),
+        "isotonic": lambda fit: fitted(PerClassIsotonic(), fit),
+        "dirichlet": lambda fit: fitted(chosen_dirichlet(asked.seed), fit),
+        **{name: of_method(name, asked) for name in OF_CLASSES},
+    }
+    left_out = {}
+    if k == 2:
+        left_out["top-label"] = "of two classes isotonic is all there is"
+    if n_fit * k**2 > MOST_DIRICHLET and asked.choose != "dirichlet":
+        left_out["dirichlet"] = (
+            f"its {k * (k + 1):,} numbers take minutes to fit to {n_fit:,} rows; --choose dirichlet tries it"
+        )
+    if n_fit * k > MOST_DECISION and asked.choose != "decision":
+        left_out["decision"] = f"its search takes minutes on {n_fit:,} rows; --choose decision tries it"
+    return {name: one for name, one in methods.items() if name not in left_out}, left_out
+
+
+def event_methods(asked: Asked) -> tuple[dict[str, Fit], dict[str, str]]:
+    """The methods for a column of forecasts, and which others are left out, with the reason."""
+    methods: dict[str, Fit] = {
+        NONE: lambda _: as_they_came,
+        "platt": platt_map,
+        "beta": beta_map,
+        "isotonic": lambda fit: fitted(isotonic(), fit),
+    }
+    left_out = {}
+    if asked.group:
+        methods["groups"] = of_method("groups", asked)
+    else:
+        left_out["groups"] = "--group names columns of groups"
+    if asked.features is None:
+        left_out["boost"] = "--features names columns of features"
+    else:
+        methods["boost"] = of_method("boost", asked)
+    return methods, left_out
+
+
+def of_method(name: str, asked: Asked) -> Fit:
+    """One of the methods that can be asked for alone."""
+    method = method_of(name)
+    return lambda fit: fitted(method.model(asked, None), fit, method.view(asked, fit))
+
+
+def platt_map(fit: Part) -> Map:
+    """A logistic curve in the log odds of the forecast (Platt, 1999)."""
+    floor = least_forecast(fit.probabilities)
+    if fit.settled.min() == fit.settled.max():
+        raise ValueError(f"all outcomes that are fitted are {fit.settled[0]}")
+
+    def log_odds(part: Part) -> tuple[Floats]:
+        inside = part.probabilities.clip(floor, 1.0 - floor)
+        return (np.log(inside / (1.0 - inside))[:, None],)
+
+    # hardly a penalty: it keeps the slope finite where forecasts tell the outcomes without an error
+    curve = fitted(LogisticRegression(C=1e4, solver="newton-cholesky"), fit, log_odds)
+    return lambda part: curve(part)[:, 1]
+
+
+def beta_map(fit: Part) -> Map:
+    """A factor for log p, one for log(1 - p), and an offset (Kull et al., 2017): vector scaling of two."""
+    floor = least_forecast(fit.probabilities)
+
+    def of_both(part: Part) -> tuple[Floats]:
+        inside = part.probabilities.clip(floor, 1.0 - floor)
+        return (np.column_stack([1.0 - inside, inside]),)
+
+    scaled = fitted(VectorScaling(), fit, of_both)
+    return lambda part: scaled(part)[:, 1]
+
+
+def least_forecast(forecasts: Floats) -> float:
+    """What a forecast of 0 is taken for where log odds are needed: 1/(n + 1), or the least of the others."""
+    both = np.minimum(forecasts, 1.0 - forecasts)
+    return min(1.0 / (len(both) + 1.0), float(both[both > 0.0].min(initial=1.0)))
+
+
+def scoring(k: int, members: Bools | None) -> Callable[[Floats, Part], dict[str, Score]]:
+    """What makes the scores, by name, of a part as a map maps it; `members` of all rows, shape (n, G)."""
+    losses = gaussian_losses(ACTIONS, k or 2, N_LOSSES)
+    usual = LpRecalibrator()
+
+    def scores(mapped: Floats, part: Part) -> dict[str, Score]:
+        if k:
+            found = class_scores_of(mapped, part.settled, usual.p, usual.n_levels or 5, losses)
+        else:
+            found = event_scores_of(mapped, part.settled, losses)
+        if members is not None:
+            event, came = confidences(mapped, part.settled) if k else (mapped, part.settled)
+            found[WORST_GROUP] = worst_group(event, came, members[part.rows])
+        return found
+
+    return scores
+
+
+def group_members(file: Path, names: Sequence[str], n_rows: int) -> Bools | None:
+    """Who is in which group that columns make, shape (n, G): everyone, each value, each pair of values."""
+    if not names:
+        return None
+    frame = read_frame(file, names)
+    if frame.height != n_rows:
+        raise ValueError(f"{file}: --group {names[0]} has {frame.height:,} values for {n_rows:,} rows")
+    return GroupMaker().fit(GroupColumns.of(frame, names)(frame), n_rows)
+
+
+@dataclass(eq=False)
+class Trial:
+    """The methods of a comparison, fitted one after the other, the simplest first.
 
     Attributes
     ----------
-    file, contents, split
-        What was compared on, what it was taken for, and how it was split, in words.
-    n_rows
-        Rows of each part.
+    rows, split, methods, scores
+        What is fitted and scored by turns.
+    left_out
+        Methods that were not tried, or could not be fitted, with the reason.
     board
         The scores on rows that were not fitted.
-    purposes
-        By which measure a purpose is served.
-    advice, chosen
-        What is recommended, and what was taken.
-    left_out
-        Methods that were not tried, with the reason.
-    n_resamples
-        Of the intervals.
-    probabilities
-        Row numbers, probabilities before and after the chosen method, labels.
-    warnings
-        What looks wrong, and what the chosen method had to say.
+    mapped, said
+        By method: what it made of the tested rows of each fold, and what it warned of.
     interrupted
         Whether methods are missing because somebody did not want to wait.
     """
 
-    file: str
-    contents: str
-    split: str
-    n_rows: dict[str, int]
-    board: Scoreboard
-    purposes: dict[str, str]
-    advice: Advice
-    chosen: str
+    rows: Part
+    split: Split
+    methods: dict[str, Fit]
     left_out: dict[str, str]
-    n_resamples: int
-    probabilities: pl.DataFrame
-    warnings: list[str] = field(default_factory=list)
+    scores: Callable[[Floats, Part], dict[str, Score]]
+    seed: int
+    board: Scoreboard = field(default_factory=Scoreboard)
+    mapped: dict[str, list[Floats]] = field(default_factory=dict)
+    said: dict[str, list[str]] = field(default_factory=dict)
     interrupted: bool = False
 
-    def mark(self, measure: str, method: str) -> str:
-        """Whether a method is the one to take by a measure (*), tied with it (=), or neither."""
-        verdict = self.board.verdict(measure)
-        return "*" if method == verdict.take else "=" if method in verdict.tied else ""
-
-    def scores(self) -> list[dict[str, Any]]:
-        """A record for each method and measure; ends of intervals of 95 %."""
-        found = []
-        for method in self.board.methods:
-            for measure in self.board.measures:
-                value, half = self.board.value(measure, method)
-                more, more_half = self.board.difference(measure, method, NONE)
-                found.append(
-                    {
-                        "method": method,
-                        "measure": measure,
-                        "value": value,
-                        "low": max(value - half, 0.0),
-                        "high": value + half,
-                        "difference": more,
-                        "difference_low": more - more_half,
-                        "difference_high": more + more_half,
-                        "best": {"*": "take", "=": "tied", "": None}[self.mark(measure, method)],
-                    }
-                )
-        return found
-
-    def best(self) -> list[dict[str, Any]]:
-        """A record for each purpose: the measure, the method to take, and those tied with it."""
-        verdicts = {purpose: self.board.verdict(measure) for purpose, measure in self.purposes.items()}
-        return [
-            {
-                "purpose": purpose,
-                "measure": verdict.measure,
-                "take": verdict.take,
-                "tied": [name for name in verdict.tied if name != verdict.take],
-            }
-            for purpose, verdict in verdicts.items()
-        ]
-
-    def record(self) -> dict[str, Any]:
-        """The comparison as plain values."""
-        return {
-            "file": self.file,
-            "contents": self.contents,
-            "split": self.split,
-            "rows": self.n_rows,
-            "methods": self.board.methods,
-            "left_out": self.left_out,
-            "resamples": self.n_resamples,
-            "scores": self.scores(),
-            "best": self.best(),
-            "recommended": self.advice.method,
-            "why": self.advice.why,
-            "chosen": self.chosen,
-            "warnings": self.warnings,
-            "interrupted": self.interrupted,
-        }
-
-    def frame(self) -> pl.DataFrame:
-        """The scores as a table: method, measure, value and the ends of its interval, and so on."""
-        return pl.DataFrame(self.scores(), schema_overrides={"best": pl.String}, infer_schema_length=None)
-
-    def shown(self, width: int) -> list[Any]:
-        """What people see on so many columns: tables, and the advice."""
-        return [*choice_tables(self, width), sentence(self)]
-
-    def pictures(self) -> list[Picture]:
-        """The scoreboard, drawn."""
-        from onlinecal.plots.recalibration.rounds import draw_scoreboard, prepare_scoreboard
-
-        table = prepare_scoreboard(
-            self.frame(), self.file, self.chosen, "; ".join([self.contents, self.split])
-        )
-        return [Picture(draw_scoreboard, table, "scoreboard")]
-
-
-def choice_tables(choice: Choice, width: int) -> list[Table]:
-    """The scoreboard, on a narrow terminal without intervals; who is best for what."""
-    from onlinecal.cli.output import table
-
-    sizes = ", ".join(f"{count:,} rows to {part}" for part, count in choice.n_rows.items())
-    board = choice.board
-    wide = width >= FIRST + WIDE * len(board.measures)
-    lines = [
-        [
-            f"[bold]{method}[/bold]" if method == choice.chosen else method,
-            *(_cell(choice, measure, method, wide) for measure in board.measures),
-        ]
-        for method in board.methods
-    ]
-    scores = table(f"{choice.file}: {choice.contents}, {sizes}", ["", *board.measures], lines)
-    scores.caption_justify = "left"
-    scores.caption = (
-        f"On rows that were not fitted: {choice.split}. * the one to take, = tied with it: chance explains "
-        "what is between them and the best."
-    )
-    if wide:
-        scores.caption += f" ± half an interval of 95 %, by {choice.n_resamples} resamples."
-    for column in scores.columns[1:]:
-        column.overflow = "fold"
-    if choice.left_out:
-        reasons = "; ".join(f"{name} ({reason})" for name, reason in choice.left_out.items())
-        scores.caption += f"\nLeft out: {reasons}."
-    best = [
-        [one["purpose"], one["measure"], one["take"], ", ".join(one["tied"]) or "–"] for one in choice.best()
-    ]
-    return [scores, table(None, ["best for", "by", "take", "tied with it"], best, left=4)]
-
-
-def sentence(choice: Choice) -> str:
-    """What is recommended, and what was taken instead."""
-    name = choice.advice.method
-    what = f"Leave them as they came ({NONE})" if name == NONE else f"Take {name}"
-    taken = "" if choice.chosen == name else f" Chosen: {choice.chosen}."
-    return f"{what}: {choice.advice.why}.{taken}"
-
-
-def _cell(choice: Choice, measure: str, method: str, wide: bool) -> str:
-    value, half = choice.board.value(measure, method)
-    largest = max(abs(choice.board.value(measure, name)[0]) for name in choice.board.methods)
-    digits = 4 + (largest < 0.02) + (largest < 0.002)
-    if wide:
-        text = f"{value:.{digits}f} ±{f'{half:.{digits}f}'.removeprefix('0')}"
-    else:
-        text = f"{value:.{digits - 1}f}".removeprefix("0")
-    return choice.mark(measure, method) + text
-
-
-LEAST_UNITS = 10
-"""Of fewer values of --together in the tested rows, intervals say little."""
-
-
-def recalibrate(file: Path, rows: Rows, settings: Settings) -> Choice:
-    """Fit all, compare, choose, and apply the one chosen."""
-    comparison = read_comparison(file, rows, settings)
-    if settings.choose is not None and settings.choose not in comparison.methods:
-        reason = comparison.left_out.get(settings.choose)
-        known = f": {reason}" if reason else did_you_mean(settings.choose, comparison.methods, "They are")
-        raise ValueError(f"--choose {settings.choose!r} is none of the methods tried{known}")
-    # one core: BLAS sums in another order on several
-    with threadpool_limits(1, "blas"):
-        trial = Trial(comparison, rows.seed)
-        trial.run()
-        found = advice(trial.board, comparison.purposes, trial.n_tested)
-        chosen = settings.choose or found.method
-        if chosen not in trial.board.methods:
-            raise ValueError(f"--choose {chosen!r}: {trial.left_out.get(chosen, 'interrupted')}")
-        probabilities = trial.rows_of(chosen)
-    return Choice(
-        file=comparison.file,
-        contents=comparison.contents,
-        split=comparison.split.told,
-        n_rows=trial.n_rows,
-        board=trial.board,
-        purposes=comparison.purposes,
-        advice=found,
-        chosen=chosen,
-        left_out=trial.left_out,
-        n_resamples=n_resamples(len(comparison.split.folds[0][1]), comparison.width),
-        probabilities=probabilities,
-        warnings=[*comparison.remarks, *trial.remarks, *trial.warnings.get(chosen, [])],
-        interrupted=trial.interrupted,
-    )
-
-
-class Trial:
-    """The methods of a comparison, fitted one after the other, the simplest first."""
-
-    def __init__(self, comparison: Comparison, seed: int) -> None:
-        self.comparison, self.seed = comparison, seed
-        self.board = Scoreboard()
-        self.left_out = dict(comparison.left_out)
-        self.warnings: dict[str, list[str]] = {}
-        self.interrupted = False
-        folds = comparison.split.folds
-        self.tested = [comparison.take("test", test) for _, test in folds]
-        self.mapped: dict[str, list[Floats]] = {}
-        self.n_tested = sum(len(test) for _, test in folds)
-        self.n_rows = {"fit": len(folds[0][0]), "test": self.n_tested}
-        if len(folds) > 1:
-            self.n_rows = {"fit and test": self.n_tested}
+    def __post_init__(self) -> None:
+        self.tested = [self.rows.take("test", test) for _, test in self.split.folds]
+        self.n_tested = sum(map(len, self.tested))
 
     @property
+    def width(self) -> int:
+        """Numbers a row."""
+        return len(self.rows.classes) or 1
+
     def remarks(self) -> list[str]:
         """What is to be said of the intervals."""
-        together = self.comparison.split.together
+        together = self.split.together
         if together is None:
             return []
-        units = min(len(np.unique(together[test])) for _, test in self.comparison.split.folds)
-        if units >= LEAST_UNITS:
-            return []
-        return [f"the tested rows have {units} values of --together only: intervals say little"]
+        units = min(len(np.unique(together[part.rows])) for part in self.tested)
+        text = f"the tested rows have {units} values of --together only: intervals say little"
+        return [text] if units < LEAST_UNITS else []
 
     def run(self) -> None:
         """Fit and score everyone; whoever cannot be fitted is left out, and so are all after an interrupt."""
-        folds = self.comparison.split.folds
         with progress() as bar:
-            task = bar.add_task("", total=len(self.comparison.methods) * len(folds))
-            for name in self.comparison.methods:
+            task = bar.add_task("", total=len(self.methods) * len(self.tested))
+            for name in self.methods:
                 bar.update(task, description=name)
                 try:
                     with gathered_warnings() as said:
                         self.mapped[name] = []
-                        for at in range(len(folds)):
-                            self.one(name, at)
+                        for at in range(len(self.tested)):
+                            if not self.interrupted:
+                                self._score(name, at)
                             bar.advance(task)
                 except ValueError as error:
-                    self.leave_out(name, str(error))
+                    self._leave_out(name, str(error))
                 except KeyboardInterrupt:
-                    if not self.board.drawn or name == next(iter(self.comparison.methods)):
+                    if not self.board.drawn or name == next(iter(self.methods)):
                         raise
                     self.interrupted = True
-                    for late in list(self.comparison.methods)[list(self.comparison.methods).index(name) :]:
-                        self.leave_out(late, "interrupted")
-                    return
-                self.warnings[name] = said
+                if self.interrupted:
+                    self._leave_out(name, "interrupted")
+                self.said[name] = said
 
-    def one(self, name: str, at: int) -> None:
+    def _score(self, name: str, at: int) -> None:
         """Fit a method on the rows of a fold, map and score the others."""
-        fit, test = self.comparison.split.folds[at]
-        part = self.tested[at]
-        mapped = self.comparison.methods[name](self.comparison.take("fit", fit))(part)
+        part, together = self.tested[at], self.split.together
+        mapped = self.methods[name](self.rows.take("fit", self.split.folds[at][0]))(part)
         self.mapped[name].append(mapped)
-        scores = self.comparison.scores(mapped, part, test)
-        together = self.comparison.split.together
+        scores = self.scores(mapped, part)
         found: dict[str, list[Floats]] = {measure: [] for measure in scores}
-        own = None if together is None else together[test]
-        for weights in resamples(len(test), own, self.comparison.width, self.seed + at):
+        own = None if together is None else together[part.rows]
+        for weights in resamples(len(part), own, self.width, self.seed + at):
             for measure, score in scores.items():
                 found[measure].append(score(weights))
         drawn = {measure: np.concatenate(values) for measure, values in found.items()}
-        self.board.add(name, len(test) / self.n_tested, drawn)
+        self.board.add(name, len(part) / self.n_tested, drawn)
 
-    def leave_out(self, name: str, reason: str) -> None:
-        """Forget a method."""
+    def _leave_out(self, name: str, reason: str) -> None:
         self.left_out[name] = reason
         self.board.drop(name)
         self.mapped.pop(name, None)
 
-    def rows_of(self, name: str) -> pl.DataFrame:
-        """The tested rows as a method maps them, in the order of the file; or the new file's, by all rows."""
-        comparison = self.comparison
-        if comparison.new is not None:
-            n = sum(len(one) for one in comparison.split.folds[0])
-            with gathered_warnings() as said:
-                fitted = comparison.methods[name](comparison.take("fit", np.arange(n)))
-            self.warnings[name] = said
-            return comparison.written(comparison.new, fitted(comparison.new))
-        parts = [
-            comparison.written(part, mapped)
-            for part, mapped in zip(self.tested, self.mapped[name], strict=True)
-        ]
-        return pl.concat(parts).sort("row")
+    def probabilities(self, name: str, new: Part | None) -> pl.DataFrame:
+        """The tested rows as a method maps them, in the order of the file; or new ones, by all rows."""
+        if new is None:
+            both = zip(self.tested, self.mapped[name], strict=True)
+            parts = [part.with_maps(part.probabilities, mapped) for part, mapped in both]
+            return pl.concat(parts).sort("row")
+        with gathered_warnings() as said:
+            mapped = self.methods[name](self.rows)
+        self.said[name] = said
+        return new.with_maps(new.probabilities, mapped(new))
+
+
+def recalibrate(asked: Asked) -> Report:
+    """Fit all, compare, choose, and apply the one chosen."""
+    from rich.text import Text
+
+    of_classes, asked = recognise(asked)
+    further = [*asked.group, *(asked.features or ())]
+    rows, remarks = read_known(asked, of_classes, further)
+    k, split = len(rows.classes), read_split(len(rows), asked, in_turn=True)
+    n_fit = len(split.folds[0][0])
+    methods, left_out = class_methods(asked, n_fit, k) if k else event_methods(asked)
+    members = group_members(asked.file, asked.group, len(rows))
+    new = None if asked.apply is None else read_new(asked, asked.apply, rows.classes, further)
+    if asked.choose is not None and asked.choose not in methods:
+        reason = left_out.get(asked.choose)
+        known = f": {reason}" if reason else did_you_mean(asked.choose, methods, "They are")
+        raise ValueError(f"--choose {asked.choose!r} is none of the methods tried{known}")
+    trial = Trial(rows, split, methods, left_out, scoring(k, members), asked.seed)
+    trial.run()
+    board = trial.board
+    purposes = {"probabilities": "log loss", "the top label": "top-label ECE", "decisions": "decision gap"}
+    if not k:
+        del purposes["the top label"]
+    if members is not None:
+        purposes["groups"] = WORST_GROUP
+    found = advice(board, purposes, trial.n_tested)
+    chosen = asked.choose or found.method
+    if chosen not in board.methods:
+        raise ValueError(f"--choose {chosen!r}: {trial.left_out.get(chosen, 'interrupted')}")
+    probabilities = trial.probabilities(chosen, new)
+    event = f"{asked.forecast} as forecasts of {asked.outcome}"
+    counts = {"fit": n_fit, "test": trial.n_tested}
+    record: dict[str, Any] = {
+        "file": asked.file.name,
+        "contents": f"probabilities of {k} classes" if k else event,
+        "split": split.told,
+        "rows": counts if len(split.folds) == 1 else {"fit and test": trial.n_tested},
+        "methods": board.methods,
+        "left_out": trial.left_out,
+        "resamples": n_resamples(len(trial.tested[0]), trial.width),
+        "scores": board.records(NONE),
+        "best": [{"purpose": name, **board.verdict(measure).record()} for name, measure in purposes.items()],
+        "recommended": found.method,
+        "why": found.why,
+        "chosen": chosen,
+        "warnings": [*remarks, *trial.remarks(), *trial.said.get(chosen, [])],
+        "interrupted": trial.interrupted,
+    }
+    frame = pl.DataFrame(record["scores"], schema_overrides={"best": pl.String}, infer_schema_length=None)
+    return Report(
+        record,
+        frame,
+        lambda width: [*board_tables(record, board, width), Text(sentence(record))],
+        Chunks(probabilities.height, lambda some: probabilities[some]),
+        lambda: pictures(record, frame),
+        trial.interrupted,
+    )
+
+
+def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
+    """The scoreboard, drawn."""
+    from onlinecal.plots.recalibration.rounds import draw_scoreboard, prepare_scoreboard
+
+    below = "; ".join([record["contents"], record["split"]])
+    numbers = prepare_scoreboard(frame, record["file"], record["chosen"], below)
+    return [Picture(draw_scoreboard, numbers, "scoreboard")]
+
+
+def board_tables(record: dict[str, Any], board: Scoreboard, width: int) -> list[Table]:
+    """The scoreboard, on a narrow terminal without intervals; who is best for what."""
+    wide = width >= FIRST + WIDE * len(board.measures)
+    columns = [_cells(board, measure, wide) for measure in board.measures]
+    names = [f"[bold]{name}[/bold]" if name == record["chosen"] else name for name in board.methods]
+    title = f"{record['file']}: {record['contents']}, {sizes(record)}"
+    scores = table(title, ["", *board.measures], list(zip(names, *columns, strict=True)))
+    scores.caption_justify = "left"
+    scores.caption = (
+        f"On rows that were not fitted: {record['split']}. * the one to take, = tied with it: chance "
+        "explains what is between them and the best."
+    )
+    if wide:
+        scores.caption += f" ± half an interval of 95 %, by {record['resamples']} resamples."
+    for column in scores.columns[1:]:
+        column.overflow = "fold"
+    if record["left_out"]:
+        reasons = "; ".join(f"{name} ({reason})" for name, reason in record["left_out"].items())
+        scores.caption += f"\nLeft out: {reasons}."
+    best = [
+        [one["purpose"], one["measure"], one["take"], ", ".join(one["tied"]) or "–"] for one in record["best"]
+    ]
+    return [scores, table(None, ["best for", "by", "take", "tied with it"], best, left=4)]
+
+
+def _cells(board: Scoreboard, measure: str, wide: bool) -> list[str]:
+    """What the table says of each method by a measure, with as many digits as the largest score needs."""
+    values = [board.value(measure, name) for name in board.methods]
+    largest = max(abs(value) for value, _ in values)
+    digits = 3 + wide + (largest < 0.02) + (largest < 0.002)
+    verdict = board.verdict(measure)
+    cells = []
+    for name, (value, half) in zip(board.methods, values, strict=True):
+        text = f"{value:.{digits}f}"
+        if wide:
+            text += f" ±{f'{half:.{digits}f}'.removeprefix('0')}"
+        else:
+            text = text.removeprefix("0")
+        cells.append({"take": "*", "tied": "=", None: ""}[verdict.rank(name)] + text)
+    return cells
+
+
+def sentence(record: dict[str, Any]) -> str:
+    """What is recommended, and what was taken instead."""
+    name, chosen = record["recommended"], record["chosen"]
+    what = f"Leave them as they came ({NONE})" if name == NONE else f"Take {name}"
+    return f"{what}: {record['why']}." + ("" if chosen == name else f" Chosen: {chosen}.")

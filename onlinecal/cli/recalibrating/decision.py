@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.recalibrating.jobs import Job, Mapped, facts_of_start, read_job
-from onlinecal.cli.recalibrating.options import Rows, Settings, estimator
-from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
-from onlinecal.cli.recalibrating.tables import Part
+from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, facts_of_start, stops_until
+from onlinecal.cli.recalibrating.asked import Asked, made
+from onlinecal.cli.recalibrating.reading import Part
+from onlinecal.cli.recalibrating.report import NONE, Picture, Section
 from onlinecal.measures.decision.errors import decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, row_losses
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 
-ACTIONS = 2
 N_LOSSES = 500
 N_CURVES = 100
 """Gaussian losses that are followed from round to round."""
@@ -33,93 +29,56 @@ SEED = 0
 """Of the Gaussian losses: the same for every table and split."""
 
 
-def new_model(settings: Settings, losses: Floats | None, seed: int) -> DecisionRecalibrator:
+def model(asked: Asked, loss_table: LossTable | None) -> DecisionRecalibrator:
     """An unfitted recalibrator."""
-    return estimator(DecisionRecalibrator, settings, losses=losses, seed=seed)
+    return made(DecisionRecalibrator, asked, losses=None if loss_table is None else loss_table.values)
 
 
-def recalibrate(file: Path, rows: Rows, settings: Settings) -> Report:
-    """Fit, compare and report."""
-    job = read_job(file, "decision", settings, rows)
-    with threadpool_limits(1, "blas"):
-        return _recalibrate(job, settings, rows.seed)
+def findings(run: Run) -> Findings:
+    """How wrong it is about losses, those asked for or random ones; the decisions before and after."""
+    model, loss_table, shown = run.model, run.loss_table, run.shown
+    k, n_actions = len(shown.classes), model.n_actions
+    losses = gaussian_losses(n_actions, k, N_LOSSES, SEED) if loss_table is None else loss_table.values[None]
 
-
-def _recalibrate(job: Job, settings: Settings, seed: int) -> Report:
-    for name in ("n_actions", "partition"):
-        if name in settings.values and settings.losses is not None:
-            raise ValueError(f"--set {name} and --losses exclude each other: the losses say it")
-    clinic = None if settings.losses is None else read_losses(settings.losses, job.classes)
-    model = new_model(settings, None if clinic is None else clinic.values, seed)
-    if clinic is not None:
-        job = replace(job, classes=tuple(clinic.classes))
-    maps, remarks = job.beside_rivals("decision", model)
-    mapped = job.mapped(maps)
-    k = len(job.classes)
-    losses = gaussian_losses(model.n_actions, k, N_LOSSES, SEED) if clinic is None else clinic.values[None]
-    names = _names(model.n_actions, clinic)
-
-    def own(part: Part, name: str) -> Scores:
-        after = mapped[part.name][name]
+    def scores(part: Part, name: str) -> Scores:
+        after = run.mapped[part.name][name]
         gaps = decision_loss_gap(after, part.settled, losses)
-        if clinic is not None:
-            predicted, true = decision_losses(after, part.settled, losses)
-            values = float(gaps[0]), float(predicted[0]), float(true[0])
-        else:
-            worst = decision_calibration_error(after, part.settled, model.n_actions)
-            values = float(gaps.mean()), float(gaps.max()), worst
-        return dict(zip(names, values, strict=True))
+        if loss_table is None:
+            return {
+                f"mean gap of {N_LOSSES} losses": float(gaps.mean()),
+                f"worst gap of {N_LOSSES} losses": float(gaps.max()),
+                f"worst gap, {n_actions} actions": decision_calibration_error(after, part.settled, n_actions),
+            }
+        predicted, true = decision_losses(after, part.settled, losses)
+        return {
+            "gap of the losses": float(gaps[0]),
+            "loss that is predicted": float(predicted[0]),
+            "loss that comes": float(true[0]),
+        }
 
-    shown = job.labelled[-1]
     sections = []
-    if clinic is not None:
-        rows = action_rows(clinic, shown.told, mapped[shown.name]["decision"], shown.settled)
+    if loss_table is not None:
+        rows = action_rows(loss_table, shown, run.mapped[shown.name]["decision"])
         sections.append(Section(f"decisions before and after ({shown.name} rows)", rows))
-    return job.report(
-        "decision",
-        maps,
-        mapped,
-        own,
-        remarks,
-        parameters={
-            **model.get_params(),
-            "losses": None if settings.losses is None else str(settings.losses),
-        },
+    asked = run.asked.losses
+    return Findings(
+        scores,
+        parameters={**model.get_params(), "losses": None if asked is None else str(asked)},
         facts={**facts_of_start(model), "rounds": model.n_rounds_},
         sections=sections,
-        pictures=lambda: pictures(job, mapped, model, losses, clinic),
+        pictures=lambda: pictures(run, losses),
     )
 
 
-def _names(n_actions: int, clinic: LossTable | None) -> tuple[str, str, str]:
-    if clinic is not None:
-        return "gap of the losses", "loss that is predicted", "loss that comes"
-    return (
-        f"mean gap of {N_LOSSES} losses",
-        f"worst gap of {N_LOSSES} losses",
-        f"worst gap, {n_actions} actions",
-    )
+METHOD = Method(model, findings)
 
 
-def read_losses(path: Path, classes: tuple[str, ...]) -> LossTable:
-    """A loss table in the order of the classes; where these are mere numbers, it names them."""
-    table = LossTable.read_csv(path)
-    if sorted(table.classes) == sorted(classes):
-        order = [list(table.classes).index(name) for name in classes]
-        return LossTable(table.values[:, order], table.actions, classes)
-    if len(table.classes) != len(classes):
-        raise ValueError(f"{path} has losses for {len(table.classes)} classes, there are {len(classes)}")
-    if classes != tuple(map(str, range(len(classes)))):
-        missing = next(name for name in classes if name not in table.classes)
-        raise ValueError(f"{path} has no losses for class {missing!r}; it has {', '.join(table.classes)}")
-    return table
-
-
-def action_rows(clinic: LossTable, before: Floats, after: Floats, labels: Ints) -> list[dict[str, Any]]:
+def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[str, Any]]:
     """How often each action is taken, and what it costs where it is taken, predicted and true."""
-    rows: list[dict[str, Any]] = [{"action": name} for name in clinic.actions]
-    for kind, table in (("before", before), ("after", after)):
-        decisions, predicted, true = (one[0] for one in row_losses(table, labels, clinic.values[None]))
+    rows: list[dict[str, Any]] = [{"action": name} for name in loss_table.actions]
+    losses = loss_table.values[None]
+    for kind, table in (("before", part.probabilities), ("after", after)):
+        decisions, predicted, true = (one[0] for one in row_losses(table, part.settled, losses))
         for action, row in enumerate(rows):
             mine = decisions == action
             row[f"rows_{kind}"] = int(mine.sum())
@@ -128,74 +87,51 @@ def action_rows(clinic: LossTable, before: Floats, after: Floats, labels: Ints) 
     return rows
 
 
-def pictures(
-    job: Job, by_part: Mapped, model: DecisionRecalibrator, losses: Floats, clinic: LossTable | None
-) -> list[Picture]:
+def pictures(run: Run, losses: Floats) -> list[Picture]:
     """The gap against rounds, if any; predicted and true losses; a given table with its regions."""
+    from onlinecal.plots import decision_losses_data
     from onlinecal.plots.recalibration.decisions import draw_decisions, draw_methods, prepare_decisions
     from onlinecal.plots.recalibration.rounds import draw_gaps
 
-    shown = job.labelled[-1]
-    labels, mapped = shown.settled, {name: by_part[shown.name][name] for name in DRAWN}
-    with threadpool_limits(1, "blas"):
-        drawn = []
-        if model.n_rounds_:
-            drawn.append(Picture(draw_gaps, gaps_by_round(job, model, losses), "gaps"))
-        if clinic is None:
-            numbers = losses_each(mapped, labels, losses)
-            drawn.append(Picture(draw_methods, numbers, "losses"))
-            return drawn
-    numbers = losses_of_halves(mapped, labels, clinic.values)
-    drawn.append(Picture(draw_methods, numbers, "losses"))
-    numbers = prepare_decisions(clinic, shown.told, mapped["decision"])
-    drawn.append(Picture(draw_decisions, numbers, "decisions"))
+    shown, loss_table = run.shown, run.loss_table
+    mapped = {name: run.mapped[shown.name][name] for name in DRAWN}
+    drawn = []
+    if run.model.n_rounds_:
+        drawn.append(Picture(draw_gaps, gaps_by_round(run, losses[:N_CURVES]), "gaps"))
+    each = {
+        name: decision_losses_data(table, shown.settled, losses).drop("loss")
+        if loss_table is None
+        else losses_of_halves(table, shown.settled, losses)
+        for name, table in mapped.items()
+    }
+    what = pl.lit("loss" if loss_table is None else "half").alias("each")
+    named = [table.select(pl.lit(name).alias("method"), pl.all(), what) for name, table in each.items()]
+    drawn.append(Picture(draw_methods, pl.concat(named), "losses"))
+    if loss_table is not None:
+        numbers = prepare_decisions(loss_table, shown.probabilities, mapped["decision"])
+        drawn.append(Picture(draw_decisions, numbers, "decisions"))
     return drawn
 
 
-def gaps_by_round(job: Job, model: DecisionRecalibrator, losses: Floats) -> pl.DataFrame:
+def gaps_by_round(run: Run, losses: Floats) -> pl.DataFrame:
     """Columns part, round, mean, worst, and n_losses; round -1 is before the temperature."""
-    watched = losses[:N_CURVES]
-    stops = set(np.unique(np.round(np.linspace(0, model.n_rounds_, N_STOPS)).astype(int)).tolist())
+    stops = {-1, *stops_until(run.model.n_rounds_, N_STOPS)}
     rows = []
-    for part in job.labelled:
-        stages = [(-1, part.told), *enumerate(model.staged_predict_proba(part.told))]
+    for part in run.labelled:
+        stages = [(-1, part.probabilities), *enumerate(run.model.staged_predict_proba(part.probabilities))]
         for at, now in stages:
-            if at == -1 or at in stops:
-                gaps = decision_loss_gap(now, part.settled, watched)
-                rows.append(
-                    {"part": part.name, "round": at, "mean": float(gaps.mean()), "worst": float(gaps.max())}
-                )
-    return pl.DataFrame(rows).with_columns(pl.lit(len(watched)).alias("n_losses"))
+            if at in stops:
+                gaps = decision_loss_gap(now, part.settled, losses)
+                ends = {"mean": float(gaps.mean()), "worst": float(gaps.max())}
+                rows.append({"part": part.name, "round": at, **ends, "n_losses": len(losses)})
+    return pl.DataFrame(rows)
 
 
-def losses_each(mapped: dict[str, Floats], labels: Ints, losses: Floats) -> pl.DataFrame:
-    """Columns method, predicted, true: a row per loss, divided by its norm."""
-    from onlinecal.plots import decision_losses_data
-
-    parts = [
-        decision_losses_data(table, labels, losses).select(
-            pl.lit(name).alias("method"), "predicted", "true", pl.lit("loss").alias("each")
-        )
-        for name, table in mapped.items()
-    ]
-    return pl.concat(parts)
-
-
-def losses_of_halves(mapped: dict[str, Floats], labels: Ints, loss: Floats) -> pl.DataFrame:
-    """Columns method, predicted, true: a row per random half of the rows."""
+def losses_of_halves(table: Floats, labels: Ints, loss: Floats) -> pl.DataFrame:
+    """Columns predicted, true: a row per random half of the rows, the same halves for every table."""
     rng = np.random.default_rng([SEED, 13])
     n = len(labels)
     halves = [rng.permutation(n)[: max(n // 2, 1)] for _ in range(N_SPLITS)]
-    parts = []
-    for name, table in mapped.items():
-        _, predicted, true = (one[0] for one in row_losses(table, labels, loss[None]))
-        parts.append(
-            pl.DataFrame(
-                {
-                    "method": name,
-                    "predicted": [float(predicted[half].mean()) for half in halves],
-                    "true": [float(true[half].mean()) for half in halves],
-                }
-            )
-        )
-    return pl.concat(parts).with_columns(pl.lit("half").alias("each"))
+    _, predicted, true = (one[0] for one in row_losses(table, labels, loss))
+    means = {"predicted": predicted, "true": true}
+    return pl.DataFrame({name: [float(one[half].mean()) for half in halves] for name, one in means.items()})

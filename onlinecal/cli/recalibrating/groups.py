@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.cli.recalibrating.jobs import Maps, column, gathered_warnings, read_job
-from onlinecal.cli.recalibrating.options import Rows, Settings, estimator
-from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Scores, Section
-from onlinecal.cli.recalibrating.tables import Part
+from onlinecal.cli.output import table
+from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, View, stops_until
+from onlinecal.cli.recalibrating.asked import Asked, made
+from onlinecal.cli.recalibrating.reading import Part, column
+from onlinecal.cli.recalibrating.report import NONE, Picture, Section
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
 from onlinecal.measures.scores import brier_score
-from onlinecal.recalibration.groups.maker import GroupMaker
+from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 from onlinecal.rounds import Rounds
 
@@ -43,7 +43,7 @@ class GroupColumns:
     cuts: dict[str, tuple[float, ...]]
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, names: list[str]) -> GroupColumns:
+    def of(cls, frame: pl.DataFrame, names: Sequence[str]) -> GroupColumns:
         """Quartiles of the columns of numbers that have more than 12 different values."""
         if len(set(names)) < len(names):
             raise ValueError(f"a group is listed twice: {', '.join(names)}")
@@ -101,8 +101,6 @@ def group_reports(rounds: Rounds, groups: list[str], n_levels: int) -> dict[str,
 
 def group_table(name: str, report: MulticalibrationReport, n_levels: int) -> Table:
     """A line per group, the one with the largest violation first; averages over rounds."""
-    from onlinecal.cli.output import table
-
     lines = sorted(report.lines, key=lambda line: -line.violation)
     rows = [
         [
@@ -129,123 +127,99 @@ def group_table(name: str, report: MulticalibrationReport, n_levels: int) -> Tab
 
 STEPS = 60
 """Numbers of patches at which the picture looks."""
-WORST, MEAN, CHANCE = "worst group's violation", "mean violation", "mean violation by chance"
 
 
-def new_model(settings: Settings, seed: int) -> GroupRecalibrator:
-    """An unfitted recalibrator."""
-    return estimator(GroupRecalibrator, settings, seed=seed)
+def view(asked: Asked, fit: Part) -> View:
+    """Forecasts, and columns of categories."""
+    columns = GroupColumns.of(fit.frame, asked.group)
+    return lambda part: (part.probabilities, columns(part.frame))
 
 
-def recalibrate(file: Path, rows: Rows, settings: Settings) -> Report:
-    """Fit, compare and report."""
-    if settings.forecast is None:
+def further(asked: Asked) -> Sequence[str]:
+    """The columns of groups; ValueError if they, or the forecasts, are not named."""
+    if asked.forecast is None:
         raise ValueError("--forecast is needed with --method groups, the column of forecasts")
-    if not settings.group:
+    if not asked.group:
         raise ValueError("--group is needed with --method groups: at least one column of groups")
-    job = read_job(file, "groups", settings, rows, settings.group)
-    columns = GroupColumns.of(job.fit.frame, [*settings.group])
-    model = new_model(settings, rows.seed)
-    with gathered_warnings() as remarks:
-        model.fit(job.fit.told, job.fit.settled, columns(job.fit.frame))
-    tables = {part.name: columns(part.frame) for part in job.labelled}
-    members = {part.name: model.members(tables[part.name], len(part)) for part in job.labelled}
-    maps: Maps = {
-        NONE: lambda part: part.told,
-        "groups": lambda part: model.predict(part.told, columns(part.frame)),
-    }
-    maps = job.with_isotonic(maps)
-    mapped = job.mapped(maps)
+    return asked.group
+
+
+def findings(run: Run) -> Findings:
+    """Violations of the groups, and each group before and after."""
+    model: GroupRecalibrator = run.model
+    members = {name: model.members(seen[1], len(seen[0])) for name, seen in run.seen.items()}
+
+    def measured(part: Part, forecasts: Floats) -> MulticalibrationReport:
+        return multicalibration_report(
+            forecasts, part.settled, members[part.name], model.n_levels_ or None, model.group_names_
+        )
+
     reports = {
-        (part.name, kind): group_report(model, forecasts, part, members)
-        for part in job.labelled
-        for kind, forecasts in mapped[part.name].items()
+        (part.name, name): measured(part, after)
+        for part in run.labelled
+        for name, after in run.mapped[part.name].items()
     }
-    shown = job.labelled[-1].name
-    repair = repair_rows(reports[shown, NONE], reports[shown, "groups"])
-    return job.report(
-        "groups",
-        maps,
-        mapped,
-        lambda part, kind: _violations(reports[part.name, kind]),
-        remarks,
-        parameters={**model.get_params(), "groups": [*settings.group], "cuts": columns.cuts},
+
+    def scores(part: Part, name: str) -> Scores:
+        report = reports[part.name, name]
+        return {
+            "worst group's violation": report.worst.violation,
+            "mean violation": float(np.mean([line.violation for line in report.lines])),
+            "mean violation by chance": float(np.mean([line.noise for line in report.lines])),
+        }
+
+    def pictures() -> list[Picture]:
+        from onlinecal.plots.recalibration.groups import draw_both, prepare_groups
+        from onlinecal.plots.recalibration.rounds import draw_patches
+
+        drawn = [Picture(draw_both, prepare_groups(repair, run.title), "groups")]
+        if model.n_patches_:
+            drawn.append(Picture(draw_patches, violations_by_patches(run, measured), "patches"))
+        return drawn
+
+    shown = run.shown.name
+    both = GroupRepair(reports[shown, NONE], reports[shown, "groups"])
+    repair = sorted(both.rows(), key=lambda row: -row["violation_before"])
+    title = f"each group before and after ({shown} rows)"
+    return Findings(
+        scores,
+        parameters={
+            **model.get_params(),
+            "groups": [*run.asked.group],
+            "cuts": GroupColumns.of(run.fit.frame, run.asked.group).cuts,
+        },
         facts={
             "groups": model.n_groups_,
             "start": model.start_.kind if model.start_ else "none",
             "patches": model.n_patches_,
             "patches at most": model.max_patches_,
         },
-        sections=[Section(f"each group before and after ({shown} rows)", repair, shown=20, hidden=("mass",))],
-        pictures=lambda: pictures(model, repair, f"{job.file}, {shown} rows", job.labelled, members, tables),
+        sections=[Section(title, repair, shown=20, hidden=("mass",))],
+        pictures=pictures,
     )
 
 
-def group_report(
-    model: GroupRecalibrator, forecasts: Floats, part: Part, members: dict[str, NDArray[np.bool_]]
-) -> MulticalibrationReport:
-    """Group by group, how calibrated the forecasts of a part are."""
-    return multicalibration_report(
-        forecasts, part.settled, members[part.name], model.n_levels_ or None, model.group_names_
-    )
-
-
-def _violations(report: MulticalibrationReport) -> Scores:
-    return {
-        WORST: report.worst.violation,
-        MEAN: float(np.mean([line.violation for line in report.lines])),
-        CHANCE: float(np.mean([line.noise for line in report.lines])),
-    }
-
-
-def repair_rows(before: MulticalibrationReport, after: MulticalibrationReport) -> list[dict[str, Any]]:
-    """One record per group, the one that was worst first."""
-    from onlinecal.recalibration.groups.maker import GroupRepair
-
-    rows = GroupRepair(before, after).rows()
-    return sorted(rows, key=lambda row: -row["violation_before"])
-
-
-def pictures(
-    model: GroupRecalibrator,
-    repair: list[dict[str, Any]],
-    title: str,
-    labelled: list[Part],
-    members: dict[str, NDArray[np.bool_]],
-    tables: dict[str, pl.DataFrame],
-) -> list[Picture]:
-    """Groups before and after; the worst violation and the squared error against patches."""
-    from onlinecal.plots.recalibration.groups import draw_both, prepare_groups
-    from onlinecal.plots.recalibration.rounds import draw_patches
-
-    drawn = [Picture(draw_both, prepare_groups(repair, title), "groups")]
-    if model.n_patches_:
-        numbers = violations_by_patches(model, labelled, members, tables)
-        drawn.append(Picture(draw_patches, numbers, "patches"))
-    return drawn
+METHOD = Method(lambda asked, _: made(GroupRecalibrator, asked), findings, view, further)
 
 
 def violations_by_patches(
-    model: GroupRecalibrator,
-    labelled: list[Part],
-    members: dict[str, NDArray[np.bool_]],
-    tables: dict[str, pl.DataFrame],
+    run: Run, measured: Callable[[Part, Floats], MulticalibrationReport]
 ) -> pl.DataFrame:
     """Columns part, patches, worst, chance, squared_error: forecasts after the start and so many patches."""
-    stops = np.unique(np.round(np.linspace(0, model.n_patches_, STEPS + 1)).astype(int))
+    stops = stops_until(run.model.n_patches_, STEPS + 1)
     rows = []
-    for part in labelled:
-        stages = model.staged_predict(part.told, tables[part.name], stops.tolist())
-        for stop, p in zip(stops.tolist(), stages, strict=True):
-            report = group_report(model, p, part, members)
+    for part in run.labelled:
+        stages = run.model.staged_predict(*run.seen[part.name], stops)
+        for stop, p in zip(stops, stages, strict=True):
+            worst = measured(part, p).worst
             rows.append(
                 {
                     "part": part.name,
                     "patches": stop,
-                    "worst": report.worst.violation,
-                    "chance": report.worst.noise,
+                    "worst": worst.violation,
+                    "chance": worst.noise,
                     "squared_error": brier_score(p, part.settled) / len(part),
-                    "alpha": model.alpha,
+                    "alpha": run.model.alpha,
                 }
             )
     return pl.DataFrame(rows, schema_overrides={"alpha": pl.Float64})

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from sklearn.base import clone
 
 from onlinecal.arrays import Floats
-from onlinecal.cli.recalibrating.jobs import Job, Mapped, drawn_labels, facts_of_start, read_job
-from onlinecal.cli.recalibrating.options import Rows, Settings, estimator
-from onlinecal.cli.recalibrating.report import Picture, Report, Scores, Section
-from onlinecal.cli.recalibrating.tables import Part
+from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, drawn_labels, facts_of_start
+from onlinecal.cli.recalibrating.asked import made
+from onlinecal.cli.recalibrating.reading import Part
+from onlinecal.cli.recalibrating.report import Picture, Section
 from onlinecal.measures.lp.errors import lp_calibration_error
 from onlinecal.plots.recalibration.groups import level_set_errors
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
-from onlinecal.validation import check_order
 
 TOP = 10
 CHANCE_DRAWS = 10
@@ -28,74 +27,23 @@ SUBSETS = 8
 """Refits for each number of rows."""
 
 
-def new_model(settings: Settings, seed: int) -> LpRecalibrator:
-    """An unfitted recalibrator."""
-    return estimator(LpRecalibrator, settings, seed=seed)
-
-
-def recalibrate(file: Path, rows: Rows, settings: Settings) -> Report:
-    """Fit, compare and report."""
-    job, seed = read_job(file, "lp", settings, rows), rows.seed
-    model = new_model(settings, seed)
-    check_order(model.p, above_one=True)
-    maps, remarks = job.beside_rivals("lp", model)
-    mapped = job.mapped(maps)
+def findings(run: Run) -> Findings:
+    """Its error and what chance would make of it; the level sets that carry it."""
+    model: LpRecalibrator = run.model
     p, n_levels = float(model.p), model.n_levels_
     order = "∞" if math.isinf(p) else f"{p:g}"
-    error, chance = f"Err_{order}, {n_levels} levels", f"Err_{order} by chance alone"
 
-    def own(part: Part, name: str) -> Scores:
-        after = mapped[part.name][name]
+    def scores(part: Part, name: str) -> Scores:
+        after = run.mapped[part.name][name]
         return {
-            error: lp_calibration_error(after, part.settled, p, n_levels),
-            chance: chance_error(after, p, n_levels, seed),
+            f"Err_{order}, {n_levels} levels": lp_calibration_error(after, part.settled, p, n_levels),
+            f"Err_{order} by chance alone": chance_error(after, p, n_levels, model.seed),
         }
 
-    shown = job.labelled[-1]
-    after = mapped[shown.name]["lp"]
-    cells = level_set_errors(shown.told, after, shown.settled, job.classes, n_levels, p)
-    return job.report(
-        "lp",
-        maps,
-        mapped,
-        own,
-        remarks,
-        parameters={
-            **model.get_params(),
-            "p": "inf" if math.isinf(p) else p,
-            "n_levels": n_levels,
-            "tolerance": model.tolerance_,
-        },
-        facts=facts(model),
-        sections=[_carriers(cells, shown.name)],
-        pictures=lambda: pictures(job, mapped, model, cells, seed),
-    )
-
-
-def facts(model: LpRecalibrator) -> dict[str, Any]:
-    """What the fit did."""
-    return {
-        **facts_of_start(model),
-        "rounds": model.n_rounds_,
-        "merges": model.n_merges_,
-        "level sets": len(model.level_sets_),
-        "groups": len(model.predictions_),
-        "mass in groups": float(model.masses_.sum()),
-    }
-
-
-def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
-    """Average Err_p of labels drawn from the probabilities themselves: what cannot be told from zero."""
-    rng = np.random.default_rng([seed, 11])
-    found = []
-    for _ in range(CHANCE_DRAWS):
-        found.append(lp_calibration_error(table, drawn_labels(table, rng), p, n_levels))
-    return float(np.mean(found))
-
-
-def _carriers(cells: pl.DataFrame, part: str) -> Section:
-    """The level sets and classes that carry most of the error before, and what became of their rows."""
-    shown = cells.head(TOP).select(
+    part = run.shown
+    before, after = part.probabilities, run.mapped[part.name]["lp"]
+    cells = level_set_errors(before, after, part.settled, part.classes, n_levels, p)
+    carriers = cells.head(TOP).select(
         "level_set",
         "class",
         "rows",
@@ -104,38 +52,66 @@ def _carriers(cells: pl.DataFrame, part: str) -> Section:
         pl.col("after").alias("forecast_after"),
         pl.col("share").alias("share_of_error"),
     )
-    return Section(f"level sets that carry the error ({part} rows)", shown.to_dicts())
+    return Findings(
+        scores,
+        parameters={
+            **model.get_params(),
+            "p": "inf" if math.isinf(p) else p,
+            "n_levels": n_levels,
+            "tolerance": model.tolerance_,
+        },
+        facts={
+            **facts_of_start(model),
+            "rounds": model.n_rounds_,
+            "merges": model.n_merges_,
+            "level sets": len(model.level_sets_),
+            "groups": len(model.predictions_),
+            "mass in groups": float(model.masses_.sum()),
+        },
+        sections=[Section(f"level sets that carry the error ({part.name} rows)", carriers.to_dicts())],
+        pictures=lambda: pictures(run, cells),
+    )
 
 
-def pictures(
-    job: Job, mapped: Mapped, model: LpRecalibrator, cells: pl.DataFrame, seed: int
-) -> list[Picture]:
+METHOD = Method(lambda asked, _: made(LpRecalibrator, asked), findings)
+
+
+def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
+    """Average Err_p of labels drawn from the probabilities themselves: what cannot be told from zero."""
+    rng = np.random.default_rng([seed, 11])
+    draws = (drawn_labels(table, rng) for _ in range(CHANCE_DRAWS))
+    return float(np.mean([lp_calibration_error(table, labels, p, n_levels) for labels in draws]))
+
+
+def pictures(run: Run, cells: pl.DataFrame) -> list[Picture]:
     """The level sets before and after, the rounds, and if refits are cheap the error against n."""
     from onlinecal.plots.recalibration.groups import draw_levels, prepare_levels
     from onlinecal.plots.recalibration.rounds import draw_lp_rounds, draw_rows, prepare_lp_rounds
 
-    part, p = job.labelled[-1].name, float(model.p)
-    numbers = prepare_levels(cells, f"{job.file}, {part} rows")
-    drawn = [Picture(draw_levels, numbers, "levels")]
-    if model.n_rounds_:
-        drawn.append(Picture(draw_lp_rounds, prepare_lp_rounds(model.history_, p), "rounds"))
-    if part != job.fit.name and job.fit.told.size <= CHEAP:
-        numbers = error_against_rows(job, mapped, model, seed)
-        drawn.append(Picture(draw_rows, numbers, "rows"))
+    drawn = [Picture(draw_levels, prepare_levels(cells, run.title), "levels")]
+    if run.model.n_rounds_:
+        rounds = prepare_lp_rounds(run.model.history_, float(run.model.p))
+        drawn.append(Picture(draw_lp_rounds, rounds, "rounds"))
+    if run.shown.name != run.fit.name and run.fit.probabilities.size <= CHEAP:
+        drawn.append(Picture(draw_rows, error_against_rows(run), "rows"))
     return drawn
 
 
-def error_against_rows(job: Job, mapped: Mapped, model: LpRecalibrator, seed: int) -> pl.DataFrame:
+def error_against_rows(run: Run) -> pl.DataFrame:
     """Err_p on the tested rows of refits on random subsets: columns method, n, low, error, high."""
-    from sklearn.base import clone
-
-    shown = job.labelled[-1]
-    table, labels, after = shown.told, shown.settled, mapped[shown.name]
-    p, n_levels = float(model.p), model.n_levels_
-    n = len(job.fit)
-    rng = np.random.default_rng([seed, 12])
-    rows: list[dict[str, Any]] = []
+    model, fit, test, mapped = run.model, run.fit, run.shown, run.mapped[run.shown.name]
+    p, n_levels, n = float(model.p), model.n_levels_, len(fit)
+    rng = np.random.default_rng([model.seed, 12])
     used = {name: getattr(model, f"{name}_") for name in ("n_levels", "tolerance", "share", "limit")}
+    rows: list[dict[str, Any]] = []
+
+    def add(method: str, size: int, errors: list[float]) -> None:
+        span = {"low": min(errors), "error": float(np.mean(errors)), "high": max(errors)}
+        rows.append({"method": method, "n": size, **span, "p": p, "n_levels": n_levels})
+
+    def error(table: Floats) -> float:
+        return lp_calibration_error(table, test.settled, p, n_levels)
+
     for size in sorted({n // 2**halvings for halvings in range(6) if n // 2**halvings >= 20}):
         errors = []
         for _ in range(SUBSETS if size < n else 1):
@@ -143,21 +119,11 @@ def error_against_rows(job: Job, mapped: Mapped, model: LpRecalibrator, seed: in
             again = clone(model).set_params(**used)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                again.fit(job.fit.told[chosen], job.fit.settled[chosen])
-            errors.append(lp_calibration_error(again.predict_proba(table), labels, p, n_levels))
-        rows.append(_span("lp", size, errors))
-    for name, one in after.items():
+                again.fit(fit.probabilities[chosen], fit.settled[chosen])
+            errors.append(error(again.predict_proba(test.probabilities)))
+        add("lp", size, errors)
+    for name, table in mapped.items():
         if name != "lp":
-            rows.append(_span(name, n, [lp_calibration_error(one, labels, p, n_levels)]))
-    rows.append(_span("chance", n, [chance_error(after["lp"], p, n_levels, seed)]))
-    return pl.DataFrame(rows).with_columns(pl.lit(p).alias("p"), pl.lit(n_levels).alias("n_levels"))
-
-
-def _span(method: str, n: int, errors: list[float]) -> dict[str, Any]:
-    return {
-        "method": method,
-        "n": n,
-        "low": min(errors),
-        "error": float(np.mean(errors)),
-        "high": max(errors),
-    }
+            add(name, n, [error(table)])
+    add("chance", n, [chance_error(mapped["lp"], p, n_levels, model.seed)])
+    return pl.DataFrame(rows)

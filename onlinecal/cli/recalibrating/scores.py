@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,59 +36,59 @@ SOME_LOSSES = 10
 GROUP_LEVELS = 10
 
 
+def weighted(sums: Floats | csr_array, combine: Callable[[Floats, Floats], Floats]) -> Score:
+    """A score from sums over rows, a matrix (cells, n), and the sum of the weights, shape (B,)."""
+
+    def score(weights: Floats) -> Floats:
+        found = product(sums, weights) if isinstance(sums, np.ndarray) else sums @ weights
+        return np.asarray(combine(found, weights.sum(axis=0)))
+
+    return score
+
+
+def by_cell(cells: Ints, residuals: Floats, n_cells: int) -> csr_array:
+    """The matrix (n_cells, n) that sums residuals, shape (n,) or (n, k), over cells of the same shape."""
+    n = len(residuals)
+    rows = np.arange(n).repeat(residuals.size // n)
+    return csr_array((residuals.ravel(), (cells.ravel(), rows)), shape=(n_cells, n))
+
+
+def mean_bias(sums: Floats, total: Floats) -> Floats:
+    """The sum over cells of |mean residual|."""
+    return np.asarray(np.abs(sums).sum(axis=0) / total)
+
+
 def average(values: Floats) -> Score:
     """The mean of values, shape (n,)."""
-
-    def score(weights: Floats) -> Floats:
-        return product(values[None], weights)[0] / weights.sum(axis=0)
-
-    return score
-
-
-def summed(cells: Ints, values: Floats, rows: Ints, n_cells: int, n_rows: int) -> csr_array:
-    """The matrix (n_cells, n) that sums entries, each of a row, by cell; all of shape (entries,)."""
-    return csr_array((values, (cells, rows)), shape=(n_cells, n_rows))
-
-
-def absolute_bias(cells: Ints, residuals: Floats, rows: Ints, n_cells: int, n_rows: int) -> Score:
-    """The sum over cells of |mean residual|, entries of shape (entries,)."""
-    sums = summed(cells, residuals, rows, n_cells, n_rows)
-
-    def score(weights: Floats) -> Floats:
-        found: Floats = np.abs(sums @ weights).sum(axis=0) / weights.sum(axis=0)
-        return found
-
-    return score
+    return weighted(values[None], lambda sums, total: sums[0] / total)
 
 
 def binned_error(forecasts: Floats, outcomes: NDArray[np.bool_] | NDArray[np.uint8]) -> Score:
     """The expected calibration error of one event in equal bins, of `expected_calibration_error`."""
-    n = len(forecasts)
-    return absolute_bias(_bin(forecasts), forecasts - outcomes.astype(np.float64), np.arange(n), BINS, n)
+    return weighted(by_cell(_bin(forecasts), forecasts - outcomes.astype(np.float64), BINS), mean_bias)
 
 
 def classwise_error(table: Floats, labels: Ints) -> Score:
     """`classwise_calibration_error` in equal bins, divided by the number of classes."""
-    n, k = table.shape
-    cells = (_bin(np.minimum(table, 1.0)) + BINS * np.arange(k)).ravel()
-    return absolute_bias(cells, _residuals(table, labels).ravel() / k, np.arange(n).repeat(k), BINS * k, n)
+    k = table.shape[1]
+    cells = _bin(np.minimum(table, 1.0)) + BINS * np.arange(k)
+    return weighted(by_cell(cells, _residuals(table, labels) / k, BINS * k), mean_bias)
 
 
 def lp_error(table: Floats, labels: Ints, p: float, n_levels: int) -> Score:
     """`lp_calibration_error`."""
-    n, k = table.shape
+    k = table.shape[1]
     numbers, first = number_level_sets(table, n_levels)
-    cells = (numbers[:, None] * k + np.arange(k)).ravel()
-    sums = summed(cells, _residuals(table, labels).ravel(), np.arange(n).repeat(k), len(first) * k, n)
 
-    def score(weights: Floats) -> Floats:
-        errors = np.abs(sums @ weights) / weights.sum(axis=0)
+    def norm(sums: Floats, total: Floats) -> Floats:
+        errors = np.abs(sums) / total
         if np.isinf(p):
             return np.asarray(errors.max(axis=0))
         powers = errors * errors if p == 2 else errors**p
         return np.asarray(powers.sum(axis=0) ** (1.0 / p))
 
-    return score
+    cells = numbers[:, None] * k + np.arange(k)
+    return weighted(by_cell(cells, _residuals(table, labels), len(first) * k), norm)
 
 
 def decision_gap(table: Floats, labels: Ints, losses: Floats) -> Score:
@@ -97,28 +98,26 @@ def decision_gap(table: Floats, labels: Ints, losses: Floats) -> Score:
         some = slice(start, start + SOME_LOSSES)
         _, predicted, true = row_losses(table, labels, losses[some])
         gaps[some] = (predicted - true) / loss_norms(losses[some])[:, None]
-
-    def score(weights: Floats) -> Floats:
-        return np.abs(product(gaps, weights)).mean(axis=0) / weights.sum(axis=0)
-
-    return score
+    return weighted(gaps, lambda sums, total: np.abs(sums).mean(axis=0) / total)
 
 
 def worst_group(forecasts: Floats, outcomes: NDArray[np.bool_] | NDArray[np.uint8], members: Bools) -> Score:
     """The largest violation of any group, `multicalibration_error`; members (n, G), ten level sets."""
     rows, groups = np.nonzero(members)
-    cells = groups * (GROUP_LEVELS + 1) + grid_level(forecasts, GROUP_LEVELS)[rows]
-    shape = members.shape[1] * (GROUP_LEVELS + 1), len(forecasts)
-    biases = summed(cells, (forecasts - outcomes.astype(np.float64))[rows], rows, *shape)
-    counts = summed(cells, np.ones(len(rows)), rows, *shape)
+    n_groups, n_levels = members.shape[1], GROUP_LEVELS + 1
+    cells = groups * n_levels + grid_level(forecasts, GROUP_LEVELS)[rows]
+    residuals = (forecasts - outcomes.astype(np.float64))[rows]
+    # first the biases of all cells, then their counts
+    values = np.concatenate([residuals, np.ones(len(rows))])
+    places = np.concatenate([cells, cells + n_groups * n_levels]), np.concatenate([rows, rows])
 
-    def score(weights: Floats) -> Floats:
-        bias, count = biases @ weights, counts @ weights
+    def worst(sums: Floats, total: Floats) -> Floats:
+        bias, count = np.split(sums, 2)
         squares = np.divide(bias**2, count, out=np.zeros_like(bias), where=count > 0.0)
-        by_group = squares.reshape(members.shape[1], GROUP_LEVELS + 1, -1).sum(axis=1)
-        return np.asarray(by_group.max(axis=0) / weights.sum(axis=0))
+        by_group = squares.reshape(n_groups, n_levels, -1).sum(axis=1)
+        return np.asarray(by_group.max(axis=0) / total)
 
-    return score
+    return weighted(csr_array((values, places), shape=(2 * n_groups * n_levels, len(forecasts))), worst)
 
 
 def class_scores_of(table: Floats, labels: Ints, p: float, n_levels: int, losses: Floats) -> dict[str, Score]:
@@ -207,6 +206,15 @@ class Verdict:
     take: str
     tied: tuple[str, ...]
 
+    def rank(self, method: str) -> str | None:
+        """Whether a method is the one to take, tied with it, or neither."""
+        return "take" if method == self.take else "tied" if method in self.tied else None
+
+    def record(self) -> dict[str, Any]:
+        """The verdict as plain values."""
+        tied = [name for name in self.tied if name != self.take]
+        return {"measure": self.measure, "take": self.take, "tied": tied}
+
 
 @dataclass(eq=False)
 class Scoreboard:
@@ -239,9 +247,31 @@ class Scoreboard:
         """A score, and half the length of its interval."""
         return _with_half(self.drawn[measure][method])
 
-    def difference(self, measure: str, method: str, other: str) -> tuple[float, float]:
-        """Score less that of another method on the same resamples, and half the length of its interval."""
-        return _with_half(self.drawn[measure][method] - self.drawn[measure][other])
+    def records(self, other: str) -> list[dict[str, Any]]:
+        """A record for each method and measure: ends of intervals of 95 %, and what is more than the other's.
+
+        Differences are of scores on the same resamples.
+        """
+        found = []
+        verdicts = {measure: self.verdict(measure) for measure in self.measures}
+        for method in self.methods:
+            for measure, verdict in verdicts.items():
+                value, half = self.value(measure, method)
+                more, more_half = _with_half(self.drawn[measure][method] - self.drawn[measure][other])
+                found.append(
+                    {
+                        "method": method,
+                        "measure": measure,
+                        "value": value,
+                        "low": max(value - half, 0.0),
+                        "high": value + half,
+                        "difference": more,
+                        "difference_low": more - more_half,
+                        "difference_high": more + more_half,
+                        "best": verdict.rank(method),
+                    }
+                )
+        return found
 
     def verdict(self, measure: str) -> Verdict:
         """The simplest of those that chance explains to be behind the best.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from onlinecal.cli.output import print_json
-from onlinecal.cli.stream.keeping import AsJson, say
-from onlinecal.cli.verbs import CHECK_FAILED
+from onlinecal.cli.output import answer
+from onlinecal.cli.verbs import CHECK_FAILED, AsJson
+from onlinecal.tables import counted
 
 
 def doctor(
@@ -41,16 +42,10 @@ def doctor(
     program, found = surroundings()
     facts, wrong = examine(ledger, integrity)
     found += wrong
-    if as_json:
-        told = {"path": str(ledger), "program": program, "ledger": facts}
-        print_json({**told, "wrong": msgspec.to_builtins(found)})
-    else:
-        for name, told_of_it in [*spelt(program), *spelt(facts)]:
-            say(f"{name:<16} {told_of_it}")
-        for one in found:
-            say(f"\nWRONG: {one.wrong}\n  do:  {one.do}")
-        if not found:
-            say("\nnothing is wrong")
+    known = {"path": str(ledger), "program": program, "ledger": facts}
+    lines = [f"{name:<16} {told}" for name, told in [*spelt(program), *spelt(facts)]]
+    wrongs = [f"\nWRONG: {one.wrong}\n  do:  {one.do}" for one in found] or ["\nnothing is wrong"]
+    answer(as_json, {**known, "wrong": msgspec.to_builtins(found)}, [*lines, *wrongs])
     if found:
         raise typer.Exit(CHECK_FAILED)
 
@@ -85,10 +80,6 @@ def surroundings() -> tuple[dict[str, Any], list[Any]]:
 
 def spelt(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Facts as lines for people."""
-    from datetime import UTC, datetime
-
-    from onlinecal.tables import counted
-
     lines = []
     for name, told in facts.items():
         if name.endswith("bytes"):

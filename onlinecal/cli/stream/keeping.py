@@ -9,19 +9,14 @@ from typing import Annotated
 
 import typer
 
-from onlinecal.cli.output import print_json, results
-from onlinecal.cli.verbs import CHECK_FAILED
+from onlinecal.cli.output import answer
+from onlinecal.cli.verbs import CHECK_FAILED, AsJson
+from onlinecal.tables import counted, number
 
 Readable = Annotated[Path, typer.Option("--ledger", help="The ledger, which may be in use, or an archive.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
 SHOWN = 20
 """Differences that are listed; --json lists all."""
-
-
-def say(text: str) -> None:
-    """One line for people."""
-    results().print(text, markup=False, soft_wrap=True)
 
 
 def check(
@@ -45,18 +40,13 @@ def check(
 
     from onlinecal.cli.stream.progress import telling
     from onlinecal.engine.ledger.check import check_ledger
-    from onlinecal.tables import counted, number
 
     with telling("checking") as tell:
         found = check_ledger(ledger, archives=archives or [], tell=tell)
-    if as_json:
-        print_json({"path": str(ledger), **msgspec.to_builtins(found)})
-    else:
-        for problem in found.problems[:SHOWN]:
-            say(problem)
-        replayed = f"{ledger}: {counted(found.events, 'event')} of {counted(found.keys, 'key')} replayed"
-        how = "differences: " + number(len(found.problems)) if found.problems else "all as written"
-        say(f"{replayed}, {how}")
+    how = "differences: " + number(len(found.problems)) if found.problems else "all as written"
+    played = f"{ledger}: {counted(found.events, 'event')} of {counted(found.keys, 'key')} replayed, {how}"
+    record = {"path": str(ledger), **msgspec.to_builtins(found)}
+    answer(as_json, record, [*found.problems[:SHOWN], played])
     if found.problems:
         raise typer.Exit(CHECK_FAILED)
 
@@ -78,20 +68,16 @@ def repair(
     import msgspec
 
     from onlinecal.engine.ledger.check import repair_ledger
-    from onlinecal.tables import counted
 
     saved = repair_ledger(ledger, into)
-    if as_json:
-        print_json({"path": str(into), **msgspec.to_builtins(saved)})
-    else:
-        for sentence in saved.lost:
-            say(f"lost: {sentence}")
-        for sentence in saved.doubtful:
-            say(f"not as it was: {sentence}")
-        for key in saved.changed:
-            say(f"changed: forecasts of key {key!r}")
-        kept = f"{into}: {counted(saved.events, 'event')} of {counted(saved.keys, 'key')} saved"
-        say(kept + ("" if saved.lost else ", nothing lost"))
+    kept = f"{into}: {counted(saved.events, 'event')} of {counted(saved.keys, 'key')} saved"
+    lines = [
+        *(f"lost: {sentence}" for sentence in saved.lost),
+        *(f"not as it was: {sentence}" for sentence in saved.doubtful),
+        *(f"changed: forecasts of key {key!r}" for key in saved.changed),
+        kept + ("" if saved.lost else ", nothing lost"),
+    ]
+    answer(as_json, {"path": str(into), **msgspec.to_builtins(saved)}, lines)
     if saved.lost or saved.changed or saved.doubtful:
         raise typer.Exit(CHECK_FAILED)
 
@@ -134,7 +120,6 @@ def archive(
     """
     from onlinecal.cli.stream.progress import telling
     from onlinecal.engine.ledger.archive import archive_ledger
-    from onlinecal.tables import counted
 
     when = None if before is None else seconds(before)
     if (keep is None) == (when is None):
@@ -147,10 +132,7 @@ def archive(
         counts = {name: getattr(moved, name) for name in ("events", "queries", "closings", "number")}
         archived = {**counts, "digest": digest}
         said = f"{into}: {counted(moved.events, 'event')} up to number {moved.number}, SHA-256 {digest}"
-    if as_json:
-        print_json({"path": str(ledger), "into": str(into), "archived": archived})
-    else:
-        say(said)
+    answer(as_json, {"path": str(ledger), "into": str(into), "archived": archived}, [said])
 
 
 def seconds(when: str) -> float:
@@ -185,11 +167,8 @@ def export(
     """
     from onlinecal.cli.stream.progress import telling
     from onlinecal.engine.ledger.report import export_ledger
-    from onlinecal.tables import counted
 
     with telling("exporting") as tell:
         rows = export_ledger(ledger, into, force=force, tell=tell)
-    if as_json:
-        print_json({"path": str(ledger), "into": str(into), "rows": rows})
-    else:
-        say(f"{into}: {counted(rows, 'forecast')}")
+    record = {"path": str(ledger), "into": str(into), "rows": rows}
+    answer(as_json, record, [f"{into}: {counted(rows, 'forecast')}"])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from onlinecal.cli.stream.keeping import AsJson, Readable
+from onlinecal.cli.output import answer, table
+from onlinecal.cli.stream.keeping import Readable
+from onlinecal.cli.verbs import AsJson, check_folder, warn
+from onlinecal.tables import counted, number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,31 +49,24 @@ def report(
 
     [bold]onlinecal stream report --ledger rain.db --out results/rain[/bold]
     """
-    from onlinecal.cli.output import print_json, results
-    from onlinecal.cli.verbs import warn
+    import msgspec
+
     from onlinecal.engine.ledger.report import read_report
 
-    if out is not None and out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file, not a folder to write into")
+    check_folder(out)
     found = read_report(ledger)
     remarks = comparisons(found) + silences(found)
     warn(remarks)
     listed = first_keys(found.keys, sort, keys)
-    pictures = [] if out is None else draw_report(found, out)
-    if as_json:
-        print_json({**machine_readable(found, listed, pictures), "warnings": remarks})
-        return
-    console = results()
-    console.print(totals(found))
-    if listed:
-        console.print(key_table(found, listed, sort))
-    for path in pictures:
-        console.print(str(path), soft_wrap=True)
+    pictures = [] if out is None else list(map(str, draw_report(found, out)))
+    known = msgspec.to_builtins(msgspec.structs.replace(found, keys=listed))
+    record = {**known, "n_keys": len(found.keys), "pictures": pictures, "warnings": remarks}
+    tables = [totals(found), *([key_table(found, listed, sort)] if listed else [])]
+    answer(as_json, record, [*tables, *pictures])
 
 
 def first_keys(keys: list[KeyReport], order: Order, most: int) -> list[KeyReport]:
     """The keys that come first; among equal ones, the older."""
-    from heapq import nsmallest
 
     def place(key: KeyReport) -> Any:
         if order == "name":
@@ -84,9 +81,6 @@ def first_keys(keys: list[KeyReport], order: Order, most: int) -> list[KeyReport
 def totals(found: Report) -> Table:
     """A line for everything there is to know of all keys together."""
     from rich.markup import escape
-
-    from onlinecal.cli.output import table
-    from onlinecal.tables import number
 
     total, oldest = found.total, found.oldest
     lines = [
@@ -116,8 +110,6 @@ def totals(found: Report) -> Table:
 
 def watched_lines(found: Report) -> list[tuple[str, str]]:
     """Bounds on the distance to calibration of all keys as one, and alarms."""
-    from onlinecal.tables import number
-
     lines = []
     for of, side in (("hints", found.hints), ("forecasts", found.forecasts)):
         if side is not None and side.rounds and side.distance is not None:
@@ -148,9 +140,6 @@ def last_alarm(found: Report, key: KeyReport) -> str:
 def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
     """A line a key."""
     from rich.markup import escape
-
-    from onlinecal.cli.output import table
-    from onlinecal.tables import number
 
     rows = [
         (
@@ -212,24 +201,12 @@ def silences(found: Report) -> list[str]:
 
 def ago(found: Report, number_then: int) -> str:
     """How long ago the event of that number was, counted in events."""
-    from onlinecal.tables import counted
-
     return f"{counted(found.events - number_then, 'event')} ago"
 
 
 def both(value: float, summary: Summary) -> str:
     """A sum over rounds, and its average."""
-    from onlinecal.tables import number
-
     return f"{number(value)} ({value / summary.rounds:.4f})" if summary.rounds else number(value)
-
-
-def machine_readable(found: Report, listed: list[KeyReport], pictures: list[Path]) -> dict[str, Any]:
-    """The report with the listed keys only."""
-    import msgspec
-
-    told = {"n_keys": len(found.keys), "pictures": [str(path) for path in pictures]}
-    return {**msgspec.to_builtins(msgspec.structs.replace(found, keys=listed)), **told}
 
 
 def draw_report(found: Report, folder: Path) -> list[Path]:

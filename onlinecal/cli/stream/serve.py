@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from onlinecal.cli.output import notices
+
 
 def serve(
     ledger: Annotated[
@@ -46,7 +48,6 @@ def serve(
     """
     import asyncio
 
-    from onlinecal.cli.output import notices
     from onlinecal.engine import AsyncEngine, read_config
     from onlinecal.engine.watch.overview import log_to_stderr, logger
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.measures.groups import multicalibration_report
-from onlinecal.measures.lp.errors import checked
+from onlinecal.measures.lp.errors import checked, sums_of_level_sets
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
 from onlinecal.plots.style import (
     AFTER,
@@ -68,7 +68,7 @@ def group_mean_biases(
         Who is in which group, shape (T, G), boolean or 0/1: an array, or a table of pandas or polars. Or a
         table of categories: everyone, each value of a column and each pair of values of two are then groups.
     ax
-        The axes to draw_both on; None: those of a new figure.
+        The axes to draw on; None: those of a new figure.
     after
         The forecasts of the same rounds after a recalibration, shape (T,), for a second dot each.
     names
@@ -116,43 +116,55 @@ def group_mean_biases_data(
     interval). If there is an `after`: before, low_before, high_before, and the same of after, instead.
     Arguments and errors as in `group_mean_biases`.
     """
-    groups, names = members_of(groups, forecasts, names)
-    old = multicalibration_report(forecasts, outcomes, groups, 1, names)
-    if after is None:
-        single = {"before": "bias", "low_before": "low", "high_before": "high"}
-        table = means_of(GroupRepair(old, old).rows(), confidence)
-        return table.drop("after", "low_after", "high_after").rename(single)
-    later = check_probabilities(after, "after")
-    check_same_length(check_probabilities(forecasts), later, "forecasts and after")
-    new = multicalibration_report(later, outcomes, groups, 1, names)
-    return means_of(GroupRepair(old, new).rows(), confidence)
+    table = means_of(_repair(forecasts, outcomes, groups, after, 1, names), confidence)
+    return table if after is not None else _single(table, "bias")
 
 
-def members_of(
-    groups: Any, forecasts: ArrayLike, names: Sequence[str] | None
-) -> tuple[Any, Sequence[str] | None]:
-    """Groups as users have them as a table of membership, and their names; categories become groups."""
-    if not holds_categories(groups):
-        return groups, names
-    maker = GroupMaker()
-    members = maker.fit(groups, len(check_probabilities(forecasts)))
-    return members, maker.names_ if names is None else names
+def _repair(
+    forecasts: ArrayLike, outcomes: ArrayLike, groups: Any, after: Any, n_levels: int | None, names: Any
+) -> list[dict[str, Any]]:
+    """The rows of a `GroupRepair` of groups as users have them; categories become groups.
+
+    Without an `after` the forecasts stand on both sides.
+    """
+    if holds_categories(groups):
+        maker = GroupMaker()
+        groups = maker.fit(groups, len(check_probabilities(forecasts)))
+        names = maker.names_ if names is None else names
+    old = new = multicalibration_report(forecasts, outcomes, groups, n_levels, names)
+    if after is not None:
+        later = check_probabilities(after, "after")
+        check_same_length(check_probabilities(forecasts), later, "forecasts and after")
+        new = multicalibration_report(later, outcomes, groups, n_levels, names)
+    return GroupRepair(old, new).rows()
+
+
+def _single(table: pl.DataFrame, name: str) -> pl.DataFrame:
+    """A table of before and after without the latter; what was called before has this name."""
+    kept = table.select(pl.exclude("^.*after$"))
+    names = {column: column.removesuffix("_before") for column in kept.columns}
+    return kept.rename({**names, "before": name})
 
 
 def means_of(repair: list[dict[str, Any]], confidence: float = 0.95) -> pl.DataFrame:
     """What `group_mean_biases_data` gives before and after, from the rows of a `GroupRepair`."""
-    found = [row for row in repair if row["count"]]
-    if not found:
-        raise ValueError("groups must have rounds, all are empty")
-    rows = np.array([row["count"] for row in found])
-    frequency = np.array([row["outcome"] for row in found])
+    found = _with_rounds(repair)
+    rows, frequency = found["count"].to_numpy(), found["outcome"].to_numpy()
     low, high = wilson_interval(frequency * rows, rows, confidence)
-    columns: dict[str, Any] = {"group": [row["group"] for row in found], "rows": rows, "frequency": frequency}
+    columns: dict[str, Any] = {"group": found["group"], "rows": rows, "frequency": frequency}
     for kind in ("before", "after"):
-        mean = np.array([row[f"forecast_{kind}"] for row in found])
+        mean = found[f"forecast_{kind}"].to_numpy()
         columns |= {kind: mean - frequency, f"low_{kind}": mean - high, f"high_{kind}": mean - low}
     surely = np.abs(columns["before"]) / (high - low)
     return pl.DataFrame(columns)[np.argsort(-surely, kind="stable")]
+
+
+def _with_rounds(repair: list[dict[str, Any]]) -> pl.DataFrame:
+    """The rows of a `GroupRepair` whose groups are not empty."""
+    found = pl.DataFrame(repair).filter(pl.col("count") > 0)
+    if found.is_empty():
+        raise ValueError("groups must have rounds, all are empty")
+    return found
 
 
 def draw_means(axis: Axes, table: pl.DataFrame) -> None:
@@ -202,7 +214,7 @@ def group_biases(
     groups
         Who is in which group, as for `group_mean_biases`.
     ax
-        The axes to draw_both on; None: those of a new figure.
+        The axes to draw on; None: those of a new figure.
     after
         The forecasts of the same rounds after a recalibration, shape (T,), for a second dot each.
     n_levels
@@ -250,15 +262,8 @@ def group_biases_data(
     is an `after`: before and after, violation_before and violation_after instead. Arguments and errors as in
     `group_biases`.
     """
-    groups, names = members_of(groups, forecasts, names)
-    old = multicalibration_report(forecasts, outcomes, groups, n_levels, names)
-    if after is None:
-        single = {"before": "bias", "violation_before": "violation"}
-        return _by_group(GroupRepair(old, old).rows()).drop("after", "violation_after").rename(single)
-    later = check_probabilities(after, "after")
-    check_same_length(check_probabilities(forecasts), later, "forecasts and after")
-    new = multicalibration_report(later, outcomes, groups, n_levels, names)
-    return _by_group(GroupRepair(old, new).rows())
+    table = _by_group(_repair(forecasts, outcomes, groups, after, n_levels, names))
+    return table if after is not None else _single(table, "bias")
 
 
 def draw_groups(axis: Axes, table: pl.DataFrame) -> None:
@@ -272,22 +277,18 @@ def draw_groups(axis: Axes, table: pl.DataFrame) -> None:
 
 def _by_group(repair: list[dict[str, Any]]) -> pl.DataFrame:
     """Biases from the rows of a `GroupRepair`: groups that have any, the largest violation before first."""
-    if not any(row["count"] for row in repair):
-        raise ValueError("groups must have rounds, all are empty")
-    rows = [
-        {
-            "group": row["group"],
-            "rows": row["count"],
-            "before": np.sqrt(row["violation_before"] / row["mass"]),
-            "after": np.sqrt(row["violation_after"] / row["mass"]),
-            "chance": np.sqrt(row["chance"] / row["mass"]),
-            "violation_before": row["violation_before"],
-            "violation_after": row["violation_after"],
-        }
-        for row in sorted(repair, key=lambda row: -row["violation_before"])
-        if row["count"]
-    ]
-    return pl.DataFrame(rows)
+    kinds = {"before": "violation_before", "after": "violation_after", "chance": "chance"}
+    return (
+        _with_rounds(repair)
+        .sort("violation_before", descending=True, maintain_order=True)
+        .select(
+            "group",
+            pl.col("count").alias("rows"),
+            *((pl.col(violation) / pl.col("mass")).sqrt().alias(name) for name, violation in kinds.items()),
+            "violation_before",
+            "violation_after",
+        )
+    )
 
 
 def prepare_groups(repair: list[dict[str, Any]], title: str) -> pl.DataFrame:
@@ -349,7 +350,7 @@ def level_set_errors(
     n_sets, k = len(first), before.shape[1]
     counts = np.bincount(numbers, minlength=n_sets)
     ones = np.bincount(numbers * k + labels, minlength=n_sets * k).reshape(n_sets, k)
-    old, new = (_sums(values, numbers, n_sets) for values in (before, after))
+    old, new = (sums_of_level_sets(values.T, numbers, n_sets) for values in (before, after))
     v, j = np.nonzero(old + new + ones > 1e-9 * counts[:, None])
     size = np.abs(old - ones)[v, j]
     order = np.argsort(-size, kind="stable")
@@ -379,13 +380,6 @@ def level_name(corner: Floats, classes: tuple[str, ...], n_levels: int) -> str:
     reached = sorted(np.flatnonzero(corner > 0.5 / n_levels), key=lambda j: -corner[j])
     words = [f"{classes[j]} ≥ {corner[j]:.3g}" for j in reached[:3]]
     return ", ".join(words) + (" …" if len(reached) > 3 else "") or f"all < {1 / n_levels:.3g}"
-
-
-def _sums(values: Floats, numbers: NDArray[np.int64], n_sets: int) -> Floats:
-    """Sums of rows (n, k) over level sets, shape (n_sets, k)."""
-    order = np.argsort(numbers, kind="stable")
-    starts = np.searchsorted(numbers[order], np.arange(n_sets))
-    return np.add.reduceat(values[order], starts, axis=0)
 
 
 SHOWN = 16
@@ -419,7 +413,7 @@ def level_sets(
     labels
         The classes that came true, shape (n,), whole numbers 0..k-1.
     ax
-        The axes to draw_levels on; None: those of a new figure.
+        The axes to draw on; None: those of a new figure.
     after
         The probabilities of the same rows after a recalibration, shape (n, k), for a second dot each; the
         level sets are those of `probabilities`.
@@ -481,7 +475,7 @@ def level_sets_data(
     if later.shape != table.shape:
         raise ValueError(f"after must have the shape of probabilities, {table.shape}, got {later.shape}")
     found = level_set_errors(table, later, numbers, names, n_levels, p, confidence)
-    return found if after is not None else found.drop("after").rename({"before": "forecast"})
+    return found if after is not None else _single(found, "forecast")
 
 
 def draw_level_sets(axis: Axes, table: pl.DataFrame) -> None:

@@ -24,6 +24,7 @@ from onlinecal.plots.style import (
     in_house_style,
     looks,
     name_lines,
+    near,
     panels,
 )
 from onlinecal.recalibration.lp.algorithm import History
@@ -187,8 +188,7 @@ def draw_reliabilities(table: pl.DataFrame) -> Figure:
         mine = table.filter(pl.col("method") == name)
         draw_reliability(axis, mine.rename({"rows": "rounds"}), PANEL_COLOURS[place % len(PANEL_COLOURS)])
         axis.set_title(f"{name}: squared error {mine['brier'][0]:.4f}, ECE {mine['ece'][0]:.4f}")
-        axis.set_xlabel("forecast (bars below: rows)")
-        axis.set_ylabel("frequency of outcome 1")
+        axis.set(xlabel="forecast (bars below: rows)", ylabel="frequency of outcome 1")
     return figure
 
 
@@ -223,10 +223,7 @@ def draw_patches(table: pl.DataFrame) -> Figure:
         if name == "worst" and table["alpha"][0] is not None:
             alpha = float(table["alpha"][0])
             axis.axhline(alpha, color=INK, lw=1.2)
-            axis.annotate(
-                f"alpha = {alpha:g}", (0, alpha), xytext=(5, -3), textcoords="offset points",
-                ha="left", va="top", fontsize=8.5, color=INK,
-            )  # fmt: skip
+            near(axis, f"alpha = {alpha:g}", (0, alpha), (5, -3), va="top", fontsize=8.5, color=INK)
         axis.tick_params(which="minor", color=QUIET)
     return figure
 
@@ -246,10 +243,8 @@ def draw_boosting(table: pl.DataFrame) -> Figure:
     colour_key(figure, [(WORDS[part], COLOURS[part]) for part in parts])
     for part in parts:
         axis.plot(table["round"], table[part], color=COLOURS[part], lw=2.0, marker="o", ms=6, mec="white")
-        axis.annotate(
-            f"{table[part][-1]:.4f}", (rounds, table[part][-1]), xytext=(0, 8), textcoords="offset points",
-            ha="right", fontsize=9, color=COLOURS[part],
-        )  # fmt: skip
+        end = table[part][-1]
+        near(axis, f"{end:.4f}", (rounds, end), (0, 8), ha="right", color=COLOURS[part])
     low, high = axis.get_ylim()
     axis.set(xlim=(-0.03 * max(rounds, 1), 1.03 * max(rounds, 1)), xlabel="round", ylabel="squared error")
     axis.set_ylim(low - 0.12 * (high - low), high)
@@ -286,14 +281,9 @@ def draw_gaps(table: pl.DataFrame) -> Figure:
             axis.plot(x[:2], y[:2], color=COLOURS[part], lw=1.2, ls=(0, (1.2, 1.6)), zorder=3)
             axis.plot(x[1:], y[1:], color=COLOURS[part], lw=2.0, marker="o", ms=3.5, mec="white", zorder=4)
             axis.scatter(x[:1], y[:1], s=46, color=COLOURS[part], edgecolor="white", zorder=5)
-            axis.annotate(
-                f"{y[0]:.4f}" if part == parts[-1] else "", (x[0], y[0]), xytext=(9, 2),
-                textcoords="offset points", fontsize=8.5, color=INK, va="center",
-            )  # fmt: skip
-            axis.annotate(
-                f"{y[-1]:.4f}" if part == parts[-1] else "", (x[-1], y[-1]), xytext=(2, -13),
-                textcoords="offset points", fontsize=8.5, color=INK, ha="right",
-            )  # fmt: skip
+        # of the last part, which was tested
+        near(axis, f"{y[0]:.4f}", (x[0], y[0]), (9, 2), fontsize=8.5, color=INK, va="center")
+        near(axis, f"{y[-1]:.4f}", (x[-1], y[-1]), (2, -13), fontsize=8.5, color=INK, ha="right")
         axis.set(xlim=(-2.2, max(rounds, 1) * 1.02), title=title, xlabel="round")
         axis.set_ylim(0, 1.1 * max(highest(table[name]), 1e-6))
         axis.set_xticks([tick for tick in axis.get_xticks() if 0 <= tick <= rounds])
@@ -342,10 +332,8 @@ def draw_lp_rounds(table: pl.DataFrame) -> Figure:
         room = max(high - low, 1e-9)
         axis.set_ylim(low - (0.0 if name == "error" else 0.05 * room), high + 0.12 * room)
         for spot, up in ((0, True), (len(values) - 1, False)):
-            axis.annotate(
-                f"{values[spot]:.4f}", (rounds[spot], values[spot]), xytext=(6 if up else 2, 7 if up else 16),
-                textcoords="offset points", ha="left" if up else "right", fontsize=9, color=COLOUR,
-            )  # fmt: skip
+            aside, ha = ((6, 7), "left") if up else ((2, 16), "right")
+            near(axis, f"{values[spot]:.4f}", (rounds[spot], values[spot]), aside, ha=ha, color=COLOUR)
     return figure
 
 

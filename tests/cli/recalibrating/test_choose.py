@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from onlinecal import decision_loss_gap, lp_calibration_error
-from onlinecal.cli.recalibrating import choose, comparison
-from onlinecal.cli.recalibrating.comparison import class_methods, least_forecast
-from onlinecal.cli.recalibrating.jobs import read_split
-from onlinecal.cli.recalibrating.options import Rows, Settings
+from onlinecal.cli.recalibrating import choose
+from onlinecal.cli.recalibrating.asked import Asked
+from onlinecal.cli.recalibrating.choose import class_methods, least_forecast
+from onlinecal.cli.recalibrating.reading import Part, recognise
 from onlinecal.cli.recalibrating.scores import (
     Scoreboard,
     advice,
@@ -22,7 +23,7 @@ from onlinecal.cli.recalibrating.scores import (
     resamples,
     worst_group,
 )
-from onlinecal.cli.recalibrating.tables import Part, recognise
+from onlinecal.cli.recalibrating.splits import read_split
 from onlinecal.measures import (
     classwise_calibration_error,
     expected_calibration_error,
@@ -37,6 +38,9 @@ from tests import DATA, ROOT
 from tests.cli.recalibrating.runs import CLASSES, ROWS, record, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
+
+
+ASKED = Asked(Path("net.csv"))
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +147,7 @@ def test_scores_are_those_of_both_halves_by_the_map_of_the_other(chosen, sure, h
         value = np.mean([one[place] for one in scores])
         assert score(report, measure, "temperature")["value"] == pytest.approx(value)
     assert score(report, "decision gap", "temperature")["value"] == pytest.approx(np.mean(gaps))
-    assert report["methods"] == ["none", *list(class_methods(600, 3, 0)[0])[1:]]
+    assert report["methods"] == ["none", *list(class_methods(ASKED, 600, 3)[0])[1:]]
     assert report["rows"] == {"fit and test": ROWS}
     none = score(report, "log loss", "none")
     cooled = score(report, "log loss", "temperature")
@@ -166,7 +170,7 @@ def test_what_is_recommended_is_among_the_best_and_written_row_by_row(chosen, su
     assert frame["row"].to_list() == list(range(ROWS))
     assert frame["label"].to_list() == [CLASSES[label] for label in labels]
     mapped = frame.select(f"after_{name}" for name in CLASSES).to_numpy()
-    methods, _ = class_methods(600, 3, 0)
+    methods, _ = class_methods(ASKED, 600, 3)
     for fit, test in (halves, halves[::-1]):
         fitted = methods[taken](Part("fit", fit, table[fit], labels[fit]))
         assert mapped[test] == pytest.approx(fitted(Part("test", test, table[test], None)), abs=1e-9)
@@ -218,25 +222,25 @@ def test_a_column_of_forecasts_is_tried_with_groups_and_features(folder, halves)
 
 
 def test_methods_that_would_take_too_long_are_left_out_with_the_reason():
-    methods, left_out = class_methods(5000, 100, 0)
+    methods, left_out = class_methods(ASKED, 5000, 100)
     assert "dirichlet" not in methods
     assert left_out.keys() == {"dirichlet"}
     assert left_out["dirichlet"].startswith("its 10,100 numbers take minutes to fit to 5,000 rows")
-    assert class_methods(100_000, 10, 0)[1].keys() == {"dirichlet"}
-    assert class_methods(300_000, 10, 0)[1].keys() == {"dirichlet", "decision"}
-    assert class_methods(300_000, 10, 0, "decision")[1].keys() == {"dirichlet"}
-    assert class_methods(5000, 2, 0)[1].keys() == {"top-label"}
+    assert class_methods(ASKED, 100_000, 10)[1].keys() == {"dirichlet"}
+    assert class_methods(ASKED, 300_000, 10)[1].keys() == {"dirichlet", "decision"}
+    assert class_methods(replace(ASKED, choose="decision"), 300_000, 10)[1].keys() == {"dirichlet"}
+    assert class_methods(ASKED, 5000, 2)[1].keys() == {"top-label"}
 
 
 def test_an_interrupt_shows_what_is_done_and_writes_nothing(folder, tmp_path, monkeypatch):
     def interrupted(_part):
         raise KeyboardInterrupt
 
-    def some(n_fit, k, seed, _wanted):
-        methods, _ = class_methods(n_fit, k, seed)
+    def some(*asked):
+        methods, _ = class_methods(*asked)
         return {"none": methods["none"], "temperature": methods["temperature"], "vector": interrupted}, {}
 
-    monkeypatch.setattr(comparison, "class_methods", some)
+    monkeypatch.setattr(choose, "class_methods", some)
     answer = run(folder / "net.npz", "--out", tmp_path / "out")
     assert answer.exit_code == 130
     assert "vector (interrupted)" in answer.stdout
@@ -248,12 +252,12 @@ def test_a_method_that_cannot_be_fitted_is_left_out(folder, monkeypatch):
     def refused(_part):
         raise ValueError("too odd")
 
-    def some(n_fit, k, seed, _wanted):
-        methods, _ = class_methods(n_fit, k, seed)
+    def some(*asked):
+        methods, _ = class_methods(*asked)
         return {"none": methods["none"], "temperature": refused}, {}
 
-    monkeypatch.setattr(comparison, "class_methods", some)
-    report = choose.recalibrate(folder / "net.npz", Rows(), Settings()).record()
+    monkeypatch.setattr(choose, "class_methods", some)
+    report = choose.recalibrate(Asked(folder / "net.npz")).record
     assert (report["methods"], report["left_out"]) == (["none"], {"temperature": "too odd"})
     assert report["recommended"] == "none"
 
@@ -271,20 +275,20 @@ def visits(tmp_path):
 
 
 def test_splits_are_by_chance_by_time_and_by_a_column(visits):
-    both = read_split(90, Rows(), visits, in_turn=True).folds
+    both = read_split(90, Asked(visits), in_turn=True).folds
     assert [sorted(np.concatenate(fold)) for fold in both] == [list(range(90))] * 2
     assert (both[0][0] == both[1][1]).all()
-    assert len(read_split(90, Rows(test_share=0.5), visits, in_turn=True).folds) == 1
-    ((fit, test),) = read_split(90, Rows(split="time", test_share=0.2), visits, in_turn=True).folds
+    assert len(read_split(90, Asked(visits, split="0.5"), in_turn=True).folds) == 1
+    ((fit, test),) = read_split(90, Asked(visits, split="time:0.2"), in_turn=True).folds
     assert (fit.tolist(), test.tolist()) == (list(range(72)), list(range(72, 90)))
-    split = read_split(90, Rows(split="part"), visits)
+    split = read_split(90, Asked(visits, split="part"))
     assert split.folds[0][0].tolist() == list(range(50))
     assert split.told == "rows whose part is 'Train' fitted, 'test' tested"
 
 
 @pytest.mark.parametrize("kind", ["random", "time"])
 def test_rows_of_one_patient_stay_together(visits, kind):
-    split = read_split(90, Rows(split=kind, together="patient", test_share=0.3), visits)
+    split = read_split(90, Asked(visits, split=f"{kind}:0.3", together="patient"))
     ((fit, test),) = split.folds
     assert not set(split.together[fit]) & set(split.together[test])
     assert (len(fit), len(test)) == (63, 27)
@@ -292,20 +296,19 @@ def test_rows_of_one_patient_stay_together(visits, kind):
     if kind == "time":
         assert fit.tolist() == list(range(63))
     with pytest.raises(ValueError, match="row 50 is tested, and has the patient of a fitted row"):
-        read_split(90, Rows(split="part", together="patient"), visits)
+        read_split(90, Asked(visits, split="part", together="patient"))
 
 
 def test_a_file_is_recognised_by_its_columns(visits, folder):
-    assert recognise(visits, Settings()) == (False, Settings(forecast="p", outcome="y"))
-    of_arrays = recognise(visits.with_suffix(".npz"), Settings(group=["part"]))
-    assert of_arrays == (False, Settings(forecast="p", outcome="y", group=["part"]))
-    assert recognise(folder / "net.npz", Settings()) == (True, Settings())
-    named = Settings(label="finding")
-    assert recognise(folder / "net.csv", named) == (True, named)
-    one = Settings(probabilities="risk", label="ill")
-    assert recognise(folder / "events.csv", one) == (True, one)
+    asked = Asked(visits)
+    assert recognise(asked) == (False, replace(asked, forecast="p", outcome="y"))
+    asked = Asked(visits.with_suffix(".npz"), group=["part"])
+    assert recognise(asked) == (False, replace(asked, forecast="p", outcome="y"))
+    one = Asked(folder / "events.csv", probabilities="risk", label="ill")
+    for asked in (Asked(folder / "net.npz"), Asked(folder / "net.csv", label="finding"), one):
+        assert recognise(asked) == (True, asked)
     with pytest.raises(ValueError, match="standard input is read several times here"):
-        recognise(Path("-"), Settings())
+        recognise(Asked(Path("-")))
 
 
 def test_forecasts_of_0_and_1_have_log_odds():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,14 +11,10 @@ import polars.testing
 import pytest
 
 from onlinecal import tables
-from onlinecal.cli.recalibrating import boost, groups, jobs, lp
-from onlinecal.cli.recalibrating import tables as scored
-from onlinecal.cli.recalibrating.comparison import read_comparison
-from onlinecal.cli.recalibrating.options import (
-    Rows,
-    Settings,
-)
-from onlinecal.cli.recalibrating.tables import read_table
+from onlinecal.cli.recalibrating import choose, reading
+from onlinecal.cli.recalibrating.alone import recalibrate
+from onlinecal.cli.recalibrating.asked import Asked
+from onlinecal.cli.recalibrating.reading import read_known, read_table
 
 
 @pytest.fixture
@@ -36,16 +33,16 @@ def files(tmp_path):
 def in_small_pieces(monkeypatch):
     """Have files read, CSV from disk, and written in many chunks, and only some of their rows scored."""
     for name, size in {"LARGE": 1500, "SCORED": 800, "CHUNK": 128}.items():
-        monkeypatch.setattr(scored, name, size)
+        monkeypatch.setattr(reading, name, size)
     monkeypatch.setattr(tables, "IN_MEMORY", 0)
 
 
 def test_chunks_say_what_whole_tables_say(files, monkeypatch):
     new = files / "new.parquet"
-    asked = files / "old.csv", Rows(apply=new), Settings(label="kind")
-    whole = lp.recalibrate(*asked)
+    asked = Asked(files / "old.csv", apply=new, label="kind")
+    whole = recalibrate(asked, "lp")
     in_small_pieces(monkeypatch)
-    chunks = lp.recalibrate(*asked)
+    chunks = recalibrate(asked, "lp")
     assert read_table(new, label="kind").probabilities.dtype == np.float32
     before, after = pl.concat(whole.probabilities), pl.concat(chunks.probabilities)
     assert after.height == 900
@@ -55,8 +52,8 @@ def test_chunks_say_what_whole_tables_say(files, monkeypatch):
             np.testing.assert_allclose(after[name], before[name], atol=1e-12)
         else:
             assert after[name].to_list() == before[name].to_list()
-    assert chunks.facts == whole.facts
-    found, known = (next(one.values for one in report.lines[::-1]) for report in (chunks, whole))
+    assert chunks.record["facts"] == whole.record["facts"]
+    found, known = (report.record["measures"][-1]["values"] for report in (chunks, whole))
     assert found["lp"] != known["lp"] == pytest.approx(found["lp"], abs=0.05)
 
 
@@ -70,14 +67,15 @@ def loans(n, seed):
     return pl.DataFrame(columns).with_columns(pl.Series("defaulted", (rng.random(n) < truth).astype(int)))
 
 
-GROUPS = groups, Settings(group=["region", "age"], forecast="risk", outcome="defaulted")
-AGE = boost, Settings(features="age", forecast="risk", outcome="defaulted")
-ALL = boost, Settings(forecast="risk", outcome="defaulted")
-ALONE = boost, Settings(outcome="defaulted")
+ASKED = Asked(Path("old.csv"), forecast="risk", outcome="defaulted")
+GROUPS = "groups", replace(ASKED, group=["region", "age"])
+AGE = "boost", replace(ASKED, features=["age"])
+ALL = "boost", ASKED
+ALONE = "boost", replace(ASKED, forecast=None)
 
 
 @pytest.mark.parametrize(
-    ("method", "settings", "outcomes"),
+    ("method", "asked", "outcomes"),
     [
         *((*GROUPS, outcomes) for outcomes in (True, False)),
         *((*AGE, outcomes) for outcomes in (True, False)),
@@ -88,26 +86,27 @@ ALONE = boost, Settings(outcome="defaulted")
         pytest.param(*ALONE, False, marks=pytest.mark.slow),
     ],
 )
-def test_chunks_of_events_say_what_whole_columns_say(tmp_path, monkeypatch, method, settings, outcomes):
+def test_chunks_of_events_say_what_whole_columns_say(tmp_path, monkeypatch, method, asked, outcomes):
     old, new = tmp_path / "old.csv", tmp_path / "new.parquet"
     loans(1200, 1).write_csv(old)
     (loans(900, 2) if outcomes else loans(900, 2).drop("defaulted")).write_parquet(new)
-    whole = method.recalibrate(old, Rows(apply=new), settings)
+    asked = replace(asked, file=old, apply=new)
+    whole = recalibrate(asked, method)
     in_small_pieces(monkeypatch)
-    chunks = method.recalibrate(old, Rows(apply=new), settings)
+    chunks = recalibrate(asked, method)
     assert max(part.height for part in chunks.probabilities) == 128
     pl.testing.assert_frame_equal(pl.concat(chunks.probabilities), pl.concat(whole.probabilities))
-    assert chunks.facts == whole.facts
-    assert chunks.n_rows == whole.n_rows == {"fit": 1200, "apply": 900}
-    assert any("random rows" in one for one in chunks.warnings)
-    sampled, known = (report.lines[-1].values for report in (chunks, whole))
+    assert chunks.record["facts"] == whole.record["facts"]
+    assert chunks.record["rows"] == whole.record["rows"] == {"fit": 1200, "apply": 900}
+    assert any("random rows" in one for one in chunks.record["warnings"])
+    sampled, known = (report.record["measures"][-1]["values"] for report in (chunks, whole))
     assert sampled == {name: pytest.approx(known[name], abs=0.05) for name in sampled}
     with pytest.raises(ValueError, match="no column 'income'"):
-        method.recalibrate(old, Rows(apply=new), replace(settings, forecast="income"))
+        recalibrate(replace(asked, forecast="income"), method)
 
 
 def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(scored, "CHUNK", 10)
+    monkeypatch.setattr(reading, "CHUNK", 10)
     path = tmp_path / "rows.parquet"
 
     def make(rows: slice) -> pl.DataFrame:
@@ -115,10 +114,10 @@ def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
             raise RuntimeError("no more")
         return pl.DataFrame({"row": list(range(rows.start, rows.stop))})
 
-    scored.write_chunks(scored.Chunks(20, make), path)
+    reading.Chunks(20, make).write(path)
     assert pl.read_parquet(path)["row"].to_list() == list(range(20))
     with pytest.raises(Exception, match="no more"):
-        scored.write_chunks(scored.Chunks(100, make), path)
+        reading.Chunks(100, make).write(path)
     assert pl.read_parquet(path).height == 20
     assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]
 
@@ -127,8 +126,7 @@ def test_a_comparison_reads_the_groups_and_features_of_large_files(tmp_path, mon
     file = tmp_path / "loans.parquet"
     loans(600, 3).write_parquet(file)
     in_small_pieces(monkeypatch)
-    asked = Settings(forecast="risk", outcome="defaulted")
-    frame = jobs.read_settled(file, asked, ["region", "age"])[0].frame
+    asked = replace(ASKED, file=file, group=["region"], features=["age"])
+    frame = read_known(asked, False, ["region", "age"])[0].frame
     assert frame.columns == ["risk", "defaulted", "region", "age"]
-    settings = Settings(forecast="risk", outcome="defaulted", group=["region"], features="age")
-    assert {"groups", "boost"} <= set(read_comparison(file, Rows(), settings).methods)
+    assert {"groups", "boost"} <= set(choose.recalibrate(asked).record["methods"])

@@ -1,6 +1,7 @@
 """The verb `recalibrate`, `measure --group`: the classes' own numbers, whole files, errors in one line."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,8 +14,8 @@ from onlinecal import (
     decision_loss_gap,
     lp_calibration_error,
 )
-from onlinecal.cli.recalibrating import decision, lp
-from onlinecal.cli.recalibrating.options import Settings
+from onlinecal.cli.recalibrating.alone import method_of
+from onlinecal.cli.recalibrating.asked import Asked
 from onlinecal.measures import functional_multicalibration_error, multicalibration_report
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
@@ -59,8 +60,8 @@ def test_the_largest_error_of_a_level_set_and_class_comes_first(folder, sure, ha
 
 
 def test_the_commands_defaults_are_those_of_the_classes():
-    assert lp.new_model(Settings(), 0).get_params() == LpRecalibrator().get_params()
-    assert decision.new_model(Settings(), None, 0).get_params() == DecisionRecalibrator().get_params()
+    for name, kind in (("lp", LpRecalibrator), ("decision", DecisionRecalibrator)):
+        assert repr(method_of(name).model(Asked(Path("net.csv")), None)) == repr(kind())
 
 
 def test_lp_leaves_whole_files(folder, tmp_path, sure, halves):

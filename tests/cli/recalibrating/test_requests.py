@@ -2,7 +2,8 @@
 
 import pytest
 
-from onlinecal.cli.recalibrating.options import split_of, values_of
+from onlinecal.cli.recalibrating.asked import values_of
+from onlinecal.cli.recalibrating.splits import split_of
 from tests.cli.recalibrating.runs import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
@@ -80,7 +81,7 @@ def test_wrong_requests_are_refused_in_one_line(folder, file, arguments, words):
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (None, (None, None)),
+        (None, ("random", None)),
         ("0.3", ("random", 0.3)),
         ("time", ("time", None)),
         ("time:0.2", ("time", 0.2)),

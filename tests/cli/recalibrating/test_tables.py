@@ -1,6 +1,7 @@
 """Tables that are recalibrated: how files are read, split, cut into groups, and compared."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -9,18 +10,12 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from onlinecal import lp_calibration_error
-from onlinecal.cli.recalibrating.decision import read_losses
+from onlinecal.cli.recalibrating.alone import drawn_labels, read_losses
+from onlinecal.cli.recalibrating.asked import Asked
 from onlinecal.cli.recalibrating.groups import GroupColumns
-from onlinecal.cli.recalibrating.jobs import (
-    drawn_labels,
-    numbers,
-    read_labelled,
-    split_rows,
-    with_label,
-)
 from onlinecal.cli.recalibrating.lp import chance_error
-from onlinecal.cli.recalibrating.options import Settings
-from onlinecal.cli.recalibrating.tables import read_names, read_table
+from onlinecal.cli.recalibrating.reading import numbers, read_known, read_names, read_table, with_label
+from onlinecal.cli.recalibrating.splits import split_rows
 from onlinecal.plots.recalibration.groups import level_name, level_set_errors
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic
 from tests.networks import Told
@@ -56,7 +51,7 @@ def test_labels_of_an_array_may_be_one_hot(tmp_path):
     with pytest.raises(ValueError, match=r"'bad' must have one 1 and else 0 in every row, got \[0.5, 0.5\]"):
         read_table(tmp_path / "a.npz", label="bad")
     with pytest.raises(ValueError, match=r"a.npz has no labels to fit to: .*, perhaps --label y"):
-        read_labelled(tmp_path / "a.npz", Settings())
+        read_known(Asked(tmp_path / "a.npz"), True)
 
 
 def test_a_file_of_arrays_that_is_cut_off_is_named(tmp_path):
@@ -72,9 +67,10 @@ def test_a_file_of_arrays_that_is_cut_off_is_named(tmp_path):
 def test_a_column_of_labels_with_a_usual_name_is_taken(tmp_path):
     frame = pl.DataFrame({"p_cat": [0.5, 0.2], "p_dog": [0.5, 0.8], "Label": ["dog", "cat"]})
     frame.write_csv(tmp_path / "a.csv")
-    assert with_label(tmp_path / "a.csv", Settings()).label == "Label"
-    assert with_label(tmp_path / "a.csv", Settings(label="p_cat")).label == "p_cat"
-    assert with_label(tmp_path / "a.csv", Settings("p_cat,Label")).label is None
+    asked = Asked(tmp_path / "a.csv")
+    assert with_label(asked).label == "Label"
+    assert with_label(replace(asked, label="p_cat")).label == "p_cat"
+    assert with_label(replace(asked, probabilities="p_cat,Label")).label is None
 
 
 def test_one_column_is_the_probability_of_label_one(tmp_path):
@@ -179,11 +175,12 @@ def test_texts_of_truth_are_numbers():
 def test_loss_tables_are_put_in_the_order_of_the_classes(tmp_path):
     path = tmp_path / "loss.csv"
     path.write_text("action,dog,cat\nleave,0,1\nact,2,3\n")
-    table = read_losses(path, ("cat", "dog"))
+    asked = Asked(tmp_path / "a.csv", losses=path)
+    table = read_losses(asked, ("cat", "dog"))
     assert table.classes == ("cat", "dog")
     assert table.values.tolist() == [[1.0, 0.0], [3.0, 2.0]]
-    named = read_losses(path, ("0", "1"))
+    named = read_losses(asked, ("0", "1"))
     assert named.classes == ("dog", "cat")
     assert named.values.tolist() == [[0.0, 1.0], [2.0, 3.0]]
     with pytest.raises(ValueError, match="has losses for 2 classes, there are 3"):
-        read_losses(path, ("0", "1", "2"))
+        read_losses(asked, ("0", "1", "2"))

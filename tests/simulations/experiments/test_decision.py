@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal.cli.recalibrating.tables import Table
+from onlinecal.cli.recalibrating.reading import Part
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
@@ -152,7 +152,7 @@ def test_some_classes_keep_their_rows_and_proportions():
 def test_classes_with_too_few_rows_are_left_out_before_anything_is_fitted():
     probabilities = np.full((60, 3), 1 / 3)
     labels = np.repeat([0, 1, 2], [52, 5, 3])
-    table = Table("rare", probabilities, labels, ("a", "b", "c"))
+    table = Part("rare", np.arange(len(labels)), probabilities, labels, ("a", "b", "c"))
     orders = [class_order(Experiment(table), split)[:2].tolist() for split in range(5)]
     assert any(0 not in order for order in orders)  # then two classes have at most 8 rows
     assert class_counts(Experiment(table)) == [3]

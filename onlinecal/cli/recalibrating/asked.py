@@ -1,4 +1,4 @@
-"""What the verb `recalibrate` was asked: columns, a method's settings, and which rows are fitted."""
+"""What the verb `recalibrate` is asked: a file, its columns, a method, its settings, which rows to fit."""
 
 from __future__ import annotations
 
@@ -10,87 +10,55 @@ from typing import Any, TypeVar
 
 from onlinecal.catalogue import did_you_mean
 
-RANDOM, TIME = "random", "time"
-
 
 @dataclass(frozen=True)
-class Rows:
-    """Which rows are fitted, and which others are tested or recalibrated.
+class Asked:
+    """One request; what is None was not said.
 
     Attributes
     ----------
-    test_share
-        Share of the rows to test on; None: a half.
-    seed
-        Of the split and of the method's draws.
-    apply
-        A new file to recalibrate, after a fit to all rows.
-    split
-        "random", "time" for the first rows of the file, or a column that says fit or test.
-    together
-        A column; rows with one value in it stay together.
-    """
-
-    test_share: float | None = None
-    seed: int = 0
-    apply: Path | None = None
-    split: str | None = None
-    together: str | None = None
-
-    @property
-    def share(self) -> float:
-        """The share to test on."""
-        return 0.5 if self.test_share is None else self.test_share
-
-
-def split_of(text: str | None) -> tuple[str | None, float | None]:
-    """The rule and the share to test on that --split says: 0.3, time, time:0.3, or a column's name."""
-    if text is None:
-        return None, None
-    rule, colon, share = text.rpartition(":")
-    if not colon and is_number(text):
-        return RANDOM, float(text)
-    if rule in (RANDOM, TIME) and is_number(share):
-        return rule, float(share)
-    return text, None
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The columns of a file, and what a method is made with.
-
-    Attributes
-    ----------
+    file, apply
+        What is fitted and tested, and a new file to recalibrate after a fit to all rows.
     probabilities, label
         Where the probabilities of classes and the labels stand: columns a,b,c or a pattern, an array of NPZ.
     forecast, outcome
         The columns of forecasts and outcomes of one event.
     group, features
-        Columns whose values are groups; columns of features, with commas between them.
+        Columns whose values are groups; columns of features.
     losses
         A loss table of decision makers.
     choose
         The method to take from a comparison, by its name in the table.
     values
         What the method's constructor is given, by the names of its parameters.
+    split, together
+        Which rows are tested: a share, time, time:0.3, or a column that says so; a column, and rows with one
+        value in it stay together.
+    seed
+        Of the split and of the method's draws.
     """
 
+    file: Path
+    apply: Path | None = None
     probabilities: str | None = None
     label: str | None = None
     forecast: str | None = None
     outcome: str | None = None
     group: Sequence[str] = ()
-    features: str | None = None
+    features: Sequence[str] | None = None
     losses: Path | None = None
     choose: str | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
+    split: str | None = None
+    together: str | None = None
+    seed: int = 0
 
 
 OF_CLASSES, OF_EVENT = ("lp", "decision"), ("groups", "boost")
 METHODS = (*OF_CLASSES, *OF_EVENT)
-"""The methods; the module of `onlinecal.cli.recalibrating` with a method's name carries it out."""
+"""The methods; the module of `onlinecal.cli.recalibrating` with a method's name says what it is."""
 CHOOSE = "choose"
-"""The module that compares all of them, which is meant where no method is named."""
+"""The comparison of all of them, which is meant where no method is named."""
 
 OWNERS = {
     "set": METHODS,
@@ -145,10 +113,11 @@ def is_number(text: str) -> bool:
 Estimator = TypeVar("Estimator")
 
 
-def estimator(kind: Callable[..., Estimator], settings: Settings, **more: Any) -> Estimator:
-    """An unfitted estimator with these settings and `more`; ValueError for a name that it does not know."""
+def made(kind: Callable[..., Estimator], asked: Asked, **more: Any) -> Estimator:
+    """An unfitted estimator with the settings asked for and `more`; ValueError for one that it has not."""
+    more["seed"] = asked.seed
     known = [name for name in signature(kind).parameters if name not in more]
-    for name in settings.values:
+    for name in asked.values:
         if name not in known:
             raise ValueError(f"--set: no setting {name!r}{did_you_mean(name, known, 'There are')}")
-    return kind(**settings.values, **more)
+    return kind(**asked.values, **more)
