@@ -76,6 +76,11 @@ class Drawing(NamedTuple):
     prepare: Callable[..., pl.DataFrame]
     draw: Callable[[pl.DataFrame], Figure]
 
+    def write(self, stem: Path, *given: Any, **chosen: Any) -> Path:
+        """Prepare the table, draw it and write both, see `write_figure`; the path of the PNG."""
+        table = self.prepare(*given, **chosen)
+        return write_figure(self.draw(table), table, stem)
+
 
 @dataclass(frozen=True)
 class Look:
@@ -87,15 +92,24 @@ class Look:
     marker: str
 
 
+def darker(colour: str) -> tuple[float, float, float]:
+    """The colour as words have it: pale letters would be hard to read."""
+    red, green, blue = to_rgb(colour)
+    return 0.72 * red, 0.72 * green, 0.72 * blue
+
+
+def look_of(colour: str, dashes: str | tuple[float, tuple[float, ...]] = "-", marker: str = "") -> Look:
+    """The look of a line in this colour."""
+    return Look(colour, darker(colour), dashes, marker)
+
+
 def looks(names: Sequence[str]) -> dict[str, Look]:
     """A look for each name; the palette comes round with other dashes and markers."""
     answer = {}
     for place, name in enumerate(names):
         round_trip, place = divmod(place, len(OKABE_ITO))
-        colour = OKABE_ITO[place]
-        red, green, blue = to_rgb(colour)
         kind = round_trip % len(MARKERS)
-        answer[name] = Look(colour, (0.72 * red, 0.72 * green, 0.72 * blue), DASHES[kind], MARKERS[kind])
+        answer[name] = look_of(OKABE_ITO[place], DASHES[kind], MARKERS[kind])
     return answer
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from simulations.sweeps.results import Store
+
+if TYPE_CHECKING:
+    from onlinecal.plots.style import Drawing
 
 SWEEP_FIGURES = {
     "distance": "results",
@@ -27,13 +30,13 @@ GROWTH_FIGURES = ("landscape", "matrix")
 """Those of them that need more than one T."""
 
 
-def figure_module(name: str) -> Any:
+def figure_of(name: str) -> Drawing:
     """What prepares and draws a figure of a sweep; ValueError lists those there are."""
     if name not in SWEEP_FIGURES:
         raise ValueError(f"unknown figure {name!r}; known: {', '.join(SWEEP_FIGURES)}")
     from simulations.plots.sweeps import against_rounds, landscape
 
-    return {**against_rounds.FIGURES, **landscape.FIGURES}[name]
+    return (against_rounds.FIGURES | landscape.FIGURES)[name]
 
 
 def sweep_figures(folder: Path) -> list[str]:
@@ -47,14 +50,11 @@ def draw_sweep(folder: Path, name: str, measure: str | None = None, adversary: s
 
     The measure is for `landscape` and `matrix`, the adversary for `landscape`; both become part of the name.
     """
-    from onlinecal.plots.style import write_figure
-
-    module = figure_module(name)
     chosen = {}
     if measure is not None and name in GROWTH_FIGURES:
         chosen["measure"] = measure
     if adversary is not None and name == "landscape":
         chosen["adversary"] = adversary
-    table = module.prepare(Store(folder).read_table(SWEEP_FIGURES[name]), **chosen)
+    table = Store(folder).read_table(SWEEP_FIGURES[name])
     stem = "-".join([name, *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values())])
-    return write_figure(module.draw(table), table, folder / stem)
+    return figure_of(name).write(folder / stem, table, **chosen)

@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 
+from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters import ConstantForecaster
 from simulations.games import players
 from simulations.games.players import Family
@@ -50,6 +52,20 @@ def test_published_bounds(spec, label, factor):
     player = players.create(spec)
     assert player.bound_label == label
     assert player.bound(10_000) == pytest.approx(100 * factor)
+
+
+def test_the_nested_player_is_what_the_plain_call_gives():
+    player = players.create("nested").build(300)
+    plain = AlmostOneStepAhead(grid="nested")
+    assert np.array_equal(player.memory, plain.memory)
+    assert player.promise(300) == plain.promise(300) < players.create("nested:report=midpoint").bound(300)
+    assert not np.array_equal(player.memory, players.create("nested:report=midpoint").build(300).memory)
+
+
+@pytest.mark.parametrize("rounds", [1, 4, 5, 16, 42, 222, 800, 2432, 4865, 10**5, 10**6, 10**9])
+def test_the_bound_of_the_nested_player_is_above_its_guarantee(rounds):
+    player = players.create("nested")
+    assert player.build(rounds).promise(rounds) <= player.bound(rounds) + 1e-9
 
 
 @pytest.mark.parametrize("spec", EVERY_KIND)
