@@ -8,11 +8,11 @@ Of the ends of columns polars says only that they are of some type or missing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -70,18 +70,6 @@ in_house_style = matplotlib.rc_context(RC)
 """Decorates what draws or writes a whole figure; afterwards the settings of matplotlib are as before."""
 
 
-class Drawing(NamedTuple):
-    """A figure: what prepares the table of its numbers, and what draws that table alone."""
-
-    prepare: Callable[..., pl.DataFrame]
-    draw: Callable[[pl.DataFrame], Figure]
-
-    def write(self, stem: Path, *given: Any, **chosen: Any) -> Path:
-        """Prepare the table, draw it and write both, see `write_figure`; the path of the PNG."""
-        table = self.prepare(*given, **chosen)
-        return write_figure(self.draw(table), table, stem)
-
-
 @dataclass(frozen=True)
 class Look:
     """How one line is drawn wherever it appears: colour, a darker one for its name, dashes and marker."""
@@ -98,18 +86,13 @@ def darker(colour: str) -> tuple[float, float, float]:
     return 0.72 * red, 0.72 * green, 0.72 * blue
 
 
-def look_of(colour: str, dashes: str | tuple[float, tuple[float, ...]] = "-", marker: str = "") -> Look:
-    """The look of a line in this colour."""
-    return Look(colour, darker(colour), dashes, marker)
-
-
 def looks(names: Sequence[str]) -> dict[str, Look]:
     """A look for each name; the palette comes round with other dashes and markers."""
     answer = {}
     for place, name in enumerate(names):
         round_trip, place = divmod(place, len(OKABE_ITO))
-        kind = round_trip % len(MARKERS)
-        answer[name] = look_of(OKABE_ITO[place], DASHES[kind], MARKERS[kind])
+        colour, kind = OKABE_ITO[place], round_trip % len(MARKERS)
+        answer[name] = Look(colour, darker(colour), DASHES[kind], MARKERS[kind])
     return answer
 
 

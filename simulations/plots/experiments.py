@@ -15,14 +15,13 @@ from onlinecal.plots.style import (
     INK,
     OKABE_ITO,
     QUIET,
-    Drawing,
     colour_key,
     headline,
     highest,
     in_house_style,
-    look_of,
 )
 from simulations.experiments import DRIFTS
+from simulations.plots import Drawing, look_of
 
 GAPS = ("mean_gap", "worst_gap")
 MEASURES = (*GAPS, "loss_change")

@@ -41,11 +41,9 @@ from onlinecal.plots.style import (
     INK,
     OKABE_ITO,
     QUIET,
-    Drawing,
     headline,
     highest,
     in_house_style,
-    look_of,
     looks,
     name_lines,
     panels,
@@ -54,6 +52,7 @@ from onlinecal.tables import number, write_table
 from simulations.evaluation import CALIBRATED, Evaluation
 from simulations.games import players
 from simulations.games.measuring import Game, MeasuredMulticlass, MulticlassGame
+from simulations.plots import Drawing, look_of
 from simulations.plots.multiclass import DISTANCE, TRIANGLE
 from simulations.plots.sweeps.against_rounds import TRAJECTORIES, lines_of, power
 from simulations.sweeps.results import course_of, results_table

@@ -19,7 +19,6 @@ from onlinecal.plots.style import (
     INK,
     OKABE_ITO,
     QUIET,
-    Drawing,
     Look,
     along,
     darker,
@@ -33,6 +32,7 @@ from onlinecal.plots.style import (
     panels,
 )
 from simulations.games.measuring import MeasuredMulticlass, MulticlassGame, biases_of, groups_of
+from simulations.plots import Drawing
 from simulations.plots.sweeps.against_rounds import draw_band, lines_of
 
 

@@ -24,7 +24,6 @@ from onlinecal.plots.style import (
     INK,
     MARKERS,
     QUIET,
-    Drawing,
     Look,
     along,
     are_small,
@@ -33,7 +32,6 @@ from onlinecal.plots.style import (
     highest,
     in_house_style,
     label_axes,
-    look_of,
     looks,
     lowest,
     name_lines,
@@ -41,6 +39,7 @@ from onlinecal.plots.style import (
     title_panel,
 )
 from simulations.games import players
+from simulations.plots import Drawing, look_of
 from simulations.sweeps.results import LEAST
 
 PROVEN = "proven in every game"
@@ -222,7 +221,7 @@ def against_rounds(
         first, last = lowest(table["rounds"]), highest(table["rounds"])
         room = 1.15 if last > first else 3
         left, right = first / room, last * room
-        top = max(highest(table["high"]), *(one.value(right) for some in theory.values() for one in some))
+        top = max([highest(table["high"]), *(one.value(right) for some in theory.values() for one in some)])
         bottom = max(lowest(table.filter(pl.col("line") > 0)["line"], empty=1.0), top / 1e6)
         shown = table.with_columns(pl.col("line", "low", "high").clip(lower_bound=bottom))
         for axis in axes.values():

@@ -14,7 +14,6 @@ from matplotlib.patches import Rectangle
 from onlinecal.plots.style import (
     INK,
     QUIET,
-    Drawing,
     along,
     are_small,
     colour_key,
@@ -28,6 +27,7 @@ from onlinecal.plots.style import (
     name_lines,
     panels,
 )
+from simulations.plots import Drawing
 from simulations.plots.sweeps.against_rounds import (
     ADVERSARIES,
     FORECASTERS,

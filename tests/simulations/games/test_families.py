@@ -19,7 +19,7 @@ EVERY_KIND = [
 
 
 @pytest.mark.parametrize("spec", EVERY_KIND)
-@pytest.mark.parametrize("rounds", [1, 10, 1000, 123_457])
+@pytest.mark.parametrize("rounds", [1, 5, 10, 43, 1000, 4865, 123_457, 10**9])
 def test_bound_is_at_least_the_guarantee(spec, rounds):
     player = players.create(spec)
     bound, hinted = player.bound(rounds), player.bound(rounds, hinted=True)
@@ -55,17 +55,9 @@ def test_published_bounds(spec, label, factor):
 
 
 def test_the_nested_player_is_what_the_plain_call_gives():
-    player = players.create("nested").build(300)
-    plain = AlmostOneStepAhead(grid="nested")
+    player, plain = players.create("nested").build(300), AlmostOneStepAhead(grid="nested")
     assert np.array_equal(player.memory, plain.memory)
     assert player.promise(300) == plain.promise(300) < players.create("nested:report=midpoint").bound(300)
-    assert not np.array_equal(player.memory, players.create("nested:report=midpoint").build(300).memory)
-
-
-@pytest.mark.parametrize("rounds", [1, 4, 5, 16, 42, 222, 800, 2432, 4865, 10**5, 10**6, 10**9])
-def test_the_bound_of_the_nested_player_is_above_its_guarantee(rounds):
-    player = players.create("nested")
-    assert player.build(rounds).promise(rounds) <= player.bound(rounds) + 1e-9
 
 
 @pytest.mark.parametrize("spec", EVERY_KIND)

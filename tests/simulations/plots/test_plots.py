@@ -68,16 +68,9 @@ def test_landscape_shows_medians_beside_the_fitted_exponents(swept):
         table = figure_of("landscape").prepare(results, measure, "threshold")
         assert table.height == 4
         for row in table.to_dicts():
-            games = results.filter(
-                pl.col("forecaster") == row["forecaster"],
-                pl.col("adversary") == "threshold",
-                pl.col("rounds") == row["rounds"],
-            )
-            fitted = rates.filter(
-                pl.col("forecaster") == row["forecaster"],
-                pl.col("adversary") == "threshold",
-                pl.col("measure") == measure,
-            )
+            pair = {"forecaster": row["forecaster"], "adversary": "threshold"}
+            games = results.filter(**pair, rounds=row["rounds"])
+            fitted = rates.filter(**pair, measure=measure)
             assert row["line"] == max(games[column].median(), 0.5)
             assert row["exponent"] == fitted["exponent"].item()
             assert row["standard_error"] == fitted["standard_error"].item()
@@ -286,15 +279,10 @@ def test_the_figure_has_a_film_per_forecaster(table):
     # a heat map, its scale, the strip and six frames
     assert len(figure.axes) == 3 * 9
     titles = [axis.get_title(loc="left") for axis in figure.axes]
-    assert [title for title in titles if title] == [
-        "sign",
-        f"adaptive{'' if not table.filter(pl.col('forecaster') == 'adaptive')['grouped'][0] else _note()}",
-        f"running-mean{_note()}",
-    ]
-
-
-def _note():
-    return f" (values grouped into {MOST_VALUES} parts)"
+    note = f" (values grouped into {MOST_VALUES} parts)"
+    grouped = table.filter(pl.col("forecaster") == "adaptive")["grouped"][0]
+    told = ["sign", f"adaptive{note if grouped else ''}", f"running-mean{note}"]
+    assert [title for title in titles if title] == told
 
 
 def test_short_games_and_recorded_forecasts_can_be_drawn():
