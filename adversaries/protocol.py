@@ -249,7 +249,8 @@ class Adversary:
         As given.
     """
 
-    _type: Any = np.uint8
+    n_classes: int | None = None
+    """k of a `MulticlassAdversary`; None for outcomes 0 and 1."""
 
     def __init__(
         self,
@@ -315,11 +316,14 @@ class Adversary:
         self._t = 0
         self._finished = 0
 
-    def _present_phase(self) -> Phase:
+    def _play(self, *shown: Any) -> int:
+        """The outcome of the present phase's step for what it is shown; ValueError when all is over."""
         while self._phase < len(self._playing):
             phase = self._playing[self._phase]
             if phase.rounds is None or self._t < phase.rounds:
-                return phase
+                outcome = int(phase.step(phase.state, self._t, *shown, self._rng.random()))
+                self._t += 1
+                return outcome
             self._phase += 1
             self._finished += phase.rounds
             self._t = 0
@@ -348,11 +352,7 @@ class Adversary:
             round is then not counted.
         """
         p = check_probability(forecast, "forecast")
-        rises = check_finite(rise_zero, "rise_zero"), check_finite(rise_one, "rise_one")
-        phase = self._present_phase()
-        outcome = phase.step(phase.state, self._t, p, *rises, self._rng.random())
-        self._t += 1
-        return outcome
+        return self._play(p, check_finite(rise_zero, "rise_zero"), check_finite(rise_one, "rise_one"))
 
     def outcomes(self, T: int | None = None) -> NDArray[Any]:
         """The first T outcomes of an oblivious adversary, wherever `outcome` stands; nothing is consumed.
@@ -383,21 +383,17 @@ class Adversary:
             raise ValueError(f"{self.name} has no end and was given no horizon: say how many outcomes, T")
         if rounds is not None and rounds < T:
             raise ValueError(f"{self.name} has only {rounds} outcomes, {T} were asked for")
-        outcomes = np.empty(T, dtype=self._type)
+        outcomes = np.empty(T, dtype=np.uint8 if self.n_classes is None else np.int64)
         rng = self.generator()
         done = 0
         for phase in self.phases:
             until = T if phase.rounds is None else min(done + phase.rounds, T)
-            fill = self._listing(phase.step)
+            fill = _listing(phase.step, self.n_classes is not None)
             for first in range(done, until, ROUNDS_AT_A_TIME):
                 stretch = outcomes[first : min(first + ROUNDS_AT_A_TIME, until)]
-                fill(phase.state, first - done, rng.random(len(stretch)), stretch)
+                fill(phase.state, first - done, rng.random(len(stretch)), stretch, self.n_classes or 2)
             done = until
         return outcomes
-
-    def _listing(self, step: Step) -> Callable[..., None]:
-        """A compiled function (state, first round, draws, outcomes) that fills in outcomes of a step."""
-        return _compiled_listing(step)
 
 
 def _fresh(phase: Phase) -> Phase:
@@ -405,15 +401,21 @@ def _fresh(phase: Phase) -> Phase:
 
 
 @cache
-def _compiled_listing(step: Step) -> Callable[[State, int, NDArray[np.float64], NDArray[np.uint8]], None]:
-    @njit
-    def listing(
-        state: State, first: int, uniforms: NDArray[np.float64], outcomes: NDArray[np.uint8]
-    ) -> None:  # pragma: no cover
-        for i in range(len(uniforms)):
-            outcomes[i] = step(state, first + i, 0.5, 0.0, 0.0, uniforms[i])
+def _listing(step: Callable[..., int], several: bool) -> Callable[..., None]:
+    """A compiled function (state, first round, draws, outcomes, k) that fills in outcomes of a step."""
 
-    return listing
+    @njit
+    def of_two(state: State, first: int, draws: Floats, outcomes: NDArray[Any], k: int) -> None:
+        for i in range(len(draws)):  # pragma: no cover
+            outcomes[i] = step(state, first + i, 0.5, 0.0, 0.0, draws[i])
+
+    @njit
+    def of_several(state: State, first: int, draws: Floats, outcomes: NDArray[Any], k: int) -> None:
+        forecast, rises = np.full(k, 1.0 / k), np.zeros(k)  # pragma: no cover
+        for i in range(len(draws)):  # pragma: no cover
+            outcomes[i] = step(state, first + i, forecast, rises, draws[i])
+
+    return of_several if several else of_two
 
 
 SUM_TOLERANCE = 1e-6
@@ -440,7 +442,7 @@ class MulticlassAdversary(Adversary):
         As given.
     """
 
-    _type = np.int64
+    n_classes: int
 
     def __init__(
         self,
@@ -492,18 +494,7 @@ class MulticlassAdversary(Adversary):
         rising = np.zeros(k) if rises is None else _vector(rises, k, "rises")
         if not np.isfinite(rising).all():
             raise ValueError(f"rises must be finite numbers, got {rising.tolist()}")
-        phase = self._present_phase()
-        outcome = int(phase.step(phase.state, self._t, announced, rising, self._rng.random()))
-        self._t += 1
-        return outcome
-
-    def _listing(self, step: Callable[..., int]) -> Callable[..., None]:
-        fill, k = _compiled_classes(step), self.n_classes
-
-        def listing(state: State, first: int, uniforms: Floats, outcomes: NDArray[np.int64]) -> None:
-            fill(state, first, np.full(k, 1.0 / k), np.zeros(k), uniforms, outcomes)
-
-        return listing
+        return self._play(announced, rising)
 
 
 def _vector(values: ArrayLike, k: int, name: str) -> Floats:
@@ -514,20 +505,3 @@ def _vector(values: ArrayLike, k: int, name: str) -> Floats:
     if array.shape != (k,):
         raise ValueError(f"{name} must be {k} numbers, one a class, got shape {array.shape}")
     return array
-
-
-@cache
-def _compiled_classes(step: Callable[..., int]) -> Callable[..., None]:
-    @njit
-    def listing(
-        state: State,
-        first: int,
-        forecast: Floats,
-        rises: Floats,
-        uniforms: Floats,
-        outcomes: NDArray[np.int64],
-    ) -> None:  # pragma: no cover
-        for i in range(len(uniforms)):
-            outcomes[i] = step(state, first + i, forecast, rises, uniforms[i])
-
-    return listing

@@ -7,7 +7,7 @@ times that may come with them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from adversaries.protocol import SUM_TOLERANCE, Adversary, Build, Kind, MulticlassAdversary, Phase, State
+from adversaries.protocol import SUM_TOLERANCE, Adversary, Kind, MulticlassAdversary, Phase, State
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter, did_you_mean
 from onlinecal.rounds import read_rounds
@@ -307,88 +307,51 @@ def replay_table(path: str | Path) -> Stream:
     return replay_labels(labels.reshape(len(labels), -1)[:, 0], None, arrays[PROBABILITIES], path.stem)
 
 
-def _first_rounds(
-    stream: Stream, called: str, horizon: int | None, n_classes: int | None = None
-) -> tuple[Phase, ...]:
-    """The single phase of a stream's first rounds; ValueError if it has too few, or too many classes."""
-    if horizon is not None and horizon > len(stream):
-        raise ValueError(f"{called} has only {len(stream)} rounds, fewer than the horizon of {horizon}")
-    if n_classes is not None and (stream.n_classes or 2) > n_classes:
-        raise ValueError(f"{called} has {stream.n_classes} classes, more than n_classes, {n_classes}")
-    return (stream.phase(horizon),)
+@dataclass(frozen=True)
+class Recorded:
+    """A kind's `compose`: the phase of the first rounds of the stream that `read(**settings)` gives."""
+
+    read: Callable[..., Stream]
+
+    def __call__(self, values: Mapping[str, Any], *size_and_horizon: Any) -> tuple[Phase, ...]:
+        """Errors as from `read`, and ValueError if there are too few rounds or too many classes."""
+        *size, horizon, _ = size_and_horizon
+        stream, called = self.read(**values), values.get("path") or values["name"]
+        if horizon is not None and horizon > len(stream):
+            raise ValueError(f"{called} has only {len(stream)} rounds, fewer than the horizon of {horizon}")
+        if size and (stream.n_classes or 2) > size[0]:
+            raise ValueError(f"{called} has {stream.n_classes} classes, more than n_classes, {size[0]}")
+        return (stream.phase(horizon),)
 
 
-def file_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
-    """The single phase of a file's outcomes; errors as from `replay_file`, or if it has too few rounds."""
-    path = values["path"]
-    stream = replay_file(path, values["outcome"], values["forecast"], sort=values["sort"])
-    return _first_rounds(stream, path, horizon)
-
-
-def river_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
-    """The single phase of a dataset's labels; errors as from `replay_river`, or if it has too few rounds."""
-    return _first_rounds(replay_river(values["name"]), values["name"], horizon)
-
-
-def table_phase(
-    values: Mapping[str, Any], n_classes: int, horizon: int | None, build: Build
-) -> tuple[Phase, ...]:
-    """The same of the labels of a file of class probabilities."""
-    return _first_rounds(replay_table(values["path"]), values["path"], horizon, n_classes)
-
-
-def river_label_phase(
-    values: Mapping[str, Any], n_classes: int, horizon: int | None, build: Build
-) -> tuple[Phase, ...]:
-    """The same of the labels of a dataset that comes with river."""
-    return _first_rounds(replay_river_labels(values["name"]), values["name"], horizon, n_classes)
+def _recorded(name: str, what: str, source: str, read: Callable[..., Stream], *parameters: Parameter) -> Kind:
+    summary = f"{what}: all, or the first `horizon`"
+    return Kind(name, summary, "oblivious", source, parameters, compose=Recorded(read))
 
 
 PATH = Parameter("path", None, "the file", form="text", required=True)
 NAME = Parameter("name", None, "the dataset: Phishing, ImageSegments, ...", form="text", required=True)
 
-KINDS = (
-    Kind(
-        "file",
-        "the outcomes recorded in a CSV, JSON Lines or Parquet file: all, or the first `horizon`",
-        "oblivious",
-        "the file",
-        (
-            PATH,
-            Parameter("outcome", "outcome", "its column of outcomes", form="text"),
-            Parameter("forecast", None, "its column of forecasts, which become hints", form="text"),
-            Parameter("sort", None, "its column to order the rounds by", form="text"),
-        ),
-        compose=file_phase,
-    ),
-    Kind(
-        "river",
-        "the labels of a binary dataset that comes with river: all, or the first `horizon`",
-        "oblivious",
-        "river",
-        (NAME,),
-        compose=river_phase,
-    ),
-)
+OUTCOME = Parameter("outcome", "outcome", "its column of outcomes", form="text")
+FORECAST = Parameter("forecast", None, "its column of forecasts, which become hints", form="text")
+SORT = Parameter("sort", None, "its column to order the rounds by", form="text")
 
+KINDS = (
+    _recorded(
+        "file", "the outcomes recorded in a CSV, JSON Lines or Parquet file", "the file", replay_file,
+        PATH, OUTCOME, FORECAST, SORT,
+    ),
+    _recorded(
+        "river", "the labels of a binary dataset that comes with river", "river", replay_river, NAME
+    ),
+)  # fmt: skip
 KINDS_OF_SEVERAL = (
-    Kind(
-        "file",
-        "the labels recorded in a numpy archive, its probabilities as hints: all, or the first `horizon`",
-        "oblivious",
-        "the file",
-        (PATH,),
-        compose=table_phase,
+    _recorded(
+        "file", "the labels recorded in a numpy archive, its probabilities as hints", "the file",
+        replay_table, PATH,
     ),
-    Kind(
-        "river",
-        "the labels of a dataset that comes with river: all, or the first `horizon`",
-        "oblivious",
-        "river",
-        (NAME,),
-        compose=river_label_phase,
-    ),
-)
+    _recorded("river", "the labels of a dataset that comes with river", "river", replay_river_labels, NAME),
+)  # fmt: skip
 
 
 def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:

@@ -172,20 +172,16 @@ def hard(name: str, rounds: int, seed: int) -> Source:
     return Source(name, _recorded(forecasts), lambda t, _: outcomes[t])
 
 
-def _flip(forecasts: Floats, time: Floats) -> Floats:
-    return np.where(time < 0.5, forecasts, 1.0 - forecasts)
-
-
-def _fold(forecasts: Floats, time: Floats) -> Floats:
-    return np.where(forecasts <= 0.7, forecasts, 0.3)
-
-
 def _drift(forecasts: Floats, time: Floats) -> Floats:
     factor = 20.0 ** (1.0 - 2.0 * time)
     return forecasts * factor / (forecasts * factor + 1.0 - forecasts)
 
 
-TRUTHS: dict[str, Callable[[Floats, Floats], Floats]] = {"flip": _flip, "fold": _fold, "drift": _drift}
+TRUTHS: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "flip": lambda forecasts, time: np.where(time < 0.5, forecasts, 1.0 - forecasts),
+    "fold": lambda forecasts, time: np.where(forecasts <= 0.7, forecasts, 0.3),
+    "drift": _drift,
+}
 """True probabilities by (forecasts, time in [0, 1)), both of shape (T,)."""
 
 HARD = (*TRUTHS, "threshold")
@@ -315,8 +311,8 @@ class Evaluation:
     score: Score
     game: Game
     checkpoints: list[int]
-    certificates: list[float]
-    guarantees: list[float]
+    certificates: Sequence[float] = ()
+    guarantees: Sequence[float] = ()
 
 
 def evaluate(
@@ -339,14 +335,12 @@ def evaluate(
     """
     forecasts: list[float] = []
     outcomes: list[bool] = []
-    checkpoints: list[int] = []
-    certificates: list[float] = []
-    guarantees: list[float] = []
     labels: list[Any] = []
+    checkpoints: list[int] = []
+    proofs: list[tuple[float, float]] = []
     order, upto = _schedule(source, late)
     learnt = 0
     stops = set(np.linspace(0, len(source), n_checkpoints + 1).astype(int)[1:].tolist())
-    proving = model if isinstance(model, CalibratedClassifier) else None
     ask = top_label if source.is_multiclass else probability_of_true
     for t, x in enumerate(source.features):
         event, p = ask(model, x)
@@ -360,16 +354,15 @@ def evaluate(
         learnt = upto[t]
         if t + 1 in stops:
             checkpoints.append(len(forecasts))
-            if proving is not None:
-                certificates.append(proving.certificate)
-                guarantees.append(proving.guarantee)
+            if isinstance(model, CalibratedClassifier):
+                proofs.append((model.certificate, model.guarantee))
             if progress is not None:
                 progress(t + 1 - max((stop for stop in stops if stop <= t), default=0))
     p_array, y_array = np.array(forecasts), np.array(outcomes, dtype=np.uint8)
     title = source.name if source.recorded else f"{source.name}, {model_name}"
     game = measure_recorded(p_array, y_array, method, title, budget=budget)
-    score = _score(game, source.name, model_name, certificates[-1:], guarantees[-1:])
-    return Evaluation(score, game, checkpoints, certificates, guarantees)
+    score = _score(game, source.name, model_name, *(proofs[-1] if proofs else (None, None)))
+    return Evaluation(score, game, checkpoints, *(list(column) for column in zip(*proofs, strict=True)))
 
 
 def _schedule(source: Source, late: int) -> tuple[list[int], list[int]]:
@@ -396,16 +389,17 @@ def probability_of_true(model: Classifier, x: Any) -> tuple[Any, float | None]:
 def top_label(model: Classifier, x: Any) -> tuple[Any, float | None]:
     """The event "the top label is right", as the model (or its certificate) understands it."""
     ask = model.forecasts_one if isinstance(model, CalibratedClassifier) else model.predict_proba_one
-    answer = ask(x)
-    if not answer:
-        return None, None
-    label = max(answer, key=lambda name: _within(answer[name]))
-    return label, _within(answer[label])
+    answer = {label: _within(p) for label, p in ask(x).items()}
+    label = max(answer, key=answer.__getitem__, default=None)
+    return label, answer.get(label)
 
 
-def _score(game: Game, stream: str, model: str, certificate: list[float], guarantee: list[float]) -> Score:
+def _score(game: Game, stream: str, model: str, certificate: float | None, guarantee: float | None) -> Score:
     one = game.measured
     rounds, averages = one.rounds, event_scores(game.forecasts, game.outcomes)
+    sums = {name: getattr(one, name) for name in ("ece", "distance_lower", "distance_upper")}
+    sums |= {"certificate": certificate, "guarantee": guarantee}
+    means: dict[str, Any] = {name: None if sum_ is None else sum_ / rounds for name, sum_ in sums.items()}
     return Score(
         stream=stream,
         model=model,
@@ -415,11 +409,7 @@ def _score(game: Game, stream: str, model: str, certificate: list[float], guaran
         brier=averages.brier,
         log_loss=averages.log_loss,
         ece_bins=averages.ece,
-        ece=one.ece / rounds,
-        distance_lower=one.distance_lower / rounds,
-        distance_upper=one.distance_upper / rounds,
-        certificate=certificate[0] / rounds if certificate else None,
-        guarantee=guarantee[0] / rounds if guarantee else None,
+        **means,
         brier_constant=best_constant_brier(rounds, one.ones) / rounds,
         log_loss_constant=cross_entropy(np.full(rounds, one.ones / rounds), game.outcomes) / rounds,
     )
@@ -471,57 +461,31 @@ def comparisons(scores: Sequence[Score]) -> list[str]:
     return texts
 
 
-def machine_readable(
-    scores: Sequence[Score], broken: Sequence[str], files: Sequence[Path], remarks: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The scores as plain records."""
-    return {
-        "scores": [msgspec.structs.asdict(score) for score in scores],
-        "broken": list(broken),
-        "warnings": list(remarks),
-        "pictures": [str(path) for path in files],
-    }
-
-
 def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[Path]:
     """Write results.csv, reliability diagrams per stream and model, and how the distance grew."""
     import polars as pl
 
-    from onlinecal.plots.reliability_diagram import reliability_panels
-    from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_table
-    from simulations.plots.games import draw_running, prepare_running, reliability_of
+    from simulations.plots.games import RELIABILITY, RUNNING
 
     rows = [msgspec.structs.asdict(one.score) for one in evaluations]
     written = [write_table(pl.DataFrame(rows, infer_schema_length=None), folder / "results.csv")]
-    groups: dict[tuple[str, str], list[Evaluation]] = {}
+    games: dict[str, list[Game]] = {}
     for one in evaluations:
-        groups.setdefault((one.score.stream, one.score.model), []).append(one)
-    for names, group in groups.items():
-        numbers = reliability_of([one.game for one in group])
-        stem = folder / _file_name("reliability", *names)
-        written.append(write_figure(reliability_panels(numbers), numbers, stem))
-    numbers = prepare_running(evaluations)
-    written.append(write_figure(draw_running(numbers), numbers, folder / "distance"))
+        games.setdefault(_file_name("reliability", one.score.stream, one.score.model), []).append(one.game)
+    written += [RELIABILITY.write(folder / name, group) for name, group in games.items()]
+    written.append(RUNNING.write(folder / "distance", evaluations))
     return written
 
 
 def _line(score: Score, base: Score) -> list[str]:
     low, high = f"{score.distance_lower:.4f}", f"{score.distance_upper:.4f}"
+    line = [score.stream, score.model, score.method]
+    for own, other in zip(score.losses.values(), base.losses.values(), strict=True):
+        line += [f"{own:.4f}", "" if score is base else _change(own, other)]
+    line += [f"{score.ece_bins:.4f}", f"{score.ece:.4f}", high if low == high else f"{low} … {high}"]
     proofs = (score.certificate, score.guarantee)
-    return [
-        score.stream,
-        score.model,
-        score.method,
-        f"{score.brier:.4f}",
-        "" if score is base else _change(score.brier, base.brier),
-        f"{score.log_loss:.4f}",
-        "" if score is base else _change(score.log_loss, base.log_loss),
-        f"{score.ece_bins:.4f}",
-        f"{score.ece:.4f}",
-        high if low == high else f"{low} … {high}",
-        *("–" if value is None else f"{value:.4f}" for value in proofs),
-    ]
+    return [*line, *("–" if value is None else f"{value:.4f}" for value in proofs)]
 
 
 def _change(value: float, base: float) -> str:

@@ -48,9 +48,8 @@ KINDS: list[Kind] = []
 INTERNAL: list[Kind] = []
 
 
-def bisection_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def bisection_initial(values: Mapping[str, Any], horizon: int) -> State:
     """State of `bisection_step`: epochs of scale * horizon ** exponent rounds, rounded, at least 1."""
-    assert horizon is not None
     length = max(round(min(values["scale"] * horizon ** values["exponent"], float(horizon))), 1)
     return state_of(length, values["depth"] or -1, 0.0, 1.0, 0.0, 0.0, 0.0)
 
@@ -102,9 +101,8 @@ def bisection_step(state: State, t: int, forecast: float, rise_zero: float, rise
     return outcome
 
 
-def epochs_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def epochs_initial(values: Mapping[str, Any], horizon: int) -> State:
     """State of `epochs_step`: the horizon in equal parts, up to a round."""
-    assert horizon is not None
     number = values["number"]
     return state_of(number, horizon, *(van_der_corput(j) for j in range(1, number + 1)))
 
@@ -156,9 +154,8 @@ def threshold_step(state: State, t: int, forecast: float, rise_zero: float, rise
     return int(forecast < state[0])
 
 
-def threshold_sweep_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def threshold_sweep_initial(values: Mapping[str, Any], horizon: int) -> State:
     """State of `threshold_sweep_step`: the line ends in the last round of the horizon."""
-    assert horizon is not None
     return state_of(values["start"], values["end"], max(horizon - 1, 1))
 
 
@@ -184,9 +181,8 @@ def threshold_sweep_step(
     return int(forecast < state[0] + (state[1] - state[0]) * progress)
 
 
-def early_stopped_coin_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def early_stopped_coin_initial(values: Mapping[str, Any], horizon: int) -> State:
     """State of `early_stopped_coin_step`: limit = scale * horizon ** exponent, still tossing."""
-    assert horizon is not None
     return state_of(values["scale"] * horizon ** values["exponent"], 0.0, -1.0)
 
 
@@ -370,9 +366,8 @@ def best_bias(m: int, point: int, bias: int) -> int:
 ROOM, CELL, AIM, TARGET, UNTIL, LAST, END, POINTS = range(8)
 
 
-def graded_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def graded_lifter_initial(values: Mapping[str, Any], horizon: int) -> State:
     """State of `graded_lifter_step`: climbing, nothing known but 1/2, no biases."""
-    assert horizon is not None
     room = math.isqrt(horizon) // 2 + 8
     points = [0.5] + [1.0] * room
     return state_of(room, -1.0, room, 0.0, -1.0, 0.5, horizon, *points, *[0.0] * (2 * room + 1))

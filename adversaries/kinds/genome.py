@@ -125,9 +125,8 @@ def genome_step(state: State, t: int, forecast: float, rise_zero: float, rise_on
     return (int(state[5 + 3 * block]) >> (length - 1 - letter)) & 1
 
 
-def genome_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def genome_initial(values: Mapping[str, Any], horizon: int) -> State:
     """State of `genome_step` for the genome in `blocks`."""
-    assert horizon is not None
     return Genome.parse(values["blocks"]).state(horizon)
 
 
@@ -202,9 +201,8 @@ def stored_champions() -> tuple[Champion, ...]:
     )
 
 
-def champion_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def champion_initial(values: Mapping[str, Any], horizon: int) -> State:
     """State of `genome_step` for a stored champion; ValueError lists the numbers there are."""
-    assert horizon is not None
     stored = {champion.number: champion for champion in stored_champions()}
     number = values["number"]
     if number not in stored:

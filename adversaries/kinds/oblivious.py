@@ -69,9 +69,8 @@ def blocks_step(state: State, t: int, forecast: float, rise_zero: float, rise_on
     return (t // int(state[0])) % 2
 
 
-def linear_drift_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def linear_drift_initial(values: Mapping[str, Any], horizon: int) -> State:
     """State of `linear_drift_step`: the line ends in the last round of the horizon."""
-    assert horizon is not None
     return state_of(values["start"], values["end"], max(horizon - 1, 1))
 
 
@@ -162,9 +161,8 @@ def change_points_step(
     return int(u < state[3])
 
 
-def flip_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def flip_initial(values: Mapping[str, Any], horizon: int) -> State:
     """State of `flip_step`: the turn comes half way."""
-    assert horizon is not None
     return state_of(values["bias"], 1.0 - values["bias"], horizon // 2)
 
 

@@ -286,9 +286,8 @@ def runner_up_step(state: State, t: int, forecast: Floats, rises: Floats, u: flo
     return second
 
 
-def target_sweep_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+def target_sweep_initial(values: Mapping[str, Any], n_classes: int, horizon: int) -> State:
     """State of `target_sweep_step`: as many legs as given, or T^((k-1)/k) / 2."""
-    assert horizon is not None
     legs = values["legs"] or max(1, math.floor(0.5 * horizon ** ((n_classes - 1) / n_classes)))
     return path_state(n_classes, max(horizon / legs, 1.0))
 

@@ -8,11 +8,11 @@ Of the ends of columns polars says only that they are of some type or missing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -71,13 +71,6 @@ in_house_style = matplotlib.rc_context(RC)
 """Decorates what draws or writes a whole figure; afterwards the settings of matplotlib are as before."""
 
 
-class Drawing(NamedTuple):
-    """A figure: what prepares the table of its numbers, and what draws that table alone."""
-
-    prepare: Callable[..., pl.DataFrame]
-    draw: Callable[[pl.DataFrame], Figure]
-
-
 @dataclass(frozen=True)
 class Look:
     """How one line is drawn wherever it appears: colour, a darker one for its name, dashes and marker."""
@@ -88,15 +81,19 @@ class Look:
     marker: str
 
 
+def darker(colour: str) -> tuple[float, float, float]:
+    """The colour as words have it: pale letters would be hard to read."""
+    red, green, blue = to_rgb(colour)
+    return 0.72 * red, 0.72 * green, 0.72 * blue
+
+
 def looks(names: Sequence[str]) -> dict[str, Look]:
     """A look for each name; the palette comes round with other dashes and markers."""
     answer = {}
     for place, name in enumerate(names):
         round_trip, place = divmod(place, len(OKABE_ITO))
-        colour = OKABE_ITO[place]
-        red, green, blue = to_rgb(colour)
-        kind = round_trip % len(MARKERS)
-        answer[name] = Look(colour, (0.72 * red, 0.72 * green, 0.72 * blue), DASHES[kind], MARKERS[kind])
+        colour, kind = OKABE_ITO[place], round_trip % len(MARKERS)
+        answer[name] = Look(colour, darker(colour), DASHES[kind], MARKERS[kind])
     return answer
 
 

@@ -107,15 +107,10 @@ def evaluate(
 
     [bold]onlinecal evaluate flip fold --rounds 50000[/bold]
     """
+    import msgspec
+
     from onlinecal.cli.output import print_json, results
-    from simulations.evaluation import (
-        Columns,
-        comparisons,
-        machine_readable,
-        score_table,
-        source_of,
-        write_evaluations,
-    )
+    from simulations.evaluation import Columns, comparisons, score_table, source_of, write_evaluations
 
     if len(set(stream)) < len(stream):
         raise ValueError(f"a stream is listed twice: {', '.join(stream)}")
@@ -138,7 +133,14 @@ def evaluate(
         for text in one.broken_bounds()
     ]
     if as_json:
-        print_json(machine_readable(scores, broken, files, [*remarks, *worse]))
+        print_json(
+            {
+                "scores": [msgspec.structs.asdict(score) for score in scores],
+                "broken": broken,
+                "warnings": [*remarks, *worse],
+                "pictures": [str(path) for path in files],
+            }
+        )
     else:
         console = results()
         console.print(score_table(scores, _lateness(late, columns)))

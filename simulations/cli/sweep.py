@@ -162,11 +162,11 @@ def plot(
     from onlinecal.cli.output import print_json, progress, results, table
     from onlinecal.tables import number
     from simulations.games import players
-    from simulations.plots import GROWTH_FIGURES, draw_sweep, figure_module, sweep_figures
+    from simulations.plots import GROWTH_FIGURES, draw_sweep, figure_of, sweep_figures
     from simulations.sweeps.results import Store, broken_bounds, summarise
 
     for name in figure or []:
-        figure_module(name)
+        figure_of(name)
     games = Store(folder).read_table("results")
     players.load_all([*Store(folder).loaded(), *(load or [])])
     names = list(dict.fromkeys(figure or sweep_figures(folder)))

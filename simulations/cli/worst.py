@@ -146,25 +146,20 @@ def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_j
     check_count(rounds, "rounds", most=MOST_ROUNDS)
     every = [least_worst(t, nodes) for t in range(1, rounds + 1)]
     found = enumerate_games(forecaster, rounds, draws=draws, seed=seed)
+    both = list(zip(every, found.games, strict=True))
     if as_json:
         lines = [
             {"rounds": one.rounds, "lower": one.lower, "upper": str(one.upper), "worst": game.error}
-            for one, game in zip(every, found.games, strict=True)
+            for one, game in both
         ]
         print_json({"forecaster": forecaster, "games": lines})
         return
     columns = ["T", "none is below", "one has", "exactly", forecaster, "times the least"]
     rows = [
-        [
-            str(one.rounds),
-            f"{one.lower:.4f}",
-            f"{float(one.upper):.4f}",
-            str(one.upper),
-            f"{game.error:.4f}",
-            f"{game.error / float(one.upper):.2f}",
-        ]
-        for one, game in zip(every, found.games, strict=True)
-    ]
+        [str(one.rounds), f"{one.lower:.4f}", f"{float(one.upper):.4f}", str(one.upper), f"{game.error:.4f}",
+         f"{game.error / float(one.upper):.2f}"]
+        for one, game in both
+    ]  # fmt: skip
     results().print(table("the least worst distance of any deterministic forecaster", columns, rows))
 
 
@@ -176,13 +171,11 @@ def _table(found: Enumeration) -> Table:
     columns = ["T", "worst", "worst/√T", "bound", "mean of all"]
     if found.stops_matter:
         columns.append(f"built for {found.longest.rounds}")
-    lines = []
-    for game in found.games:
-        line = [str(game.rounds), f"{game.error:.4f}", f"{game.over_root:.4f}", number(game.bound)]
-        line.append(f"{game.mean:.4f}")
-        if found.stops_matter:
-            line.append(f"{game.stopped:.4f}")
-        lines.append([*line, game.sequence])
+    lines = [
+        [str(game.rounds), f"{game.error:.4f}", f"{game.over_root:.4f}", number(game.bound),
+         f"{game.mean:.4f}", *([f"{game.stopped:.4f}"] if found.stops_matter else []), game.sequence]
+        for game in found.games
+    ]  # fmt: skip
     what = "distance to calibration" if found.measure == "distance" else "ECE"
     return table(
         f"{found.forecaster}: the worst {what} of all sequences", [*columns, "worst sequence"], lines
@@ -193,12 +186,10 @@ def _write(found: Enumeration, folder: Path) -> list[Path]:
     """worst.json, and worst.png, .svg and .csv; the files to look at."""
     import msgspec
 
-    from onlinecal.plots.style import write_figure
     from onlinecal.tables import write_whole
-    from simulations.plots.games import draw_worst, prepare_worst
+    from simulations.plots.games import WORST_GAME
 
-    table = prepare_worst(found)
-    picture = write_figure(draw_worst(table), table, folder / "worst")
+    picture = WORST_GAME.write(folder / "worst", found)
     record = folder / "worst.json"
     write_whole(record, msgspec.json.format(msgspec.json.encode(found.record()), indent=2) + b"\n")
     return [record, picture.with_suffix(".csv"), picture]

@@ -81,32 +81,22 @@ def draw(table: pl.DataFrame) -> Figure:
     along(
         axis, "as far from calibrated as the hints", 1.15 * low, 1.17 * low, 2.3 * low, 2.34 * low, color=INK
     )
-    for heights, colour in ((proven, PROVEN), (measured, MEASURED)):
-        axis.scatter(
-            np.maximum(hints, low),
-            np.maximum(heights, low),
-            s=sizes,
-            color=colour,
-            alpha=0.45,
-            lw=0,
-            zorder=3,
-        )
     rounds = table["rounds"].to_numpy()
+    words: Any = {"textcoords": "offset points", "fontsize": 9, "fontweight": "bold", "path_effects": HALO}
+    across, up = axis.get_yaxis_transform(), axis.get_xaxis_transform()
     for heights, colour, name in ((proven, PROVEN, "certificate"), (measured, MEASURED, "distance")):
+        dots: Any = {"s": sizes, "color": colour, "alpha": 0.45, "lw": 0, "zorder": 3}
+        axis.scatter(np.maximum(hints, low), np.maximum(heights, low), **dots)
         mean = float(np.sum(heights * rounds) / rounds.sum())
         axis.axhline(mean, color=colour, lw=1.2, ls=(0, (4, 2)), zorder=4)
+        text = f"all rounds: {name} {mean:.3f}"
         axis.annotate(
-            f"all rounds: {name} {mean:.3f}", (1.0, mean), (-4, 4), xycoords=axis.get_yaxis_transform(),
-            textcoords="offset points", ha="right", color=colour, fontsize=9, fontweight="bold",
-            path_effects=HALO, zorder=6,
-        )  # fmt: skip
+            text, (1.0, mean), (-4, 4), xycoords=across, ha="right", color=colour, zorder=6, **words
+        )
     everyone = float(np.sum(hints * rounds) / rounds.sum())
     axis.axvline(everyone, color=QUIET, lw=1.2, ls=(0, (4, 2)), zorder=2)
-    axis.annotate(
-        f"all rounds: hints {everyone:.3f}", (everyone, 0.0), (4, 6), xycoords=axis.get_xaxis_transform(),
-        textcoords="offset points", color="#555555", fontsize=9, fontweight="bold", path_effects=HALO,
-        zorder=6,
-    )  # fmt: skip
+    text = f"all rounds: hints {everyone:.3f}"
+    axis.annotate(text, (everyone, 0.0), (4, 6), xycoords=up, color="#555555", zorder=6, **words)
     for one in (axis.xaxis, axis.yaxis):
         one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         one.set_minor_formatter(NullFormatter())
@@ -154,8 +144,7 @@ def play(spark: SparkSession, out: Path) -> Found:
     found = pl.from_arrow(answers.where("type = 'forecast'").select(*COMPARED).toArrow())
     assert isinstance(found, pl.DataFrame)
     wanted = forecasts_of_one_machine(out)
-    n_answers, differences = compared(found, wanted)
-    return Found(new_events, seconds, keys, n_answers, differences)
+    return Found(new_events, seconds, keys, *compared(found, wanted))
 
 
 def run_stream(spark: SparkSession, out: Path) -> tuple[int, list[float]]:

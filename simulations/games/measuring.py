@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from adversaries import Adversary, MulticlassAdversary
+from adversaries import Adversary
 from onlinecal.arrays import Floats
 from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
 from onlinecal.measures.summary import best_constant_brier, brier_score, summarize, unkept
@@ -197,35 +196,32 @@ def play_and_measure(
     that answers after the outcome, the answers are measured.
     """
     begin = time.perf_counter()
-    hinted = hints is not None
+    hinted, draw, peeks = hints is not None, "hidden", False
     forecaster: Any
-    draw, peeks, promised = "hidden", False, {}
+    k = adversary.n_classes or 2
     if isinstance(player, MulticlassPlayer):
-        assert isinstance(adversary, MulticlassAdversary)
-        k = adversary.n_classes
         forecaster = player.build(k, rounds, hinted)
     else:
         forecaster = player.build(rounds, seed, hinted)
         draw, peeks = player.draw, player.family.kind == "reference"
-        promised["bound"] = player.bound(rounds, hinted)
     duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress, draw)
-    promised |= {
+    told: dict[str, Any] = {
+        "forecaster": player.spec,
+        "adversary": adversary.name,
+        # 0 where it is not one number
+        "seed": adversary.seed if isinstance(adversary.seed, int) else 0,
         "certificate": finite(forecaster.certificate),
         "guarantee": finite(float(duel.guarantees[-1])),
         **{name: getattr(forecaster, name, None) for name in OF_WINDOWS},
     }
     if isinstance(player, MulticlassPlayer):
         # with hints a run may have a slack that no setting names
-        unslacked = promised["guarantee"] is not None and getattr(forecaster, "slack", None) is None
-        promised["bias_limit"] = 1.0 - 1.0 / (2 * k - 2) if unslacked else None
-    told = {"forecaster": player.spec, "adversary": adversary.name, "seed": seed_of(adversary), **promised}
+        unslacked = told["guarantee"] is not None and getattr(forecaster, "slack", None) is None
+        told["bias_limit"] = 1.0 - 1.0 / (2 * k - 2) if unslacked else None
+    else:
+        told["bound"] = player.bound(rounds, hinted)
     forecasts = duel.charged if peeks else duel.forecasts
     return _measured(forecasts, duel.outcomes, begin, duel, budget, rtol, told)
-
-
-def seed_of(adversary: Adversary) -> int:
-    """The seed as tables keep it: 0 where it is not one number."""
-    return adversary.seed if isinstance(adversary.seed, int) else 0
 
 
 def measure_recorded(
@@ -243,26 +239,21 @@ def _measured(
     duel: Duel | None,
     budget: float,
     rtol: float,
-    told: Mapping[str, Any] = MappingProxyType({}),
+    told: Mapping[str, Any],
 ) -> Played[Any]:
     look_ahead = None if duel is None else duel.charged
+    kind: type[Line]
     if forecasts.ndim == 2:
         found = multiclass_errors(forecasts, outcomes, look_ahead, budget)
-        seconds = time.perf_counter() - begin
-        return Played(forecasts, outcomes, duel, MeasuredMulticlass(**found, **told, seconds=seconds))
-    one = summarize(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
-    measured = Measured(
-        rounds=one.rounds,
-        ones=int(one.ones),
-        ece=one.ece,
-        distance_lower=one.distance.lower,
-        distance_upper=one.distance.upper,
-        brier=one.brier,
-        brier_constant=one.brier_constant,
-        seconds=time.perf_counter() - begin,
-        **told,
-    )
-    return Played(forecasts, outcomes, duel, measured, one.distance.witness)
+        kind, witness = MeasuredMulticlass, None
+    else:
+        one = summarize(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
+        kind, witness = Measured, one.distance.witness
+        found = {name: getattr(one, name) for name in ("rounds", "ece", "brier", "brier_constant")}
+        found |= {"distance_lower": one.distance.lower, "distance_upper": one.distance.upper}
+        found["ones"] = int(one.ones)
+    measured = kind(**found, **told, seconds=time.perf_counter() - begin)
+    return Played(forecasts, outcomes, duel, measured, witness)
 
 
 def multiclass_errors(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,12 +78,15 @@ def play_plainly(
         check_rounds(rounds, adversary)
     else:
         check_count(rounds, "rounds")
-    if known and draw == "hidden" and _draws(forecaster):
+    draws = known and not isinstance(forecaster, SimplexRun) and len(deepcopy(forecaster).draws(1)) > 0
+    if draws and draw == "hidden":
         raise ValueError(
             "draw must be 'seen' where a plain adversary meets a forecaster that draws, for it is shown what "
             "was announced; got 'hidden'"
         )
-    plain = [one for one in (forecaster, adversary) if not hasattr(one, "rules") and not _has_steps(one)]
+    plain = [
+        one for one in (forecaster, adversary) if not hasattr(one, "rules") and not hasattr(one, "phases")
+    ]
     names = " and ".join(type(one).__name__ for one in plain)
     warnings.warn(
         f"{names}: a plain Python object plays in the interpreter, hundreds of times as slowly as compiled "
@@ -90,16 +94,18 @@ def play_plainly(
         UserWarning,
         stacklevel=3,
     )
-    n_classes = _classes(forecaster, adversary)
+    n_classes = None if known else getattr(adversary, "n_classes", None)
+    if isinstance(forecaster, SimplexRun):
+        n_classes = len(forecaster.numbers)
     guide = checked_hints(hints, rounds, n_classes)
     tape = Tape.blank(rounds, n_classes, n_checkpoints)
-    announcer = _announcer(deepcopy(forecaster) if known else forecaster, guide, n_classes)
+    playing = deepcopy(forecaster) if known else forecaster
     answer = _answer_of(adversary, n_classes)
     for t in range(rounds):
-        tape.forecasts[t] = announcer.announce(t)
+        tape.forecasts[t], settle = _announced(playing, t, guide[t] if len(guide) else None, n_classes)
         outcome = answer(History(tape.forecasts[: t + 1], tape.outcomes[:t]))
         tape.outcomes[t] = outcome
-        announcer.settle(t, outcome)
+        settle(outcome)
         if progress is not None:
             progress(1)
     if known:
@@ -111,65 +117,21 @@ def play_plainly(
     return Duel(tape.forecasts, tape.outcomes, tape.forecasts, tape.checkpoints, nothing, nothing)
 
 
-def _has_steps(adversary: Any) -> bool:
-    return hasattr(adversary, "phases")
-
-
-def _draws(forecaster: Any) -> bool:
-    """Whether a forecaster of the library announces what it has drawn."""
-    return not isinstance(forecaster, SimplexRun) and len(deepcopy(forecaster).draws(1)) > 0
-
-
-def _classes(forecaster: Any, adversary: Any) -> int | None:
-    """How many classes the game has; None for outcomes 0 and 1."""
+def _announced(
+    forecaster: Any, t: int, hint: Any, n_classes: int | None
+) -> tuple[Any, Callable[[int], object]]:
+    """What a forecaster announces in round t, and how it learns the outcome."""
     if isinstance(forecaster, SimplexRun):
-        return len(forecaster.numbers)
-    found = getattr(adversary, "n_classes", None)
-    return None if hasattr(forecaster, "rules") else found
-
-
-class _Announcer(NamedTuple):
-    """A forecaster's two halves of round t: what it announces, and how it learns the outcome."""
-
-    announce: Callable[[int], Any]
-    settle: Callable[[int, int], None]
-
-
-def _announcer(forecaster: Any, guide: Floats, n_classes: int | None) -> _Announcer:
-    hinted = len(guide) > 0
-    waiting: dict[int, Any] = {}
-
-    if isinstance(forecaster, SimplexRun):
-        run = forecaster
-
-        def announce_vector(t: int) -> Any:
-            waiting[t] = run.announce(guide[t] if hinted else np.empty(0))
-            return waiting[t][1]
-
-        def settle_vector(t: int, outcome: int) -> None:
-            cell, vector = waiting.pop(t)
-            run.observe(cell, vector, outcome)
-
-        return _Announcer(announce_vector, settle_vector)
+        cell, vector = forecaster.announce(np.empty(0) if hint is None else hint)
+        return vector, partial(forecaster.observe, cell, vector)
     if isinstance(forecaster, AlmostOneStepAhead):
-
-        def announce_token(t: int) -> float:
-            waiting[t] = forecaster.forecast(guide[t] if hinted else None)
-            return float(waiting[t].probability)
-
-        return _Announcer(announce_token, lambda t, outcome: forecaster.observe(waiting.pop(t), outcome))
-
-    def features(t: int) -> dict[str, Any]:
-        return {"round": t, **({"hint": guide[t].tolist()} if hinted else {})}
-
-    def announce(t: int) -> Any:
-        answer = forecaster.predict_proba_one(features(t))
-        return _probability(answer) if n_classes is None else _probabilities(answer, n_classes)
-
-    return _Announcer(
-        announce,
-        lambda t, outcome: forecaster.learn_one(features(t), bool(outcome) if n_classes is None else outcome),
-    )
+        token = forecaster.forecast(hint)
+        return float(token.probability), partial(forecaster.observe, token)
+    x = {"round": t, **({} if hint is None else {"hint": hint.tolist()})}
+    answer = forecaster.predict_proba_one(x)
+    if n_classes is None:
+        return _probability(answer), lambda outcome: forecaster.learn_one(x, bool(outcome))
+    return _probabilities(answer, n_classes), partial(forecaster.learn_one, x)
 
 
 def _probability(answer: Mapping[Any, float]) -> float:

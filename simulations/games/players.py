@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, Literal, Self
+from typing import Any, Literal, Self
 
 import adversaries
-from onlinecal.catalogue import Catalogue, E, Entry, Parameter, split_spec
+from onlinecal.catalogue import Catalogue, Entry, Parameter, split_spec
 from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
 from onlinecal.forecasters.binary.cells import REPORTS
@@ -41,6 +41,9 @@ RULE = Parameter("rule", "balanced", "which biases it keeps small", form=RULES)
 CELLS = Parameter("cells", None, "cells of its grid", low=1, high=MOST_CELLS, form="whole")
 MIDPOINT = Parameter("report", "midpoint", "the point of a cell it announces", form=REPORTS)
 LOWER = replace(MIDPOINT, default="lower")
+OWN_REPORT = replace(
+    MIDPOINT, default=None, about="the point of a cell it announces, instead of its grid's own"
+)
 WINDOW = Parameter(
     "window", None, "rounds that a certificate is also kept of", low=1, high=MOST_WINDOW, form="whole"
 )
@@ -83,7 +86,7 @@ class Family(Entry):
         None where there is no such formula.
     """
 
-    build: Callable[[Settings, int, int], Playable]
+    build: Callable[[Settings, int, int], Any]
     parameters: tuple[Parameter, ...] = ()
     kind: Literal["deterministic", "randomised", "reference"] = "deterministic"
     rate: str = ""
@@ -109,14 +112,15 @@ def _grid_family(
             grid=grid,
             rule=settings.get("rule", rule),
             slack=settings.get("slack", 0.5),
-            report=settings["report"],
+            # on a uniform grid, which hints need, midpoints keep its bound
+            report=settings["report"] or ("midpoint" if settings["hints"] else None),
             window=window,
             hints=settings["hints"],
         )
 
     def square_of_factor(settings: Settings) -> float | None:
         sign = settings.get("rule", rule) == "sign"
-        reach = 0.5 if settings["report"] == "midpoint" else 1.0
+        reach = 0.5 if settings["report"] in (None, "midpoint") else 1.0
         if grid == "uniform":
             # 4 c d; the sign rule has 1.75^2 d
             bias = 1.75**2 / 4 if sign else float(settings["slack"])
@@ -170,7 +174,7 @@ FAMILIES = (
     ),
     _grid_family(
         "nested", "no horizon: the grid doubles as rounds go by", "nested", "balanced",
-        (SLACK, MIDPOINT, RULE), "distance ≤ √(3t) in every game, at every t", "this library",
+        (SLACK, OWN_REPORT, RULE), "distance ≤ √(3t) in every game, at every t", "this library",
     ),
     _grid_family(
         "adaptive", "no horizon: the grid tunes itself", "adaptive", "balanced", (SLACK, MIDPOINT, RULE),
@@ -242,8 +246,8 @@ _CATALOGUE: Catalogue[Family] = Catalogue("forecaster", FAMILIES)
 
 
 @dataclass(frozen=True)
-class Chosen(Generic[E]):
-    """A forecaster that was chosen from a catalogue.
+class Player:
+    """A forecaster that was chosen from a catalogue, to be built for any number of rounds.
 
     Attributes
     ----------
@@ -256,16 +260,16 @@ class Chosen(Generic[E]):
     """
 
     spec: str
-    family: E
-    settings: Mapping[str, Any]
+    family: Family
+    settings: Settings
 
     @classmethod
-    def read(cls, catalogue: Catalogue[E], spec: str) -> Self:
+    def read(cls, catalogue: Catalogue[Family], spec: str) -> Self:
         """What a spec describes; ValueError for anything unknown, with a list of what is known."""
         family, settings = catalogue.read(spec)
         return cls(family.spec_of(settings), family, settings)
 
-    def made_for(self, hinted: bool) -> Mapping[str, Any]:
+    def made_for(self, hinted: bool) -> Settings:
         """The settings for games with hints, or without; ValueError if hints=false does not go with them."""
         if "hints" not in self.settings:
             return self.settings
@@ -275,13 +279,10 @@ class Chosen(Generic[E]):
         hints = hinted or said == "true" or (said is None and self.settings.get("report") == "hint")
         return {**self.settings, "hints": hints}
 
-
-class Player(Chosen[Family]):
-    """A forecaster to be built for any number of rounds."""
-
     def build(self, rounds: int, seed: int = 0, hinted: bool = False) -> Playable:
         """A fresh forecaster for so many rounds, with hints or not; a randomised one draws from this seed."""
-        return self.family.build(self.made_for(hinted), rounds, seed)
+        playable: Playable = self.family.build(self.made_for(hinted), rounds, seed)
+        return playable
 
     @property
     def draw(self) -> str:

@@ -6,108 +6,61 @@ Nothing is promised of the baselines in every game.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, SupportsFloat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.catalogue import Catalogue, Entry, Parameter
+from onlinecal.catalogue import Catalogue, Parameter
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_SLACK
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
-from simulations.games.players import HINTS, PRIOR, WINDOW, Chosen
-
-
-class MulticlassForecaster(Protocol):
-    """A forecaster of k classes as the duel sees it: a `SimplexRun` is one."""
-
-    rules: MulticlassRules
-
-    @property
-    def memory(self) -> NDArray[Any]:
-        """Its state, changed in place by the rules."""
-
-    @property
-    def certificate(self) -> float:
-        """What it can prove of its distance to calibration so far, a sum; NaN if nothing."""
-
-    def grow(self) -> None:
-        """Make room for at least one more round."""
-
-    def promise(self, rounds: int) -> SupportsFloat:
-        """What the certificate cannot exceed after so many rounds; NaN if nothing is promised."""
-
+from onlinecal.forecasters.simplex.run import SimplexRun
+from simulations.games.players import HINTS, PRIOR, WINDOW, Family, Player, Settings
 
 SLACK = Parameter("slack", None, "how large a bias it lets pass", low=0.5, high=MOST_SLACK)
 CELLS = Parameter("cells", None, "cells of its grid on a side", low=1, high=MOST_CELLS, form="whole")
 REPORT = Parameter("report", None, "the point of a cell it announces", form=REPORTS)
 
 
-@dataclass(frozen=True)
-class MulticlassFamily(Entry):
-    """One entry of the catalogue; `build` is (settings, k, T) -> a fresh forecaster."""
-
-    build: Callable[[Mapping[str, Any], int, int], MulticlassForecaster]
-    parameters: tuple[Parameter, ...] = ()
-
-    @property
-    def made_by(self) -> object:
-        """What builds it."""
-        return self.build
-
-
-def _adaptive(settings: Mapping[str, Any], n_classes: int, rounds: int) -> MulticlassForecaster:
-    shared = {name: settings[name] for name in ("slack", "report", "hints")}
-    return SimplexAlmostOneStepAhead(n_classes, grid="adaptive", **shared).new_run()
-
-
-def _simplex(settings: Mapping[str, Any], n_classes: int, rounds: int | None) -> MulticlassForecaster:
-    shared = {name: settings[name] for name in ("slack", "report", "hints")}
+def simplex_run(settings: Settings, k: int, rounds: int | None, grid: Any = "nested") -> SimplexRun:
+    """The library's forecaster of k classes for so many rounds or, with None, however many."""
     window = settings.get("window")
-    horizon = rounds if window is None else None
     return SimplexAlmostOneStepAhead(
-        n_classes, settings.get("cells"), horizon, window=window, **shared
-    ).new_run()
+        k, settings.get("cells"), rounds if window is None else None, grid=grid, window=window,
+        **{name: settings[name] for name in ("slack", "report", "hints")},
+    ).new_run()  # fmt: skip
 
 
-CATALOGUE: Catalogue[MulticlassFamily] = Catalogue(
+CATALOGUE: Catalogue[Family] = Catalogue(
     "forecaster of several classes",
     (
-        MulticlassFamily(
-            "simplex", "on a grid for T rounds", _simplex, (SLACK, CELLS, REPORT, WINDOW, HINTS)
+        Family("simplex", "on a grid for T rounds", simplex_run, (SLACK, CELLS, REPORT, WINDOW, HINTS)),
+        Family(
+            "nested", "no horizon: the grid doubles as rounds go by",
+            lambda settings, k, rounds: simplex_run(settings, k, None), (SLACK, REPORT, HINTS),
         ),
-        MulticlassFamily(
-            "nested",
-            "no horizon: the grid doubles as rounds go by",
-            lambda settings, k, rounds: _simplex(settings, k, None),
-            (SLACK, REPORT, HINTS),
+        Family(
+            "adaptive", "no horizon: the grid is finer where few points are in use",
+            lambda settings, k, rounds: simplex_run(settings, k, None, "adaptive"), (SLACK, REPORT, HINTS),
         ),
-        MulticlassFamily(
-            "adaptive",
-            "no horizon: the grid is finer where few points are in use",
-            _adaptive,
-            (SLACK, REPORT, HINTS),
-        ),
-        MulticlassFamily("uniform", "all classes alike", lambda settings, k, rounds: Baseline(k)),
-        MulticlassFamily(
-            "frequencies",
-            "how often each class came so far",
-            lambda settings, k, rounds: Baseline(k, settings["prior"]),
-            (PRIOR,),
+        Family("uniform", "all classes alike", lambda settings, k, rounds: Baseline(k)),
+        Family(
+            "frequencies", "how often each class came so far",
+            lambda settings, k, rounds: Baseline(k, settings["prior"]), (PRIOR,),
         ),
     ),
-)
+)  # fmt: skip
+"""Each `build` is (settings, k, T) -> a fresh forecaster, which the duel plays by its `MulticlassRules`."""
 
 
-class MulticlassPlayer(Chosen[MulticlassFamily]):
+class MulticlassPlayer(Player):
     """A forecaster to be built for any number of classes and rounds."""
 
-    def build(self, n_classes: int, rounds: int, hinted: bool = False) -> MulticlassForecaster:
+    def build(self, n_classes: int, rounds: int, hinted: bool = False) -> Any:  # type: ignore[override]
         """A fresh forecaster, with hints or not; ValueError if its settings do not go with the game."""
         return self.family.build(self.made_for(hinted), n_classes, rounds)
 

@@ -8,10 +8,39 @@ beside it.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulations.sweeps.results import Store
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.figure import Figure
+
+    from onlinecal.plots.style import Look
+
+
+class Drawing(NamedTuple):
+    """A figure: what prepares the table of its numbers, and what draws that table alone."""
+
+    prepare: Callable[..., pl.DataFrame]
+    draw: Callable[[pl.DataFrame], Figure]
+
+    def write(self, stem: Path, *given: Any, **chosen: Any) -> Path:
+        """Prepare the table, draw it and write both, see `write_figure`; the path of the PNG."""
+        from onlinecal.plots.style import write_figure
+
+        table = self.prepare(*given, **chosen)
+        return write_figure(self.draw(table), table, stem)
+
+
+def look_of(colour: str, dashes: Any = "-", marker: str = "") -> Look:
+    """The look of a line in this colour."""
+    from onlinecal.plots.style import Look, darker
+
+    return Look(colour, darker(colour), dashes, marker)
+
 
 SWEEP_FIGURES = {
     "distance": "results",
@@ -27,13 +56,13 @@ GROWTH_FIGURES = ("landscape", "matrix")
 """Those of them that need more than one T."""
 
 
-def figure_module(name: str) -> Any:
+def figure_of(name: str) -> Drawing:
     """What prepares and draws a figure of a sweep; ValueError lists those there are."""
     if name not in SWEEP_FIGURES:
         raise ValueError(f"unknown figure {name!r}; known: {', '.join(SWEEP_FIGURES)}")
     from simulations.plots.sweeps import against_rounds, landscape
 
-    return {**against_rounds.FIGURES, **landscape.FIGURES}[name]
+    return (against_rounds.FIGURES | landscape.FIGURES)[name]
 
 
 def sweep_figures(folder: Path) -> list[str]:
@@ -47,14 +76,11 @@ def draw_sweep(folder: Path, name: str, measure: str | None = None, adversary: s
 
     The measure is for `landscape` and `matrix`, the adversary for `landscape`; both become part of the name.
     """
-    from onlinecal.plots.style import write_figure
-
-    module = figure_module(name)
-    chosen = {}
+    figure, chosen = figure_of(name), {}
     if measure is not None and name in GROWTH_FIGURES:
         chosen["measure"] = measure
     if adversary is not None and name == "landscape":
         chosen["adversary"] = adversary
-    table = module.prepare(Store(folder).read_table(SWEEP_FIGURES[name]), **chosen)
+    table = Store(folder).read_table(SWEEP_FIGURES[name])
     stem = "-".join([name, *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values())])
-    return write_figure(module.draw(table), table, folder / stem)
+    return figure.write(folder / stem, table, **chosen)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
@@ -16,14 +15,13 @@ from onlinecal.plots.style import (
     INK,
     OKABE_ITO,
     QUIET,
-    Drawing,
-    Look,
     colour_key,
     headline,
     highest,
     in_house_style,
 )
 from simulations.experiments import DRIFTS
+from simulations.plots import Drawing, look_of
 
 GAPS = ("mean_gap", "worst_gap")
 MEASURES = (*GAPS, "loss_change")
@@ -35,20 +33,15 @@ TITLES = {
 TICKS = [digit * 10.0**power for power in range(-6, 2) for digit in (1, 2, 5)]
 
 
-def _look(colour: str, marker: str, dashes: str | tuple[float, tuple[float, ...]] = "-") -> Look:
-    red, green, blue = to_rgb(colour)
-    return Look(colour, (0.72 * red, 0.72 * green, 0.72 * blue), dashes, marker)
-
-
 METHODS = {
-    "none": _look(OKABE_ITO[1], "o"),
-    "temperature": _look(OKABE_ITO[2], "s"),
-    "vector scaling": _look(OKABE_ITO[5], "D"),
-    "isotonic per class": _look(OKABE_ITO[4], "^"),
-    "isotonic top label": _look("#555555", "v", (0, (1.2, 1.2))),
-    "Dirichlet": _look(OKABE_ITO[3], "P"),
-    "decision": _look(OKABE_ITO[0], "o"),
-    "chance": _look(QUIET, "", (0, (4, 1.5))),
+    "none": look_of(OKABE_ITO[1], marker="o"),
+    "temperature": look_of(OKABE_ITO[2], marker="s"),
+    "vector scaling": look_of(OKABE_ITO[5], marker="D"),
+    "isotonic per class": look_of(OKABE_ITO[4], marker="^"),
+    "isotonic top label": look_of("#555555", (0, (1.2, 1.2)), "v"),
+    "Dirichlet": look_of(OKABE_ITO[3], marker="P"),
+    "decision": look_of(OKABE_ITO[0], marker="o"),
+    "chance": look_of(QUIET, (0, (4, 1.5)), ""),
 }
 """In the order of keys; colours as of `plots/recalibration/decisions.py`, markers for those who see none."""
 CALLED = {"none": "as they came", "chance": "perfect probabilities (dashed)"}
@@ -132,51 +125,39 @@ def draw_counts(table: pl.DataFrame) -> Figure:
     """Two panels, the gaps on logarithmic axes."""
     figure = Figure(figsize=(12.4, 6.0))
     what, k = table["what"][0], table["n_actions"][0]
-    largest = int(highest(table["count"]))
-    if what == "actions":
-        text, below = f"How far decisions are misjudged, from 1 action to {largest}", sampled(table)
-    else:
-        text = f"How far {k}-action decisions are misjudged, from 2 of the classes to all {largest}"
+    rows = dict(
+        table.sort("count").group_by("count", maintain_order=True).agg(pl.col("n_fit").first()).iter_rows()
+    )
+    places = {count: place for place, count in enumerate(rows)}
+    names, label = [f"{count}" for count in rows], "actions"
+    text, below = f"How far decisions are misjudged, from 1 action to {max(rows)}", sampled(table)
+    if what == "classes":
+        text = f"How far {k}-action decisions are misjudged, from 2 of the classes to all {max(rows)}"
         below = sampled(table, "rows of the chosen classes")
+        names = [f"{count}\n{n_fit:,}" for count, n_fit in rows.items()]
+        label = "classes, and how many rows are fitted"
     headline(figure, text, f"{below}. Units: the loss's norm.")
     methods = shown_methods(table)
     colour_key(figure, words(methods), inches=0.72)
-    counts = table["count"].unique().sort().to_list()
-    places = {count: place for place, count in enumerate(counts)}
     for panel, measure in enumerate(GAPS):
         axis = figure.add_axes((0.065 + 0.49 * panel, 0.13, 0.435, 0.66))
         mine = table.filter(measure=measure)
         for number, name in enumerate(methods):
             one = mine.filter(method=name).sort("count")
             aside = 0.0 if name == "chance" else 0.07 * (number - (len(methods) - 2) / 2)
-            x = np.array([places[count] for count in one["count"]]) + aside
-            line(axis, name, x.tolist(), one)
+            line(axis, name, [places[count] + aside for count in one["count"]], one)
         gap_axis(axis)
-        _count_axis(axis, table, counts, what)
-        axis.set_title(TITLES[measure])
+        axis.set_xticks(range(len(names)), names)
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set(xlabel=label, title=TITLES[measure])
+        axis.grid(visible=False, axis="x")
     return figure
-
-
-def _count_axis(axis: Axes, table: pl.DataFrame, counts: list[int], what: str) -> None:
-    names = [str(count) for count in counts]
-    if what == "classes":
-        rows = dict(table.group_by("count").agg(pl.col("n_fit").first()).iter_rows())
-        names = [f"{count}\n{rows[count]:,}" for count in counts]
-    axis.set_xticks(range(len(counts)), names)
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlabel("actions" if what == "actions" else "classes, and how many rows are fitted")
-    axis.grid(visible=False, axis="x")
 
 
 DRIFT_TITLES = {
     "temperature": "Temperature: surer or less sure",
     "label shift": "Label shift: classes drawn unevenly",
     "noise": "Noise on the logits",
-}
-LABELS = {
-    "mean_gap": "mean gap",
-    "worst_gap": "worst gap",
-    "loss_change": "loss that comes,\nless that of “as they came”",
 }
 
 
@@ -197,20 +178,8 @@ def draw_drift(table: pl.DataFrame) -> Figure:
     )
     methods = shown_methods(table)
     colour_key(figure, words(methods), inches=0.72)
-    axes = figure.subplots(
-        3,
-        3,
-        sharex="col",
-        sharey="row",
-        gridspec_kw={
-            "left": 0.085,
-            "right": 0.985,
-            "top": 0.885,
-            "bottom": 0.055,
-            "wspace": 0.06,
-            "hspace": 0.12,
-        },
-    )
+    edges = {"left": 0.085, "right": 0.985, "top": 0.885, "bottom": 0.055, "wspace": 0.06, "hspace": 0.12}
+    axes = figure.subplots(3, 3, sharex="col", sharey="row", gridspec_kw=edges)
     for column, drift in enumerate(table["drift"].unique(maintain_order=True)):
         kind = DRIFTS[drift]
         for row, measure in enumerate(MEASURES):
@@ -228,12 +197,11 @@ def draw_drift(table: pl.DataFrame) -> Figure:
                 axis.axhline(0, color=INK, lw=0.8, zorder=2)
                 axis.set_xlabel(kind.axis)
             if column == 0:
-                axis.set_ylabel(LABELS[measure])
+                axis.set_ylabel(TITLES[measure].removesuffix(" over the losses").replace(", ", ",\n"))
             if row == 0:
                 axis.set_title(DRIFT_TITLES[drift])
-    for row, measure in enumerate(MEASURES):
-        if measure != "loss_change":
-            axes[row][0].set_ylim(bottom=0)  # when all panels that share it have their lines
+    for row in range(len(GAPS)):
+        axes[row][0].set_ylim(bottom=0)  # when all panels that share it have their lines
     return figure
 
 
@@ -301,16 +269,12 @@ def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
             fontsize=8.5, color=INK, path_effects=HALO,
         )  # fmt: skip
         gap_axis(axis)
-    _mark_kept(axis, table)
-    axis.set_xticks([tick for tick in axis.get_xticks() if 0 <= tick <= rounds])
-
-
-def _mark_kept(axis: Axes, table: pl.DataFrame) -> None:
-    """Where the folds of the default end, on the line of the tested rows."""
+    # where the folds of the default end, on the line of the tested rows
     kept = float(table["kept"][0])
     one = table.filter(method="shrunk steps", part="test").sort("step")
     height = float(np.interp(kept, one["step"].to_numpy(), one["mean"].to_numpy()))
     axis.scatter([kept], [height], s=60, color=LINES["shrunk steps"], edgecolor="white", lw=1.2, zorder=6)
+    axis.set_xticks([tick for tick in axis.get_xticks() if 0 <= tick <= rounds])
 
 
 COUNTS = Drawing(prepare_counts, draw_counts)

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -42,27 +41,21 @@ from onlinecal.plots.style import (
     INK,
     OKABE_ITO,
     QUIET,
-    Look,
     headline,
     highest,
     in_house_style,
     looks,
     name_lines,
     panels,
-    write_figure,
 )
 from onlinecal.tables import number, write_table
 from simulations.evaluation import CALIBRATED, Evaluation
 from simulations.games import players
 from simulations.games.measuring import Game, MeasuredMulticlass, MulticlassGame
-from simulations.plots.multiclass import (
-    draw_simplex_distance,
-    draw_triangle,
-    prepare_distance,
-    prepare_triangle,
-)
-from simulations.plots.sweeps.against_rounds import draw_trajectories, power, prepare_trajectories
-from simulations.sweeps.results import results_table
+from simulations.plots import Drawing, look_of
+from simulations.plots.multiclass import DISTANCE, TRIANGLE
+from simulations.plots.sweeps.against_rounds import TRAJECTORIES, lines_of, power
+from simulations.sweeps.results import course_of, results_table
 from simulations.worst.enumeration import Enumeration
 
 FRAMES = 6
@@ -71,15 +64,13 @@ HOLE = "round,pad=0,rounding_size=0.025"
 
 
 def prepare_film(games: Sequence[Game]) -> pl.DataFrame:
-    """Columns forecaster, adversary, and those of `running_biases_data`."""
-    return pl.concat([film_of(game) for game in games])
-
-
-def film_of(game: Game) -> pl.DataFrame:
-    """The rows of one game; the last moment is that of the game."""
-    charged = None if game.duel is None else game.duel.charged
-    table = running_biases_data(game.forecasts, game.outcomes, look_ahead=charged)
-    return named(table, game.measured.forecaster, game.measured.adversary)
+    """Columns forecaster, adversary, and those of `running_biases_data`; the last moment is the game's."""
+    return _of_games(
+        games,
+        lambda game: running_biases_data(
+            game.forecasts, game.outcomes, look_ahead=None if game.duel is None else game.duel.charged
+        ),
+    )
 
 
 @in_house_style
@@ -207,13 +198,13 @@ def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
                     "method": one.score.method,
                     "round": one.checkpoints,
                     "distance": measured["upper"],
-                    "certificate": _averages(one.certificates, one.checkpoints) or blank,
-                    "guarantee": _averages(one.guarantees, one.checkpoints) or blank,
+                    "certificate": one.certificates or blank,
+                    "guarantee": one.guarantees or blank,
                 },
                 schema_overrides={"certificate": pl.Float64, "guarantee": pl.Float64},
             )
         )
-    return pl.concat(parts)
+    return pl.concat(parts).with_columns(pl.col(*PROOFS) / pl.col("round"))
 
 
 @in_house_style
@@ -221,9 +212,7 @@ def draw_running(table: pl.DataFrame) -> Figure:
     """A panel per stream and model: a line per method; certificate grey, guarantee black."""
     names = table["panel"].unique(maintain_order=True).to_list()
     methods = table["method"].unique(maintain_order=True).to_list()
-    look = looks(methods)
-    for name, colour in PROOFS.items():
-        look[name] = Look(colour, to_rgb(colour), "-", "")
+    look = looks(methods) | {name: look_of(colour) for name, colour in PROOFS.items()}
     figure, axes = panels(names, [*look], height=3.4)
     headline(
         figure,
@@ -232,74 +221,24 @@ def draw_running(table: pl.DataFrame) -> Figure:
         "Black: the guarantee.",
     )
     last = int(highest(table["round"]))
-    top = _room(table)
+    # everything but guarantees fits, once a sixth of the stream is over
+    later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
+    top = 1.1 * max(highest(later["distance"], later["certificate"]), 0.01)
     for panel, axis in axes.items():
-        axis.set(xlim=(0, last), ylim=(0, top))
+        axis.set(xlim=(0, last), ylim=(0, top), title=panel, xlabel="round t", ylabel="distance / t")
         axis.locator_params(axis="x", nbins=5)
-        axis.set_title(panel)
-        axis.set_xlabel("round t")
-        axis.set_ylabel("distance / t")
         ends: dict[str, float] = {}
-        mine = table.filter(pl.col("panel") == panel)
-        for method in methods:
-            measured = mine.filter(pl.col("method") == method).select("round", upper="distance")
-            one = look[method]
+        for method, part in lines_of(table, panel, "panel", "method"):
+            measured, one = part.select("round", upper="distance"), look[method]
             width = 2.2 if method == CALIBRATED else 1.4
             draw_distance(axis, measured, one.colour, dashes=one.dashes, width=width)
             ends[method] = min(float(measured["upper"][-1]), top)
-        proven = mine.filter(pl.col("certificate").is_not_null()).select("round", "certificate", "guarantee")
-        if proven.height:
-            rounds, certificates, guarantees = proven.to_numpy().T
-            for name, values in zip(PROOFS, (certificates, guarantees), strict=True):
-                axis.plot(rounds, values, color=PROOFS[name], lw=1.6, zorder=2)
-                ends[name] = min(float(values[-1]), top)
+            if part["certificate"].null_count() == 0:
+                for name, colour in PROOFS.items():
+                    axis.plot(part["round"], part[name], color=colour, lw=1.6, zorder=2)
+                    ends[name] = min(float(part[name][-1]), top)
         name_lines(axis, ends, look)
     return figure
-
-
-def _averages(sums: Sequence[float], rounds: Sequence[int]) -> list[float]:
-    return [total / count for total, count in zip(sums, rounds, strict=True)] if sums else []
-
-
-def _room(table: pl.DataFrame) -> float:
-    """How far up the axis goes: everything but guarantees fits, once a sixth of the stream is over."""
-    later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
-    return 1.1 * max(highest(later["distance"], later["certificate"]), 0.01)
-
-
-def write_games(games: Sequence[Game], folder: Path) -> list[Path]:
-    """Write results.csv, the pictures of `PICTURES` and trajectories; the files to look at."""
-    written = [write_table(results_table([game.measured for game in games]), folder / "results.csv")]
-    for name, (prepare, draw) in PICTURES.items():
-        table = prepare(games)
-        written.append(write_figure(draw(table), table, folder / name))
-    course = _trajectories(games, "rounds")
-    if course is not None:
-        table = prepare_trajectories(course)
-        written.append(write_figure(draw_trajectories(table), table, folder / "trajectories"))
-    return written
-
-
-def write_simplex_games(
-    games: Sequence[MulticlassGame], shorter: Sequence[MeasuredMulticlass], folder: Path
-) -> list[Path]:
-    """Write results.csv, with three classes simplex_triangle, with shorter games simplex_distance."""
-    measured = [*shorter, *(game.measured for game in games)]
-    written = [
-        write_table(
-            pl.DataFrame([one.record() for one in measured], infer_schema_length=None), folder / "results.csv"
-        )
-    ]
-    if any(game.measured.classes == 3 for game in games):
-        table = prepare_triangle(games)
-        written.append(write_figure(draw_triangle(table), table, folder / "simplex_triangle"))
-    if shorter:
-        table = prepare_distance(measured)
-        written.append(write_figure(draw_simplex_distance(table), table, folder / "simplex_distance"))
-    course = _trajectories(games, "classes", "rounds")
-    if course is not None:
-        written.append(write_table(course, folder / "trajectories.csv"))
-    return written
 
 
 def reliability_of(games: Sequence[Game]) -> pl.DataFrame:
@@ -312,34 +251,48 @@ def transport_of(games: Sequence[Game]) -> pl.DataFrame:
     return _of_games(games, lambda game: transport_data(game.forecasts, game.outcomes, witness=game.witness))
 
 
-PICTURES = {
-    "reliability": (reliability_of, reliability_panels),
-    "transport": (transport_of, transport_panels),
-    "filmstrip": (prepare_film, draw_film),
-}
-"""Of games in full: how each picture's table is prepared, and drawn."""
-
-
 def _of_games(games: Sequence[Game], data: Callable[[Game], pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(named(data(game), game.measured.forecaster, game.measured.adversary) for game in games)
 
 
+RELIABILITY = Drawing(reliability_of, reliability_panels)
+RUNNING = Drawing(prepare_running, draw_running)
+PICTURES = {
+    "reliability": RELIABILITY,
+    "transport": Drawing(transport_of, transport_panels),
+    "filmstrip": Drawing(prepare_film, draw_film),
+}
+"""Of games in full."""
+
+
+def write_games(games: Sequence[Game], folder: Path) -> list[Path]:
+    """Write results.csv, the pictures of `PICTURES` and trajectories; the files to look at."""
+    written = [write_table(results_table([game.measured for game in games]), folder / "results.csv")]
+    written += [picture.write(folder / name, games) for name, picture in PICTURES.items()]
+    if (course := _trajectories(games, "rounds")) is not None:
+        written.append(TRAJECTORIES.write(folder / "trajectories", course))
+    return written
+
+
+def write_simplex_games(
+    games: Sequence[MulticlassGame], shorter: Sequence[MeasuredMulticlass], folder: Path
+) -> list[Path]:
+    """Write results.csv, with three classes simplex_triangle, with shorter games simplex_distance."""
+    measured = [*shorter, *(game.measured for game in games)]
+    table = pl.DataFrame([one.record() for one in measured], infer_schema_length=None)
+    written = [write_table(table, folder / "results.csv")]
+    if any(game.measured.classes == 3 for game in games):
+        written.append(TRIANGLE.write(folder / "simplex_triangle", games))
+    if shorter:
+        written.append(DISTANCE.write(folder / "simplex_distance", measured))
+    if (course := _trajectories(games, "classes", "rounds")) is not None:
+        written.append(write_table(course, folder / "trajectories.csv"))
+    return written
+
+
 def _trajectories(games: Sequence[Game | MulticlassGame], *sizes: str) -> pl.DataFrame | None:
     """Certificates and guarantees as the games went on; None where only recorded forecasts are."""
-    parts = [
-        pl.DataFrame(
-            {
-                **{
-                    name: getattr(game.measured, name) for name in ("forecaster", "adversary", *sizes, "seed")
-                },
-                "round": game.duel.checkpoints,
-                "certificate": game.duel.certificates,
-                "guarantee": game.duel.guarantees,
-            }
-        )
-        for game in games
-        if game.duel is not None
-    ]
+    parts = [course_of(game.measured, sizes, game.duel) for game in games if game.duel is not None]
     return pl.concat(parts) if parts else None
 
 
@@ -356,24 +309,17 @@ def prepare_worst(enumeration: Enumeration) -> pl.DataFrame:
     outcomes = np.array([int(letter) for letter in enumeration.longest.sequence], dtype=np.uint8)
     forecasts = enumeration.forecasts
     witness = calibration_distance(forecasts, outcomes, method="exact").witness
-    games = enumeration.games
-    return pl.DataFrame(
-        {
-            "forecaster": enumeration.forecaster,
-            "measure": enumeration.measure,
-            "draws": enumeration.draws,
-            "round": [game.rounds for game in games],
-            "worst": [game.error for game in games],
-            "over_root": [game.over_root for game in games],
-            "mean": [game.mean for game in games],
-            "stopped": [game.stopped for game in games],
-            "bound": [game.bound for game in games],
-            "sequence": [game.sequence for game in games],
-            "outcome": outcomes,
-            "forecast": forecasts,
-            "witness": witness,
-        },
-        schema_overrides={"bound": pl.Float64},
+    games = pl.DataFrame(enumeration.record()["games"], infer_schema_length=None)
+    return games.select(
+        pl.lit(enumeration.forecaster).alias("forecaster"),
+        pl.lit(enumeration.measure).alias("measure"),
+        pl.lit(enumeration.draws, pl.Int64).alias("draws"),
+        pl.col("rounds").alias("round"),
+        pl.col("error").alias("worst"),
+        *("over_root", "mean", "stopped", pl.col("bound").cast(pl.Float64), "sequence"),
+        outcome=outcomes,
+        forecast=forecasts,
+        witness=witness,
     )
 
 
@@ -413,23 +359,19 @@ def _draw_growth(axis: Axes, table: pl.DataFrame, what: str) -> None:
     for name, factor in (("√T", 1.0), ("2√T", 2.0)):
         if name != label:
             axis.plot(fine, factor * np.sqrt(fine), color=QUIET, lw=1.0, ls=(0, (4, 2)))
-            ends[name], look[name] = factor * math.sqrt(last), _look(QUIET)
+            ends[name], look[name] = factor * math.sqrt(last), look_of(QUIET)
     if proven:
         axis.plot(rounds, bound, color=INK, lw=1.8)
         name = f"proven: {label or number(float(bound[-1]))}"
-        ends[name], look[name] = float(bound[-1]), _look(INK)
+        ends[name], look[name] = float(bound[-1]), look_of(INK)
     axis.plot(rounds, mean, color=WORST, lw=1.2, ls=(0, (1.2, 1.2)), marker="o", ms=2.5)
     axis.plot(rounds, worst, color=WORST, lw=2.0, marker="o", ms=5, mec="white", mew=0.7, zorder=4)
     ends["mean of all"] = float(mean[-1])
     ends[f"worst: {worst[-1] / math.sqrt(last):.3f}√T"] = float(worst[-1])
-    name_lines(axis, ends, {**dict.fromkeys(ends, _look(WORST)), **look})
+    name_lines(axis, ends, {**dict.fromkeys(ends, look_of(WORST)), **look})
     axis.set_xlabel("number of rounds T")
     axis.set_ylabel(what)
     axis.set_title("Worst case against T")
-
-
-def _look(colour: str) -> Look:
-    return Look(colour, to_rgb(colour), "-", "")
 
 
 def _draw_game(axis: Axes, table: pl.DataFrame, what: str) -> None:
@@ -456,3 +398,6 @@ def _draw_game(axis: Axes, table: pl.DataFrame, what: str) -> None:
     )  # fmt: skip
     axis.xaxis.set_major_locator(MaxNLocator(9, integer=True))
     axis.set_xlabel("round")
+
+
+WORST_GAME = Drawing(prepare_worst, draw_worst)

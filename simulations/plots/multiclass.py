@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from onlinecal.plots.style import (
     QUIET,
     Look,
     along,
+    darker,
     headline,
     highest,
     in_house_style,
@@ -31,25 +32,22 @@ from onlinecal.plots.style import (
     panels,
 )
 from simulations.games.measuring import MeasuredMulticlass, MulticlassGame, biases_of, groups_of
+from simulations.plots import Drawing
+from simulations.plots.sweeps.against_rounds import draw_band, lines_of
 
 
 def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:
     """A row per game: forecaster, adversary, classes, rounds, lower, upper, certificate, guarantee."""
-    rows = [
-        {
-            "forecaster": one.forecaster,
-            "adversary": one.adversary,
-            "classes": one.classes,
-            "rounds": one.rounds,
-            "lower": one.distance_lower,
-            "upper": one.distance_upper,
-            "certificate": one.certificate,
-            "guarantee": one.guarantee,
-        }
-        for one in measured
-    ]
-    schema = {"certificate": pl.Float64, "guarantee": pl.Float64}
-    return pl.DataFrame(rows, schema_overrides=schema).sort("classes", "rounds", maintain_order=True)
+    table = pl.DataFrame([one.record() for one in measured], infer_schema_length=None)
+    return table.select(
+        "forecaster",
+        "adversary",
+        "classes",
+        "rounds",
+        pl.col("distance_lower").alias("lower"),
+        pl.col("distance_upper").alias("upper"),
+        pl.col("certificate", "guarantee").cast(pl.Float64),
+    ).sort("classes", "rounds", maintain_order=True)
 
 
 @in_house_style
@@ -58,55 +56,42 @@ def draw_simplex_distance(table: pl.DataFrame) -> Figure:
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
     look = looks(forecasters)
     numbers = table["classes"].unique().sort().to_list()
-    titles = {k: f"{k} classes" for k in numbers}
     against = table["adversary"][0].split(":")[0]
-    figure, axes = panels(list(titles.values()), forecasters, height=3.6)
+    figure, axes = panels([f"{k} classes" for k in numbers], forecasters, height=3.6)
     headline(
         figure,
         r"Every certificate stays below its guarantee, of order $\mathbf{T^{1-1/k}}$ for k classes",
         f"Against {against}, a game of its own for each T. Sums over rounds, in l1 over classes. "
         "Band: where the distance to calibration lies. Line: certificate. Dashes: guarantee.",
     )
-    first, last = lowest(table["rounds"]), highest(table["rounds"])
-    left, right = first / 1.15, last * 1.15
+    left, right = lowest(table["rounds"]) / 1.15, highest(table["rounds"]) * 1.15
     top = highest(table["upper"], table["guarantee"])
     bottom = max(lowest(table["lower"]), top / 1e6, 0.1)
-    for k, title in titles.items():
-        axis = axes[title]
+    shown = table.with_columns(
+        line=pl.coalesce("certificate", "upper").clip(lower_bound=bottom),
+        low=pl.col("lower").clip(lower_bound=bottom),
+        high=pl.col("upper").clip(lower_bound=bottom),
+    )
+    for k, (title, axis) in zip(numbers, axes.items(), strict=True):
         axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 2.8))
         axis.set_title(title)
         axis.minorticks_off()
-        panel = table.filter(pl.col("classes") == k)
-        ends = {}
-        promised = panel.filter(pl.col("guarantee").is_not_null())["forecaster"].unique(maintain_order=True)
-        for name in forecasters:
-            part = panel.filter(pl.col("forecaster") == name)
-            ends[name] = _draw_forecaster(axis, part, look[name], bottom)
-            if name in promised:
-                _draw_guarantee(axis, part, look[name])
-        if len(promised) > 0:
-            part = panel.filter(pl.col("forecaster") == promised[0])
-            _write_theory(axis, part, k, look[promised[0]] if len(promised) == 1 else None)
+        ends, promised = {}, {}
+        for name, part in lines_of(shown, k, "classes", "forecaster"):
+            one, proven = look[name], part["certificate"].null_count() == 0
+            width = 1.6 if proven else 0.9
+            ends[name] = draw_band(axis, part, one.colour, 0.2, lw=width, marker="o", ms=3.2)
+            if part["guarantee"].null_count() == 0:
+                axis.plot(
+                    part["rounds"], part["guarantee"], color=one.text, lw=1.7, ls=(0, (5, 1.6)), zorder=4
+                )
+                promised[name] = part
+        if promised:
+            name, part = next(iter(promised.items()))
+            _write_theory(axis, part, k, look[name] if len(promised) == 1 else None)
         name_lines(axis, ends, look)
     label_axes(axes, "rounds T", "distance to calibration")
     return figure
-
-
-def _draw_forecaster(axis: Axes, part: pl.DataFrame, one: Look, bottom: float) -> float:
-    """The bracket and the certificate, or of a forecaster without one the upper end; where the line ends."""
-    rounds, lower, upper = (part[column].to_numpy() for column in ("rounds", "lower", "upper"))
-    axis.fill_between(
-        rounds, np.maximum(lower, bottom), np.maximum(upper, bottom), color=one.colour, alpha=0.2, lw=0
-    )
-    proven = part["certificate"].is_not_null().all()
-    shown = np.maximum(part["certificate"].to_numpy() if proven else upper, bottom)
-    axis.plot(rounds, shown, color=one.colour, lw=1.6 if proven else 0.9, marker="o", ms=3.2, zorder=3)
-    return float(shown[-1])
-
-
-def _draw_guarantee(axis: Axes, part: pl.DataFrame, one: Look) -> None:
-    """What was promised for each T."""
-    axis.plot(part["rounds"], part["guarantee"], color=one.text, lw=1.7, ls=(0, (5, 1.6)), zorder=4)
 
 
 def _write_theory(axis: Axes, part: pl.DataFrame, k: int, one: Look | None) -> None:
@@ -238,12 +223,7 @@ def _coarse(forecasts: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
 
 
 def _part(
-    game: MulticlassGame,
-    kind: str,
-    p: Floats,
-    rounds: NDArray[np.int64],
-    size: Floats | None = None,
-    bias: Floats | None = None,
+    game: MulticlassGame, kind: str, p: Floats, rounds: NDArray[np.int64], **more: Floats
 ) -> pl.DataFrame:
     return pl.DataFrame(
         {
@@ -251,9 +231,7 @@ def _part(
             "adversary": game.measured.adversary,
             "kind": kind,
             **{f"p{c}": p[:, c] for c in range(3)},
-            "size": np.zeros(len(p)) if size is None else size,
-            "rounds": rounds,
-            "bias": np.zeros(len(p)) if bias is None else bias,
+            **{"size": np.zeros(len(p)), "rounds": rounds, "bias": np.zeros(len(p)), **more},
         }
     )
 
@@ -296,12 +274,17 @@ def _draw_triangle(
     axis.add_collection(LineCollection(pieces, colors=shades, linewidths=1.3, capstyle="round", zorder=5))
     axis.scatter(way[-1:, 0], way[-1:, 1], s=22, color=INK, edgecolors="white", linewidths=0.8, zorder=6)
     for c, (dx, dy, ha) in enumerate(((0.0, -0.035, "center"), (0.0, -0.035, "center"), (0.03, 0.0, "left"))):
-        dark = tuple(0.72 * part for part in to_rgb(OKABE_ITO[c]))
         at, up = CORNERS[c]
         axis.scatter([at], [up], s=34, color=OKABE_ITO[c], zorder=7, clip_on=False)
         va = "top" if dy else "center"
-        axis.text(at + dx, up + dy, f"class {c}", ha=ha, va=va, fontsize=9, color=dark, zorder=7)
+        axis.text(
+            at + dx, up + dy, f"class {c}", ha=ha, va=va, fontsize=9, color=darker(OKABE_ITO[c]), zorder=7
+        )
 
 
 def _vectors(table: pl.DataFrame) -> Floats:
     return table.select("p0", "p1", "p2").to_numpy()
+
+
+DISTANCE = Drawing(prepare_distance, draw_simplex_distance)
+TRIANGLE = Drawing(prepare_triangle, draw_triangle)

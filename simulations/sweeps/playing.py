@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ import adversaries
 from onlinecal.compiling import Compiled, counting
 from simulations.games import players
 from simulations.games.measuring import play_and_measure
-from simulations.sweeps.results import VERSIONED, Config, Finished, PlannedGame, Store, package_version
+from simulations.sweeps.results import VERSIONED, Config, Finished, PlannedGame, Store, versions_of
 
 Answer = TypeVar("Answer")
 
@@ -243,7 +244,7 @@ def identity(game: PlannedGame) -> str:
 @cache
 def _libraries() -> str:
     python = ".".join(platform.python_version_tuple()[:2])
-    return ", ".join([f"python {python}", *(f"{name} {package_version(name)}" for name in VERSIONED)])
+    return ", ".join(" ".join(pair) for pair in [("python", python), *versions_of(VERSIONED).items()])
 
 
 def play_game(
@@ -356,16 +357,11 @@ def in_playing_order(games: list[PlannedGame]) -> list[PlannedGame]:
     """
     specs = dict.fromkeys(game.forecaster for game in games)
     rules = {spec: players.create(spec).build(1).rules for spec in specs}
-    kinds = list(dict.fromkeys(rules.values()))
-    wave = {
-        spec: sum(rules[other] == rules[spec] for other in list(rules)[:place])
-        for place, spec in enumerate(rules)
-    }
-    order = {id(game): place for place, game in enumerate(games)}
-    names = {game.adversary: place for place, game in reversed(list(enumerate(games)))}
-    return sorted(
-        games,
-        key=lambda c: (
-            c.rounds, wave[c.forecaster], names[c.adversary], kinds.index(rules[c.forecaster]), order[id(c)]
-        ),
-    )  # fmt: skip
+    before: Counter[Any] = Counter()
+
+    def turn(game: PlannedGame) -> tuple[int, int]:
+        need = rules[game.forecaster], game.adversary, game.rounds
+        before[need] += 1
+        return game.rounds, before[need]
+
+    return sorted(games, key=turn)

@@ -34,7 +34,8 @@ import os
 import platform
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -51,7 +52,8 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.tables import write_table, write_whole
 from onlinecal.validation import check_count, check_positive
 from simulations.games import players
-from simulations.games.measuring import OF_WINDOWS, Measured
+from simulations.games.duel import Duel
+from simulations.games.measuring import OF_WINDOWS, Line, Measured
 
 MOST_ROUNDS = 10**9
 PACKAGED = ("demo", "arena")
@@ -130,56 +132,29 @@ def check_config(table: Mapping[str, Any], folder: Path = Path(), load: Sequence
     for key in ("forecasters", "adversaries", "rounds"):
         if key not in table:
             raise ValueError(f"the key {key!r} is missing")
-    config = Config(
-        forecasters=_list(table["forecasters"], "forecasters", _text),
-        adversaries=_list(table["adversaries"], "adversaries", _text),
-        rounds=_list(table["rounds"], "rounds", partial(check_count, most=MOST_ROUNDS)),
-        seeds=_list(table.get("seeds", [0]), "seeds", partial(check_count, most=2**63 - 1, least=0)),
-        budget=check_positive(table.get("budget", 1.0), "budget"),
-        checkpoints=check_count(table.get("checkpoints", 200), "checkpoints", most=100_000),
-        load=_files(table, folder, load),
-    )
-    players.load_all(config.load)
-    return _with_canonical_specs(config)
-
-
-def _with_canonical_specs(config: Config) -> Config:
-    """The same with canonical specs, each of them tried out for every number of rounds."""
-    names = [_at("forecasters", i, players.create, spec).spec for i, spec in enumerate(config.forecasters)]
-    _refuse_repeated("forecasters", names)
-    canonical = []
-    for i, spec in enumerate(config.adversaries):
-        made = [_at("adversaries", i, adversaries.create, spec, rounds) for rounds in config.rounds]
-        canonical.append(made[0].name)
-    _refuse_repeated("adversaries", canonical)
-    _refuse_repeated("rounds", config.rounds)
-    _refuse_repeated("seeds", config.seeds)
-    return replace(
-        config,
-        forecasters=tuple(names),
-        adversaries=tuple(canonical),
-        rounds=tuple(sorted(config.rounds)),
-    )
-
-
-def _files(table: Mapping[str, Any], folder: Path, more: Sequence[Path]) -> tuple[str, ...]:
-    """Absolute paths of what is to be loaded, each once."""
     named = _list(table["load"], "load", _text) if table.get("load", []) != [] else ()
-    paths = [*(folder / name for name in named), *more]
-    return tuple(dict.fromkeys(str(path.resolve()) for path in paths))
+    paths = [*(folder / name for name in named), *load]
+    loaded = tuple(dict.fromkeys(str(path.resolve()) for path in paths))
+    forecasters, opponents = (_list(table[key], key, _text) for key in ("forecasters", "adversaries"))
+    rounds = _list(table["rounds"], "rounds", partial(check_count, most=MOST_ROUNDS))
+    seeds = _list(table.get("seeds", [0]), "seeds", partial(check_count, most=2**63 - 1, least=0))
+    budget = check_positive(table.get("budget", 1.0), "budget")
+    checkpoints = check_count(table.get("checkpoints", 200), "checkpoints", most=100_000)
+    players.load_all(loaded)
 
+    def opponent(spec: str) -> str:
+        (name,) = {adversaries.create(spec, T).name for T in rounds}
+        return name
 
-def _at(key: str, place: int, create: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return create(*arguments)
-    except ValueError as error:
-        raise ValueError(f"{key}[{place}]: {error}") from error
-
-
-def _refuse_repeated(key: str, values: Any) -> None:
-    for value in values:
-        if list(values).count(value) > 1:
-            raise ValueError(f"{key}: {value!r} is listed twice")
+    forecasters = _made(forecasters, "forecasters", lambda spec: players.create(spec).spec)
+    opponents = _made(opponents, "adversaries", opponent)
+    config = Config(forecasters, opponents, tuple(sorted(rounds)), seeds, budget, checkpoints, loaded)
+    for key in ("forecasters", "adversaries", "rounds", "seeds"):
+        values = getattr(config, key)
+        for value in values:
+            if values.count(value) > 1:
+                raise ValueError(f"{key}: {value!r} is listed twice")
+    return config
 
 
 def _list(value: Any, key: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
@@ -192,6 +167,16 @@ def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{key} must be a string, got {value!r}")
     return value
+
+
+def _made(specs: Sequence[str], key: str, create: Callable[[str], str]) -> tuple[str, ...]:
+    names = []
+    for place, spec in enumerate(specs):
+        try:
+            names.append(create(spec))
+        except ValueError as error:
+            raise ValueError(f"{key}[{place}]: {error}") from error
+    return tuple(names)
 
 
 MEASURES = {"distance": "distance_upper", "ece": "ece", "certificate": "certificate", "regret": "regret"}
@@ -208,16 +193,9 @@ LEAST = 0.5
 """Errors below half a round count as half a round."""
 
 SCHEMA = {
-    "forecaster": pl.String,
-    "adversary": pl.String,
-    "measure": pl.String,
-    "exponent": pl.Float64,
-    "standard_error": pl.Float64,
-    "nominal": pl.Float64,
-    "constant": pl.Float64,
-    "n_seeds": pl.Int64,
-    "n_rounds": pl.Int64,
-    "most_rounds": pl.Int64,
+    **dict.fromkeys(("forecaster", "adversary", "measure"), pl.String),
+    **dict.fromkeys(("exponent", "standard_error", "nominal", "constant"), pl.Float64),
+    **dict.fromkeys(("n_seeds", "n_rounds", "most_rounds"), pl.Int64),
 }
 
 
@@ -266,17 +244,14 @@ def rates_table(results: pl.DataFrame) -> pl.DataFrame:
     T^nominal of all games), n_seeds, n_rounds (how many values of T), most_rounds (the largest).
     """
     rows = []
-    for (forecaster, adversary), games in results.group_by("forecaster", "adversary", maintain_order=True):
-        for measure, column in MEASURES.items():
+    for pair, games in results.group_by("forecaster", "adversary", maintain_order=True):
+        for (measure, column), nominal in zip(MEASURES.items(), NOMINAL.values(), strict=True):
             known = games.select("rounds", "seed", pl.col(column).cast(pl.Float64)).drop_nulls()
-            rounds, seeds, errors = (known[name].to_numpy() for name in ("rounds", "seed", column))
-            rate = fit(rounds, seeds, errors)
-            if rate is None:
-                continue
-            nominal = NOMINAL[measure]
-            constant = float((np.maximum(errors, LEAST) / rounds**nominal).max())
-            several = len(np.unique(seeds)), len(np.unique(rounds)), int(rounds.max())
-            rows.append((forecaster, adversary, measure, *rate, nominal, constant, *several))
+            rounds, seeds, errors = (known[name].to_numpy() for name in known.columns)
+            if (rate := fit(rounds, seeds, errors)) is not None:
+                constant = float((np.maximum(errors, LEAST) / rounds**nominal).max())
+                several = len(np.unique(seeds)), len(np.unique(rounds)), int(rounds.max())
+                rows.append((*pair, measure, *rate, nominal, constant, *several))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
@@ -349,20 +324,23 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         table = asdict(config)
         table["load"] = [os.path.relpath(path, self.folder.resolve()) for path in config.load]
-        lines = [f"{key} = {_toml(value)}" for key, value in table.items()]
-        versions = {
-            "python": platform.python_version(),
-            **{name: package_version(name) for name in VERSIONED},
-        }
-        lines += ["", "[versions]", *(f"{name} = {_toml(text)}" for name, text in versions.items())]
+        versions = {"python": platform.python_version(), **versions_of(VERSIONED)}
+        # JSON's strings, numbers and arrays are TOML too
+        listed, named = (
+            [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in part.items()]
+            for part in (table, versions)
+        )
+        lines = [*listed, "", "[versions]", *named]
         write_whole(self.folder / "sweep.toml", ("\n".join(lines) + "\n").encode())
 
     def write_tables(self, games: Iterable[PlannedGame], form: Format = "parquet") -> list[Path]:
         """Write the tables from the finished ones among the games, in their order; the files written."""
-
         finished = [found for found in map(self.load, games) if found is not None]
         results = results_table([one.measured for one in finished])
-        tables = {"results": results, "trajectories": trajectories_table(finished)}
+        tables = {
+            "results": results,
+            "trajectories": pl.concat(course_of(one.measured, ("rounds",), one) for one in finished),
+        }
         if not (rates := rates_table(results)).is_empty():
             tables["rates"] = rates
         for name in TABLES:
@@ -402,22 +380,18 @@ def results_table(measured: Iterable[Measured]) -> pl.DataFrame:
     return table.select(pl.exclude(last), *last)
 
 
-def trajectories_table(finished: Iterable[Finished]) -> pl.DataFrame:
-    """One row per game and checkpoint: round, certificate, guarantee."""
-    columns = ["forecaster", "adversary", "rounds", "seed"]
-    parts = [
-        pl.DataFrame(
-            {
-                **{name: getattr(one.measured, name) for name in columns},
-                "round": one.checkpoints,
-                "certificate": one.certificates,
-                "guarantee": one.guarantees,
-            },
-            schema_overrides={"guarantee": pl.Float64},
-        )
-        for one in finished
-    ]
-    return pl.concat(parts)
+def course_of(measured: Line, sizes: Sequence[str], course: Finished | Duel) -> pl.DataFrame:
+    """A row per checkpoint of a game: its names, sizes and seed, and round, certificate, guarantee."""
+    names = ("forecaster", "adversary", *sizes, "seed")
+    return pl.DataFrame(
+        {
+            **{name: getattr(measured, name) for name in names},
+            "round": course.checkpoints,
+            "certificate": course.certificates,
+            "guarantee": course.guarantees,
+        },
+        schema_overrides={"guarantee": pl.Float64},
+    )
 
 
 def summarise(results: pl.DataFrame) -> pl.DataFrame:
@@ -445,14 +419,10 @@ def broken_bounds(results: pl.DataFrame) -> list[str]:
     return lines
 
 
-def _toml(value: object) -> str:
-    # JSON's strings, numbers and arrays are TOML too
-    return json.dumps(value, ensure_ascii=False)
-
-
-def package_version(package: str) -> str:
-    """The installed version, "unknown" if there is none."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
+    """The installed versions, "unknown" of what is not installed."""
+    found = {}
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return {name: found.get(name, "unknown") for name in packages}

@@ -6,13 +6,13 @@ In pictures with many lines the colour says the group; names say the rest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import adversaries
@@ -24,7 +24,6 @@ from onlinecal.plots.style import (
     INK,
     MARKERS,
     QUIET,
-    Drawing,
     Look,
     along,
     are_small,
@@ -40,43 +39,14 @@ from onlinecal.plots.style import (
     title_panel,
 )
 from simulations.games import players
+from simulations.plots import Drawing, look_of
 from simulations.sweeps.results import LEAST
 
 PROVEN = "proven in every game"
 
-FORECASTERS = {
-    PROVEN: "#0072B2",
-    "deterministic": "#D55E00",
-    "randomised": "#009E73",
-    "reference": "#777777",
-}
-"""Groups of forecasters in the order of the pictures, and their colours."""
-
-FORECASTER_WORDS = {
-    PROVEN: "distance proven in every game",
-    "deterministic": "deterministic, nothing proven",
-    "randomised": "randomised",
-    "reference": "answers after the outcome",
-}
-
-ADVERSARIES = {
-    "oblivious": "#0072B2",
-    "adaptive": "#D55E00",
-    "internal": "#CC79A7",
-    "mixed": "#009E73",
-}
-"""Powers of adversaries in the order of the pictures, and their colours."""
-
-ADVERSARY_WORDS = {
-    "oblivious": "nothing",
-    "adaptive": "forecasts",
-    "internal": "certificates too",
-    "mixed": "as its players do",
-}
-
 
 def forecaster_group(spec: str) -> str:
-    """One of the keys of `FORECASTERS`."""
+    """One of the groups of `FORECASTERS`."""
     player = players.create(spec)
     if player.family.kind != "deterministic":
         return player.family.kind
@@ -89,41 +59,59 @@ def power(spec: str) -> str:
     return POWERS[0] if kind is None else kind.power
 
 
-def order_forecasters(specs: Iterable[str]) -> list[str]:
-    """By group, otherwise as they come."""
-    groups = list(FORECASTERS)
-    return sorted(specs, key=lambda spec: groups.index(forecaster_group(spec)))
+@dataclass(frozen=True)
+class Groups:
+    """What tells players apart where there are many: the group of a spec, and each group's word and colour.
+
+    The groups are in the order of the pictures.
+    """
+
+    of: Callable[[str], str]
+    words: Mapping[str, tuple[str, str]]
+
+    def colour(self, spec: str) -> str:
+        """The colour of a player's group."""
+        return self.words[self.of(spec)][1]
+
+    def order(self, specs: Iterable[str]) -> list[str]:
+        """By group, otherwise as they come."""
+        return sorted(specs, key=lambda spec: list(self.words).index(self.of(spec)))
+
+    def key(self, specs: Iterable[str]) -> list[tuple[str, str]]:
+        """Words and colours of the groups that occur."""
+        present = set(map(self.of, specs))
+        return [word for group, word in self.words.items() if group in present]
+
+    def looks(self, specs: Sequence[str]) -> dict[str, Look]:
+        """A look for each: the colour of its group, with other dashes and markers from one to the next."""
+        answer = {}
+        seen: dict[str, int] = {}
+        for spec in specs:
+            group = self.of(spec)
+            place = seen[group] = seen.get(group, -1) + 1
+            marker = (*MARKERS, "D", "v", "P")[place % 6]
+            answer[spec] = look_of(self.colour(spec), DASHES[place % len(DASHES)], marker)
+        return answer
 
 
-def order_adversaries(specs: Iterable[str]) -> list[str]:
-    """By power, otherwise as they come."""
-    return sorted(specs, key=lambda spec: POWERS.index(power(spec)))
-
-
-def forecaster_looks(specs: Sequence[str]) -> dict[str, Look]:
-    """A look for each: the colour of its group, lighter and darker, with other dashes and markers."""
-    answer = {}
-    seen: dict[str, int] = {}
-    for spec in specs:
-        group = forecaster_group(spec)
-        place = seen[group] = seen.get(group, -1) + 1
-        red, green, blue = to_rgb(FORECASTERS[group])
-        kind = place % len(MARKERS)
-        text = (0.72 * red, 0.72 * green, 0.72 * blue)
-        answer[spec] = Look(FORECASTERS[group], text, DASHES[kind], (*MARKERS, "D", "v", "P")[place % 6])
-    return answer
-
-
-def adversary_key(specs: Iterable[str]) -> list[tuple[str, str]]:
-    """Words and colours of the powers that occur."""
-    present = {power(spec) for spec in specs}
-    return [(ADVERSARY_WORDS[name], colour) for name, colour in ADVERSARIES.items() if name in present]
-
-
-def forecaster_key(specs: Iterable[str]) -> list[tuple[str, str]]:
-    """Words and colours of the groups that occur."""
-    present = {forecaster_group(spec) for spec in specs}
-    return [(FORECASTER_WORDS[name], colour) for name, colour in FORECASTERS.items() if name in present]
+FORECASTERS = Groups(
+    forecaster_group,
+    {
+        PROVEN: ("distance proven in every game", "#0072B2"),
+        "deterministic": ("deterministic, nothing proven", "#D55E00"),
+        "randomised": ("randomised", "#009E73"),
+        "reference": ("answers after the outcome", "#777777"),
+    },
+)
+ADVERSARIES = Groups(
+    power,
+    {
+        "oblivious": ("nothing", "#0072B2"),
+        "adaptive": ("forecasts", "#D55E00"),
+        "internal": ("certificates too", "#CC79A7"),
+        "mixed": ("as its players do", "#009E73"),
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -141,16 +129,17 @@ PAPER = Curve("the paper's 2√T + 1", lambda T: 2 * math.sqrt(T) + 1)
 LOWER = Curve("T^(1/3)", lambda T: T ** (1 / 3), below=True, at=0.64)
 LINEAR = Curve("T/2", lambda T: T / 2)
 
+ROUND: Any = {"solid_capstyle": "round"}
 
-def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: str) -> pl.DataFrame:
+
+def over_seeds(results: pl.DataFrame, upper: str, lower: str) -> pl.DataFrame:
     """Per forecaster, adversary and rounds, columns line, low, high, seeds.
 
     Of one game the line is `upper` and the band reaches from `lower` to it. Of several seeds the line is the
     median of `upper`, the band reaches from the smallest to the largest.
     """
-    keys = ["forecaster", "adversary", "rounds", *more]
     one = pl.len() == 1
-    return results.group_by(keys, maintain_order=True).agg(
+    return results.group_by("forecaster", "adversary", "rounds", maintain_order=True).agg(
         pl.col(upper).median().alias("line"),
         pl.when(one).then(pl.col(lower).min()).otherwise(pl.col(upper).min()).alias("low"),
         pl.col(upper).max().alias("high"),
@@ -166,91 +155,125 @@ def bands_mean(table: pl.DataFrame, one_seed: str) -> str:
     return f"Lines: the median of {seeds} seeds. Bands: from the smallest to the largest."
 
 
-def bound_curve(spec: str, what: str = "its bound", below: bool = False) -> tuple[Curve, ...]:
-    """The proven bound of a forecaster, as the strong curve of its panel; none if there is none."""
-    player = players.create(spec)
-    if player.bound(1) is None:
+def bound_of(spec: str, rounds: float, times: float = 1.0) -> float | None:
+    """The proven bound on a forecaster's distance, so many times; None if there is none."""
+    bound = players.create(spec).bound(int(rounds))
+    return None if bound is None else times * bound
+
+
+def with_bounds(table: pl.DataFrame, times: float = 1.0) -> pl.DataFrame:
+    """The table with a column `bound`, null where nothing is proven."""
+    pairs = table.select("forecaster", "rounds").iter_rows()
+    bounds = [bound_of(spec, rounds, times) for spec, rounds in pairs]
+    return table.with_columns(bound=pl.Series(bounds, dtype=pl.Float64))
+
+
+def bound_curve(
+    spec: str, begin: str = "its bound", end: str = "", times: float = 1.0, below: bool = False
+) -> tuple[Curve, ...]:
+    """The bound of a forecaster, so many times, as the strong curve of its panel; none if there is none."""
+    if bound_of(spec, 1) is None:
         return ()
-    label = f"{what} {player.bound_label or ''}".strip()
-    return (Curve(label, lambda T: player.bound(int(T)) or math.nan, strong=True, below=below),)
+    label = " ".join(f"{begin} {players.create(spec).bound_label or ''} {end}".split())
+    return (Curve(label, lambda T: bound_of(spec, T, times) or math.nan, strong=True, below=below),)
 
 
-def panel_title(spec: str, small: bool = False) -> str:
-    """A forecaster's name and, where there is room, what it is."""
-    return spec if small else f"{spec} – {players.create(spec).family.summary}"
+def draw_band(
+    axis: Axes, games: pl.DataFrame, colour: str, alpha: float, look: Look | None = None, **style: Any
+) -> float:
+    """A line against T and its band, plain or with the dashes and the marker of a look; where it ends."""
+    rounds, line, low, high = games.select("rounds", "line", "low", "high").to_numpy().T
+    axis.fill_between(rounds, low, high, color=colour, alpha=alpha, lw=0)
+    dressed: dict[str, Any] = {} if look is None else {"ls": look.dashes, "marker": look.marker}
+    axis.plot(rounds, line, color=colour, clip_on=False, zorder=3, **dressed, **style)
+    return float(line[-1])
 
 
-def draw_panels(
-    table: pl.DataFrame,
-    curves: Callable[[str], Sequence[Curve]],
-    title: str,
-    below: str,
-    measure: str,
-) -> Figure:
-    """The figure: log-log, columns forecaster, adversary, rounds, line, low and high of `table`.
-
-    With more than a few forecasters the panels are small: colours then say what an adversary sees, and only
-    the one on top is named.
-    """
-    forecasters = table["forecaster"].unique(maintain_order=True).to_list()
-    adversaries = table["adversary"].unique(maintain_order=True).to_list()
-    small = are_small(forecasters)
-    look = looks(adversaries)
-    figure, axes = panels(forecasters, adversaries)
-    headline(figure, title, below)
-    if small:
-        colour_key(figure, adversary_key(adversaries), "A line per adversary; it sees")
-    first, last = lowest(table["rounds"]), highest(table["rounds"])
-    right = last * 1.15 if last > first else last * 3
-    left = first / (1.15 if last > first else 3)
-    top = max(
-        [highest(table["high"]), *(curve.value(right) for spec in forecasters for curve in curves(spec))]
-    )
-    bottom = max(lowest(table.filter(pl.col("line") > 0)["line"], empty=1.0), top / 1e6)
-    for spec, axis in axes.items():
-        axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 1.6))
-        title_panel(axis, panel_title(spec, small), 9 if small else 11)
-        axis.minorticks_off()
-    label_axes(axes, "rounds T", measure.partition(" (")[0] if small else measure)
-    for spec, axis in axes.items():
-        ends = {}
-        for adversary, part in table.filter(pl.col("forecaster") == spec).group_by(
-            "adversary", maintain_order=True
-        ):
-            name = str(adversary[0])
-            one = look[name]
-            colour = ADVERSARIES[power(name)] if small else one.colour
-            rounds = part["rounds"].to_numpy()
-            shown, low, high = (np.maximum(part[column], bottom) for column in ("line", "low", "high"))
-            axis.fill_between(rounds, low, high, color=colour, alpha=0.1 if small else 0.18, lw=0)
-            dressed = {"lw": 1.0} if small else {"ls": one.dashes, "marker": one.marker, "ms": 3.5, "lw": 1.4}
-            axis.plot(
-                rounds, shown, color=colour, solid_capstyle="round", clip_on=False, zorder=3,
-                **dressed,
-            )  # fmt: skip
-            ends[name] = float(shown[-1])
-        for curve in curves(spec):
-            named = not small or curve.strong or spec == forecasters[0]
-            draw_curve(axis, curve, left, right, small, named)
-        if small:
-            name_top(axis, ends)
-        else:
-            name_lines(axis, ends, look)
-    return figure
-
-
-def name_top(axis: Axes, ends: dict[str, float]) -> None:
-    """Write the name of the line that ends highest into the upper corner, in the colour of its power."""
+def name_top(
+    axis: Axes, ends: Mapping[str, float], words: Callable[[str], str], colour: Callable[[str], Any]
+) -> None:
+    """Say in the upper corner, with these words in this colour, which line ends highest."""
     name = max(ends, key=ends.__getitem__)
     axis.text(
-        0.03, 0.98, f"on top: {name}", transform=axis.transAxes, va="top", fontsize=7,
-        color=ADVERSARIES[power(name)], zorder=6, path_effects=HALO,
+        0.03, 0.98, words(name), transform=axis.transAxes, va="top", fontsize=7, color=colour(name),
+        zorder=6, path_effects=HALO,
     )  # fmt: skip
 
 
-def draw_curve(
-    axis: Axes, curve: Curve, left: float, right: float, small: bool = False, named: bool = True
-) -> None:
+def against_rounds(
+    prepare: Callable[[pl.DataFrame], pl.DataFrame],
+    curves: Callable[[str], Sequence[Curve]],
+    words: Callable[[pl.DataFrame], tuple[str, str]],
+    measure: str,
+) -> Drawing:
+    """A figure of one measure: a panel per forecaster, log-log; a band is its bracket, or other seeds.
+
+    Its table is that of `over_seeds`, made by `prepare`; `curves` are those of the theory for a forecaster's
+    spec, `words` what the table shows, in a line, and a line about that, and `measure` what the axis says.
+    With more than a few forecasters the panels are small: colours then say what an adversary sees, and only
+    the one on top is named.
+    """
+
+    @in_house_style
+    def draw(table: pl.DataFrame) -> Figure:
+        figure, axes, look, small = forecaster_panels(table, *words(table), "A line per adversary; it sees")
+        theory = {spec: curves(spec) for spec in axes}
+        first, last = lowest(table["rounds"]), highest(table["rounds"])
+        room = 1.15 if last > first else 3
+        left, right = first / room, last * room
+        top = max([highest(table["high"]), *(one.value(right) for some in theory.values() for one in some)])
+        bottom = max(lowest(table.filter(pl.col("line") > 0)["line"], empty=1.0), top / 1e6)
+        shown = table.with_columns(pl.col("line", "low", "high").clip(lower_bound=bottom))
+        for axis in axes.values():
+            axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 1.6))
+            axis.minorticks_off()
+        label_axes(axes, "rounds T", measure.partition(" (")[0] if small else measure)
+        for place, (spec, axis) in enumerate(axes.items()):
+            ends = {}
+            for name, games in lines_of(shown, spec):
+                one = look[name]
+                if small:
+                    ends[name] = draw_band(axis, games, ADVERSARIES.colour(name), 0.1, lw=1.0, **ROUND)
+                else:
+                    ends[name] = draw_band(axis, games, one.colour, 0.18, one, ms=3.5, lw=1.4, **ROUND)
+            for curve in theory[spec]:
+                draw_curve(axis, curve, left, right, small, not small or curve.strong or place == 0)
+            if small:
+                name_top(axis, ends, "on top: {}".format, ADVERSARIES.colour)
+            else:
+                name_lines(axis, ends, look)
+        return figure
+
+    return Drawing(prepare, draw)
+
+
+def lines_of(
+    table: pl.DataFrame, panel: str, key: str = "forecaster", by: str = "adversary"
+) -> list[tuple[str, pl.DataFrame]]:
+    """The rows of one panel, those of each line by its name."""
+    games = table.filter(pl.col(key) == panel).group_by(by, maintain_order=True)
+    return [(str(names[0]), part) for names, part in games]
+
+
+def forecaster_panels(
+    table: pl.DataFrame, title: str, below: str, key: str
+) -> tuple[Figure, dict[str, Axes], dict[str, Look], bool]:
+    """A titled panel per forecaster, a look per adversary, and whether the panels are small."""
+    forecasters, against = (
+        table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
+    )
+    small = are_small(forecasters)
+    figure, axes = panels(forecasters, against)
+    headline(figure, title, below)
+    if small:
+        colour_key(figure, ADVERSARIES.key(against), key)
+    for spec, axis in axes.items():
+        text = spec if small else f"{spec} – {players.create(spec).family.summary}"
+        title_panel(axis, text, 9 if small else 11)
+    return figure, axes, looks(against), small
+
+
+def draw_curve(axis: Axes, curve: Curve, left: float, right: float, small: bool, named: bool) -> None:
     """A curve of the theory with its label along it, near the left end; in small panels thin."""
     rounds = np.geomspace(left, right, 100)
     values = [curve.value(math.ceil(T)) for T in rounds]
@@ -271,43 +294,9 @@ def draw_curve(
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class AgainstRounds:
-    """A figure of one measure.
-
-    Attributes
-    ----------
-    prepare
-        From a sweep's results its table, see `over_seeds`.
-    curves
-        The curves of the theory for a forecaster's spec.
-    headline
-        What the table shows, in a line, and a line about that.
-    measure
-        What the axis says.
-    """
-
-    prepare: Callable[[pl.DataFrame], pl.DataFrame]
-    curves: Callable[[str], Sequence[Curve]]
-    headline: Callable[[pl.DataFrame], tuple[str, str]]
-    measure: str
-
-    @in_house_style
-    def draw(self, table: pl.DataFrame) -> Figure:
-        """A panel per forecaster; a band is the measure's bracket, or other seeds."""
-        return draw_panels(table, self.curves, *self.headline(table), self.measure)
-
-
-def with_distance(results: pl.DataFrame) -> pl.DataFrame:
-    """Columns forecaster, adversary, rounds, line, low, high, seeds (see `over_seeds`), and bound."""
-    table = over_seeds(results, "distance_upper", "distance_lower")
-    bounds = [_bound(spec, rounds) for spec, rounds in table.select("forecaster", "rounds").iter_rows()]
-    return table.with_columns(bound=pl.Series(bounds, dtype=pl.Float64))
-
-
 def distance_curves(spec: str) -> Sequence[Curve]:
     """The forecaster's own bound, the paper's, and the rate that no forecaster can beat everywhere."""
-    own = _bound(spec, 10**6)
+    own = bound_of(spec, 10**6)
     crowded = own is not None and own < PAPER.value(10**6) < 1.5 * own
     return (LOWER, PAPER, *bound_curve(spec, below=crowded or spec == "sign"))
 
@@ -343,23 +332,10 @@ def with_regret(results: pl.DataFrame) -> pl.DataFrame:
     lifted to half a round. `regret` is the median over seeds as it was, `bound` twice the bound on the
     distance, null where nothing is proven.
     """
-    table = over_seeds(results, "regret", "regret")
-    bounds = [
-        _regret_bound(spec, rounds) for spec, rounds in table.select("forecaster", "rounds").iter_rows()
-    ]
-    return table.with_columns(
-        pl.col("line", "low", "high").clip(lower_bound=LEAST),
-        regret=pl.col("line"),
-        bound=pl.Series(bounds, dtype=pl.Float64),
+    table = over_seeds(results, "regret", "regret").with_columns(
+        pl.col("line", "low", "high").clip(lower_bound=LEAST), regret=pl.col("line")
     )
-
-
-def regret_curves(spec: str) -> Sequence[Curve]:
-    """Twice the forecaster's bound on its distance; none where nothing is proven."""
-    if _regret_bound(spec, 1) is None:
-        return ()
-    label = " ".join(f"2 × the bound {players.create(spec).bound_label or ''} on its distance".split())
-    return (Curve(label, lambda T: _regret_bound(spec, T) or math.nan, strong=True),)
+    return with_bounds(table, 2.0)
 
 
 def _regret_headline(table: pl.DataFrame) -> tuple[str, str]:
@@ -374,15 +350,6 @@ def _regret_headline(table: pl.DataFrame) -> tuple[str, str]:
     return title, below + " At the bottom, half a round or less: hardly worse than that constant, or better."
 
 
-def _bound(spec: str, rounds: float) -> float | None:
-    return players.create(spec).bound(int(rounds))
-
-
-def _regret_bound(spec: str, rounds: float) -> float | None:
-    bound = _bound(spec, rounds)
-    return None if bound is None else 2.0 * bound
-
-
 def prepare_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
     """The longest games of the first seed: columns forecaster, adversary, round, certificate, guarantee."""
     longest = trajectories.filter(
@@ -394,37 +361,27 @@ def prepare_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
 @in_house_style
 def draw_trajectories(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a line per adversary, the guarantee in black."""
-    forecasters = table["forecaster"].unique(maintain_order=True).to_list()
-    adversaries = table["adversary"].unique(maintain_order=True).to_list()
-    look, small = looks(adversaries), are_small(forecasters)
-    figure, axes = panels(forecasters, adversaries)
-    headline(
-        figure,
+    figure, axes, look, small = forecaster_panels(
+        table,
         "At every moment of a game the forecaster can prove how calibrated it has been",
         "The certificate, a proven upper bound on the distance to calibration so far, a line per adversary. "
         "Black: the guarantee given beforehand.",
+        "The adversary sees",
     )
-    if small:
-        colour_key(figure, adversary_key(adversaries), "The adversary sees")
     last = int(highest(table["round"]))
     top = highest(table["guarantee"], table["certificate"])
     bottom = 0.3 if top > 3 else top / 10
     for spec, axis in axes.items():
         axis.set(xscale="log", yscale="log", xlim=(1, last * 1.05), ylim=(bottom / 1.5, top * 1.8))
-        title_panel(axis, panel_title(spec, small), 9 if small else 11)
         axis.minorticks_off()
-        mine = table.filter(pl.col("forecaster") == spec)
-        ends = {}
-        for keys, part in mine.group_by("adversary", maintain_order=True):
-            name = str(keys[0])
-            one = look[name]
+        games = dict(lines_of(table, spec))
+        for name, part in games.items():
             if small:
-                draw_certificate(axis, part, ADVERSARIES[power(name)], width=0.9)
-                continue
-            draw_certificate(axis, part, one.colour, dashes=one.dashes, width=1.2)
-            ends[name] = max(float(part["certificate"][-1]), bottom)
-        bound = mine.filter(pl.col("adversary") == mine["adversary"].first())
-        bound = bound.select("round", "guarantee").fill_nan(None).drop_nulls()
+                draw_certificate(axis, part, ADVERSARIES.colour(name), width=0.9)
+            else:
+                draw_certificate(axis, part, look[name].colour, dashes=look[name].dashes, width=1.2)
+        first = next(iter(games.values()))
+        bound = first.select("round", "guarantee").fill_nan(None).drop_nulls()
         draw_guarantee(axis, bound, width=1.2 if small else 2)
         rounds, guarantees = bound.to_numpy().T
         start, end = int(0.3 * len(rounds)), int(0.55 * len(rounds))
@@ -432,22 +389,33 @@ def draw_trajectories(table: pl.DataFrame) -> Figure:
             (x, x2), (y, y2) = rounds[[start, end]], guarantees[[start, end]] * 1.04
             size = 6.5 if small else 8.5
             along(axis, "guarantee", x, y, x2, y2, fontweight="bold", color=INK, fontsize=size)
-        name_lines(axis, ends, look)
+        if not small:
+            ends = {name: max(float(part["certificate"][-1]), bottom) for name, part in games.items()}
+            name_lines(axis, ends, look)
     label_axes(axes, "round t", "certificate" if small else "certificate (sum over rounds so far)")
     return figure
 
 
-FIGURES: dict[str, AgainstRounds | Drawing] = {
-    "distance": AgainstRounds(
-        with_distance, distance_curves, _distance_headline, "distance to calibration (sum over rounds)"
+TRAJECTORIES = Drawing(prepare_trajectories, draw_trajectories)
+FIGURES = {
+    "distance": against_rounds(
+        lambda results: with_bounds(over_seeds(results, "distance_upper", "distance_lower")),
+        distance_curves,
+        _distance_headline,
+        "distance to calibration (sum over rounds)",
     ),
-    "ece": AgainstRounds(
+    "ece": against_rounds(
         lambda results: over_seeds(results, "ece", "ece"),
         lambda spec: (LINEAR, *bound_curve(spec, "bound on its distance")),
         _ece_headline,
         "expected calibration error (sum over rounds)",
     ),
-    "regret": AgainstRounds(with_regret, regret_curves, _regret_headline, "Brier regret (sum over rounds)"),
-    "trajectories": Drawing(prepare_trajectories, draw_trajectories),
+    "regret": against_rounds(
+        with_regret,
+        lambda spec: bound_curve(spec, "2 × the bound", "on its distance", 2.0),
+        _regret_headline,
+        "Brier regret (sum over rounds)",
+    ),
+    "trajectories": TRAJECTORIES,
 }
 """The figures of this module by name."""

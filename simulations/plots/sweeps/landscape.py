@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -10,14 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from onlinecal.plots.style import (
-    HALO,
     INK,
     QUIET,
-    Drawing,
-    Look,
     along,
     are_small,
     colour_key,
+    darker,
     headline,
     highest,
     in_house_style,
@@ -27,18 +27,16 @@ from onlinecal.plots.style import (
     name_lines,
     panels,
 )
+from simulations.plots import Drawing
 from simulations.plots.sweeps.against_rounds import (
     ADVERSARIES,
     FORECASTERS,
-    adversary_key,
+    Groups,
     bands_mean,
-    forecaster_group,
-    forecaster_key,
-    forecaster_looks,
-    order_adversaries,
-    order_forecasters,
+    draw_band,
+    lines_of,
+    name_top,
     over_seeds,
-    power,
 )
 from simulations.sweeps.results import LEAST, MEASURES, rates_table
 
@@ -49,13 +47,11 @@ NAMES = {
     "regret": "Brier regret",
 }
 
-FRACTIONS = {1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1.0: "1"}
-"""The exponents that theory knows."""
+POWERS = {1 / 3: ("1/3", "T^(1/3)"), 1 / 2: ("1/2", "√T"), 2 / 3: ("2/3", "T^(2/3)"), 1.0: ("1", "T")}
+"""The exponents that theory knows, as numbers and as powers of T."""
 
 CORNER = "In the corner: who ends on top, with its exponent of T ± standard error. "
 FLOOR = "Errors below half a round count as half a round."
-
-TIMES = {1 / 3: "T^(1/3)", 1 / 2: "√T", 2 / 3: "T^(2/3)", 1.0: "T"}
 
 
 def prepare_landscape(
@@ -66,21 +62,17 @@ def prepare_landscape(
     Lines and bands as in `over_seeds`, with errors below half a round lifted to it; in the order of the
     picture. ValueError for an unknown measure, an adversary that has not played, or a single T.
     """
-    check_measure(measure)
-    check_growth(results, "landscape")
+    check_growth(results, "landscape", measure)
     played = results["adversary"].unique(maintain_order=True).to_list()
     if adversary is not None:
         if adversary not in played:
             raise ValueError(f"no adversary {adversary!r} in these results; there are {', '.join(played)}")
-        results, played = results.filter(pl.col("adversary") == adversary), [adversary]
+        results = results.filter(pl.col("adversary") == adversary)
     column = MEASURES[measure]
     known = results.filter(pl.col(column).is_not_null())
     lower = "distance_lower" if measure == "distance" else column
     rates = rates_table(known).filter(pl.col("measure") == measure)
-    forecasters = order_forecasters(known["forecaster"].unique(maintain_order=True))
-    places = {"adversary": order_adversaries(played), "forecaster": forecasters}
-    order = [pl.col(name).replace_strict(names, range(len(names))) for name, names in places.items()]
-    return (
+    table = (
         over_seeds(known, column, lower)
         .with_columns(pl.col("line", "low", "high").clip(lower_bound=LEAST), measure=pl.lit(measure))
         .join(
@@ -88,9 +80,15 @@ def prepare_landscape(
             on=["forecaster", "adversary"],
             how="left",
         )
-        .sort(*order, "rounds")
-        .select("adversary", pl.exclude("adversary"))
     )
+    order = place_of(table, "adversary", ADVERSARIES), place_of(table, "forecaster", FORECASTERS)
+    return table.sort(*order, "rounds").select("adversary", pl.exclude("adversary"))
+
+
+def place_of(table: pl.DataFrame, column: str, groups: Groups) -> pl.Expr:
+    """Where the name in a column comes in the picture."""
+    names = groups.order(table[column].unique(maintain_order=True))
+    return pl.col(column).replace_strict(names, range(len(names)), return_dtype=pl.Int64)
 
 
 @in_house_style
@@ -103,7 +101,7 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
     name = NAMES[str(table["measure"][0])]
     few, alone = not are_small(forecasters), len(adversaries) == 1
-    look = looks(forecasters) if few else forecaster_looks(forecasters)
+    look = looks(forecasters) if few else FORECASTERS.looks(forecasters)
     if alone:
         longest = max(map(len, forecasters))
         figure, axes = panels(adversaries, height=6.0, width=6.2, right=2.0 + 0.08 * longest)
@@ -115,7 +113,7 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
         f"{bands_mean(table, '')} Dashed: powers of T. {'' if alone else CORNER}{FLOOR}".strip(),
     )
     colour_key(
-        figure, [(spec, look[spec].colour) for spec in forecasters] if few else forecaster_key(forecasters)
+        figure, [(spec, look[spec].colour) for spec in forecasters] if few else FORECASTERS.key(forecasters)
     )
     rounds = table["rounds"]
     # room on the left for the names of the powers
@@ -129,51 +127,35 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
         if not alone:
             axis.set_title(adversary, fontsize=9)
         _guide(axis, left, right, top, alone or adversary == adversaries[0])
-        _draw_lines(axis, table.filter(pl.col("adversary") == adversary), look, alone)
+        ends, exponents = {}, {}
+        for spec, games in lines_of(table, adversary, "adversary", "forecaster"):
+            one, style = look[spec], {"ms": 4, "lw": 1.5} if alone else {"lw": 1.0}
+            ends[spec] = draw_band(axis, games, one.colour, 0.07, one if alone else None, **style)
+            exponent, error = games["exponent"][0], games["standard_error"][0]
+            exponents[spec] = "–" if exponent is None else plus_minus(exponent, error)
+        if alone:
+            name_lines(axis, ends, look, size=9.0, beside=exponents)
+        else:
+            words = {spec: f"{spec}  {exponent}" for spec, exponent in exponents.items()}
+            name_top(axis, ends, words.__getitem__, lambda name: look[name].text)
     label_axes(axes, "rounds T", f"{name} (sum over rounds)" if alone else "sum over rounds")
     return figure
 
 
-def _draw_lines(axis: Axes, games: pl.DataFrame, look: dict[str, Look], alone: bool) -> None:
-    ends, exponents = {}, {}
-    for keys, part in games.group_by("forecaster", maintain_order=True):
-        spec = str(keys[0])
-        one = look[spec]
-        rounds, line, low, high = part.select("rounds", "line", "low", "high").to_numpy().T
-        axis.fill_between(rounds, low, high, color=one.colour, alpha=0.07, lw=0)
-        dressed = {"ls": one.dashes, "marker": one.marker, "ms": 4, "lw": 1.5} if alone else {"lw": 1.0}
-        axis.plot(rounds, line, color=one.colour, clip_on=False, zorder=3, **dressed)
-        ends[spec] = float(line[-1])
-        exponent, error = part["exponent"][0], part["standard_error"][0]
-        exponents[spec] = "–" if exponent is None else plus_minus(exponent, error)
-    if alone:
-        name_lines(axis, ends, look, size=9.0, beside=exponents)
-        return
-    highest = max(ends, key=ends.__getitem__)
-    axis.text(
-        0.03, 0.97, f"{highest}  {exponents[highest]}", transform=axis.transAxes, va="top", fontsize=7,
-        color=look[highest].text, zorder=6, path_effects=HALO,
-    )  # fmt: skip
-
-
 def _guide(axis: Axes, left: float, right: float, top: float, named: bool) -> None:
     """Powers of T, quiet behind everything, named near the left end."""
-    for exponent in FRACTIONS:
+    for exponent, (_, name) in POWERS.items():
         ends = [left, right]
         axis.plot(ends, [x**exponent for x in ends], color=QUIET, lw=0.8, ls=(0, (5, 4)), zorder=1)
         x = left * 1.25
         if named and x**exponent < top:
-            along(axis, TIMES[exponent], x, x**exponent, 2 * x, (2 * x) ** exponent, color=QUIET, zorder=2)
+            along(axis, name, x, x**exponent, 2 * x, (2 * x) ** exponent, color=QUIET, zorder=2)
 
 
-def check_measure(measure: str) -> None:
-    """ValueError with those there are, unless it is one of them."""
+def check_growth(results: pl.DataFrame, figure: str, measure: str) -> None:
+    """ValueError for an unknown measure, and for a single number of rounds, which says nothing of growth."""
     if measure not in MEASURES:
         raise ValueError(f"unknown measure {measure!r}; known: {', '.join(MEASURES)}")
-
-
-def check_growth(results: pl.DataFrame, figure: str) -> None:
-    """ValueError for results of a single number of rounds: they say nothing of growth."""
     if results["rounds"].n_unique() < 2:
         raise ValueError(
             f"figure {figure!r} shows how errors grow with T; "
@@ -206,24 +188,17 @@ def prepare_matrix(results: pl.DataFrame, measure: str = "distance") -> pl.DataF
     By group of forecasters and power of adversaries; within these as the sweep lists them. ValueError for an
     unknown measure or a single T.
     """
-    check_measure(measure)
-    check_growth(results, "matrix")
+    check_growth(results, "matrix", measure)
     rates = rates_table(results).filter(pl.col("measure") == measure)
-    rows = order_forecasters(rates["forecaster"].unique(maintain_order=True))
-    columns = order_adversaries(rates["adversary"].unique(maintain_order=True))
-    return rates.sort(
-        pl.col("forecaster").replace_strict(rows, range(len(rows))),
-        pl.col("adversary").replace_strict(columns, range(len(columns))),
-    )
+    return rates.sort(place_of(rates, "forecaster", FORECASTERS), place_of(rates, "adversary", ADVERSARIES))
 
 
 @in_house_style
 def draw_matrix(table: pl.DataFrame) -> Figure:
     """A cell per pair: the exponent, smaller its standard error, on the colour of the exponent."""
     rows = table["forecaster"].unique(maintain_order=True).to_list()
-    columns = order_adversaries(table["adversary"].unique(maintain_order=True))
-    x = _places(columns, [power(name) for name in columns], WIDTH)
-    y = _places(rows, [forecaster_group(name) for name in rows], HEIGHT)
+    columns = ADVERSARIES.order(table["adversary"].unique(maintain_order=True))
+    x, y = _places(columns, ADVERSARIES, WIDTH), _places(rows, FORECASTERS, HEIGHT)
     left = 0.3 + 0.088 * max(map(len, rows))
     slanted = 0.15 + 0.052 * max(map(len, columns))
     top, bottom, right = 1.2 + slanted, 0.85, 0.1 + 0.058 * max(map(len, columns[-2:]))
@@ -238,8 +213,8 @@ def draw_matrix(table: pl.DataFrame) -> Figure:
         f"Slope of log error against log T up to T = {int(highest(table['most_rounds'])):,}, "
         f"{seeds} seed{'s' if seeds > 1 else ''}; small: its standard error. {FLOOR}",
     )
-    colour_key(figure, forecaster_key(rows), "Forecasters:")
-    colour_key(figure, adversary_key(columns), "Adversaries see", inches=0.93)
+    colour_key(figure, FORECASTERS.key(rows), "Forecasters:")
+    colour_key(figure, ADVERSARIES.key(columns), "Adversaries see", inches=0.93)
     axis = figure.add_axes((left / size[0], bottom / size[1], inner[0] / size[0], inner[1] / size[1]))
     axis.set(xlim=(0, inner[0]), ylim=(inner[1], 0))
     axis.axis("off")
@@ -248,26 +223,21 @@ def draw_matrix(table: pl.DataFrame) -> Figure:
     for spec in rows:
         axis.text(
             -0.1, y[spec] + HEIGHT / 2, spec, ha="right", va="center", fontsize=10,
-            color=_darker(FORECASTERS[forecaster_group(spec)]),
+            color=darker(FORECASTERS.colour(spec)),
         )  # fmt: skip
     for spec in columns:
         axis.text(
             x[spec] + WIDTH / 2, -0.08, spec, rotation=40, rotation_mode="anchor", fontsize=9.5,
-            color=_darker(ADVERSARIES[power(spec)]),
+            color=darker(ADVERSARIES.colour(spec)),
         )  # fmt: skip
     _scale(figure, size, left, bottom)
     return figure
 
 
-def _places(names: list[str], groups: list[str], length: float) -> dict[str, float]:
+def _places(names: list[str], groups: Groups, length: float) -> dict[str, float]:
     """Where each cell begins, with a gap wherever a new group begins."""
-    answer, at = {}, 0.0
-    for place, name in enumerate(names):
-        if place and groups[place] != groups[place - 1]:
-            at += GAP
-        answer[name] = at
-        at += length
-    return answer
+    begun = [a != b for a, b in pairwise(map(groups.of, names))]
+    return {name: place * length + GAP * sum(begun[:place]) for place, name in enumerate(names)}
 
 
 def _cell(axis: Axes, x: float, y: float, exponent: float, error: float | None) -> None:
@@ -288,17 +258,12 @@ def _scale(figure: Figure, size: tuple[float, float], left: float, bottom: float
     """The colours' scale below the table, with a tick at each exponent of the theory."""
     axis = figure.add_axes((left / size[0], (bottom - 0.42) / size[1], 3.2 / size[0], 0.13 / size[1]))
     axis.imshow(np.linspace(0, 1, 256)[None, :], aspect="auto", cmap=COLOURS, extent=(0, 1, 0, 1))
-    axis.set(yticks=[], xticks=[0.0, *FRACTIONS], xticklabels=["0", *FRACTIONS.values()])
+    axis.set(yticks=[], xticks=[0.0, *POWERS], xticklabels=["0", *(number for number, _ in POWERS.values())])
     axis.tick_params(labelsize=8.5, length=3)
     axis.grid(visible=False)
     for spine in axis.spines.values():
         spine.set_visible(False)
     axis.text(1.04, 0.5, "exponent", transform=axis.transAxes, va="center", fontsize=9)
-
-
-def _darker(colour: str) -> tuple[float, float, float]:
-    red, green, blue = to_rgb(colour)
-    return 0.72 * red, 0.72 * green, 0.72 * blue
 
 
 def _luminance(colour: tuple[float, ...]) -> float:

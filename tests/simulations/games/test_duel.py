@@ -204,9 +204,7 @@ OTHERS = ["foster-hart", "linear-optimisation", "two-choices", "drift-corrected"
 
 @pytest.mark.parametrize("draw", ["hidden", "seen"])
 @pytest.mark.parametrize("depth", [3, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (2, 6))])
-@pytest.mark.parametrize(
-    "spec", [*AHEAD, "foster-hart", "linear-optimisation", "two-choices", "drift-corrected"]
-)
+@pytest.mark.parametrize("spec", [*AHEAD, *OTHERS])
 def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
     assert_same_duel(
         spec, f"certificate-greedy:depth={depth}", draw, 60 if depth == 6 else 40, brute_force(depth)

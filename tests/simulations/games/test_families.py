@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 
+from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters import ConstantForecaster
 from simulations.games import players
 from simulations.games.players import Family
@@ -17,7 +19,7 @@ EVERY_KIND = [
 
 
 @pytest.mark.parametrize("spec", EVERY_KIND)
-@pytest.mark.parametrize("rounds", [1, 10, 1000, 123_457])
+@pytest.mark.parametrize("rounds", [1, 5, 10, 43, 1000, 4865, 123_457, 10**9])
 def test_bound_is_at_least_the_guarantee(spec, rounds):
     player = players.create(spec)
     bound, hinted = player.bound(rounds), player.bound(rounds, hinted=True)
@@ -50,6 +52,12 @@ def test_published_bounds(spec, label, factor):
     player = players.create(spec)
     assert player.bound_label == label
     assert player.bound(10_000) == pytest.approx(100 * factor)
+
+
+def test_the_nested_player_is_what_the_plain_call_gives():
+    player, plain = players.create("nested").build(300), AlmostOneStepAhead(grid="nested")
+    assert np.array_equal(player.memory, plain.memory)
+    assert player.promise(300) == plain.promise(300) < players.create("nested:report=midpoint").bound(300)
 
 
 @pytest.mark.parametrize("spec", EVERY_KIND)

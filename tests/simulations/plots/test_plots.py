@@ -12,8 +12,9 @@ from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
 from onlinecal.plots.style import looks, moments_of, spread
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_module, sweep_figures
+from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_of, sweep_figures
 from simulations.plots.games import draw_film, film_frames, prepare_film, write_games
+from simulations.plots.sweeps.against_rounds import bound_curve
 from simulations.plots.sweeps.landscape import ANCHORS, COLOURS
 from simulations.sweeps.playing import planned_games, run_sweep
 from simulations.sweeps.results import MEASURES, Store, check_config, rates_table
@@ -44,14 +45,14 @@ def test_every_figure_is_written_beside_its_numbers(swept, name):
     assert path.stat().st_size > 20_000
     assert b"</svg>" in path.with_suffix(".svg").read_bytes()
     drawn = pl.read_csv(path.with_suffix(".csv"))
-    prepared = figure_module(name).prepare(Store(swept).read_table(SWEEP_FIGURES[name]))
+    prepared = figure_of(name).prepare(Store(swept).read_table(SWEEP_FIGURES[name]))
     assert drawn.equals(prepared)
     assert not list(swept.glob(".*part"))
 
 
 def test_distance_shows_the_median_of_the_seeds_their_range_and_the_bound(swept):
     results = Store(swept).read_table("results")
-    for row in figure_module("distance").prepare(results).to_dicts():
+    for row in figure_of("distance").prepare(results).to_dicts():
         games = results.filter(**{key: row[key] for key in ("forecaster", "adversary", "rounds")})
         assert games.height == 2
         assert row["seeds"] == 2
@@ -64,19 +65,12 @@ def test_landscape_shows_medians_beside_the_fitted_exponents(swept):
     results = Store(swept).read_table("results")
     rates = rates_table(results)
     for measure, column in MEASURES.items():
-        table = figure_module("landscape").prepare(results, measure, "threshold")
+        table = figure_of("landscape").prepare(results, measure, "threshold")
         assert table.height == 4
         for row in table.to_dicts():
-            games = results.filter(
-                pl.col("forecaster") == row["forecaster"],
-                pl.col("adversary") == "threshold",
-                pl.col("rounds") == row["rounds"],
-            )
-            fitted = rates.filter(
-                pl.col("forecaster") == row["forecaster"],
-                pl.col("adversary") == "threshold",
-                pl.col("measure") == measure,
-            )
+            pair = {"forecaster": row["forecaster"], "adversary": "threshold"}
+            games = results.filter(**pair, rounds=row["rounds"])
+            fitted = rates.filter(**pair, measure=measure)
             assert row["line"] == max(games[column].median(), 0.5)
             assert row["exponent"] == fitted["exponent"].item()
             assert row["standard_error"] == fitted["standard_error"].item()
@@ -93,7 +87,7 @@ def test_measure_and_adversary_become_part_of_the_name(swept):
 
 def test_regret_is_drawn_against_rounds_under_twice_the_bound_on_the_distance(swept):
     results = Store(swept).read_table("results")
-    table = figure_module("regret").prepare(results)
+    table = figure_of("regret").prepare(results)
     assert table["rounds"].unique().sort().to_list() == [20, 200]
     for row in table.to_dicts():
         games = results.filter(**{key: row[key] for key in ("forecaster", "adversary", "rounds")})
@@ -108,13 +102,13 @@ def test_regret_is_drawn_against_rounds_under_twice_the_bound_on_the_distance(sw
 
 
 def test_a_forecaster_without_a_bound_has_no_guarantee_in_the_picture_of_regret(tmp_path):
-    module = figure_module("regret")
+    module = figure_of("regret")
     results = pl.DataFrame(
         {"forecaster": ["foster"] * 2, "adversary": ["coin"] * 2, "rounds": [10, 100], "regret": [-3.0, 4.0]}
     )
     table = module.prepare(results)
     assert table["bound"].to_list() == [None, None]
-    assert module.curves("foster") == ()
+    assert bound_curve("foster") == ()
     assert "a distance that is proven" in module.draw(table).texts[0].get_text()
 
 
@@ -132,7 +126,7 @@ def test_the_matrix_groups_forecasters_and_adversaries():
         certificate=None,
         regret=pl.col("rounds").sqrt(),
     )
-    table = figure_module("matrix").prepare(results)
+    table = figure_of("matrix").prepare(results)
     assert table["forecaster"].unique(maintain_order=True).to_list() == [
         "sign", "nested", "constant", "foster", "two-choices",
     ]  # fmt: skip
@@ -167,7 +161,7 @@ def crowd(tmp_path_factory):
 
 @pytest.mark.parametrize("name", SWEEP_FIGURES)
 def test_a_crowd_is_drawn_small_whatever_is_proven_of_it(crowd, name):
-    module = figure_module(name)
+    module = figure_of(name)
     figure = module.draw(module.prepare(Store(crowd).read_table(SWEEP_FIGURES[name])))
     width, height = figure.get_size_inches()
     assert 5 < width < 14
@@ -175,7 +169,7 @@ def test_a_crowd_is_drawn_small_whatever_is_proven_of_it(crowd, name):
 
 
 def test_a_bound_that_is_not_proven_is_not_claimed(crowd):
-    module = figure_module("distance")
+    module = figure_of("distance")
     results = Store(crowd).read_table("results")
     table = module.prepare(results)
     unproven = table.filter(pl.col("forecaster").str.starts_with("constant"))
@@ -187,7 +181,7 @@ def test_a_bound_that_is_not_proven_is_not_claimed(crowd):
 
 
 def test_trajectories_show_the_longest_games_of_the_first_seed(swept):
-    table = figure_module("trajectories").prepare(Store(swept).read_table("trajectories"))
+    table = figure_of("trajectories").prepare(Store(swept).read_table("trajectories"))
     assert table["round"].max() == 200
     assert table.group_by("forecaster", "adversary").len()["len"].n_unique() == 1
     assert (table["certificate"] <= table["guarantee"]).all()
@@ -285,15 +279,10 @@ def test_the_figure_has_a_film_per_forecaster(table):
     # a heat map, its scale, the strip and six frames
     assert len(figure.axes) == 3 * 9
     titles = [axis.get_title(loc="left") for axis in figure.axes]
-    assert [title for title in titles if title] == [
-        "sign",
-        f"adaptive{'' if not table.filter(pl.col('forecaster') == 'adaptive')['grouped'][0] else _note()}",
-        f"running-mean{_note()}",
-    ]
-
-
-def _note():
-    return f" (values grouped into {MOST_VALUES} parts)"
+    note = f" (values grouped into {MOST_VALUES} parts)"
+    grouped = table.filter(pl.col("forecaster") == "adaptive")["grouped"][0]
+    told = ["sign", f"adaptive{note if grouped else ''}", f"running-mean{note}"]
+    assert [title for title in titles if title] == told
 
 
 def test_short_games_and_recorded_forecasts_can_be_drawn():
