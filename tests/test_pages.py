@@ -40,7 +40,6 @@ BLOCKS = {name: blocks for name, path in PAGES.items() if (blocks := blocks_of(p
 NOT_RUN = {
     ("operate", "from zlib"): "run in its place among the commands",
     ("operate", "read_parquet"): "run in its place among the commands",
-    ("gallery", "results/arena/rates.parquet"): "reads what the sweep of the arena leaves after hours",
 }
 """By page and a piece of the block, why not."""
 
