@@ -178,13 +178,15 @@ def rewrite(page: Path) -> None:
     names: dict[str, Any] = {"__name__": "page"}
 
     def again(match: re.Match[str]) -> str:
-        language, code, _, picture = match.groups()
+        language, code, output, picture = match.groups()
         if language == "sh" and not runs_shell(page):
             return match.group(0)
         if language == "sh":
             text = said_by_shell(code)
         else:
             text = "".join(f"{line}\n" for _, line in printed(code, names))
+            if output is None and not runs_shell(page):  # its figures stand in comments beside the prints
+                text = ""
         answer = f"```{language}\n{code}```\n" + (f"\n```text\n{text}```\n" if text else "")
         if picture:
             drawn().savefig(page.parent / picture, dpi=DPI)
