@@ -1,7 +1,7 @@
 """Pages as programs: blocks of Python and of shell, what they print, and the pictures they make.
 
 `python -m tests.pages docs/tutorials/first-stream.md` runs a page and puts what it prints and draws in place.
-`python -m tests.pages --commands docs/measures.md` runs the commands of a page instead, for minutes.
+`python -m tests.pages --commands docs/measures.md` runs the commands of a page, for minutes.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ COMMAND = re.compile(
     r"^```sh\n(?P<code>(?:onlinecal|cat) [^`]*)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?", re.M | re.S
 )
 DPI = 110
-NOT_RUN = ("loans.csv", "arena")
-"""Pieces of commands that are left out: on a reader's own file, and of hours."""
+NOT_RUN = ("loans.csv",)
+"""Pieces of commands that are left out: on a reader's own file."""
 PICTURES = {
     "decision-steps": "results/experiment/steps.png",
     "distance": "results/demo/distance.png",
@@ -70,12 +70,7 @@ class Block:
 def blocks_of(page: Path) -> list[Block]:
     """The blocks of Python of a page, of a tutorial those of shell, too, and what stands below them."""
     found = [Block(**match.groupdict()) for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
-    if runs_shell(page):
-        return found
-    python = [one for one in found if one.language != "sh"]
-    if page.stem == "README":
-        return python
-    return [Block(one.language, one.code, None, None) for one in python]
+    return found if runs_shell(page) else [one for one in found if one.language != "sh"]
 
 
 def runs_shell(page: Path) -> bool:
@@ -198,13 +193,15 @@ def rewrite(page: Path) -> None:
     names: dict[str, Any] = {"__name__": "page"}
 
     def again(match: re.Match[str]) -> str:
-        language, code, _, picture = match.groups()
+        language, code, output, picture = match.groups()
         if language == "sh" and not runs_shell(page):
             return match.group(0)
         if language == "sh":
             text = said_by_shell(code)
         else:
             text = "".join(f"{line}\n" for _, line in printed(code, names))
+            if output is None and not runs_shell(page):  # its figures stand in comments beside the prints
+                text = ""
         answer = f"```{language}\n{code}```\n" + (f"\n```text\n{text}```\n" if text else "")
         if picture:
             save(drawn(), page.parent / picture)
@@ -224,7 +221,7 @@ def run_commands(pages: list[Path]) -> None:
     def again(match: re.Match[str]) -> str:
         if any(piece in match["code"] for piece in NOT_RUN):
             return match.group(0)
-        text = said_by_shell(match["code"], columns=140)
+        text = said_by_shell(match["code"], columns=140).rstrip("\n") + "\n"
         print(f"$ {match['code']}{text}", flush=True)
         return f"```sh\n{match['code']}```\n" + ("" if match["output"] is None else f"\n```text\n{text}```\n")
 
@@ -234,6 +231,8 @@ def run_commands(pages: list[Path]) -> None:
             Path(path.name).symlink_to(path)
         for page in pages:
             page.write_text(COMMAND.sub(again, page.read_text(encoding="utf-8")), encoding="utf-8")
+            if any(block.picture for block in blocks_of(page)):
+                rewrite(page)
         for name, place in PICTURES.items():
             if Path(place).exists():
                 # in few colours, a third as large

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from matplotlib import pyplot
 
 import adversaries
 from adversaries import registry
+from onlinecal.engine import Engine, decode_lines, encode_lines
 from simulations.games import players
 from tests import DATA, ROOT
 from tests.adversaries.play import play_compiled, play_plainly, scripted_game
@@ -40,7 +42,6 @@ BLOCKS = {name: blocks for name, path in PAGES.items() if (blocks := blocks_of(p
 NOT_RUN = {
     ("operate", "from zlib"): "run in its place among the commands",
     ("operate", "read_parquet"): "run in its place among the commands",
-    ("gallery", "results/arena/rates.parquet"): "reads what the sweep of the arena leaves after hours",
 }
 """By page and a piece of the block, why not."""
 
@@ -197,3 +198,15 @@ def test_the_page_tells_of_every_file_that_is_deployed():
     for path in ROOT.glob("deploy/*"):
         if path.suffix != ".dockerignore" and path.name != "token":
             assert f"(../deploy/{path.name})" in OPERATE
+
+
+def test_the_page_of_the_engine_shows_what_is_answered_over_http(tmp_path):
+    page = (ROOT / "docs/engine.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\$ curl -d '(.*)' http\S+/(query|outcome)\n(.*\n)", page, re.M)
+    assert len(shown) == 2
+    with Engine(tmp_path / "rain.db") as engine:
+        for event, route, answer in shown:
+            line = json.dumps({"type": route, **json.loads(event)}) + "\n"
+            assert encode_lines(engine.handle(decode_lines(line.encode()))).decode() == answer
+        certificate = engine.summary("rain/oslo").certificate
+    assert f'"certificate":{certificate},' in page

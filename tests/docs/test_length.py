@@ -21,7 +21,7 @@ PAGES = {
 }
 THEORY = ("theory", "theory-simplex", "theory-tables", "theory-alarms", "theory-baselines")
 MOST_WORDS = 1500
-MOST_WORDS_BESIDE_THEORY = 39_000
+MOST_WORDS_BESIDE_THEORY = 33_500
 LONG = 40
 MOST_LONG_SENTENCES = 20
 
