@@ -20,8 +20,14 @@ from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
 from onlinecal.measures.distance.classes import exact, prices
-from onlinecal.measures.distance.classes.exact import class_frequencies, equal_rows, lower_by_events
-from onlinecal.measures.distance.classes.search import neighbours_grouped, searched
+from onlinecal.measures.distance.classes.exact import (
+    MOST_MERGED,
+    class_frequencies,
+    equal_rows,
+    lower_by_events,
+    merged,
+)
+from onlinecal.measures.distance.classes.search import Prices, searched, start_at, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.validation import check_outcome_rows, check_probability_rows
 
@@ -46,24 +52,22 @@ def soft_bracket(
     if k == 2:
         pooled = calibration_distance(np.minimum(p[:, 1], 1.0), np.minimum(y[:, 1], 1.0)).witness
         return lower, means_of(y, equal_rows(pooled[:, None]))
-    vectors = [p] if ahead is None else [p, ahead]
-    best = min((means_of(y, one) for one in plain_groups(vectors)), key=lambda q: _distance(p, q))
+    labels = drawn(p, y)
+    groupings = [np.zeros(len(p), np.intp), *map(equal_rows, [p] if ahead is None else [p, ahead])]
+    groupings += [merged(p, labels, one) for one in groupings if one.max() < MOST_MERGED]
+    best = min((means_of(y, one) for one in groupings), key=lambda q: float(np.abs(p - q).sum()))
     if k <= exact.MOST_CLASSES:
         mesh = exact.mesh_for(k, len(p), lower_work)
         found = exact.best_potentials(mesh, p, y, lower_work, part_of(tell, 0.0, LOWER_PART))
         lower = max(lower, found.bound(p, y))
-    upper = _distance(p, best)
-    starts = [neighbours_grouped(one) for one in vectors]
-    for groups in searched(p, drawn(p, y), starts, upper_work, part_of(tell, LOWER_PART, 1.0)):
-        witness = means_of(y, groups)
-        if (reached := _distance(p, witness)) < upper:
-            best, upper = witness, reached
+        upper = float(np.abs(p - best).sum())
+        for groups in searched(
+            p, labels, [start_of(p)], [found.at], upper_work, part_of(tell, LOWER_PART, 1.0)
+        ):
+            witness = means_of(y, groups)
+            if (reached := float(np.abs(p - witness).sum())) < upper:
+                best, upper = witness, reached
     return lower, best
-
-
-def plain_groups(vectors: list[Floats]) -> list[NDArray[np.intp]]:
-    """All rounds in one group, and those of equal vectors."""
-    return [np.zeros(len(vectors[0]), np.intp), *map(equal_rows, vectors)]
 
 
 def drawn(p: Floats, y: Floats) -> Ints:
@@ -95,6 +99,8 @@ FULL_WORK, GROWTH, MOST_WORK = 5_000, 0.6, 100_000
 which it stays as it is."""
 POTENTIALS_PART, PRICES_PART = (0.05, 0.1), (0.1, 0.5)
 """From which share of the work to which they mostly take; the search for level sets has the rest."""
+PRICE_NODES = 500
+"""Nodes of each class's relaxation, for prices."""
 SMALL_PROGRAM, SMALL_NODES = 3000, 50
 """Variables up to which method "auto" tries the exact program, and the nodes of its search tree."""
 
@@ -140,8 +146,8 @@ def multiclass_calibration_distance(
     Lower end: the largest of what is proved by prices of rounds that no level set can be worth more than
     (a linear program, up to seven classes), by potentials (another, where rounds may be split), and by
     events: seen through a class or a set of classes, a calibrated q is calibrated in the binary sense. Upper
-    end: level sets shared out two at a time, beginning with those that the prices rest on, with groups of
-    equal forecasts and of equal look-ahead points; the best are shaken, and shared out once more.
+    end: level sets made one after the other, beginning with those that the prices rest on, improved along
+    paths and two at a time; groups of equal forecasts, or of the look-ahead points, merged while that helps.
     With two classes it is twice the binary distance.
 
     Parameters
@@ -235,24 +241,29 @@ def _of_several(
     def lower_of(event: Floats, classes: tuple[int, ...]) -> float:
         return calibration_distance(event, np.isin(y, classes), budget=budget).lower
 
-    best = min((class_frequencies(y, one, k) for one in plain_groups(vectors)), key=lambda q: _distance(p, q))
+    groupings = [np.zeros(len(p), np.intp), *map(equal_rows, vectors)]
+    best = min((_nearest(p, y, groups) for groups in groupings), key=lambda q: _distance(p, q))
     upper, lower = _distance(p, best), lower_by_events(p, lower_of)
     if method != "exact" and _met(lower, upper):
         return lower, best, False
-    found, starts = None, [neighbours_grouped(one) for one in vectors]
-    if k <= exact.MOST_CLASSES:
+    found, starts = None, [start_of(p)]
+    if k > exact.MOST_CLASSES:
+        pricings = [_class_prices(p, y)]
+    else:
         work = share * budget * LOWER_WORK
         found = exact.best_potentials(
             exact.mesh_for(k, len(p), work), p, y, work, part_of(tell, *POTENTIALS_PART)
         )
-        lower = max(lower, found.bound(p, y))
+        lower, pricings = max(lower, found.bound(p, y)), [found.at]
         whole = prices.best_prices(
             p, y, found.at(p), share * budget * PRICES_WORK, part_of(tell, *PRICES_PART)
         )
         if whole is not None:
             lower = max(lower, whole.bound)
-            starts.insert(0, prices.plan_of(whole, y))
-    for groups in searched(p, y, starts, share * budget * UPPER_WORK, part_of(tell, PRICES_PART[1], 1.0)):
+            starts.insert(0, start_at(prices.plan_of(whole, y), whole.kinds.values))
+    for groups in searched(
+        p, y, starts, pricings, share * budget * UPPER_WORK, part_of(tell, PRICES_PART[1], 1.0)
+    ):
         witness = class_frequencies(y, groups, k)
         if (reached := _distance(p, witness)) < upper:
             best, upper = witness, reached
@@ -290,6 +301,21 @@ def _exact(
     return None if groups is None else class_frequencies(y, groups, p.shape[1])
 
 
+def _class_prices(p: Floats, y: NDArray[np.int64]) -> Prices:
+    """Potentials from the binary relaxation of each class: u_j(v) = sum over c of that of c at v_c."""
+    each = []
+    for c, column in enumerate(p.T):
+        counts = count_shares(np.minimum(column, 1.0), y == c)[0]
+        each.append(relax(counts, relaxation_nodes(counts, PRICE_NODES)))
+
+    def prices(v: Floats) -> Floats:
+        no = np.column_stack([np.interp(v[:, c], r.nodes, r.zero_potential) for c, r in enumerate(each)])
+        yes = np.column_stack([np.interp(v[:, c], r.nodes, r.one_potential) for c, r in enumerate(each)])
+        return np.asarray(no.sum(axis=1, keepdims=True) - no + yes)
+
+    return prices
+
+
 def _of_two(
     p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float, method: Method
 ) -> tuple[float, Floats, bool]:
@@ -303,3 +329,10 @@ def _of_two(
 
 def _distance(p: Floats, q: Floats) -> float:
     return float(np.abs(p - q).sum())
+
+
+def _nearest(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> Floats:
+    """The witness of a grouping, after merging neighbouring groups as long as that pays."""
+    if groups.max() < MOST_MERGED:
+        groups = merged(p, y, groups)
+    return class_frequencies(y, groups, p.shape[1])

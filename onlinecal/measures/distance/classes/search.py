@@ -1,18 +1,21 @@
-"""Upper ends for several classes: level sets shared out two at a time, shaken, and shared out again.
+"""Upper ends for several classes: level sets made in several orders, improved along paths and in pairs.
+
+Along a path of level sets, which and how many rounds each passes on to the next, by class, is a shortest path
+itself: its states are small vectors of class counts. What a level set pays depends on what it has gained in
+all, and what is passed on on the cheapest rounds for it. Both are reckoned as if nothing else moved; so the
+new level sets are counted anew, and each stretch of the path keeps its own only if they are better.
 
 Of two neighbours' rounds so many of each class go to the one and the rest to the other. Once the numbers are
 known both values are, and it is best to give the one the rounds that are nearest to it by comparison. The
 numbers that are tried are those there are, with few rounds passed on, and all rounds in one level set. As
 nothing else changes, every step is a gain by itself, and after some passes there is none left.
-
-What no two level sets can gain, several may. So they are put into small clusters, each with an empty level
-set besides; some of their rounds are dealt out anew at random, and then shared out two at a time within the
-cluster. Each cluster keeps what it had unless it gained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +24,221 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints, Tell, untold
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.exact import class_frequencies
-from onlinecal.measures.distance.classes.sites import l1
+from onlinecal.measures.distance.classes.sweep import (
+    NEIGHBOURS,
+    Members,
+    Places,
+    Rounds,
+    exchanges,
+    l1,
+    made_in_order,
+    members_of,
+    move,
+    neighbours_of,
+)
+
+MOST_PASSED = 63, 250
+"""Vectors of rounds that are tried between two neighbours: few, and more after a pass that gained little."""
+
+LITTLE_GAIN = 5e-4
+"""Share of the whole that is little for a pass."""
+
+LARGEST_TABLE = 100_000
+"""Entries of the table of what a level set pays by what it has gained."""
+
+WIDTH = 1.0
+"""Of the strips that a path follows: the way across over the (k-1)-th root of the level sets."""
+
+
+class Grouped(NamedTuple):
+    """Rounds by group: where those of each begin, and all (T,); forecasts of each likewise, and how often.
+
+    Then class counts and means of the groups, shapes (B, k).
+    """
+
+    starts: Ints
+    members: Ints
+    held_starts: Ints
+    held: Ints
+    number: Floats
+    counts: Ints
+    means: Floats
+
+
+def grouped(rounds: Rounds, group: Ints) -> Grouped:
+    """The groups 0..B-1, none of them empty."""
+    n, (f, k) = int(group.max()) + 1, rounds.values.shape
+    counts = np.bincount(group * k + rounds.label, minlength=n * k).reshape(n, k)
+    members = np.argsort(group, kind="stable")
+    codes, number = np.unique(group * f + rounds.value, return_counts=True)
+    places = np.arange(n + 1)
+    return Grouped(
+        np.searchsorted(group[members], places),
+        members,
+        np.searchsorted(codes // f, places),
+        codes % f,
+        number.astype(np.float64),
+        counts,
+        counts / counts.sum(axis=1, keepdims=True),
+    )
+
+
+def improvements(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
+    """Groupings, each no worse than the one before, without end, with their work; none for many classes."""
+    k = rounds.values.shape[1]
+    choices = [exchanges(k, most) for most in MOST_PASSED]
+    choices = [one for one in choices if one.max() > 0 and (4 * int(one.max()) + 1) ** k <= LARGEST_TABLE]
+    if not choices:
+        return
+    passed, rng = choices[0], np.random.default_rng(0)
+    while True:
+        group = np.unique(group, return_inverse=True)[1].ravel()
+        before = grouped(rounds, group)
+        path = _along_strips(before.means, rng)
+        chosen, work = best_passed(rounds, before, path, passed, int(passed.max()))
+        moved = group.copy()
+        pass_on(rounds, before, path, passed[chosen], moved)
+        costs = _costs(rounds, group, len(path))
+        gain = costs - _costs(rounds, moved, len(path))
+        cuts = np.append(0, np.flatnonzero(~passed[chosen].any(axis=1)) + 1)[:-1]
+        better = np.repeat(np.add.reduceat(gain[path], cuts) > 0.0, np.diff(np.append(cuts, len(path))))
+        taken = np.zeros(len(path), np.bool_)
+        taken[path] = better
+        group = np.where(taken[group], moved, group)
+        passed = choices[-1 if gain[taken].sum() < LITTLE_GAIN * costs.sum() else 0]
+        yield work, group
+
+
+def _along_strips(means: Floats, rng: np.random.Generator) -> Ints:
+    """All level sets in an order that goes up one strip of the simplex and down the next."""
+    n, k = means.shape
+    # sums of a few terms each, in order, so that no library's way of adding up decides on a strip
+    across, along = (way - way.mean() for way in rng.normal(size=(2, k)))
+    across /= np.sqrt((across**2).sum())
+    along -= (along * across).sum() * across
+    place = (means * across).sum(axis=1)
+    width = WIDTH * max(float(np.ptp(place)), 1e-9) / n ** (1.0 / (k - 1))
+    strip = np.floor(place / width + rng.random()).astype(np.int64)
+    return np.lexsort((np.round(np.where(strip % 2 == 0, 1, -1) * (means * along).sum(axis=1), 9), strip))
+
+
+def _costs(rounds: Rounds, group: Ints, n: int) -> Floats:
+    """What each of the groups 0..n-1 pays."""
+    means = class_frequencies(rounds.label, group, rounds.values.shape[1])
+    away = np.abs(rounds.values[rounds.value] - means).sum(axis=1)
+    return np.asarray(np.bincount(group, away, n), float)
+
+
+@kernel_part
+def cost_of_passing(rounds: Rounds, groups: Grouped, a: int, b: int, costs: Floats) -> None:
+    """What the cheapest rounds of each class cost on the way from a to b: sums, shape (k, radius + 1)."""
+    costs[:, 1:] = np.inf
+    most = costs.shape[1] - 1
+    for q in range(groups.starts[a], groups.starts[a + 1]):
+        t = groups.members[q]
+        p, j = rounds.values[rounds.value[t]], rounds.label[t]
+        cost = l1(p, groups.means[b]) - l1(p, groups.means[a])
+        if cost < costs[j, most]:
+            i = most
+            while i > 1 and costs[j, i - 1] > cost:
+                costs[j, i] = costs[j, i - 1]
+                i -= 1
+            costs[j, i] = cost
+    for i in range(1, most + 1):
+        costs[:, i] += costs[:, i - 1]
+
+
+@kernel_part
+def cost_with(rounds: Rounds, groups: Grouped, b: int, gained: Ints) -> float:
+    """What the rounds of a group are away from its mean once it has gained so many of each class."""
+    size = 0
+    for j in range(len(gained)):
+        if groups.counts[b, j] + gained[j] < 0:
+            return np.inf
+        size += groups.counts[b, j] + gained[j]
+    total = 0.0
+    if size > 0:
+        for j in range(len(gained)):
+            mean = (groups.counts[b, j] + gained[j]) / size
+            for q in range(groups.held_starts[b], groups.held_starts[b + 1]):
+                total += groups.number[q] * abs(rounds.values[groups.held[q], j] - mean)
+    return total
+
+
+@compiled
+def best_passed(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, radius: int) -> tuple[Ints, int]:
+    """For each group of the path which of the vectors it best passes on to the next; the work in terms."""
+    n, (m, k), work = len(path), passed.shape, 0
+    side = 4 * radius + 1
+    codes = np.zeros(m, np.int64)
+    nothing, middle = 0, (side**k - 1) // 2
+    for e in range(m):
+        for j in range(k):
+            codes[e] = codes[e] * side + passed[e, j]
+        if not passed[e].any():
+            nothing = e
+    best, come_from = np.full((n + 1, m), np.inf), np.zeros((n, m), np.int64)
+    best[0, nothing] = 0.0
+    costs, gained = np.zeros((2, k, radius + 1)), np.zeros(k, np.int64)
+    for t in range(n):
+        b, is_last = path[t], t == n - 1
+        pays = np.full(side**k, np.nan)
+        if not is_last:
+            cost_of_passing(rounds, groups, b, path[t + 1], costs[0])
+            cost_of_passing(rounds, groups, path[t + 1], b, costs[1])
+        order = np.argsort(best[t])
+        for e in range(m):
+            way = 0.0
+            for j in range(k):
+                way += costs[0 if passed[e, j] > 0 else 1, j, abs(passed[e, j])]
+            if is_last:
+                way = 0.0 if e == nothing else np.inf
+            if way == np.inf:
+                continue
+            least = np.inf
+            for i in range(m):
+                d = order[i]
+                if best[t, d] >= least:
+                    break
+                at = middle + codes[d] - codes[e]
+                if np.isnan(pays[at]):
+                    for j in range(k):
+                        gained[j] = passed[d, j] - passed[e, j]
+                    pays[at] = cost_with(rounds, groups, b, gained)
+                    work += k * (groups.held_starts[b + 1] - groups.held_starts[b])
+                if best[t, d] + pays[at] < least:
+                    least = best[t, d] + pays[at]
+                    come_from[t, e] = d
+                work += 1
+            best[t + 1, e] = least + way
+        work += side**k // 8
+    chosen = np.zeros(n, np.int64)
+    chosen[n - 1] = nothing
+    for t in range(n - 1, 0, -1):
+        chosen[t - 1] = come_from[t, chosen[t]]
+    return chosen, work
+
+
+@compiled
+def pass_on(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, group: Ints) -> None:
+    """Pass so many rounds of each class from each group of the path to the next, the cheapest left."""
+    for t in range(len(path) - 1):
+        for j in range(passed.shape[1]):
+            a, b = path[t], path[t + 1]
+            if passed[t, j] < 0:
+                a, b = b, a
+            for _ in range(abs(passed[t, j])):
+                least, best = np.inf, -1
+                for q in range(groups.starts[a], groups.starts[a + 1]):
+                    r = groups.members[q]
+                    if rounds.label[r] == j and group[r] == a:
+                        p = rounds.values[rounds.value[r]]
+                        cost = l1(p, groups.means[b]) - l1(p, groups.means[a])
+                        if cost < least:
+                            least, best = cost, r
+                if best >= 0:
+                    group[best] = b
+
 
 PASSED = 50, 400
 """Vectors of rounds that are tried between two neighbours: few at first, then more."""
@@ -34,42 +251,6 @@ LITTLE = 1e-4
 
 MOST_KINDS = 500
 """Kinds of rounds in a pair up to which it is looked at; time is in proportion to their square at worst."""
-
-CLUSTER = 5
-"""Level sets that are shaken together."""
-
-SHAKEN = 0.05, 0.4
-"""Least and largest share of their rounds that are dealt out anew; it is drawn for each pass."""
-
-OVERHEAD = 200_000
-"""Work of a pass besides what is counted."""
-
-PAIRS, SHAKES = 20, 3
-"""Work with pairs, which mostly ends before, and with shaking, in units of the work that is asked for."""
-
-STANDSTILL = 25, 0.002
-"""Shaking ends when so many passes have gained less than this share."""
-
-FEWEST_ROUNDS = 4
-"""With fewer rounds in a group on average, neighbouring forecasts are put into one."""
-
-
-class Rounds(NamedTuple):
-    """The different forecasts (N, k), and of each round the place of its forecast and its class (T,)."""
-
-    values: Floats
-    value: Ints
-    label: Ints
-
-
-class Members(NamedTuple):
-    """Which level set a round is in (T,); the first of each (B,), next and previous ones; class counts."""
-
-    group: Ints
-    first: Ints
-    following: Ints
-    previous: Ints
-    counts: Ints
 
 
 class Pair(NamedTuple):
@@ -89,116 +270,14 @@ class Pair(NamedTuple):
     rounds: Ints
 
 
-def room_for_pairs(rounds: Rounds) -> Pair:
-    """Room for any two level sets of these rounds."""
-    (n_values, k), n = rounds.values.shape, len(rounds.label)
-    forecast, number, order = np.zeros((3, 2 * n + k), np.int64)
-    starts, slot, more = np.zeros(k + 1, np.int64), np.full(n_values, -1), np.zeros(2 * n + k)
-    return Pair(starts, forecast, number, more, order, slot, np.zeros(n, np.int64))
-
-
-def groups_of(vectors: Floats) -> Ints:
-    """The number of each row among the different rows, shape (T,); rows that differ by rounding are one."""
-    return np.unique(np.round(vectors, 12), axis=0, return_inverse=True)[1].ravel()
-
-
-def neighbours_grouped(p: Floats) -> Ints:
-    """Groups to begin with, shape (T,): equal forecasts, or neighbouring ones if too few are equal."""
-    value, fineness = groups_of(p), len(p)
-    while (value.max() + 1) * FEWEST_ROUNDS > len(p) and fineness > 1:
-        fineness = max(1, int(fineness * 0.7))
-        value = groups_of(np.rint(p * fineness))
-    return value
-
-
-def rounds_of(p: Floats, y: Ints) -> Rounds:
-    """The rounds as kernels take them."""
-    value = groups_of(p)
-    return Rounds(p[np.unique(value, return_index=True)[1]], value, y)
-
-
-def exchanges(k: int, most: float) -> Ints:
-    """Small vectors of whole numbers, shorter ones first: all up to some l1 norm, at most so many."""
-    ball = np.zeros((1, k), np.int64)
-    steps = np.concatenate([ball, np.eye(k, dtype=np.int64), -np.eye(k, dtype=np.int64)])
-    while True:
-        larger = np.unique((ball[:, None, :] + steps).reshape(-1, k), axis=0)
-        if len(larger) > most:
-            return ball[np.argsort(np.abs(ball).sum(axis=1), kind="stable")]
-        ball = larger
-
-
-def neighbours_of(points: Floats, most: int) -> Ints:
-    """The other points nearest to each, the nearest first, shape (n, min(most, n - 1)); n is at least 2.
-
-    Of equal points the tree may name another one first, and leaves the point itself out if they are many.
-    """
-    from scipy.spatial import cKDTree
-
-    near = cKDTree(points).query(points, min(most + 1, len(points)), p=1)[1]
-    order = np.argsort(near == np.arange(len(points))[:, None], axis=1, kind="stable")
-    return np.take_along_axis(near, order, axis=1)[:, :-1].astype(np.int64)
-
-
-def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> Members:
-    """The members of groups 0..n_groups-1 as lists that can be changed."""
-    order = np.argsort(group, kind="stable")
-    following, previous = np.full(len(group), -1), np.full(len(group), -1)
-    joined = group[order[1:]] == group[order[:-1]]
-    following[order[:-1][joined]] = order[1:][joined]
-    previous[order[1:][joined]] = order[:-1][joined]
-    first = np.full(n_groups, -1)
-    starts = np.append(True, ~joined)
-    first[group[order[starts]]] = order[starts]
-    counts = np.bincount(group * k + label, minlength=n_groups * k).reshape(n_groups, k)
-    return Members(group.copy(), first, following, previous, counts)
-
-
-def searched(p: Floats, y: Ints, starts: list[Ints], work: float, tell: Tell = untold) -> Iterator[Ints]:
-    """Groupings of the rounds, shape (T,), each nearer to its frequencies than those before.
-
-    From each start level sets are shared out in pairs; the best is shaken, and shared out once more.
-    """
-    rounds, least, spent = rounds_of(p, y), np.inf, 0
-    best = starts[0]
-
-    def cost(group: Ints) -> float:
-        return float(np.abs(p - class_frequencies(y, group, p.shape[1])).sum())
-
-    for start in starts:
-        for done, group in better_pairs(rounds, start):
-            spent += done
-            tell(0.5 * min(spent / (PAIRS * work), 1.0))
-            if spent > PAIRS * work:
-                break
-            start = group
-        if (reached := cost(start)) < least:
-            best, least = start, reached
-            yield best
-        if spent > PAIRS * work:
-            break
-    spent, before = 0, least
-    for passes, (done, group) in enumerate(shaken(rounds, best), 1):
-        spent, best = spent + done, group
-        tell(0.5 + 0.5 * min(spent / (SHAKES * work), 1.0))
-        if passes % STANDSTILL[0] == 0:
-            yield best
-            before, least = least, cost(best)
-            if least >= before * (1.0 - STANDSTILL[1]):
-                break
-        if spent > SHAKES * work:
-            break
-    yield best
-    for done, group in better_pairs(rounds, best):
-        yield group
-        spent += done
-        if spent > 2 * SHAKES * work:
-            break
-
-
 def better_pairs(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
     """Groupings, each better than the one before, with their work; ends when there is little to gain."""
-    pair, k = room_for_pairs(rounds), rounds.values.shape[1]
+    n_values, k = rounds.values.shape
+    kinds = np.zeros((3, 2 * len(group) + k), np.int64)
+    pair = Pair(
+        np.zeros(k + 1, np.int64), kinds[0], kinds[1], np.zeros(kinds.shape[1]), kinds[2],
+        np.full(n_values, -1), np.zeros(len(group), np.int64),
+    )  # fmt: skip
     for most in PASSED:
         passed, active = exchanges(k, most), np.ones(int(group.max()) + 1, np.bool_)
         while True:
@@ -215,86 +294,6 @@ def better_pairs(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
             yield work, group
             if gain <= LITTLE * before:
                 break
-
-
-def shaken(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
-    """Groupings, each no worse than the one before, without end, with their work."""
-    pair, k, rng = room_for_pairs(rounds), rounds.values.shape[1], np.random.default_rng(0)
-    passed = exchanges(k, PASSED[0])
-    while True:
-        group = np.unique(group, return_inverse=True)[1].ravel()
-        n = int(group.max()) + 1
-        counts = np.bincount(group * k + rounds.label, minlength=n * k).reshape(n, k)
-        clusters = _clusters(counts / counts.sum(axis=1, keepdims=True), rng)
-        near, cluster = _within(clusters)
-        thrown = (rng.random(len(group)) < rng.uniform(*SHAKEN)) & (cluster[group] >= 0)
-        moved = group.copy()
-        moved[thrown] = clusters[cluster[group[thrown]], rng.integers(clusters.shape[1], size=thrown.sum())]
-        active, work, gain = cluster >= 0, OVERHEAD, np.inf
-        while gain > 0.0:
-            members = members_of(moved, rounds.label, len(cluster), k)
-            gain, done, active = share_out(rounds, members, near, passed, active, pair)
-            moved, work = members.group, work + done
-        costs = [_costs(rounds, one, cluster, len(clusters)) for one in (group, moved)]
-        better = np.append(costs[1] < costs[0] - 1e-12, False)
-        group = np.where(better[cluster[group]], moved, group)
-        yield work, group
-
-
-def _clusters(means: Floats, rng: np.random.Generator) -> Ints:
-    """Level sets that lie together, a row each, and last in the row the number of an empty one.
-
-    They follow each other on a way up one strip of the simplex and down the next; some at its ends are left
-    out.
-    """
-    n, k = means.shape
-    # sums of a few terms each, in order, so that no library's way of adding up decides on a strip
-    across, along = (way - way.mean() for way in rng.normal(size=(2, k)))
-    across /= np.sqrt((across**2).sum())
-    along -= (along * across).sum() * across
-    place = (means * across).sum(axis=1)
-    width = max(float(np.ptp(place)), 1e-9) / n ** (1.0 / (k - 1))
-    strip = np.floor(place / width + rng.random()).astype(np.int64)
-    path = np.lexsort((np.round(np.where(strip % 2 == 0, 1, -1) * (means * along).sum(axis=1), 9), strip))
-    size = min(CLUSTER, n)
-    first = rng.integers(n % size + 1)
-    together = path[first : first + n // size * size].reshape(-1, size)
-    return np.column_stack([together, n + np.arange(len(together))])
-
-
-def _within(clusters: Ints) -> tuple[Ints, Ints]:
-    """The others in its cluster for each level set, and its cluster or -1; after all one that stays empty."""
-    none = int(clusters.max()) + 1
-    near, cluster = np.full((none + 1, clusters.shape[1] - 1), none), np.full(none + 1, -1)
-    for i, places in enumerate(clusters.T):
-        near[places], cluster[places] = np.delete(clusters, i, axis=1), np.arange(len(clusters))
-    return near, cluster
-
-
-def _costs(rounds: Rounds, group: Ints, cluster: Ints, n: int) -> Floats:
-    """What the rounds of each cluster pay, shape (n,)."""
-    means = class_frequencies(rounds.label, group, rounds.values.shape[1])
-    away, inside = np.abs(rounds.values[rounds.value] - means).sum(axis=1), cluster[group] >= 0
-    return np.asarray(np.bincount(cluster[group[inside]], away[inside], n), float)
-
-
-@kernel_part
-def move(members: Members, label: Ints, t: int, to: int) -> None:
-    """Put a round into another level set."""
-    group, first, following, previous, counts = members
-    old, after, before = group[t], following[t], previous[t]
-    if before >= 0:
-        following[before] = after
-    else:
-        first[old] = after
-    if after >= 0:
-        previous[after] = before
-    head = first[to]
-    following[t], previous[t], first[to], group[t] = head, -1, t, to
-    if head >= 0:
-        previous[head] = t
-    counts[old, label[t]] -= 1
-    counts[to, label[t]] += 1
 
 
 @kernel_part
@@ -429,3 +428,150 @@ def share_out(
                 cost_of_sharing(rounds.values, pair, best, second, v, np.inf)
                 divide(rounds, members, a, b, pair, size, best, v)
     return gain, work, changed
+
+
+Prices = Callable[[Floats], Floats]
+"""Potentials of all classes at points of the simplex, shapes (n, k)."""
+
+FEWEST_ROUNDS = 4
+"""With fewer rounds in a group on average, neighbouring forecasts are put into one."""
+
+PRICINGS = ((0.5, 1.2), (0.8, 1.2), (1.0, 1.2), (0.3, 1.2), (1.0, 1.0))
+"""Shares of the potentials that are tried as prices, and how many times the way elsewhere counts then.
+
+Potentials in full tempt to leave too much to the last level sets, the more so if the way counts once.
+"""
+
+PATHS = 6
+"""Work along paths, whose terms are cheaper, for each of the sweeps."""
+
+PAIRS = 20
+"""Work with pairs, which mostly ends before, for each of the sweeps."""
+
+SWEEPS_PART, PATHS_PART = 0.3, 0.5
+"""At which shares of the time sweeps mostly end, and paths."""
+
+STANDSTILL = 10, 0.001
+"""Paths are left when so many passes along them have gained less than this share."""
+
+MOST_EXCHANGES = 1000
+"""Exchanges that are tried for each level set."""
+
+
+def groups_of(vectors: Floats) -> Ints:
+    """The number of each row among the different rows, shape (T,); rows that differ by rounding are one."""
+    return np.unique(np.round(vectors, 12), axis=0, return_inverse=True)[1].ravel()
+
+
+class Start(NamedTuple):
+    """Groups to begin with, shape (T,), and their centres, shape (B, k)."""
+
+    group: Ints
+    centres: Floats
+
+
+def start_of(p: Floats) -> Start:
+    """Groups to begin with: equal forecasts, or neighbouring ones if too few are equal."""
+    value = groups_of(p)
+    fineness = len(p)
+    while (value.max() + 1) * FEWEST_ROUNDS > len(p) and fineness > 1:
+        fineness = max(1, int(fineness * 0.7))
+        value = groups_of(np.rint(p * fineness))
+    sums = np.column_stack([np.bincount(value, column) for column in p.T])
+    return Start(value, sums / np.bincount(value)[:, None])
+
+
+def start_at(group: Ints, centres: Floats) -> Start:
+    """The groups that are not empty, with these centres."""
+    names, places = np.unique(group, return_inverse=True)
+    return Start(places.ravel(), centres[names])
+
+
+def rounds_of(p: Floats, y: Ints) -> Rounds:
+    """The rounds as kernels take them."""
+    value = groups_of(p)
+    return Rounds(p[np.unique(value, return_index=True)[1]], value, y)
+
+
+def sweeps(
+    rounds: Rounds, start: Start, prices: Prices, stretch: float, work: float
+) -> Iterator[tuple[int, Ints]]:
+    """Groupings of the rounds, shape (T,), without end, each with its work in terms added up.
+
+    With little work in sight fewer exchanges are tried for each level set.
+    """
+    group, centres = start
+    n, k = centres.shape
+    if n < 2:
+        return
+    sizes = np.bincount(group)
+    places = Places(centres, prices(centres), neighbours_of(centres, NEIGHBOURS), stretch)
+    held = len(np.unique(group * len(rounds.values) + rounds.value))
+    tried = exchanges(k, min(MOST_EXCHANGES, work / (2 * k * held)))
+    rng = np.random.default_rng(0)
+    largest = np.argsort(-sizes, kind="stable")
+    for trial in count():
+        members = members_of(group, rounds.label, n, k)
+        if trial % 2 == 0:
+            along = -np.abs(centres - centres[largest[trial // 2 % n]]).sum(axis=1)
+        else:
+            along = centres @ rng.normal(size=k)
+        order = np.lexsort((*centres.T, np.round(along, 9)))
+        spent = made_in_order(rounds, places, members, order, tried)
+        yield spent, members.group
+
+
+def searched(
+    p: Floats, y: Ints, starts: list[Start], potentials: list[Prices], work: float, tell: Tell = untold
+) -> Iterator[Ints]:
+    """Groupings of the rounds: one from each start with each prices, then more of the best kind.
+
+    When the work is done the best of all is improved along paths and then in pairs.
+    """
+    rounds, k = rounds_of(p, y), p.shape[1]
+
+    def cost(group: Ints) -> float:
+        return float(np.abs(p - class_frequencies(y, group, k)).sum())
+
+    ways = [(start, one, *way) for way in PRICINGS for start in starts for one in potentials]
+    searches = [
+        sweeps(rounds, start, partial(_scaled, one, share), stretch, work)
+        for start, one, share, stretch in ways
+    ]
+    reached: list[float] = []
+    best, least, spent = starts[0].group, cost(starts[0].group), 0
+    for turn in count():
+        search = searches[turn if turn < len(searches) else int(np.argmin(reached))]
+        done, group = next(search, (0, best))
+        yield group
+        spent += done
+        tell(SWEEPS_PART * min(spent / work, 1.0))
+        if turn < len(searches):
+            reached.append(cost(group))
+        if cost(group) < least:
+            best, least = group, cost(group)
+        if done == 0 or spent > work:
+            break
+    spent = 0
+    for passes, (done, group) in enumerate(improvements(rounds, best), 1):
+        yield group
+        best = group
+        spent += done
+        tell(SWEEPS_PART + (PATHS_PART - SWEEPS_PART) * min(spent / (PATHS * work), 1.0))
+        if passes % STANDSTILL[0] == 0:
+            before, least = least, cost(group)
+            if least >= before * (1.0 - STANDSTILL[1]):
+                break
+        if spent > PATHS * work:
+            break
+    spent = 0
+    for done, group in better_pairs(rounds, best):
+        yield group
+        spent += done
+        tell(PATHS_PART + (1.0 - PATHS_PART) * min(spent / (PAIRS * work), 1.0))
+        if spent > PAIRS * work:
+            break
+
+
+def _scaled(potentials: Prices, share: float, points: Floats) -> Floats:
+    return share * potentials(points)

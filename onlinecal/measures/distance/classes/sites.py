@@ -11,6 +11,7 @@ import numpy as np
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.measures.distance.classes.sweep import l1
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,15 +210,6 @@ def sites_of(k: int, size: int, mesh: Triangulation, side: float) -> Sites:
     reach = np.abs(centres - np.repeat(middles, number, axis=0)).sum(axis=1) + radii
     regions = Balls(middles, np.maximum.reduceat(reach, first), np.maximum.reduceat(boxes.needs, first))
     return Sites(needs, values, on_mesh[order], starts, boxes, regions, np.append(first, len(names)))
-
-
-@kernel_part
-def l1(a: Floats, b: Floats) -> float:
-    """The distance of two vectors."""
-    total = 0.0
-    for c in range(len(a)):
-        total += abs(a[c] - b[c])
-    return total
 
 
 @kernel_part
