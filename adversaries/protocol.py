@@ -34,12 +34,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from inspect import getdoc
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numba import njit
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
@@ -213,9 +211,6 @@ def state_of(*numbers: float) -> State:
 Seed = int | Sequence[int] | np.random.SeedSequence
 """Of an adversary's draws: the same seed, the same draws."""
 
-ROUNDS_AT_A_TIME = 1 << 20
-"""Uniform draws held in memory at once while outcomes are listed."""
-
 
 class Adversary:
     """One player, with its parameters, its seed and its memory.
@@ -386,36 +381,18 @@ class Adversary:
         outcomes = np.empty(T, dtype=np.uint8 if self.n_classes is None else np.int64)
         rng = self.generator()
         done = 0
+        k = self.n_classes
+        shown = (0.5, 0.0, 0.0) if k is None else (np.full(k, 1.0 / k), np.zeros(k))
         for phase in self.phases:
             until = T if phase.rounds is None else min(done + phase.rounds, T)
-            fill = _listing(phase.step, self.n_classes is not None)
-            for first in range(done, until, ROUNDS_AT_A_TIME):
-                stretch = outcomes[first : min(first + ROUNDS_AT_A_TIME, until)]
-                fill(phase.state, first - done, rng.random(len(stretch)), stretch, self.n_classes or 2)
+            for t in range(until - done):
+                outcomes[done + t] = phase.step(phase.state, t, *shown, rng.random())
             done = until
         return outcomes
 
 
 def _fresh(phase: Phase) -> Phase:
     return replace(phase, state=phase.state.copy())
-
-
-@cache
-def _listing(step: Callable[..., int], several: bool) -> Callable[..., None]:
-    """A compiled function (state, first round, draws, outcomes, k) that fills in outcomes of a step."""
-
-    @njit
-    def of_two(state: State, first: int, draws: Floats, outcomes: NDArray[Any], k: int) -> None:
-        for i in range(len(draws)):  # pragma: no cover
-            outcomes[i] = step(state, first + i, 0.5, 0.0, 0.0, draws[i])
-
-    @njit
-    def of_several(state: State, first: int, draws: Floats, outcomes: NDArray[Any], k: int) -> None:
-        forecast, rises = np.full(k, 1.0 / k), np.zeros(k)  # pragma: no cover
-        for i in range(len(draws)):  # pragma: no cover
-            outcomes[i] = step(state, first + i, forecast, rises, draws[i])
-
-    return of_several if several else of_two
 
 
 SUM_TOLERANCE = 1e-6

@@ -19,6 +19,16 @@ from onlinecal.remarks import LabelWarning
 Label = Any
 
 
+def refuse_weight(keywords: Mapping[str, Any]) -> None:
+    """ValueError for a weight `w` other than 1 among the keywords of the wrapped model."""
+    weight = keywords.get("w", 1)
+    if not (isinstance(weight, (int, float)) and weight == 1):
+        raise ValueError(
+            f"w must be left out, got {weight!r}: only the wrapped model would learn of it, while the forecast "
+            "counts as one round; weigh by the label in the model's own loss, or learn the row more than once"
+        )
+
+
 class Labels:
     """The labels met so far, in order, from outcomes and from the wrapped model's answers.
 

@@ -21,7 +21,7 @@ from onlinecal.forecasters.tokens import OpenForecasts
 from onlinecal.html import Shown
 from onlinecal.remarks import silence_remarks, warn_of
 from onlinecal.validation import check_count
-from onlinecal.wrappers.labels import Label, Labels
+from onlinecal.wrappers.labels import Label, Labels, refuse_weight
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 T = TypeVar("T")
@@ -240,8 +240,11 @@ class LateRounds(Generic[T]):
         for equal features. Without one the label is counted in `n_unmatched` and settles nothing; a
         LabelWarning says so once, unless nothing has been forecast yet.
 
-        Raises ValueError, and learns nothing, for a y that is none.
+        Raises ValueError, and learns nothing, for a y that is none, and for a weight w, which would reach the
+        model alone.
         """
+        if kwargs:
+            refuse_weight(kwargs)
         if self._patience is None or not self._keeps(x, y, kwargs):
             self._learn(x, x, y, kwargs)
 
@@ -267,6 +270,8 @@ class LateRounds(Generic[T]):
         Raises ValueError, and learns nothing, for a forecast of another wrapper, one that was settled or
         withdrawn before, and a y that is none.
         """
+        if kwargs:
+            refuse_weight(kwargs)
         self._tokens.check(forecast)
         if self._patience is None or not self._keeps(forecast, y, kwargs):
             self._learn(forecast, forecast.features, y, kwargs)

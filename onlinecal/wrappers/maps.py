@@ -13,7 +13,7 @@ from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.steering.binary import N_BINS, bin_mean, bin_of, within
 from onlinecal.validation import check_count
-from onlinecal.wrappers.labels import Label, Labels, normalised
+from onlinecal.wrappers.labels import Label, Labels, normalised, refuse_weight
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 PLATT_RATE = 0.05
@@ -69,6 +69,7 @@ class MappedClassifier(ClassifierWrapper):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Let the maps learn from the model's answer, then the model from the label."""
+        refuse_weight(kwargs)
         label = check_label(y, "y")
         answer = self.classifier.predict_proba_one(x)
         self._labels.meet(label)

@@ -25,7 +25,7 @@ from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
 from onlinecal.recalibration.lp.statistics import Estimation
 from onlinecal.remarks import LabelWarning, label_remarks, warn_of
 from onlinecal.validation import check_choice, check_count, check_open_unit
-from onlinecal.wrappers.labels import Label, normalised, plain
+from onlinecal.wrappers.labels import Label, normalised, plain, refuse_weight
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 Answer = dict[Label, float]
@@ -50,6 +50,7 @@ class Refitted(ClassifierWrapper, Generic[R]):
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Keep the answer for x with its label, recalibrate if it is time, then let the model learn."""
+        refuse_weight(kwargs)
         new = check_label(y, "y")
         raw = {plain(label): p for label, p in self.classifier.predict_proba_one(x).items()}
         self.n_rounds += 1

@@ -35,6 +35,26 @@ from tests.wrappers.scripted import Said, Scripted
 
 
 @pytest.mark.parametrize(
+    "wrap",
+    [
+        CalibratedClassifier,
+        PlattScaling,
+        LpCalibratedClassifier,
+        lambda model: GroupCalibratedClassifier(model, ["a"]),
+    ],
+)
+def test_a_weight_that_would_reach_the_model_alone_is_refused_and_nothing_is_learnt(wrap):
+    model = wrap(linear_model.LogisticRegression())
+    model.predict_proba_one({"a": 1.0})
+    with pytest.raises(ValueError, match=r"w must be left out, got 2\.0: only the wrapped model would learn"):
+        model.learn_one({"a": 1.0}, True, w=2.0)
+    assert model.predict_proba_one({"a": 1.0}) == wrap(linear_model.LogisticRegression()).predict_proba_one(
+        {"a": 1.0}
+    )
+    model.learn_one({"a": 1.0}, True, w=1.0)
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"slack": 0.4}, r"slack must be a number from 0\.5 to 1000, got 0\.4"),
