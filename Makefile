@@ -58,7 +58,7 @@ docs-serve: docs  ## the same, shown at http://localhost:8000
 SHOWN := measures recalibrate multiclass worst-case gallery wrap-a-classifier recalibrate-decisions
 figures: $(VENV)/.dev  ## runs the commands of pages, puts what they print and draw in place; needs the data of ../shared
 	$(BIN)/python -m tests.pages --commands $(SHOWN:%=docs/%.md)
-	$(BIN)/python -m tests.pages README.md $(filter-out %/index.md,$(wildcard docs/tutorials/*.md))
+	$(BIN)/python -m tests.pages README.md docs/index.md docs/act-on-a-threshold.md docs/combine.md $(filter-out %/index.md,$(wildcard docs/tutorials/*.md))
 
 # in the order in which they build on each other
 PROOFS := Sums Calibration Game Rule Uniform Graded Recursion Theorems
