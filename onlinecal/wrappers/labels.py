@@ -25,7 +25,7 @@ def refuse_weight(keywords: Mapping[str, Any]) -> None:
     if not (isinstance(weight, (int, float)) and weight == 1):
         raise ValueError(
             f"w must be left out, got {weight!r}: only the wrapped model would learn of it, while the "
-            "forecast counts as one round; weigh by the label in the model's own loss, or learn the row more than once"
+            "forecast counts as one round; weigh by the label in the model's own loss, or learn a row twice"
         )
 
 
