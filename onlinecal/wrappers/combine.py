@@ -139,7 +139,7 @@ class CombinedReport(ProvenReport):
     models
         The score of each model by its name.
     brier_out, log_loss_out
-        Averages over all rows of what came out.
+        Averages over all rows of the combined forecasts.
     regret_bound
         Proven beforehand: by how much the squared errors of the combined forecasts, a sum over the rows in
         which a model speaks, can exceed those of that model steered, before forecasts are moved to
@@ -147,8 +147,8 @@ class CombinedReport(ProvenReport):
     moved
         By how much the squared errors rose, a sum over rows, when forecasts were moved to calibrated ones.
     certificate, guarantee
-        Proven bounds on the distance to calibration of what came out, sums over rows: from what happened,
-        and beforehand.
+        Proven bounds on the distance to calibration of the combined forecasts, sums over rows: from what
+        happened, and beforehand.
     """
 
     n_rounds: int
@@ -162,7 +162,7 @@ class CombinedReport(ProvenReport):
 
     @property
     def best(self) -> Any:
-        """The name of the model that leads the others by most, steered alone, beside what came out."""
+        """The name of the model that, steered alone, leads the others by most."""
         return min(self.models, key=lambda name: self.models[name].brier_alone - self.models[name].brier_out)
 
     def _notes(self) -> tuple[str, str]:

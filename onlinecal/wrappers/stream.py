@@ -171,17 +171,17 @@ class StreamReport(ProvenReport):
     n_expired
         Of how many of these an outcome came later, which does not count.
     brier_in, brier_out, brier_constant
-        Average of (p - y)^2 of what came in, of what went out, and of the best constant in hindsight; of a
-        table it is a sum over its classes.
+        Average of (p - y)^2 of the given and of the recalibrated probabilities, and of the best constant in
+        hindsight; of a table it is a sum over its classes.
     log_loss_in, log_loss_out, log_loss_constant
         The same for -log of what was given to the outcome; probabilities are kept 1e-15 away from 0.
     certificate, guarantee
-        Proven bounds on the distance to calibration of what went out, sums over rows: from what happened,
-        and beforehand.
+        Proven bounds on the distance to calibration of the recalibrated probabilities, sums over rows: from
+        what happened, and beforehand.
     norm
         What that distance is of: "of the probability of outcome 1", or what the strategy bounds of a table.
     remarks
-        In words, if what went out is worse than what came in, by more than steering may cost
+        In words, if the recalibrated ones are worse than the given ones, by more than steering may cost
         (docs/theory.md, Theorem 17c), or than the constant.
     groups
         The report of each group by its key, in the order in which they come; empty without groups.
@@ -246,7 +246,7 @@ def report_of(
     bounds: tuple[float, float],
     norm: str,
 ) -> StreamReport:
-    """Of some rows of what came in and went out, shape (T, k); certificate and guarantee in that norm."""
+    """Of some rows, as given and recalibrated, shape (T, k); certificate and guarantee in that norm."""
     settled, silent = rows[settling.settles[rows]], rows[settling.silent[rows]]
     n, k = len(settled), given.table.shape[1]
     numbers = given.numbers[settled]
@@ -260,8 +260,8 @@ def report_of(
     if n:
         # where there is nothing to learn, looking for it costs this much: no reason for a warning
         price = (1 if given.column else k) * 1.5 * math.log(n + 6.0) / n
-        remarks += input_remarks("what comes out", "what came in", after, before, price)
-        remarks += constant_remarks("what comes out", n, after, constant, k - 1)
+        remarks += input_remarks("the recalibrated probabilities", "the given ones", after, before, price)
+        remarks += constant_remarks("the recalibrated probabilities", n, after, constant, k - 1)
     given_up = len(rows) - int(settling.waits[rows].sum())
     if given_up and constant[BRIER] == 0.0:
         advice = "due= says from when on a row without outcome counts as absent="
@@ -304,7 +304,7 @@ class RecalibratedStream(Proven):
     ----------
     probabilities
         The forecasts, shape (T,) or (T, k), float64: a Series or DataFrame of pandas, polars or another
-        library if such came in (index and names kept), else a numpy array.
+        library if such were given (index and names kept), else a numpy array.
     certificate
         Shape (T,): a proven upper bound on the distance to calibration of `probabilities`, in the rows
         settled before the forecast after this row; the last one of all rows. A sum over rows; with groups
@@ -366,7 +366,8 @@ def recalibrate_stream(
     The forecasts are those that `CalibratedClassifier` gives row by row around a model with these
     probabilities, all its `classes` being declared: steered towards what followed such probabilities so far,
     then moved to the nearest forecast that stays calibrated on any outcomes, with a running certificate. A
-    LabelWarning tells if what comes out scores worse than what came in, or than the best constant.
+    LabelWarning tells if the recalibrated probabilities score worse than the given ones, or than the best
+    constant.
 
     Parameters
     ----------

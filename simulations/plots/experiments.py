@@ -28,7 +28,7 @@ MEASURES = (*GAPS, "loss_change")
 TITLES = {
     "mean_gap": "mean gap over the losses",
     "worst_gap": "worst gap over the losses",
-    "loss_change": "loss that comes, less that of “as they came”",
+    "loss_change": "loss that comes, less that of “as given”",
 }
 TICKS = [digit * 10.0**power for power in range(-6, 2) for digit in (1, 2, 5)]
 
@@ -44,13 +44,13 @@ METHODS = {
     "chance": look_of(QUIET, (0, (4, 1.5)), ""),
 }
 """In the order of keys; colours as of `plots/recalibration/decisions.py`, markers for those who see none."""
-CALLED = {"none": "as they came", "chance": "perfect probabilities (dashed)"}
+CALLED = {"none": "as given", "chance": "perfect probabilities (dashed)"}
 
 
 def summary(rows: pl.DataFrame, pair: Sequence[str], by: Sequence[str]) -> pl.DataFrame:
     """A row for each combination of `by`, method and measure: mean, deviation, low and high over splits.
 
-    The measure loss_change is the loss that comes less that of the probabilities as they came in the same
+    The measure loss_change is the loss that comes less that of the probabilities as given in the same
     split with the same `pair`. Columns file, n_losses, n_actions, n_splits, n_fit, n_test say what of.
     """
     none = rows.filter(method="none").select("split", *pair, pl.col("loss").alias("of_none"))
@@ -208,7 +208,7 @@ def draw_drift(table: pl.DataFrame) -> Figure:
 LINES = {"full steps": OKABE_ITO[1], "shrunk steps": OKABE_ITO[0]}
 FLAT = {"Dirichlet": (OKABE_ITO[3], (0, (6, 1.5, 1.2, 1.5))), "chance": (QUIET, (0, (1.2, 1.2)))}
 BEFORE = -2.6
-"""Where the probabilities as they came are drawn."""
+"""Where the probabilities as given are drawn."""
 
 
 def prepare_steps(rows: pl.DataFrame) -> pl.DataFrame:
@@ -265,7 +265,7 @@ def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
         before = float(table.filter(method="none", part="test")["mean"][0])
         axis.scatter([BEFORE], [before], s=46, color=INK, edgecolor="white", zorder=5)
         axis.annotate(
-            "as they came", (BEFORE, before), xytext=(8, 0), textcoords="offset points", va="center",
+            "as given", (BEFORE, before), xytext=(8, 0), textcoords="offset points", va="center",
             fontsize=8.5, color=INK, path_effects=HALO,
         )  # fmt: skip
         gap_axis(axis)

@@ -22,7 +22,7 @@ from tests import DATA
 from tests.wrappers.scripted import Scripted
 
 ROWS = 3000
-pytestmark = pytest.mark.filterwarnings("ignore:what comes out:onlinecal.LabelWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:the recalibrated probabilities:onlinecal.LabelWarning")
 
 
 def sigmoid(x):

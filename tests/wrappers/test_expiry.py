@@ -49,7 +49,7 @@ def played(model, p, happened, delays, tell):
     return np.array(said)
 
 
-@pytest.mark.filterwarnings("ignore:what comes out:onlinecal.LabelWarning")
+@pytest.mark.filterwarnings("ignore:the recalibrated probabilities:onlinecal.LabelWarning")
 @pytest.mark.parametrize("tell", ["tokens", "objects", "features"])
 @pytest.mark.parametrize("absent", [False, True])
 def test_silence_settles_forecasts_as_in_a_column(tell, absent):

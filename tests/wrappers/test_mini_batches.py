@@ -21,7 +21,7 @@ from onlinecal.wrappers import (
 from onlinecal.wrappers.wrapper import learns_many
 
 pd = pytest.importorskip("pandas")
-pytestmark = pytest.mark.filterwarnings("ignore:what comes out:onlinecal.LabelWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:the recalibrated probabilities:onlinecal.LabelWarning")
 
 WRAPPERS = {
     "auto": CalibratedClassifier,

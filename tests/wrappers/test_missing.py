@@ -14,7 +14,7 @@ from tests.wrappers.test_stream import history, late
 ROWS = 300
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:what comes out:onlinecal.LabelWarning", "ignore::onlinecal.GuaranteeWarning"
+    "ignore:the recalibrated probabilities:onlinecal.LabelWarning", "ignore::onlinecal.GuaranteeWarning"
 )
 
 KINDS = [

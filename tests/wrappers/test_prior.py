@@ -8,7 +8,7 @@ from onlinecal import CalibratedClassifier, LabelWarning, recalibrate_stream
 from onlinecal.wrappers.prior import corrected_rows, prior_weights
 from tests.wrappers.scripted import Scripted
 
-pytestmark = pytest.mark.filterwarnings("ignore:what comes out:onlinecal.LabelWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:the recalibrated probabilities:onlinecal.LabelWarning")
 
 SHARES = {"a": 0.6, "b": 0.3, "c": 0.1}
 THIRDS = dict.fromkeys("abc", 1 / 3)
@@ -47,7 +47,7 @@ def test_a_column_and_a_wrapper_put_the_same_right(k):
         model.learn_one(x, classes[y])
     found = np.asarray(result.probabilities)
     assert np.array_equal(found, np.array(answers)[:, 1] if k == 1 else answers)
-    # the report compares with what came in, which is the model's own
+    # the report compares with what was given, which is the model's own
     assert result.report().brier_in == recalibrate_stream(given, outcomes).report().brier_in
 
 

@@ -15,7 +15,7 @@ from tests.wrappers.scripted import Scripted
 ROWS = 400
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:what comes out:onlinecal.LabelWarning", "ignore::onlinecal.GuaranteeWarning"
+    "ignore:the recalibrated probabilities:onlinecal.LabelWarning", "ignore::onlinecal.GuaranteeWarning"
 )
 """Short columns may come out worse than they came in."""
 
@@ -221,7 +221,7 @@ def test_the_report_compares_what_comes_in_and_out(k):
 
 def test_what_comes_out_worse_is_warned_of():
     rng, (_, y) = np.random.default_rng(4), column(2000)
-    with pytest.warns(LabelWarning, match="worse than what came in") as warned:
+    with pytest.warns(LabelWarning, match="worse than the given ones") as warned:
         worse = recalibrate_stream((y + 0.01 * rng.random(2000)) / 1.01, y, np.full(2000, 2000), slack=0.5)
     assert warned[0].filename == __file__
     assert worse.report().remarks == tuple(str(one.message) for one in warned)

@@ -94,7 +94,7 @@ def method_of(name: str) -> Method:
 class Run:
     """A method, fitted on some rows; the others are a test part, or a new file that may have no labels.
 
-    `maps` are by name, the first is of the probabilities as they came; `loss_table` is that asked for.
+    `maps` are by name, the first is of the probabilities as given; `loss_table` is that asked for.
     """
 
     asked: Asked

@@ -394,5 +394,5 @@ def _cells(board: Scoreboard, measure: str, wide: bool) -> list[str]:
 def sentence(record: dict[str, Any]) -> str:
     """What is recommended, and what was taken instead."""
     name, chosen = record["recommended"], record["chosen"]
-    what = f"Leave them as they came ({NONE})" if name == NONE else f"Take {name}"
+    what = f"Leave them as given ({NONE})" if name == NONE else f"Take {name}"
     return f"{what}: {record['why']}." + ("" if chosen == name else f" Chosen: {chosen}.")

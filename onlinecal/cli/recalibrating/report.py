@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NONE = "none"
-"""The column of the probabilities as they came."""
+"""The column of the probabilities as given."""
 
 
 class Picture(NamedTuple):

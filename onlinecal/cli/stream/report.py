@@ -177,9 +177,9 @@ def comparisons(found: Report) -> list[str]:
         return []
     # each key learns its own constant
     per_key = scores.rounds / sum(key.scores is not None for key in found.keys)
-    texts = constant_remarks("what went out", per_key, scores.losses, scores.constants)
+    texts = constant_remarks("the forecasts", per_key, scores.losses, scores.constants)
     if scores.hints is not None:
-        texts += input_remarks("what went out", "the hints", scores.losses, scores.hints)
+        texts += input_remarks("the forecasts", "the hints", scores.losses, scores.hints)
     return texts
 
 

@@ -269,7 +269,7 @@ def _fill_cheapest(columns: Floats, tables: Floats, decisions: Ints, least: Floa
 def _add_losses(
     columns: Floats, labels: Ints, counts: Floats, tables: Floats, predicted: Floats, true: Floats
 ) -> None:
-    """Sums over rows of the losses of the cheapest actions, as predicted and as they came; block by block."""
+    """Sums over rows of the losses of the cheapest actions, as predicted and as they were; block by block."""
     expected = np.empty((tables.shape[1], BLOCK))
     for start in range(0, columns.shape[1], BLOCK):
         stop = min(columns.shape[1], start + BLOCK)

@@ -67,7 +67,7 @@ def prepare_scoreboard(
 
 @in_house_style
 def draw_scoreboard(table: pl.DataFrame) -> Figure:
-    """A panel for each measure: differences to the probabilities as they came; better is to the left."""
+    """A panel for each measure: differences to the probabilities as given; better is to the left."""
     measures = table["measure"].unique(maintain_order=True).to_list()
     methods = table["method"].unique(maintain_order=True).to_list()
     columns = len(measures) if len(measures) <= MOST_ABREAST else ABREAST
@@ -79,12 +79,12 @@ def draw_scoreboard(table: pl.DataFrame) -> Figure:
     headline(
         figure,
         f"What recalibration changes: {table['title'][0]}",
-        "Difference to the probabilities as they came (the line; their own score at the top right), on rows "
+        "Difference to the probabilities as given (the line; their own score at the top right), on rows "
         f"that were not fitted. Further left is better. Bars: 95 % intervals.\n{table['below'][0]}.",
     )
     words = {"take": "take this one", "tied": "cannot be told from the best", "behind": "behind"}
     chosen = table.filter("chosen")["method"]
-    shaded = ("taken: as they came" if chosen.is_empty() else f"shaded, taken: {chosen[0]}", INK)
+    shaded = ("taken: as given" if chosen.is_empty() else f"shaded, taken: {chosen[0]}", INK)
     colour_key(figure, [*((words[kind], colour) for kind, colour in VERDICTS.items()), shaded], inches=0.86)
     for place, measure in enumerate(measures):
         row, column = divmod(place, columns)
@@ -142,7 +142,7 @@ def draw_measure(axis: Axes, rows: pl.DataFrame, named: bool) -> None:
     axis.tick_params(axis="x", labelsize=8)
     axis.set_title(measure, fontsize=10.5)
     axis.text(
-        1.0, 1.03, f"came with {rows['came'][0]:.3g}", transform=axis.transAxes, ha="right", fontsize=8.5,
+        1.0, 1.03, f"before: {rows['came'][0]:.3g}", transform=axis.transAxes, ha="right", fontsize=8.5,
         color=QUIET,
     )  # fmt: skip
 
@@ -258,14 +258,14 @@ def draw_boosting(table: pl.DataFrame) -> Figure:
 
 @in_house_style
 def draw_gaps(table: pl.DataFrame) -> Figure:
-    """Mean and worst gap on both parts; what stands left of round 0 is the probabilities as they came."""
+    """Mean and worst gap on both parts; what stands left of round 0 is the probabilities as given."""
     figure = Figure(figsize=(10.6, 4.8))
     rounds, n_losses = int(highest(table["round"])), int(table["n_losses"][0])
     who = "the given loss" if n_losses == 1 else f"{n_losses} Gaussian losses"
     headline(
         figure,
         f"How wrong decision makers are about their losses, in {rounds} rounds",
-        f"Gap between predicted and true loss, relative to the loss; {who}. Left of round 0: as they came; "
+        f"Gap between predicted and true loss, relative to the loss; {who}. Left of round 0: as given; "
         "then temperature scaling.",
     )
     parts = table["part"].unique(maintain_order=True).to_list()

@@ -67,7 +67,7 @@ def test_forecasts_that_are_worse_than_their_hints_are_remarked_on(tmp_path):
             engine.query(str(number), "a", p)
             engine.outcome(str(number), int(rng.random() < p))
     answer = stream("report", "--ledger", path, "--json")
-    assert "what went out: worse than the hints, Brier score" in answer.stderr
+    assert "the forecasts: worse than the hints, Brier score" in answer.stderr
     assert len(json.loads(answer.stdout)["warnings"]) == len(answer.stderr.splitlines())
 
 
