@@ -134,7 +134,7 @@ def test_no_more_forecasts_are_asked_of_a_full_key_and_the_open_ones_settle():
     with Engine() as engine:
         engine.handle([Query("a", "k"), Query("b", "k"), Outcome("a", 1)])
         book = engine._book
-        book.arrays.memory(book.keys["k"].player)[[ROUNDS, MOVED]] = 1 << 40, (1 << 63) - (1 << 60)
+        book.arrays.memory(book.keys["k"].first_lane)[[ROUNDS, MOVED]] = 1 << 40, (1 << 63) - (1 << 60)
         engine.handle([Query("c", "k"), Outcome("b", 1)])
         answer = engine.handle([Query("d", "k")])[0]
         assert answer.reason == "full"
