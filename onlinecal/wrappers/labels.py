@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ Label = Any
 def refuse_weight(keywords: Mapping[str, Any]) -> None:
     """ValueError for a weight `w` other than 1 among the keywords of the wrapped model."""
     weight = keywords.get("w", 1)
-    if not (isinstance(weight, (int, float)) and weight == 1):
+    if not (isinstance(weight, Real) and weight == 1):
         raise ValueError(
             f"w must be left out, got {weight!r}: only the wrapped model would learn of it, while the "
             "forecast counts as one round; weigh by the label in the model's own loss, or learn a row twice"

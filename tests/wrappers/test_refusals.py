@@ -51,7 +51,7 @@ def test_a_weight_that_would_reach_the_model_alone_is_refused_and_nothing_is_lea
     assert model.predict_proba_one({"a": 1.0}) == wrap(linear_model.LogisticRegression()).predict_proba_one(
         {"a": 1.0}
     )
-    model.learn_one({"a": 1.0}, True, w=1.0)
+    model.learn_one({"a": 1.0}, True, w=np.int64(1))
 
 
 @pytest.mark.parametrize(
