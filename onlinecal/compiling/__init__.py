@@ -6,11 +6,20 @@ nothing stale is found. A cache that cannot be read or written costs time, nothi
 """
 
 from onlinecal.compiling.folder import kept_in, source_digest
-from onlinecal.compiling.kernels import at_once, compiled, entry_point, kernel_part, namespace, uncounted
+from onlinecal.compiling.kernels import (
+    address_of,
+    at_once,
+    compiled,
+    entry_point,
+    kernel_part,
+    namespace,
+    uncounted,
+)
 from onlinecal.compiling.progress import Compiled, counting
 
 __all__ = [
     "Compiled",
+    "address_of",
     "at_once",
     "compiled",
     "counting",

@@ -53,6 +53,36 @@ def borrowed(typing_context: Any, array: Any) -> Any:
 
 
 @intrinsic
+def _call(typing_context: Any, address: Any, arguments: Any) -> Any:
+    """What machine code at an address, as of `address_of`, returns for a tuple of arguments."""
+
+    def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        convention, kinds = context.call_conv, list(arguments)
+        kind = convention.get_function_type(types.int64, kinds)
+        code = builder.inttoptr(values[0], kind.as_pointer())
+        given = cgutils.unpack_tuple(builder, values[1])
+        status, result = convention.call_function(builder, code, types.int64, kinds, given)
+        with cgutils.if_unlikely(builder, status.is_error):
+            convention.return_status_propagate(builder, status)
+        return result
+
+    return types.int64(address, arguments), call
+
+
+def called(function: Any, *arguments: Any) -> int:
+    """What a function returns, a whole number; to compiled code it is handed over as its address.
+
+    The loop that calls it is compiled once for all functions that take arguments of these types.
+    """
+    return int(function(*arguments))
+
+
+@overload(called)
+def _called(function, *arguments):  # type: ignore[no-untyped-def]
+    return lambda function, *arguments: _call(function, arguments)
+
+
+@intrinsic
 def fetch(typing_context: Any, array: Any, place: Any) -> Any:
     """Bring near what stands at a place of a flat array; nothing happens if there is no such place."""
 

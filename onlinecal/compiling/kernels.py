@@ -45,6 +45,18 @@ def entry_point(kernel: Any, *types: Any) -> Callable[..., Any]:
     return kernel.compile(types) if hasattr(kernel, "compile") else kernel
 
 
+def address_of(kernel: Any, signature: Any) -> Any:
+    """Where the machine code of a kernel with this signature begins, for `instructions.called`.
+
+    The kernel must live as long as the address. Where nothing is compiled it is the function itself.
+    """
+    if not hasattr(kernel, "compile"):
+        return kernel
+    kernel.compile(signature)
+    result = kernel.overloads[signature.args]
+    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
 def at_once(kernel: Any) -> Callable[..., Any]:
     """A kernel that is always given the same types, compiled for those that come first."""
     entry: list[Callable[..., Any]] = []

@@ -22,7 +22,7 @@ from simulations.cli.worst import worst
 
 
 def usual_games() -> Iterator[Step]:
-    """What `warmup` compiles beside the library: a short game for each loop of the demonstration.
+    """What `warmup` compiles beside the library: short games with all players of the demonstration.
 
     And games on what is recorded, games of several classes, and the worst of all games.
     """
@@ -43,14 +43,14 @@ def usual_games() -> Iterator[Step]:
     games: list[tuple[str, Any, Any]] = [(name, create(spec, 50, 0), None) for name, spec in pairs]
     games.append(("balanced", recorded, None))
     games.append(("adaptive:slack=1,report=hint", recorded, np.full(50, 0.5)))
-    known = set()
+    known: set[Any] = set()
     for forecaster, adversary, hints in games:
         player = players.create(forecaster)
-        hinted = hints is not None
-        rules = player.build(50, hinted=hinted).rules
-        kind = rules, *((phase.step, phase.depth) for phase in adversary.phases)
-        if kind not in known:
-            known.add(kind)
+        rules = player.build(50, hinted=hints is not None).rules
+        # loops of forecasters, and steps of adversaries
+        parts = {part for phase in adversary.phases for part in (phase.step, (rules, phase.depth > 1))}
+        if not parts <= known:
+            known |= parts
             words = f"{forecaster} against {adversary.name}"
             yield words, partial(play_and_measure, player, adversary, 50, hints=hints, budget=0.1)
     for name in ("simplex", "nested"):

@@ -1,4 +1,4 @@
-"""A duel: one forecaster against one adversary, in one compiled loop per pair of rules.
+"""A duel: one forecaster against one adversary, in one compiled loop per forecaster.
 
 Players that are plain Python objects play, too, round by round (`simulations.games.plain`).
 
@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
-from adversaries import Adversary, Phase, Step
+from adversaries import Adversary, Phase
 from onlinecal.arrays import Floats
-from onlinecal.compiling import compiled, kernel_part
-from onlinecal.compiling.instructions import borrowed
+from onlinecal.compiling import address_of, compiled, kernel_part
+from onlinecal.compiling.instructions import borrowed, called
 from onlinecal.forecasters import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules, check_expected
@@ -258,30 +259,41 @@ def log_spaced(rounds: int, number: int) -> NDArray[np.int64]:
     return np.unique([*np.geomspace(1, rounds, number).round().astype(np.int64), rounds])
 
 
+NUMBERS = types.float64[::1]
+STEP = types.int64(NUMBERS, types.int64, types.float64, types.float64, types.float64, types.float64)
+STEP_OF_CLASSES = types.int64(NUMBERS, types.int64, NUMBERS, NUMBERS, types.float64)
+"""The signatures of an adversary's step, of two classes and of more."""
+
+kernel_of = cache(compiled)
+"""A step as a kernel of its own, which every loop can call by its address."""
+
+
 def loop_of(forecaster: Any, phase: Phase) -> Callable[..., int]:
     """The loop for a forecaster and a phase of its adversary, of two classes or of more."""
-    told = phase.power == "internal"
+    step, depth = kernel_of(phase.step), phase.depth if phase.power == "internal" else 0
     if isinstance(forecaster.rules, MulticlassRules):
-        return multiclass_loop(forecaster.rules, phase.step, told)
-    return duel_loop(forecaster.rules, phase.step, phase.depth if told else 0)
+        return partial(multiclass_loop(forecaster.rules), address_of(step, STEP_OF_CLASSES), depth > 0)
+    return partial(duel_loop(forecaster.rules, depth > 1), address_of(step, STEP), depth)
 
 
 @cache
-def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
-    """The loop for a forecaster's rules and an adversary's step: compiled once, then kept on disk.
+def duel_loop(rules: Rules, ahead: bool) -> Callable[..., int]:
+    """The loop for a forecaster's rules and any adversary's `step`: compiled once, then kept on disk.
 
     It plays rounds `start`, `start` + 1, ... as far as there are draws (theirs[0] and ours[0] belong to
     round `first`), writes certificates from `place` on, and returns the round it reached: less
     than all of them if the forecaster's memory has no room.
-    With depth 0 the adversary is not told by how much the certificate would rise, with 1 it is, with more
-    it is told the largest rise that so many rounds can bring.
+    With depth 0 the adversary is not told by how much the certificate would rise, with 1 it is, with more,
+    for which the loop must look `ahead`, it is told the largest rise that so many rounds can bring.
     """
     has_room, announce, settle = rules.has_room, rules.announce, rules.settle
     point, certificate_rises, certificate = rules.point, rules.certificate_rises, rules.certificate
-    foresee = foresight(rules)
+    foresee = foresight(rules) if ahead else None
 
     @compiled
     def loop(
+        step: Any,
+        depth: int,
         memory: NDArray[Any],
         state: NDArray[np.float64],
         begin: int,
@@ -312,11 +324,11 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
             if told:
                 shown = forecast
             rise_zero, rise_one = 0.0, 0.0
-            if depth == 1:
-                rise_zero, rise_one = certificate_rises(memory, a, b, forecast, told)
-            elif depth > 1:
+            if foresee is not None:
                 rise_zero, rise_one = foresee(memory, a, b, forecast, told, depth)
-            outcome = np.int64(step(state, t - begin, shown, rise_zero, rise_one, theirs[t - first]))
+            elif depth > 0:
+                rise_zero, rise_one = certificate_rises(memory, a, b, forecast, told)
+            outcome = called(step, state, t - begin, shown, rise_zero, rise_one, theirs[t - first])
             forecasts[t] = forecast
             outcomes[t] = outcome
             charged[t] = point(memory, a, b, outcome, forecast)
@@ -330,7 +342,7 @@ def duel_loop(rules: Rules, step: Step, depth: int) -> Callable[..., int]:
 
 
 @cache
-def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool) -> Callable[..., int]:
+def multiclass_loop(rules: MulticlassRules) -> Callable[..., int]:
     """The loop of several classes, with the arguments of `duel_loop`; `ours` and `seen` are left alone.
 
     It writes no certificates, and returns at the next checkpoint. Only if it is `told`, the adversary learns
@@ -340,6 +352,8 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
 
     @compiled
     def loop(
+        step: Any,
+        told: bool,
         memory: NDArray[Any],
         state: Floats,
         begin: int,
@@ -365,7 +379,7 @@ def multiclass_loop(rules: MulticlassRules, step: Callable[..., int], told: bool
             frame = announce(memory, hints[t] if hinted else no_hint, forecast)
             if told:
                 certificate_rises(memory, frame, forecast, rises)
-            outcome = step(state, t - begin, forecast, rises, theirs[t - first])
+            outcome = called(step, state, t - begin, forecast, rises, theirs[t - first])
             outcomes[t] = outcome
             point(memory, frame, forecast, outcome, charged[t])
             settle(memory, frame, forecast, outcome)

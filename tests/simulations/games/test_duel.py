@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from numba.extending import register_jitable
 
 import adversaries
+from adversaries import Adversary, Kind, Phase
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters import FosterForecaster
 from onlinecal.forecasters.binary.cells import NO_HINT
@@ -164,20 +166,36 @@ def assert_same_duel(spec, adversary_spec, draw, rounds, rises):
 
 
 @pytest.mark.parametrize("draw", ["hidden", "seen"])
-@pytest.mark.parametrize(
-    "spec,adversary",
-    [
-        # a loop is compiled for each pair: that which is told most plays against all by default
-        *((spec, "certificate-greedy") for spec in BASELINES),
-        *(
-            pytest.param(spec, other, marks=[] if spec == "foster" else [pytest.mark.slow])
-            for spec in BASELINES
-            for other in ("coin:bias=0.8", "threshold")
-        ),
-    ],
-)
+@pytest.mark.parametrize("adversary", ["certificate-greedy", "coin:bias=0.8", "threshold"])
+@pytest.mark.parametrize("spec", BASELINES)
 def test_a_baseline_plays_the_same_duel_in_the_interpreter(spec, adversary, draw):
     assert_same_duel(spec, adversary, draw, 150, one_round)
+
+
+@register_jitable
+def is_below_half(state, t, forecast, rise_zero, rise_one, u):
+    return forecast < 0.5
+
+
+def test_a_step_may_answer_with_a_truth_value():
+    kind = Kind("below", "whether the forecast is below 1/2", "adaptive", "a test", step=is_below_half)
+    theirs = play(
+        AlmostOneStepAhead(horizon=50), Adversary("below", kind, [Phase(is_below_half, np.empty(0))]), 50
+    )
+    ours = play(AlmostOneStepAhead(horizon=50), adversaries.create("threshold"), 50)
+    assert theirs.outcomes.tolist() == ours.outcomes.tolist()
+
+
+def failing_step(state, t, forecast, rise_zero, rise_one, u):
+    return int(1.0 / (3.0 - t))
+
+
+def test_what_a_step_raises_in_a_compiled_loop_is_raised():
+    kind = Kind("failing", "fails in round 3", "oblivious", "a test", step=failing_step)
+    adversary = Adversary("failing", kind, [Phase(register_jitable(failing_step), np.empty(0))])
+    play(AlmostOneStepAhead(horizon=3), adversary, 3)
+    with pytest.raises(ZeroDivisionError):
+        play(AlmostOneStepAhead(horizon=4), adversary, 4)
 
 
 def test_draws_go_on_from_duel_to_duel_and_over_long_ones():
