@@ -128,7 +128,7 @@ def whole_if_all_are(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _outcomes(column: pl.Series, path: Path, shares: bool, reading: Reading | None) -> Column:
-    """A column as outcomes, with `shares` also between 0 and 1; ValueError if the positive one never comes."""
+    """A column as outcomes, `shares` too if wanted; ValueError if the positive label never comes."""
     import numpy as np
 
     positive = None if reading is None else reading.positive
