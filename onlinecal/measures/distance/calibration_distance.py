@@ -29,12 +29,6 @@ PLAIN_LATTICE = 10_000
 """Lattice points up to which the plain dynamic program is quicker than solving the relaxation first."""
 
 
-NO_EXACT = (
-    "method must be 'auto' or 'bracket' with outcomes between 0 and 1, got 'exact': the distance is NP-hard "
-    "to find then (Qiao, 2026); a bracket has both ends proven, and the smooth calibration error is exact"
-)
-
-
 @dataclass(frozen=True, eq=False)
 class CalibrationDistance(Shown):
     """Where the distance to calibration lies, and a calibrated sequence that proves the upper end.
@@ -128,7 +122,11 @@ def calibration_distance(
         check_same_length(p, ahead, "forecasts and look_ahead")
     if not counts.are_whole:
         if method == "exact":
-            raise ValueError(NO_EXACT)
+            raise ValueError(
+                "method must be 'auto' or 'bracket' with outcomes between 0 and 1, got 'exact': the distance "
+                "is NP-hard to find then (Qiao, 2026); a bracket has both ends proven, and the smooth "
+                "calibration error is exact"
+            )
         return _of_shares(counts, p, y.astype(np.float64), ahead, normalize, budget, rtol)
     starts = [conditional_means(counts)]
     if ahead is not None:

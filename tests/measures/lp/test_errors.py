@@ -196,12 +196,14 @@ def test_an_interval_leaves_out_rows_without_weight_and_does_not_know_the_unit_o
         )
 
     everyone, kept, twice = np.arange(200), np.flatnonzero(weights == 2), np.repeat(np.arange(200), weights)
-    assert found(everyone, weights == 2) == found(kept, None)
     one, same = found(everyone, weights), found(everyone, weights / 8)
-    assert (one.lower, one.upper) == pytest.approx((same.lower, same.upper), rel=1e-12)
+    for first, second in ((one, same), (found(everyone, weights == 2), found(kept, None))):
+        assert (first.lower, first.upper) == pytest.approx((second.lower, second.upper), rel=1e-12)
     repeated, error = found(twice, None), lp_calibration_error(table, labels, 1.5, 4, sample_weight=weights)
     assert error == pytest.approx(lp_calibration_error(table[twice], labels[twice], 1.5, 4))
     assert one.upper - one.lower > 1.05 * (repeated.upper - repeated.lower)
+    with pytest.raises(ValueError, match="sample_weight must be at least 0 and finite, got -1.0 at row"):
+        found(everyone, weights - 1)
 
 
 @pytest.mark.parametrize("weight", [1.0, 5.0])
