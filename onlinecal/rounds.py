@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from onlinecal.catalogue import did_you_mean
-from onlinecal.tables import called, name_of, read_frame
+from onlinecal.tables import called, read_frame
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,59 +49,64 @@ class Reading:
     drop_invalid: bool = False
 
 
-class Column(NamedTuple):
-    """Numbers read from a column, shape (T,), which of them are good, and the rule for those."""
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column as numbers, shape (T,), which of them are good, and the rule for those.
 
+    `reading` is what options say; None: there are no options, so errors name none.
+    """
+
+    series: pl.Series
     values: NDArray[np.float64]
     good: NDArray[np.bool_]
     rule: str
+    reading: Reading | None
+
+    def checked(self, path: Path) -> NDArray[np.float64]:
+        """The values, if all are good; else ValueError names the first that is not, and what may help."""
+        if not self.good.all():
+            text = f"{called(path)}: column {self.series.name!r} must {self.rule}, got {self.first_bad}"
+            raise ValueError(text + self._advice(int(self.good.argmin())))
+        return self.values
+
+    @property
+    def first_bad(self) -> str:
+        """The first value that is not good, and its row."""
+        row = int(self.good.argmin())
+        value = self.series[row]
+        return f"{'nothing' if value is None else repr(value)} at row {row}"
+
+    def _advice(self, row: int) -> str:
+        """What to do about the bad value of a row."""
+        value, numbers, reading = self.series[row], self.values, self.reading
+        with_point = value.replace(",", ".", 1) if isinstance(value, str) and "," in value else ""
+        if not math.isnan(_number(with_point)):
+            return ": a decimal comma? Write points instead, as sed 's/,/./g' does"
+        if reading is None:
+            return ""
+        if is_missing(value):
+            return f" ({(~self.good).sum():,} rows like that); --drop-invalid leaves them out"
+        if self.rule.startswith("be "):
+            if reading.positive is None and not math.isnan(numbers[row]) and 0 < numbers[row] < 1:
+                return ": is it the column of outcomes?"
+            values = _listed(_distinct(self.series))
+            return f"; --positive LABEL says which value counts as 1; its values: {values}"
+        if math.isnan(numbers[row]) or "log" in self.rule:
+            return "; --drop-invalid leaves out such rows"
+        known = numbers[numbers == numbers]
+        if reading.scale != "percent" and known.min() >= 0 and known.max() <= 100:
+            return ": are they percentages (--scale percent), or log-odds (--scale logits)?"
+        return ": are they log-odds (--scale logits)?"
 
 
-def outcome_column(column: pl.Series, path: Path, shares: bool = False) -> NDArray[Any]:
-    """Outcomes, shape (T,): 0 and 1, false and true, no and yes, also as texts; ValueError names another one.
-
-    With `shares` they may lie between 0 and 1, and are float64 if any does; else uint8.
-    """
-    return whole_if_all_are(check_values(column, read_outcomes(column, path, shares, None), path, None))
+def outcome_column(column: pl.Series, path: Path) -> NDArray[Any]:
+    """Outcomes, shape (T,), uint8: 0 and 1, false and true, no and yes, also as texts; else ValueError."""
+    return whole_if_all_are(_outcomes(column, path, False, None).checked(path))
 
 
 def forecast_column(column: pl.Series, path: Path) -> NDArray[np.float64]:
     """Numbers in [0, 1], shape (T,), also as texts or with a "%"; ValueError names the first other one."""
-    return check_values(column, read_forecasts(column, None), path, None)
-
-
-def check_values(column: pl.Series, read: Column, path: Path, reading: Reading | None) -> NDArray[np.float64]:
-    """The values, if all are good; else ValueError names the first that is not, and what may help."""
-    if not read.good.all():
-        row = int(read.good.argmin())
-        value = "nothing" if column[row] is None else repr(column[row])
-        text = f"{called(path)}: column {column.name!r} must {read.rule}, got {value} at row {row}"
-        raise ValueError(text + _advice(column, read, row, reading))
-    return read.values
-
-
-def _advice(column: pl.Series, read: Column, row: int, reading: Reading | None) -> str:
-    """What to do about a bad value; options are named only where there are some."""
-    value, numbers = column[row], read.values
-    is_text = isinstance(value, str)
-    if is_text and value.count(",") == 1 and not math.isnan(_number(value.replace(",", "."))):
-        return ": a decimal comma? Write points instead, as sed 's/,/./g' does"
-    if reading is None:
-        return ""
-    if value is None or is_missing(value):
-        return f" ({(~read.good).sum():,} rows like that); --drop-invalid leaves them out"
-    if read.rule.startswith("be "):
-        if reading.positive is None and not math.isnan(numbers[row]) and 0 < numbers[row] < 1:
-            return ": is it the column of outcomes?"
-        values = _distinct(column)
-        some = ", ".join(map(repr, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
-        return f"; --positive LABEL says which value counts as 1; its values: {some}"
-    if math.isnan(numbers[row]) or "log" in read.rule:
-        return "; --drop-invalid leaves out such rows"
-    known = numbers[numbers == numbers]
-    if reading.scale != "percent" and known.min() >= 0 and known.max() <= 100:
-        return ": are they percentages (--scale percent), or log-odds (--scale logits)?"
-    return ": are they log-odds (--scale logits)?"
+    return _forecasts(column, None).checked(path)
 
 
 def is_missing(value: Any) -> bool:
@@ -113,67 +118,60 @@ def _distinct(column: pl.Series) -> list[Any]:
     return [value for value in column.unique(maintain_order=True).to_list() if not is_missing(value)]
 
 
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(map(repr, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
+
+
 def whole_if_all_are(numbers: NDArray[Any]) -> NDArray[Any]:
     """Outcomes as uint8, if all are 0 or 1."""
     return numbers.astype("uint8") if ((numbers == 0.0) | (numbers == 1.0)).all() else numbers
 
 
-def read_outcomes(column: pl.Series, path: Path, shares: bool, reading: Reading | None) -> Column:
-    """A column as outcomes; ValueError if the positive label never comes."""
+def _outcomes(column: pl.Series, path: Path, shares: bool, reading: Reading | None) -> Column:
+    """A column as outcomes, `shares` too if wanted; ValueError if the positive label never comes."""
     import numpy as np
 
-    if reading is not None and reading.positive is not None:
-        return _labelled(column, path, reading.positive)
-    numbers = numbers_of(column, OUTCOME_WORDS)
-    if shares:
-        return Column(numbers, (numbers >= 0.0) & (numbers <= 1.0), "be boolean or lie in [0, 1]")
-    return Column(numbers, np.isin(numbers, (0.0, 1.0)), "be 0, 1 or boolean")
-
-
-def _labelled(column: pl.Series, path: Path, positive: str) -> Column:
-    """1 where the value is the positive label, also as the same number; missing values are bad."""
-    import numpy as np
-
+    positive = None if reading is None else reading.positive
+    if positive is None:
+        numbers, rule = numbers_of(column, OUTCOME_WORDS), "be 0, 1 or boolean"
+        good = np.isin(numbers, (0.0, 1.0))
+        if shares:
+            good, rule = (numbers >= 0.0) & (numbers <= 1.0), "be boolean or lie in [0, 1]"
+        return Column(column, numbers, good, rule, reading)
     values = column.to_list()
     same = np.array([_is_label(value, positive) for value in values])
     if not same.any():
         known = did_you_mean(positive, map(str, _distinct(column)[:20]), "Its values")
         raise ValueError(f"{called(path)}: column {column.name!r} never has the value {positive!r}{known}")
-    return Column(same.astype(float), np.array([not is_missing(one) for one in values]), "have a value")
+    good = np.array([not is_missing(value) for value in values])
+    return Column(column, same.astype(float), good, "have a value", reading)
 
 
 def _is_label(value: Any, positive: str) -> bool:
+    """Whether a value is the positive label, also as the same number; a missing one is not."""
     return str(value).strip() == positive.strip() or (
         not is_missing(value) and _number(value) == _number(positive)
     )
 
 
-def other_values(column: pl.Series, positive: str) -> list[str]:
-    """A remark, if several values are what is not the positive label."""
-    others = [repr(value) for value in _distinct(column) if not _is_label(value, positive)]
-    if len(others) < 2:
-        return []
-    dots = ", ..." if len(others) > SHOWN else ""
-    return [f"{len(others)} values of {column.name} count as 0: {', '.join(others[:SHOWN])}{dots}"]
-
-
-def read_forecasts(column: pl.Series, reading: Reading | None) -> Column:
-    """A column as forecasts in [0, 1]."""
+def _forecasts(column: pl.Series, reading: Reading | None, gaps: bool = False) -> Column:
+    """A column as forecasts in [0, 1]; with `gaps` they may be missing, and are NaN."""
     import numpy as np
 
-    numbers = numbers_of(column)
-    if reading is not None and reading.scale == "logits":
-        # tanh of half the log-odds neither overflows nor warns
-        return Column(
-            (1.0 + np.tanh(numbers / 2.0)) / 2.0,
-            ~np.isnan(numbers),
-            "be numbers, which --scale logits reads as log-odds",
-        )
+    numbers, scale = numbers_of(column), "probability" if reading is None else reading.scale
     rule = "lie in [0, 1]"
-    if reading is not None and reading.scale == "percent":
+    if scale == "logits":
+        rule = "be numbers, which --scale logits reads as log-odds"
+        # tanh of half the log-odds neither overflows nor warns
+        numbers = (1.0 + np.tanh(numbers / 2.0)) / 2.0
+    elif scale == "percent":
         are_signed = [isinstance(value, str) and "%" in value for value in column.to_list()]
         numbers, rule = np.where(are_signed, numbers, numbers / 100.0), "lie in [0, 100] with --scale percent"
-    return Column(numbers, (numbers >= 0.0) & (numbers <= 1.0), rule)
+    good = (numbers >= 0.0) & (numbers <= 1.0)
+    if gaps:
+        missing = np.array([is_missing(value) for value in column.to_list()])
+        numbers, good, rule = np.where(missing, math.nan, numbers), good | missing, f"{rule} or be missing"
+    return Column(column, numbers, good, rule, reading)
 
 
 def numbers_of(column: pl.Series, words: dict[str, int] = NUMBER_WORDS) -> NDArray[np.float64]:
@@ -236,35 +234,34 @@ def read_rounds(
     With `shares` outcomes may also lie between 0 and 1, with `gaps` forecasts may be missing. Errors name an
     option only if there is a `reading`.
     """
-    import numpy as np
-
     path = Path(path)
     numbered = [outcome, *forecasts]
     named = [*numbered, *more, *([] if sort is None else [sort])]
     table = read_frame(path, named, numbered, dates=True)  # as written, for exact errors
-    columns = {name: read_forecasts(table[name], reading) for name in forecasts}
-    if gaps:
-        for name, column in columns.items():
-            missing = np.array([is_missing(value) for value in table[name].to_list()])
-            values = np.where(missing, math.nan, column.values)
-            columns[name] = Column(values, column.good | missing, f"{column.rule} or be missing")
-    columns[outcome] = read_outcomes(table[outcome], path, shares, reading)
+    columns = {name: _forecasts(table[name], reading, gaps) for name in forecasts}
+    columns[outcome] = _outcomes(table[outcome], path, shares, reading)
     remarks = []
     if reading is not None and reading.positive is not None:
-        remarks += other_values(table[outcome], reading.positive)
+        others = [value for value in _distinct(table[outcome]) if not _is_label(value, reading.positive)]
+        if len(others) > 1:
+            remarks.append(f"{len(others)} values of {outcome} count as 0: {_listed(others)}")
+    kept = None
     if reading is not None and reading.drop_invalid:
-        table, columns, dropped = _without_bad(table, columns, path)
+        kept, dropped = _good_rows(columns, path)
         remarks += dropped
-    for name in (outcome, *forecasts):
-        check_values(table[name], columns[name], path, reading)
-    numbers: dict[str, NDArray[Any]] = {name: column.values for name, column in columns.items()}
+    # where bad rows are left out, all that are left are good
+    numbers: dict[str, NDArray[Any]] = {
+        name: columns[name].checked(path) if kept is None else columns[name].values[kept]
+        for name in (outcome, *forecasts)
+    }
     numbers[outcome] = whole_if_all_are(numbers[outcome])
+    table = table if kept is None else table.filter(kept)
     if sort is not None:
         order = _order(numbers.get(sort), table[sort], path)
         table = table[order]
         numbers = {name: values[order] for name, values in numbers.items()}
     told = {name: numbers[name].astype("float64") for name in forecasts}
-    return Rounds(name_of(path), numbers[outcome], told, table.with_columns(**numbers), remarks)
+    return Rounds(Path(called(path)).name, numbers[outcome], told, table.with_columns(**numbers), remarks)
 
 
 def group_numbers(rounds: Rounds, name: str) -> NDArray[np.int64]:
@@ -274,32 +271,25 @@ def group_numbers(rounds: Rounds, name: str) -> NDArray[np.int64]:
     return column.rank("dense").to_numpy().astype("int64") - 1
 
 
-def _without_bad(
-    table: pl.DataFrame, columns: dict[str, Column], path: Path
-) -> tuple[pl.DataFrame, dict[str, Column], list[str]]:
-    """Only rows whose values are all good, and a remark on the others; ValueError if none is left."""
+def _good_rows(columns: dict[str, Column], path: Path) -> tuple[NDArray[np.bool_], list[str]]:
+    """Which rows have good values only, and a remark on the others; ValueError if there is none."""
     import numpy as np
 
     good = np.logical_and.reduce([column.good for column in columns.values()])
     if good.all():
-        return table, columns, []
+        return good, []
     if not good.any():
-        for name, column in columns.items():
+        for column in columns.values():
             if not column.good.any():
-                check_values(table[name], column, path, None)
+                replace(column, reading=None).checked(path)
         raise ValueError(f"{called(path)}: no row has good values in all of the columns {', '.join(columns)}")
-    reasons = []
-    for name, one in columns.items():
-        if not one.good.all():
-            row = int(one.good.argmin())
-            value = "nothing" if table[name][row] is None else repr(table[name][row])
-            bad = int((~one.good).sum())
-            reasons.append(f"{bad:,} by {name}, which must {one.rule}, as {value} at row {row} does not")
-    text = (
-        f"{int((~good).sum()):,} of {len(good):,} rows of {called(path)} are left out: {'; '.join(reasons)}"
-    )
-    kept = {name: Column(one.values[good], one.good[good], one.rule) for name, one in columns.items()}
-    return table.filter(good), kept, [text]
+    reasons = [
+        f"{(~one.good).sum():,} by {name}, which must {one.rule}, as {one.first_bad} does not"
+        for name, one in columns.items()
+        if not one.good.all()
+    ]
+    left_out = f"{(~good).sum():,} of {len(good):,} rows of {called(path)} are left out"
+    return good, [f"{left_out}: {'; '.join(reasons)}"]
 
 
 def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path) -> NDArray[np.intp]:

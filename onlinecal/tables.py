@@ -133,11 +133,6 @@ def called(path: Path) -> str:
     return STANDARD_INPUT if str(path) == "-" else str(path)
 
 
-def name_of(path: Path) -> str:
-    """What a file is called in tables and pictures."""
-    return Path(called(path)).name
-
-
 def located(path: Path) -> Path:
     """Where a file is: one that is not there, of a packaged name, is that of the package."""
     return path if path.exists() else PACKAGED.get(str(path), path)

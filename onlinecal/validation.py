@@ -6,7 +6,7 @@ All functions raise ValueError and leave their arguments alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from numbers import Real
 from typing import Any, Literal
 
@@ -17,12 +17,17 @@ OUTCOMES: dict[Any, int] = {False: 0, True: 1}
 """Every label that means an outcome: False, True and whatever equals them (0, 1, numpy's scalars)."""
 
 
+def known_outcome(label: Any) -> int | None:
+    """0 or 1 if the label means that; None for anything else."""
+    try:
+        return OUTCOMES.get(label)
+    except TypeError:
+        return None
+
+
 def outcome_of(label: Any, name: str = "outcome") -> int:
     """The outcome 0 or 1 that `label` stands for."""
-    try:
-        outcome = OUTCOMES.get(label)
-    except TypeError:
-        outcome = None
+    outcome = known_outcome(label)
     if outcome is None:
         raise ValueError(f"{name} must be 0, 1, False or True, got {label!r}")
     return outcome
@@ -30,11 +35,8 @@ def outcome_of(label: Any, name: str = "outcome") -> int:
 
 def share_of(value: Any, name: str = "outcome") -> float:
     """The outcome in [0, 1] that `value` stands for: a label that means 0 or 1, or any number between."""
-    try:
-        # what equals 0 or 1 is let through as `outcome_of` does, whatever its type
-        outcome = OUTCOMES.get(value)
-    except TypeError:
-        outcome = None
+    # what equals 0 or 1 is let through, whatever its type
+    outcome = known_outcome(value)
     if outcome is not None:
         return float(outcome)
     is_number: bool = isinstance(value, Real)
@@ -115,12 +117,20 @@ PLAIN: tuple[Literal["C", "A", "W"], ...] = ("C", "A", "W")
 may not be written to, as pandas hands them out, would be other kinds."""
 
 
-def refuse(bad: Any, values: NDArray[Any], rule: str, hint: str = "") -> None:
+ROW_AND_CLASS = "row", "class"
+
+
+def refuse(
+    bad: Any, values: NDArray[Any], rule: str, hint: str = "", axes: Sequence[str] = ROW_AND_CLASS
+) -> None:
     """Refuse the first of the values, or rows of a table, that is bad; the error names it, and its place."""
     if bad.any():
         place = np.unravel_index(np.argmax(bad), bad.shape)
-        at = ", class ".join(map(str, place))
-        raise ValueError(f"{rule}, got {values[place].tolist()!r} at row {at}{hint}")
+        raise ValueError(f"{rule}, got {np.asarray(values[place]).tolist()!r} at {_at(place, axes)}{hint}")
+
+
+def _at(place: Sequence[Any], axes: Sequence[str] = ROW_AND_CLASS) -> str:
+    return ", ".join(f"{axis} {i}" for axis, i in zip(axes, place, strict=False))
 
 
 def check_probability(value: Any, name: str) -> float:
@@ -156,8 +166,7 @@ def _numbers(
     for place, value in zip(np.ndindex(array.shape), array.ravel().tolist(), strict=True):
         if not isinstance(value, Real):
             hint = for_text if isinstance(value, str) else ": leave the row out" if value is None else ""
-            at = ", class ".join(map(str, place))
-            raise ValueError(f"{rule}, got {value!r} at row {at}{hint}")
+            raise ValueError(f"{rule}, got {value!r} at {_at(place)}{hint}")
     return array.astype(np.float64)
 
 
@@ -357,10 +366,6 @@ def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np
                 " data frame, and predicates with any table"
             )
         bad = ~((table == 0) | (table == 1))
-        if bad.any():
-            row, column = (int(i) for i in np.argwhere(bad)[0])
-            raise ValueError(
-                f"{name} must be boolean or 0/1, got {table[row, column]!r} at row {row}, group {column}"
-            )
+        refuse(bad, table, f"{name} must be boolean or 0/1", axes=("row", "group"))
         table = table.astype(np.bool_)
     return np.ascontiguousarray(table)

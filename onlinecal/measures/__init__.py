@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         cumulative_calibration_error as cumulative_calibration_error,
         expected_calibration_error as expected_calibration_error,
         top_label_calibration_error as top_label_calibration_error,
+        two_bin_error as two_bin_error,
     )
     from onlinecal.measures.smooth import (
         smooth_calibration_error as smooth_calibration_error,
@@ -75,6 +76,5 @@ if TYPE_CHECKING:
         ChanceLevel as ChanceLevel,
         chance_level as chance_level,
     )
-    from onlinecal.measures.two_bins import two_bin_error as two_bin_error
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -6,6 +6,7 @@ forecaster sit on a grid, so a million rounds are a thousand rows here.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,7 +41,6 @@ class Counts:
         is with weights, where a round of weight w counts as w rounds.
     weight
         The sum of the weights; None where rounds have none.
-
     """
 
     values: Floats
@@ -94,7 +94,6 @@ class PrefixSums(NamedTuple):
         Rounds with outcome 0, respectively 1, shape (K+1,).
     zero_sums, one_sums
         The forecasts of these rounds, added up, shape (K+1,).
-
     """
 
     values: Floats
@@ -143,7 +142,6 @@ def count_rounds(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[Counts, Flo
     ------
     ValueError
         Names the argument, the value and its row.
-
     """
     p, y = check_history(forecasts, outcomes)
     is_one = y == 1
@@ -197,7 +195,6 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
     ValueError
         A value outside [0, 1], a count that is negative or not whole, lengths that differ, no round at
         all, or 2^53 and more.
-
     """
     v = check_probabilities(values, "values")
     n0 = _check_whole(zeros, "zeros")
@@ -249,3 +246,87 @@ def total_of(weights: Floats) -> float:
     """How many rows weights stand for: their sum, a whole number where it is one."""
     total = float(weights.sum())
     return int(total) if total.is_integer() else total
+
+
+CRUMB = 1e-9
+"""Sums of outcomes between 0 and 1 are off by less; no part of a round that is told apart is as small."""
+
+
+class Tallies:
+    """Rounds that are counted one after the other by their forecast, and can be taken back.
+
+    Parameters
+    ----------
+    resolution
+        Distinct forecasts counted exactly; further ones are counted at the nearest multiple of 1/resolution.
+
+    Attributes
+    ----------
+    n_rounds
+        Rounds counted; of rounds with weights, the sum of the weights.
+    moved
+        Sum over rounds of |forecast - the value it is counted at|.
+    """
+
+    def __init__(self, resolution: float = math.inf) -> None:
+        self.resolution = resolution
+        self.n_rounds: float = 0
+        self.moved = 0.0
+        self._tallies: dict[float, list[float]] = {}
+
+    def counts(self) -> Counts:
+        """The rounds so far, by the value they are counted at."""
+        values = np.array(list(self._tallies))
+        tallies = np.array(list(self._tallies.values())).reshape(-1, 2)
+        if tallies.dtype.kind == "i":
+            return check_counts(values, tallies[:, 0], tallies[:, 1])
+        counted = np.flatnonzero(tallies.any(axis=1))
+        counted = counted[np.argsort(values[counted])]
+        return Counts(values[counted], tallies[counted, 0], tallies[counted, 1], self.n_rounds)
+
+    def _count(self, forecast: float, outcome: float, times: float = 1) -> None:
+        """Count a round of numbers in [0, 1] so many times; whole numbers keep the counts whole."""
+        if times:
+            zeros, ones = parts(outcome)
+            self._add(forecast, times * zeros, times * ones, times)
+
+    def _add(self, forecast: float, zeros: float, ones: float, rounds: float) -> None:
+        value = self._counted_at(forecast)
+        tally = self._tallies.setdefault(value, [0, 0])
+        tally[0] += zeros
+        tally[1] += ones
+        self.n_rounds += rounds
+        self.moved += abs(forecast - value) * rounds
+
+    def _revert(self, forecast: float, outcome: float, times: float = 1) -> None:
+        """Take back a round that was counted so many times; ValueError if there is none like it."""
+        if not times:
+            return
+        value, crumb = self._counted_at(forecast), CRUMB * times
+        tally, taken = self._tallies.get(value), [times * part for part in parts(outcome)]
+        if tally is None or any(kept < part - crumb for kept, part in zip(tally, taken, strict=True)):
+            raise not_counted(forecast, outcome)
+        tally[:] = [
+            kept - part if kept - part > crumb else 0 for kept, part in zip(tally, taken, strict=True)
+        ]
+        self.n_rounds = self.n_rounds - times if self.n_rounds - times > crumb else 0
+        self.moved = max(0.0, self.moved - times * abs(forecast - value)) if self.n_rounds else 0.0
+        # where room is bounded an empty tally stays: its forecast is counted there again
+        if self.resolution == math.inf and not any(tally):
+            del self._tallies[value]
+
+    def _counted_at(self, forecast: float) -> float:
+        if forecast in self._tallies or len(self._tallies) < self.resolution:
+            return forecast
+        return round(forecast * self.resolution) / self.resolution
+
+
+def parts(outcome: float) -> tuple[float, float]:
+    """How much of a round had the outcome 0, and how much 1: whole numbers if the outcome is one."""
+    one = int(outcome) if outcome in (0.0, 1.0) else outcome
+    return 1 - one, one
+
+
+def not_counted(forecast: float, outcome: float) -> ValueError:
+    """What a round that is taken back, but was not counted, is refused with."""
+    return ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")

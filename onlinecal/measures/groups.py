@@ -28,6 +28,7 @@ from onlinecal.validation import (
     check_history,
     check_probabilities,
     check_same_length,
+    refuse,
 )
 
 
@@ -77,7 +78,6 @@ def multicalibration_error(
     >>> everyone, left, right = [1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1]
     >>> multicalibration_error(f, y, np.column_stack([everyone, left, right])).tolist()
     [0.0, 0.125, 0.125]
-
     """
     p, y = check_history(forecasts, outcomes)
     members = check_groups(groups, len(p))
@@ -133,7 +133,6 @@ def functional_multicalibration_error(
     ------
     ValueError
         Bad arguments; the message names the argument, the value and its row.
-
     """
     p = check_probabilities(forecasts)
     y = check_probabilities(outcomes, "outcomes")
@@ -143,11 +142,7 @@ def functional_multicalibration_error(
     if values.ndim != 2 or len(values) != len(p) or values.dtype.kind not in "iufb":
         raise ValueError(f"functions must be a table of numbers ({len(p)}, H), got shape {values.shape}")
     values = values.astype(np.float64)
-    if not np.isfinite(values).all():
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
-        raise ValueError(
-            f"functions must be finite, got {values[row, column]!r} at row {row}, column {column}"
-        )
+    refuse(~np.isfinite(values), values, "functions must be finite", axes=("row", "column"))
     weights = check_weights(sample_weight, len(p))
     level, order, starts = level_sets(p, n_levels)
     # a level set without weight adds nothing: its sums are 0
@@ -168,7 +163,6 @@ def level_sets(p: Floats, n_levels: int | None) -> tuple[Ints, Ints, Ints]:
         Round numbers sorted by level set (ties by round), shape (n,).
     starts
         Where each level set begins in `order`, and its end; shape (K + 1,).
-
     """
     keys: NDArray[Any] = p
     if n_levels is not None:
@@ -224,7 +218,6 @@ class LevelSet:
         How many there are, the sum of their weights.
     violation
         Their part of mu(g) K2(f, g): count/n (forecast - outcome)^2.
-
     """
 
     forecast: float
@@ -255,7 +248,6 @@ class GroupLine:
         Level sets in use.
     worst
         The level set with the largest part of the violation; None in an empty group.
-
     """
 
     name: str
@@ -280,7 +272,6 @@ class MulticalibrationReport(Shown):
         One for each group.
     n_rounds
         All rounds, in a group or not, the sum of their weights.
-
     """
 
     lines: tuple[GroupLine, ...]
@@ -355,7 +346,6 @@ def multicalibration_report(
     >>> report = multicalibration_report([0.5, 0.5, 0.2], [0, 1, 1], [[1], [0], [1]], names=["a"])
     >>> report.worst.name, report.worst.worst.count, round(report.worst.violation, 2)
     ('a', 1, 0.3)
-
     """
     p, y = check_history(forecasts, outcomes)
     members = check_groups(groups, len(p))

@@ -65,7 +65,6 @@ def expected_calibration_error(
     --------
     >>> expected_calibration_error([0.5, 0.5, 1.0, 1.0], [0, 1, 0, 1])
     0.25
-
     """
     n_bins = None if bins is None else check_count(bins, "bins")
     counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
@@ -146,7 +145,6 @@ def cumulative_calibration_error(
     --------
     >>> cumulative_calibration_error([0.25, 0.25, 0.75, 0.75], [0, 1, 1, 1]).error
     0.25
-
     """
     counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
     error, rounds = cumulative_error_of_counts(counts), counts.zeros + counts.ones
@@ -178,6 +176,58 @@ def chance_of_range(size: float) -> float:
 
 LEAST_TERMS = 40
 """Terms of either series behind this are below 1e-300."""
+
+
+def two_bin_error(
+    forecasts: ArrayLike, outcomes: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """How far from calibrated forecasts are in two bins, below and above an edge drawn evenly from [0, 1].
+
+    For an edge q the squares of both bins' biases, sums of (forecast - outcome) divided by T, are added up;
+    the error is the mean of that over q. It is truthful: of independent outcomes, whatever their chances are,
+    no forecasts have a smaller mean than the chances themselves. Other calibration errors can be made smaller
+    by forecasts that are wrong on purpose.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
+    sample_weight
+        For how many rounds each counts, shape (T,), at least 0; None: for one.
+
+    Returns
+    -------
+    float
+        In [0, 1], in squared units: the square of an average over rounds. Calibrated forecasts have about
+        the sum of p (1 - p), divided by T squared; `chance_level` says so of given ones.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes or sample_weight; the message names the argument, the value and its row.
+
+    References
+    ----------
+    Hartline, Hu & Wu, "A perfectly truthful calibration measure" (2025). docs/measures.md has the proof.
+
+    Examples
+    --------
+    >>> two_bin_error([0.5, 0.5], [1, 1])
+    0.25
+    >>> two_bin_error([0.5, 0.5], [0, 1])
+    0.0
+    """
+    counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
+    return two_bin_error_of_counts(counts) / counts.total
+
+
+def two_bin_error_of_counts(counts: Counts) -> float:
+    """The averaged two-bin error of a counted history, times its rounds."""
+    below = np.concatenate([[0.0], np.cumsum(counts.biases)])
+    lengths = np.diff(np.concatenate([[0.0], counts.values, [1.0]]))
+    return float((lengths * (below**2 + (below[-1] - below) ** 2)).sum() / counts.total)
 
 
 def classwise_calibration_error(
@@ -226,7 +276,6 @@ def classwise_calibration_error(
     --------
     >>> classwise_calibration_error([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], [0, 1])
     0.5
-
     """
     table, came = check_outcome_rows(probabilities, labels)
     errors = []
@@ -274,7 +323,6 @@ def confidence_calibration_error(
     --------
     >>> confidence_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
     0.25
-
     """
     table, classes = check_labelled_rows(probabilities, labels)
     _, confidence, right = _top(table, classes)
@@ -312,7 +360,6 @@ def top_label_calibration_error(
     --------
     >>> top_label_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
     0.5
-
     """
     table, classes = check_labelled_rows(probabilities, labels)
     top, confidence, right = _top(table, classes)
@@ -422,6 +469,13 @@ def cross_entropy(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> fl
     return float(event_costs(forecasts, outcomes).sum())
 
 
+def cross_entropy_of_counts(counts: Counts) -> float:
+    """The same of a counted history."""
+    return float(
+        (counts.zeros * log_costs(1.0 - counts.values) + counts.ones * log_costs(counts.values)).sum()
+    )
+
+
 def event_costs(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> Floats:
     """The log loss of each round, shape (T,)."""
     costs: Floats = outcomes * log_costs(forecasts) + (1.0 - outcomes) * log_costs(1.0 - forecasts)
@@ -433,6 +487,11 @@ def brier_score(
 ) -> float:
     """Sum over rounds of (p - y)^2, each times its weight; outcomes may lie between 0 and 1."""
     return float((weights * (forecasts - outcomes) ** 2).sum())
+
+
+def brier_of_counts(counts: Counts) -> float:
+    """The same of a counted history of outcomes 0 and 1."""
+    return float((counts.zeros * counts.values**2 + counts.ones * (1.0 - counts.values) ** 2).sum())
 
 
 def best_constant_brier(rounds: int, ones: float) -> float:
@@ -498,7 +557,6 @@ def brier_decomposition(
     --------
     >>> brier_decomposition([0.5, 0.5, 1.0, 1.0], [0, 1, 1, 1])
     BrierDecomposition(brier=0.125, miscalibration=0.0, discrimination=0.0625, uncertainty=0.1875)
-
     """
     counts, p, y = count_shares(forecasts, outcomes, sample_weight)
     weights = check_weights(sample_weight, len(p))

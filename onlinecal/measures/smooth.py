@@ -7,14 +7,11 @@ of two of the lower distance to calibration on either side.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.compiling.instructions import lowest_bit
 from onlinecal.measures.counts import Counts, check_counts, count_shares, prefix
-
-Words = NDArray[np.uint64]
 
 
 def smooth_calibration_error(
@@ -59,7 +56,6 @@ def smooth_calibration_error(
     --------
     >>> round(smooth_calibration_error([0.2, 0.8, 0.6, 0.6], [0, 1, 1, 0]), 12)
     0.06
-
     """
     return _error(count_shares(forecasts, outcomes, sample_weight)[0], normalize)
 
@@ -82,7 +78,6 @@ def smooth_calibration_error_from_counts(
     ------
     ValueError
         Bad values or counts.
-
     """
     return _error(check_counts(values, zeros, ones), normalize)
 
@@ -112,7 +107,6 @@ def smooth_calibration_witness(
     --------
     >>> smooth_calibration_witness([0.2, 0.4], [1, 1])[1]
     array([1., 1.])
-
     """
     counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
     return counts.values, best_weights(counts.values, -counts.biases)
@@ -146,7 +140,7 @@ def best_weights(values: Floats, gains: Floats) -> Floats:
 
 
 @kernel_part
-def add_to(sums: Floats, place: int, amount: float) -> None:
+def add_to(sums: Floats | Ints, place: int, amount: float) -> None:
     """Add an amount at a place of a Fenwick tree of sums."""
     node = place + 1
     while node < len(sums):
@@ -165,32 +159,17 @@ def sum_before(sums: Floats, place: int) -> float:
 
 
 @kernel_part
-def mark(words: Words, summary: Words, place: int, filled: bool) -> None:
-    """Note whether a place is filled: a bit each, and a bit in the summary for every word that has one."""
-    word, bit = place >> 6, np.uint64(1) << np.uint64(place & 63)
-    words[word] = words[word] | bit if filled else words[word] & ~bit
-    above = np.uint64(1) << np.uint64(word & 63)
-    if words[word] != 0:
-        summary[word >> 6] |= above
-    else:
-        summary[word >> 6] &= ~above
-
-
-@kernel_part
-def next_filled(words: Words, summary: Words, place: int) -> int:
-    """The first filled place from this one on; there must be one."""
-    word, shift = place >> 6, np.uint64(place & 63)
-    bits = words[word] >> shift << shift
-    if bits == 0:
-        word += 1
-        block, shift = word >> 6, np.uint64(word & 63)
-        bits = summary[block] >> shift << shift
-        while bits == 0:
-            block += 1
-            bits = summary[block]
-        word = (block << 6) + lowest_bit(bits)
-        bits = words[word]
-    return (word << 6) + lowest_bit(bits)
+def place_of(filled: Ints, before: int) -> int:
+    """The filled place with so many filled ones before it, in a Fenwick tree that has a 1 for each."""
+    node, step = 0, 1
+    while 2 * step < len(filled):
+        step *= 2
+    while step > 0:
+        if node + step < len(filled) and filled[node + step] <= before:
+            node += step
+            before -= filled[node]
+        step //= 2
+    return node
 
 
 @compiled
@@ -198,21 +177,14 @@ def maximal_intervals(gaps: Floats, drop: Ints) -> tuple[Floats, Floats]:
     """Where each V_i is maximal: two arrays (K,).
 
     gaps (K-1,) between values; drop (K+1,) int64, the rank of -C_i among all, from C_0 = 0 on. The drops'
-    sizes are kept by rank, with their prefix sums, and from either side with bits that say which are not
-    zero: the next one from an end is found 4096 at a time.
+    sizes are kept by rank, with trees of their prefix sums and of which are not zero.
     """
     n = len(drop) - 1
     n_drops = 0
     for i in range(n + 1):
         n_drops = max(n_drops, drop[i] + 1)
     sizes, sums = np.zeros(n_drops), np.zeros(n_drops + 1)
-    # side 0 counts the drops from the first, side 1 from the last; a place behind all is always filled
-    words = np.zeros((2, (n_drops >> 6) + 2), dtype=np.uint64)
-    summary = np.zeros((2, (n_drops >> 12) + 2), dtype=np.uint64)
-    ends = np.empty(2, dtype=np.int64)
-    for side in range(2):
-        mark(words[side], summary[side], n_drops, True)
-        ends[side] = n_drops
+    filled, n_filled = np.zeros(n_drops + 1, dtype=np.int64), 0
     first, last = np.empty(n), np.empty(n)
     for i in range(-1, n):
         here = drop[i + 1]
@@ -222,26 +194,23 @@ def maximal_intervals(gaps: Floats, drop: Ints) -> tuple[Floats, Floats]:
         gap = 1.0 if i < 0 else gaps[i] if i < n - 1 else 0.0
         if gap > 0.0:
             if sizes[here] == 0.0:
-                for side in range(2):
-                    place = here if side == 0 else n_drops - 1 - here
-                    mark(words[side], summary[side], place, True)
-                    ends[side] = min(ends[side], place)
+                add_to(filled, here, 1)
+                n_filled += 1
             sizes[here] += 2.0 * gap
             add_to(sums, here, 2.0 * gap)
         if i < 0:
             continue
         for side in range(2):
             left = gap
-            while left > 0.0 and ends[side] < n_drops:
-                end = ends[side] if side == 0 else n_drops - 1 - ends[side]
+            while left > 0.0 and n_filled > 0:
+                end = place_of(filled, 0 if side == 0 else n_filled - 1)
                 taken = min(left, sizes[end])
                 sizes[end] -= taken
                 add_to(sums, end, -taken)
                 left -= taken
                 if sizes[end] == 0.0:
-                    mark(words[0], summary[0], end, False)
-                    mark(words[1], summary[1], n_drops - 1 - end, False)
-                    ends[side] = next_filled(words[side], summary[side], ends[side])
+                    add_to(filled, end, -1)
+                    n_filled -= 1
     return first, last
 
 

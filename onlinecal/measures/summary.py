@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,24 +15,34 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats
 from onlinecal.html import Shown
 from onlinecal.measures.counts import Counts
-from onlinecal.measures.distance.calibration_distance import CalibrationDistance, calibration_distance
-from onlinecal.measures.distance.fractional.relaxation import lower_calibration_distance
+from onlinecal.measures.distance.calibration_distance import (
+    CalibrationDistance,
+    calibration_distance,
+    calibration_distance_from_counts,
+)
+from onlinecal.measures.distance.fractional.relaxation import (
+    lower_calibration_distance,
+    lower_calibration_distance_from_counts,
+)
 from onlinecal.measures.scores import (
     BINS,
     BesideConstants,
     best_constant_brier,
     brier_decomposition,
+    brier_of_counts,
     brier_score,
     cross_entropy,
+    cross_entropy_of_counts,
     cumulative_calibration_error,
     cumulative_error_of_counts,
     expected_calibration_error,
     expected_error_of_counts,
     log_costs,
     miscalibration_of_counts,
+    two_bin_error,
+    two_bin_error_of_counts,
 )
 from onlinecal.measures.smooth import smooth_calibration_error, smooth_error_of_counts
-from onlinecal.measures.two_bins import two_bin_error, two_bin_error_of_counts
 from onlinecal.validation import (
     check_choice,
     check_count,
@@ -164,7 +174,6 @@ def chance_level(
     >>> chance = chance_level([0.5] * 8, "ece", [1] * 8, n_draws=99)
     >>> round(chance.mean, 9), chance.score, chance.p_value
     (0.13671875, 0.5, 0.01)
-
     """
     found = chance_levels(
         forecasts, [measure], outcomes, n_draws, seed, groups=groups, bins=bins, normalize=normalize,
@@ -285,40 +294,22 @@ class _History:
 
 def _measures(bins: int, budget: float) -> dict[str, Callable[[Counts], float]]:
     """The measures of counted histories, sums."""
+
+    def of_counts(measure: Callable[..., Any], **options: float) -> Callable[[Counts], float]:
+        return lambda counts: measure(counts.values, counts.zeros, counts.ones, **options).upper
+
     return {
-        "brier": _brier,
-        "log_loss": _log_loss,
+        "brier": brier_of_counts,
+        "log_loss": cross_entropy_of_counts,
         "miscalibration": miscalibration_of_counts,
         "ece": expected_error_of_counts,
         "ece_bins": partial(expected_error_of_counts, bins=bins),
         "cumulative": cumulative_error_of_counts,
         "two_bin": two_bin_error_of_counts,
         "smooth": smooth_error_of_counts,
-        "lower_distance": _lower_distance,
-        "distance": partial(_distance, budget=budget),
+        "lower_distance": of_counts(lower_calibration_distance_from_counts),
+        "distance": of_counts(calibration_distance_from_counts, budget=budget),
     }
-
-
-def _brier(counts: Counts) -> float:
-    return float((counts.zeros * counts.values**2 + counts.ones * (1.0 - counts.values) ** 2).sum())
-
-
-def _log_loss(counts: Counts) -> float:
-    return float(
-        (counts.zeros * log_costs(1.0 - counts.values) + counts.ones * log_costs(counts.values)).sum()
-    )
-
-
-def _lower_distance(counts: Counts) -> float:
-    from onlinecal.measures.distance.fractional.relaxation import lower_calibration_distance_from_counts
-
-    return lower_calibration_distance_from_counts(counts.values, counts.zeros, counts.ones).upper
-
-
-def _distance(counts: Counts, budget: float) -> float:
-    from onlinecal.measures.distance.calibration_distance import calibration_distance_from_counts
-
-    return calibration_distance_from_counts(counts.values, counts.zeros, counts.ones, budget=budget).upper
 
 
 Outcomes = NDArray[np.uint8] | Floats
@@ -400,7 +391,6 @@ class Errors(BesideConstants):
         Of `brier_decomposition`: brier = miscalibration - discrimination + brier_constant.
     log_loss, log_loss_constant
         Sum of -log of what was given to the outcomes, by the forecasts and by the best constant.
-
     """
 
     forecast: str

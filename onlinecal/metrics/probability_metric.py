@@ -6,15 +6,18 @@ import math
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from itertools import accumulate, pairwise
-from operator import mul
 from typing import Any
 
 from river import metrics, stats
 
 from onlinecal.measures import CalibrationMonitor, Interval
-from onlinecal.measures.distance.bracket import parts
-from onlinecal.validation import OUTCOMES, check_count, check_probability, share_of
+from onlinecal.measures.counts import CRUMB, Tallies, not_counted
+from onlinecal.measures.scores import (
+    cumulative_error_of_counts,
+    expected_error_of_counts,
+    two_bin_error_of_counts,
+)
+from onlinecal.validation import check_count, check_probability, known_outcome, share_of
 
 ROUNDING = 1e-9
 """By so much a model's probability may lie outside [0, 1]: normalising leaves such crumbs."""
@@ -71,14 +74,14 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Count one round."""
         if self._announced(y_pred):
-            self._count(*self._read(y_true, y_pred), _weight(w))
+            self._count(*self._read(y_true, y_pred), self._weight(w))
             if not self._met:
                 self._meet((y_true, *(y_pred if isinstance(y_pred, Mapping) else ())))
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Take back one round that was counted, as rolling windows do."""
         if self._announced(y_pred):
-            self._uncount(*self._read(y_true, y_pred), _weight(w))
+            self._uncount(*self._read(y_true, y_pred), self._weight(w))
 
     def get(self) -> float:
         """The average over rounds; ValueError while it would speak of a label that nobody has named."""
@@ -103,6 +106,12 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     def _average(self) -> float:
         """The average over the rounds counted."""
 
+    def _weight(self, w: float) -> float:
+        """A weight; a whole number as one, so that counts of whole rounds stay whole."""
+        if not 0.0 <= w < math.inf:
+            raise ValueError(f"w must be a finite number of at least 0, got {w!r}")
+        return int(w) if w == int(w) else w
+
     def _announced(self, y_pred: Any) -> bool:
         return not (self.top_label and isinstance(y_pred, Mapping) and not y_pred)
 
@@ -115,7 +124,8 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
             positive = self.pos_val
             if isinstance(positive, bool):
                 for label in y_pred if isinstance(y_pred, Mapping) else ():
-                    self._check_binary(label, "y_pred")
+                    if known_outcome(label) is None:
+                        raise ValueError(self._strange("y_pred", label))
         p = y_pred.get(positive, 0.0) if isinstance(y_pred, Mapping) else y_pred
         return _probability(p), self._outcome(y_true, positive)
 
@@ -127,14 +137,6 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         except ValueError:
             raise ValueError(self._strange("y_true", y_true)) from None
         return share if positive else 1.0 - share
-
-    def _check_binary(self, label: Any, name: str) -> None:
-        try:
-            known = label in OUTCOMES
-        except TypeError:
-            known = False
-        if not known:
-            raise ValueError(self._strange(name, label))
 
     def _strange(self, name: str, label: Any) -> str:
         kind = type(self).__name__
@@ -169,12 +171,6 @@ def _probability(p: Any) -> float:
     if isinstance(p, float) and -ROUNDING <= p <= 1.0 + ROUNDING:
         p = min(max(p, 0.0), 1.0)
     return check_probability(p, "y_pred")
-
-
-def _weight(w: float) -> float:
-    if not 0.0 <= w < math.inf:
-        raise ValueError(f"w must be a finite number of at least 0, got {w!r}")
-    return w
 
 
 class Brier(ProbabilityMetric):
@@ -217,7 +213,69 @@ class Brier(ProbabilityMetric):
         return float(self._mean.get())
 
 
-class ECE(ProbabilityMetric):
+class CountedMetric(ProbabilityMetric):
+    """A metric of rounds that are counted by their forecast.
+
+    Subclasses say which measure it is. It is computed when it is asked for, and again only after more rounds.
+    """
+
+    def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
+        super().__init__(pos_val, top_label)
+        self._tallies: Any = Tallies()
+        self._found: Any = None
+
+    def _count(self, forecast: float, outcome: float, w: float) -> None:
+        self._tallies._count(forecast, outcome, w)
+        self._found = None
+
+    def _uncount(self, forecast: float, outcome: float, w: float) -> None:
+        self._tallies._revert(forecast, outcome, w)
+        self._found = None
+
+    @abstractmethod
+    def _measure(self) -> Any:
+        """The measure of the rounds counted."""
+
+    @property
+    def _measured(self) -> Any:
+        if self._found is None:
+            self._found = self._measure()
+        return self._found
+
+    def _average(self) -> float:
+        return float(self._measured) if self._tallies.n_rounds else 0.0
+
+
+class BinSums:
+    """Rounds by equal-width bins of forecasts: of each bin their number, and the sum of their biases."""
+
+    def __init__(self, bins: int) -> None:
+        self.n_rounds = 0.0
+        self._edges = [i / bins for i in range(bins)]
+        self._sums: dict[int, list[float]] = {}
+
+    def _count(self, forecast: float, outcome: float, times: float) -> None:
+        sums = self._sums.setdefault(bisect_right(self._edges, forecast) - 1, [0.0, 0.0])
+        sums[0] += times
+        sums[1] += times * (forecast - outcome)
+        self.n_rounds += times
+
+    def _revert(self, forecast: float, outcome: float, times: float) -> None:
+        place = bisect_right(self._edges, forecast) - 1
+        rounds, _ = self._sums.get(place, (0.0, 0.0))
+        if rounds < times * (1.0 - CRUMB):
+            raise not_counted(forecast, outcome)
+        self._count(forecast, outcome, -times)
+        if self._sums[place][0] <= CRUMB * times:
+            del self._sums[place]
+
+    @property
+    def error(self) -> float:
+        """The sum of the bins' biases in size."""
+        return math.fsum(abs(bias) for _, bias in self._sums.values())
+
+
+class ECE(CountedMetric):
     """Expected calibration error: bias of each level set, as `onlinecal.expected_calibration_error` has it.
 
     `get()` is the average over rounds (the sum divided by the rounds); 0 before the first.
@@ -250,51 +308,18 @@ class ECE(ProbabilityMetric):
     """
 
     def __init__(self, bins: int | None = None, pos_val: Any = True, top_label: bool = False) -> None:
-        if bins is not None:
-            check_count(bins, "bins")
         super().__init__(pos_val, top_label)
         self.bins = bins
-        self._edges = None if bins is None else [i / bins for i in range(bins)]
-        # by value: rounds with outcome 0 and 1; by bin: rounds, and the sum of forecasts less outcomes
-        self._sums: dict[float, list[float]] = {}
-        self._rounds = 0.0
+        if bins is not None:
+            self._tallies = BinSums(check_count(bins, "bins"))
 
-    def _count(self, forecast: float, outcome: float, w: float) -> None:
-        self._rounds += w
-        if self._edges is None:
-            sums = self._sums.setdefault(forecast, [0.0, 0.0])
-            for place, part in enumerate(parts(outcome)):
-                sums[place] += w * part
-        else:
-            sums = self._sums.setdefault(bisect_right(self._edges, forecast) - 1, [0.0, 0.0])
-            sums[0] += w
-            sums[1] += w * (forecast - outcome)
-
-    def _uncount(self, forecast: float, outcome: float, w: float) -> None:
-        key = forecast if self._edges is None else bisect_right(self._edges, forecast) - 1
-        needed = [w * part for part in parts(outcome)] if self._edges is None else [w]
-        crumb = 0.0 if outcome in (0, 1) else CRUMB * w
-        kept = self._sums.get(key, ())
-        if not kept or any(have < need - crumb for have, need in zip(kept, needed, strict=False)):
-            raise ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")
-        self._count(forecast, outcome, -w)
-        if self._edges is None:
-            if all(abs(part) <= crumb for part in self._sums[key]):
-                del self._sums[key]
-        elif not self._sums[key][0]:
-            del self._sums[key]
-
-    def _average(self) -> float:
-        if not self._rounds:
-            return 0.0
-        if self._edges is None:
-            biases = [p * (zeros + ones) - ones for p, (zeros, ones) in self._sums.items()]
-        else:
-            biases = [bias for _, bias in self._sums.values()]
-        return math.fsum(map(abs, biases)) / self._rounds
+    def _measure(self) -> float:
+        tallies = self._tallies
+        error = tallies.error if self.bins else expected_error_of_counts(tallies.counts())
+        return error / float(tallies.n_rounds)
 
 
-class CumulativeCalibration(ECE):
+class CumulativeCalibration(CountedMetric):
     """The largest bias over any interval of forecasts, as `onlinecal.cumulative_calibration_error` has it.
 
     `get()` is the average over rounds; 0 before the first. Memory grows with the number of different
@@ -315,18 +340,11 @@ class CumulativeCalibration(ECE):
     CumulativeCalibration: 0.15
     """
 
-    def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
-        super().__init__(None, pos_val, top_label)
-
-    def _average(self) -> float:
-        if not self._rounds:
-            return 0.0
-        biases = [p * (zeros + ones) - ones for p, (zeros, ones) in sorted(self._sums.items())]
-        sums = list(accumulate(biases, initial=0.0))
-        return (max(sums) - min(sums)) / self._rounds
+    def _measure(self) -> float:
+        return cumulative_error_of_counts(self._tallies.counts()) / float(self._tallies.n_rounds)
 
 
-class TwoBinCalibration(ECE):
+class TwoBinCalibration(CountedMetric):
     """A measure that honest forecasts make small, as `onlinecal.measures.two_bin_error` has it.
 
     `get()` is in [0, 1], the square of an average over rounds; 0 before the first. Memory grows with the
@@ -347,79 +365,17 @@ class TwoBinCalibration(ECE):
     TwoBinCalibration: 0.25
     """
 
-    def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
-        super().__init__(None, pos_val, top_label)
-
-    def _average(self) -> float:
-        if not self._rounds:
-            return 0.0
-        values = sorted(self._sums)
-        biases = [p * sum(self._sums[p]) - self._sums[p][1] for p in values]
-        below = list(accumulate(biases, initial=0.0))
-        lengths = [end - start for start, end in pairwise([0.0, *values, 1.0])]
-        squares = [one**2 + (below[-1] - one) ** 2 for one in below]
-        return math.fsum(map(mul, lengths, squares)) / self._rounds**2
+    def _measure(self) -> float:
+        return two_bin_error_of_counts(self._tallies.counts()) / float(self._tallies.n_rounds)
 
 
-CRUMB = 1e-9
-"""Sums of outcomes between 0 and 1 are off by less; no part of a round that is told apart is as small."""
-
-
-class RevertibleMonitor(CalibrationMonitor):
-    """A monitor that can take rounds back.
-
-    A forecast's tally stays once it is there, even at zero: so a forecast is always looked up where it was
-    counted, and taking it back undoes exactly what counting it did.
-    """
-
-    def count(self, forecast: float, outcome: float, times: float) -> None:
-        """Count one round so many times."""
-        if times:
-            zeros, ones = parts(outcome)
-            self._count(forecast, times * zeros, times * ones, times)
-
-    def revert(self, forecast: float, outcome: float, times: float) -> None:
-        """Take back one round that was counted so many times; ValueError if there is none like it."""
-        if not times:
-            return
-        value = forecast if forecast in self._tallies else round(forecast * self.resolution) / self.resolution
-        tally, crumb = self._tallies.get(value), CRUMB * times
-        taken = [times * part for part in parts(outcome)]
-        if tally is None or any(kept < part - crumb for kept, part in zip(tally, taken, strict=True)):
-            raise ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")
-        for place, part in enumerate(taken):
-            left = tally[place] - part
-            tally[place] = left if left > crumb else 0
-        self.n_rounds = self.n_rounds - times if self.n_rounds - times > crumb else 0
-        self.moved = max(0.0, self.moved - times * abs(forecast - value)) if self.n_rounds else 0.0
-
-
-class MonitoredMetric(ProbabilityMetric):
-    """A metric with a lower and an upper end, in bounded memory; `get()` is the upper end, an average.
-
-    Subclasses say which measure. It is computed when it is asked for, and again only after more rounds.
-    """
+class MonitoredMetric(CountedMetric):
+    """A metric with a lower and an upper end, in bounded memory; `get()` is the upper end, an average."""
 
     def __init__(self, resolution: int, pos_val: Any, top_label: bool) -> None:
         super().__init__(pos_val, top_label)
         self.resolution = resolution
-        self._monitor = RevertibleMonitor(resolution)
-        self._found: Interval | None = None
-
-    def _count(self, forecast: float, outcome: float, w: float) -> None:
-        self._monitor.count(forecast, outcome, self._times(w))
-        self._found = None
-
-    def _uncount(self, forecast: float, outcome: float, w: float) -> None:
-        self._monitor.revert(forecast, outcome, self._times(w))
-        self._found = None
-
-    def _times(self, w: float) -> float:
-        """A weight; a whole number as one, so that tallies of whole rounds stay whole."""
-        return int(w) if w == int(w) else w
-
-    def _measure(self) -> Interval:
-        raise NotImplementedError
+        self._tallies = CalibrationMonitor(resolution)
 
     @property
     def interval(self) -> Interval:
@@ -428,12 +384,10 @@ class MonitoredMetric(ProbabilityMetric):
         Raises ValueError as `get` does.
         """
         self._check_met()
-        if self._found is None:
-            self._found = self._measure()
-        return self._found
+        return self._measured
 
     def _average(self) -> float:
-        return self.interval.upper
+        return float(self._measured.upper)
 
 
 class SmoothCalibration(MonitoredMetric):
@@ -469,7 +423,7 @@ class SmoothCalibration(MonitoredMetric):
         super().__init__(resolution, pos_val, top_label)
 
     def _measure(self) -> Interval:
-        return self._monitor.smooth_calibration_error()
+        return self._tallies.smooth_calibration_error()
 
 
 class CalibrationDistance(MonitoredMetric):
@@ -518,10 +472,11 @@ class CalibrationDistance(MonitoredMetric):
         super().__init__(resolution, pos_val, top_label)
         self.budget = budget
 
-    def _times(self, w: float) -> float:
-        if w != int(w):
+    def _weight(self, w: float) -> float:
+        times = super()._weight(w)
+        if times != int(times):
             raise ValueError(f"w must be a whole number, since the distance is of whole rounds, got {w!r}")
-        return super()._times(w)
+        return times
 
     def _measure(self) -> Interval:
-        return self._monitor.calibration_distance(normalize=True, budget=self.budget)
+        return self._tallies.calibration_distance(normalize=True, budget=self.budget)

@@ -113,6 +113,10 @@ COUNTS = m.calibration_distance_from_counts
             ),
             "method must be 'auto' or 'bracket' .*got 'exact' with 300",
         ),
+        (
+            partial(m.multiclass_calibration_distance, np.eye(8), range(8), method="exact"),
+            "method must be 'auto' or 'bracket' for more than 7 classes, got 'exact' with 8",
+        ),
         (partial(m.decision_calibration_error, [[0.5, 0.5]], [0], 0), "n_actions must .* 1, got 0"),
         (partial(m.decision_calibration_error, [[0.5, 0.5]], [0], 2, "firm"), "soft, hard, got 'firm'"),
         *(

@@ -5,7 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.stats import norm
 
@@ -25,12 +26,17 @@ from tests.measures.distance.reference import histories, look_ahead_run
 from tests.properties import examples
 
 
-@given(histories(12))
-def test_it_sums_absolute_biases_over_equal_forecasts(history):
+@given(histories(12), st.sampled_from([None, 1, 3, 6, 100]))
+@example(([0.285, 0.29], [0, 1]), 100)
+@example(([-0.0, 0.0], [0, 1]), None)
+def test_it_sums_absolute_biases_over_equal_forecasts_or_bins(history, bins):
+    """A forecast on an edge belongs to the bin that it opens, 0.29 to 29/100; the last bin is closed."""
     p, y = history
-    expected = sum(abs(math.fsum(v - o for v, o in zip(p, y, strict=True) if v == u)) for u in set(p))
-    assert expected_calibration_error(p, y, normalize=False) == pytest.approx(expected, abs=1e-12)
-    assert expected_calibration_error(p, y, normalize=True) == pytest.approx(expected / len(p), abs=1e-12)
+    sets = [v if bins is None else max(i for i in range(bins) if i / bins <= v) for v in p]
+    rounds = list(zip(sets, p, y, strict=True))
+    expected = sum(abs(math.fsum(v - o for at, v, o in rounds if at == u)) for u in set(sets))
+    assert expected_calibration_error(p, y, bins, normalize=False) == pytest.approx(expected, abs=1e-12)
+    assert expected_calibration_error(p, y, bins) == pytest.approx(expected / len(p), abs=1e-12)
 
 
 @given(histories(9))
@@ -101,23 +107,8 @@ def test_no_forecasts_have_a_smaller_mean_of_the_two_bin_error_than_the_chances(
     assert mean(expected_calibration_error, (0.3, 0.3, 0.3)) < mean(expected_calibration_error, chances)
 
 
-def test_bins_add_biases_up_and_close_the_last_one():
-    p, y = [0.1, 0.3, 0.5, 1.0], [1, 0, 1, 1]
-    assert expected_calibration_error(p, y, 2) == pytest.approx((abs(0.1 + 0.3 - 1) + abs(1.5 - 2)) / len(p))
-    assert expected_calibration_error(p, y, 1, normalize=False) == pytest.approx(abs(1.9 - 3))
-
-
-def test_a_forecast_on_a_bin_edge_belongs_to_the_bin_it_opens():
-    # 0.29 * 100 is 28.999999999999996
-    assert expected_calibration_error([0.285, 0.29], [0, 1], bins=100) == pytest.approx((0.285 + 0.71) / 2)
-
-
 def test_tied_forecasts_leave_no_rounding_error():
     assert expected_calibration_error([0.1] * 10, [1] + [0] * 9) == 0.0
-
-
-def test_negative_zero_is_zero():
-    assert expected_calibration_error([-0.0, 0.0], [0, 0]) == 0.0
 
 
 def smooth_error_by_linear_program(p, y):
@@ -130,12 +121,17 @@ def smooth_error_by_linear_program(p, y):
     return -answer.fun
 
 
-@pytest.mark.parametrize("grid", [3, 30, 10**9])
-def test_it_equals_the_linear_program(grid):
-    rng = np.random.default_rng(grid)
-    for _ in range(120):
+def histories_for_the_linear_program():
+    """Short ones, on coarse and fine grids, and a long one whose outcomes alternate."""
+    rng = np.random.default_rng(6)
+    for grid in np.repeat([3, 30, 10**9], 120):
         n_rounds = rng.integers(1, 40)
-        p, y = rng.integers(0, grid + 1, n_rounds) / grid, rng.integers(0, 2, n_rounds)
+        yield rng.integers(0, grid + 1, n_rounds) / grid, rng.integers(0, 2, n_rounds)
+    yield np.sort(rng.random(600)), np.arange(600) % 2
+
+
+def test_it_equals_the_linear_program():
+    for p, y in histories_for_the_linear_program():
         expected = smooth_error_by_linear_program(p, y)
         assert smooth_calibration_error(p, y, normalize=False) == pytest.approx(expected, abs=1e-9)
 
@@ -157,14 +153,6 @@ def test_counts_give_the_same_error():
     assert counted == smooth_calibration_error(p, y, normalize=False)
     mean = smooth_calibration_error_from_counts([0.7, 0.2], [1, 1], [2, 1], normalize=True)
     assert mean == pytest.approx(counted / 5)
-
-
-def test_long_alternating_histories_stay_exact():
-    rng = np.random.default_rng(6)
-    p = np.sort(rng.random(600))
-    y = np.arange(600) % 2
-    error = smooth_calibration_error(p, y, normalize=False)
-    assert error == pytest.approx(smooth_error_by_linear_program(p, y), abs=1e-9)
 
 
 def test_on_a_grid_the_monitor_loses_nothing():

@@ -14,6 +14,7 @@ from onlinecal.measures import (
     smooth_calibration_error,
     smooth_calibration_witness,
 )
+from onlinecal.measures.distance.bracket import rounded_outcomes
 from onlinecal.measures.summary import all_errors
 from onlinecal.metrics import ECE, Brier, CalibrationDistance, SmoothCalibration
 from tests.measures.distance.reference import distance_by_set_partitions
@@ -77,6 +78,13 @@ def test_whole_outcomes_are_measured_as_ever_whatever_their_type():
     )
 
 
+def test_ties_are_rounded_up_and_down_in_turns_along_the_forecasts():
+    p, y = np.array([0.1, 0.9, 0.4, 0.2, 0.6]), np.array([0.5, 0.5, 0.7, 0.5, 0.5])
+    whole, off = rounded_outcomes(p, y)
+    assert whole.tolist() == [1, 0, 1, 0, 1]
+    assert off == pytest.approx(4 * 0.5 + 0.3)
+
+
 def test_one_tie_hardly_widens_the_bracket():
     rng = np.random.default_rng(1)
     p = rng.integers(0, 21, 2000) / 20
@@ -92,8 +100,6 @@ def test_the_exact_distance_and_what_is_no_share_are_refused():
     for measure in (calibration_distance, smooth_calibration_error, lower_calibration_distance):
         with pytest.raises(ValueError, match=r"outcomes must be .* got 1.2 at row 1"):
             measure([0.5, 0.5], [0.5, 1.2])
-        with pytest.raises(ValueError, match=r"outcomes must be .* got nan at row 0"):
-            measure([0.5, 0.5], [np.nan, 1])
 
 
 @settings(max_examples=examples(40), deadline=None)

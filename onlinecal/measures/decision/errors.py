@@ -1,8 +1,5 @@
 """Decision calibration: do class probabilities tell decision makers what their decisions will cost?
 
-scipy's L-BFGS-B calls BLAS and LAPACK, whose last bits differ between machines; where a search has several
-peaks, another bit can end on another one.
-
 f(b) = sum over actions a of || average of (p - Y) b_a(p) ||_2 is a convex function of b. Soft partitions are
 averages of hard ones: softmax(s)_a is the chance that a has the largest s_a + g_a, with independent Gumbel
 noise g, and on the simplex, where coordinates sum to 1, <w_a, q> + g_a is again linear in q. Hence hard and
@@ -27,7 +24,6 @@ from onlinecal.measures.decision.losses import (
     MOST_ROWS,
     Partition,
     check_losses,
-    check_table,
     cut_intervals,
     decision_losses,
     error_of,
@@ -45,7 +41,7 @@ from onlinecal.measures.fixed_order import (
     product,
     soften,
 )
-from onlinecal.validation import check_choice, check_count
+from onlinecal.validation import check_choice, check_count, check_labelled_rows
 
 Objective = Callable[[Floats], tuple[float, Floats]]
 """From a point to its value and gradient, an array of the point's shape."""
@@ -64,6 +60,9 @@ LEAST_SLOPE = 1e-5
 
 def climb(objective: Objective, start: Floats, max_iterations: int) -> tuple[float, Floats]:
     """A local maximum, or where the iterations ended: its value and the point.
+
+    scipy's L-BFGS-B calls BLAS and LAPACK, whose last bits differ between machines; where a search has
+    several peaks, another bit can end on another one.
 
     References
     ----------
@@ -151,17 +150,12 @@ class Found(NamedTuple):
     partition: Partition
 
 
-def soft_error(weights: Floats, table: Floats, residual: Floats) -> tuple[float, Floats]:
-    """f of the soft partition with these weights, and its gradient; weights (K, C), gradient (K, C).
+def soft_errors(table: Floats, residual: Floats) -> Objective:
+    """From weights (K, C) to f of their soft partition of these rows, and its gradient, (K, C).
 
     With R_a the average of (p - Y) b_a, u_a = R_a / |R_a| and m_a = <p - Y, u_a> the derivative for the score
     of a in a row is b_a (m_a - sum of b m) / n.
     """
-    return soft_errors(table, residual)(weights)
-
-
-def soft_errors(table: Floats, residual: Floats) -> Objective:
-    """`soft_error` of these rows, prepared for many weights."""
     rows, errors = np.ascontiguousarray(table), np.ascontiguousarray(residual)
     columns, error_columns = by_columns(table), by_columns(residual)
 
@@ -406,7 +400,7 @@ def loss_set_gaps(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike
     ValueError
         Bad probabilities, labels or losses.
     """
-    table, numbers = check_table(probabilities, labels)
+    table, numbers = check_labelled_rows(probabilities, labels)
     tables = check_losses(losses, table.shape[1])
     norms = loss_norms(tables)
     residual = residuals(table, numbers)
@@ -423,18 +417,16 @@ def worst_partition(
     n_actions: int,
     partition: PartitionKind = "soft",
     seed: int = 0,
-    n_starts: int = N_STARTS,
 ) -> Found:
     """`decision_calibration_error` with the partition that has it: a pair (error, partition)."""
-    table, numbers = check_table(probabilities, labels)
+    table, numbers = check_labelled_rows(probabilities, labels)
     check_count(n_actions, "n_actions")
     check_choice(partition, PARTITIONS, "partition")
-    check_count(n_starts, "n_starts")
     residual = residuals(table, numbers)
     if table.shape[1] == 2:
         return Found(*cut_intervals(table, residual, n_actions))
     rng = np.random.default_rng(seed)
-    return search(table, residual, n_actions, partition == "hard", rng, n_starts)
+    return search(table, residual, n_actions, partition == "hard", rng)
 
 
 def decision_calibration_error(

@@ -1,13 +1,6 @@
 """What decisions by class probabilities cost, and partitions of the simplex into regions of actions.
 
 Averages over rows throughout.
-
-How far a decision calibration error that was measured can be from the source's.
-
-Local search for the worst hard partition of a small table: rows change their action, one or two at a time.
-
-Moving scores along a line cannot reach a partition that differs in rows on two sides. Here the assignment of
-rows to actions is what moves, and a linear program says whether linear scores can make it.
 """
 
 from __future__ import annotations
@@ -21,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.fixed_order import (
     BLOCK,
     by_columns,
@@ -33,10 +26,10 @@ from onlinecal.measures.fixed_order import (
 )
 from onlinecal.validation import (
     check_count,
-    check_labels,
+    check_labelled_rows,
     check_open_unit,
     check_probability_rows,
-    check_same_length,
+    refuse,
 )
 
 
@@ -185,7 +178,7 @@ def decision_losses(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLi
     ValueError
         Bad probabilities, labels or losses.
     """
-    table, numbers = check_table(probabilities, labels)
+    table, numbers = check_labelled_rows(probabilities, labels)
     tables = check_losses(losses, table.shape[1])
     return mean_losses(table, numbers, tables, np.ones(len(table)))
 
@@ -205,14 +198,6 @@ def row_losses(table: Floats, labels: Ints, tables: Floats) -> tuple[Ints, Float
     return decisions, least, tables[which, decisions, labels[None, :]]
 
 
-def check_table(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
-    """Probabilities (n, C) and labels (n,) that belong together."""
-    table = check_probability_rows(probabilities)
-    numbers = check_labels(labels, table.shape[1])
-    check_same_length(table, numbers, "probabilities and labels")
-    return table, numbers
-
-
 def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Floats:
     """Loss tables of shape (n_losses, K, C), finite, as float64; one table (K, C) becomes (1, K, C)."""
     try:
@@ -225,10 +210,7 @@ def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Flo
         raise ValueError(f"{name} must have shape (n_losses, actions, classes), got {np.shape(losses)}")
     if tables.shape[2] != n_classes:
         raise ValueError(f"{name} must have {n_classes} classes, got {tables.shape[2]}")
-    bad = ~np.isfinite(tables)
-    if bad.any():
-        i, a, c = (int(place) for place in np.argwhere(bad)[0])
-        raise ValueError(f"{name} must be finite, got {tables[i, a, c]!r} at loss {i}, action {a}, class {c}")
+    refuse(~np.isfinite(tables), tables, f"{name} must be finite", axes=("loss", "action", "class"))
     return tables
 
 
@@ -246,6 +228,16 @@ def _cheapest(table: Floats, tables: Floats) -> tuple[Ints, Floats]:
     return decisions, least
 
 
+@kernel_part
+def lowest(scores: Floats, column: int) -> int:
+    """The row that has the least of a column, of equals the first."""
+    best = 0
+    for a in range(1, scores.shape[0]):
+        if scores[a, column] < scores[best, column]:
+            best = a
+    return best
+
+
 @compiled
 def _fill_cheapest(columns: Floats, tables: Floats, decisions: Ints, least: Floats) -> None:
     n = columns.shape[1]
@@ -257,10 +249,7 @@ def _fill_cheapest(columns: Floats, tables: Floats, decisions: Ints, least: Floa
             scores = expected[:, : stop - start]
             fill_product(tables[i], part, scores)
             for r in range(stop - start):
-                best = 0
-                for a in range(1, scores.shape[0]):
-                    if scores[a, r] < scores[best, r]:
-                        best = a
+                best = lowest(scores, r)
                 decisions[i, start + r] = best
                 least[i, start + r] = scores[best, r]
 
@@ -279,10 +268,7 @@ def _add_losses(
             fill_product(tables[i], part, scores)
             least, came = 0.0, 0.0
             for r in range(stop - start):
-                best = 0
-                for a in range(1, scores.shape[0]):
-                    if scores[a, r] < scores[best, r]:
-                        best = a
+                best = lowest(scores, r)
                 least += counts[start + r] * scores[best, r]
                 came += counts[start + r] * tables[i, best, labels[start + r]]
             predicted[i] += least
@@ -356,7 +342,11 @@ def separate(table: Floats, actions: Ints, n_actions: int) -> Floats | None:
 
 
 def improve_rows(table: Floats, residual: Floats, weights: Floats) -> tuple[float, Floats]:
-    """Take the best realisable change of one or two rows' actions, while any raises the error."""
+    """Take the best realisable change of one or two rows' actions, while any raises the error.
+
+    Moving scores along a line cannot reach a partition that differs in rows on two sides. Here the assignment
+    of rows to actions is what moves, and a linear program says whether linear scores can make it.
+    """
     values, place = np.unique(table, axis=0, return_inverse=True)
     sums = np.zeros_like(values)
     np.add.at(sums, place.ravel(), residual)

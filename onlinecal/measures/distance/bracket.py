@@ -1,25 +1,20 @@
 """A certified bracket of the distance to calibration, of a whole history or a running one.
 
-All rounds with a forecast in one interval go to one level set, whatever their outcome. It is what binning
-does, with the cuts chosen by dynamic programming. A good start where forecasts are biased all in one
-direction, and where there are many distinct ones.
+With outcomes 0 and 1:
 
-A bracket of the distance to calibration where outcomes lie between 0 and 1: shares, ties, rates.
+1. The relaxation proves a lower end.
+2. Calibrated sequences near it, and from pooling, give an upper end.
+3. Searches below growing cutoffs raise the lower end, and end with the exact distance if one arrives.
 
-The distance itself is NP-hard to find then (Qiao, 2026): rounds of one outcome can be dealt in order, but
-here nearly every round has an outcome of its own. Both ends are proven all the same.
+With outcomes between 0 and 1 (shares, ties, rates) the distance is NP-hard to find (Qiao, 2026): rounds of
+one outcome can be dealt in order, but here nearly every round has an outcome of its own. Both ends are proven
+all the same.
 
 - From below: an outcome y as 1 - y of a round with outcome 0 and y of one with outcome 1. The parts may part,
   so their lower distance is at most the distance.
 - From above: the best pooling of neighbouring forecasts, and level sets of other calibrated sequences, each
   set moved to the mean of its outcomes.
 - From both sides: outcomes rounded to 0 and 1. That changes the distance by at most what was rounded off.
-
-What kernels of measures share, written as loops: numpy's functions take numba long to compile.
-
-1. The relaxation proves a lower end.
-2. Calibrated sequences near it, and from pooling, give an upper end.
-3. Searches below growing cutoffs raise the lower end, and end with the exact distance if one arrives.
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.html import Shown, Table, bracket_of
-from onlinecal.measures.counts import Counts, PrefixSums, check_counts, count_shares, prefix_sums
+from onlinecal.measures.counts import Counts, PrefixSums, Tallies, count_shares, prefix_sums
 from onlinecal.measures.distance.exact import rounding_noise, search_below
 from onlinecal.measures.distance.fractional.relaxation import (
     LEAST_NODES,
@@ -69,7 +64,11 @@ MAX_CUTS = 700
 
 
 def pooled_levels(counts: Counts, sums: PrefixSums | None = None, max_cuts: int = MAX_CUTS) -> Levels:
-    """Level sets of the cheapest cut of the forecasts into intervals; its time grows like max_cuts^2."""
+    """Level sets of the cheapest cut of the forecasts into intervals; its time grows like max_cuts^2.
+
+    All rounds with a forecast in one interval go to one level set, whatever their outcome: binning, with the
+    best bins. It is a good start where forecasts are biased all in one direction, or many are distinct.
+    """
     sums = sums or prefix_sums(counts)
     kept = pooling(sums, max_cuts)
     return make_levels(np.diff(sums.zeros[kept]), np.diff(sums.ones[kept]))
@@ -138,7 +137,10 @@ def share_bounds(counts: Counts, effort: float) -> tuple[float, float, Groups]:
     cuts = pooling(prefix_sums(counts))
     pooled = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
     alone = np.arange(len(counts.values))
-    costs = [_cost_of_counts(counts, groups) for groups in (pooled, alone)]
+    rounds, costs = counts.zeros + counts.ones, []
+    for groups in (pooled, alone):
+        means = np.bincount(groups, weights=counts.ones) / np.bincount(groups, weights=rounds)
+        costs.append(math.fsum(rounds * np.abs(counts.values - means[groups])))
     upper = min(costs)
     return min(relaxation.lower, upper), upper, (pooled, alone)[costs.index(upper)]
 
@@ -168,12 +170,6 @@ def rounded_outcomes(forecasts: Floats, outcomes: Floats) -> tuple[NDArray[np.ui
 def deduction(n_rounds: int) -> float:
     """More than the rounding errors of both ends: a bracket as narrow as that is closed."""
     return 2.0 * ROUNDING * n_rounds
-
-
-def _cost_of_counts(counts: Counts, groups: Groups) -> float:
-    rounds = counts.zeros + counts.ones
-    means = np.bincount(groups, weights=counts.ones) / np.bincount(groups, weights=rounds)
-    return math.fsum(rounds * np.abs(counts.values - means[groups]))
 
 
 LEAST_CUTS = 100
@@ -212,7 +208,7 @@ def bracket(counts: Counts, starts: list[Levels], effort: float, rtol: float = 0
     over the history, a small cut of the line and a small relaxation.
     """
     # the deduction for rounding errors alone must not keep a distance from being called exact
-    rounding = 2.0 * ROUNDING * counts.n_rounds
+    rounding = deduction(counts.n_rounds)
     sums = prefix_sums(counts)
     size = math.sqrt(effort)
     known = [*starts, pooled_levels(counts, sums, int(min(MAX_CUTS, max(LEAST_CUTS, MAX_CUTS * size))))]
@@ -312,7 +308,7 @@ class Interval(Shown):
         return bracket_of(self, "lower ≤ measure ≤ upper")
 
 
-class CalibrationMonitor:
+class CalibrationMonitor(Tallies):
     """Counts a stream of settled forecasts and answers how far from calibrated it is, at any time.
 
     Forecasts are counted by exact value while there are at most `resolution` distinct ones: nothing is lost
@@ -339,14 +335,10 @@ class CalibrationMonitor:
     >>> answer = monitor.calibration_distance()
     >>> round(answer.lower, 9), round(answer.upper, 9)
     (0.2, 0.2)
-
     """
 
     def __init__(self, resolution: int = 2000) -> None:
-        self.resolution = check_count(resolution, "resolution")
-        self.n_rounds: float = 0
-        self.moved = 0.0
-        self._tallies: dict[float, list[float]] = {}
+        super().__init__(check_count(resolution, "resolution"))
 
     def update(self, forecast: float, outcome: SupportsFloat) -> None:
         """Count one round; the outcome is 0, 1, or any number between.
@@ -355,10 +347,8 @@ class CalibrationMonitor:
         ------
         ValueError
             A forecast or an outcome outside [0, 1]; nothing is counted then.
-
         """
-        p, y = check_probability(forecast, "forecast"), share_of(outcome)
-        self._count(p, *parts(y), 1)
+        self._count(check_probability(forecast, "forecast"), share_of(outcome))
 
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> None:
         """Count rounds, each array of shape (T,); in memory and bracket the same as one by one.
@@ -369,7 +359,6 @@ class CalibrationMonitor:
         ------
         ValueError
             Bad forecasts or outcomes; nothing is counted then.
-
         """
         counts, p, _ = count_shares(forecasts, outcomes)
         index = np.searchsorted(counts.values, p)
@@ -377,7 +366,7 @@ class CalibrationMonitor:
         order = np.unique(index, return_index=True)[1].argsort()
         for k in order.tolist():
             zeros, ones = counts.zeros[k].item(), counts.ones[k].item()
-            self._count(float(counts.values[k]), zeros, ones, round(zeros + ones))
+            self._add(float(counts.values[k]), zeros, ones, round(zeros + ones))
 
     def calibration_distance(
         self, normalize: bool = False, *, budget: float = 1.0, rtol: float = 0.0
@@ -391,7 +380,6 @@ class CalibrationMonitor:
         budget, rtol
             As for `onlinecal.measures.calibration_distance`. Of little use with outcomes between 0 and 1, of
             which sums are kept only: the upper end is that of the best pooling of neighbouring forecasts.
-
         """
         if self.n_rounds == 0:
             return Interval(0.0, 0.0)
@@ -413,34 +401,6 @@ class CalibrationMonitor:
         # w(p) (y - p) changes by at most |y - p| |w(p) - w(p')| + |w(p')| |p - p'|
         return self._widened(error, error, 2.0 * self.moved, normalize)
 
-    def counts(self) -> Counts:
-        """The rounds so far, by the value they are counted at."""
-        values = np.array(list(self._tallies))
-        tallies = np.array(list(self._tallies.values())).reshape(-1, 2)
-        if tallies.dtype.kind == "i":
-            return check_counts(values, tallies[:, 0], tallies[:, 1])
-        counted = np.flatnonzero(tallies.any(axis=1))
-        counted = counted[np.argsort(values[counted])]
-        return Counts(values[counted], tallies[counted, 0], tallies[counted, 1])
-
-    def _count(self, p: float, zeros: float, ones: float, rounds: float) -> None:
-        tally = self._tallies.get(p)
-        if tally is None:
-            value = p
-            if len(self._tallies) >= self.resolution:
-                value = round(p * self.resolution) / self.resolution
-                self.moved += abs(p - value) * rounds
-            tally = self._tallies.setdefault(value, [0, 0])
-        tally[0] += zeros
-        tally[1] += ones
-        self.n_rounds += rounds
-
     def _widened(self, lower: float, upper: float, by: float, normalize: bool) -> Interval:
         scale = self.n_rounds if normalize else 1
         return Interval(max(0.0, lower - by) / scale, (upper + by) / scale)
-
-
-def parts(outcome: float) -> tuple[float, float]:
-    """How much of a round had the outcome 0, and how much 1: whole numbers if the outcome is one."""
-    one = int(outcome) if outcome in (0.0, 1.0) else outcome
-    return 1 - one, one

@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, check_counts, count_rounds, count_shares, sorted_rounds
-from onlinecal.measures.distance.levels import Levels, conditional_means, deal, distance_to
+from onlinecal.measures.distance.bracket import (
+    bracket,
+    deduction,
+    rounded_outcomes,
+    sequence_of,
+    share_bounds,
+)
+from onlinecal.measures.distance.levels import Levels, conditional_means, deal, distance_to, exact_levels
 from onlinecal.validation import check_probabilities, check_same_length
 
 Method = Literal["auto", "exact", "bracket"]
@@ -20,12 +27,6 @@ Rows = NDArray[np.intp]
 
 PLAIN_LATTICE = 10_000
 """Lattice points up to which the plain dynamic program is quicker than solving the relaxation first."""
-
-
-NO_EXACT = (
-    "method must be 'auto' or 'bracket' with outcomes between 0 and 1, got 'exact': the distance is NP-hard "
-    "to find then (Qiao, 2026); a bracket has both ends proven, and the smooth calibration error is exact"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,6 @@ class CalibrationDistance(Shown):
         A perfectly calibrated sequence q at distance `upper`, shape (T,): in input order; for counts by
         increasing forecast, zeros before ones within a forecast. Rounds of one level set carry the identical
         float, the correctly rounded fraction of ones among them; of outcomes between 0 and 1, their mean.
-
     """
 
     lower: float
@@ -113,7 +113,6 @@ def calibration_distance(
     0.2
     >>> calibration_distance([0.4, 0.6], [0, 1]).witness
     array([0.5, 0.5])
-
     """
     check_options(method, budget, rtol)
     counts, p, y = count_shares(forecasts, outcomes)
@@ -123,7 +122,11 @@ def calibration_distance(
         check_same_length(p, ahead, "forecasts and look_ahead")
     if not counts.are_whole:
         if method == "exact":
-            raise ValueError(NO_EXACT)
+            raise ValueError(
+                "method must be 'auto' or 'bracket' with outcomes between 0 and 1, got 'exact': the distance "
+                "is NP-hard to find then (Qiao, 2026); a bracket has both ends proven, and the smooth "
+                "calibration error is exact"
+            )
         return _of_shares(counts, p, y.astype(np.float64), ahead, normalize, budget, rtol)
     starts = [conditional_means(counts)]
     if ahead is not None:
@@ -162,24 +165,19 @@ def calibration_distance_from_counts(
     ------
     ValueError
         Bad values, counts or options.
-
     """
     check_options(method, budget, rtol)
     counts = check_counts(values, zeros, ones)
     starts = [conditional_means(counts)]
-    return _measured(counts, _canonical_rounds(counts), starts, method, normalize, budget, rtol)
+    of_each = np.column_stack([counts.zeros, counts.ones]).ravel()
+    is_one = np.repeat(np.tile([False, True], len(counts.values)), of_each)
+    rows = np.flatnonzero(~is_one), np.flatnonzero(is_one)
+    return _measured(counts, rows, starts, method, normalize, budget, rtol)
 
 
 def _of_shares(
     counts: Counts, p: Floats, y: Floats, ahead: Floats | None, normalize: bool, budget: float, rtol: float
 ) -> CalibrationDistance:
-    from onlinecal.measures.distance.bracket import (
-        deduction,
-        rounded_outcomes,
-        sequence_of,
-        share_bounds,
-    )
-
     lower, _, pools = share_bounds(counts, budget)
     sequences = [sequence_of(y, pools[np.searchsorted(counts.values, p)])]
     if ahead is not None:
@@ -194,8 +192,13 @@ def _of_shares(
     upper = min(uppers)
     lower = min(lower, upper)
     is_exact = upper - lower <= deduction(len(p))
-    scale = len(p) if normalize else 1
-    witness = sequences[uppers.index(upper)]
+    return _answer(lower, upper, is_exact, sequences[uppers.index(upper)], normalize)
+
+
+def _answer(
+    lower: float, upper: float, is_exact: bool, witness: Floats, normalize: bool
+) -> CalibrationDistance:
+    scale = len(witness) if normalize else 1
     return CalibrationDistance(lower / scale, upper / scale, upper / scale if is_exact else None, witness)
 
 
@@ -209,28 +212,15 @@ def _measured(
     rtol: float,
 ) -> CalibrationDistance:
     """The answer for a history whose rounds with outcome 0, and with 1, are these rows by forecast."""
-    # the compiled kernels and the solver are loaded on first use, which keeps the import cheap
     if method != "bracket" and counts.n_zeros * counts.n_ones <= PLAIN_LATTICE:
-        from onlinecal.measures.distance.levels import exact_levels
-
         levels, is_exact = exact_levels(counts), True
         lower = upper = distance_to(counts, levels)
     else:
-        from onlinecal.measures.distance.bracket import bracket
-
         if method == "exact":
             budget, rtol = math.inf, 0.0
         found = bracket(counts, starts, budget, rtol)
         lower, upper, is_exact, levels = found.lower, found.upper, found.is_exact, found.levels
-    scale = counts.n_rounds if normalize else 1
-    witness = deal(levels, *rounds)
-    return CalibrationDistance(lower / scale, upper / scale, upper / scale if is_exact else None, witness)
-
-
-def _canonical_rounds(counts: Counts) -> tuple[Rows, Rows]:
-    labels = np.tile(np.array([0, 1], dtype=np.uint8), len(counts.values))
-    outcomes = np.repeat(labels, np.column_stack([counts.zeros, counts.ones]).ravel())
-    return np.flatnonzero(outcomes == 0), np.flatnonzero(outcomes == 1)
+    return _answer(lower, upper, is_exact, deal(levels, *rounds), normalize)
 
 
 def check_options(method: str, budget: float, rtol: float) -> None:

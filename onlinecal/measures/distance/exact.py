@@ -34,9 +34,9 @@ from onlinecal.measures.distance.levels import (
     Levels,
     first_fractions,
     infinite,
-    make_levels,
     next_fraction,
     no_steps,
+    walk_back,
 )
 
 Flags = NDArray[np.int32]
@@ -437,7 +437,6 @@ class Search:
         Whether every path below the cutoff was looked at. Without levels, the cutoff is then a proven excess.
     work
         Lattice points times steps looked at, and what setting up takes.
-
     """
 
     levels: Levels | None
@@ -483,8 +482,11 @@ def search_below(counts: Counts, relaxation: Relaxation, cutoff: float, work_lim
         return Search(None, False, set_up + from_end.work)
     found = _extend(counts, relaxation, cutoff, work_limit - from_end.work, from_end, cutoff / 2.0)
     end = found.position(counts.n_rounds, counts.n_ones)
-    arrived = found.complete and end >= 0 and found.last_step[end] >= 0
-    levels = _walk_back(counts, found) if arrived else None
+    levels = None
+    if found.complete and end >= 0 and found.last_step[end] >= 0:
+        levels = walk_back(
+            counts.n_zeros, counts.n_ones, lambda a, b: found.steps[found.last_step[found.position(a + b, b)]]
+        )
     return Search(levels, found.complete, set_up + from_end.work + found.work)
 
 
@@ -542,40 +544,24 @@ def _extend(
 
 def _sides(counts: Counts, relaxation: Relaxation) -> list[Side]:
     sides = []
-    potentials = (relaxation.zero_potential, relaxation.one_potential)
-    for rounds, potential in zip(counts.expanded(), potentials, strict=True):
-        lifts = np.interp(rounds, relaxation.nodes, potential)
+    for outcome, rounds in enumerate(counts.expanded()):
+        lifts = relaxation.potential(outcome, rounds)
         sides.append((rounds, lifts, prefix(rounds), prefix(lifts)))
     return sides
-
-
-def _walk_back(counts: Counts, reached: _Reached) -> Levels:
-    n, b = counts.n_rounds, counts.n_ones
-    taken = []
-    while n > 0:
-        step = reached.steps[reached.last_step[reached.position(n, b)]]
-        taken.append(step)
-        n, b = n - int(step[0] + step[1]), b - int(step[1])
-    path = np.array(taken)
-    return make_levels(path[:, 0], path[:, 1])
 
 
 def _step_limits(counts: Counts, relaxation: Relaxation, cutoff: float) -> Ints:
     """For each range of v, the size of the largest step r+s that can stay below the cutoff; (VALUE_BINS,)."""
     edges = np.arange(VALUE_BINS + 1) / VALUE_BINS
     limits = np.empty(VALUE_BINS, dtype=np.int64)
+    paid = [relaxation.potential(outcome, counts.values) for outcome in (0, 1)]
     for k in range(VALUE_BINS):
         low, high = edges[k], edges[k + 1]
         # f_i(v) falls towards v = forecast_i from either side: its least value in a range is at the nearest v
         nearest = np.clip(counts.values, low, high)
         fits = []
-        for masses, potential in (
-            (counts.zeros, relaxation.zero_potential),
-            (counts.ones, relaxation.one_potential),
-        ):
-            excess = np.abs(counts.values - nearest)
-            excess += np.interp(nearest, relaxation.nodes, potential)
-            excess -= np.interp(counts.values, relaxation.nodes, potential)
+        for outcome, masses in enumerate((counts.zeros, counts.ones)):
+            excess = np.abs(counts.values - nearest) + relaxation.potential(outcome, nearest) - paid[outcome]
             fits.append(_most_rounds(np.maximum(excess, 0.0), masses, cutoff))
         by_zeros = fits[0] / (1.0 - high) if high < 1.0 else np.inf
         by_ones = fits[1] / low if low > 0.0 else np.inf

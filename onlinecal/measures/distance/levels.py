@@ -4,18 +4,19 @@ A perfectly calibrated q is, for every measure, a list of level sets (zeros, one
 ones/(zeros+ones), an exact rational. Rounds are dealt to level sets in sorted order within each outcome,
 which is the cheapest way to do it: a matching on the line.
 
-The exact distance is a shortest path on the lattice of (zeros used, ones used).
-Zeros Z_1 <= .. <= Z_n0 and ones O_1 <= .. <= O_n1 are the sorted forecasts of the rounds with outcome 0 and
-outcome 1. A cheapest calibrated sequence is monotone within each outcome, so it is a path from (0, 0) to
-(n0, n1) whose steps are level sets: r zeros and s ones at the value v = s/(r+s), at cost sum |Z_i - v| +
-sum |O_j - v|. Level sets of equal value may be cut into primitive steps (r, s coprime), and taken by
-increasing value the path is convex: only lattice points below the straight line to where it must end can
-lie on it.
+The exact distance of a short history is found here, that of a long one in `exact.py`: it is a shortest path
+on the lattice of (zeros used, ones used). Zeros Z_1 <= .. <= Z_n0 and ones O_1 <= .. <= O_n1 are the sorted
+forecasts of the rounds with outcome 0 and outcome 1. A cheapest calibrated sequence is monotone within each
+outcome, so it is a path from (0, 0) to (n0, n1) whose steps are level sets: r zeros and s ones at the value
+v = s/(r+s), at cost sum |Z_i - v| + sum |O_j - v|. Level sets of equal value may be cut into primitive steps
+(r, s coprime), and taken by increasing value the path is convex: only lattice points below the straight line
+to where it must end can lie on it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,6 @@ class Levels:
     ----------
     zeros, ones
         Rounds of each level set by outcome; shape (L,), int64.
-
     """
 
     zeros: Ints
@@ -155,7 +155,6 @@ def is_perfectly_calibrated(forecasts: ArrayLike, outcomes: ArrayLike) -> bool:
     True
     >>> is_perfectly_calibrated([0.5, 0.5, 0.5], [0, 1, 0])
     False
-
     """
     counts, p, y = count_shares(forecasts, outcomes)
     if not counts.are_whole:
@@ -170,7 +169,18 @@ def exact_levels(counts: Counts) -> Levels:
     steps = primitive_steps(len(zeros), len(ones))
     last_step = np.full((len(zeros) + 1, len(ones) + 1), -1, dtype=np.int32)
     shortest_paths(zeros, ones, steps, last_step)
-    return _walk_back(steps, last_step)
+    return walk_back(len(zeros), len(ones), lambda a, b: steps[last_step[a, b]])
+
+
+def walk_back(a: int, b: int, step_to: Callable[[int, int], Ints]) -> Levels:
+    """The level sets of a path to the point of `a` zeros and `b` ones, by the step that leads to a point."""
+    taken = []
+    while a or b:
+        r, s = step_to(a, b).tolist()
+        taken.append((r, s))
+        a, b = a - r, b - s
+    path = np.array(taken)
+    return make_levels(path[:, 0], path[:, 1])
 
 
 def primitive_steps(n_zeros: int, n_ones: int) -> Ints:
@@ -225,15 +235,7 @@ def shortest_paths(zeros: Floats, ones: Floats, steps: Ints, last_step: NDArray[
     return cost
 
 
-def _walk_back(steps: Ints, last_step: NDArray[np.int32]) -> Levels:
-    a, b = last_step.shape[0] - 1, last_step.shape[1] - 1
-    taken = []
-    while a or b:
-        step = steps[last_step[a, b]]
-        taken.append(step)
-        a, b = a - int(step[0]), b - int(step[1])
-    path = np.array(taken)
-    return make_levels(path[:, 0], path[:, 1])
+# numpy's functions take numba long to compile: what kernels share is written as loops
 
 
 @kernel_part

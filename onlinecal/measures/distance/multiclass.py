@@ -1,5 +1,7 @@
 """Distance to calibration of forecasts over several classes: a proven bracket, or for few rounds exact.
 
+With soft labels, rows of shares:
+
 - From below: a label y as the share y_j of a round with class j, for every j. The shares may part, so the
   least cost of making them calibrated is at most the distance; events and potentials bound it from below.
 - From above: any grouping of the rounds, each told the mean label of its group. Groupings are found with
@@ -11,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,55 +23,16 @@ from onlinecal.arrays import Floats, Ints, Tell, part_of, told
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
-from onlinecal.measures.distance.classes import exact, prices
-from onlinecal.measures.distance.classes.exact import (
-    MOST_MERGED,
-    class_frequencies,
-    equal_rows,
-    lower_by_events,
-    merged,
-)
+from onlinecal.measures.distance.classes import groupings, potentials, prices
+from onlinecal.measures.distance.classes.groupings import MOST_MERGED, class_frequencies, equal_rows, merged
 from onlinecal.measures.distance.classes.search import Prices, searched, start_at, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
 from onlinecal.validation import check_outcome_rows, check_probability_rows
 
+MOST_SUBSETS = 6
+"""Number of classes up to which every set of classes is looked at as one event."""
 NODES = 1500
 """Of each event's relaxation."""
-LOWER_PART = 0.3
-"""The share of the work that the lower end mostly takes."""
-
-
-def soft_bracket(
-    p: Floats, soft: Floats, ahead: Floats | None, lower_work: float, upper_work: float, tell: Tell
-) -> tuple[float, Floats]:
-    """The lower end and a witness of the upper one, shape (T, k), for soft labels (T, k)."""
-    k, y = p.shape[1], soft / soft.sum(axis=1, keepdims=True)
-
-    def lower_of(event: Floats, classes: tuple[int, ...]) -> float:
-        counts = count_shares(event, np.minimum(y[:, classes].sum(axis=1), 1.0))[0]
-        return relax(counts, relaxation_nodes(counts, NODES)).lower
-
-    # what rounding may have added to a row's share, and so to what it can cost
-    lower = max(0.0, lower_by_events(p, lower_of) - exact.ROUNDING * len(p))
-    if k == 2:
-        pooled = calibration_distance(np.minimum(p[:, 1], 1.0), np.minimum(y[:, 1], 1.0)).witness
-        return lower, means_of(y, equal_rows(pooled[:, None]))
-    labels = drawn(p, y)
-    groupings = [np.zeros(len(p), np.intp), *map(equal_rows, [p] if ahead is None else [p, ahead])]
-    groupings += [merged(p, labels, one) for one in groupings if one.max() < MOST_MERGED]
-    best = min((means_of(y, one) for one in groupings), key=lambda q: float(np.abs(p - q).sum()))
-    if k <= exact.MOST_CLASSES:
-        mesh = exact.mesh_for(k, len(p), lower_work)
-        found = exact.best_potentials(mesh, p, y, lower_work, part_of(tell, 0.0, LOWER_PART))
-        lower = max(lower, found.bound(p, y))
-        upper = float(np.abs(p - best).sum())
-        for groups in searched(
-            p, labels, [start_of(p)], [found.at], upper_work, part_of(tell, LOWER_PART, 1.0)
-        ):
-            witness = means_of(y, groups)
-            if (reached := float(np.abs(p - witness).sum())) < upper:
-                best, upper = witness, reached
-    return lower, best
 
 
 def drawn(p: Floats, y: Floats) -> Ints:
@@ -97,8 +62,8 @@ LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 2e10, 5e8
 FULL_WORK, GROWTH, MOST_WORK = 5_000, 0.6, 100_000
 """Rounds up to which the work is in proportion to them, the power of them that it grows with beyond, and from
 which it stays as it is."""
-POTENTIALS_PART, PRICES_PART = (0.05, 0.1), (0.1, 0.5)
-"""From which share of the work to which they mostly take; the search for level sets has the rest."""
+PARTS, SOFT_PARTS = (0.05, 0.1, 0.5), (0.0, 0.3, 0.3)
+"""Shares of the work at which the potentials, the prices and the search for level sets mostly begin."""
 PRICE_NODES = 500
 """Nodes of each class's relaxation, for prices."""
 SMALL_PROGRAM, SMALL_NODES = 3000, 50
@@ -187,7 +152,7 @@ def multiclass_calibration_distance(
     ------
     ValueError
         Bad probabilities, labels, look-ahead or options; the message names the argument and the value.
-        "exact" for so many rounds that the program would not fit into memory.
+        "exact" for more than seven classes, or so many rounds that the program would not fit into memory.
 
     Examples
     --------
@@ -205,10 +170,13 @@ def multiclass_calibration_distance(
     if y.ndim == 2:
         if method == "exact":
             raise ValueError(f"method must be 'auto' or 'bracket' with soft labels, got {method!r}")
-        share = work_for(len(p)) * budget
-        work = share * LOWER_WORK, share * UPPER_WORK
-        (lower, witness), is_exact = soft_bracket(p, y, ahead, *work, tell), False
-    elif p.shape[1] == 2:
+        y = y / y.sum(axis=1, keepdims=True)
+    if method == "exact" and p.shape[1] > potentials.MOST_CLASSES:
+        raise ValueError(
+            f"method must be 'auto' or 'bracket' for more than {potentials.MOST_CLASSES} classes, "
+            f"got 'exact' with {p.shape[1]}"
+        )
+    if p.shape[1] == 2:
         lower, witness, is_exact = _of_two(p, y, ahead, budget, method)
     else:
         lower, witness, is_exact = _of_several(p, y, ahead, budget, method, tell)
@@ -232,48 +200,75 @@ def work_for(rounds: int) -> float:
 
 
 def _of_several(
-    p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float, method: Method, tell: Tell
+    p: Floats, y: NDArray[Any], ahead: Floats | None, budget: float, method: Method, tell: Tell
 ) -> tuple[float, Floats, bool]:
     """The lower end, a witness of the upper end, and whether that is the distance."""
-    k, share = p.shape[1], work_for(len(p))
-    vectors = [p] if ahead is None else [p, ahead]
+    k, share, is_soft = p.shape[1], work_for(len(p)), y.ndim == 2
+    labels = drawn(p, y) if is_soft else y
 
-    def lower_of(event: Floats, classes: tuple[int, ...]) -> float:
-        return calibration_distance(event, np.isin(y, classes), budget=budget).lower
+    def sequence(groups: NDArray[np.intp]) -> Floats:
+        return means_of(y, groups) if is_soft else class_frequencies(y, groups, k)
 
-    groupings = [np.zeros(len(p), np.intp), *map(equal_rows, vectors)]
-    best = min((_nearest(p, y, groups) for groups in groupings), key=lambda q: _distance(p, q))
-    upper, lower = _distance(p, best), lower_by_events(p, lower_of)
+    sequences = []
+    for groups in (np.zeros(len(p), np.intp), *map(equal_rows, [p] if ahead is None else [p, ahead])):
+        sequences.append(sequence(groups))
+        if groups.max() < MOST_MERGED:
+            sequences.append(sequence(merged(p, labels, groups)))
+    best = min(sequences, key=lambda q: _distance(p, q))
+    upper, lower = _distance(p, best), _lower_by_events(p, y, budget)
     if method != "exact" and _met(lower, upper):
         return lower, best, False
     found, starts = None, [start_of(p)]
-    if k > exact.MOST_CLASSES:
-        pricings = [_class_prices(p, y)]
-    else:
+    pricings: list[Prices] = []
+    begin, priced, searching = SOFT_PARTS if is_soft else PARTS
+    if k <= potentials.MOST_CLASSES:
         work = share * budget * LOWER_WORK
-        found = exact.best_potentials(
-            exact.mesh_for(k, len(p), work), p, y, work, part_of(tell, *POTENTIALS_PART)
-        )
+        mesh = potentials.mesh_for(k, len(p), work)
+        found = potentials.best_potentials(mesh, p, y, work, part_of(tell, begin, priced))
         lower, pricings = max(lower, found.bound(p, y)), [found.at]
-        whole = prices.best_prices(
-            p, y, found.at(p), share * budget * PRICES_WORK, part_of(tell, *PRICES_PART)
-        )
+        work, told_part = share * budget * PRICES_WORK, part_of(tell, priced, searching)
+        whole = None if is_soft else prices.best_prices(p, y, found.at(p), work, told_part)
         if whole is not None:
             lower = max(lower, whole.bound)
             starts.insert(0, start_at(prices.plan_of(whole, y), whole.kinds.values))
-    for groups in searched(
-        p, y, starts, pricings, share * budget * UPPER_WORK, part_of(tell, PRICES_PART[1], 1.0)
-    ):
-        witness = class_frequencies(y, groups, k)
-        if (reached := _distance(p, witness)) < upper:
-            best, upper = witness, reached
-        if _met(lower, upper):
-            break
-    if method != "bracket" and found is not None:
+    elif not is_soft:
+        pricings = [_class_prices(p, y)]
+    if pricings:
+        work, told_part = share * budget * UPPER_WORK, part_of(tell, searching, 1.0)
+        for groups in searched(p, labels, starts, pricings, work, told_part):
+            witness = sequence(groups)
+            if (reached := _distance(p, witness)) < upper:
+                best, upper = witness, reached
+            if _met(lower, upper):
+                break
+    if method != "bracket" and found is not None and not is_soft:
         nearest = _exact(p, y, found, upper, method)
         if nearest is not None:
             return lower, min((best, nearest), key=lambda q: _distance(p, q)), True
     return lower, best, False
+
+
+def _lower_by_events(p: Floats, y: NDArray[Any], budget: float) -> float:
+    """The largest lower end of the binary distance of the forecasts that any of some classes comes.
+
+    With soft labels it holds also if rounds may be divided.
+    """
+    k, is_soft = p.shape[1], y.ndim == 2
+
+    def binary(classes: tuple[int, ...]) -> float:
+        event = np.minimum(p[:, classes].sum(axis=1), 1.0)
+        if not is_soft:
+            return calibration_distance(event, np.isin(y, classes), budget=budget).lower
+        counts = count_shares(event, np.minimum(y[:, classes].sum(axis=1), 1.0))[0]
+        return relax(counts, relaxation_nodes(counts, NODES)).lower
+
+    singles = [binary((c,)) for c in range(k)]
+    best = max(sum(singles), 2 * max(singles))
+    if k <= MOST_SUBSETS:
+        for size in range(2, k // 2 + 1):
+            best = max([best, *(2 * binary(classes) for classes in combinations(range(k), size))])
+    # less what rounding may have added to a row's share, and so to what it can cost
+    return max(0.0, best - potentials.ROUNDING * len(p)) if is_soft else best
 
 
 def _met(lower: float, upper: float) -> bool:
@@ -281,11 +276,11 @@ def _met(lower: float, upper: float) -> bool:
 
 
 def _exact(
-    p: Floats, y: NDArray[np.int64], found: exact.Potentials, upper: float, method: Method
+    p: Floats, y: NDArray[np.int64], found: potentials.Potentials, upper: float, method: Method
 ) -> Floats | None:
     """The nearest witness; None if that takes too long, ValueError if "exact" was asked for."""
-    size = exact.n_candidates(y, p.shape[1]) * len(p)
-    if size > (exact.MOST_CANDIDATES if method == "exact" else 100 * SMALL_PROGRAM):
+    size = groupings.n_candidates(y, p.shape[1]) * len(p)
+    if size > (groupings.MOST_CANDIDATES if method == "exact" else 100 * SMALL_PROGRAM):
         if method == "exact":
             raise ValueError(
                 f"method must be 'auto' or 'bracket' for so many rounds, got 'exact' with {len(p)}: "
@@ -293,11 +288,11 @@ def _exact(
             )
         return None
     gap = upper - math.fsum(found.of_rounds(p, y))
-    values = exact.useful(p, y, exact.candidates(y, p.shape[1]), found, gap)
+    values = groupings.useful(p, y, groupings.candidates(y, p.shape[1]), found, gap)
     is_small = len(values) * len(p) <= SMALL_PROGRAM
     if method != "exact" and not is_small:
         return None
-    groups = exact.exact_grouping(p, y, values, None if method == "exact" else SMALL_NODES)
+    groups = groupings.exact_grouping(p, y, values, None if method == "exact" else SMALL_NODES)
     return None if groups is None else class_frequencies(y, groups, p.shape[1])
 
 
@@ -309,18 +304,23 @@ def _class_prices(p: Floats, y: NDArray[np.int64]) -> Prices:
         each.append(relax(counts, relaxation_nodes(counts, PRICE_NODES)))
 
     def prices(v: Floats) -> Floats:
-        no = np.column_stack([np.interp(v[:, c], r.nodes, r.zero_potential) for c, r in enumerate(each)])
-        yes = np.column_stack([np.interp(v[:, c], r.nodes, r.one_potential) for c, r in enumerate(each)])
+        no, yes = (
+            np.column_stack([one.potential(outcome, v[:, c]) for c, one in enumerate(each)])
+            for outcome in (0, 1)
+        )
         return np.asarray(no.sum(axis=1, keepdims=True) - no + yes)
 
     return prices
 
 
 def _of_two(
-    p: Floats, y: NDArray[np.int64], ahead: Floats | None, budget: float, method: Method
+    p: Floats, y: NDArray[Any], ahead: Floats | None, budget: float, method: Method
 ) -> tuple[float, Floats, bool]:
     """Two classes: twice the binary distance, whose bracket is far tighter."""
     second = np.minimum(p[:, 1], 1.0)
+    if y.ndim == 2:
+        pooled = calibration_distance(second, np.minimum(y[:, 1], 1.0)).witness
+        return _lower_by_events(p, y, budget), means_of(y, equal_rows(pooled[:, None])), False
     guide = None if ahead is None else np.minimum(ahead[:, 1], 1.0)
     found = calibration_distance(second, y, method, look_ahead=guide, budget=budget)
     witness = class_frequencies(y, np.unique(found.witness, return_inverse=True)[1], 2)
@@ -329,10 +329,3 @@ def _of_two(
 
 def _distance(p: Floats, q: Floats) -> float:
     return float(np.abs(p - q).sum())
-
-
-def _nearest(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> Floats:
-    """The witness of a grouping, after merging neighbouring groups as long as that pays."""
-    if groups.max() < MOST_MERGED:
-        groups = merged(p, y, groups)
-    return class_frequencies(y, groups, p.shape[1])

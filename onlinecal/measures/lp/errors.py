@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -98,10 +98,8 @@ def lp_calibration_error(
     0.5
     """
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
-    weights = check_weights(sample_weight, len(table))
-    numbers, first_rows = number_level_sets(table, n_levels)
-    sums = sums_of_level_sets(weights * residuals(table, classes).T, numbers, len(first_rows))
-    return norm_of(sums.ravel(), p) / float(weights.sum())
+    sets = _level_sets_of(table, classes, n_levels, sample_weight)
+    return norm_of(sets.biases.ravel(), p) / float(sets.weights.sum())
 
 
 def lp_calibration_report(
@@ -120,10 +118,8 @@ def lp_calibration_report(
     """
     check_count(top, "top")
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
-    weights = check_weights(sample_weight, len(table))
-    numbers, first_rows = number_level_sets(table, n_levels)
-    sums = sums_of_level_sets(weights * residuals(table, classes).T, numbers, len(first_rows))
-    errors = sums / float(weights.sum())
+    weights, numbers, first_rows, _, biases = _level_sets_of(table, classes, n_levels, sample_weight)
+    errors = biases / float(weights.sum())
     total, sizes = norm_of(errors.ravel(), p), np.abs(errors)
     found = []
     for place in np.argsort(-sizes, axis=None, kind="stable")[:top].tolist():
@@ -151,6 +147,27 @@ def checked(
     """The four arguments of the error, checked: shapes (n, k) and (n,), p from 1 up, n_levels from 1 up."""
     table, classes = check_labelled_rows(probabilities, labels)
     return table, classes, check_order(p), check_count(n_levels, "n_levels", 2**53)
+
+
+class LevelSets(NamedTuple):
+    """Weights and level sets of the rows, (n,); a row of each set, (D,); f - y by columns; biases, (D, k).
+
+    A bias is the sum of (f - y) over the rows of a level set, each times its weight.
+    """
+
+    weights: Floats
+    numbers: Ints
+    first_rows: Ints
+    wrong: Floats
+    biases: Floats
+
+
+def _level_sets_of(table: Floats, classes: Ints, n_levels: int, sample_weight: ArrayLike | None) -> LevelSets:
+    weights = check_weights(sample_weight, len(table))
+    numbers, first_rows = number_level_sets(table, n_levels)
+    wrong = np.ascontiguousarray(residuals(table, classes).T)
+    biases = sums_of_level_sets(weights * wrong, numbers, len(first_rows))
+    return LevelSets(weights, numbers, first_rows, wrong, biases)
 
 
 def sums_of_level_sets(columns: Floats, numbers: Ints, n_sets: int) -> Floats:
@@ -219,16 +236,13 @@ def linf_conditional_error(
     0.75
     >>> round(linf_conditional_error([[0.75, 0.25]] * 3 + [[0.25, 0.75]], [0, 0, 1, 0], 4, min_rows=2), 9)
     0.083333333
-
     """
     check_count(min_rows, "min_rows")
     table, classes, _, n_levels = checked(probabilities, labels, np.inf, n_levels)
-    numbers, first_rows = number_level_sets(table, n_levels)
-    weights = check_weights(sample_weight, len(table))
-    sums = sums_of_level_sets(weights * residuals(table, classes).T, numbers, len(first_rows))
-    rows = np.bincount(numbers, weights)
+    sets = _level_sets_of(table, classes, n_levels, sample_weight)
+    rows = np.bincount(sets.numbers, sets.weights)
     enough = rows >= min_rows
-    return float(np.max(np.abs(sums[enough]) / rows[enough, None], initial=0.0))
+    return float(np.max(np.abs(sets.biases[enough]) / rows[enough, None], initial=0.0))
 
 
 Method = Literal["bootstrap", "proven"]
@@ -244,6 +258,8 @@ def lp_calibration_interval(
     confidence: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Interval:
     """A confidence interval for the l_p calibration error of the source that the rows were drawn from.
 
@@ -260,6 +276,11 @@ def lp_calibration_interval(
         How often the interval is to hold the truth, between 0 and 1.
     n_resamples, seed
         For the bootstrap; the same seed gives the same interval. Memory D k for D level sets met.
+    sample_weight
+        How much each row counts, shape (n,), at least 0; None: all the same. A row that counts twice is no
+        second row, which would make the interval narrower: a row is drawn with its weight. So only the
+        proportions of weights matter, and rows of weight 0 are left out. "bootstrap" is for weights of any
+        kind, also such as depend on the row; "proven" for those that were fixed before the rows were drawn.
 
     Returns
     -------
@@ -269,7 +290,7 @@ def lp_calibration_interval(
     Raises
     ------
     ValueError
-        As `lp_calibration_error`, and for a bad method, confidence or n_resamples.
+        As `lp_calibration_error`, and for a bad method, confidence, n_resamples or sample_weight.
 
     Notes
     -----
@@ -281,6 +302,9 @@ def lp_calibration_interval(
     truth by at most sqrt(2/n) for p >= 2 (the l_p norm is below the l2 norm, whose mean square is the sum of
     variances), and by at most (2^(p+2) n^(1-p))^(1/p) for p < 2 (von Bahr and Esseen, class by class).
 
+    With fixed weights the rows have shares s_i in the mean. A row moves the norm by at most c s_i, so 1/n
+    becomes the sum of s_i^2 in the deviation and in the variances; for p < 2, n^(1-p) that of s_i^p.
+
     References
     ----------
     McDiarmid, "On the method of bounded differences" (1989); von Bahr & Esseen (1965); Efron & Tibshirani,
@@ -290,19 +314,29 @@ def lp_calibration_interval(
     check_open_unit(confidence, "confidence")
     check_count(n_resamples, "n_resamples")
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
-    error = lp_calibration_error(table, classes, p, n_levels)
-    n = len(table)
-    missed = 1.0 - float(confidence)
+    if sample_weight is not None:
+        weights = check_weights(sample_weight, len(table))
+        inside = weights > 0.0
+        table, classes, sample_weight = table[inside], classes[inside], weights[inside]
+    n, missed = len(table), 1.0 - float(confidence)
+    weights, numbers, first_rows, wrong, biases = _level_sets_of(table, classes, n_levels, sample_weight)
+    error = norm_of(biases.ravel(), p) / float(weights.sum())
     if method == "proven":
-        spread = _largest_change(p, n_levels) * math.sqrt(math.log(2.0 / missed) / (2 * n))
-        largest = 2.0 ** (1.0 / p)
-        return Interval(max(0.0, error - spread - _bias(p, n)), min(largest, error + spread))
-    numbers, first_rows = number_level_sets(table, n_levels)
-    rng, wrong = np.random.default_rng(seed), np.ascontiguousarray(residuals(table, classes).T)
+        shares = None if sample_weight is None else weights / float(weights.sum())
+        rows = n if shares is None else 1.0 / float((shares**2).sum())
+        spread = _largest_change(p, n_levels) * math.sqrt(math.log(2.0 / missed) / (2 * rows))
+        if p >= 2:
+            above = math.sqrt(2.0 / rows)
+        else:
+            powers = n ** (1.0 - p) if shares is None else float((shares**p).sum())
+            above = (2.0 ** (p + 2) * powers) ** (1.0 / p)
+        return Interval(max(0.0, error - spread - above), min(2.0 ** (1.0 / p), error + spread))
+    rng = np.random.default_rng(seed)
 
     def redrawn() -> float:
-        repeated = np.bincount(rng.integers(0, n, n), minlength=n)
-        return norm_of(sums_of_level_sets(wrong * repeated, numbers, len(first_rows)).ravel(), p) / n
+        counted = weights * np.bincount(rng.integers(0, n, n), minlength=n)
+        biases = sums_of_level_sets(wrong * counted, numbers, len(first_rows))
+        return norm_of(biases.ravel(), p) / float(counted.sum())
 
     drawn = [redrawn() for _ in range(n_resamples)]
     low, high = np.quantile(drawn, [missed / 2, 1.0 - missed / 2])
@@ -312,10 +346,3 @@ def lp_calibration_interval(
 def _largest_change(p: float, n_levels: int) -> float:
     """n times the most that one row can move the error."""
     return max(4.0 ** (1.0 / p), 2.0 ** (1.0 / p) * (1.0 + float(n_levels) ** (1.0 / p - 1.0)))
-
-
-def _bias(p: float, n: int) -> float:
-    """The most by which the mean of the sample's error exceeds the source's."""
-    if p >= 2:
-        return math.sqrt(2.0 / n)
-    return float((2.0 ** (p + 2) * n ** (1.0 - p)) ** (1.0 / p))

@@ -13,11 +13,12 @@ from scipy.optimize import linprog
 
 from onlinecal import SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.measures import multiclass_calibration_distance
-from onlinecal.measures.distance.classes import prices, search, sites
-from onlinecal.measures.distance.classes.exact import best_potentials, class_frequencies, repaired
+from onlinecal.measures.distance.classes import prices, search
+from onlinecal.measures.distance.classes.groupings import class_frequencies, equal_rows, merged
+from onlinecal.measures.distance.classes.potentials import Triangulation, best_potentials, repaired
 from onlinecal.measures.distance.classes.search import improvements, rounds_of
-from onlinecal.measures.distance.classes.sites import Triangulation
 from onlinecal.measures.distance.classes.sweep import neighbours_of
+from onlinecal.measures.distance.multiclass import drawn
 from tests.measures.distance.reference import distance_by_set_partitions
 from tests.properties import examples
 
@@ -79,11 +80,7 @@ def test_the_relaxation_is_nearly_solved():
     rng = np.random.default_rng(5)
     p, y = rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60)
     mesh = Triangulation(3, 6)
-    rows, at, factors = mesh.slopes
-    n = len(mesh.points)
-    slopes = np.zeros((rows.max() + 1, n))
-    slopes[rows, at] = factors
-    slopes = np.kron(slopes, np.eye(3))
+    slopes, n = np.kron(mesh.slopes.toarray(), np.eye(3)), len(mesh.points)
     (a, b), grid = mesh.pairs.T, mesh.points / mesh.m
     signs = np.zeros((len(a), n, 3))
     for sign, left, right in zip(signs, a, b, strict=True):
@@ -179,11 +176,11 @@ def test_boxes_list_all_forecasts_that_a_level_set_can_have(ahead):
     """With those that are listed a level set is worth as much as with all, wherever one may pay."""
     rng = np.random.default_rng(9)
     p, y = rng.dirichlet(np.ones(3), 80), rng.integers(0, 3, 80)
-    kinds, _ = sites.kinds_of(p, y)
+    kinds, _ = prices.kinds_of(p, y)
     mesh = Triangulation(3, 16)
-    found, room, margin = sites.sites_of(3, 5, mesh, 0.08), sites.room_for(kinds), 3 / 32
+    found, room, margin = prices.sites_of(3, 5, mesh, 0.08), prices.room_for(kinds), 3 / 32
     values = rng.uniform(0.0, 0.12, kinds.numbers.shape) + 0.1 * kinds.values[:, :1]
-    starts, listed, tops = sites.offers(values, kinds, found, margin, ahead, room)
+    starts, listed, tops = prices.offers(values, kinds, found, margin, ahead, room)
     everyone, empty = np.arange(len(kinds.values)), 0
     assert len(found.regions.radii) < len(found.boxes.radii) == len(starts) - 1
     for b in range(len(starts) - 1):
@@ -191,14 +188,14 @@ def test_boxes_list_all_forecasts_that_a_level_set_can_have(ahead):
         for s in range(found.starts[b], found.starts[b + 1]):
             m = 16 if found.on_mesh[s] >= 0 else 0
             v, need = found.values[s], found.needs[s]
-            worth, *_ = sites.best_set(values, kinds, everyone, v, need, m, room)
+            worth, *_ = prices.best_set(values, kinds, everyone, v, need, m, room)
             if len(near):
-                assert sites.best_set(values, kinds, near, v, need, m, room)[0] == pytest.approx(worth)
+                assert prices.best_set(values, kinds, near, v, need, m, room)[0] == pytest.approx(worth)
             else:
                 empty += 1
                 assert worth <= -ahead * need.sum() + 1e-12
             reach = np.abs(kinds.values - v).sum(axis=1)[:, None]
-            away = reach - np.array([sites.gap(one, v, m) if m else 0.0 for one in kinds.values])[:, None]
+            away = reach - np.array([prices.gap(one, v, m) if m else 0.0 for one in kinds.values])[:, None]
             assert (np.where(kinds.numbers > 0, values - away, -10.0).max(axis=0) <= tops[b] + 1e-12).all()
     assert 0 < empty < len(found.needs)
 
@@ -283,6 +280,21 @@ def test_soft_labels_of_one_class_each_are_bracketed_as_labels_whose_rounds_may_
     assert 0.0 < soft.lower <= whole.upper
     assert whole.lower <= soft.upper
     assert multiclass_calibration_distance(p, p).upper == pytest.approx(0.0, abs=1e-12)
+
+
+def test_drawn_labels_keep_up_with_the_shares_and_merging_brings_groups_nearer():
+    rng = np.random.default_rng(11)
+    p, y = rng.multinomial(6, [0.5, 0.3, 0.2], 120) / 6, rng.dirichlet(np.ones(3), 120)
+    labels, order = drawn(p, y), np.lexsort(p.T[::-1])
+    behind = np.cumsum(y[order] - np.eye(3)[labels[order]], axis=0)
+    assert (np.abs(behind) < 2.0).all()
+    groups = equal_rows(p)
+    fewer = merged(p, labels, groups)
+    apart, together = (np.abs(p - class_frequencies(labels, one, 3)).sum() for one in (groups, fewer))
+    assert together < apart
+    assert fewer.max() < groups.max()
+    # groups that are merged were so as a whole
+    assert len(np.unique(np.column_stack([groups, fewer]), axis=0)) == groups.max() + 1
 
 
 @pytest.mark.parametrize(

@@ -112,19 +112,12 @@ def test_the_nearest_distribution_of_a_level_set_is_in_it(k, n_levels):
     assert (nearest - levels / n_levels).max() < 1 / n_levels
 
 
-def test_level_sets_are_numbered_in_order_of_appearance():
-    table = np.array([[0.5, 0.5], [0.9, 0.1], [0.55, 0.45], [0.9, 0.1], [0.5, 0.5]])
-    numbers, first_rows = number_level_sets(table, 10)
-    assert numbers.tolist() == [0, 1, 2, 1, 0]
-    assert first_rows.tolist() == [0, 1, 2]
-
-
-def test_many_level_sets_are_all_told_apart():
+def test_many_level_sets_are_all_told_apart_and_numbered_in_order_of_appearance():
     table, _ = drawn(20_000, 6, seed=3)
     numbers, first_rows = number_level_sets(table, 20)
-    _, expected = np.unique(levels_of(table, 20), axis=0, return_inverse=True)
-    assert len(first_rows) == expected.max() + 1
-    assert len(set(zip(numbers.tolist(), expected.ravel().tolist(), strict=True))) == len(first_rows)
+    _, first, expected = np.unique(levels_of(table, 20), axis=0, return_index=True, return_inverse=True)
+    np.testing.assert_array_equal(first_rows, np.sort(first))
+    np.testing.assert_array_equal(first_rows[numbers], first[expected.ravel()])
 
 
 def test_norms_do_not_overflow_or_vanish():
@@ -162,8 +155,13 @@ def test_a_calibrated_table_has_nothing_to_report():
 
 
 @pytest.mark.parametrize("p", [1.5, 2, 4, inf])
-def test_intervals_hold_the_truth_of_a_known_source(p):
-    """Two forecasts, each true with another probability: the error of the source is known."""
+@pytest.mark.parametrize("weighed", [False, True])
+def test_intervals_hold_the_truth_of_a_known_source(p, weighed):
+    """Two forecasts, each true with another probability: the error of the source is known.
+
+    Weights make up for a source in which the first of them comes three times as often as it should, or are as
+    they come, whatever the rows are.
+    """
     forecasts, truth = np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([0.25, 0.625])
     gaps = np.abs(forecasts[:, 1] - truth) / 2
     errors = np.repeat(gaps, 2)
@@ -171,41 +169,85 @@ def test_intervals_hold_the_truth_of_a_known_source(p):
     rng = np.random.default_rng(5)
     held = {"bootstrap": 0, "proven": 0}
     for seed in range(60):
-        which = rng.integers(0, 2, 400)
-        labels = (rng.random(400) < truth[which]).astype(int)
         for method in held:
+            uneven = weighed and method == "bootstrap"
+            which = (rng.random(400) < (0.25 if uneven else 0.5)).astype(int)
+            labels = (rng.random(400) < truth[which]).astype(int)
+            weights = np.where(which == 1, 3.0, 1.0) if uneven else rng.integers(1, 4, 400)
             interval = lp_calibration_interval(
-                forecasts[which], labels, p, 4, method=method, n_resamples=200, seed=seed
-            )
+                forecasts[which], labels, p, 4, method=method, n_resamples=200, seed=seed,
+                sample_weight=weights if weighed else None,
+            )  # fmt: skip
             assert 0 <= interval.lower <= interval.upper
             held[method] += interval.lower <= expected <= interval.upper
     assert held["proven"] == 60
     assert held["bootstrap"] >= 50
 
 
-def test_no_exchanged_row_moves_the_error_by_more_than_the_proven_interval_allows():
+@pytest.mark.parametrize("method", ["bootstrap", "proven"])
+def test_an_interval_leaves_out_rows_without_weight_and_does_not_know_the_unit_of_weights(method):
+    """A row that counts twice is drawn once: the interval of two such rows is narrower."""
+    table, labels = drawn(200, 3)
+    weights = np.random.default_rng(2).integers(0, 3, 200)
+
+    def found(rows, w):
+        return lp_calibration_interval(
+            table[rows], labels[rows], 1.5, 4, method=method, n_resamples=50, sample_weight=w
+        )
+
+    everyone, kept, twice = np.arange(200), np.flatnonzero(weights == 2), np.repeat(np.arange(200), weights)
+    one, same = found(everyone, weights), found(everyone, weights / 8)
+    for first, second in ((one, same), (found(everyone, weights == 2), found(kept, None))):
+        assert (first.lower, first.upper) == pytest.approx((second.lower, second.upper), rel=1e-12)
+    repeated, error = found(twice, None), lp_calibration_error(table, labels, 1.5, 4, sample_weight=weights)
+    assert error == pytest.approx(lp_calibration_error(table[twice], labels[twice], 1.5, 4))
+    assert one.upper - one.lower > 1.05 * (repeated.upper - repeated.lower)
+    with pytest.raises(ValueError, match="sample_weight must be at least 0 and finite, got -1.0 at row"):
+        found(everyone, weights - 1)
+
+
+@pytest.mark.parametrize("weight", [1.0, 5.0])
+def test_no_exchanged_row_moves_the_error_by_more_than_the_proven_interval_allows(weight):
     """Two large level sets, pulled apart: a row that goes from one to the other moves nearly 4^(1/p)/n."""
     surely, nearly = [1.0, 0.0], [0.95, 0.05]
     labels = np.array([1] * 20 + [0] * 400 + [1])
     there = np.array([surely] * 20 + [nearly] * 401)
     moved = np.array([surely] * 20 + [nearly] * 400 + [surely])
-    n = len(labels)
-    change = n * abs(lp_calibration_error(moved, labels, 2, 10) - lp_calibration_error(there, labels, 2, 10))
-    upper = lp_calibration_interval(there, labels, 2, 10, method="proven", confidence=0.5).upper
-    allowed = (upper - lp_calibration_error(there, labels, 2, 10)) / np.sqrt(np.log(2 / 0.5) / (2 * n))
-    assert 1.9 < change <= allowed == pytest.approx(2.0)
+    weights = np.array([1.0] * 420 + [weight])
+    shares = weights / weights.sum()
+
+    def error(rows):
+        return lp_calibration_error(rows, labels, 2, 10, sample_weight=weights)
+
+    change = abs(error(moved) - error(there)) / shares[-1]
+    upper = lp_calibration_interval(
+        there, labels, 2, 10, method="proven", confidence=0.5, sample_weight=weights
+    ).upper
+    allowed = (upper - error(there)) / np.sqrt(np.log(2 / 0.5) / 2 * (shares**2).sum())
+    assert 1.88 < change <= allowed == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("p", [1.0, 1.3, 1.9])
-def test_below_two_the_proven_interval_takes_off_what_von_bahr_and_esseen_allow(p):
-    """E|mean - its expectation|^p <= 2 n^(1 - p) E|X - E X|^p, of at most 2^p |X|^p, which is at most 2."""
+@pytest.mark.parametrize("p", [1.0, 1.3, 1.9, 2.0, 5.0])
+@pytest.mark.parametrize("weighed", [False, True])
+def test_the_proven_interval_takes_off_what_chance_adds(p, weighed):
+    """Below 2, E|sum of s (X - E X)|^p <= 2 sum of s^p E|X - E X|^p, of at most 2^p |X|^p, at most 2.
+
+    From 2 on, the l2 norm is larger, whose mean square is at most 2 sum of s^2.
+    """
     table, labels, n = np.tile([1.0, 0.0], (40_000, 1)), np.ones(40_000, int), 40_000
+    weights = np.tile([1.0, 2.0], 20_000) if weighed else np.ones(n)
+    shares = weights / weights.sum()
     error = lp_calibration_error(table, labels, p, 4)
-    found = lp_calibration_interval(table, labels, p, 4, method="proven", confidence=0.9)
-    spread = max(4 ** (1 / p), 2 ** (1 / p) * (1 + 4 ** (1 / p - 1))) * np.sqrt(np.log(20) / (2 * n))
-    allowed = (2 * n ** (1 - p) * 2**p * 2) ** (1 / p)
+    found = lp_calibration_interval(
+        table, labels, p, 4, method="proven", confidence=0.9, sample_weight=weights if weighed else None
+    )
+    largest = max(4 ** (1 / p), 2 ** (1 / p) * (1 + 4 ** (1 / p - 1)))
+    spread = largest * np.sqrt(np.log(20) / 2 * (shares**2).sum())
+    below_two = (2 * (shares**p).sum() * 2**p * 2) ** (1 / p)
+    allowed = below_two if p < 2 else np.sqrt(2 * (shares**2).sum())
     assert found.lower == pytest.approx(max(0.0, error - spread - allowed), abs=1e-12)
     assert (found.lower > 0.0) == (p > 1.0)
+    assert found.upper == pytest.approx(2 ** (1 / p))
 
 
 def test_intervals_repeat_for_a_seed_and_shrink_with_n():

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints, Tell, untold
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.distance.classes.exact import class_frequencies
+from onlinecal.measures.distance.classes.groupings import class_frequencies
 from onlinecal.measures.distance.classes.sweep import (
     NEIGHBOURS,
     Members,

@@ -59,7 +59,6 @@ class Relaxation:
         u0 and u1 at the nodes, shape (n,); in between they are linear.
     masses
         z, the rounds (not whole) kept at each node, shape (n,).
-
     """
 
     lower: float
@@ -67,6 +66,11 @@ class Relaxation:
     zero_potential: Floats
     one_potential: Floats
     masses: Floats
+
+    def potential(self, outcome: int, values: Floats) -> Floats:
+        """u0 or u1 at any values."""
+        potentials = self.zero_potential, self.one_potential
+        return np.interp(values, self.nodes, potentials[outcome])
 
 
 def relax(counts: Counts, nodes: Floats) -> Relaxation:
@@ -226,7 +230,6 @@ class LowerCalibrationDistance(Shown):
         Values of the fractional history, shape (n,), increasing.
     masses
         How many rounds, not whole, it keeps at each value, shape (n,): a fraction `values` of them ones.
-
     """
 
     lower: float
@@ -273,7 +276,6 @@ def lower_calibration_distance(
     --------
     >>> round(lower_calibration_distance([0.3, 0.3], [0, 1]).lower, 6)
     0.4
-
     """
     counts, _, _ = count_shares(forecasts, outcomes)
     return _lower_distance(counts, normalize, n_nodes)
@@ -297,7 +299,6 @@ def lower_calibration_distance_from_counts(
     ------
     ValueError
         Bad values, counts or n_nodes.
-
     """
     return _lower_distance(check_counts(values, zeros, ones), normalize, n_nodes)
 

@@ -40,10 +40,7 @@ class Tables(NamedTuple):
 def search_tables(counts: Counts, sums: PrefixSums, relaxation: Relaxation) -> Tables:
     """The tables of a history and its relaxation, in one pass over the forecasts."""
     values = counts.values
-    u0, u1 = (
-        np.interp(values, relaxation.nodes, potential)
-        for potential in (relaxation.zero_potential, relaxation.one_potential)
-    )
+    u0, u1 = (relaxation.potential(outcome, values) for outcome in (0, 1))
     return Tables(
         sums,
         (values, sums.zeros, sums.zero_sums, u0, prefix(counts.zeros * u0)),
@@ -321,11 +318,10 @@ def _with_fillers(curve: Curve) -> Curve:
     if len(curve.values) == 1:
         return curve
     twice = np.repeat(np.arange(len(curve.rounds)), 2)[1:-1]
-    keep = np.concatenate([twice[:1], twice[1:-1], twice[-1:]])
     values = np.empty(2 * len(curve.values) - 1)
     values[::2] = curve.values
     values[1::2] = (curve.values[1:] + curve.values[:-1]) / 2
-    return Curve(curve.rounds[keep], curve.ones[keep], values)
+    return Curve(curve.rounds[twice], curve.ones[twice], values)
 
 
 def _pass(tables: Tables, curve: Curve, reach: int, work_limit: float) -> tuple[Ints | None, float]:
