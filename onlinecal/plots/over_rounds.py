@@ -272,8 +272,7 @@ def certificate(
         ax.set(xscale="log", yscale="log")
         ax.minorticks_off()
     elif new:
-        settled = table.filter(pl.col("round") * 6 >= pl.col("round").max())
-        ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(highest(*settled.drop("round")), 0.01)))
+        ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(_later_height(table), 0.01)))
     if guarantees is not None:
         draw_guarantee(ax, table)
         x, y = _middle(ax, table)
@@ -389,9 +388,9 @@ def running_distance(
     """
     table = running_distance_data(forecasts, outcomes, rounds=rounds, budget=budget)
     ax = axes_or_new(ax, (6.4, 4.0))
-    highest = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * _later_height(table))
+    top = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * _later_height(table))
     draw_distance(ax, table, color or next_colour(ax), label=label)
-    ax.set(xlim=(0, max(float(table["round"][-1]), ax.dataLim.x1)), ylim=(0, highest))
+    ax.set(xlim=(0, max(float(table["round"][-1]), ax.dataLim.x1)), ylim=(0, top))
     describe(ax, "round t", "distance / t", "Distance to calibration so far, per round")
     name_histories(ax, label)
     return ax
@@ -424,9 +423,8 @@ def draw_distance(axis: Axes, table: pl.DataFrame, color: str, **look: Any) -> N
 
 
 def _later_height(table: pl.DataFrame) -> float:
-    """How high the line is, once a sixth of the rounds is over: what comes before may be cut off."""
-    later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
-    return highest(later["upper"])
+    """How high the lines are, once a sixth of the rounds is over: what comes before may be cut off."""
+    return highest(*table.filter(pl.col("round") * 6 >= pl.col("round").max()).drop("round"))
 
 
 def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = None) -> Axes:

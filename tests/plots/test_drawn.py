@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from onlinecal import plots
 from onlinecal.plots.ledger import draw_certificates
 from onlinecal.plots.over_rounds import running_biases_data
-from onlinecal.plots.recalibration.rounds import draw_scoreboard, prepare_scoreboard
+from onlinecal.plots.recalibrations import draw_scoreboard
 from onlinecal.plots.reliability_diagram import named, plan_costs, reliability_panels, transport_panels
 from simulations.plots.games import draw_film
 from simulations.plots.sweeps.against_rounds import draw_trajectories
@@ -170,10 +170,10 @@ def test_an_interval_that_goes_on_beyond_the_panel_has_a_sign():
         for name in names
         for wide in [0.4 if name == "beta" else 0.002]
     ]
-    table = prepare_scoreboard(
-        pl.DataFrame(rows, schema_overrides={"best": pl.String}), "x.csv", "platt", "y"
+    table = pl.DataFrame(rows, schema_overrides={"best": pl.String})
+    figure = draw_scoreboard(
+        table.with_columns(title=pl.lit("x.csv"), below=pl.lit("y"), chosen=pl.lit("platt"))
     )
-    figure = draw_scoreboard(table)
     assert_inside(figure)
     for axis in figure.axes:
         assert {"◂", "▸"} <= set(words(axis))

@@ -342,10 +342,11 @@ def recalibrate(asked: Asked) -> Report:
 
 def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
     """The scoreboard, drawn."""
-    from onlinecal.plots.recalibration.rounds import draw_scoreboard, prepare_scoreboard
+    from onlinecal.plots.recalibrations import draw_scoreboard
 
     below = "; ".join([record["contents"], record["split"]])
-    numbers = prepare_scoreboard(frame, record["file"], record["chosen"], below)
+    said = {"title": record["file"], "below": below, "chosen": record["chosen"]}
+    numbers = frame.with_columns(**{name: pl.lit(text) for name, text in said.items()})
     return [Picture(draw_scoreboard, numbers, "scoreboard")]
 
 

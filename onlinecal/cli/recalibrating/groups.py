@@ -169,10 +169,11 @@ def findings(run: Run) -> Findings:
         }
 
     def pictures() -> list[Picture]:
-        from onlinecal.plots.recalibration.groups import draw_both, prepare_groups
-        from onlinecal.plots.recalibration.rounds import draw_patches
+        from onlinecal.plots.groups import draw_both, group_numbers
+        from onlinecal.plots.recalibrations import draw_patches
 
-        drawn = [Picture(draw_both, prepare_groups(repair, run.title), "groups")]
+        numbers = group_numbers(repair).with_columns(title=pl.lit(run.title))
+        drawn = [Picture(draw_both, numbers, "groups")]
         if model.n_patches_:
             drawn.append(Picture(draw_patches, violations_by_patches(run, measured), "patches"))
         return drawn

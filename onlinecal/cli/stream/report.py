@@ -214,13 +214,14 @@ def draw_report(found: Report, folder: Path) -> list[Path]:
     from onlinecal.plots import ledger
     from onlinecal.plots.style import write_figure
 
-    written = []
-    for name, prepare, draw in (
-        ("stream_certificates", ledger.certificate_numbers, ledger.draw_certificates),
-        ("stream_waiting", ledger.waiting_numbers, ledger.draw_waiting),
-        ("stream_reliability", ledger.frequency_numbers, ledger.draw_frequencies),
-    ):
-        numbers = prepare(found)
-        if numbers.height:
-            written.append(write_figure(draw(numbers), numbers, folder / name))
-    return written
+    keys = ledger.key_numbers(found)
+    pictures = {
+        "stream_certificates": (keys.filter(keys["rounds"] > 0), ledger.draw_certificates),
+        "stream_waiting": (keys.filter(keys["open"] > 0), ledger.draw_waiting),
+        "stream_reliability": (ledger.frequency_numbers(found), ledger.draw_frequencies),
+    }
+    return [
+        write_figure(draw(numbers), numbers, folder / name)
+        for name, (numbers, draw) in pictures.items()
+        if numbers.height
+    ]

@@ -16,7 +16,7 @@ from onlinecal.cli.recalibrating.groups import GroupColumns
 from onlinecal.cli.recalibrating.lp import chance_error
 from onlinecal.cli.recalibrating.reading import numbers, read_known, read_names, read_table, with_label
 from onlinecal.cli.recalibrating.splits import split_rows
-from onlinecal.plots.recalibration.groups import level_name, level_set_errors
+from onlinecal.plots.groups import level_name, level_set_errors
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic
 from tests.networks import Told
 
