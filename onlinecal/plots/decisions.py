@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats
-from onlinecal.measures.decision.losses import check_losses, check_table, loss_norms
+from onlinecal.measures.decision.losses import check_losses, loss_norms
 from onlinecal.measures.decision.losses import decision_losses as average_losses
 from onlinecal.plots.style import (
     INK,
@@ -35,6 +35,7 @@ from onlinecal.plots.style import (
     panels,
 )
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
+from onlinecal.validation import check_labelled_rows
 
 KIND = "onlinecal-decision-losses"
 
@@ -103,7 +104,7 @@ def decision_losses_data(
     Averages over rows, divided by the loss's norm, the largest of its actions' Euclidean lengths (a loss of
     zeros is not divided). Arguments and errors as in `decision_losses`.
     """
-    rows, numbers = check_table(probabilities, labels)
+    rows, numbers = check_labelled_rows(probabilities, labels)
     tables = check_losses(gaussian_losses(3, rows.shape[1]) if losses is None else losses, rows.shape[1])
     norms = loss_norms(tables)
     norms[norms == 0.0] = 1.0

@@ -34,7 +34,13 @@ from onlinecal.plots.style import (
     wilson_interval,
 )
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, holds_categories
-from onlinecal.validation import check_count, check_probabilities, check_probability_rows, check_same_length
+from onlinecal.validation import (
+    check_count,
+    check_probabilities,
+    check_probability_rows,
+    check_same_index,
+    check_same_length,
+)
 
 SHOWN_GROUPS = 24
 """Groups in a picture, those that are most surely wrong, or with the largest violations, before."""
@@ -117,10 +123,8 @@ def group_mean_biases_data(
     Arguments and errors as in `group_mean_biases`.
     """
     table = group_numbers(_rows(forecasts, outcomes, groups, after, 1, names), confidence)
-    width = (pl.col("high_before") - pl.col("low_before")).alias("width")
-    table = table.with_columns(width).sort(
-        -pl.col("mean_before").abs() / pl.col("width"), maintain_order=True
-    )
+    surely = pl.col("mean_before").abs() / (pl.col("high_before") - pl.col("low_before"))
+    table = table.sort(-surely, maintain_order=True)
     ends = ("low_before", "high_before", "mean_after", "low_after", "high_after")
     kept = table.select("group", "rows", "frequency", "mean_before", *ends)
     return _of_sides(kept.rename({"mean_before": "before", "mean_after": "after"}), after is not None, "bias")
@@ -133,12 +137,14 @@ def _rows(
 
     Without an `after` the forecasts stand on both sides.
     """
+    check_same_index(forecasts, groups, "forecasts and groups")
     if holds_categories(groups):
         maker = GroupMaker()
         groups = maker.fit(groups, len(check_probabilities(forecasts)))
         names = maker.names_ if names is None else names
     old = new = multicalibration_report(forecasts, outcomes, groups, n_levels, names)
     if after is not None:
+        check_same_index(forecasts, after, "forecasts and after")
         later = check_probabilities(after, "after")
         check_same_length(check_probabilities(forecasts), later, "forecasts and after")
         new = multicalibration_report(later, outcomes, groups, n_levels, names)
@@ -160,7 +166,7 @@ def _sides(table: pl.DataFrame, *alone: str) -> list[str]:
 
 
 def group_numbers(repair: list[dict[str, Any]], confidence: float = 0.95) -> pl.DataFrame:
-    """All numbers of both pictures of groups, from the rows of a `GroupRepair`, the largest violation first.
+    """All numbers of both pictures of groups, from the rows of a `GroupRepair`, in their order.
 
     Columns group, rows, frequency and chance; mean_before (mean forecast - frequency), low_before and
     high_before (the ends of its interval), before (root mean square over level sets), violation_before; the
@@ -185,8 +191,7 @@ def group_numbers(repair: list[dict[str, Any]], confidence: float = 0.95) -> pl.
             side: typical(f"violation_{side}"),
             f"violation_{side}": pl.col(f"violation_{side}"),
         }
-    numbers = found.select("group", pl.col("count").alias("rows"), **columns)
-    return numbers.sort("violation_before", descending=True, maintain_order=True)
+    return found.select("group", pl.col("count").alias("rows"), **columns)
 
 
 def draw_means(axis: Axes, table: pl.DataFrame, beside: bool = True) -> None:
@@ -279,6 +284,7 @@ def group_biases_data(
     `group_biases`.
     """
     table = group_numbers(_rows(forecasts, outcomes, groups, after, n_levels, names))
+    table = table.sort("violation_before", descending=True, maintain_order=True)
     kept = table.select("group", "rows", "before", "after", "chance", "violation_before", "violation_after")
     return _of_sides(kept, after is not None, "bias")
 
@@ -460,6 +466,7 @@ def level_sets_data(
     names = tuple(map(str, getattr(probabilities, "columns", range(k)) if classes is None else classes))
     if len(names) != k:
         raise ValueError(f"classes must name the {k} columns of probabilities, got {len(names)} of them")
+    check_same_index(probabilities, after, "probabilities and after")
     later = table if after is None else check_probability_rows(after, "after")
     if later.shape != table.shape:
         raise ValueError(f"after must have the shape of probabilities, {table.shape}, got {later.shape}")

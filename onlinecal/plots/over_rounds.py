@@ -29,8 +29,9 @@ from onlinecal.plots.style import (
 )
 from onlinecal.validation import (
     check_count,
-    check_outcomes,
+    check_history,
     check_probabilities,
+    check_same_index,
     check_same_length,
     check_vector,
     refuse,
@@ -129,9 +130,9 @@ def running_biases_data(
     and of the rounds since the moment before: the lowest, the last and the highest forecast. Arguments and
     errors as in `running_biases`.
     """
-    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
-    check_same_length(p, y, "forecasts and outcomes")
+    p, y = check_history(forecasts, outcomes)
     charged = p if look_ahead is None else check_probabilities(look_ahead, "look_ahead")
+    check_same_index(forecasts, look_ahead, "forecasts and look_ahead")
     check_same_length(p, charged, "forecasts and look_ahead")
     stops = np.unique(moments_of(rounds, len(p)))
     p, y, charged = p[: stops[-1]], y[: stops[-1]], charged[: stops[-1]]
@@ -303,6 +304,7 @@ def certificate_data(
     if guarantees is not None:
         bound = guarantees if np.ndim(guarantees) else np.full(len(proven), guarantees)
         promised = _sums(bound, "guarantees")
+        check_same_index(certificates, guarantees, "certificates and guarantees")
         check_same_length(proven, promised, "certificates and guarantees")
         columns["guarantee"] = promised / per
     return pl.DataFrame(columns)
@@ -403,8 +405,7 @@ def running_distance_data(
 
     lower <= distance <= upper, both proven. Arguments and errors as in `running_distance`.
     """
-    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
-    check_same_length(p, y, "forecasts and outcomes")
+    p, y = check_history(forecasts, outcomes)
     moments = moments_of(rounds, len(p)).tolist()
     found = [
         calibration_distance(p[:stop], y[:stop], budget=budget, rtol=0.05, normalize=True) for stop in moments

@@ -32,6 +32,7 @@ from onlinecal.plots.style import (
 from onlinecal.validation import (
     check_count,
     check_probabilities,
+    check_same_index,
     check_same_length,
     check_share_history,
 )
@@ -243,6 +244,7 @@ def transport_data(
     if witness is None:
         witness = calibration_distance(p, y, budget=budget).witness
     q = check_probabilities(witness, "witness")
+    check_same_index(forecasts, witness, "forecasts and witness")
     check_same_length(p, q, "forecasts and witness")
     cells = [
         (pl.col(name) * CELLS).floor().clip(0, CELLS - 1).alias(f"{name}_part")
@@ -296,7 +298,7 @@ def draw_transport(axis: Axes, table: pl.DataFrame) -> None:
         axis.bar(centres, down * scale, width=0.04, bottom=foot, color=DOWN, lw=0)
         axis.bar(centres, up * scale, width=0.04, bottom=foot + down * scale, color=UP, lw=0)
         at = centres[largest], foot + top * scale
-        near(axis, f"{top:,.3g}", at, (0, 1), ha="center", va="bottom", fontsize=8, color=INK)
+        near(axis, f"{top:,.3g}", at, (0, 0), ha="center", va="bottom", fontsize=8, color=INK)
 
 
 def named(table: pl.DataFrame, forecaster: str, adversary: str) -> pl.DataFrame:

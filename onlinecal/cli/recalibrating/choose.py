@@ -306,8 +306,8 @@ def recalibrate(asked: Asked) -> Report:
         del purposes["the top label"]
     if members is not None:
         purposes["groups"] = WORST_GROUP
-    found = advice(board, purposes, trial.n_tested)
-    chosen = asked.choose or found.method
+    recommended, why = advice(board, purposes, trial.n_tested)
+    chosen = asked.choose or recommended
     if chosen not in board.methods:
         raise ValueError(f"--choose {chosen!r}: {trial.left_out.get(chosen, 'interrupted')}")
     probabilities = trial.probabilities(chosen, new)
@@ -323,8 +323,8 @@ def recalibrate(asked: Asked) -> Report:
         "resamples": n_resamples(len(trial.tested[0]), trial.width),
         "scores": board.records(NONE),
         "best": [{"purpose": name, **board.verdict(measure).record()} for name, measure in purposes.items()],
-        "recommended": found.method,
-        "why": found.why,
+        "recommended": recommended,
+        "why": why,
         "chosen": chosen,
         "warnings": [*remarks, *trial.remarks(), *trial.said.get(chosen, [])],
         "interrupted": trial.interrupted,
@@ -333,7 +333,7 @@ def recalibrate(asked: Asked) -> Report:
     return Report(
         record,
         frame,
-        lambda width: [*board_tables(record, board, width), Text(sentence(record))],
+        lambda width: [*board_tables(record, width), Text(sentence(record))],
         Chunks(probabilities.height, lambda some: probabilities[some]),
         lambda: pictures(record, frame),
         trial.interrupted,
@@ -350,13 +350,16 @@ def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
     return [Picture(draw_scoreboard, numbers, "scoreboard")]
 
 
-def board_tables(record: dict[str, Any], board: Scoreboard, width: int) -> list[Table]:
+def board_tables(record: dict[str, Any], width: int) -> list[Table]:
     """The scoreboard, on a narrow terminal without intervals; who is best for what."""
-    wide = width >= FIRST + WIDE * len(board.measures)
-    columns = [_cells(board, measure, wide) for measure in board.measures]
-    names = [f"[bold]{name}[/bold]" if name == record["chosen"] else name for name in board.methods]
+    scored: dict[str, list[dict[str, Any]]] = {}
+    for one in record["scores"]:
+        scored.setdefault(one["measure"], []).append(one)
+    wide = width >= FIRST + WIDE * len(scored)
+    columns = [_cells(rows, wide) for rows in scored.values()]
+    names = [f"[bold]{name}[/bold]" if name == record["chosen"] else name for name in record["methods"]]
     title = f"{record['file']}: {record['contents']}, {sizes(record)}"
-    scores = table(title, ["", *board.measures], list(zip(names, *columns, strict=True)))
+    scores = table(title, ["", *scored], list(zip(names, *columns, strict=True)))
     scores.caption_justify = "left"
     scores.caption = (
         f"On rows that were not fitted: {record['split']}. * the one to take, = tied with it: chance "
@@ -375,20 +378,15 @@ def board_tables(record: dict[str, Any], board: Scoreboard, width: int) -> list[
     return [scores, table(None, ["best for", "by", "take", "tied with it"], best, left=4)]
 
 
-def _cells(board: Scoreboard, measure: str, wide: bool) -> list[str]:
+def _cells(rows: list[dict[str, Any]], wide: bool) -> list[str]:
     """What the table says of each method by a measure, with as many digits as the largest score needs."""
-    values = [board.value(measure, name) for name in board.methods]
-    largest = max(abs(value) for value, _ in values)
+    largest = max(abs(row["value"]) for row in rows)
     digits = 3 + wide + (largest < 0.02) + (largest < 0.002)
-    verdict = board.verdict(measure)
     cells = []
-    for name, (value, half) in zip(board.methods, values, strict=True):
-        text = f"{value:.{digits}f}"
-        if wide:
-            text += f" ±{f'{half:.{digits}f}'.removeprefix('0')}"
-        else:
-            text = text.removeprefix("0")
-        cells.append({"take": "*", "tied": "=", None: ""}[verdict.rank(name)] + text)
+    for row in rows:
+        value, half = (f"{number:.{digits}f}" for number in (row["value"], row["high"] - row["value"]))
+        text = f"{value} ±{half.removeprefix('0')}" if wide else value.removeprefix("0")
+        cells.append({"take": "*", "tied": "=", None: ""}[row["best"]] + text)
     return cells
 
 

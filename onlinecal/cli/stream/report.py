@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from onlinecal.cli.output import answer, table
-from onlinecal.cli.stream.keeping import Readable
-from onlinecal.cli.verbs import AsJson, check_folder, warn
+from onlinecal.cli.verbs import AsJson, Ledger, Out, check_folder, warn
 from onlinecal.tables import counted, number
 
 if TYPE_CHECKING:
@@ -29,12 +28,12 @@ Order = Literal["certificate", "open", "rounds", "alarms", "name"]
 
 
 def report(
-    ledger: Readable,
-    keys: Annotated[int, typer.Option("--keys", min=0, help="Most keys to list.")] = 10,
+    ledger: Ledger,
+    keys: Annotated[int, typer.Option(min=0, help="Most keys to list.")] = 10,
     sort: Annotated[
         Order, typer.Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
     ] = "certificate",
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the pictures.")] = None,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a ledger holds at this moment: rounds, open forecasts, certificates, alarms, key by key.
