@@ -72,11 +72,6 @@ def value_of(kind: Any) -> str | None:
     return value_of(parts[0]) if parts else VALUES.get(kind)
 
 
-def reflowed(text: str) -> str:
-    """Help with each paragraph, or example, on one line, for whoever prints it to break."""
-    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
-
-
 DONE, CHECK_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 UNREAD = 141
 """As shells say of a command that SIGPIPE ended, such as one before `head`."""
@@ -101,7 +96,9 @@ class Verbs(Told, TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         for verb in (self, *self.commands.values()):
-            verb.help = reflowed(verb.help or "")
+            # each paragraph, or example, on one line, for whoever prints it to break
+            parts = cleandoc(verb.help or "").split("\n\n")
+            verb.help = "\n\n".join(" ".join(part.split()) for part in parts)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; a ValueError becomes the refusal of it, an OSError one that no help explains."""

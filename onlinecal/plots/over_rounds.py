@@ -276,7 +276,10 @@ def certificate(
         ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(_later_height(table), 0.01)))
     if guarantees is not None:
         draw_guarantee(ax, table)
-        x, y = _middle(ax, table)
+        # a point of it that can be seen and has room around it
+        seen = table.filter(pl.col("guarantee").is_between(*ax.get_ylim()))
+        shown = seen if seen.height else table
+        x, y = shown.select("round", "guarantee").row(int(0.9 * (shown.height - 1)))
         look: Any = {"weight": "bold", "color": INK, "path_effects": HALO, "zorder": 6}
         near(ax, "guarantee", (x, y), (0, 4), ha="right", va="bottom", **look)
     unit = "certificate / t" if normalize else "certificate (sum over rounds so far)"
@@ -327,14 +330,6 @@ def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
     array = array.astype(np.float64)
     refuse(~((array >= 0.0) & np.isfinite(array)), array, f"{name} must be finite and not negative")
     return array
-
-
-def _middle(axis: Axes, table: pl.DataFrame) -> tuple[float, float]:
-    """A point of the guarantee that can be seen and has room around it."""
-    seen = table.filter(pl.col("guarantee").is_between(*axis.get_ylim()))
-    shown = seen if seen.height else table
-    at = int(0.9 * (shown.height - 1))
-    return shown["round"][at], shown["guarantee"][at]
 
 
 BUDGET = 0.1

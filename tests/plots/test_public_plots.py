@@ -198,7 +198,11 @@ def test_a_second_history_gets_another_colour_and_both_a_name(name):
 
 def test_averages_of_certificates_go_onto_the_axes_of_the_distance():
     axes = plots.running_distance(FORECASTS, OUTCOMES)
-    limits = axes.get_ylim()
+    limits, table = axes.get_ylim(), plots.running_distance_data(FORECASTS, OUTCOMES)
+    # the first sixth of the rounds may be cut off
+    later = table.filter(pl.col("round") >= T / 6)["upper"]
+    assert limits[1] == pytest.approx(1.2 * later.max())
+    assert later[-1] < later.max() < table["upper"].max()
     plots.certificate(*arguments("certificate"), ax=axes, normalize=True)
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
     assert axes.get_ylim() == limits
@@ -374,10 +378,13 @@ def test_groups_have_the_violations_of_the_report_the_worst_first():
 
 
 def test_groups_means_have_the_intervals_of_their_frequencies_the_surest_first():
-    frame = pl.DataFrame({"side": np.where(TENTHS < 0.4, "left", "right")})
+    side = np.where(TENTHS < 0.4, "left", "right")
+    # wrong by more than the others, but hardly surely
+    side[np.flatnonzero((TENTHS == 0.4) & (COINS == 0))[:4]] = "few"
+    frame = pl.DataFrame({"side": side})
     table = plots.group_mean_biases_data(TENTHS, COINS, frame, after=COINS, confidence=0.9)
-    assert set(table["group"]) == {"everyone", "side=left", "side=right"}
-    inside = {"everyone": TENTHS >= 0, "side=left": TENTHS < 0.4, "side=right": TENTHS >= 0.4}
+    inside = {"everyone": TENTHS >= 0, **{f"side={name}": side == name for name in ("left", "right", "few")}}
+    assert set(table["group"]) == {*inside}
     surely = []
     for row in table.to_dicts():
         y, p = COINS[inside[row["group"]]], TENTHS[inside[row["group"]]]
@@ -389,6 +396,7 @@ def test_groups_means_have_the_intervals_of_their_frequencies_the_surest_first()
         )
         surely.append(abs(row["before"]) / (row["high_before"] - row["low_before"]))
     assert surely == sorted(surely, reverse=True)
+    assert table["group"][0] != "side=few" == table["group"][table["before"].abs().arg_max()]
 
 
 def test_only_the_worst_are_shown():

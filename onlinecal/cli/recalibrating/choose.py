@@ -120,31 +120,25 @@ def of_method(name: str, asked: Asked) -> Fit:
     return lambda fit: fitted(method.model(asked, None), fit, method.view(asked, fit))
 
 
+def by_odds(model: Any, fit: Part, features: Callable[[Floats], Floats]) -> Map:
+    """The map that a model of two classes becomes by features of forecasts strictly between 0 and 1."""
+    floor = least_forecast(fit.probabilities)
+    curve = fitted(model, fit, lambda part: (features(part.probabilities.clip(floor, 1.0 - floor)),))
+    return lambda part: curve(part)[:, 1]
+
+
 def platt_map(fit: Part) -> Map:
     """A logistic curve in the log odds of the forecast (Platt, 1999)."""
-    floor = least_forecast(fit.probabilities)
     if fit.settled.min() == fit.settled.max():
         raise ValueError(f"all outcomes that are fitted are {fit.settled[0]}")
-
-    def log_odds(part: Part) -> tuple[Floats]:
-        inside = part.probabilities.clip(floor, 1.0 - floor)
-        return (np.log(inside / (1.0 - inside))[:, None],)
-
     # hardly a penalty: it keeps the slope finite where forecasts tell the outcomes without an error
-    curve = fitted(LogisticRegression(C=1e4, solver="newton-cholesky"), fit, log_odds)
-    return lambda part: curve(part)[:, 1]
+    curve = LogisticRegression(C=1e4, solver="newton-cholesky")
+    return by_odds(curve, fit, lambda p: np.log(p / (1.0 - p))[:, None])
 
 
 def beta_map(fit: Part) -> Map:
     """A factor for log p, one for log(1 - p), and an offset (Kull et al., 2017): vector scaling of two."""
-    floor = least_forecast(fit.probabilities)
-
-    def of_both(part: Part) -> tuple[Floats]:
-        inside = part.probabilities.clip(floor, 1.0 - floor)
-        return (np.column_stack([1.0 - inside, inside]),)
-
-    scaled = fitted(VectorScaling(), fit, of_both)
-    return lambda part: scaled(part)[:, 1]
+    return by_odds(VectorScaling(), fit, lambda p: np.column_stack([1.0 - p, p]))
 
 
 def least_forecast(forecasts: Floats) -> float:

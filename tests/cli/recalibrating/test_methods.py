@@ -127,6 +127,8 @@ def test_a_loss_table_is_told_apart_by_the_names_of_its_classes(folder, sure, ha
     assert {path.stem for path in tmp_path.glob("*.png")} == expected
     drawn = pl.read_csv(tmp_path / "decisions.csv")
     assert drawn.filter(pl.col("kind") == "dot").height == 2 * 600
+    taken = drawn.filter(kind="taken", other="after")["value"].to_list()
+    assert taken == pytest.approx([(chosen == action).mean() for action in (0, 1)])
 
 
 @pytest.mark.parametrize("patch", ["log-odds", "shift", "value"])
