@@ -21,8 +21,8 @@ from adversaries.streams import BINARY, SEVERAL, river_dataset
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
+from onlinecal.cli.columns import event_columns
 from onlinecal.cli.output import table
-from onlinecal.cli.recalibrating.reading import event_columns
 from onlinecal.measures.scores import BINS, BesideConstants, best_constant_brier, cross_entropy, event_scores
 from onlinecal.measures.summary import unkept
 from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, run_remarks
@@ -123,13 +123,7 @@ def from_river(name: str, rounds: int | None) -> Source:
 def from_file(path: Path, columns: Columns, rounds: int | None, reading: Reading | None = None) -> Source:
     """Recorded forecasts of a file; errors as from `read_rounds`, `known_from` and for too few rounds."""
     forecast, outcome, sort, settled_at, together = columns
-    if forecast is None or outcome is None:
-        found = event_columns(path, forecast, outcome)
-        if None in found:
-            raise ValueError(f"{path} needs --forecast and --outcome, its columns of forecasts and outcomes")
-        forecast, outcome = found
-    assert forecast is not None
-    assert outcome is not None
+    forecast, outcome = event_columns(path, forecast, outcome)
     more = [name for name in (settled_at, together) if name is not None]
     read = read_rounds(path, outcome, [forecast], sort=sort, more=more, reading=reading)
     known = known_from(read, settled_at, together, sort)

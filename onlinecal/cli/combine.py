@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from typer import Argument, Option
-
-from onlinecal.cli.measure import missing_option
+from onlinecal.cli.columns import event_columns
 from onlinecal.cli.output import answer, table
-from onlinecal.cli.verbs import FILES, AsJson, DropInvalid, Positive, Scale, Together, check_folder, warn
+from onlinecal.cli.verbs import (
+    AsJson,
+    DropInvalid,
+    ForecastFile,
+    Forecasts,
+    Out,
+    Outcome,
+    Positive,
+    Scale,
+    SettledAt,
+    Sort,
+    Together,
+    check_folder,
+    warn,
+)
 from onlinecal.rounds import Reading, known_from, read_rounds
 from onlinecal.tables import number, write_table
 
@@ -25,22 +37,16 @@ TABLES = "combined.parquet", "report.csv"
 
 
 def combine(
-    file: Annotated[Path, Argument(help=f"The forecasts: {FILES}")],
-    forecast: Annotated[
-        list[str] | None,
-        Option(metavar="COL", help="A model's column of forecasts; one for each model."),
-    ] = None,
-    outcome: Annotated[str | None, Option(metavar="COL", help="The column of outcomes, 0/1.")] = None,
-    sort: Annotated[str | None, Option(help="A column to order the rows by: their time.")] = None,
-    settled_at: Annotated[
-        str | None,
-        Option(help="A column: when the outcome became known, in units of --sort, else a row's number."),
-    ] = None,
+    file: ForecastFile,
+    forecast: Forecasts = None,
+    outcome: Outcome = None,
+    sort: Sort = None,
+    settled_at: SettledAt = None,
     together: Together = None,
     positive: Positive = None,
     scale: Scale = "probability",
     drop_invalid: DropInvalid = False,
-    out: Annotated[Path | None, Option(help="Folder for the column, report and picture.")] = None,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Combine several models' forecasts of one event to one calibrated column, never far behind the best.
@@ -48,7 +54,8 @@ def combine(
     Each row is forecast by what was known before it. Forecasts may be missing in some rows. Brier scores are
     averages over the rows in which a model spoke: of the model, of the model recalibrated alone, of all.
 
-    docs/combine.md says how to read the rest.
+    A column of outcomes with a usual name (outcome, won, ...) is found. docs/combine.md says how to read the
+    rest. One model's forecasts on a stream are for [bold]onlinecal evaluate[/bold].
 
     Examples:
 
@@ -58,10 +65,10 @@ def combine(
     """
     from onlinecal.wrappers import combine_forecasts
 
-    if not forecast or outcome is None:
-        raise missing_option(file, bool(forecast))
-    if len(forecast) < 2:
-        raise ValueError(f"--forecast must be given for at least 2 models, got {forecast[0]!r} alone")
+    if forecast is None or len(forecast) < 2:
+        alone = "" if forecast is None else f", got {forecast[0]!r} alone"
+        raise ValueError(f"--forecast must be given for at least 2 models{alone}")
+    outcome = event_columns(file, forecast[0], outcome)[1]
     check_folder(out, TABLES, file)
     reading = Reading(positive, scale, drop_invalid)
     more = [name for name in (settled_at, together) if name is not None]
@@ -81,21 +88,23 @@ def combine(
 def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]:
     """Write the rows with the new column and the weights, the report, and the picture of the weights."""
     import polars as pl
+    from matplotlib.figure import Figure
 
     from onlinecal.plots import model_weights_data
     from onlinecal.plots.style import in_house_style, write_figure
 
     @in_house_style
-    def drawn() -> Path:
-        figure = result.plot().get_figure(root=True)
-        assert figure is not None
-        return write_figure(figure, model_weights_data(result.weights, result.names), folder / "weights")
+    def drawn() -> Figure:
+        figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+        result.plot(figure.subplots())
+        return figure
 
+    shares = model_weights_data(result.weights, result.names)
     weights = {f"weight_{name}": result.weights[:, i] for i, name in enumerate(result.names)}
     columns = rounds.frame.with_columns(**{COMBINED: result.probabilities, **weights})
     scores = [{"model": name, **asdict(one)} for name, one in result.report().models.items()]
     return [
         write_table(columns, folder / TABLES[0]),
         write_table(pl.DataFrame(scores), folder / TABLES[1]),
-        drawn(),
+        write_figure(drawn(), shares, folder / "weights"),
     ]

@@ -5,18 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Exit, Option
+from typer import Exit, Option
 
+from onlinecal.cli.columns import event_columns
 from onlinecal.cli.output import answer, progress, table
 from onlinecal.cli.verbs import (
     CHECK_FAILED,
-    FILES,
     AsJson,
     DropInvalid,
+    ForecastFile,
+    Forecasts,
+    Groups,
+    Out,
     Positive,
     Scale,
     Together,
@@ -24,7 +29,7 @@ from onlinecal.cli.verbs import (
     warn,
 )
 from onlinecal.rounds import Reading, group_numbers, read_rounds
-from onlinecal.tables import called, number, read_columns, write_table
+from onlinecal.tables import counted, number, write_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -71,70 +76,74 @@ class Column:
         return asdict(self.errors) | chance
 
 
+LABELS = {
+    "ece": "ECE by exact value",
+    "ece_bins": "ECE in {}",
+    "cumulative": "cumulative calibration error (ECCE-R)",
+    "two_bin": "averaged two-bin error (ATB)",
+    "smooth": "smooth calibration error (smCE)",
+    "lower_distance": "lower distance to calibration",
+    "distance": "distance to calibration",
+    "log_loss": "log loss",
+    "log_loss_constant": "log loss of the best constant",
+    "brier": "Brier score",
+    "miscalibration": "= miscalibration",
+    "discrimination": "− discrimination",
+    "brier_constant": "+ Brier score of the best constant",
+}
+"""What the table calls the errors; distances are brackets."""
+
+
 def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) -> Table:
     """A line per measure: the average over rounds, then in brackets the sum.
 
     A column per forecast, and two more where it is known what chance would score: that and the p-value.
     """
 
-    def both(total: float, one: Errors) -> str:
-        per_round = f"{total / one.rounds:.4f}"
+    def both(total: float, rounds: int) -> str:
+        per_round = f"{total / rounds:.4f}"
         return per_round if average else f"{per_round} ({number(total)})"
 
-    def between(low: float, high: float, one: Errors) -> str:
+    def shown(measure: str, one: Errors) -> str:
+        if measure not in ("distance", "lower_distance"):
+            return both(getattr(one, measure), one.rounds)
+        low, high = (getattr(one, f"{measure}_{end}") for end in ("low", "high"))
+        if measure == "distance" and low == high:
+            return f"= {both(high, one.rounds)}"
         if average:
-            return bracket(low / one.rounds, high / one.rounds) or both(high, one)
+            return bracket(low / one.rounds, high / one.rounds) or both(high, one.rounds)
         ends = bracket(low, high)
-        return f"{high / one.rounds:.4f} ({ends})" if ends else both(high, one)
+        return f"{high / one.rounds:.4f} ({ends})" if ends else both(high, one.rounds)
 
-    def distance(one: Errors) -> str:
-        if one.distance_low == one.distance_high:
-            return f"= {both(one.distance_high, one)}"
-        return between(one.distance_low, one.distance_high, one)
+    def line(label: str, show: Callable[[Errors], str], measure: str = "") -> list[str]:
+        cells = [label]
+        for one in columns:
+            chance = one.chance.get(measure)
+            cells.append(show(one.errors))
+            if chance is not None:
+                p_value = "" if chance.p_value is None else f"{chance.p_value:.2g}"
+                cells += [both(chance.mean, one.errors.rounds), p_value]
+            elif one.chance:
+                cells += ["", ""]
+        return cells
 
     def sandwich(one: Errors) -> str:
         ends = (one.smooth / 2, one.lower_distance_high, 2 * one.smooth)
         return " ≤ ".join(f"{end / one.rounds:.4f}" for end in ends)
 
-    def by_chance(measure: str, column: Column) -> list[str]:
-        one = column.chance.get(measure)
-        if one is None:
-            return [""] * 2 if column.chance else []
-        return [both(one.mean, column.errors), "" if one.p_value is None else f"{one.p_value:.2g}"]
-
     are_whole = all(isinstance(one.errors.ones, int) for one in columns)
-    lines: list[tuple[str, str, Callable[[Errors], str]]] = [
-        ("rounds", "", lambda one: number(one.rounds)),
-        (
-            "outcomes that were 1" if are_whole else "sum of the outcomes",
-            "",
-            lambda one: f"{number(one.ones)} ({one.ones / one.rounds:.4f})",
-        ),
-        ("ECE by exact value", "ece", lambda one: both(one.ece, one)),
-        (f"ECE in {bins} bin{'s' * (bins > 1)}", "ece_bins", lambda one: both(one.ece_bins, one)),
-        ("cumulative calibration error (ECCE-R)", "cumulative", lambda one: both(one.cumulative, one)),
-        ("averaged two-bin error (ATB)", "two_bin", lambda one: both(one.two_bin, one)),
-        ("smooth calibration error (smCE)", "smooth", lambda one: both(one.smooth, one)),
-        (
-            "lower distance to calibration",
-            "lower_distance",
-            lambda one: between(one.lower_distance_low, one.lower_distance_high, one),
-        ),
-        ("distance to calibration", "distance", distance),
-        ("log loss", "log_loss", lambda one: both(one.log_loss, one)),
-        ("log loss of the best constant", "", lambda one: both(one.log_loss_constant, one)),
-        ("Brier score", "brier", lambda one: both(one.brier, one)),
-        ("= miscalibration", "miscalibration", lambda one: both(one.miscalibration, one)),
-        ("− discrimination", "", lambda one: both(one.discrimination, one)),
-        ("+ Brier score of the best constant", "", lambda one: both(one.brier_constant, one)),
-        ("½ smCE ≤ lower distance ≤ 2 smCE", "", sandwich),
-    ]
-    unit = f"averages over rounds{'' if average else ' (sums)'}"
-    heading = [[one.errors.forecast, *(CHANCE_HEADING if one.chance else ())] for one in columns]
+    ones = "outcomes that were 1" if are_whole else "sum of the outcomes"
     rows = [
-        [label, *chain.from_iterable([show(one.errors), *by_chance(measure, one)] for one in columns)]
-        for label, measure, show in lines
+        line("rounds", lambda one: number(one.rounds)),
+        line(ones, lambda one: f"{number(one.ones)} ({one.ones / one.rounds:.4f})"),
+        *(
+            line(label.format(counted(bins, "bin")), partial(shown, measure), measure)
+            for measure, label in LABELS.items()
+        ),
+        line("½ smCE ≤ lower distance ≤ 2 smCE", sandwich),
     ]
+    heading = ([one.errors.forecast, *(CHANCE_HEADING if one.chance else ())] for one in columns)
+    unit = f"averages over rounds{'' if average else ' (sums)'}"
     return table(f"{name}: {unit}", ["", *chain.from_iterable(heading)], rows)
 
 
@@ -156,19 +165,16 @@ def write(rounds: Rounds, columns: Sequence[Column], folder: Path) -> list[Path]
     from onlinecal.plots.reliability_diagram import named, reliability_panels, transport_panels
     from onlinecal.plots.style import write_figure
 
-    written = [write_table(pl.DataFrame([one.line() for one in columns]), folder / "results.csv")]
-    shown, moved = [], []
-    for (name, p), one in zip(rounds.forecasts.items(), columns, strict=True):
-        y = rounds.outcomes
-        shown.append(named(reliability_data(p, y), name, rounds.name))
-        moved.append(named(transport_data(p, y, witness=one.witness), name, rounds.name))
-    for name, draw, parts in (
-        ("reliability", reliability_panels, shown),
-        ("transport", transport_panels, moved),
-    ):
-        numbers = pl.concat(parts)
-        written.append(write_figure(draw(numbers), numbers, folder / name))
-    return written
+    y, told = rounds.outcomes, list(zip(rounds.forecasts.items(), columns, strict=True))
+    shown = pl.concat([named(reliability_data(p, y), name, rounds.name) for (name, p), _ in told])
+    moved = pl.concat(
+        [named(transport_data(p, y, witness=one.witness), name, rounds.name) for (name, p), one in told]
+    )
+    return [
+        write_table(pl.DataFrame([one.line() for one in columns]), folder / "results.csv"),
+        write_figure(reliability_panels(shown), shown, folder / "reliability"),
+        write_figure(transport_panels(moved), moved, folder / "transport"),
+    ]
 
 
 BINS = 15
@@ -192,10 +198,8 @@ ADVICE = " (then name it with --together, or the p-values are wrong), or is the 
 
 
 def measure(
-    file: Annotated[Path, Argument(help=f"The forecasts: {FILES}")],
-    forecast: Annotated[
-        list[str] | None, Option(help="A column of forecasts; may be repeated, to see them side by side.")
-    ] = None,
+    file: ForecastFile,
+    forecast: Forecasts = None,
     outcome: Annotated[str | None, Option(help="The column of outcomes: 0/1, or shares in [0, 1].")] = None,
     average: Annotated[
         bool, Option("--average", help="Averages over rounds only, also with --json.")
@@ -209,10 +213,7 @@ def measure(
         ),
     ] = "1",
     bins: Annotated[int, Option(min=1, max=1_000_000, help="Bins of the ECE in bins.")] = BINS,
-    group: Annotated[
-        list[str] | None,
-        Option(help="A column whose values are groups, also with those of another; may be repeated."),
-    ] = None,
+    group: Groups = None,
     together: Together = None,
     draws: Annotated[
         int | None,
@@ -225,7 +226,7 @@ def measure(
     positive: Positive = None,
     scale: Scale = "probability",
     drop_invalid: DropInvalid = False,
-    out: Annotated[Path | None, Option(help="Folder to write table and pictures into.")] = None,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how far from calibrated recorded forecasts are.
@@ -236,8 +237,9 @@ def measure(
     Columns with usual names (forecast, p, ...; outcome, won, ...) are found. docs/measures.md says how to
     read each number. Exit code 1 if the measures contradict each other.
 
-    What it would gain to recalibrate the forecasts, [bold]onlinecal evaluate[/bold] says of a stream and
-    [bold]onlinecal recalibrate[/bold] of a table.
+    It judges forecasts as they stand. To make them better, [bold]onlinecal recalibrate[/bold] fits a map on
+    some rows of a table, and [bold]onlinecal evaluate[/bold] goes through a stream, each label learnt after
+    its forecast; [bold]onlinecal combine[/bold] makes one column of several models'.
 
     Examples:
 
@@ -249,13 +251,8 @@ def measure(
 
     [bold]zcat matches.tsv.gz | onlinecal measure - --forecast p --outcome result --positive home[/bold]
     """
-    if not forecast or outcome is None:
-        from onlinecal.cli.recalibrating.reading import event_columns
-
-        found, outcome = event_columns(file, forecast[0] if forecast else None, outcome)
-        forecast = forecast or ([] if found is None else [found])
-    if not forecast or outcome is None:
-        raise missing_option(file, bool(forecast))
+    first, outcome = event_columns(file, forecast[0] if forecast else None, outcome)
+    forecast = forecast or [first]
     effort = _effort(budget)
     check_folder(out)
     if len(set(forecast)) < len(forecast):
@@ -309,13 +306,6 @@ def _effort(budget: str) -> float:
     if not 0 < effort < math.inf:
         raise ValueError(f"--budget must be a positive number or exact, got {budget!r}")
     return effort
-
-
-def missing_option(file: Path, has_forecast: bool) -> ValueError:
-    """Which column is to be named, and which there are."""
-    missing = "--outcome', the column of outcomes" if has_forecast else "--forecast', a column of forecasts"
-    known = ", ".join(read_columns(file))
-    return ValueError(f"Missing option '{missing}. {called(file)} has the columns {known}")
 
 
 def _remarks(rounds: Rounds, outcome: str, together: str | None) -> list[str]:

@@ -10,12 +10,21 @@ from typer import Argument, Exit, Option
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import answer, results
 from onlinecal.cli.recalibrating.asked import CHOOSE, METHODS, Asked, check_owners, values_of
-from onlinecal.cli.verbs import FILES, INTERRUPTED, Together, check_folder, warn
+from onlinecal.cli.verbs import (
+    FILES,
+    INTERRUPTED,
+    AsJson,
+    Groups,
+    Out,
+    Outcome,
+    Seed,
+    Together,
+    check_folder,
+    warn,
+)
 
 TABLES = "recalibrated.parquet", "report.csv"
 """What is written that could be read again."""
-
-CLASSES, EVENT, ROWS = "Probabilities of classes", "Forecasts of one event", "Rows and results"
 
 
 def recalibrate(
@@ -37,61 +46,36 @@ def recalibrate(
         Option(metavar="NAME", help="Take this method of the comparison. Default: what is recommended."),
     ] = None,
     probabilities: Annotated[
-        str | None,
-        Option(
-            rich_help_panel=CLASSES, help="Columns a,b,c or a pattern p_*; an array of NPZ. Default: p_*."
-        ),
+        str | None, Option(help="Columns a,b,c or a pattern p_*; an array of NPZ. Default: p_*.")
     ] = None,
-    label: Annotated[
-        str | None, Option(rich_help_panel=CLASSES, help="The column (array) of labels.")
-    ] = None,
+    label: Annotated[str | None, Option(help="The column (array) of labels.")] = None,
     losses: Annotated[
         Path | None,
-        Option(
-            rich_help_panel=CLASSES,
-            help="Of decision: a CSV loss table, a line per action, a column per class.",
-        ),
+        Option(help="Of decision: a CSV loss table, a line per action, a column per class."),
     ] = None,
     forecast: Annotated[
-        str | None, Option(rich_help_panel=EVENT, help="The column of forecasts; boost can do without.")
+        str | None, Option(help="The column of forecasts of one event; boost can do without.")
     ] = None,
-    outcome: Annotated[str | None, Option(rich_help_panel=EVENT, help="The column of outcomes, 0/1.")] = None,
-    group: Annotated[
-        list[str] | None,
-        Option(
-            rich_help_panel=EVENT,
-            help="A column whose values are groups, also with those of another; repeatable.",
-        ),
-    ] = None,
+    outcome: Outcome = None,
+    group: Groups = None,
     features: Annotated[
-        str | None,
-        Option(rich_help_panel=EVENT, help="Of boost: columns a,b,c. Default: all other columns of numbers."),
+        str | None, Option(help="Of boost: columns a,b,c. Default: all other columns of numbers.")
     ] = None,
     split: Annotated[
         str | None,
         Option(
             metavar="SHARE|time|COL",
-            rich_help_panel=ROWS,
             help="Which rows are tested: a share of random ones, 0.5 by default; time or time:0.3: the last; "
             "or those of which a column COL says test, not fit (or train).",
         ),
     ] = None,
     together: Together = None,
-    seed: Annotated[
-        int, Option(min=0, rich_help_panel=ROWS, help="Seed of the split and of the method's draws.")
-    ] = 0,
+    seed: Seed = 0,
     apply: Annotated[
-        Path | None,
-        Option(
-            rich_help_panel=ROWS,
-            help="Fit on all of FILE, and recalibrate this one; labels may be missing.",
-        ),
+        Path | None, Option(help="Fit on all of FILE, and recalibrate this one; labels may be missing.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        Option(rich_help_panel=ROWS, help="Folder to write probabilities, report and pictures into."),
-    ] = None,
-    as_json: Annotated[bool, Option("--json", rich_help_panel=ROWS, help="Machine-readable output.")] = False,
+    out: Out = None,
+    as_json: AsJson = False,
 ) -> None:
     """Recalibrate a table of probabilities; say what it gained on rows that were not fitted.
 
@@ -106,8 +90,9 @@ def recalibrate(
     forecasts of one event, until they are right in every one of overlapping groups. boost: from features,
     until no tree finds a group in which they are wrong. A method's defaults are those of its class.
 
-    Forecasts of a stream that are to be recalibrated live are for [bold]onlinecal evaluate[/bold]; how good
-    they are as they stand, [bold]onlinecal measure[/bold] says.
+    It fits a map once, on some rows, and tests it on others. Forecasts of a stream that are to be
+    recalibrated live are for [bold]onlinecal evaluate[/bold]; [bold]onlinecal measure[/bold] judges forecasts
+    as they stand.
 
     Examples:
 

@@ -15,7 +15,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
-from typer import Option
+from typer import Argument, Option
 from typer.core import TyperCommand, TyperGroup
 
 from onlinecal.cli.output import printable
@@ -26,12 +26,18 @@ else:
     Base = object
 
 VALUES = {str: "TEXT", int: "INT", float: "NUMBER", Path: "PATH", bool: ""}
-COLUMNS = {"forecast", "outcome", "label", "group", "sort", "settled_at"}
+COLUMNS = {"forecast", "outcome", "label", "group", "sort", "settled_at", "together"}
 """Options with a column's name, in whatever verb has them."""
+READING = {"probabilities", "features", "positive", "scale", "drop_invalid"}
+"""Other options that say what is read of a file, and how."""
+PANEL = "Columns of the file"
 
 
 class Told(Base):
-    """A verb or a group of them whose options say in one word what they take, and flags nothing."""
+    """A verb or a group of them whose options say in one word what they take, and flags nothing.
+
+    Options about the columns of a file stand together.
+    """
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, each with what stands for its value."""
@@ -43,7 +49,10 @@ class Told(Base):
             elif parameter.metavar is None:
                 # --help and the like come from typer
                 word = value_of(known.get(parameter.name, bool))
-                parameter.metavar = "COL" if word == "TEXT" and parameter.name in COLUMNS else word
+                is_column = word == "TEXT" and parameter.name in COLUMNS
+                parameter.metavar = "COL" if is_column else word
+                if is_column or parameter.name in READING:
+                    parameter.rich_help_panel = PANEL
         return parameters
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -61,11 +70,6 @@ def value_of(kind: Any) -> str | None:
         return None
     parts = [part for part in get_args(kind) if part is not NoneType]
     return value_of(parts[0]) if parts else VALUES.get(kind)
-
-
-def reflowed(text: str) -> str:
-    """Help with each paragraph, or example, on one line, for whoever prints it to break."""
-    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
 
 
 DONE, CHECK_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
@@ -92,7 +96,9 @@ class Verbs(Told, TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         for verb in (self, *self.commands.values()):
-            verb.help = reflowed(verb.help or "")
+            # each paragraph, or example, on one line, for whoever prints it to break
+            parts = cleandoc(verb.help or "").split("\n\n")
+            verb.help = "\n\n".join(" ".join(part.split()) for part in parts)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; a ValueError becomes the refusal of it, an OSError one that no help explains."""
@@ -195,37 +201,49 @@ def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -
             raise ValueError(f"{file} would be written over with results of its own: name another --out")
 
 
-PANEL = "How columns are read"
 FILES = (
     "CSV (also with ; or tabs), JSON Lines, both also .gz, Parquet or NPZ; - is standard input, nba the "
     "games that come with the package."
 )
 
-Positive = Annotated[
-    str | None,
-    Option(
-        "--positive", rich_help_panel=PANEL, help="The value of the outcome that counts as 1, others as 0."
-    ),
+AsJson = Annotated[bool, Option("--json", help="Machine-readable output.")]
+Out = Annotated[Path | None, Option(help="Folder to write tables and pictures into.")]
+Seed = Annotated[int, Option(min=0, help="Seed of everything that is drawn.")]
+
+ForecastFile = Annotated[Path, Argument(help=f"The forecasts: {FILES}")]
+Forecasts = Annotated[
+    list[str] | None, Option(help="A column of forecasts, one for each model; may be repeated.")
 ]
-Scale = Annotated[
-    Literal["probability", "percent", "logits"],
-    Option(
-        "--scale",
-        rich_help_panel=PANEL,
-        help="What forecasts are written as; 63% is read anyway. logits: log-odds.",
-    ),
+Outcome = Annotated[str | None, Option(help="The column of outcomes, 0/1.")]
+Groups = Annotated[
+    list[str] | None,
+    Option(help="A column whose values are groups, also with those of another; may be repeated."),
+]
+Sort = Annotated[str | None, Option(help="A column to order the rows by: their time.")]
+SettledAt = Annotated[
+    str | None,
+    Option(help="A column: when the outcome became known, in units of --sort, else a row's number from 0."),
 ]
 Together = Annotated[
     str | None,
     Option(
-        "--together",
-        metavar="COL",
-        rich_help_panel=PANEL,
-        help="A column; rows with one value in it belong together, as those of one match, day or patient.",
+        help="A column; rows with one value in it belong together, as those of one match, day or patient."
     ),
 ]
-AsJson = Annotated[bool, Option("--json", help="Machine-readable output.")]
+Positive = Annotated[str | None, Option(help="The value of the outcome that counts as 1, others as 0.")]
+Scale = Annotated[
+    Literal["probability", "percent", "logits"],
+    Option(help="What forecasts are written as; 63% is read anyway. logits: log-odds."),
+]
 DropInvalid = Annotated[
-    bool,
-    Option("--drop-invalid", rich_help_panel=PANEL, help="Leave out rows with bad values, and count them."),
+    bool, Option("--drop-invalid", help="Leave out rows with bad values, and count them.")
+]
+
+Ledger = Annotated[Path, Option(help="The ledger, which may be in use, or an archive.")]
+WrittenLedger = Annotated[Path, Option(help="The file that keeps every event; made if there is none.")]
+Config = Annotated[
+    Path | None, Option(help="TOML: which forecasters the keys get. Default: that of the ledger.")
+]
+LogJson = Annotated[
+    bool, Option("--log-json", help="Alarms, rejected events and all else on stderr, one JSON object a line.")
 ]

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from onlinecal.plots.over_rounds import running_biases_data as running_biases_data
     from onlinecal.plots.over_rounds import running_distance as running_distance
     from onlinecal.plots.over_rounds import running_distance_data as running_distance_data
-    from onlinecal.plots.recalibration.decisions import decision_losses as decision_losses
-    from onlinecal.plots.recalibration.decisions import decision_losses_data as decision_losses_data
-    from onlinecal.plots.recalibration.groups import group_biases as group_biases
-    from onlinecal.plots.recalibration.groups import group_biases_data as group_biases_data
-    from onlinecal.plots.recalibration.groups import group_mean_biases as group_mean_biases
-    from onlinecal.plots.recalibration.groups import group_mean_biases_data as group_mean_biases_data
-    from onlinecal.plots.recalibration.groups import level_sets as level_sets
-    from onlinecal.plots.recalibration.groups import level_sets_data as level_sets_data
+    from onlinecal.plots.decisions import decision_losses as decision_losses
+    from onlinecal.plots.decisions import decision_losses_data as decision_losses_data
+    from onlinecal.plots.groups import group_biases as group_biases
+    from onlinecal.plots.groups import group_biases_data as group_biases_data
+    from onlinecal.plots.groups import group_mean_biases as group_mean_biases
+    from onlinecal.plots.groups import group_mean_biases_data as group_mean_biases_data
+    from onlinecal.plots.groups import level_sets as level_sets
+    from onlinecal.plots.groups import level_sets_data as level_sets_data
     from onlinecal.plots.reliability_diagram import reliability as reliability
     from onlinecal.plots.reliability_diagram import reliability_data as reliability_data
     from onlinecal.plots.reliability_diagram import transport as transport

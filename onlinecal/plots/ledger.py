@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from onlinecal.plots.reliability_diagram import draw_reliability
+from onlinecal.plots.reliability_diagram import reliability_panels
 from onlinecal.plots.style import (
+    AFTER,
+    BEFORE,
     HALO,
     INK,
-    OKABE_ITO,
     QUIET,
+    darker,
     headline,
     highest,
     in_house_style,
     near,
-    panels,
     wilson_interval,
 )
 from onlinecal.tables import number
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Dots = NDArray[np.float64]
 
-KEY, MARKED = OKABE_ITO[0], OKABE_ITO[1]
+KEY, MARKED = AFTER, BEFORE
 """A key's dot, and that of a key to look at."""
 
 FEW = 12
@@ -44,7 +44,7 @@ LONGEST = 28
 """Characters of a name in a picture."""
 
 
-def key_table(report: Report) -> pl.DataFrame:
+def key_numbers(report: Report) -> pl.DataFrame:
     """A row a key: key, rounds, open, expired, certificate, guarantee (sums), waited, events.
 
     `waited`: events since the key's oldest open forecast was asked for, null if none is open; `events`: all
@@ -84,13 +84,36 @@ def label_ticks(axis: Axes) -> None:
             one.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
 
 
-def dot_look(dots: int) -> dict[str, Any]:
-    """Size and strength of so many dots: few are large, of many one still sees where they lie thickest."""
+def draw_dots(
+    axis: Axes, dots: Dots, names: Sequence[str], marked: Sequence[int], others: Sequence[Dots] = ()
+) -> None:
+    """Draw a dot for each key, shape (n, 2), few of them with all their names, of many those `marked`.
+
+    Few dots are large, of many one still sees where they lie thickest. Names stay off the `others`, too.
+    """
+    few = len(dots) <= FEW
+    size, strength = size_and_strength(len(dots))
+    axis.scatter(dots[:, 0], dots[:, 1], s=size, alpha=strength, color=KEY, lw=0, zorder=3, clip_on=False)
+    if not few:
+        x, y = dots[marked].T
+        axis.scatter(x, y, s=max(30.0, size), color=MARKED, lw=0, zorder=5)
+    places = range(len(dots)) if few else marked
+    _name_dots(axis, np.vstack([dots, *others]), {at: names[at] for at in places}, KEY if few else MARKED)
+
+
+def size_and_strength(dots: int) -> tuple[float, float]:
+    """Of each of so many dots."""
     crowd = min(max((dots / FEW) ** -0.25, 0.17), 1.0)
-    return {"s": 70.0 * crowd**1.4, "alpha": max(0.25, 0.9 * crowd**0.7)}
+    return 70.0 * crowd**1.4, max(0.25, 0.9 * crowd**0.7)
 
 
-def name_dots(axis: Axes, dots: Dots, names: Mapping[int, str], colour: str) -> None:
+def most(table: pl.DataFrame, column: str, number: int) -> list[int]:
+    """The places of the rows with the largest numbers in a column, of equal ones the first."""
+    order = np.argsort(-table[column].fill_null(0).to_numpy(), kind="stable")
+    return order[:number].tolist()
+
+
+def _name_dots(axis: Axes, dots: Dots, names: Mapping[int, str], colour: str) -> None:
     """Write names beside dots, each as near as it can be without covering other names and many dots.
 
     `dots` of shape (n, 2), all that the panel shows, in data units; `names` by a dot's place among them.
@@ -99,7 +122,6 @@ def name_dots(axis: Axes, dots: Dots, names: Mapping[int, str], colour: str) -> 
     wide, high = (72.0 * pixels / axis.figure.dpi for pixels in (axis.bbox.width, axis.bbox.height))
     line, aside = 1.3 * size / high, 14.0 / wide
     at = axis.transAxes.inverted().transform(axis.transData.transform(dots))
-    text = tuple(0.72 * part for part in to_rgb(colour))
     written: list[tuple[float, float, float]] = []
 
     def cost(left: float, right: float, middle: float) -> float:
@@ -120,10 +142,9 @@ def name_dots(axis: Axes, dots: Dots, names: Mapping[int, str], colour: str) -> 
         near, far, middle = x + side * aside, x + side * (aside + width), y + step * line
         written.append((min(near, far), max(near, far), middle))
         axis.plot([x, near], [y, middle], transform=axis.transAxes, color=colour, lw=0.7, zorder=4)
-        axis.text(
-            near, middle, f" {shortened(name)} ", transform=axis.transAxes, color=text, fontsize=size,
-            ha="left" if side > 0 else "right", va="center_baseline", path_effects=HALO, zorder=6,
-        )  # fmt: skip
+        look: Any = {"fontsize": size, "color": darker(colour), "path_effects": HALO, "zorder": 6}
+        look |= {"transform": axis.transAxes, "ha": "left" if side > 0 else "right"}
+        axis.text(near, middle, f" {shortened(name)} ", va="center_baseline", **look)
 
 
 def shortened(name: str) -> str:
@@ -138,30 +159,21 @@ CERTIFICATE_MARKS = 5
 """Among many keys, so many with the most open forecasts are named."""
 
 
-def certificate_numbers(report: Report) -> pl.DataFrame:
-    """The keys with settled rounds: columns as `key_table` has them."""
-    return key_table(report).filter(pl.col("rounds") > 0)
-
-
 @in_house_style
 def draw_certificates(table: pl.DataFrame) -> Figure:
-    """A dot per key: its certificate per round against its rounds; dashes above: its guarantee per round."""
-    rounds, certificates, guarantees = (
-        table[name].to_numpy().astype(float) for name in ("rounds", "certificate", "guarantee")
-    )
-    total, proven = rounds.sum(), certificates.sum()
+    """A dot per key with rounds: its certificate per round against its rounds; dashes: its guarantee."""
+    rounds, certificates, guarantees = table.select("rounds", "certificate", "guarantee").to_numpy().T
+    total, average = rounds.sum(), certificates.sum() / rounds.sum()
     keys = "the only key is" if table.height == 1 else f"all {number(table.height)} keys together are"
     figure, axis = dots_figure(
-        f"Proven: {keys} at most {proven / total:.4f} per round from calibrated",
+        f"Proven: {keys} at most {average:.4f} per round from calibrated",
         "One dot per key. Grey dashes: its guarantee per round, which counts how late its labels were; at "
         "most 1.",
         "rounds settled",
         "certificate per round",
     )
     per_round, promised = certificates / rounds, np.minimum(guarantees / rounds, 1.0)
-    bottom = 0.6 * min(per_round[per_round > 0].min(initial=0.1), promised.min(), proven / total or 0.1)
-    # a certificate of 0 lies on the lower edge
-    heights = np.maximum(per_round, bottom)
+    bottom = 0.6 * min(per_round[per_round > 0].min(initial=0.1), promised.min(), average or 0.1)
     few = table.height <= FEW
     if alike := not few and rounds.max() < ONE_AGE * rounds.min():
         # on an axis of rounds the dots would lie on one another
@@ -174,49 +186,36 @@ def draw_certificates(table: pl.DataFrame) -> Figure:
         across = rounds
         axis.set(xlim=(rounds.min() / 1.6, max(total, rounds.max() * 1.3) * 1.6), ylim=(bottom, 1.25))
     label_ticks(axis)
+    # a certificate of 0 lies on the lower edge
+    dots = np.column_stack((across, np.maximum(per_round, bottom)))
     if few:
-        axis.vlines(across, heights, promised, color=QUIET, lw=0.8, alpha=0.6, zorder=2)
-    look = dot_look(table.height)
-    dash = {"s": 4 * look["s"], "lw": 1.2 if few else 0.8, "alpha": look["alpha"]}
+        axis.vlines(across, dots[:, 1], promised, color=QUIET, lw=0.8, alpha=0.6, zorder=2)
+    size, strength = size_and_strength(table.height)
+    dash: Any = {"s": 4 * size, "alpha": strength, "lw": 1.2 if few else 0.8}
     axis.scatter(across, promised, marker="_", color=QUIET, zorder=2, **dash)
-    axis.scatter(across, heights, color=KEY, lw=0, zorder=3, clip_on=False, **look)
-    opened = (
-        table.with_row_index("place")
-        .filter(pl.col("open") > 0)
-        .sort("open", descending=True)
-        .head(CERTIFICATE_MARKS)
-    )
-    places = list(range(table.height)) if few else opened["place"].to_list()
-    if not few:
-        axis.scatter(across[places], heights[places], color=MARKED, s=max(30.0, look["s"]), lw=0, zorder=5)
-    dots = np.column_stack((across, heights))
+    others = []
     if table.height > 1:
-        together = (1.04 * table.height if alike else total, max(proven / total, bottom))
-        axis.scatter(*together, marker="D", color=INK, s=60, zorder=5)
+        x, y = together = 1.04 * table.height if alike else total, max(average, bottom)
+        others = [np.array(together)]
+        axis.scatter(x, y, marker="D", color=INK, s=60, zorder=5)
         aside = 0, -18 if alike else 9
         near(axis, "all keys", together, aside, ha="center", weight="bold", path_effects=HALO, zorder=6)
-        dots = np.vstack((dots, together))
-    name_dots(axis, dots, {place: _label(table, place) for place in places}, KEY if few else MARKED)
+    names = [
+        f"{name}, {number(waiting)} open" if waiting else name
+        for name, waiting in table.select("key", "open").iter_rows()
+    ]
+    marked = [at for at in most(table, "open", CERTIFICATE_MARKS) if table["open"][at]]
+    draw_dots(axis, dots, names, marked, others)
     return figure
-
-
-def _label(table: pl.DataFrame, place: int) -> str:
-    waiting = table["open"][place]
-    return f"{table['key'][place]}, {number(waiting)} open" if waiting else str(table["key"][place])
 
 
 WAITING_MARKS = 4
 """Among many keys, so many that wait for most are named, and so many that wait longest."""
 
 
-def waiting_numbers(report: Report) -> pl.DataFrame:
-    """The keys with open forecasts: columns as `key_table` has them."""
-    return key_table(report).filter(pl.col("open") > 0)
-
-
 @in_house_style
 def draw_waiting(table: pl.DataFrame) -> Figure:
-    """A dot per key: its open forecasts against the events since the oldest of them was asked for."""
+    """A dot per key with open forecasts: so many against the events since the oldest was asked for."""
     waiting, longest = int(table["open"].sum()), int(highest(table["waited"]))
     keys = "one key waits" if table.height == 1 else f"{number(table.height)} keys wait"
     figure, axis = dots_figure(
@@ -227,27 +226,13 @@ def draw_waiting(table: pl.DataFrame) -> Figure:
         "open forecasts of the key",
     )
     # the last event of all is 0 events ago
-    waited, opened = table["waited"].clip(1).to_numpy(), table["open"].to_numpy()
-    axis.set(xlim=(max(0.5, waited.min() / 1.6), waited.max() * 1.6), ylim=(0.7, max(opened.max(), 5) * 1.5))
+    dots = table.select(pl.col("waited").clip(1), "open").to_numpy()
+    (left, _), (right, top) = dots.min(axis=0), dots.max(axis=0)
+    axis.set(xlim=(max(0.5, left / 1.6), right * 1.6), ylim=(0.7, max(top, 5) * 1.5))
     label_ticks(axis)
-    look = dot_look(table.height)
-    axis.scatter(waited, opened, color=KEY, lw=0, zorder=3, **look)
-    ranked = table.with_row_index("place")
-    marked = dict.fromkeys(
-        place
-        for column in ("open", "waited")
-        for place in ranked.sort(column, descending=True)["place"].head(WAITING_MARKS).to_list()
-    )
-    few = table.height <= FEW
-    places = list(range(table.height)) if few else list(marked)
-    if not few:
-        axis.scatter(waited[places], opened[places], color=MARKED, s=max(30.0, look["s"]), lw=0, zorder=5)
-    names = {place: str(table["key"][place]) for place in places}
-    name_dots(axis, np.column_stack((waited, opened)), names, KEY if few else MARKED)
+    marked = dict.fromkeys(at for column in ("open", "waited") for at in most(table, column, WAITING_MARKS))
+    draw_dots(axis, dots, table["key"].to_list(), list(marked))
     return figure
-
-
-COLOURS = {"hints": OKABE_ITO[1], "forecasts": OKABE_ITO[0]}
 
 
 def frequency_numbers(report: Report) -> pl.DataFrame:
@@ -263,18 +248,12 @@ def frequency_numbers(report: Report) -> pl.DataFrame:
     return table.with_columns(pl.Series("low", low), pl.Series("high", high))
 
 
-@in_house_style
 def draw_frequencies(table: pl.DataFrame) -> Figure:
     """A panel for the hints, if there are some, and one for the forecasts."""
-    names = table["of"].unique(maintain_order=True).to_list()
-    figure, axes = panels(names, height=4.3)
     rounds = int(table.filter(pl.col("of") == "forecasts")["rounds"].sum())
-    headline(
-        figure,
-        f"How often what was forecast came: {number(rounds)} rounds of all keys",
-        "Dots: twentieths of [0, 1] and what followed (area: rounds). Bars: 95 % confidence intervals.",
-    )
-    for name, axis in axes.items():
-        draw_reliability(axis, table.filter(pl.col("of") == name), COLOURS[name])
-        axis.set(title=name, xlabel="forecast (bars below: rounds)", ylabel="frequency of the outcome")
+    title = f"How often what was forecast came: {number(rounds)} rounds of all keys"
+    colours = (BEFORE, AFTER) if "hints" in table["of"] else (AFTER,)
+    figure = reliability_panels(table, "of", title, colours)
+    for axis in figure.axes:
+        axis.set_ylabel("frequency of the outcome")
     return figure

@@ -29,8 +29,9 @@ from onlinecal.plots.style import (
 )
 from onlinecal.validation import (
     check_count,
-    check_outcomes,
+    check_history,
     check_probabilities,
+    check_same_index,
     check_same_length,
     check_vector,
     refuse,
@@ -129,9 +130,9 @@ def running_biases_data(
     and of the rounds since the moment before: the lowest, the last and the highest forecast. Arguments and
     errors as in `running_biases`.
     """
-    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
-    check_same_length(p, y, "forecasts and outcomes")
+    p, y = check_history(forecasts, outcomes)
     charged = p if look_ahead is None else check_probabilities(look_ahead, "look_ahead")
+    check_same_index(forecasts, look_ahead, "forecasts and look_ahead")
     check_same_length(p, charged, "forecasts and look_ahead")
     stops = np.unique(moments_of(rounds, len(p)))
     p, y, charged = p[: stops[-1]], y[: stops[-1]], charged[: stops[-1]]
@@ -272,11 +273,13 @@ def certificate(
         ax.set(xscale="log", yscale="log")
         ax.minorticks_off()
     elif new:
-        settled = table.filter(pl.col("round") * 6 >= pl.col("round").max())
-        ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(highest(*settled.drop("round")), 0.01)))
+        ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(_later_height(table), 0.01)))
     if guarantees is not None:
         draw_guarantee(ax, table)
-        x, y = _middle(ax, table)
+        # a point of it that can be seen and has room around it
+        seen = table.filter(pl.col("guarantee").is_between(*ax.get_ylim()))
+        shown = seen if seen.height else table
+        x, y = shown.select("round", "guarantee").row(int(0.9 * (shown.height - 1)))
         look: Any = {"weight": "bold", "color": INK, "path_effects": HALO, "zorder": 6}
         near(ax, "guarantee", (x, y), (0, 4), ha="right", va="bottom", **look)
     unit = "certificate / t" if normalize else "certificate (sum over rounds so far)"
@@ -304,6 +307,7 @@ def certificate_data(
     if guarantees is not None:
         bound = guarantees if np.ndim(guarantees) else np.full(len(proven), guarantees)
         promised = _sums(bound, "guarantees")
+        check_same_index(certificates, guarantees, "certificates and guarantees")
         check_same_length(proven, promised, "certificates and guarantees")
         columns["guarantee"] = promised / per
     return pl.DataFrame(columns)
@@ -326,14 +330,6 @@ def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
     array = array.astype(np.float64)
     refuse(~((array >= 0.0) & np.isfinite(array)), array, f"{name} must be finite and not negative")
     return array
-
-
-def _middle(axis: Axes, table: pl.DataFrame) -> tuple[float, float]:
-    """A point of the guarantee that can be seen and has room around it."""
-    seen = table.filter(pl.col("guarantee").is_between(*axis.get_ylim()))
-    shown = seen if seen.height else table
-    at = int(0.9 * (shown.height - 1))
-    return shown["round"][at], shown["guarantee"][at]
 
 
 BUDGET = 0.1
@@ -389,9 +385,9 @@ def running_distance(
     """
     table = running_distance_data(forecasts, outcomes, rounds=rounds, budget=budget)
     ax = axes_or_new(ax, (6.4, 4.0))
-    highest = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * _later_height(table))
+    top = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * _later_height(table))
     draw_distance(ax, table, color or next_colour(ax), label=label)
-    ax.set(xlim=(0, max(float(table["round"][-1]), ax.dataLim.x1)), ylim=(0, highest))
+    ax.set(xlim=(0, max(float(table["round"][-1]), ax.dataLim.x1)), ylim=(0, top))
     describe(ax, "round t", "distance / t", "Distance to calibration so far, per round")
     name_histories(ax, label)
     return ax
@@ -404,8 +400,7 @@ def running_distance_data(
 
     lower <= distance <= upper, both proven. Arguments and errors as in `running_distance`.
     """
-    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
-    check_same_length(p, y, "forecasts and outcomes")
+    p, y = check_history(forecasts, outcomes)
     moments = moments_of(rounds, len(p)).tolist()
     found = [
         calibration_distance(p[:stop], y[:stop], budget=budget, rtol=0.05, normalize=True) for stop in moments
@@ -424,9 +419,8 @@ def draw_distance(axis: Axes, table: pl.DataFrame, color: str, **look: Any) -> N
 
 
 def _later_height(table: pl.DataFrame) -> float:
-    """How high the line is, once a sixth of the rounds is over: what comes before may be cut off."""
-    later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
-    return highest(later["upper"])
+    """How high the lines are, once a sixth of the rounds is over: what comes before may be cut off."""
+    return highest(*table.filter(pl.col("round") * 6 >= pl.col("round").max()).drop("round"))
 
 
 def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = None) -> Axes:

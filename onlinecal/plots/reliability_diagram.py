@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from onlinecal.plots.style import (
     in_house_style,
     is_first,
     name_histories,
+    near,
     next_colour,
     panels,
     title_panel,
@@ -30,6 +32,7 @@ from onlinecal.plots.style import (
 from onlinecal.validation import (
     check_count,
     check_probabilities,
+    check_same_index,
     check_same_length,
     check_share_history,
 )
@@ -241,8 +244,12 @@ def transport_data(
     if witness is None:
         witness = calibration_distance(p, y, budget=budget).witness
     q = check_probabilities(witness, "witness")
+    check_same_index(forecasts, witness, "forecasts and witness")
     check_same_length(p, q, "forecasts and witness")
-    cells = [_part(name).alias(f"{name}_part") for name in ("forecast", "value")]
+    cells = [
+        (pl.col(name) * CELLS).floor().clip(0, CELLS - 1).alias(f"{name}_part")
+        for name in ("forecast", "value")
+    ]
     cells.append((pl.col("value") > pl.col("forecast")).alias("goes_up"))
     return (
         pl.DataFrame({"forecast": p, "value": q})
@@ -266,46 +273,32 @@ def plan_costs(table: pl.DataFrame) -> str:
 
 def draw_transport(axis: Axes, table: pl.DataFrame) -> None:
     """Draw what `transport_data` gives: the plan, and in a band of its own below what it moves."""
-    axis.set(xlim=(-0.02, 1.02), ylim=(-ROOM - 0.06, 1.03), yticks=np.linspace(0, 1, 6))
-    _draw_plan(axis, table)
-    _draw_bars(axis, table)
-
-
-def _part(name: str) -> pl.Expr:
-    return (pl.col(name) * CELLS).floor().clip(0, CELLS - 1).cast(pl.Int64)
-
-
-def _draw_plan(axis: Axes, moves: pl.DataFrame) -> None:
-    forecast, value, rounds = moves.select("forecast", "value", "rounds").to_numpy().T
+    forecast, value, rounds, moved = table.to_numpy().T
     change = value - forecast
-    colours = np.where(change > HARDLY, UP, np.where(change < -HARDLY, DOWN, STAY))
+    axis.set(xlim=(-0.02, 1.02), ylim=(-ROOM - 0.06, 1.03), yticks=np.linspace(0, 1, 6))
     axis.plot([0, 1], [0, 1], color=INK, lw=1.0, zorder=2)
     along_diagonal(axis, "stays where it is", forecast, value)
-    sizes = 2 + 110 * rounds / rounds.max()
     axis.scatter(
-        forecast, value, s=sizes, color=list(colours), alpha=0.75, edgecolor="white", lw=0.4, zorder=4
+        forecast,
+        value,
+        s=2 + 110 * rounds / rounds.max(),
+        color=np.where(change > HARDLY, UP, np.where(change < -HARDLY, DOWN, STAY)).tolist(),
+        alpha=0.75,
+        edgecolor="white",
+        lw=0.4,
+        zorder=4,
     )
-
-
-def _draw_bars(axis: Axes, moves: pl.DataFrame) -> None:
-    """What rounds moved up and down add to the distance, by forecast, in a band of its own below."""
-    forecast, value, moved = moves.select("forecast", "value", "moved").to_numpy().T
     place = np.minimum((forecast * PLAN_BARS).astype(np.int64), PLAN_BARS - 1)
-    up = np.bincount(place, np.where(value > forecast, moved, 0.0), minlength=PLAN_BARS)
-    down = np.bincount(place, np.where(value <= forecast, moved, 0.0), minlength=PLAN_BARS)
-    top = float((up + down).max())
-    foot = -ROOM - 0.04
-    centres = (np.arange(PLAN_BARS) + 0.5) / PLAN_BARS
+    up, down = (np.bincount(place[way], moved[way], PLAN_BARS) for way in (change > 0.0, change <= 0.0))
+    foot, centres = -ROOM - 0.04, (np.arange(PLAN_BARS) + 0.5) / PLAN_BARS
     axis.axhline(foot, color=GRID, lw=0.8)
-    if top > 0:
+    largest = int(np.argmax(up + down))
+    if top := float((up + down)[largest]):
         scale = ROOM * 0.8 / top
         axis.bar(centres, down * scale, width=0.04, bottom=foot, color=DOWN, lw=0)
         axis.bar(centres, up * scale, width=0.04, bottom=foot + down * scale, color=UP, lw=0)
-        highest = int(np.argmax(up + down))
-        axis.text(
-            centres[highest], foot + top * scale, f"{top:,.3g}", ha="center", va="bottom", fontsize=8,
-            color=INK,
-        )  # fmt: skip
+        at = centres[largest], foot + top * scale
+        near(axis, f"{top:,.3g}", at, (0, 0), ha="center", va="bottom", fontsize=8, color=INK)
 
 
 def named(table: pl.DataFrame, forecaster: str, adversary: str) -> pl.DataFrame:
@@ -315,40 +308,44 @@ def named(table: pl.DataFrame, forecaster: str, adversary: str) -> pl.DataFrame:
     )
 
 
-@in_house_style
-def reliability_panels(table: pl.DataFrame) -> Figure:
-    """A reliability diagram per forecaster from tables that are `named`."""
-    names = table["forecaster"].unique(maintain_order=True).to_list()
-    figure, axes = panels(names, height=4.3)
-    headline(
-        figure,
-        f"What came after each forecast, on {table['adversary'][0]}",
-        "Dots: forecasts and what followed (area: rounds). Bars: 95 % confidence intervals (Wilson's).",
-    )
-    for place, (name, axis) in enumerate(axes.items()):
-        draw_reliability(axis, table.filter(pl.col("forecaster") == name), OKABE_ITO[place % len(OKABE_ITO)])
-        describe(axis, "forecast (bars below: rounds)", "frequency of outcome 1")
+def _panels(
+    table: pl.DataFrame, by: str, height: float, title: str, below: str
+) -> tuple[Figure, list[tuple[str, pl.DataFrame, Axes]]]:
+    """A figure with a panel for each value of a column; the values, their rows and their panels."""
+    parts = {str(name): rows for (name,), rows in table.group_by(by, maintain_order=True)}
+    figure, axes = panels(list(parts), height=height)
+    headline(figure, title, below)
+    for name, axis in axes.items():
         title_panel(axis, name)
+    return figure, [(name, rows, axes[name]) for name, rows in parts.items()]
+
+
+@in_house_style
+def reliability_panels(
+    table: pl.DataFrame,
+    by: str = "forecaster",
+    title: str = "",
+    colours: Sequence[str] = OKABE_ITO,
+) -> Figure:
+    """A reliability diagram for each value of a column; tables that are `named` have a title of their own."""
+    title = title or f"What came after each forecast, on {table['adversary'][0]}"
+    below = "Dots: forecasts and what followed (area: rounds). Bars: 95 % confidence intervals (Wilson's)."
+    figure, parts = _panels(table, by, 4.3, title, below)
+    for place, (_, rows, axis) in enumerate(parts):
+        draw_reliability(axis, rows, colours[place % len(colours)])
+        describe(axis, "forecast (bars below: rounds)", "frequency of outcome 1")
     return figure
 
 
 @in_house_style
 def transport_panels(table: pl.DataFrame) -> Figure:
     """A plan of the way to calibration per forecaster from tables that are `named`."""
-    names = table["forecaster"].unique(maintain_order=True).to_list()
-    figure, axes = panels(names, height=5.2)
-    headline(
-        figure,
-        f"The way to calibration, on {table['adversary'][0]}",
-        "Dots: rounds, and the value they go to. Bars: what they add to the distance. "
-        "Orange: up, blue: down.",
-    )
-    for name, axis in axes.items():
-        moves = table.filter(pl.col("forecaster") == name)
-        draw_transport(axis, moves)
+    title = f"The way to calibration, on {table['adversary'][0]}"
+    below = "Dots: rounds, and the value they go to. Bars: what they add to the distance. "
+    figure, parts = _panels(table, "forecaster", 5.2, title, below + "Orange: up, blue: down.")
+    for _, rows, axis in parts:
+        draw_transport(axis, rows.select("forecast", "value", "rounds", "moved"))
         describe(axis, "forecast", "value in a calibrated sequence")
-        title_panel(axis, name)
-        axis.text(
-            0.02, 0.985, plan_costs(moves), transform=axis.transAxes, va="top", fontsize=9, path_effects=HALO
-        )
+        where: Any = {"transform": axis.transAxes, "va": "top", "path_effects": HALO}
+        axis.text(0.02, 0.985, plan_costs(rows), fontsize=9, **where)
     return figure

@@ -8,7 +8,7 @@ Of the ends of columns polars says only that they are of some type or missing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
@@ -117,13 +117,15 @@ def panels(
     height: float = 4.4,
     width: float = 4.3,
     right: float | None = None,
+    share: bool = True,
+    abreast: int = 2,
 ) -> tuple[Figure, dict[str, Axes]]:
-    """A figure with one panel per name, two abreast (or one, or four small ones), the same axes in all.
+    """A figure with one panel per name, so many abreast, or four small ones; `share`: of the same axes.
 
     Sizes in inches. The margins are fixed, with room (`right`) for the names that will stand beside each
     panel, so that slopes and distances on the page are known while labels are placed.
     """
-    columns = min(len(names), 2)
+    columns = min(len(names), abreast)
     left, top, bottom, above, between = 0.75, 1.15, 0.6, 0.85, 0.35
     if right is None:
         right = 0.35 if not beside else 0.6 + min(0.064 * max(map(len, beside)), 4.0)
@@ -136,8 +138,8 @@ def panels(
     axes = figure.subplots(
         rows,
         columns,
-        sharex=True,
-        sharey=True,
+        sharex=share,
+        sharey=share,
         squeeze=False,
         gridspec_kw={
             "left": left / size[0],
@@ -397,13 +399,13 @@ def draw_dumbbells(
     axes: Axes,
     names: Sequence[str],
     values: Mapping[str, NDArray[np.float64]],
-    rows: Iterable[int],
+    rows: Sequence[int] | pl.Series,
     apart: float = 0.0,
 ) -> NDArray[np.int64]:
     """A line for each name from the top down: a dot for each of its values, or for before and after.
 
     Before stands so much above the line and after below it; when both are on it, they are joined. Beside the
-    axes stand numbers of rows. The heights of the lines come back.
+    axes stand numbers of rows, if there are some. The heights of the lines come back.
     """
     heights = np.arange(len(names))[::-1]
     if len(values) == 2 and not apart:
@@ -419,9 +421,10 @@ def draw_dumbbells(
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     beside: Any = {"transform": axes.get_yaxis_transform(), "fontsize": 8, "color": QUIET}
-    for height, count in zip(heights, rows, strict=True):
+    for height, count in zip(heights, rows, strict=False):
         axes.text(1.013, height, f"{count:,}", va="center_baseline", **beside)
-    axes.text(1.013, len(names) - 0.2, "rows", **beside)
+    if len(rows):
+        axes.text(1.013, len(names) - 0.2, "rows", **beside)
     return heights
 
 

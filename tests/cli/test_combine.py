@@ -76,8 +76,8 @@ def test_people_see_each_model(common):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--outcome", "won"], "Missing option '--forecast'"),
-        (["--outcome", "won", "--forecast", "one"], "at least 2 models, got 'one' alone"),
+        (["--outcome", "won"], "--forecast must be given for at least 2 models"),
+        (["--forecast", "one"], "at least 2 models, got 'one' alone"),
         (["--outcome", "one", "--forecast", "one", "--forecast", "other"], "must be 0, 1 or boolean"),
         (["--outcome", "won", "--forecast", "day", "--forecast", "one"], "must lie in [0, 1]"),
     ],

@@ -52,9 +52,7 @@ def run(folder, start, *arguments, **environment):
 @pytest.mark.parametrize(
     "start, path",
     [
-        (["-m", "onlinecal"], str(ROOT)),
         (["-m", "onlinecal"], f".{os.pathsep}{ROOT}"),
-        (["-c", SCRIPT], str(ROOT)),
         (["-c", SCRIPT], f"{os.pathsep}.{os.pathsep}{ROOT}"),
         (["-c", EDITABLE], "."),
     ],

@@ -12,9 +12,16 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from onlinecal import plots
+from onlinecal.plots.decisions import draw_methods
 from onlinecal.plots.ledger import draw_certificates
 from onlinecal.plots.over_rounds import running_biases_data
-from onlinecal.plots.recalibration.rounds import draw_scoreboard, prepare_scoreboard
+from onlinecal.plots.recalibrations import (
+    draw_boosting,
+    draw_gaps,
+    draw_lp_rounds,
+    draw_patches,
+    draw_scoreboard,
+)
 from onlinecal.plots.reliability_diagram import named, plan_costs, reliability_panels, transport_panels
 from simulations.plots.games import draw_film
 from simulations.plots.sweeps.against_rounds import draw_trajectories
@@ -85,6 +92,13 @@ def test_every_move_is_a_dot_and_what_it_costs_is_said_apart_from_the_title():
         mine = table.filter(pl.col("forecaster") == name)
         assert points(axis) == list(zip(mine["forecast"], mine["value"], strict=True))
         assert plan_costs(mine) in words(axis)
+        # bars of what goes down, then of what goes up, on them
+        heights = np.array([bar.get_height() for bar in axis.patches]).reshape(2, -1)
+        twentieth = (mine["forecast"].to_numpy() * 20).astype(int)
+        for bars, goes_up in zip(heights, (False, True), strict=True):
+            which = (mine["value"] > mine["forecast"]).to_numpy() == goes_up
+            moved = np.bincount(twentieth[which], mine["moved"].to_numpy()[which], 20)
+            assert bars * mine["moved"].sum() == pytest.approx(moved * heights.sum())
 
 
 def test_every_certificate_and_guarantee_is_a_line_under_a_whole_title():
@@ -138,7 +152,7 @@ def test_keys_of_one_age_do_not_lie_on_one_another():
             "rounds": rounds,
             "open": 0,
             "certificate": RNG.gamma(9.0, 1.0, n),
-            "guarantee": np.sqrt(3.0 * rounds),
+            "guarantee": np.sqrt(3.0 * rounds) * np.where(np.arange(n) < 9, 20.0, 1.0),
         }
     )
     for one_age in (True, False):
@@ -150,6 +164,8 @@ def test_keys_of_one_age_do_not_lie_on_one_another():
         heights = (shown["certificate"] / shown["rounds"]).to_numpy()
         mine = dots[np.isin(dots[:, 1], heights)][:n]
         assert sorted(mine[:, 1]) == pytest.approx(sorted(heights))
+        promised = np.minimum(shown["guarantee"] / shown["rounds"], 1.0)
+        assert np.isin(promised, dots[:, 1]).all()
         assert (len(np.unique(mine[:, 0])) == n) == one_age
         assert ("keys in the order of" in axis.get_xlabel()) == one_age
 
@@ -166,20 +182,101 @@ def test_an_interval_that_goes_on_beyond_the_panel_has_a_sign():
             "difference_high": -0.01 + wide,
             "best": None,
         }
-        for measure in ("Brier", "log loss", "ECE")
+        for measure in ("Brier", "log loss", "ECE", "accuracy")
         for name in names
         for wide in [0.4 if name == "beta" else 0.002]
     ]
-    table = prepare_scoreboard(
-        pl.DataFrame(rows, schema_overrides={"best": pl.String}), "x.csv", "platt", "y"
+    table = pl.DataFrame(rows, schema_overrides={"best": pl.String})
+    figure = draw_scoreboard(
+        table.with_columns(title=pl.lit("x.csv"), below=pl.lit("y"), chosen=pl.lit("platt"))
     )
-    figure = draw_scoreboard(table)
     assert_inside(figure)
     for axis in figure.axes:
-        assert {"◂", "▸"} <= set(words(axis))
+        middle = (axis.bbox.x0 + axis.bbox.x1) / 2
+        signs = {text.get_text(): text.get_window_extent().x0 for text in axis.texts}
+        assert signs["◂"] < middle < signs["▸"]
         assert set(points(axis)) == {(-0.01, float(height)) for height in range(len(names) - 1)}
         ends = {tuple(round(float(x), 9) for x, _ in line) for line in lines(axis)[1:]}
         assert ends == {(-0.012, -0.008), (-0.41, 0.39)}
+
+
+ROUNDS = np.arange(7)
+
+
+def course(part, **columns):
+    return pl.DataFrame({"part": part, "round": ROUNDS, "patches": ROUNDS, **columns})
+
+
+def parts_of(**columns):
+    """A table of fitted and of tested rows, whose errors are twice as large."""
+    both = [course(part, **{k: v * (1 + at) for k, v in columns.items()}) for at, part in enumerate(PARTS)]
+    return pl.concat(both)
+
+
+PARTS = ("fit", "test")
+FALLING = 0.4 / (1.0 + ROUNDS)
+
+
+@pytest.mark.parametrize(
+    "draw, table, x, columns",
+    [
+        (draw_patches, parts_of(worst=FALLING, chance=FALLING / 3, squared_error=FALLING), "patches", 2),
+        (draw_boosting, parts_of(squared_error=FALLING).with_columns(level_sets=5), "round", 1),
+        (draw_gaps, parts_of(mean=FALLING, worst=3 * FALLING).with_columns(n_losses=9), "round", 2),
+    ],
+)
+def test_errors_of_both_parts_are_lines_against_rounds_and_their_ends_are_named(draw, table, x, columns):
+    if draw is draw_patches:
+        table = table.with_columns(alpha=pl.lit(0.01))
+    if draw is draw_gaps:
+        table = table.with_columns(round=pl.col("round") - 1)
+    figure = draw(table)
+    assert_inside(figure)
+    assert len(figure.axes) == columns
+    names = {draw_patches: ["worst", "squared_error"], draw_gaps: ["mean", "worst"]}.get(
+        draw, ["squared_error"]
+    )
+    for axis, name in zip(figure.axes, names, strict=True):
+        for part in PARTS:
+            mine = table.filter(pl.col("part") == part)
+            if draw is draw_gaps:
+                left = [(-1.6, mine[name][0]), (0.0, mine[name][1])]
+                assert left in lines(axis)
+                assert left[0] in points(axis)
+                mine = mine.filter(pl.col("round") >= 0)
+            assert list(zip(mine[x].cast(float), mine[name], strict=True)) in lines(axis)
+        if draw is draw_gaps:
+            assert words(axis) == [f"{table[name][7]:.4f}", f"{table[name][-1]:.4f}"]
+        elif draw is draw_boosting:
+            assert words(axis) == [*(f"{table[name][at]:.4f}" for at in (6, -1)), *["5"] * 6]
+        elif name == "worst":
+            assert words(axis) == ["alpha = 0.01"]
+            assert list(zip(mine[x].cast(float), mine["chance"], strict=True)) in lines(axis)
+
+
+def test_rounds_that_merged_have_dots_and_the_first_and_the_last_error_are_named():
+    merged = ROUNDS % 3 == 2
+    table = course("fit", error=FALLING, squared_error=2 * FALLING, merged=merged, p=np.inf).drop("part")
+    figure = draw_lp_rounds(table)
+    assert_inside(figure)
+    for axis, name in zip(figure.axes, ("error", "squared_error"), strict=True):
+        assert points(axis) == [(float(at), table[name][int(at)]) for at in ROUNDS[merged]]
+        assert words(axis) == [f"{table[name][at]:.4f}" for at in (0, -1)]
+
+
+def test_intervals_of_groups_lie_beside_their_dots_before_above_after():
+    axis = plots.group_mean_biases(P, Y, np.ones((900, 1), bool), Figure().subplots(), after=P**2)
+    (row,) = plots.group_mean_biases_data(P, Y, np.ones((900, 1), bool), after=P**2).to_dicts()
+    wide = [path.vertices.tolist() for one in axis.collections[2:] for path in one.get_paths()]
+    for side, height in (("before", 0.14), ("after", -0.14)):
+        assert (row[side], height) in points(axis)
+        assert [[row[f"low_{side}"], height], [row[f"high_{side}"], height]] in wide
+
+
+def test_losses_are_dots_as_far_above_the_line_as_they_cost_more():
+    table = pl.DataFrame({"method": "none", "predicted": P, "true": P**2 + 0.1, "each": "loss"})
+    (axis,) = draw_methods(table).axes
+    assert np.array(points(axis)) == pytest.approx(np.column_stack([P, P**2 + 0.1 - P]))
 
 
 def test_powers_of_T_are_named_and_lines_are_the_medians():

@@ -152,7 +152,10 @@ def recalibrate(asked: Asked, name: str) -> Report:
         own = fitted(model, fit, view)
     # of large files rivals that sort all rows are left out
     large = fit.is_large or other.is_large
-    first = {NONE: as_they_came} if fit.probabilities.size else {"mean outcome": mean_outcome(fit)}
+    first: dict[str, Map] = {NONE: as_they_came}
+    if not fit.probabilities.size:
+        mean = float(fit.settled.mean())
+        first = {"mean outcome": lambda part: np.full(len(part), mean)}
     maps = {**first, name: own, **rival_maps(fit, large)}
     run = Run(asked, fit, other, model, view, maps, loss_table)
     found = method.findings(run)
@@ -285,12 +288,6 @@ def rival_maps(fit: Part, large: bool) -> dict[str, Map]:
 def as_they_came(part: Part) -> Floats:
     """The map that changes nothing."""
     return part.probabilities
-
-
-def mean_outcome(fit: Part) -> Map:
-    """What there is to compare with where there are no forecasts."""
-    constant = float(fit.settled.mean())
-    return lambda part: np.full(len(part), constant)
 
 
 def facts_of_start(model: StartedRecalibrator) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -12,10 +12,13 @@ from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, Vie
 from onlinecal.cli.recalibrating.asked import Asked, made
 from onlinecal.cli.recalibrating.reading import Part, is_numbers, numbers
 from onlinecal.cli.recalibrating.report import Picture, Section
-from onlinecal.measures import expected_calibration_error, functional_multicalibration_error
-from onlinecal.measures.scores import BINS, brier_score
+from onlinecal.measures import functional_multicalibration_error
+from onlinecal.measures.scores import brier_score, event_scores
 from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
 from onlinecal.recalibration.boosted.rounds import BOUND
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LEVELS = 20
 """Level sets of the violations that are reported."""
@@ -116,14 +119,23 @@ def errors_by_round(run: Run) -> pl.DataFrame:
 
 
 def pictures(run: Run, rounds: pl.DataFrame) -> list[Picture]:
-    """Reliability before and after, and the squared error against rounds."""
-    from onlinecal.plots.recalibration.rounds import draw_boosting, draw_reliabilities, prepare_reliability
+    """Reliability before and after, and the squared error against rounds, if any were kept."""
+    from onlinecal.plots.recalibrations import draw_boosting
+    from onlinecal.plots.reliability_diagram import named, reliability_data, reliability_panels
+    from onlinecal.plots.style import AFTER, BEFORE, OKABE_ITO
 
-    mapped, outcomes = run.mapped[run.shown.name], run.shown.settled
-    gaps = {name: expected_calibration_error(p, outcomes, BINS, normalize=True) for name, p in mapped.items()}
-    errors = pl.col("method").replace_strict(gaps).alias("ece")
-    reliability = prepare_reliability(mapped, outcomes, run.title).with_columns(errors)
-    return [
-        Picture(draw_reliabilities, reliability, "reliability"),
-        Picture(draw_boosting, rounds, "rounds"),
-    ]
+    tables = []
+    for name, p in run.mapped[run.shown.name].items():
+        errors = event_scores(p, run.shown.settled)
+        heading = f"{name}: squared error {errors.brier:.4f}, ECE {errors.ece:.4f}"
+        bins = named(reliability_data(p, run.shown.settled, bins=20), name, run.title)
+        tables.append(bins.with_columns(heading=pl.lit(heading)))
+
+    def draw(table: pl.DataFrame) -> Figure:
+        return reliability_panels(table, "heading", colours=(BEFORE, AFTER, *OKABE_ITO[2:]))
+
+    drawn = [Picture(draw, pl.concat(tables), "reliability")]
+    if run.model.n_kept_:
+        long = rounds.unpivot(index=["round", "level_sets"], variable_name="part", value_name="squared_error")
+        drawn.append(Picture(draw_boosting, long, "rounds"))
+    return drawn

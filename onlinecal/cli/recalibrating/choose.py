@@ -120,31 +120,25 @@ def of_method(name: str, asked: Asked) -> Fit:
     return lambda fit: fitted(method.model(asked, None), fit, method.view(asked, fit))
 
 
+def by_odds(model: Any, fit: Part, features: Callable[[Floats], Floats]) -> Map:
+    """The map that a model of two classes becomes by features of forecasts strictly between 0 and 1."""
+    floor = least_forecast(fit.probabilities)
+    curve = fitted(model, fit, lambda part: (features(part.probabilities.clip(floor, 1.0 - floor)),))
+    return lambda part: curve(part)[:, 1]
+
+
 def platt_map(fit: Part) -> Map:
     """A logistic curve in the log odds of the forecast (Platt, 1999)."""
-    floor = least_forecast(fit.probabilities)
     if fit.settled.min() == fit.settled.max():
         raise ValueError(f"all outcomes that are fitted are {fit.settled[0]}")
-
-    def log_odds(part: Part) -> tuple[Floats]:
-        inside = part.probabilities.clip(floor, 1.0 - floor)
-        return (np.log(inside / (1.0 - inside))[:, None],)
-
     # hardly a penalty: it keeps the slope finite where forecasts tell the outcomes without an error
-    curve = fitted(LogisticRegression(C=1e4, solver="newton-cholesky"), fit, log_odds)
-    return lambda part: curve(part)[:, 1]
+    curve = LogisticRegression(C=1e4, solver="newton-cholesky")
+    return by_odds(curve, fit, lambda p: np.log(p / (1.0 - p))[:, None])
 
 
 def beta_map(fit: Part) -> Map:
     """A factor for log p, one for log(1 - p), and an offset (Kull et al., 2017): vector scaling of two."""
-    floor = least_forecast(fit.probabilities)
-
-    def of_both(part: Part) -> tuple[Floats]:
-        inside = part.probabilities.clip(floor, 1.0 - floor)
-        return (np.column_stack([1.0 - inside, inside]),)
-
-    scaled = fitted(VectorScaling(), fit, of_both)
-    return lambda part: scaled(part)[:, 1]
+    return by_odds(VectorScaling(), fit, lambda p: np.column_stack([1.0 - p, p]))
 
 
 def least_forecast(forecasts: Floats) -> float:
@@ -306,8 +300,8 @@ def recalibrate(asked: Asked) -> Report:
         del purposes["the top label"]
     if members is not None:
         purposes["groups"] = WORST_GROUP
-    found = advice(board, purposes, trial.n_tested)
-    chosen = asked.choose or found.method
+    recommended, why = advice(board, purposes, trial.n_tested)
+    chosen = asked.choose or recommended
     if chosen not in board.methods:
         raise ValueError(f"--choose {chosen!r}: {trial.left_out.get(chosen, 'interrupted')}")
     probabilities = trial.probabilities(chosen, new)
@@ -323,8 +317,8 @@ def recalibrate(asked: Asked) -> Report:
         "resamples": n_resamples(len(trial.tested[0]), trial.width),
         "scores": board.records(NONE),
         "best": [{"purpose": name, **board.verdict(measure).record()} for name, measure in purposes.items()],
-        "recommended": found.method,
-        "why": found.why,
+        "recommended": recommended,
+        "why": why,
         "chosen": chosen,
         "warnings": [*remarks, *trial.remarks(), *trial.said.get(chosen, [])],
         "interrupted": trial.interrupted,
@@ -333,7 +327,7 @@ def recalibrate(asked: Asked) -> Report:
     return Report(
         record,
         frame,
-        lambda width: [*board_tables(record, board, width), Text(sentence(record))],
+        lambda width: [*board_tables(record, width), Text(sentence(record))],
         Chunks(probabilities.height, lambda some: probabilities[some]),
         lambda: pictures(record, frame),
         trial.interrupted,
@@ -342,20 +336,24 @@ def recalibrate(asked: Asked) -> Report:
 
 def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
     """The scoreboard, drawn."""
-    from onlinecal.plots.recalibration.rounds import draw_scoreboard, prepare_scoreboard
+    from onlinecal.plots.recalibrations import draw_scoreboard
 
     below = "; ".join([record["contents"], record["split"]])
-    numbers = prepare_scoreboard(frame, record["file"], record["chosen"], below)
+    said = {"title": record["file"], "below": below, "chosen": record["chosen"]}
+    numbers = frame.with_columns(**{name: pl.lit(text) for name, text in said.items()})
     return [Picture(draw_scoreboard, numbers, "scoreboard")]
 
 
-def board_tables(record: dict[str, Any], board: Scoreboard, width: int) -> list[Table]:
+def board_tables(record: dict[str, Any], width: int) -> list[Table]:
     """The scoreboard, on a narrow terminal without intervals; who is best for what."""
-    wide = width >= FIRST + WIDE * len(board.measures)
-    columns = [_cells(board, measure, wide) for measure in board.measures]
-    names = [f"[bold]{name}[/bold]" if name == record["chosen"] else name for name in board.methods]
+    scored: dict[str, list[dict[str, Any]]] = {}
+    for one in record["scores"]:
+        scored.setdefault(one["measure"], []).append(one)
+    wide = width >= FIRST + WIDE * len(scored)
+    columns = [_cells(rows, wide) for rows in scored.values()]
+    names = [f"[bold]{name}[/bold]" if name == record["chosen"] else name for name in record["methods"]]
     title = f"{record['file']}: {record['contents']}, {sizes(record)}"
-    scores = table(title, ["", *board.measures], list(zip(names, *columns, strict=True)))
+    scores = table(title, ["", *scored], list(zip(names, *columns, strict=True)))
     scores.caption_justify = "left"
     scores.caption = (
         f"On rows that were not fitted: {record['split']}. * the one to take, = tied with it: chance "
@@ -374,20 +372,15 @@ def board_tables(record: dict[str, Any], board: Scoreboard, width: int) -> list[
     return [scores, table(None, ["best for", "by", "take", "tied with it"], best, left=4)]
 
 
-def _cells(board: Scoreboard, measure: str, wide: bool) -> list[str]:
+def _cells(rows: list[dict[str, Any]], wide: bool) -> list[str]:
     """What the table says of each method by a measure, with as many digits as the largest score needs."""
-    values = [board.value(measure, name) for name in board.methods]
-    largest = max(abs(value) for value, _ in values)
+    largest = max(abs(row["value"]) for row in rows)
     digits = 3 + wide + (largest < 0.02) + (largest < 0.002)
-    verdict = board.verdict(measure)
     cells = []
-    for name, (value, half) in zip(board.methods, values, strict=True):
-        text = f"{value:.{digits}f}"
-        if wide:
-            text += f" ±{f'{half:.{digits}f}'.removeprefix('0')}"
-        else:
-            text = text.removeprefix("0")
-        cells.append({"take": "*", "tied": "=", None: ""}[verdict.rank(name)] + text)
+    for row in rows:
+        value, half = (f"{number:.{digits}f}" for number in (row["value"], row["high"] - row["value"]))
+        text = f"{value} ±{half.removeprefix('0')}" if wide else value.removeprefix("0")
+        cells.append({"take": "*", "tied": "=", None: ""}[row["best"]] + text)
     return cells
 
 

@@ -90,8 +90,8 @@ def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[s
 def pictures(run: Run, losses: Floats) -> list[Picture]:
     """The gap against rounds, if any; predicted and true losses; a given table with its regions."""
     from onlinecal.plots import decision_losses_data
-    from onlinecal.plots.recalibration.decisions import draw_decisions, draw_methods, prepare_decisions
-    from onlinecal.plots.recalibration.rounds import draw_gaps
+    from onlinecal.plots.decisions import decision_numbers, draw_decisions, draw_methods
+    from onlinecal.plots.recalibrations import draw_gaps
 
     shown, loss_table = run.shown, run.loss_table
     mapped = {name: run.mapped[shown.name][name] for name in DRAWN}
@@ -108,7 +108,7 @@ def pictures(run: Run, losses: Floats) -> list[Picture]:
     named = [table.select(pl.lit(name).alias("method"), pl.all(), what) for name, table in each.items()]
     drawn.append(Picture(draw_methods, pl.concat(named), "losses"))
     if loss_table is not None:
-        numbers = prepare_decisions(loss_table, shown.probabilities, mapped["decision"])
+        numbers = decision_numbers(loss_table, shown.probabilities, mapped["decision"])
         drawn.append(Picture(draw_decisions, numbers, "decisions"))
     return drawn
 

@@ -69,17 +69,13 @@ class GroupColumns:
             if not values.dtype.is_numeric():
                 raise ValueError(f"column {name!r} must hold numbers, got {values.drop_nulls()[0]!r}")
             floats = values.cast(pl.Float64).fill_null(np.nan).to_numpy()
-            labels = _range_names(bounds)
+            ends = [f"{bound:g}" for bound in bounds]
+            inner = (f"{low} to {high}" for low, high in pairwise(ends))
+            labels = [f"below {ends[0]}", *inner, f"from {ends[-1]}"]
             places = pl.Series(np.searchsorted(bounds, floats, "right"))
             texts = pl.Series(name, labels, dtype=pl.String).gather(places)
             columns.append(texts.set(pl.Series(np.isnan(floats)), None))
         return pl.DataFrame(columns)
-
-
-def _range_names(bounds: tuple[float, ...]) -> list[str]:
-    ends = [f"{bound:g}" for bound in bounds]
-    middle = [f"{low} to {high}" for low, high in pairwise(ends)]
-    return [f"below {ends[0]}", *middle, f"from {ends[-1]}"]
 
 
 def group_reports(rounds: Rounds, groups: list[str], n_levels: int) -> dict[str, MulticalibrationReport]:
@@ -169,10 +165,11 @@ def findings(run: Run) -> Findings:
         }
 
     def pictures() -> list[Picture]:
-        from onlinecal.plots.recalibration.groups import draw_both, prepare_groups
-        from onlinecal.plots.recalibration.rounds import draw_patches
+        from onlinecal.plots.groups import draw_both, group_numbers
+        from onlinecal.plots.recalibrations import draw_patches
 
-        drawn = [Picture(draw_both, prepare_groups(repair, run.title), "groups")]
+        numbers = group_numbers(repair).with_columns(title=pl.lit(run.title))
+        drawn = [Picture(draw_both, numbers, "groups")]
         if model.n_patches_:
             drawn.append(Picture(draw_patches, violations_by_patches(run, measured), "patches"))
         return drawn

@@ -16,7 +16,7 @@ from onlinecal.cli.recalibrating.asked import made
 from onlinecal.cli.recalibrating.reading import Part
 from onlinecal.cli.recalibrating.report import Picture, Section
 from onlinecal.measures.lp.errors import lp_calibration_error
-from onlinecal.plots.recalibration.groups import level_set_errors
+from onlinecal.plots.groups import level_set_errors
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
 
 TOP = 10
@@ -85,16 +85,23 @@ def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
 
 def pictures(run: Run, cells: pl.DataFrame) -> list[Picture]:
     """The level sets before and after, the rounds, and if refits are cheap the error against n."""
-    from onlinecal.plots.recalibration.groups import draw_levels, prepare_levels
-    from onlinecal.plots.recalibration.rounds import draw_lp_rounds, draw_rows, prepare_lp_rounds
+    from onlinecal.plots.groups import draw_levels
+    from onlinecal.plots.recalibrations import draw_lp_rounds, draw_rows
 
-    drawn = [Picture(draw_levels, prepare_levels(cells, run.title), "levels")]
+    drawn = [Picture(draw_levels, cells.with_columns(title=pl.lit(run.title)), "levels")]
     if run.model.n_rounds_:
-        rounds = prepare_lp_rounds(run.model.history_, float(run.model.p))
-        drawn.append(Picture(draw_lp_rounds, rounds, "rounds"))
+        drawn.append(Picture(draw_lp_rounds, errors_by_round(run.model), "rounds"))
     if run.shown.name != run.fit.name and run.fit.probabilities.size <= CHEAP:
         drawn.append(Picture(draw_rows, error_against_rows(run), "rows"))
     return drawn
+
+
+def errors_by_round(model: LpRecalibrator) -> pl.DataFrame:
+    """Columns round, error, squared_error, merged, p: by the fitted rows; round 0 is the start."""
+    history = model.history_
+    errors = {"error": history.error, "squared_error": history.squared_error}
+    merged = np.concatenate([[False], history.merged_with >= 0])
+    return pl.DataFrame({"round": np.arange(len(merged)), **errors, "merged": merged, "p": float(model.p)})
 
 
 def error_against_rows(run: Run) -> pl.DataFrame:

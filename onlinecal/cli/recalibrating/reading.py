@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints, sampled_rows
 from onlinecal.catalogue import did_you_mean
+from onlinecal.cli.columns import LABELS, event_columns, usual
 from onlinecal.cli.recalibrating.asked import Asked
 from onlinecal.recalibration.probability_recalibrator import number_labels
 from onlinecal.remarks import label_remarks, outcome_remarks
@@ -139,28 +140,8 @@ class Chunks:
         return path
 
 
-LABELS = ("label", "labels", "y", "y_true", "target", "class", "truth", "ground_truth", "outcome")
-FORECASTS = ("forecast", "p", "prob", "prob1", "probability", "prediction", "hint", "risk")
-OUTCOMES = (
-    "outcome",
-    "y",
-    "label",
-    "y_true",
-    "target",
-    "event",
-    "result",
-    "won",
-    "home_won",
-    "prob1_outcome",
-)
 PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
-"""Names that such columns have in most files, in any case, the last as patterns; tried in this order."""
-
-
-def usual(names: Sequence[str], known: Sequence[str]) -> str | None:
-    """The first of the known names that a column has, as the file writes it."""
-    by_name = {name.strip().lower(): name for name in reversed(names)}
-    return next((by_name[name] for name in known if name in by_name), None)
+"""Names that columns of classes have in most files, tried in this order."""
 
 
 def read_names(path: Path) -> list[str]:
@@ -193,13 +174,8 @@ def recognise(asked: Asked) -> tuple[bool, Asked]:
     names = read_names(file)
     if named[0] or (not named[1] and _has_class_columns(file, names)):
         return True, with_label(asked)
-    forecast, outcome = event_columns(file, asked.forecast, asked.outcome)
-    if forecast is None or outcome is None:
-        missing = "forecasts (--forecast)" if forecast is None else "outcomes (--outcome)"
-        other = "" if any(named) else "; class probabilities are named with --probabilities and --label"
-        raise ValueError(
-            f"{file}: cannot tell which column has the {missing}{other}. Its columns: {', '.join(names)}"
-        )
+    else_ = "" if any(named) else ", or class probabilities with --probabilities and --label"
+    forecast, outcome = event_columns(file, asked.forecast, asked.outcome, else_)
     return False, replace(asked, forecast=forecast, outcome=outcome)
 
 
@@ -208,15 +184,6 @@ def _has_class_columns(file: Path, names: list[str]) -> bool:
     if file.suffix.lower() == ".npz":
         return any(array.ndim == 2 for array in _arrays(file).values())
     return any(len(fnmatch.filter(names, pattern)) > 1 for pattern in PROBABILITIES)
-
-
-def event_columns(file: Path, forecast: str | None, outcome: str | None) -> tuple[str | None, str | None]:
-    """The columns of forecasts and of outcomes, by their usual names where none is given; None: not found."""
-    if is_pipe(file) or (forecast is not None and outcome is not None):
-        return forecast, outcome
-    names = read_names(file)
-    forecast = forecast or usual(names, FORECASTS)
-    return forecast, outcome or usual(names, [one for one in OUTCOMES if one != forecast])
 
 
 def with_label(asked: Asked) -> Asked:

@@ -293,19 +293,10 @@ class Scoreboard:
         return Verdict(measure, tied[0], tuple(tied))
 
 
-@dataclass(frozen=True)
-class Advice:
-    """What to take, in a sentence, and for which purposes it is best or tied with the best."""
-
-    method: str
-    why: str
-    serves: tuple[str, ...]
-
-
-def advice(board: Scoreboard, purposes: dict[str, str], n_rows: int) -> Advice:
+def advice(board: Scoreboard, purposes: dict[str, str], n_rows: int) -> tuple[str, str]:
     """Of those with the least log loss, up to chance, the one best for most purposes, then the simplest.
 
-    `n_rows` were tested.
+    The method, and why, in a sentence. `n_rows` were tested.
     """
     verdicts = {purpose: board.verdict(measure) for purpose, measure in purposes.items()}
     first = verdicts["probabilities"]
@@ -330,7 +321,7 @@ def advice(board: Scoreboard, purposes: dict[str, str], n_rows: int) -> Advice:
     for purpose, verdict in verdicts.items():
         if purpose not in served[method]:
             texts.append(f"for {purpose} alone take {verdict.take}")
-    return Advice(method, "; ".join(texts), served[method])
+    return method, "; ".join(texts)
 
 
 def _listed(names: list[str], word: str = "and") -> str:

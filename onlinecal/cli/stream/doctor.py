@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from onlinecal.cli.output import answer
-from onlinecal.cli.verbs import CHECK_FAILED, AsJson
+from onlinecal.cli.verbs import CHECK_FAILED, AsJson, Ledger
 from onlinecal.tables import counted
 
 
 def doctor(
-    ledger: Annotated[
-        Path, typer.Option("--ledger", help="The ledger, which may be in use, damaged, or an archive.")
-    ],
+    ledger: Ledger,
     integrity: Annotated[
         bool,
         typer.Option(

@@ -10,17 +10,15 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.output import answer
-from onlinecal.cli.verbs import CHECK_FAILED, AsJson
+from onlinecal.cli.verbs import CHECK_FAILED, AsJson, Ledger
 from onlinecal.tables import counted, number
-
-Readable = Annotated[Path, typer.Option("--ledger", help="The ledger, which may be in use, or an archive.")]
 
 SHOWN = 20
 """Differences that are listed; --json lists all."""
 
 
 def check(
-    ledger: Readable,
+    ledger: Ledger,
     archives: Annotated[
         list[Path] | None,
         typer.Option("--archive", help="An archive of it, to be checked, too; may be repeated."),
@@ -52,7 +50,7 @@ def check(
 
 
 def repair(
-    ledger: Annotated[Path, typer.Option("--ledger", help="The damaged ledger; it stays as it is.")],
+    ledger: Annotated[Path, typer.Option(help="The damaged ledger; it stays as it is.")],
     into: Annotated[Path, typer.Option("--into", help="The ledger to make.")],
     as_json: AsJson = False,
 ) -> None:
@@ -83,7 +81,7 @@ def repair(
 
 
 def archive(
-    ledger: Annotated[Path, typer.Option("--ledger", help="The ledger.")],
+    ledger: Annotated[Path, typer.Option(help="The ledger.")],
     into: Annotated[
         Path,
         typer.Option("--into", help="The archive to make, or one that was interrupted: then go on."),
@@ -91,14 +89,13 @@ def archive(
     before: Annotated[
         str | None,
         typer.Option(
-            "--before",
             help="Move what comes before the first event of that time: a number as in the events, or a date "
             "such as 2026-01-31 or 2026-01-31T12:00:00Z where they count seconds since 1970.",
         ),
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option("--keep", min=0, help="Move all but so many of the last events."),
+        typer.Option(min=0, help="Move all but so many of the last events."),
     ] = None,
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Give the space to the disk; else new events fill it.")
@@ -151,7 +148,7 @@ def seconds(when: str) -> float:
 
 
 def export(
-    ledger: Readable,
+    ledger: Ledger,
     into: Annotated[Path, typer.Option("--into", help="The Parquet file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Write it in place of a file of that name.")] = False,
     as_json: AsJson = False,

@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 from onlinecal.cli.stream.inputs import Stop, check_inputs, read_files, read_stream
 from onlinecal.cli.stream.lines import GARBAGE, Gathered, LongLine, gather, key_of
@@ -77,8 +76,11 @@ def answer(engine: Engine, gathered: Gathered) -> tuple[bytes, Counter[type]]:
 
 def write(data: bytes) -> bool:
     """Write on standard output; whether anybody reads it. OSError if it cannot be written."""
+    rest = memoryview(data)
     try:
-        write_all(sys.stdout.buffer, data)
+        while rest:
+            # where Python keeps no buffer, a signal may end a write in the middle
+            rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         unread()
@@ -90,10 +92,3 @@ def write(data: bytes) -> bool:
             "and start without --resume"
         ) from error
     return True
-
-
-def write_all(stream: BinaryIO, data: bytes) -> None:
-    """Write all of the data: where Python keeps no buffer, a signal may end a write in the middle."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[stream.write(rest) :]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from onlinecal.cli.output import answer, table
-from onlinecal.cli.stream.keeping import Readable
-from onlinecal.cli.verbs import AsJson, check_folder, warn
+from onlinecal.cli.verbs import AsJson, Ledger, Out, check_folder, warn
 from onlinecal.tables import counted, number
 
 if TYPE_CHECKING:
@@ -29,12 +28,12 @@ Order = Literal["certificate", "open", "rounds", "alarms", "name"]
 
 
 def report(
-    ledger: Readable,
-    keys: Annotated[int, typer.Option("--keys", min=0, help="Most keys to list.")] = 10,
+    ledger: Ledger,
+    keys: Annotated[int, typer.Option(min=0, help="Most keys to list.")] = 10,
     sort: Annotated[
         Order, typer.Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
     ] = "certificate",
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the pictures.")] = None,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a ledger holds at this moment: rounds, open forecasts, certificates, alarms, key by key.
@@ -214,13 +213,14 @@ def draw_report(found: Report, folder: Path) -> list[Path]:
     from onlinecal.plots import ledger
     from onlinecal.plots.style import write_figure
 
-    written = []
-    for name, prepare, draw in (
-        ("stream_certificates", ledger.certificate_numbers, ledger.draw_certificates),
-        ("stream_waiting", ledger.waiting_numbers, ledger.draw_waiting),
-        ("stream_reliability", ledger.frequency_numbers, ledger.draw_frequencies),
-    ):
-        numbers = prepare(found)
-        if numbers.height:
-            written.append(write_figure(draw(numbers), numbers, folder / name))
-    return written
+    keys = ledger.key_numbers(found)
+    pictures = {
+        "stream_certificates": (keys.filter(keys["rounds"] > 0), ledger.draw_certificates),
+        "stream_waiting": (keys.filter(keys["open"] > 0), ledger.draw_waiting),
+        "stream_reliability": (ledger.frequency_numbers(found), ledger.draw_frequencies),
+    }
+    return [
+        write_figure(draw(numbers), numbers, folder / name)
+        for name, (numbers, draw) in pictures.items()
+        if numbers.height
+    ]

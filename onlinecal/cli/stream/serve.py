@@ -8,29 +8,23 @@ from typing import Annotated
 import typer
 
 from onlinecal.cli.output import notices
+from onlinecal.cli.verbs import Config, LogJson, WrittenLedger
 
 
 def serve(
-    ledger: Annotated[
-        Path, typer.Option("--ledger", help="The file that keeps every event; made if there is none.")
-    ],
+    ledger: WrittenLedger,
     host: Annotated[
-        str, typer.Option("--host", help="Where to listen; other addresses than loopback need a token.")
+        str, typer.Option(help="Where to listen; other addresses than loopback need a token.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="0: one that is free, which is then printed.")
+        int, typer.Option(min=0, max=65535, help="0: one that is free, which is then printed.")
     ] = 8765,
-    config: Annotated[
-        Path | None, typer.Option("--config", help="TOML: what kind of forecaster each key gets.")
-    ] = None,
+    config: Config = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", help="A file with the token; else ONLINECAL_TOKEN in the environment."),
+        typer.Option(help="A file with the token; else ONLINECAL_TOKEN in the environment."),
     ] = None,
-    log_json: Annotated[
-        bool,
-        typer.Option("--log-json", help="Alarms, rejected events and all else on stderr, as JSON lines."),
-    ] = False,
+    log_json: LogJson = False,
 ) -> None:
     """Answer events over HTTP, and show a page of live certificates.
 

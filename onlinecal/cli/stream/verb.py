@@ -11,7 +11,7 @@ from onlinecal.cli.stream.doctor import doctor
 from onlinecal.cli.stream.keeping import archive, check, export, repair
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
-from onlinecal.cli.verbs import DONE, Verb, Verbs
+from onlinecal.cli.verbs import DONE, Config, LogJson, Verb, Verbs
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve, archive, export, doctor):
@@ -24,7 +24,6 @@ def stream(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            "--ledger",
             help="The file that keeps every event; made if there is none. Required.",
         ),
     ] = None,
@@ -44,20 +43,13 @@ def stream(
             "read again, and answered again as it was.",
         ),
     ] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", help="TOML: which forecasters the keys get. Default: that of the ledger."),
-    ] = None,
-    batch: Annotated[
-        int, typer.Option("--batch", min=1, max=1 << 20, help="Most lines of one transaction.")
-    ] = 8192,
+    config: Config = None,
+    batch: Annotated[int, typer.Option(min=1, max=1 << 20, help="Most lines of one transaction.")] = 8192,
     hot_keys: Annotated[
-        int, typer.Option("--hot-keys", min=1, help="Keys that stay in memory; others are in the ledger.")
+        int, typer.Option(min=1, help="Keys that stay in memory; others are in the ledger.")
     ] = 50_000,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
-    log_json: Annotated[
-        bool, typer.Option("--log-json", help="Alarms and rejected events on stderr, one JSON object a line.")
-    ] = False,
+    log_json: LogJson = False,
 ) -> None:
     """Forecast for many keys at once: events in, answers out, one JSON object a line, nothing lost.
 

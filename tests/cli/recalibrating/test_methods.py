@@ -26,16 +26,20 @@ from tests.cli.recalibrating.runs import CLASSES, ROWS, record, refused, run, va
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
 
-def test_lp_says_what_the_class_says(folder, sure, halves):
+@pytest.mark.parametrize("p, n_levels, more", [(2.0, 4, {"tolerance": 0.002}), (np.inf, 2, {"epsilon": 0.1})])
+def test_lp_says_what_the_class_says_and_leaves_whole_files(
+    folder, tmp_path, sure, halves, p, n_levels, more
+):
     (table, labels), (fit, test) = sure, halves
-    report = record(folder / "net.npz", "--method", "lp", "--set", "n_levels=4", "--set", "tolerance=0.002")
-    model = LpRecalibrator(n_levels=4, tolerance=0.002)
-    model.fit(table[fit], labels[fit])
+    settings = {"p": p, "n_levels": n_levels, **more}
+    given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    report = record(folder / "net.csv", "--method", "lp", "--label", "finding", *given, "--out", tmp_path)
+    model = LpRecalibrator(**settings).fit(table[fit], labels[fit])
     mapped = model.predict_proba(table[test])
-    after = lp_calibration_error(mapped, labels[test], 2, 4)
-    assert value(report, "Err_2, 4 levels", "test", "lp") == pytest.approx(after)
-    before = lp_calibration_error(table[test], labels[test], 2, 4)
-    assert value(report, "Err_2, 4 levels", "test", "none") == pytest.approx(before)
+    error = f"Err_{'∞' if p == np.inf else 2}, {n_levels} levels"
+    before, after = (lp_calibration_error(one, labels[test], p, n_levels) for one in (table[test], mapped))
+    assert value(report, error, "test", "lp") == pytest.approx(after)
+    assert value(report, error, "test", "none") == pytest.approx(before)
     assert after < 0.6 * before
     brier = ((mapped - np.eye(3)[labels[test]]) ** 2).sum(axis=1).mean()
     assert value(report, "Brier score", "test", "lp") == pytest.approx(brier)
@@ -44,56 +48,32 @@ def test_lp_says_what_the_class_says(folder, sure, halves):
     assert value(report, "accuracy", "test", "temperature") == pytest.approx(right)
     assert report["facts"]["rounds"] == model.n_rounds_
     assert report["rows"] == {"fit": 600, "test": 600}
+    carriers = report["tables"]["level sets that carry the error (test rows)"]
+    sizes = [abs(row["forecast_before"] - row["frequency"]) * row["rows"] / len(test) for row in carriers]
+    assert sizes == sorted(sizes, reverse=True)
+    if p == np.inf:
+        assert (sizes[0], carriers[0]["share_of_error"]) == (pytest.approx(before), 1.0)
 
-
-def test_the_largest_error_of_a_level_set_and_class_comes_first(folder, sure, halves):
-    (table, labels), (_, test) = sure, halves
-    report = record(
-        folder / "net.npz", "--method", "lp", "--set", "n_levels=2", "--set", "p=inf", "--set", "epsilon=0.1"
-    )
-    first, *rest = report["tables"]["level sets that carry the error (test rows)"]
-    found = abs(first["forecast_before"] - first["frequency"]) * first["rows"] / len(test)
-    assert found == pytest.approx(lp_calibration_error(table[test], labels[test], np.inf, 2))
-    assert first["share_of_error"] == 1.0
-    shares = [row["share_of_error"] for row in rest]
-    assert shares == sorted(shares, reverse=True)
+    drawn = ("levels", "rows", *(["rounds"] if model.n_rounds_ else []))
+    names = {f"{name}.{kind}" for name in drawn for kind in ("png", "svg", "csv")}
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == names | {"recalibrated.parquet", "report.json", "report.csv"}
+    frame = pl.read_parquet(tmp_path / "recalibrated.parquet")
+    assert frame["row"].to_list() == test.tolist()
+    assert frame["label"].to_list() == [CLASSES[label] for label in labels[test]]
+    columns = frame.select(f"after_{name}" for name in CLASSES).to_numpy()
+    assert columns == pytest.approx(mapped, abs=1e-12)
+    measures = json.loads((tmp_path / "report.json").read_text())["measures"]
+    assert measures == report["measures"]
+    lines = pl.read_csv(tmp_path / "report.csv")
+    assert lines["lp"].to_list() == pytest.approx([line["values"]["lp"] for line in measures])
+    rows = pl.read_csv(tmp_path / "rows.csv").filter(pl.col("method") == "lp")
+    assert rows["error"][-1] == pytest.approx(after)
 
 
 def test_the_commands_defaults_are_those_of_the_classes():
     for name, kind in (("lp", LpRecalibrator), ("decision", DecisionRecalibrator)):
         assert repr(method_of(name).model(Asked(Path("net.csv")), None)) == repr(kind())
-
-
-def test_lp_leaves_whole_files(folder, tmp_path, sure, halves):
-    (table, labels), (fit, test) = sure, halves
-    answer = run(
-        folder / "net.csv",
-        "--method",
-        "lp",
-        "--label",
-        "finding",
-        "--set",
-        "n_levels=4",
-        "--out",
-        tmp_path / "lp",
-    )
-    assert answer.exit_code == 0, answer.stderr
-    assert answer.stderr == ""
-    pictures = ("levels", "rounds", "rows")
-    names = {f"{name}.{kind}" for name in pictures for kind in ("png", "svg", "csv")}
-    written = {path.name for path in (tmp_path / "lp").iterdir()}
-    assert written == names | {"recalibrated.parquet", "report.json", "report.csv"}
-    frame = pl.read_parquet(tmp_path / "lp" / "recalibrated.parquet")
-    assert frame["row"].to_list() == test.tolist()
-    assert frame["label"].to_list() == [CLASSES[label] for label in labels[test]]
-    model = LpRecalibrator(n_levels=4).fit(table[fit], labels[fit])
-    mapped = frame.select(f"after_{name}" for name in CLASSES).to_numpy()
-    assert mapped == pytest.approx(model.predict_proba(table[test]), abs=1e-12)
-    report = json.loads((tmp_path / "lp" / "report.json").read_text())
-    lines = pl.read_csv(tmp_path / "lp" / "report.csv")
-    assert lines["lp"].to_list() == pytest.approx([line["values"]["lp"] for line in report["measures"]])
-    rows = pl.read_csv(tmp_path / "lp" / "rows.csv").filter(pl.col("method") == "lp")
-    assert rows["error"][-1] == pytest.approx(value(report, "Err_2, 4 levels", "test", "lp"))
 
 
 def test_a_new_file_is_recalibrated_by_all_rows(folder, sure, tmp_path):
@@ -147,6 +127,8 @@ def test_a_loss_table_is_told_apart_by_the_names_of_its_classes(folder, sure, ha
     assert {path.stem for path in tmp_path.glob("*.png")} == expected
     drawn = pl.read_csv(tmp_path / "decisions.csv")
     assert drawn.filter(pl.col("kind") == "dot").height == 2 * 600
+    taken = drawn.filter(kind="taken", other="after")["value"].to_list()
+    assert taken == pytest.approx([(chosen == action).mean() for action in (0, 1)])
 
 
 @pytest.mark.parametrize("patch", ["log-odds", "shift", "value"])
@@ -257,6 +239,19 @@ def test_boost_starts_from_forecasts(folder, halves):
     tests = np.sqrt(2) * np.column_stack([np.ones(len(test)), scaled])
     worst = functional_multicalibration_error(after, y[test], tests, 20).max()
     assert value(report, "worst violation, one feature", "test", "boost") == pytest.approx(worst)
+
+
+@pytest.mark.parametrize(
+    "arguments, drawn",
+    [
+        (["net.npz", "--method", "lp", "--set", "epsilon=0.9"], {"levels", "rows"}),
+        (["events.csv", "--method", "boost", "--outcome", "ill", "--features", "height"], {"reliability"}),
+    ],
+)
+def test_where_nothing_was_corrected_no_rounds_are_drawn(folder, tmp_path, arguments, drawn):
+    report = record(folder / arguments[0], *arguments[1:], "--out", tmp_path)
+    assert report["facts"].get("rounds kept", report["facts"]["rounds"]) == 0
+    assert {path.stem for path in tmp_path.glob("*.png")} == drawn
 
 
 def test_the_table_for_people_has_every_measure_and_file(folder, tmp_path):

@@ -39,12 +39,7 @@ def test_every_line_of_standard_input_is_answered_as_the_engine_answers_it(ledge
     assert "280 rounds, 20 open, certificate" in summary
 
 
-def test_quiet_says_nothing(ledger, file):
-    file.write_bytes(late(3))
-    assert stream("--ledger", ledger, "--quiet", "--input", file).stderr == ""
-
-
-def test_a_trickle_is_answered_at_once(ledger):
+def test_a_trickle_is_answered_at_once_and_half_a_line_waits_for_the_other_half(ledger):
     with started("--ledger", ledger) as process:
         for number in range(3):
             for event in (query(number), outcome(number)):
@@ -52,18 +47,13 @@ def test_a_trickle_is_answered_at_once(ledger):
                 assert json.loads(process.stdout.readline())["id"] == f"q{number}"
         # the answer is written when the event is in the ledger
         assert read_report(ledger).events == 6
+        line = lines_of([query(3)])
+        process.stdin.write(lines_of([query(4)]) + line[:20])
+        assert json.loads(process.stdout.readline())["id"] == "q4"
+        process.stdin.write(line[20:])
+        assert json.loads(process.stdout.readline())["id"] == "q3"
         process.stdin.close()
         assert process.wait(60) == 0
-
-
-def test_half_a_line_waits_for_the_other_half(ledger):
-    line = lines_of([query(0)])
-    with started("--ledger", ledger) as process:
-        process.stdin.write(lines_of([query(1)]) + line[:20])
-        assert json.loads(process.stdout.readline())["id"] == "q1"
-        process.stdin.write(line[20:])
-        assert json.loads(process.stdout.readline())["id"] == "q0"
-        process.stdin.close()
 
 
 def test_every_wrong_line_is_answered_and_the_rest_goes_on(ledger, file):
@@ -110,22 +100,10 @@ def test_files_and_folders_are_read_in_order(ledger, tmp_path):
 
 def test_without_resume_everything_is_answered_again_as_before(ledger, file):
     file.write_bytes(late(100))
-    once, again = (stream("--ledger", ledger, "--input", file) for _ in range(2))
+    once, again = (stream("--ledger", ledger, "--input", file, "--quiet") for _ in range(2))
+    assert once.stderr == again.stderr == ""
     assert once.stdout_bytes == again.stdout_bytes == expected(late(100))
     assert read_report(ledger).events == 180
-
-
-def test_resume_goes_on_where_the_ledger_was(ledger, file, monkeypatch):
-    lines = late(100)
-    cut = lines.index(b"\n", 4000) + 1
-    file.write_bytes(lines[:cut])
-    monkeypatch.chdir(file.parent)
-    first = stream("--ledger", ledger, "--input", file.name, "--resume")
-    file.write_bytes(lines)
-    second = stream("--ledger", ledger, "--input", file, "--resume")
-    third = stream("--ledger", ledger, "--input", file.parent, "--resume")
-    assert first.stdout_bytes + second.stdout_bytes == expected(lines)
-    assert third.stdout_bytes == b""
 
 
 def test_resume_answers_a_line_again_that_had_no_end(ledger, file):
@@ -184,13 +162,6 @@ def test_a_ledger_in_use_is_not_written_by_another(ledger, file):
         process.stdin.close()
     assert answer.exit_code == 2
     assert "another process writes to this ledger" in answer.stderr
-
-
-@pytest.mark.parametrize("verb", [[], ["report"], ["check"], ["repair"], ["serve"]])
-def test_every_verb_of_the_stream_shows_an_example(verb):
-    answer = stream(*verb, "--help")
-    assert answer.exit_code == 0
-    assert f"onlinecal {' '.join(['stream', *verb])} --ledger rain.db" in " ".join(answer.stdout.split())
 
 
 def test_the_page_shows_what_is_answered(ledger):

@@ -77,16 +77,20 @@ def test_a_file_that_may_not_be_read_is_named(ledger, file, monkeypatch):
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_resume_goes_on_in_each_file_where_it_was(ledger, tmp_path, pack):
-    names = [tmp_path / f"{name}.jsonl{'.gz' if pack is gzip.compress else ''}" for name in "ab"]
-    lines = late(300)
-    names[0].write_bytes(pack(lines[:5000]) + pack(lines[5000:]))
-    names[1].write_bytes(pack(queries(300)))
-    first = stream("--ledger", ledger, "--input", tmp_path, "--resume", "--batch", 50)
-    assert first.stdout_bytes == expected(lines + queries(300))
-    assert resumed(ledger, *names)[0] == []
-    append(names[0], pack(queries(301, 302)))
-    append(names[1], pack(queries(303)))
+def test_resume_goes_on_in_each_file_where_it_was(ledger, tmp_path, pack, monkeypatch):
+    names = [f"{name}.jsonl{'.gz' if pack is gzip.compress else ''}" for name in "ab"]
+    files, lines = [tmp_path / name for name in names], late(300)
+    cut = lines.index(b"\n", 4000) + 1
+    files[0].write_bytes(pack(lines[:cut]))
+    monkeypatch.chdir(tmp_path)
+    first = stream("--ledger", ledger, "--input", names[0], "--resume", "--batch", 50)
+    append(files[0], pack(lines[cut:5000]) + pack(lines[5000:]))
+    files[1].write_bytes(pack(queries(300)))
+    second = stream("--ledger", ledger, "--input", tmp_path, "--resume", "--batch", 50)
+    assert first.stdout_bytes + second.stdout_bytes == expected(lines + queries(300))
+    assert resumed(ledger, *files)[0] == []
+    append(files[0], pack(queries(301, 302)))
+    append(files[1], pack(queries(303)))
     assert resumed(ledger, tmp_path) == (ids(301, 302, 303), "")
 
 

@@ -47,37 +47,37 @@ def test_a_line_of_the_greatest_length_is_kept():
     assert cutter.cut(b"x\n") == [b"x" * LONGEST_LINE]
 
 
-@given(st.lists(st.lists(st.sampled_from([b"", b"a", b"bcd"]), max_size=7), max_size=6), st.integers(1, 5))
+def line_by_line(pieces, most):
+    """What `gather` makes, a line at a time."""
+    batches, lines, positions = [], [], {}
+    for piece in pieces:
+        place = 0 if piece is None else piece.start
+        for line in () if piece is None else piece.lines:
+            lines, place = [*lines, line], place + len(line) + 1
+            if piece.path is not None and piece.complete:
+                positions = {**positions, piece.path: place}
+            if len(lines) == most:
+                batches.append(marked(lines, positions))
+                lines, positions = [], {}
+        if piece is None and lines:
+            batches.append(marked(lines, positions))
+            lines, positions = [], {}
+    return [*batches, marked(lines, positions)] if lines else batches
+
+
+def marked(lines, positions):
+    return Gathered(lines, positions, {path: bytes(place) for path, place in positions.items()})
+
+
+lines = st.lists(st.sampled_from([b"", b"a", b"bcd"]), max_size=7)
+paths = st.sampled_from(["one", "two", None])
+pieces = st.none() | st.builds(Piece, lines, paths, st.integers(0, 99), st.booleans(), st.just(bytes))
+
+
+@given(st.lists(pieces, max_size=8), st.integers(1, 5))
 def test_batches_hold_all_lines_in_order_and_say_where_they_end(pieces, most):
-    start, made = 0, []
-    for lines in pieces:
-        made.append(Piece(lines, "f", start))
-        start += sum(map(len, lines)) + len(lines)
-    answer = gathered(made, most)
-    assert [line for batch in answer for line in batch.lines] == [line for lines in pieces for line in lines]
-    assert all(0 < len(batch.lines) <= most for batch in answer)
-    position = 0
-    for batch in answer:
-        position += sum(map(len, batch.lines)) + len(batch.lines)
-        assert batch.positions == {"f": position}
-
-
-def test_lines_are_not_held_back_when_there_are_no_more():
-    pieces = iter([Piece([b"a"]), None, None, Piece([b"b"]), Piece([b"c"]), None])
-    assert gathered(pieces, 10) == [Gathered([b"a"], {}), Gathered([b"b", b"c"], {})]
-
-
-def test_one_batch_holds_lines_of_many_files():
-    pieces = [Piece([b"a"], "one", 7), Piece([b"bb", b"c"], "two", 0), Piece([b"d"], "three", 0)]
-    assert gathered(pieces, 3) == [
-        Gathered([b"a", b"bb", b"c"], {"one": 9, "two": 5}),
-        Gathered([b"d"], {"three": 2}),
-    ]
-
-
-def test_a_line_without_its_end_is_answered_but_not_noted_as_answered():
-    pieces = [Piece([b"a"], "f", 0), Piece([b"half"], "f", 2, complete=False)]
-    assert gathered(pieces, 10) == [Gathered([b"a", b"half"], {"f": 2})]
+    """No line waits where there are no more (None), and what has no end yet is not noted as answered."""
+    assert gathered(iter(pieces), most) == line_by_line(pieces, most)
 
 
 def test_long_lines_make_small_batches():

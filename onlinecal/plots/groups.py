@@ -34,7 +34,13 @@ from onlinecal.plots.style import (
     wilson_interval,
 )
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, holds_categories
-from onlinecal.validation import check_count, check_probabilities, check_probability_rows, check_same_length
+from onlinecal.validation import (
+    check_count,
+    check_probabilities,
+    check_probability_rows,
+    check_same_index,
+    check_same_length,
+)
 
 SHOWN_GROUPS = 24
 """Groups in a picture, those that are most surely wrong, or with the largest violations, before."""
@@ -116,76 +122,91 @@ def group_mean_biases_data(
     interval). If there is an `after`: before, low_before, high_before, and the same of after, instead.
     Arguments and errors as in `group_mean_biases`.
     """
-    table = means_of(_repair(forecasts, outcomes, groups, after, 1, names), confidence)
-    return table if after is not None else _single(table, "bias")
+    table = group_numbers(_rows(forecasts, outcomes, groups, after, 1, names), confidence)
+    surely = pl.col("mean_before").abs() / (pl.col("high_before") - pl.col("low_before"))
+    table = table.sort(-surely, maintain_order=True)
+    ends = ("low_before", "high_before", "mean_after", "low_after", "high_after")
+    kept = table.select("group", "rows", "frequency", "mean_before", *ends)
+    return _of_sides(kept.rename({"mean_before": "before", "mean_after": "after"}), after is not None, "bias")
 
 
-def _repair(
+def _rows(
     forecasts: ArrayLike, outcomes: ArrayLike, groups: Any, after: Any, n_levels: int | None, names: Any
 ) -> list[dict[str, Any]]:
     """The rows of a `GroupRepair` of groups as users have them; categories become groups.
 
     Without an `after` the forecasts stand on both sides.
     """
+    check_same_index(forecasts, groups, "forecasts and groups")
     if holds_categories(groups):
         maker = GroupMaker()
         groups = maker.fit(groups, len(check_probabilities(forecasts)))
         names = maker.names_ if names is None else names
     old = new = multicalibration_report(forecasts, outcomes, groups, n_levels, names)
     if after is not None:
+        check_same_index(forecasts, after, "forecasts and after")
         later = check_probabilities(after, "after")
         check_same_length(check_probabilities(forecasts), later, "forecasts and after")
         new = multicalibration_report(later, outcomes, groups, n_levels, names)
     return GroupRepair(old, new).rows()
 
 
-def _single(table: pl.DataFrame, name: str) -> pl.DataFrame:
-    """A table of before and after without the latter; what was called before has this name."""
+def _of_sides(table: pl.DataFrame, both: bool, name: str) -> pl.DataFrame:
+    """A table of before and after; of `before` alone, under this name, where there are not both."""
+    if both:
+        return table
     kept = table.select(pl.exclude("^.*after$"))
     names = {column: column.removesuffix("_before") for column in kept.columns}
     return kept.rename({**names, "before": name})
 
 
-def means_of(repair: list[dict[str, Any]], confidence: float = 0.95) -> pl.DataFrame:
-    """What `group_mean_biases_data` gives before and after, from the rows of a `GroupRepair`."""
-    found = _with_rounds(repair)
-    rows, frequency = found["count"].to_numpy(), found["outcome"].to_numpy()
-    low, high = wilson_interval(frequency * rows, rows, confidence)
-    columns: dict[str, Any] = {"group": found["group"], "rows": rows, "frequency": frequency}
-    for kind in ("before", "after"):
-        mean = found[f"forecast_{kind}"].to_numpy()
-        columns |= {kind: mean - frequency, f"low_{kind}": mean - high, f"high_{kind}": mean - low}
-    surely = np.abs(columns["before"]) / (high - low)
-    return pl.DataFrame(columns)[np.argsort(-surely, kind="stable")]
+def _sides(table: pl.DataFrame, *alone: str) -> list[str]:
+    """The columns of both sides that a table has, or the one that stands `alone`."""
+    return [name for name in (*alone, "before", "after") if name in table.columns]
 
 
-def _with_rounds(repair: list[dict[str, Any]]) -> pl.DataFrame:
-    """The rows of a `GroupRepair` whose groups are not empty."""
+def group_numbers(repair: list[dict[str, Any]], confidence: float = 0.95) -> pl.DataFrame:
+    """All numbers of both pictures of groups, from the rows of a `GroupRepair`, in their order.
+
+    Columns group, rows, frequency and chance; mean_before (mean forecast - frequency), low_before and
+    high_before (the ends of its interval), before (root mean square over level sets), violation_before; the
+    same of after. ValueError if all groups are empty.
+    """
     found = pl.DataFrame(repair).filter(pl.col("count") > 0)
     if found.is_empty():
         raise ValueError("groups must have rounds, all are empty")
-    return found
+    rows, frequency = found["count"].to_numpy(), found["outcome"].to_numpy()
+    low, high = wilson_interval(frequency * rows, rows, confidence)
+
+    def typical(violation: str) -> pl.Expr:
+        return (pl.col(violation) / pl.col("mass")).sqrt()
+
+    columns = {"frequency": pl.col("outcome"), "chance": typical("chance")}
+    for side in ("before", "after"):
+        mean = pl.col(f"forecast_{side}")
+        columns |= {
+            f"mean_{side}": mean - pl.col("outcome"),
+            f"low_{side}": mean - pl.lit(pl.Series(high)),
+            f"high_{side}": mean - pl.lit(pl.Series(low)),
+            side: typical(f"violation_{side}"),
+            f"violation_{side}": pl.col(f"violation_{side}"),
+        }
+    return found.select("group", pl.col("count").alias("rows"), **columns)
 
 
-def draw_means(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw rows of what `group_mean_biases_data` gives, the first on top."""
-    kinds = ["bias"] if "bias" in table.columns else ["before", "after"]
-    heights = draw_dumbbells(
-        axis, table["group"].to_list(), {kind: table[kind].to_numpy() for kind in kinds}, table["rows"], 0.14
-    )
+def draw_means(axis: Axes, table: pl.DataFrame, beside: bool = True) -> None:
+    """Draw rows of what `group_mean_biases_data` gives, the first on top; `beside`: with numbers of rows."""
+    sides, apart = _sides(table, "bias"), 0.14
+    values = {side: table[side].to_numpy() for side in sides}
+    heights = draw_dumbbells(axis, table["group"].to_list(), values, table["rows"] if beside else (), apart)
     axis.axvline(0.0, color=INK, lw=1.0, zorder=1)
-    reach = 0.0
-    for kind in kinds:
-        ends = ("low", "high") if kind == "bias" else (f"low_{kind}", f"high_{kind}")
-        low, high = (table[end].to_numpy() for end in ends)
-        aside = {"bias": 0.0, "before": 0.14, "after": -0.14}[kind]
-        colour = BEFORE if kind == "before" else AFTER
-        axis.hlines(heights + aside, low, high, color=colour, lw=2.2, alpha=0.55, zorder=3)
-        reach = max(reach, float(np.abs([low, high]).max()))
-    axis.set_xlim(-1.06 * reach, 1.06 * reach)
-
-
-ENDS = ("low_before", "high_before", "low_after", "high_after")
+    for side in sides:
+        low, high = (end if side == "bias" else f"{end}_{side}" for end in ("low", "high"))
+        aside = {"bias": 0.0, "before": apart, "after": -apart}[side]
+        colour = BEFORE if side == "before" else AFTER
+        axis.hlines(heights + aside, table[low], table[high], color=colour, lw=2.2, alpha=0.55, zorder=3)
+    reach = 1.06 * highest(*(table[name].abs() for name in table.columns if name.startswith(("low", "high"))))
+    axis.set_xlim(-reach, reach)
 
 
 def group_biases(
@@ -262,57 +283,32 @@ def group_biases_data(
     is an `after`: before and after, violation_before and violation_after instead. Arguments and errors as in
     `group_biases`.
     """
-    table = _by_group(_repair(forecasts, outcomes, groups, after, n_levels, names))
-    return table if after is not None else _single(table, "bias")
+    table = group_numbers(_rows(forecasts, outcomes, groups, after, n_levels, names))
+    table = table.sort("violation_before", descending=True, maintain_order=True)
+    kept = table.select("group", "rows", "before", "after", "chance", "violation_before", "violation_after")
+    return _of_sides(kept, after is not None, "bias")
 
 
 def draw_groups(axis: Axes, table: pl.DataFrame) -> None:
     """Draw rows of what `group_biases_data` gives, the first on top."""
-    kinds = ["bias"] if "bias" in table.columns else ["before", "after"]
-    biases = {kind: table[kind].to_numpy() for kind in kinds}
+    biases = {side: table[side].to_numpy() for side in _sides(table, "bias")}
     heights = draw_dumbbells(axis, table["group"].to_list(), biases, table["rows"])
     axis.barh(heights, table["chance"], height=0.66, color="#e9e9e9", lw=0, zorder=1, label="chance")
-    axis.set_xlim(0, 1.06 * max(highest(*table.select("chance", *kinds)), 1e-9))
-
-
-def _by_group(repair: list[dict[str, Any]]) -> pl.DataFrame:
-    """Biases from the rows of a `GroupRepair`: groups that have any, the largest violation before first."""
-    kinds = {"before": "violation_before", "after": "violation_after", "chance": "chance"}
-    return (
-        _with_rounds(repair)
-        .sort("violation_before", descending=True, maintain_order=True)
-        .select(
-            "group",
-            pl.col("count").alias("rows"),
-            *((pl.col(violation) / pl.col("mass")).sqrt().alias(name) for name, violation in kinds.items()),
-            "violation_before",
-            "violation_after",
-        )
-    )
-
-
-def prepare_groups(repair: list[dict[str, Any]], title: str) -> pl.DataFrame:
-    """Columns title, and those of `group_biases_data` and `group_mean_biases_data` before and after.
-
-    From the rows of a `GroupRepair`; the largest violation first.
-    """
-    means = means_of(repair).rename({"before": "mean_before", "after": "mean_after"})
-    both = _by_group(repair).join(means.drop("rows"), on="group", how="left", maintain_order="left")
-    return both.select(pl.lit(title).alias("title"), pl.all())
+    axis.set_xlim(0, 1.06 * max(highest(*table.select("chance", *biases)), 1e-9))
 
 
 @in_house_style
 def draw_both(table: pl.DataFrame) -> Figure:
-    """Two panels, a line per group, the largest violation on top: means with intervals, and level sets."""
+    """Two panels of `group_numbers` with a title, a line per group: means with intervals, and level sets."""
     shown = table.head(SHOWN_GROUPS)
     width = min(0.085 * max(len(name) for name in shown["group"]) + 0.35, 5.5)
     size = (width + 9.4, 0.3 * len(shown) + 2.25)
     figure = Figure(figsize=size)
     bottom, height, panel = 0.62 / size[1], 1 - 2.05 / size[1], 4.0 / size[0]
-    left = figure.add_axes((width / size[0], bottom, panel, height))
-    right = figure.add_axes((width / size[0] + panel + 0.28 / size[0], bottom, panel, height))
-    hidden = len(table) - len(shown)
-    more = f" The {len(shown)} worst of {len(table)} groups." if hidden else ""
+    left, right = (
+        figure.add_axes((start / size[0], bottom, panel, height)) for start in (width, width + 4.28)
+    )
+    more = f" The {len(shown)} worst of {len(table)} groups." if len(table) > len(shown) else ""
     headline(
         figure,
         f"How wrong forecasts are inside each group: {table['title'][0]}",
@@ -320,9 +316,8 @@ def draw_both(table: pl.DataFrame) -> Figure:
         f"root mean square; grey: what chance makes of right forecasts.{more}",
     )
     colour_key(figure, [("before", BEFORE), ("after", AFTER)], inches=0.88)
-    draw_means(left, shown.select("group", "rows", *ENDS, before="mean_before", after="mean_after"))
-    for text in list(left.texts):
-        text.remove()
+    ends = shown.select("group", "rows", "^(low|high)_.*$", before="mean_before", after="mean_after")
+    draw_means(left, ends, beside=False)
     left.set_xlabel("mean forecast − frequency")
     draw_groups(right, shown)
     right.tick_params(labelleft=False)
@@ -471,21 +466,19 @@ def level_sets_data(
     names = tuple(map(str, getattr(probabilities, "columns", range(k)) if classes is None else classes))
     if len(names) != k:
         raise ValueError(f"classes must name the {k} columns of probabilities, got {len(names)} of them")
+    check_same_index(probabilities, after, "probabilities and after")
     later = table if after is None else check_probability_rows(after, "after")
     if later.shape != table.shape:
         raise ValueError(f"after must have the shape of probabilities, {table.shape}, got {later.shape}")
     found = level_set_errors(table, later, numbers, names, n_levels, p, confidence)
-    return found if after is not None else _single(found, "forecast")
+    return _of_sides(found, after is not None, "forecast")
 
 
 def draw_level_sets(axis: Axes, table: pl.DataFrame) -> None:
     """Draw rows of what `level_sets_data` gives, the first on top."""
     frequency, low, high = (table[name].to_numpy() for name in ("frequency", "low", "high"))
-    kinds = ["forecast"] if "forecast" in table.columns else ["before", "after"]
-    errors = {kind: table[kind].to_numpy() - frequency for kind in kinds}
-    names = [
-        f"{level_set}:  class {name}" for level_set, name in table.select("level_set", "class").iter_rows()
-    ]
+    errors = {side: table[side].to_numpy() - frequency for side in _sides(table, "forecast")}
+    names = [f"{one}:  class {name}" for one, name in table.select("level_set", "class").iter_rows()]
     heights = draw_dumbbells(axis, names, errors, table["rows"])
     axis.barh(heights, high - low, left=low - frequency, height=0.62, color="#ececec", lw=0, zorder=1)
     axis.axvline(0, color=INK, lw=1.2, zorder=2)
@@ -493,15 +486,13 @@ def draw_level_sets(axis: Axes, table: pl.DataFrame) -> None:
     axis.set_xlim(-reach, reach)
 
 
-def prepare_levels(cells: pl.DataFrame, title: str) -> pl.DataFrame:
-    """The level sets and classes with rows enough to be a dot, and what the picture is about."""
-    least = min(LEAST, int(highest(cells["rows"])))
-    return cells.filter(pl.col("rows") >= least).with_columns(pl.lit(title).alias("title"))
-
-
 @in_house_style
 def draw_levels(table: pl.DataFrame) -> Figure:
-    """Left the level sets with the largest errors as dumbbells, right all of them around the diagonal."""
+    """Left the level sets with the largest errors as dumbbells, right all of them around the diagonal.
+
+    What `level_set_errors` gives, with a title; those with rows enough to be a dot.
+    """
+    table = table.filter(pl.col("rows") >= min(LEAST, int(highest(table["rows"]))))
     figure = Figure(figsize=(13.2, 7.0))
     left, upper, lower = (
         figure.add_axes(box)
@@ -517,13 +508,10 @@ def draw_levels(table: pl.DataFrame) -> Figure:
     draw_level_sets(left, table.head(SHOWN))
     left.set_title("the largest errors: too seldom promised | promised too often", fontsize=9.5)
     left.set_xlabel("mean forecast − frequency")
-    sizes = 6 + 900 * table["mass"].to_numpy()
+    dots: Any = {"s": 6 + 900 * table["mass"], "alpha": 0.55, "edgecolor": "white", "lw": 0.5, "zorder": 3}
     for axis, name, colour in ((upper, "before", BEFORE), (lower, "after", AFTER)):
         axis.plot([0, 1], [0, 1], color=INK, lw=1.0)
-        axis.scatter(
-            table[name], table["frequency"], s=sizes, color=colour, alpha=0.55, edgecolor="white", lw=0.5,
-            zorder=3,
-        )  # fmt: skip
+        axis.scatter(table[name], table["frequency"], color=colour, **dots)
         axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), ylabel="frequency")
         axis.set_title(f"{name}: every level set and class, area its rows", fontsize=9.5)
         along(axis, "calibrated", 0.4, 0.42, 0.6, 0.62, color=INK)
