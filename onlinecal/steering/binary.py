@@ -37,45 +37,7 @@ from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.rules import Rules
-from onlinecal.steering.curves import (
-    EDGE,
-    FREE,
-    FREE_RATES,
-    N_FEATURES,
-    N_TOUCHED,
-    SMOOTH,
-    SMOOTH_RATES,
-    curvature,
-    free_logit,
-    learn_free,
-    learn_smooth,
-    sigmoid,
-    smooth_logit,
-    start_free,
-    start_smooth,
-    stretched,
-    write_features,
-    write_knots,
-)
-from onlinecal.steering.lateness import (
-    LATE,
-    RUN,
-    account_size,
-    asked_for,
-    begin_batch,
-    share_alone,
-    share_late,
-    take_note,
-)
-from onlinecal.steering.mixing import (
-    ETA,
-    HALVES,
-    follow,
-    mean_answer,
-    mixed_answer,
-    reweigh,
-    reweigh_by_likelihood,
-)
+from onlinecal.steering import curves, lateness, mixing
 
 N_ANSWERS = 7
 N_BINS = 20
@@ -124,13 +86,13 @@ WEIGHTS = HIGHEST + 1
 LAST_WEIGHTS = WEIGHTS + N_ANSWERS
 LOG_WEIGHTS = LAST_WEIGHTS + 2
 FEATURES = LOG_WEIGHTS + N_ANSWERS
-KNOTS = FEATURES + 2 * N_FEATURES
-CURVES = KNOTS + 2 * N_TOUCHED
-SUMS = CURVES + 2 * (SMOOTH + FREE)
+KNOTS = FEATURES + 2 * curves.N_FEATURES
+CURVES = KNOTS + 2 * curves.N_TOUCHED
+SUMS = CURVES + 2 * (curves.SMOOTH + curves.FREE)
 COUNTS = SUMS + N_BINS
 TEMPERATURE = COUNTS + N_BINS
 LATENESS = TEMPERATURE + 2
-SIZE = LATENESS + account_size(1)
+SIZE = LATENESS + lateness.account_size(1)
 
 # Behind a machine a state ends in an account of what was given in place of forecasts, in units of 1/PARTS: by
 # how much that was farther from the charged points, and how far it was from the forecasts.
@@ -142,15 +104,15 @@ PARTS = 1 << 26
 def new_steering() -> NDArray[np.float64]:
     """The state before the first round."""
     state = np.zeros(SIZE)
-    state[LAST_WEIGHTS : LAST_WEIGHTS + 2] = HALVES
+    state[LAST_WEIGHTS : LAST_WEIGHTS + 2] = mixing.HALVES
     for weights in (WEIGHTS, LOG_WEIGHTS):
         state[weights : weights + N_ANSWERS] = PRIOR
     state[TEMPERATURE + 1] = VARIANCE
-    state[LOWEST], state[HIGHEST] = -EDGE, EDGE
+    state[LOWEST], state[HIGHEST] = -curves.EDGE, curves.EDGE
     for i in range(2):
-        at = CURVES + i * (SMOOTH + FREE)
-        start_smooth(state, at)
-        start_free(state, at + SMOOTH)
+        at = CURVES + i * (curves.SMOOTH + curves.FREE)
+        curves.start_smooth(state, at)
+        curves.start_free(state, at + curves.SMOOTH)
     return state
 
 
@@ -178,32 +140,32 @@ def bin_mean(total: float, count: float, bin: int, n_bins: int) -> float:
 @kernel_part
 def unfold(state: Any) -> None:
     """Write the features and the knots of the ticket's probability into their room."""
-    write_features(state, FEATURES, state[ANSWERS], state[STRETCHED])
-    write_knots(state, KNOTS, state[ANSWERS], state[STRETCHED])
+    curves.write_features(state, FEATURES, state[ANSWERS], state[STRETCHED])
+    curves.write_knots(state, KNOTS, state[ANSWERS], state[STRETCHED])
 
 
 @kernel_part
 def steer(state: Any, p: float) -> float:
     """What is made of a probability p; the ticket is left in the state."""
-    begin_batch(state, LATENESS, 1)
-    u = stretched(p, state[LOWEST], state[HIGHEST])
+    lateness.begin_batch(state, LATENESS, 1)
+    u = curves.stretched(p, state[LOWEST], state[HIGHEST])
     state[EVENTS] += 1.0
     state[ANSWERS] = p
     state[STRETCHED] = u
     state[ASKED] = state[EVENTS]
     unfold(state)
     for i in range(2):
-        at = CURVES + i * (SMOOTH + FREE)
-        state[ANSWERS + 1 + 2 * i] = sigmoid(smooth_logit(state, at, FEATURES))
-        state[ANSWERS + 2 + 2 * i] = sigmoid(free_logit(state, at + SMOOTH, KNOTS, u))
+        at = CURVES + i * (curves.SMOOTH + curves.FREE)
+        state[ANSWERS + 1 + 2 * i] = curves.sigmoid(curves.smooth_logit(state, at, FEATURES))
+        state[ANSWERS + 2 + 2 * i] = curves.sigmoid(curves.free_logit(state, at + curves.SMOOTH, KNOTS, u))
     b = bin_of(p, N_BINS)
     state[ANSWERS + 5] = bin_mean(state[SUMS + b], state[COUNTS + b], b, N_BINS)
-    state[ANSWERS + 6] = sigmoid(tempered(state, u))
-    state[LAST] = mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)
-    state[POOLED] = mean_answer(state, ANSWERS, LOG_WEIGHTS, N_ANSWERS)
+    state[ANSWERS + 6] = curves.sigmoid(tempered(state, u))
+    state[LAST] = mixing.mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)
+    state[POOLED] = mixing.mean_answer(state, ANSWERS, LOG_WEIGHTS, N_ANSWERS)
     state[LAST + 1] = shifted(state[POOLED], state[INTERCEPT])
-    least = LEAST / (asked_for(state, LATENESS, state[ROUNDS], state[EVENTS]) + 1.0)
-    return clip(mixed_answer(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
+    least = LEAST / (lateness.asked_for(state, LATENESS, state[ROUNDS], state[EVENTS]) + 1.0)
+    return clip(mixing.mixed_answer(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
 
 
 @kernel_part
@@ -217,7 +179,7 @@ def tempered(state: Any, u: float) -> float:
 def shifted(answer: float, intercept: float) -> float:
     """An answer moved by so much in logits."""
     inner = clip(answer, 1e-6, 1.0 - 1e-6)
-    return sigmoid(logarithm(inner / (1.0 - inner)) + intercept)
+    return curves.sigmoid(logarithm(inner / (1.0 - inner)) + intercept)
 
 
 @kernel_part
@@ -227,27 +189,33 @@ def learn(state: Any, outcome: float) -> float:
     late = state[EVENTS] - state[ASKED]
     unfold(state)
     alone = noted(state, outcome, late)
-    judged = min(share_late(late), alone)
-    part = min(math.sqrt(share_late(late)), alone)
+    judged = min(lateness.share_late(late), alone)
+    part = min(math.sqrt(lateness.share_late(late)), alone)
     share = judged / (judged * rounds + NEW)
-    reweigh(state, ANSWERS, WEIGHTS, PRIOR, outcome, ETA * judged, 0.25 * share)
-    follow(state, WEIGHTS, LOG_WEIGHTS, N_ANSWERS, 0.75 * share)
+    mixing.reweigh(state, ANSWERS, WEIGHTS, PRIOR, outcome, mixing.ETA * judged, 0.25 * share)
+    mixing.follow(state, WEIGHTS, LOG_WEIGHTS, N_ANSWERS, 0.75 * share)
     share = judged / (rounds + 2.0)
-    reweigh_by_likelihood(state, ANSWERS, LOG_WEIGHTS, PRIOR, outcome, judged, share, UNLIKELY)
+    mixing.reweigh_by_likelihood(state, ANSWERS, LOG_WEIGHTS, PRIOR, outcome, judged, share, UNLIKELY)
     share = judged * PATIENCE / (rounds + 2.0 * PATIENCE)
-    reweigh(state, LAST, LAST_WEIGHTS, HALVES, outcome, ETA * judged, share)
+    mixing.reweigh(state, LAST, LAST_WEIGHTS, mixing.HALVES, outcome, mixing.ETA * judged, share)
     state[INTERCEPT] += judged * SHIFT_RATE * (outcome - shifted(state[POOLED], state[INTERCEPT]))
     b = bin_of(p, N_BINS)
     state[SUMS + b] += part * outcome
     state[COUNTS + b] += part
     learn_temperature(state, u, outcome, part)
     for i in range(2):
-        at = CURVES + i * (SMOOTH + FREE)
+        at = CURVES + i * (curves.SMOOTH + curves.FREE)
         if late > 0.0:
-            state[ANSWERS + 1 + 2 * i] = sigmoid(smooth_logit(state, at, FEATURES))
-            state[ANSWERS + 2 + 2 * i] = sigmoid(free_logit(state, at + SMOOTH, KNOTS, u))
-        learn_smooth(state, at, FEATURES, state[ANSWERS + 1 + 2 * i], outcome, SMOOTH_RATES[i], part)
-        learn_free(state, at + SMOOTH, KNOTS, state[ANSWERS + 2 + 2 * i], outcome, FREE_RATES[i], part)
+            state[ANSWERS + 1 + 2 * i] = curves.sigmoid(curves.smooth_logit(state, at, FEATURES))
+            state[ANSWERS + 2 + 2 * i] = curves.sigmoid(
+                curves.free_logit(state, at + curves.SMOOTH, KNOTS, u)
+            )
+        curves.learn_smooth(
+            state, at, FEATURES, state[ANSWERS + 1 + 2 * i], outcome, curves.SMOOTH_RATES[i], part
+        )
+        curves.learn_free(
+            state, at + curves.SMOOTH, KNOTS, state[ANSWERS + 2 + 2 * i], outcome, curves.FREE_RATES[i], part
+        )
         part = math.sqrt(part)
     if 0.0 < p < 1.0:
         logit = exponential(u) - exponential(-u)
@@ -263,21 +231,21 @@ def noted(state: Any, outcome: float, late: float) -> float:
     """Note what the fast smooth curve leaves over, and say what the outcome counts; see `lateness`."""
     answer = state[ANSWERS + 3]
     if late > 0.0:
-        state[LATENESS + LATE] = 1.0
-        answer = sigmoid(smooth_logit(state, CURVES + SMOOTH + FREE, FEATURES))
-    state[LATENESS + RUN] += 1.0
-    take_note(state, LATENESS, 0, outcome - answer)
-    return share_alone(state, LATENESS, 1)
+        state[LATENESS + lateness.LATE] = 1.0
+        answer = curves.sigmoid(curves.smooth_logit(state, CURVES + curves.SMOOTH + curves.FREE, FEATURES))
+    state[LATENESS + lateness.RUN] += 1.0
+    lateness.take_note(state, LATENESS, 0, outcome - answer)
+    return lateness.share_alone(state, LATENESS, 1)
 
 
 @kernel_part
 def learn_temperature(state: Any, u: float, outcome: float, part: float) -> None:
     """Let the temperature curve learn what followed, or a part of it: an extended Kalman filter."""
     logit = tempered(state, u)
-    answer, slope = sigmoid(logit), clip(logit, -LARGEST, LARGEST)
+    answer, slope = curves.sigmoid(logit), clip(logit, -LARGEST, LARGEST)
     error = outcome - answer
     variance = state[TEMPERATURE + 1]
-    scale = 1.0 + part * curvature(answer, error) * slope * slope * variance
+    scale = 1.0 + part * curves.curvature(answer, error) * slope * slope * variance
     step = clip(part * variance * slope * error / scale, -FARTHEST, FARTHEST)
     state[TEMPERATURE] = clip(state[TEMPERATURE] + step, COLDEST, HOTTEST)
     learnt = variance / scale

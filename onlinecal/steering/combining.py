@@ -24,16 +24,13 @@ using and combining predictors that specialize. Fahrmeir (1992), see `curves`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
+from onlinecal.compiling import at_once, compiled, kernel_part
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.steering import binary
@@ -256,47 +253,25 @@ def write_weights(state: Any, n: int, out: Any) -> None:
         out[i] = state[spoke + i] * (state[weights + i] + state[weights + n + 1] * part / tracking)
 
 
-class Combining:
-    """Combining as compiled entry points: a `namespace`.
-
-    ask(state, row) -> what is made of a row of probabilities, shape (n,); its ticket is left in the state.
-    settle(state, outcome): learn what followed the row whose ticket is here.
-    weights(state, out): write how much each model counted in that row, shape (n,).
-    """
-
-    ask: ClassVar[Callable[[Floats, Floats], float]]
-    settle: ClassVar[Callable[[Floats, int], None]]
-    weights: ClassVar[Callable[[Floats, Floats], None]]
-
-
+@at_once
 @compiled
 def ask(state: Floats, row: Floats) -> float:
-    """See `Combining`."""
+    """What is made of a row of probabilities, shape (n,); its ticket is left in the state."""
     return advise(state, len(row), row)
 
 
+@at_once
 @compiled
 def settle(state: Floats, outcome: int) -> None:
-    """See `Combining`."""
+    """Learn what followed the row whose ticket is here."""
     take_in(state, models_of(state), float(outcome))
 
 
+@at_once
 @compiled
-def weights(state: Floats, out: Floats) -> None:
-    """See `Combining`."""
+def weights_of(state: Floats, out: Floats) -> None:
+    """Write how much each model counted in the row whose ticket is here, shape (n,)."""
     write_weights(state, len(out), out)
-
-
-@cache
-def combining() -> type[Combining]:
-    """The entry points, compiled or loaded when they are first asked for."""
-    floats = types.float64[::1]
-    return namespace(
-        Combining,
-        ask=entry_point(ask, floats, floats),
-        settle=entry_point(settle, floats, types.int64),
-        weights=entry_point(weights, floats, floats),
-    )
 
 
 class Combined(NamedTuple):
@@ -320,21 +295,9 @@ class Combined(NamedTuple):
 def combined(state: Floats, table: Floats, outcomes: NDArray[np.uint8], schedule: Schedule) -> Combined:
     """Ask about every row of a table, shape (T, n), learning in between what the schedule says."""
     found = Combined(np.empty(len(table)), np.full(table.shape, np.nan), np.empty(table.shape))
-    room = schedule.most_late + 1
-    kept, places = np.empty((room, ticket_size(table.shape[1]))), np.empty(len(table), np.int64)
-    replay(
-        state,
-        kept,
-        places,
-        np.arange(room),
-        np.ascontiguousarray(table),
-        outcomes,
-        schedule.order,
-        schedule.known,
-        found.hints,
-        found.steered,
-        found.weights,
-    )
+    kept = np.empty((schedule.most_late + 1, ticket_size(table.shape[1])))
+    events = schedule.steps, schedule.places
+    replay(state, kept, *events, np.ascontiguousarray(table), outcomes, *found)
     return found
 
 
@@ -342,29 +305,24 @@ def combined(state: Floats, table: Floats, outcomes: NDArray[np.uint8], schedule
 def replay(
     state: Floats,
     kept: Floats,
+    steps: Ints,
     places: Ints,
-    free: Ints,
     table: Floats,
     outcomes: NDArray[np.uint8],
-    order: Ints,
-    known: Ints,
     hints: Floats,
     steered: Floats,
     weights: Floats,
 ) -> None:
-    """`combined`, compiled; open tickets wait in rows of `kept`, as in `replaying`."""
-    n, length, asked = table.shape[1], kept.shape[1], 0
-    for settled in range(len(order)):
-        while asked < known[settled]:
-            hints[asked] = advise(state, n, table[asked])
-            write_weights(state, n, weights[asked])
-            for i in range(n):
-                if table[asked, i] == table[asked, i]:
-                    steered[asked, i] = state[ANSWERS + i]
-            places[asked] = free[len(free) - 1 - (asked - settled)]
-            kept[places[asked]] = state[:length]
-            asked += 1
-        place = places[order[settled]]
-        state[:length] = kept[place]
-        take_in(state, n, float(outcomes[order[settled]]))
-        free[len(free) - 1 - (asked - settled - 1)] = place
+    """`combined`, compiled; open tickets wait in rows of `kept`."""
+    n, length = table.shape[1], kept.shape[1]
+    for step in steps:
+        if step < 0:
+            state[:length] = kept[places[~step]]
+            take_in(state, n, float(outcomes[~step]))
+            continue
+        hints[step] = advise(state, n, table[step])
+        write_weights(state, n, weights[step])
+        for i in range(n):
+            if table[step, i] == table[step, i]:
+                steered[step, i] = state[ANSWERS + i]
+        kept[places[step]] = state[:length]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -58,27 +58,50 @@ class Schedule:
     waits: NDArray[np.bool_]
 
     @cached_property
+    def late(self) -> Ints:
+        """How many other forecasts wait when each is made, shape (T,)."""
+        waiting: Ints = np.cumsum(self.waits) - self.waits
+        return waiting - np.searchsorted(self.known, np.arange(len(self.waits)), side="right")
+
+    @cached_property
     def most_late(self) -> int:
         """The largest number of other forecasts that waited when one was made."""
-        rows = np.arange(len(self.waits))
-        waiting: Ints = np.cumsum(self.waits) - self.waits
-        return int((waiting - np.searchsorted(self.known, rows, side="right")).max(initial=0))
+        return int(self.late.max(initial=0))
 
     @cached_property
     def is_in_time(self) -> bool:
         """Whether every row is settled, each before the next one is forecast."""
         return len(self.order) == len(self.waits) and not self.most_late
 
-    def steps(self) -> Iterator[tuple[int, int | None]]:
-        """What happens, in order: a row, and None where it is forecast, or its place among those settled."""
-        asked = 0
-        for settled, (row, known) in enumerate(zip(self.order.tolist(), self.known.tolist(), strict=True)):
-            for each in range(asked, known):
-                yield each, None
-            asked = max(asked, known)
-            yield row, settled
-        for each in range(asked, len(self.waits)):
-            yield each, None
+    @cached_property
+    def steps(self) -> Ints:
+        """What happens, in order, shape (T + n,): row t is forecast, t, or settled, -1 - t."""
+        # row t is forecast after the outcomes that are known to it
+        found = np.empty(len(self.waits) + len(self.order), np.int64)
+        rows = np.arange(len(self.waits))
+        found[rows + np.searchsorted(self.known, rows, side="right")] = rows
+        found[np.arange(len(self.order)) + self.known] = ~self.order
+        return found
+
+    @cached_property
+    def places(self) -> Ints:
+        """Where each row's ticket waits, shape (T,): one of `most_late` + 1 places; -1 if it does not."""
+        found: Ints = places_of(self.steps, self.waits, self.most_late + 1)
+        return found
+
+
+@compiled
+def places_of(steps: Ints, waits: NDArray[np.bool_], room: int) -> Ints:
+    """See `Schedule.places`."""
+    places, free, n_free = np.full(len(waits), -1), np.arange(room), room
+    for step in steps:
+        if step < 0:
+            free[n_free] = places[~step]
+            n_free += 1
+        elif waits[step]:
+            n_free -= 1
+            places[step] = free[n_free]
+    return places
 
 
 def replayed(
@@ -94,25 +117,20 @@ def replayed(
     `traced`: note the charged points, too.
     """
     tapes = Tapes(np.empty(len(raw)), np.empty(len(schedule.order)), np.empty(len(raw) if traced else 0))
-    room = schedule.most_late + 1
     steers = state.size > TICKET_ALONE + ACCOUNT
-    kept = np.empty((room, steered(table.rules, steers).ticket))
-    places, free, done = np.empty(len(raw), np.int64), np.arange(room), np.zeros(3, np.int64)
-    events = schedule.order, schedule.known, schedule.waits
-    while not replaying(table.rules, steers)(
-        table.memory, state, kept, places, free, done, raw, outcomes, *events, *tapes
-    ):
+    kept = np.empty((schedule.most_late + 1, steered(table.rules, steers).ticket))
+    done, events = np.zeros(2, np.int64), (schedule.steps, schedule.places, schedule.late)
+    while not replaying(table.rules, steers)(table.memory, state, kept, done, raw, outcomes, *events, *tapes):
         table.grow()
     return tapes
 
 
 @cache
 def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
-    """replay(memory, state, kept, places, free, done, raw, outcomes, *schedule, *tapes) -> if all is done.
+    """replay(memory, state, kept, done, raw, outcomes, steps, places, late, *tapes) -> whether all is done.
 
-    If not, the memory has no room; `done` says how many rows were asked about, how many settled, and how
-    many wait. Tickets of rows that wait are in rows of `kept`, those named in `places`; of `free`, a stack,
-    the rest.
+    If not, the memory has no room; `done` says how many steps were, and how many rows are settled. Tickets
+    of rows that wait are in rows of `kept`.
     """
     ask, settle = rounds_of(rules, steers)
     certificate, note_late, point_of = rules.certificate, rules.note_late, rules.point
@@ -122,47 +140,38 @@ def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
         memory: Ints,
         state: Floats,
         kept: Floats,
-        places: Ints,
-        free: Ints,
         done: Ints,
         raw: Floats,
         outcomes: NDArray[np.uint8],
-        order: Ints,
-        known: Ints,
-        waits: NDArray[np.bool_],
+        steps: Ints,
+        places: Ints,
+        late: Ints,
         forecasts: Floats,
         certificates: Floats,
         charged: Floats,
     ) -> bool:
-        asked, settled, waiting, traced = done[0], done[1], done[2], len(charged) > 0
-        length = kept.shape[1]
-        while asked < len(raw) or settled < len(order):
-            if settled == len(order) or known[settled] > asked:
-                note_late(memory, waiting)
-                forecasts[asked] = ask(memory, state, raw[asked])
-                if waits[asked]:
-                    place = free[len(free) - 1 - waiting]
-                    places[asked] = place
+        settled, length = done[1], kept.shape[1]
+        for number in range(done[0], len(steps)):
+            row = steps[number]
+            if row >= 0:
+                note_late(memory, late[row])
+                forecasts[row] = ask(memory, state, raw[row])
+                if places[row] >= 0:
                     for i in range(length):
-                        kept[place, i] = state[i]
-                    waiting += 1
-                asked += 1
+                        kept[places[row], i] = state[i]
                 continue
-            row = order[settled]
-            place = places[row]
+            row = ~row
             for i in range(length):
-                state[i] = kept[place, i]
+                state[i] = kept[places[row], i]
             outcome = np.int64(outcomes[row])
-            if traced:
+            if len(charged) > 0:
                 cell = int(state[CELL_LOWER]), int(state[CELL_STEP])
                 charged[row] = point_of(memory, cell[0], cell[1], outcome, state[FORECAST])
             if not settle(memory, state, outcome):
-                done[0], done[1], done[2] = asked, settled, waiting
+                done[0], done[1] = number, settled
                 return False
             certificates[settled] = certificate(memory)
             settled += 1
-            waiting -= 1
-            free[len(free) - 1 - waiting] = place
         return True
 
     return replay

@@ -89,18 +89,6 @@ def write_answers(state: Any) -> None:
     state[ROOM + 1] = state[binary.FORECAST]
 
 
-@compiled
-def ask(state: Floats, ticket: Floats, raw: float) -> float:
-    """`advise`, from Python."""
-    return advise(state, ticket, raw)
-
-
-@compiled
-def settle(state: Floats, ticket: Floats, outcome: float) -> None:
-    """`take_in`, from Python."""
-    take_in(state, ticket, outcome)
-
-
 @kernel_part
 def weights_of(k: int) -> int:
     """Where the weights are in a state for k classes: behind that of `vector`."""

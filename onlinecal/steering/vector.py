@@ -26,45 +26,14 @@ curves' sources are in `curves`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numba import types
 
 from onlinecal.arrays import Floats
-from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
+from onlinecal.compiling import at_once, compiled, kernel_part
 from onlinecal.elementary import exponential, logarithm
-from onlinecal.steering.curves import (
-    CAUTION,
-    EDGE,
-    FREE,
-    N_FEATURES,
-    N_TOUCHED,
-    SMOOTH,
-    free_logit,
-    learn_free,
-    learn_smooth,
-    sigmoid,
-    smooth_logit,
-    start_free,
-    start_smooth,
-    stretched,
-    write_features,
-    write_knots,
-)
-from onlinecal.steering.lateness import (
-    LATE,
-    RUN,
-    account_size,
-    asked_for,
-    begin_batch,
-    share_alone,
-    share_late,
-    take_note,
-)
-from onlinecal.steering.mixing import credit_vectors, mix_vectors, part_of, reweigh_by_credit
+from onlinecal.steering import curves, lateness, mixing
 
 N_ANSWERS = 7
 TEMPERATURE, COMMON, SMOOTHLY, FASTER, SLOWLY, ALONE = range(1, N_ANSWERS)
@@ -77,7 +46,7 @@ SLOW, FAST = 1e-4, 1e-3
 """How fast curves forget; the temperature forgets fast."""
 DEEPEST = -16.0
 """The least logarithm of a probability that temperature tells from others."""
-FARTHEST = stretched(1.0, -EDGE, EDGE)
+FARTHEST = curves.stretched(1.0, -curves.EDGE, curves.EDGE)
 """Half the stretched logit of 1 until a more extreme one has come."""
 LEAST = 0.5
 """No class gets less than this, divided by the number of classes and that of the forecasts asked for."""
@@ -93,12 +62,12 @@ ASKED, DIVISOR, ANSWERS = range(3)
 ROUNDS, EVENTS, POWER, VARIANCE, WEIGHTS = range(5)
 CREDIT = WEIGHTS + N_ANSWERS
 FEATURES = CREDIT + N_ANSWERS
-KNOTS = FEATURES + 2 * N_FEATURES
-SHARED_CURVE = KNOTS + 2 * N_TOUCHED
-SHARED = SHARED_CURVE + SMOOTH
+KNOTS = FEATURES + 2 * curves.N_FEATURES
+SHARED_CURVE = KNOTS + 2 * curves.N_TOUCHED
+SHARED = SHARED_CURVE + curves.SMOOTH
 LOWEST, HIGHEST, OWN_SMOOTH = range(3)
-OWN_FREE = OWN_SMOOTH + SMOOTH
-EACH = OWN_FREE + N_FREE * FREE
+OWN_FREE = OWN_SMOOTH + curves.SMOOTH
+EACH = OWN_FREE + N_FREE * curves.FREE
 
 
 @kernel_part
@@ -116,7 +85,7 @@ def account_of(k: int) -> int:
 @kernel_part
 def size_for(k: int) -> int:
     """The length of a state for k classes."""
-    return account_of(k) + account_size(k)
+    return account_of(k) + lateness.account_size(k)
 
 
 def new_vector_steering(k: int) -> Floats:
@@ -125,13 +94,13 @@ def new_vector_steering(k: int) -> Floats:
     shared = shared_of(k)
     state[shared + POWER] = state[shared + VARIANCE] = 1.0
     state[shared + WEIGHTS : shared + WEIGHTS + N_ANSWERS] = PRIOR
-    start_smooth(state, shared + SHARED_CURVE)
+    curves.start_smooth(state, shared + SHARED_CURVE)
     for c in range(k):
         own = shared + SHARED + c * EACH
         state[own + LOWEST], state[own + HIGHEST] = -FARTHEST, FARTHEST
-        start_smooth(state, own + OWN_SMOOTH)
+        curves.start_smooth(state, own + OWN_SMOOTH)
         for i in range(N_FREE):
-            start_free(state, own + OWN_FREE + i * FREE)
+            curves.start_free(state, own + OWN_FREE + i * curves.FREE)
     return state
 
 
@@ -202,16 +171,24 @@ def consult(state: Any, k: int) -> None:
     state[DIVISOR] = 0.0
     for c in range(k):
         p, own, at = state[ANSWERS + c], shared + SHARED + c * EACH, ANSWERS + c
-        u = state[own + LOWEST] if p <= 0.0 else state[own + HIGHEST] if p >= 1.0 else stretched(p, 0.0, 0.0)
+        u = (
+            state[own + LOWEST]
+            if p <= 0.0
+            else state[own + HIGHEST]
+            if p >= 1.0
+            else curves.stretched(p, 0.0, 0.0)
+        )
         state[at + N_ANSWERS * k] = u
-        write_features(state, features, p, u)
-        write_knots(state, knots, p, u)
+        curves.write_features(state, features, p, u)
+        curves.write_knots(state, knots, p, u)
         state[at + TEMPERATURE * k] = state[shared + POWER] * depth(p)
-        state[at + COMMON * k] = smooth_logit(state, shared + SHARED_CURVE, features)
-        state[at + SMOOTHLY * k] = smooth_logit(state, own + OWN_SMOOTH, features)
+        state[at + COMMON * k] = curves.smooth_logit(state, shared + SHARED_CURVE, features)
+        state[at + SMOOTHLY * k] = curves.smooth_logit(state, own + OWN_SMOOTH, features)
         for i in range(N_FREE):
-            state[at + (FASTER + i) * k] = free_logit(state, own + OWN_FREE + i * FREE, knots, u)
-        state[at + ALONE * k] = sigmoid(state[at + ALONE * k])
+            state[at + (FASTER + i) * k] = curves.free_logit(
+                state, own + OWN_FREE + i * curves.FREE, knots, u
+            )
+        state[at + ALONE * k] = curves.sigmoid(state[at + ALONE * k])
         state[DIVISOR] += state[at + ALONE * k]
     for i in range(TEMPERATURE, ALONE):
         softmax(state, ANSWERS + i * k, k)
@@ -223,14 +200,14 @@ def consult(state: Any, k: int) -> None:
 def steer(state: Any, k: int, row: Any, out: Any) -> float:
     """Write what is made of a model's row, and give back its sum; the ticket is left in the state."""
     shared = shared_of(k)
-    begin_batch(state, account_of(k), k)
+    lateness.begin_batch(state, account_of(k), k)
     state[shared + EVENTS] += 1.0
     state[ASKED] = state[shared + EVENTS]
     total = take_in(state, k, row)
     consult(state, k)
-    asked = asked_for(state, account_of(k), state[shared + ROUNDS], state[shared + EVENTS])
+    asked = lateness.asked_for(state, account_of(k), state[shared + ROUNDS], state[shared + EVENTS])
     least = LEAST / (k * (asked + 1.0))
-    mix_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, least, out)
+    mixing.mix_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, least, out)
     return total
 
 
@@ -243,9 +220,9 @@ def learn_power(state: Any, k: int, label: int, soft: Any, part: float) -> None:
         x = depth(state[ANSWERS + c])
         mean += state[answer + c] * x
         square += state[answer + c] * x * x
-        came += part_of(label, soft, c) * x
+        came += mixing.part_of(label, soft, c) * x
     error = came - mean
-    v = part * max(square - mean * mean, CAUTION * error * error)
+    v = part * max(square - mean * mean, curves.CAUTION * error * error)
     variance = state[shared + VARIANCE] / (1.0 + v * state[shared + VARIANCE])
     power = state[shared + POWER] + part * variance * error
     state[shared + POWER] = min(max(power, COLDEST), HOTTEST)
@@ -259,29 +236,29 @@ def learn(state: Any, k: int, label: int, soft: Any) -> float:
     features, knots = shared + FEATURES, shared + KNOTS
     rounds, late = state[shared + ROUNDS], state[shared + EVENTS] - state[ASKED]
     # weights judge what was answered; curves learn from what they would answer by now
-    credit_vectors(state, ANSWERS, shared + CREDIT, N_ANSWERS, k, label, soft)
+    mixing.credit_vectors(state, ANSWERS, shared + CREDIT, N_ANSWERS, k, label, soft)
     if late > 0.0:
-        state[account_of(k) + LATE] = 1.0
+        state[account_of(k) + lateness.LATE] = 1.0
         consult(state, k)
     alone = noted(state, k, label, soft)
-    judged = min(share_late(late), alone)
-    part = min(math.sqrt(share_late(late)), alone)
+    judged = min(lateness.share_late(late), alone)
+    part = min(math.sqrt(lateness.share_late(late)), alone)
     share = judged / (rounds + 2.0)
-    reweigh_by_credit(state, shared + CREDIT, shared + WEIGHTS, PRIOR, judged, share)
+    mixing.reweigh_by_credit(state, shared + CREDIT, shared + WEIGHTS, PRIOR, judged, share)
     learn_power(state, k, label, soft, part)
     for c in range(k):
-        at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, part_of(label, soft, c)
+        at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, mixing.part_of(label, soft, c)
         p, u = state[at], state[at + N_ANSWERS * k]
-        write_features(state, features, p, u)
-        write_knots(state, knots, p, u)
+        curves.write_features(state, features, p, u)
+        curves.write_knots(state, knots, p, u)
         for i in range(2):
             curve, rate = (own + OWN_SMOOTH, SLOW) if i else (shared + SHARED_CURVE, SLOW / k)
-            learn_smooth(state, curve, features, state[at + (COMMON + i) * k], outcome, rate, part)
+            curves.learn_smooth(state, curve, features, state[at + (COMMON + i) * k], outcome, rate, part)
         state[at + ALONE * k] *= state[DIVISOR]
         for i in range(N_FREE):
             rate, some = (SLOW, part) if i else (FAST, math.sqrt(part))
             answer = state[at + (FASTER + i) * k]
-            learn_free(state, own + OWN_FREE + i * FREE, knots, answer, outcome, rate, some)
+            curves.learn_free(state, own + OWN_FREE + i * curves.FREE, knots, answer, outcome, rate, some)
         state[own + LOWEST] = min(state[own + LOWEST], u)
         state[own + HIGHEST] = max(state[own + HIGHEST], u)
     state[shared + ROUNDS] = rounds + 1.0
@@ -293,42 +270,26 @@ def learn(state: Any, k: int, label: int, soft: Any) -> float:
 def noted(state: Any, k: int, label: int, soft: Any) -> float:
     """Note what the fast curve leaves over of each class, and say what the outcome counts; see `lateness`."""
     account = account_of(k)
-    state[account + RUN] += 1.0
+    state[account + lateness.RUN] += 1.0
     for c in range(k):
-        take_note(state, account, c, part_of(label, soft, c) - state[ANSWERS + FASTER * k + c])
-    return share_alone(state, account, k)
+        lateness.take_note(
+            state, account, c, mixing.part_of(label, soft, c) - state[ANSWERS + FASTER * k + c]
+        )
+    return lateness.share_alone(state, account, k)
 
 
-class VectorSteering:
-    """Steering of vectors as compiled entry points: a `namespace`.
-
-    hint(state, row, out) writes what is made of a model's row, both of shape (k,), and gives back the row's
-    sum, of what is in [0, 1]; its ticket is left in the state.
-    learn(state, label) learns the number of the ticket's label.
-    """
-
-    hint: ClassVar[Callable[[Floats, Floats, Floats], float]]
-    learn: ClassVar[Callable[[Floats, int], None]]
-
-
+@at_once
 @compiled
 def hint(state: Floats, row: Floats, out: Floats) -> float:
-    """See `VectorSteering`."""
+    """Write what is made of a model's row, both of shape (k,): the row's sum, of what is in [0, 1].
+
+    Its ticket is left in the state.
+    """
     return steer(state, classes_of(state), row, out)
 
 
+@at_once
 @compiled
 def learn_label(state: Floats, label: int) -> None:
-    """See `VectorSteering`."""
+    """Learn the number of the ticket's label."""
     learn(state, classes_of(state), label, state)
-
-
-@cache
-def vector_steering() -> type[VectorSteering]:
-    """The entry points, compiled or loaded when they are first asked for."""
-    floats = types.float64[::1]
-    return namespace(
-        VectorSteering,
-        hint=entry_point(hint, floats, floats, floats),
-        learn=entry_point(learn_label, floats, types.int64),
-    )

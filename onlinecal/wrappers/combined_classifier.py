@@ -12,7 +12,7 @@ from river import base, linear_model, naive_bayes
 
 from onlinecal.arrays import Floats
 from onlinecal.forecasters.binary.grid import check_slack
-from onlinecal.steering.combining import combining, new_combining, ticket_size
+from onlinecal.steering import combining
 from onlinecal.wrappers.combine import check_models, new_projection
 from onlinecal.wrappers.labels import Label, Labels, checked_label, plain
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
@@ -49,8 +49,6 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
     ----------
     n_rounds
         Settled rounds: labels whose forecast had been given.
-    n_unmatched
-        Labels that came without their forecast.
 
     Examples
     --------
@@ -93,7 +91,7 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
         super().__init__(most_waiting)
         self.classifiers, self.slack = classifiers, slack
         self._labels = Labels()
-        self._state = new_combining(len(classifiers))
+        self._state = combining.new_combining(len(classifiers))
         self._projection = new_projection(slack)
 
     @classmethod
@@ -133,7 +131,7 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
         They sum to 1; all are 0 if none of the models answered.
         """
         found = np.empty(len(self.classifiers))
-        combining().weights(self._state, found)
+        combining.weights_of(self._state, found)
         return [float(weight) for weight in found]
 
     @property
@@ -159,24 +157,24 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
     def _combined(self, answers: list[dict[Label, float]]) -> float:
         """What is made of the models' answers; its ticket is left in the state."""
         row = np.array([self._labels.read(answer) if answer else math.nan for answer in answers])
-        return combining().ask(self._state, row)
+        return combining.ask(self._state, row)
 
     def _learn_alone(self, x: Any, read: int) -> None:
         """Learn to combine, by what the models would say now."""
         self._make_way()
         self._combined([model.predict_proba_one(x) for model in self.classifiers])
-        combining().settle(self._state, read)
+        combining.settle(self._state, read)
 
     def _settle(self, read: int) -> None:
         self._projection.settle(read)
-        combining().settle(self._state, read)
+        combining.settle(self._state, read)
 
     def _teach(self, x: Any, y: Any, read: int, kwargs: dict[str, Any]) -> None:
         for model in self.classifiers:
             model.learn_one(x, y, **kwargs)
 
     def _take(self) -> Open:
-        size = ticket_size(len(self.classifiers))
+        size = combining.ticket_size(len(self.classifiers))
         return Open(self._state[:size].copy(), self._projection.ticket())
 
     def _present(self, forecast: Open) -> None:

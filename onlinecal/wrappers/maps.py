@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from typing import Any, Protocol
+from typing import Any
 
 from river import base, optim
 
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.steering.binary import N_BINS, bin_mean, bin_of, within
 from onlinecal.validation import check_count
 from onlinecal.wrappers.labels import Label, Labels, normalised, refuse_weight
@@ -28,16 +27,6 @@ def logit(p: float) -> float:
     return math.log(p / (1.0 - p))
 
 
-class ProbabilityMap(Protocol):
-    """A map from [0, 1] to [0, 1] that learns from outcomes."""
-
-    def apply(self, p: float) -> float:
-        """What the map makes of p."""
-
-    def learn(self, p: float, outcome: int) -> None:
-        """Learn that p was followed by this outcome."""
-
-
 class MappedClassifier(ClassifierWrapper):
     """Maps a classifier's probabilities; subclasses say which map.
 
@@ -48,13 +37,13 @@ class MappedClassifier(ClassifierWrapper):
     def __init__(self, classifier: base.Classifier) -> None:
         super().__init__(classifier)
         self._labels = Labels()
-        self._maps: dict[Label | None, ProbabilityMap] = {}
+        self._maps: dict[Label | None, PlattMap | BinMap] = {}
 
     @abstractmethod
-    def _new_map(self) -> ProbabilityMap:
-        """A map that has learnt nothing."""
+    def _new_map(self) -> PlattMap | BinMap:
+        """A map from [0, 1] to [0, 1] that has learnt nothing."""
 
-    def _map(self, label: Label | None) -> ProbabilityMap:
+    def _map(self, label: Label | None) -> PlattMap | BinMap:
         if label not in self._maps:
             self._maps[label] = self._new_map()
         return self._maps[label]
@@ -70,9 +59,8 @@ class MappedClassifier(ClassifierWrapper):
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Let the maps learn from the model's answer, then the model from the label."""
         refuse_weight(kwargs)
-        label = check_label(y, "y")
+        label = self._labels.meet(y)
         answer = self.classifier.predict_proba_one(x)
-        self._labels.meet(label)
         if len(self._labels.known) <= 2:
             self._map(None).learn(within(self._labels.read(answer)), int(label == self._labels.positive))
         else:

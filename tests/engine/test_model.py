@@ -105,7 +105,7 @@ class Key:
         if self.steering is None:
             self.steering = trust.new_steering()
         self.tickets[id] = np.empty(TICKET)
-        return trust.ask(self.steering, self.tickets[id], hint)
+        return trust.advise(self.steering, self.tickets[id], hint)
 
     def guide_of_classes(self, id, hint):
         if self.steering is None:
@@ -136,7 +136,7 @@ class Key:
             row = np.array([soft.get(label, 0.0) for label in self.classes])
             trust.settle_vector(self.steering, ticket, k, number, row)
         elif id in self.tickets:
-            trust.settle(self.steering, self.tickets.pop(id), value)
+            trust.take_in(self.steering, self.tickets.pop(id), value)
 
     def certificate(self):
         return added(lane.forecaster.certificate for lane in self.lanes)

@@ -14,30 +14,31 @@ from onlinecal.steering import binary
 from onlinecal.steering.binary import ANSWERS, CURVES, N_ANSWERS, TICKET, WEIGHTS, new_steering
 from onlinecal.steering.curves import FREE, N_FEATURES, N_KNOTS, SMOOTH
 from onlinecal.steering.mixing import mixed_answer, pooled_loss
-from onlinecal.wrappers.strategies.projection import Projection
 from tests.properties import examples
 
 PROBABILITIES = st.floats(0, 1)
 
 
+def play(rounds):
+    """What is made of probabilities, shape (T,), each before its outcome is learnt, and the seven answers."""
+    state, found, answers = new_steering(), [], []
+    for p, outcome in rounds:
+        found.append(binary.hint_of(state, p))
+        answers.append(state[ANSWERS : ANSWERS + N_ANSWERS].copy())
+        binary.learn_outcome(state, int(outcome))
+    return np.array(found), np.array(answers).reshape(-1, N_ANSWERS)
+
+
 def steered(rounds):
     """Squared errors of what came out, shape (T,), and of the seven answers, shape (T, 7)."""
-    state = new_steering()
-    mixed, answers = [], []
-    for p, outcome in rounds:
-        mixed.append((binary.hint_of(state, p) - outcome) ** 2)
-        answers.append((state[ANSWERS : ANSWERS + N_ANSWERS] - outcome) ** 2)
-        binary.learn_outcome(state, outcome)
-    return np.array(mixed), np.array(answers).reshape(-1, N_ANSWERS)
+    outcomes = np.array([outcome for _, outcome in rounds])
+    mixed, answers = play(rounds)
+    return (mixed - outcomes) ** 2, (answers - outcomes[:, None]) ** 2
 
 
 def hints(p, y):
-    """What is made of forecasts, shape (T,), each before its outcome is learnt."""
-    state, found = new_steering(), []
-    for raw, outcome in zip(np.asarray(p).tolist(), np.asarray(y).astype(int).tolist(), strict=True):
-        found.append(binary.hint_of(state, raw))
-        binary.learn_outcome(state, outcome)
-    return np.array(found)
+    """What is made of forecasts, shape (T,)."""
+    return play(list(zip(p.tolist(), y.tolist(), strict=True)))[0]
 
 
 def best_with_changes(answers, price):
@@ -211,24 +212,6 @@ def test_a_match_whose_rows_wait_for_one_outcome_is_one_observation(biased, allo
             state[:TICKET] = ticket
             binary.learn_outcome(state, outcome)
     assert own <= allowed * model
-
-
-@pytest.mark.parametrize("rounds", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["honest", "drift", "adversary"])
-def test_memory_grows_like_the_root_of_the_rounds(kind, rounds):
-    rng = np.random.default_rng(0)
-    projection = Projection(1.0, 1, None)
-    raws, draws = rng.random(rounds).tolist(), rng.random(rounds).tolist()
-    for t, (raw, u) in enumerate(zip(raws, draws, strict=True)):
-        p = projection.ask(raw)
-        truth = raw if kind == "honest" else t / rounds if kind == "drift" else float(p < raw)
-        projection.settle(int(u < truth))
-    (table,) = projection.tables
-    inner = len(table.look_ahead.points) - 2
-    assert 0 < inner <= 4.25 * math.sqrt(rounds) + 1
-    # two integers a point, at most doubled by growing, and a header
-    assert table.memory.size <= 4 * (inner + 2) + 200
-    assert projection.certificate <= projection.guarantee
 
 
 def test_without_a_compiler_the_interpreter_gives_the_same_answers(capsys):

@@ -13,9 +13,10 @@ from onlinecal.steering.combining import (
     ANSWERS,
     LATE,
     advise,
+    ask,
     combined,
-    combining,
     new_combining,
+    settle,
     size_for,
     take_in,
     ticket_size,
@@ -37,7 +38,7 @@ def play(rows, answer, delay=0):
     state, found = new_combining(n, delay), []
     tickets, outcomes, size = [], [], ticket_size(n)
     for t, row in enumerate(rows):
-        c = combining().ask(state, row)
+        c = ask(state, row)
         assert 0.0 < c < 1.0
         assert c == state[ANSWER]
         y = answer(c, t)
@@ -48,7 +49,7 @@ def play(rows, answer, delay=0):
         for due in [t - delay] if t < total - 1 else range(max(t - delay, 0), total):
             if due >= 0:
                 state[:size] = tickets[due]
-                combining().settle(state, outcomes[due])
+                settle(state, outcomes[due])
     assert state[size + LATE] == delay
     return np.array(found)
 
@@ -164,8 +165,8 @@ def test_compiled_and_interpreted_play_agree_to_the_bit():
     outcomes = rng.integers(0, 2, 120)
     compiled, interpreted = new_combining(3), new_combining(3)
     for row, y in zip(rows, outcomes.tolist(), strict=True):
-        assert combining().ask(compiled, row) == advise(interpreted, 3, row)
-        combining().settle(compiled, y)
+        assert ask(compiled, row) == advise(interpreted, 3, row)
+        settle(compiled, y)
         take_in(interpreted, 3, float(y))
     assert np.array_equal(compiled, interpreted)
     assert compiled.shape == (size_for(3),)

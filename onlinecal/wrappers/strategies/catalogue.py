@@ -9,13 +9,14 @@ from typing import Literal, get_args
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
 from onlinecal.forecasters.simplex.input import check_labels
+from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
 from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise, TopLabel, Tree
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, check_buckets
 from onlinecal.wrappers.strategies.simplex import Simplex
-from onlinecal.wrappers.strategies.strategy import Settings, Strategy
+from onlinecal.wrappers.strategies.strategy import Strategy
 
 StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
@@ -91,6 +92,10 @@ def chosen(
     return next(name for most, name in CHOICES.items() if n_labels <= most)
 
 
-def new_strategies(settings: Settings) -> dict[str, Strategy]:
-    """One of each by name, before its first round."""
-    return {name: kind(settings) for name, kind in KINDS.items()}
+def warn_if_empty(strategy: Strategy, n_labels: int, horizon: int | None, level: int) -> bool:
+    """Say so if "simplex" guarantees nothing for the horizon, so many levels up; whether that was said."""
+    if strategy.name != Simplex.name or horizon is None or n_labels <= 2:
+        return False
+    remarks = vacuous_remarks(*strategy.outlook(n_labels, horizon), n_labels, horizon)
+    warn_of(remarks, GuaranteeWarning, level + 1)
+    return bool(remarks)

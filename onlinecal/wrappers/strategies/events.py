@@ -17,13 +17,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows, spread_top
-from onlinecal.wrappers.strategies.projection import (
-    Projection,
-    Recent,
-    ask_each,
-    give_each,
-    settle_each,
-)
+from onlinecal.wrappers.strategies.projection import Projection, Recent, ask_each, give_each, settle_each
 from onlinecal.wrappers.strategies.strategy import (
     Answer,
     Asked,
@@ -32,6 +26,7 @@ from onlinecal.wrappers.strategies.strategy import (
     Outlook,
     Settings,
     Strategy,
+    VectorStrategy,
 )
 
 
@@ -49,7 +44,6 @@ class Binary(Strategy):
     """And while there are not two labels, those of the answer."""
     norm = "of the positive class's probability"
     steers = True
-    is_of_vectors = False
     fewest = 2
 
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
@@ -141,7 +135,6 @@ class Certain(Strategy):
     name = "certain"
     norm = "of the probability of the only class"
     fewest = 0
-    is_of_vectors = False
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -183,7 +176,7 @@ class Certain(Strategy):
         return {label: float(number) for label, number in self._surprises.items()}
 
 
-class Classwise(Strategy):
+class Classwise(VectorStrategy):
     """One event for each label; the answer is the distribution nearest to these, towards the hints.
 
     What is certified are the answers: by how much these are farther from the charged points than the
@@ -203,7 +196,6 @@ class Classwise(Strategy):
             self._named_last = names
             self._last_round = tuple(names), [self.projection(label) for label in names]
         self.asked, projections = self._last_round
-        assert self.steering is not None
         hints = self.steering.ask_in_order(answer, names)
         given = completed(ask_each(projections, hints), hints)
         give_each(projections, given)
@@ -217,7 +209,7 @@ class Classwise(Strategy):
         settle_each(projections, [1 if label == name else 0 for name in self.asked])
         if label not in self.asked:
             self.projection(label).surprise()
-        self.learn(label)
+        self.steering.learn(label)
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
         """Column by column, compiled: labels have nothing to do with each other but in hints and answers."""
@@ -241,7 +233,7 @@ class Classwise(Strategy):
         return Outlook(n_labels * self.promise_of_one(rounds, is_window), rounds)
 
 
-class TopLabel(Strategy):
+class TopLabel(VectorStrategy):
     """One event: that the label is the one with the greatest hint, whichever that is.
 
     That label is also the one with the greatest probability of the answer: it is given a little more than
@@ -260,7 +252,7 @@ class TopLabel(Strategy):
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """The others share what the top label leaves; a model that says nothing counts as undecided."""
-        hints = self.hints(answer, names)
+        hints = self.steering.ask(answer, names)
         masses = {label: hints.get(label, 0.0) for label in names} if hints else dict.fromkeys(names, 1.0)
         best = max(masses, key=masses.__getitem__)
         raw = masses[best] if hints else 1.0 / len(names)
@@ -337,7 +329,7 @@ class Plan:
         return (self.names[place],)
 
 
-class Tree(Strategy):
+class Tree(VectorStrategy):
     """One event for each inner node, on the rounds whose label is below it: that it is in the second half.
 
     The answer is the product of the forecasts on the way to each label: it sums to 1 as it is, and the
@@ -362,7 +354,7 @@ class Tree(Strategy):
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """Each node's forecast follows the share that its second half has of the hint."""
-        plan, hints = self._planned(names), self.hints(answer, names)
+        plan, hints = self._planned(names), self.steering.ask(answer, names)
         self.asked = plan.names
         masses = [max(0.0, hints.get(name, 0.0)) for name in plan.names] + [0.0] * len(plan.inner)
         for own, first, second in reversed(plan.inner.values()):
@@ -391,7 +383,7 @@ class Tree(Strategy):
             # how many digits its number has in common with that of a label that was named, at most
             common = max(_trailing_zeros(number ^ self.numbers[name]) for name in self.asked)
             self.projection(Node(common, number & ((1 << common) - 1))).surprise()
-        self.learn(label)
+        self.steering.learn(label)
 
     def _keys(self) -> Iterable[Hashable]:
         return self._planned(self.asked).inner

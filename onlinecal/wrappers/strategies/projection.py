@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import MOVED, Report
+from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.forecasters.rules import SLACK_WITH_HINTS
 from onlinecal.steering.binary import (
@@ -187,6 +187,8 @@ class Projection:
         Whether what it is asked about is a model's probability, to be steered; else it is the hint itself.
     reluctant
         Whether buckets that split do so only where hints mislead the forecasts.
+    table
+        Settings of the tables in place of its own.
 
     Attributes
     ----------
@@ -210,6 +212,7 @@ class Projection:
         moments: Moments | None = None,
         steers: bool = True,
         reluctant: bool = False,
+        table: Mapping[str, Any] | None = None,
     ) -> None:
         own = SLACK_WITH_HINTS if slack is None else slack
         number = 1 if isinstance(n_buckets, str) else n_buckets
@@ -220,10 +223,9 @@ class Projection:
                 biases = Biases(float(own), 0)
                 settings["n_cells"] = window_cells(moments.window, biases, 1.0, number)
         # on the grid that tunes itself a report that nobody sets is the hint, and the grid refines eagerly
-        report: Report | None = None if moments is settings["horizon"] is None else "hint"
-        self.tables = [
-            AlmostOneStepAhead(slack=slack, report=report, hints=True, **settings) for _ in range(number)
-        ]
+        settings["report"] = None if moments is settings["horizon"] is None else "hint"
+        settings |= table or {}
+        self.tables = [AlmostOneStepAhead(slack=slack, hints=True, **settings) for _ in range(number)]
         self._moments, self._recently_farther, self._recently_away = moments, Recent(), Recent()
         self._table = self.tables[0]
         self._last = number - 1
@@ -445,20 +447,23 @@ class Projection:
 def turns(
     schedule: Schedule, take: Callable[[], T], present: Callable[[T], None]
 ) -> Iterator[tuple[int, int | None, int]]:
-    """What `Schedule.steps` says, row by row, and how many other forecasts wait.
+    """What happens, row by row: a row, None where it is forecast or its place among those settled.
 
-    What is open is taken out before another row is forecast or settled, and put back to be settled itself.
+    And how many other forecasts wait. What is open is taken out before another row is forecast or settled,
+    and put back to be settled itself.
     """
     waiting: dict[int, T] = {}
-    here, waits = -1, schedule.waits.tolist()
-    for row, settled in schedule.steps():
+    here, waits, settled = -1, schedule.waits.tolist(), 0
+    for step in schedule.steps.tolist():
+        row = step if step >= 0 else ~step
         if row != here:
             if here >= 0:
                 waiting[here] = take()
-            if settled is not None:
+            if step < 0:
                 present(waiting.pop(row))
-        yield row, settled, len(waiting)
-        here = row if settled is None and waits[row] else -1
+        yield row, None if step >= 0 else settled, len(waiting)
+        settled += step < 0
+        here = row if step >= 0 and waits[row] else -1
 
 
 def ask_each(projections: list[Projection], raw: list[float]) -> list[float]:

@@ -13,17 +13,10 @@ from onlinecal.forecasters.simplex.replaying import replayed_with_certificates
 from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, normalised, normalised_rows
-from onlinecal.wrappers.strategies.strategy import (
-    Answer,
-    Bounded,
-    Outlook,
-    Settings,
-    Strategy,
-    Waiting,
-)
+from onlinecal.wrappers.strategies.strategy import Answer, Bounded, Outlook, Settings, VectorStrategy, Waiting
 
 
-class Simplex(Strategy):
+class Simplex(VectorStrategy):
     """The calibrated forecast of all labels together that is nearest to the steered vector.
 
     Labels are discovered as they come; one that was never forecast costs at most 2, once. A slack below 1,
@@ -62,7 +55,7 @@ class Simplex(Strategy):
 
         Labels of the hint that no outcome has had yet get no weight, unless there are no others.
         """
-        hint = self._announced = dict(self.hints(answer, names))
+        hint = self._announced = self.steering.ask(answer, names)
         if self._token is not None:
             self.forecaster.withdraw(self._token)
         masses = {label: hint.get(label, 0.0) for label in self.forecaster.classes}

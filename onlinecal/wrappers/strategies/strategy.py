@@ -20,14 +20,8 @@ from onlinecal.elementary import in_turn
 from onlinecal.forecasters import SimplexForecast
 from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
 from onlinecal.remarks import LabelWarning
+from onlinecal.steering import vector
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.steering.vector import (
-    new_vector_steering,
-    shared_of,
-    ticket_with_classes,
-    vector_steering,
-    with_classes,
-)
 from onlinecal.wrappers.labels import Label, Labels, normalised, plain
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection, Ticket, turns
 
@@ -53,15 +47,15 @@ class SteeredVectors:
 
     def __init__(self) -> None:
         self.numbers: dict[Label, int] = {}
-        self._state = new_vector_steering(0)
+        self._state = vector.new_vector_steering(0)
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> dict[Label, float]:
+    def ask(self, answer: Mapping[Label, float], names: list[Label], level: int = 7) -> dict[Label, float]:
         """What is made of a model's answer over these labels: probabilities that sum to 1.
 
         Labels that the answer leaves out have 0; an answer without any weight counts as undecided. The ticket
-        stays here until the next one.
+        stays here until the next one. A remark is on the line so many levels up, which has asked the wrapper.
         """
-        masses = dict(zip(self.numbers, self._steered(answer, names), strict=True))
+        masses = dict(zip(self.numbers, self._steered(answer, names, level), strict=True))
         # a label that the model has named before need not be among them, unless it has come
         return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
 
@@ -69,19 +63,16 @@ class SteeredVectors:
         """The same as a list, in the order of the labels asked about."""
         if names is self._named and self._in_order:
             return self._steered(answer, names, 7)
-        return [*map(self.ask(answer, names).__getitem__, names)]
+        return [*map(self.ask(answer, names, 8).__getitem__, names)]
 
-    def _steered(self, answer: Mapping[Label, float], names: list[Label], level: int = 8) -> list[float]:
-        """The steered vector over all labels met so far, those of the answer among them.
-
-        A remark is on the line so many levels up, which has asked the wrapper.
-        """
+    def _steered(self, answer: Mapping[Label, float], names: list[Label], level: int) -> list[float]:
+        """The steered vector over all labels met so far, those of the answer among them."""
         if names is not self._named:
             self._meet(names)
             self._named, self._in_order = names, names == list(self.numbers)
         row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
         hint = np.empty(len(row))
-        total = vector_steering().hint(self._state, row, hint)
+        total = vector.hint(self._state, row, hint)
         # none at all, or nothing but zeros, is what a new model has to say
         if not abs(total - 1.0) <= ROUNDED and not self._strange and total:
             self._strange = True
@@ -92,7 +83,7 @@ class SteeredVectors:
     def learn(self, label: Label) -> None:
         """Learn the label that came after the answer whose ticket is here."""
         self._meet((label,))
-        vector_steering().learn(self._state, self.numbers[label])
+        vector.learn_label(self._state, self.numbers[label])
 
     def replay(
         self, table: Floats, numbers: NDArray[np.int64], labels: list[Label], schedule: Schedule
@@ -102,27 +93,29 @@ class SteeredVectors:
         Columns are the labels, before any other was met; `numbers`, shape (T,), are the columns that came.
         """
         self._meet(labels)
-        steering, state, hints = vector_steering(), self._state, np.empty_like(table)
+        state, hints = self._state, np.empty_like(table)
         for row, settled, _ in turns(schedule, self.ticket, self.present):
             if settled is None:
-                steering.hint(state, table[row], hints[row])
+                vector.hint(state, table[row], hints[row])
             else:
-                steering.learn(state, numbers[row])
+                vector.learn_label(state, numbers[row])
         return hints
 
     def ticket(self) -> Floats:
         """A copy of the ticket, for an answer that must wait while others are steered."""
-        return self._state[: shared_of(len(self.numbers))].copy()
+        return self._state[: vector.shared_of(len(self.numbers))].copy()
 
     def present(self, ticket: Floats) -> None:
         """Put a ticket back in its place, to be learnt from next."""
-        self._state[: shared_of(len(self.numbers))] = ticket_with_classes(ticket, len(self.numbers))
+        self._state[: vector.shared_of(len(self.numbers))] = vector.ticket_with_classes(
+            ticket, len(self.numbers)
+        )
 
     def _meet(self, labels: Iterable[Label]) -> None:
         unknown = [label for label in labels if label not in self.numbers]
         if unknown:
             self.numbers |= {label: len(self.numbers) + i for i, label in enumerate(unknown)}
-            self._state = with_classes(self._state, len(self.numbers))
+            self._state = vector.with_classes(self._state, len(self.numbers))
             self._named = None
 
 
@@ -134,34 +127,6 @@ def warn_of_sum(total: float, level: int) -> None:
         LabelWarning,
         stacklevel=level,
     )
-
-
-def played_row_by_row(
-    strategy: Strategy,
-    table: NDArray[np.float64],
-    numbers: NDArray[np.int64],
-    labels: Labels,
-    schedule: Schedule,
-) -> Tapes:
-    """Ask about every row of a table, shape (T, k), settling in between what the schedule says.
-
-    Columns are the known labels in their order, `numbers` the columns of the labels that came, shape (T,).
-    """
-    classes, waits = list(labels.known), schedule.waits
-    tapes = Tapes(np.empty_like(table), np.empty(len(schedule.order)))
-    for row, settled, waiting in turns(schedule, strategy.take, strategy.present):
-        if settled is None:
-            if waiting:
-                strategy.note_late(waiting)
-            raw: dict[Label, float] = dict(zip(classes, table[row].tolist(), strict=True))
-            answer = strategy.ask(raw, strategy.names(raw, labels), labels)
-            tapes.forecasts[row] = [answer[label] for label in classes]
-            if not waits[row]:
-                strategy.give_up(strategy.take())
-        else:
-            strategy.settle(classes[numbers[row]], labels)
-            tapes.certificates[settled] = in_turn(part.certificate for part in strategy.bounded())
-    return tapes
 
 
 Asked = tuple[Label | None, ...]
@@ -276,8 +241,6 @@ class Strategy(ABC):
     """Whether that is a sum over all labels."""
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
-    is_of_vectors: ClassVar[bool] = True
-    """Whether its hints are answers over several labels, steered as vectors."""
     _named: tuple[tuple[Label, ...], int, list[Label]] = ((), 0, [])
     """The last answer's labels, how many were known, and the round's labels."""
     steers: ClassVar[bool] = False
@@ -287,7 +250,6 @@ class Strategy(ABC):
     def __init__(self, settings: Settings) -> None:
         if settings.slack is None and settings.is_fixed:
             settings = settings._replace(slack=SLACK_ON_FIXED_GRIDS)
-        self.steering = settings.steering if self.is_of_vectors else None
         self._settings = settings
         self.projections: dict[Label | None, Projection] = {}
 
@@ -312,11 +274,6 @@ class Strategy(ABC):
             self._named = answered, known, list(dict.fromkeys([*map(plain, answer), *labels.known]))
         return self._named[2]
 
-    def hints(self, answer: Mapping[Label, float], names: list[Label]) -> Mapping[Label, float]:
-        """What the projections of these labels are asked about: the steered answer."""
-        assert self.steering is not None
-        return self.steering.ask(answer, names)
-
     @abstractmethod
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """Open a round over these labels from the model's answer: what to say."""
@@ -333,12 +290,6 @@ class Strategy(ABC):
         """Charge the round that is here with its label."""
         for name in self.asked:
             self.projection(name).settle(int(label == name))
-        self.learn(label)
-
-    def learn(self, label: Label) -> None:
-        """Learn to steer from the label of the round that is here."""
-        if self.steering is not None:
-            self.steering.learn(label)
 
     def learn_alone(
         self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
@@ -347,15 +298,12 @@ class Strategy(ABC):
 
         The tickets that were here are gone.
         """
-        if self.steering is not None:
-            self.hints(answer, names)
-            self.learn(label)
+        return
 
     def take(self) -> Waiting:
         """The open round, to wait for its label elsewhere."""
         tickets = {key: self.projection(key).ticket() for key in self._keys()}
-        steered = None if self.steering is None else self.steering.ticket()
-        return Waiting(self.name, self.asked, tickets, None, steered)
+        return Waiting(self.name, self.asked, tickets)
 
     def _keys(self) -> Iterable[Hashable]:
         """Of the projections that forecast the round that is here."""
@@ -366,9 +314,6 @@ class Strategy(ABC):
         self.asked = waiting.asked
         for name, ticket in waiting.tickets.items():
             self.projection(name).present(ticket)
-        if self.steering is not None:
-            assert waiting.steered is not None
-            self.steering.present(waiting.steered)
 
     def give_up(self, waiting: Waiting) -> None:
         """A round that waited will never be settled: nothing to do, projections reserve nothing for it."""
@@ -381,12 +326,21 @@ class Strategy(ABC):
         `numbers`, shape (T,), says which of these came. What comes out are answers (T, k), and the sum of
         `bounded` certificates after each settled round (n,).
         """
-        return played_row_by_row(self, table, numbers, labels, schedule)
-
-    def replay_hints(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Floats:
-        """What projections are asked about, row by row: the same of `hints`, shape (T, k)."""
-        assert self.steering is not None
-        return self.steering.replay(table, numbers, list(labels.known), schedule)
+        classes = list(labels.known)
+        tapes = Tapes(np.empty_like(table), np.empty(len(schedule.order)))
+        for row, settled, waiting in turns(schedule, self.take, self.present):
+            if settled is None:
+                if waiting:
+                    self.note_late(waiting)
+                raw: dict[Label, float] = dict(zip(classes, table[row].tolist(), strict=True))
+                answer = self.ask(raw, self.names(raw, labels), labels)
+                tapes.forecasts[row] = [answer[label] for label in classes]
+                if not schedule.waits[row]:
+                    self.give_up(self.take())
+            else:
+                self.settle(classes[numbers[row]], labels)
+                tapes.certificates[settled] = in_turn(part.certificate for part in self.bounded())
+        return tapes
 
     def note_late(self, others: int) -> None:
         """Take into the guarantees that so many other forecasts were open at once."""
@@ -416,3 +370,37 @@ class Strategy(ABC):
     def by_label(self, labels: Labels) -> dict[Label, float]:
         """The certificate of each label's probabilities in its rounds; empty if it has none of each."""
         return {}
+
+
+class VectorStrategy(Strategy):
+    """One whose hints are answers over several labels, steered as vectors."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.steering = settings.steering or SteeredVectors()
+
+    def settle(self, label: Label, labels: Labels) -> None:
+        """Charge the round that is here with its label, and learn to steer from it."""
+        super().settle(label, labels)
+        self.steering.learn(label)
+
+    def learn_alone(
+        self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
+    ) -> None:
+        """The steered answer learns."""
+        self.steering.ask(answer, names)
+        self.steering.learn(label)
+
+    def take(self) -> Waiting:
+        """The open round with the ticket of the steering."""
+        return super().take()._replace(steered=self.steering.ticket())
+
+    def present(self, waiting: Waiting) -> None:
+        """Put a round back in its place, with the ticket of the steering."""
+        super().present(waiting)
+        assert waiting.steered is not None
+        self.steering.present(waiting.steered)
+
+    def replay_hints(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Floats:
+        """What projections are asked about, row by row: the steered answers, shape (T, k)."""
+        return self.steering.replay(table, numbers, list(labels.known), schedule)
