@@ -101,6 +101,16 @@ ACCOUNT = 2
 PARTS = 1 << 26
 
 
+def is_steered(state: NDArray[np.float64]) -> bool:
+    """Whether a state behind a machine has steering in it, and not a ticket and the account alone."""
+    return state.size > TICKET_ALONE + ACCOUNT
+
+
+def ticket_length(state: NDArray[np.float64]) -> int:
+    """How many numbers at the front of a state behind a machine are its ticket."""
+    return TICKET if is_steered(state) else TICKET_ALONE
+
+
 def new_steering() -> NDArray[np.float64]:
     """The state before the first round."""
     state = np.zeros(SIZE)
@@ -258,7 +268,6 @@ class Steered:
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
     settle(memory, state, outcome) -> whether the memory had room: charge the ticket, learn to steer.
     hint(state, raw) -> what is made of a model's probability, as `hint_of`.
-    ticket: the length of tickets, at the front of the state.
 
     What is given in place of the forecast is written to GIVEN of the ticket, before it is settled.
     """
@@ -266,7 +275,6 @@ class Steered:
     ask: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], float], float]]
     settle: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], int], bool]]
     hint: ClassVar[Callable[[NDArray[np.float64], float], float]]
-    ticket: ClassVar[int]
 
 
 @kernel_part
@@ -352,7 +360,6 @@ def steered(rules: Rules, steers: bool = True) -> type[Steered]:
     return namespace(
         Steered,
         hint=hint_of if steers else hint_alone,
-        ticket=TICKET if steers else TICKET_ALONE,
         ask=entry_point(compiled(ask), table, floats, types.float64),
         settle=entry_point(compiled(settle), table, floats, types.int64),
     )

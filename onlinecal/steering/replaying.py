@@ -15,16 +15,15 @@ from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.rules import Rules
 from onlinecal.steering.binary import (
-    ACCOUNT,
     CELL_LOWER,
     CELL_STEP,
     FARTHER,
     FORECAST,
     PARTS,
-    TICKET_ALONE,
     book_given,
+    is_steered,
     rounds_of,
-    steered,
+    ticket_length,
 )
 
 
@@ -117,9 +116,9 @@ def replayed(
     `traced`: note the charged points, too.
     """
     tapes = Tapes(np.empty(len(raw)), np.empty(len(schedule.order)), np.empty(len(raw) if traced else 0))
-    steers = state.size > TICKET_ALONE + ACCOUNT
-    kept = np.empty((schedule.most_late + 1, steered(table.rules, steers).ticket))
+    kept = np.empty((schedule.most_late + 1, ticket_length(state)))
     done, events = np.zeros(2, np.int64), (schedule.steps, schedule.places, schedule.late)
+    steers = is_steered(state)
     while not replaying(table.rules, steers)(table.memory, state, kept, done, raw, outcomes, *events, *tapes):
         table.grow()
     return tapes

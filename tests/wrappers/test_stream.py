@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from onlinecal import CalibratedClassifier, LabelWarning, calibration_distance, recalibrate_stream
+from onlinecal.wrappers.strategies import projection
 from tests.wrappers.scripted import Scripted
 
 ROWS = 300
@@ -309,3 +310,11 @@ def test_declared_classes_are_known_before_the_first_round():
     for classes in (["a"], ["a", "a"], "ab", [None, 1]):
         with pytest.raises(ValueError, match="classes must"):
             CalibratedClassifier(Scripted(), classes=classes)
+
+
+def test_a_column_compiles_nothing_that_plays_single_rounds(monkeypatch):
+    """Which would take longer than the replay."""
+    monkeypatch.setattr(projection, "steered", None)
+    p, y = np.linspace(0.0, 1.0, 50), np.arange(50) % 2
+    assert len(recalibrate_stream(p, y).probabilities) == 50
+    assert len(recalibrate_stream(p, y, np.arange(50) + 5).probabilities) == 50

@@ -6,6 +6,7 @@ import copy
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -25,10 +26,13 @@ from onlinecal.steering.binary import (
     GIVEN,
     PARTS,
     TICKET_ALONE,
+    Steered,
     hint_of,
+    is_steered,
     learn_outcome,
     new_steering,
     steered,
+    ticket_length,
 )
 from onlinecal.steering.replaying import Schedule, Tapes, book_rows, replayed
 from onlinecal.validation import check_count
@@ -235,10 +239,11 @@ class Projection:
         self._reluctant = reluctant
         own_state = new_steering() if steers else np.zeros(TICKET_ALONE)
         self._state = np.concatenate([own_state, np.zeros(ACCOUNT)])
-        self._compile()
 
-    def _compile(self) -> None:
-        self._steered = steered(self._table.rules, self._state.size > TICKET_ALONE + ACCOUNT)
+    @cached_property
+    def _steered(self) -> type[Steered]:
+        """How rounds are played one by one: compiled when the first one is, as a replay does without."""
+        return steered(self._table.rules, is_steered(self._state))
 
     @property
     def is_one_table(self) -> bool:
@@ -329,7 +334,7 @@ class Projection:
         if behind.max() < splitting.limits[0]:
             self._splitting, splitting.noted[0] = splitting, float(behind[-1])
             return tapes
-        self.__setstate__(before)
+        self.__dict__.update(before)
         return self._replay_row_by_row(raw, outcomes, schedule)
 
     def _replay_row_by_row(
@@ -384,7 +389,7 @@ class Projection:
 
     def ticket(self) -> Ticket:
         """A copy of the ticket, for a forecast that must wait while others are issued."""
-        kept = tuple(self._state[: self._steered.ticket].tolist())
+        kept = tuple(self._state[: ticket_length(self._state)].tolist())
         return Ticket(self.tables.index(self._table), kept, self._hint)
 
     def present(self, ticket: Ticket) -> None:
@@ -395,10 +400,6 @@ class Projection:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_steered"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._compile()
 
     def note_late(self, others: int) -> None:
         """Take into the guarantee that so many other forecasts were open at once."""
