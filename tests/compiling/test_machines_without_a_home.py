@@ -15,7 +15,6 @@ from tests import ROOT
 
 PLAY = """
 import numpy as np
-from onlinecal import AlmostOneStepAhead, CalibratedClassifier
 from onlinecal.compiling import counting
 from onlinecal.recalibration.flooring import project_rows
 with counting() as compiled:
@@ -63,7 +62,7 @@ def test_a_read_only_installation_without_a_home_works_and_says_once_where_code_
     place = open_folder if temporary else Path("/nonexistent")
     # without a home, NUMBA_CACHE_DIR is the only other place that somebody may have named
     environment = {"HOME": "/nonexistent", "TMPDIR": str(place), "NUMBA_CACHE_DIR": "/nonexistent/cache"}
-    code = BECOME_NOBODY + PLAY
+    code = BECOME_NOBODY + "from onlinecal import AlmostOneStepAhead, CalibratedClassifier\n" + PLAY
     if not temporary:
         # python itself tries /tmp, /var/tmp, /usr/tmp and the working directory
         code = "import tempfile\ntempfile._candidate_tempdir_list = lambda: ['/nonexistent']\n" + code

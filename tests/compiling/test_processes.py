@@ -103,9 +103,12 @@ print("done")
 """
 
 
-def test_no_kernel_reaches_beyond_its_arrays(tmp_path):
-    """Code that checks every place, without optimisation, which would take longer than it saves."""
-    settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0", "NUMBA_CACHE_DIR": str(tmp_path)}
+def test_no_kernel_reaches_beyond_its_arrays():
+    """Code that checks every place, without optimisation, which would take longer than it saves.
+
+    It is kept beside the usual code, as code by other settings.
+    """
+    settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHECKED],
         env=os.environ | settings,
