@@ -39,7 +39,6 @@ def warm_forecasters() -> None:
         forecaster.replay(outcomes[:40])
         forecaster.learn_one({}, 0.5)
         forecaster.replay(forecasts[:40])
-        forecaster.machine.certify(forecaster.memory)
         assert (forecaster.window_certificate is None) == (window is None)
         forecaster = AlmostOneStepAhead(horizon=horizon, window=window, hints=True)
         token = forecaster.forecast(hint=0.8)

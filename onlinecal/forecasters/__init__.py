@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     )
     from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead as AlmostOneStepAhead
     from onlinecal.forecasters.binary.grid import LookAhead as LookAhead
-    from onlinecal.forecasters.binary.one_step_ahead import OneStepAhead as OneStepAhead
-    from onlinecal.forecasters.simplex.account import SimplexForecast as SimplexForecast
+    from onlinecal.forecasters.binary.almost_one_step_ahead import OneStepAhead as OneStepAhead
     from onlinecal.forecasters.simplex.almost_one_step_ahead import (
         SimplexAlmostOneStepAhead as SimplexAlmostOneStepAhead,
     )
     from onlinecal.forecasters.simplex.run import SimplexLookAhead as SimplexLookAhead
     from onlinecal.forecasters.tokens import Forecast as Forecast
+    from onlinecal.forecasters.tokens import SimplexForecast as SimplexForecast
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

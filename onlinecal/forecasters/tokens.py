@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from onlinecal.forecasters.simplex.machine.cells import Cell
 from onlinecal.html import Bar, Shown, Table
 
 
@@ -49,18 +50,48 @@ class Forecast(Shown):
         return Table(f"Forecast {self.serial:,}", (), rows)
 
 
-class Token(Protocol):
-    """A forecast as handed out: its number, and who issued it."""
+@dataclass(frozen=True, slots=True)
+class SimplexForecast(Shown):
+    """What a forecaster announced in one round, and the cell that the round will be charged to.
+
+    Attributes
+    ----------
+    classes
+        The classes known when the forecast was issued.
+    vector
+        The announced probability of each of them.
+    hint
+        The hint that the forecast was asked with, in the order of the classes, or None.
+    serial
+        How many forecasts its forecaster had issued before.
+    issuer
+        Which forecaster it belongs to; copies of a forecaster share it.
+    cell
+        The cell's exact form, or None if no class was known.
+    """
+
+    classes: tuple[Any, ...]
+    vector: tuple[float, ...]
+    hint: tuple[float, ...] | None
+    serial: int
+    issuer: str
+    cell: Cell | None
 
     @property
-    def serial(self) -> int:
-        """Its number among those of the issuer, from 0."""
-        ...
+    def probabilities(self) -> dict[Any, float]:
+        """The announced probabilities by class."""
+        return dict(zip(self.classes, self.vector, strict=True))
 
-    @property
-    def issuer(self) -> str:
-        """A name drawn by the forecaster."""
-        ...
+    def __getitem__(self, label: Any) -> float:
+        return self.probabilities[label]
+
+    def _shown(self) -> Table:
+        hints = self.hint or (None,) * len(self.classes)
+        rows = [
+            (str(label), p, Bar(0.0, p), hint)
+            for label, p, hint in zip(self.classes, self.vector, hints, strict=True)
+        ]
+        return Table(f"Forecast {self.serial:,}", ("class", "probability", "", "hint"), rows)
 
 
 class OpenForecasts:
@@ -69,7 +100,7 @@ class OpenForecasts:
     The name of the issuer is drawn with the first token; copies of a forecaster share it from then on.
     """
 
-    def __init__(self, kind: type[Token]) -> None:
+    def __init__(self, kind: Any) -> None:
         self._kind = kind
         self._issuer = ""
         self._issued = 0
@@ -102,3 +133,22 @@ class OpenForecasts:
     def close(self, forecast: Any) -> None:
         """A token that `check` accepts is open no longer."""
         self._open.remove(forecast.serial)
+
+
+class Announcing:
+    """A forecaster whose forecasts are tokens that wait for their outcomes."""
+
+    _open: OpenForecasts
+
+    @property
+    def n_open(self) -> int:
+        """How many forecasts wait for their outcome."""
+        return len(self._open)
+
+    def withdraw(self, forecast: Any) -> None:
+        """Give up a forecast whose outcome will never be known: it is then never charged.
+
+        Raises ValueError, and changes nothing, as `observe` does.
+        """
+        self._open.check(forecast)
+        self._open.close(forecast)

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.elementary import in_turn
-from onlinecal.forecasters.simplex.input import check_label, class_of
-from onlinecal.forecasters.simplex.soft_labels import is_soft
+from onlinecal.forecasters.simplex.input import check_label, class_of, is_soft
 from onlinecal.recalibration.flooring import spread_rest
 from onlinecal.remarks import LabelWarning
 

@@ -24,10 +24,9 @@ from onlinecal.compiling.instructions import borrowed, called
 from onlinecal.forecasters import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules, check_expected
-from onlinecal.forecasters.simplex.input import normalised
+from onlinecal.forecasters.simplex.input import Outcomes, normalised
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
-from onlinecal.forecasters.simplex.replaying import replayed
-from onlinecal.forecasters.simplex.run import SimplexRun
+from onlinecal.forecasters.simplex.run import SimplexRun, replayed
 from onlinecal.validation import check_choice, check_probabilities, check_probability_rows
 
 MEDIAN = 0.5
@@ -243,7 +242,8 @@ def _replay(forecaster: AlmostOneStepAhead | SimplexRun, outcomes: NDArray[Any],
     if isinstance(forecaster, AlmostOneStepAhead):
         forecaster.replay(outcomes, guide if len(guide) else None)
     else:
-        replayed(forecaster, outcomes, {}, guide, charged=False)
+        numbers = Outcomes.of_numbers(np.asarray(outcomes, np.int64), len(forecaster.numbers))
+        replayed(forecaster, numbers, guide, charged=False)
 
 
 def check_rounds(rounds: int, adversary: Adversary) -> None:

@@ -28,7 +28,7 @@ from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
 from onlinecal.forecasters.binary.cells import REPORTS
 from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, Rule
-from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
+from onlinecal.forecasters.binary.windows import MOST_WINDOW
 from onlinecal.forecasters.rules import Playable
 from simulations.games.duel import DRAWS
 

@@ -1,9 +1,11 @@
 """The forecasters that every claim is tried on, and strategies for sequences that give them trouble."""
 
+from functools import lru_cache
+
 import numpy as np
 from hypothesis import strategies as st
 
-from onlinecal import AlmostOneStepAhead
+from onlinecal import AlmostOneStepAhead, calibration_distance
 
 SIGN = [{"rule": "sign", "report": report} for report in ("lower", "upper", "midpoint")]
 BALANCED = [
@@ -77,3 +79,30 @@ def play_late(forecaster, outcomes, most_open, rng, hint_of):
         settled.append(pair)
         forecaster.observe(*pair)
     return settled
+
+
+def every_game(forecaster, length, played=()):
+    """All prefixes of all 2^length games, each once, just played: their pairs (forecast, outcome)."""
+    memory, window = forecaster.memory.copy(), forecaster._window
+    table = None if window is None else window.table.copy()
+    p = forecaster.predict_proba_one({})[True]
+    for y in (0, 1):
+        forecaster.memory = memory.copy()
+        if window is not None:
+            window.table = table.copy()
+        forecaster.resume()
+        forecaster.learn_one({}, y)
+        game = (*played, (p, y))
+        yield game
+        if len(game) < length:
+            yield from every_game(forecaster, length, game)
+
+
+@lru_cache(maxsize=100_000)
+def distance_of_sorted(rounds):
+    return calibration_distance(*zip(*rounds, strict=True), method="exact").exact
+
+
+def exact_distance(game):
+    """Of such pairs: their order does not matter, and most games are others in another order."""
+    return distance_of_sorted(tuple(sorted(game)))

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead, calibration_distance
+from onlinecal.forecasters.simplex.machine.table import MOVED, units
 from tests.forecasters.configurations import configs, fresh, play_late
-from tests.forecasters.simplex.play import outcomes_of
+from tests.forecasters.simplex.play import outcomes_of, parts_of, soft_labels, worth
 from tests.properties import examples
 
 SIMPLEX = [
@@ -40,15 +42,21 @@ def test_with_late_labels_certificate_and_guarantee_still_hold(config, outcomes,
     assert forecaster.n_open == 0
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.sampled_from([*SIMPLEX, {"n_classes": 4, "n_cells": 3, "slack": 1.0}]),
+    st.booleans(),
     st.integers(1, 200),
     st.integers(1, 9),
     st.integers(0, 2**32 - 1),
 )
-def test_so_they_do_of_several_classes_also_discovered_ones(config, rounds, most_open, seed):
-    outcomes = outcomes_of("drift", 4, rounds, seed).tolist()
+def test_so_they_do_of_several_classes_also_discovered_ones(config, soft, rounds, most_open, seed):
+    """The certificate is that of what tokens say, of labels and of distributions."""
+    numbers = outcomes_of("drift", 4, rounds, seed).tolist()
+    labels = soft_labels(4, rounds, seed, 0.3) if soft else np.eye(4)[numbers]
+    labels[labels < 0.05] = 0.0
+    labels /= labels.sum(axis=1, keepdims=True)
+    outcomes = [{c: p for c, p in enumerate(row.tolist()) if p} for row in labels] if soft else numbers
     forecaster = SimplexAlmostOneStepAhead(**config, hints=True)
     rng = np.random.default_rng(seed)
 
@@ -58,18 +66,14 @@ def test_so_they_do_of_several_classes_also_discovered_ones(config, rounds, most
     settled = play_late(forecaster, outcomes, most_open, rng, hint)
     assert (forecaster.n_open, forecaster.n_rounds) == (0, rounds)
     assert forecaster.certificate <= forecaster.guarantee + 1e-9
-    moved, charged = 0.0, {}
+    forecaster._run.check()
+    parts = []
     for token, y in settled:
-        corner = {c: float(c == y) for c in {*token.classes, y}}
-        if token.cell is not None and y in token.classes:
-            vertex = np.array(token.cell.vertices[token.classes.index(y)]) / token.cell.scale
-            corner = dict(zip(token.classes, vertex.tolist(), strict=True))
-        forecast = token.probabilities
-        moved += sum(abs(forecast.get(c, 0.0) - p) for c, p in corner.items()) if forecast else 2.0
-        point = frozenset((c, p) for c, p in corner.items() if p)
-        for c, p in {**dict.fromkeys(forecaster.classes, 0.0), **corner}.items():
-            charged[point, c] = charged.get((point, c), 0.0) + p - (c == y)
-    assert forecaster.certificate == pytest.approx(moved + sum(map(abs, charged.values())), abs=1e-6)
+        shares = y if soft else {y: 1.0}
+        parts.append(parts_of(token, [shares.get(label, 0.0) for label in forecaster.classes]))
+    due = worth(parts)
+    # soft labels are rounded to parts of 2^-16, and that is counted
+    assert due - 1e-6 <= forecaster.certificate <= due + 1e-6 + soft * rounds * 8 * 2.0**-16
 
 
 @pytest.mark.parametrize("delay", [1, 3, 10])
@@ -121,6 +125,24 @@ def test_a_token_outlives_a_new_grid_and_new_classes():
     forecaster.replay(["a", "d"] * 3000)
     forecaster.observe(third, "d")
     assert forecaster.certificate <= forecaster.guarantee
+
+
+def test_distances_of_late_rounds_are_rounded_up_to_the_unit_of_today():
+    rng, forecaster, seen = np.random.default_rng(0), SimplexAlmostOneStepAhead(), set()
+    forecaster.replay([0, 1, 2])
+    for joining in range(3, 12):
+        forecaster.replay(rng.integers(0, joining, 200))
+        token = forecaster.forecast()
+        forecaster.learn_one({}, joining)
+        before, unit = int(forecaster.memory[MOVED]), int(units(forecaster.memory))
+        forecaster.observe(token, token.classes[0])
+        booked = Fraction(int(forecaster.memory[MOVED]) - before, unit)
+        vertices = [[Fraction(x, token.cell.scale) for x in row] for row in token.cell.vertices.tolist()]
+        centre = [sum(column) / len(vertices) for column in zip(*vertices, strict=True)]
+        exact = sum(abs(p - x) for p, x in zip(centre, vertices[0], strict=True))
+        assert 0 <= booked - exact < Fraction(1, unit)
+        seen.add(booked == exact)
+    assert False in seen
 
 
 BOTH = [

@@ -4,8 +4,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 import adversaries
-from onlinecal.forecasters.baselines.baseline import Baseline
-from onlinecal.forecasters.baselines.mixing import mixing_rules, new_memory, own, play_one
+from onlinecal.forecasters.baselines.mixing import Baseline, mixing_rules, new_memory, own, play_one
 from simulations.games import players
 
 

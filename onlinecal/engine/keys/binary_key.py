@@ -19,7 +19,7 @@ from onlinecal.engine.watch.key_watch import watched_by
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import FORMAT, HIGH, REPORT, ROUNDS, SCALE
 from onlinecal.forecasters.binary.cells import LATE as LATE_ONCE
-from onlinecal.forecasters.binary.grids.dyadic_accounts import BASE, FORMAT_DYADIC, PACE, TUNED
+from onlinecal.forecasters.binary.dyadic import BASE, FORMAT_DYADIC, PACE, TUNED
 from onlinecal.validation import check_probability, share_of
 
 PROMISED_BY = [ROUNDS, SCALE, REPORT, TUNED, PACE, HIGH, LATE_ONCE, BASE]

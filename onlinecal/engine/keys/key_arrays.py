@@ -51,11 +51,11 @@ from onlinecal.engine.keys.storing import BinaryState, gather, most_words, pack,
 from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.key_watch import Alarm, last_alarm
-from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS
+from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS, in_use
 from onlinecal.forecasters.binary.compiled import MACHINES, certain_rounds, enlarged
-from onlinecal.forecasters.binary.grids.dyadic_accounts import FORMAT_DYADIC
+from onlinecal.forecasters.binary.dyadic import FORMAT_DYADIC
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory, require
-from onlinecal.forecasters.binary.windowing.windows import NO_ROUNDS, Window
+from onlinecal.forecasters.binary.windows import NO_ROUNDS, Window
 from onlinecal.steering.binary import TICKET
 from onlinecal.steering.trust import SIZE, check_steering, new_steering
 from onlinecal.version import STATE_FORMAT
@@ -223,7 +223,7 @@ class KeyArrays:
         if not settings.is_binary:
             return lanes
         model = settings.kind.model
-        begun = model.machine.rules.in_use(model.memory)
+        begun = in_use(model.memory)
         length = room_of(begun)
         start = self._take_heap(number * length)
         rows = self.state.heap[start : start + number * length].reshape(number, length)

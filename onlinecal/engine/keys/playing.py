@@ -24,7 +24,7 @@ from onlinecal.compiling.instructions import borrowed, fetch_all
 from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import MOVED, ROUNDS, SCALE, certificate, inlined, report
 from onlinecal.forecasters.binary.compiled import share_charger
-from onlinecal.forecasters.binary.windowing.windows import follow, is_ready
+from onlinecal.forecasters.binary.windows import follow, is_ready
 from onlinecal.steering.trust import advise, take_in
 
 ASKED, GIVEN_UP = -1.0, -2.0

@@ -24,15 +24,13 @@ from onlinecal.engine.keys.lanes import (
     shared_out,
 )
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.account import Cell
 from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex.input import MOST_CLASSES
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, MOST_PARTS, outcome_of, soft_of
+from onlinecal.forecasters.simplex.machine.cells import Cell, check_cell
+from onlinecal.forecasters.simplex.machine.memory import length_of
 from onlinecal.forecasters.simplex.machine.table import HEADER, USED
 from onlinecal.forecasters.simplex.machine.windows import most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
-from onlinecal.forecasters.simplex.soft import observe_soft
-from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS, soft_of
-from onlinecal.forecasters.simplex.soundness import check_simplex_cell, length_of
 
 NO_HINT = np.empty(0)
 NO_MOMENTS = np.empty(0, np.int64)
@@ -103,7 +101,7 @@ class SimplexKind(ClassLabels):
         run.restore_late(state.late)
         run.parts = state.parts
         if run.window is not None:
-            run.table = inflated(state.window, most_of_window(run.memory, run.window, run.parts))
+            run.table = inflated(state.window, most_of_window(run.memory, run.window))
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
         run.check()
         moments = inflated(state.moments, min(run.rounds, run.window or 0)) if state.moments else NO_MOMENTS
@@ -225,7 +223,7 @@ class SimplexLane(Lane):
         for forecast in waiting:
             forecasts = list(forecast.probability.values())
             if forecast.cell is not None:
-                check_simplex_cell(forecast.cell, forecasts, self.simplex_run.memory)
+                check_cell(forecast.cell, forecasts, self.simplex_run.memory)
             elif forecasts:
                 raise ValueError("a forecast without a cell cannot be that of any run")
 
@@ -243,10 +241,7 @@ class SimplexLane(Lane):
             else:
                 cell = None if forecast.cell is None else Cell(forecast.cell)
                 announced = tuple(forecast.probability.values())
-                if isinstance(outcome, str):
-                    run.observe(cell, announced, outcome)
-                else:
-                    observe_soft(run, cell, announced, soft_of(outcome, run.numbers, run.fixed, "value"))
+                run.observe(cell, announced, outcome_of(outcome, run.numbers, run.fixed, "value"))
                 if self.moments is not None:
                     self.moments.append(next(moments))
             certificates.append(self.certificate)

@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.forecasters.baselines.baseline import Baseline as Baseline
-    from onlinecal.forecasters.baselines.internal_regret import FosterVohraForecaster as FosterVohraForecaster
-    from onlinecal.forecasters.baselines.linear_optimisation import (
-        LinearOptimisationForecaster as LinearOptimisationForecaster,
-    )
-    from onlinecal.forecasters.baselines.minimax import MinimaxForecaster as MinimaxForecaster
-    from onlinecal.forecasters.baselines.neighbours import (
+    from onlinecal.forecasters.baselines.mixing import Baseline as Baseline
+    from onlinecal.forecasters.baselines.grid import (
         FosterForecaster as FosterForecaster,
         FosterHartForecaster as FosterHartForecaster,
+        FosterVohraForecaster as FosterVohraForecaster,
+        LinearOptimisationForecaster as LinearOptimisationForecaster,
+        MinimaxForecaster as MinimaxForecaster,
         PowerOfTwoChoices as PowerOfTwoChoices,
     )
-    from onlinecal.forecasters.baselines.perturbed import UCalibratedForecaster as UCalibratedForecaster
     from onlinecal.forecasters.baselines.simple import (
         ConstantForecaster as ConstantForecaster,
         DriftCorrectedHalf as DriftCorrectedHalf,
         RunningMean as RunningMean,
+        UCalibratedForecaster as UCalibratedForecaster,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -55,8 +55,11 @@ LOWER, STEP, ROUNDS, SPREAD, MOVED = range(7, 12)
 # half units; before any 1/2. LATE, GROWS: the most other forecasts that were open when one was asked for, and
 # the slack without any in units, where the slack grows with them; else 0.
 HINTED, LAST, LATE, GROWS = 12, 13, 14, 15
-COMMON = 16
-"""Length of the part of the header that all grid machines share; a machine may append its own."""
+# The table. END: the index behind the last pair in use. BELOW, ABOVE: the index of the first pair not below
+# the lower, respectively upper, end of the current cell: a round there needs no search.
+END, BELOW, ABOVE = 16, 17, 18
+OWN = 19
+"""Where the machine's own part of the header begins."""
 TABLE = 28
 """Where the bias table begins."""
 
@@ -180,3 +183,21 @@ def header(
 def bias_part(memory: Memory) -> float:
     """Sum over points of |alpha|: the expected calibration error of the look-ahead sequence."""
     return float(memory[SPREAD] / memory[SCALE])
+
+
+@part
+def find(memory: Memory, position: int) -> int:
+    """The index of the first pair whose position is not below `position`."""
+    first, last = 0, (memory[END] - TABLE) >> 1
+    while first < last:
+        middle = (first + last) >> 1
+        if memory[TABLE + 2 * middle] < position:
+            first = middle + 1
+        else:
+            last = middle
+    return TABLE + 2 * first
+
+
+def in_use(memory: Memory) -> Memory:
+    """The memory without room to spare."""
+    return memory[: memory[END]]

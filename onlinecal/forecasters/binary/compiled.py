@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, namespace
 from onlinecal.compiling.instructions import borrowed
+from onlinecal.forecasters.binary import dyadic, fixed
 from onlinecal.forecasters.binary.cells import (
     BRIM,
     FORMAT,
@@ -28,8 +29,8 @@ from onlinecal.forecasters.binary.cells import (
     report,
     to_units,
 )
-from onlinecal.forecasters.binary.grids import dyadic, fixed
-from onlinecal.forecasters.binary.guides.guided import guided
+from onlinecal.forecasters.binary.guided import guided
+from onlinecal.forecasters.binary.windows import follow, is_ready
 from onlinecal.forecasters.rules import Rules
 
 FULL = -1.0
@@ -41,30 +42,23 @@ class Machine:
 
     advance(memory, outcome) -> next forecast: charge the current cell. FULL if there is no room.
     issue(memory, hint) -> (lower, step, forecast): the cell to report.
-    note_late(memory, others): so many other forecasts are open, before one is issued.
-    settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL.
-    settle_share(memory, lower, step, share, forecast) -> the same with an outcome in [0, 1], of a memory that
-        is `refined`.
-    certify(memory) -> the certificate.
-    playable, playable_alone, playable_shares: its rules as loops drive them; without hints; with outcomes
-        that are floats, with hints or without.
-    replay, replay_hinted, replay_shares: see `compile_replay`. The first takes no hints; the second plays on
-        the memory and its guide (`guided`); the third takes outcomes that are floats, with hints or without.
+    settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL. The outcome is
+        a float; it may be neither 0 nor 1 if the memory is `refined`.
+    playable, playable_alone: its rules as loops drive them, with hints or without.
+    replay, replay_hinted, replay_noted: see `compile_replay`. The first takes no hints; the second plays on
+        the memory and its guide (`guided`); the third plays on the memory and its window's table, or an empty
+        one, and takes outcomes that are floats, with hints or without.
     """
 
     rules: ClassVar[ModuleType]
     playable: ClassVar[Rules]
     playable_alone: ClassVar[Rules]
-    playable_shares: ClassVar[Rules]
     advance: ClassVar[Callable[..., float]]
     issue: ClassVar[Callable[..., tuple[int, int, float]]]
-    note_late: ClassVar[Callable[..., None]]
     settle: ClassVar[Callable[..., float]]
-    settle_share: ClassVar[Callable[..., float]]
-    certify: ClassVar[Callable[..., float]]
     replay: ClassVar[Callable[..., int]]
     replay_hinted: ClassVar[Callable[..., int]]
-    replay_shares: ClassVar[Callable[..., int]]
+    replay_noted: ClassVar[Callable[..., int]]
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -90,7 +84,6 @@ def certain_rounds(memory: NDArray[np.int64]) -> int:
 def compile_machine(rules: ModuleType) -> type[Machine]:
     """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
     propose, charge, has_room, in_units = rules.propose, rules.charge, rules.has_room, rules.in_units
-    late = rules.note_late
     charge_share = share_charger(rules)
 
     @compiled
@@ -109,52 +102,27 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         return lower, step, report(memory, lower, step, hint)
 
     @compiled
-    def note_late(memory: NDArray[np.int64], others: int) -> None:
-        late(memory, others)
-
-    @compiled
-    def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: int, forecast: float) -> float:
+    def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: float, forecast: float) -> float:
         memory = borrowed(memory)
         if not has_room(memory):
             return FULL
         lower, step = in_units(memory, lower, step)
-        charge(memory, lower, step, outcome, outcome * memory[SCALE], forecast)
+        charge_share(memory, lower, step, outcome, forecast)
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
-
-    @compiled
-    def settle_share(
-        memory: NDArray[np.int64], lower: int, step: int, share: float, forecast: float
-    ) -> float:
-        memory = borrowed(memory)
-        if not has_room(memory):
-            return FULL
-        lower, step = in_units(memory, lower, step)
-        charge_share(memory, lower, step, share, forecast)
-        return report(memory, memory[LOWER], memory[STEP], NO_HINT)
-
-    @compiled
-    def certify(memory: NDArray[np.int64]) -> float:
-        memory = borrowed(memory)
-        return certificate(memory)
 
     playable = grid_rules(rules)
     playable_alone = without_hints(playable)
-    playable_shares = share_rules(rules, playable)
     return namespace(
         Machine,
         rules=rules,
         playable=playable,
         playable_alone=playable_alone,
-        playable_shares=playable_shares,
         advance=advance,
         issue=issue,
-        note_late=note_late,
         settle=settle,
-        settle_share=settle_share,
-        certify=certify,
         replay=compile_replay(playable_alone),
         replay_hinted=compile_replay(guided_rules(rules, playable), lend=lent),
-        replay_shares=compile_replay(playable_shares, np.float64),
+        replay_noted=compile_replay(noted_rules(share_rules(rules, playable)), np.float64, lent),
     )
 
 
@@ -203,14 +171,34 @@ def lent(both: Any) -> Any:
     return borrowed(both[0]), borrowed(both[1])
 
 
-def guided_rules(rules: ModuleType, playable: Rules) -> Rules:
-    """The same rules on a memory and its guide; every round has a hint."""
-    propose, charge = guided(rules)
-    has_room, point_of = playable.has_room, playable.point
+def beside(playable: Rules) -> Rules:
+    """The same rules on a memory and something beside it."""
+    has_room, announce, settle, point = playable.has_room, playable.announce, playable.settle, playable.point
 
     @inlined
     def both_have_room(both: Any) -> bool:
         return has_room(both[0])
+
+    @inlined
+    def announce_both(both: Any, hint: float, u: float) -> tuple[int, int, float, float]:
+        return announce(both[0], hint, u)
+
+    @inlined
+    def settle_both(both: Any, lower: int, step: int, outcome: Any, forecast: float) -> None:
+        settle(both[0], lower, step, outcome, forecast)
+
+    @inlined
+    def point_of_both(both: Any, lower: int, step: int, outcome: Any, forecast: float) -> float:
+        return point(both[0], lower, step, outcome, forecast)
+
+    return playable._replace(
+        has_room=both_have_room, announce=announce_both, settle=settle_both, point=point_of_both
+    )
+
+
+def guided_rules(rules: ModuleType, playable: Rules) -> Rules:
+    """The same rules on a memory and its guide; every round has a hint."""
+    propose, charge = guided(rules)
 
     @inlined
     def announce(both: Any, hint: float, u: float) -> tuple[int, int, float, float]:
@@ -222,11 +210,28 @@ def guided_rules(rules: ModuleType, playable: Rules) -> Rules:
     def settle(both: Any, lower: int, step: int, outcome: int, forecast: float) -> None:
         charge(both, lower, step, outcome, outcome * both[0][SCALE], forecast)
 
-    @inlined
-    def point(both: Any, lower: int, step: int, outcome: int, forecast: float) -> float:
-        return point_of(both[0], lower, step, outcome, forecast)
+    return beside(playable)._replace(announce=announce, settle=settle)
 
-    return playable._replace(has_room=both_have_room, announce=announce, settle=settle, point=point)
+
+def noted_rules(playable: Rules) -> Rules:
+    """The same rules on a memory and the table of its window, which notes the rounds, or an empty one."""
+    has_room, settle_alone = playable.has_room, playable.settle
+
+    @inlined
+    def both_have_room(both: Any) -> bool:
+        memory, table = both
+        ready = len(table) == 0 or is_ready(table, memory, memory[ROUNDS], memory[ROUNDS] + 1)
+        return ready and has_room(memory)
+
+    @inlined
+    def settle(both: Any, lower: int, step: int, outcome: float, forecast: float) -> None:
+        memory, table = both
+        moved = memory[MOVED]
+        settle_alone(memory, lower, step, outcome, forecast)
+        if len(table) > 0:
+            follow(table, memory, memory[ROUNDS], lower, step, outcome, moved)
+
+    return beside(playable)._replace(has_room=both_have_room, settle=settle)
 
 
 def share_rules(rules: ModuleType, playable: Rules) -> Rules:

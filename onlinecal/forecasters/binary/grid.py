@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from onlinecal.forecasters.binary import guarantees
+from onlinecal.forecasters.binary import dyadic, fixed, guarantees
 from onlinecal.forecasters.binary.cells import (
+    BELOW,
+    END,
     FORMAT,
     GROWS,
     LATE,
@@ -27,13 +29,11 @@ from onlinecal.forecasters.binary.cells import (
     report,
 )
 from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
-from onlinecal.forecasters.binary.grids import dyadic, fixed
-from onlinecal.forecasters.binary.grids.dyadic_accounts import ADAPTIVE, EAGER
-from onlinecal.forecasters.binary.grids.dyadic_search import BELOW, END
-from onlinecal.forecasters.binary.grids.graded import MOST_HALF, best_half, graded_points
-from onlinecal.forecasters.binary.guides.guided import new_guide
+from onlinecal.forecasters.binary.dyadic import ADAPTIVE, EAGER
+from onlinecal.forecasters.binary.graded import MOST_HALF, best_half, graded_points
+from onlinecal.forecasters.binary.guided import new_guide
 from onlinecal.forecasters.binary.soundness import check_grid_memory, require
-from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW, Window, windowed_replay
+from onlinecal.forecasters.binary.windows import MOST_WINDOW, NO_TABLE, Window
 from onlinecal.forecasters.rules import (
     REPORT_WITH_HINTS,
     REPORT_WITHOUT_HINTS,
@@ -221,13 +221,11 @@ class GridForecaster(base.Classifier):
 
         The outcome is an int, 0 or 1, or a float in [0, 1].
         """
-        if outcome in (0, 1):
-            settle, outcome = self.machine.settle, int(outcome)
-        else:
-            settle = self.machine.settle_share
+        if outcome not in (0, 1):
             self._expect_shares()
         moved = 0 if self._window is None else self.memory[MOVED]
-        while (p := settle(self.memory, lower, step, outcome, forecast)) == FULL:
+        settled = lower, step, float(outcome), forecast
+        while (p := self.machine.settle(self.memory, *settled)) == FULL:
             self.grow()
         self._probability = p
         if self._window is not None:
@@ -295,14 +293,10 @@ class GridForecaster(base.Classifier):
         fits = len(played) <= certain_rounds(self.memory)
         self.note_late(len(self._open))
         memory = self.memory if fits else self.memory.copy()
+        window = self._window if fits else deepcopy(self._window)
         try:
-            if self._window is None:
-                memory = play(memory, tapes)
-            else:
-                window = self._window if fits else deepcopy(self._window)
-                memory = play_with_window(memory, window, tapes)
-                self._window = window
-            self.memory = memory
+            self.memory = play(memory, window, tapes)
+            self._window = window
         finally:
             self.resume()
         return forecasts, points
@@ -339,7 +333,7 @@ class GridForecaster(base.Classifier):
         """Take into the guarantee that so many `others` were open when a forecast was issued."""
         self._late = max(self._late, others)
         if self.memory[GROWS] and others > self.memory[LATE]:
-            self.machine.note_late(self.memory, others)
+            self.machine.rules.note_late(self.memory, others)
 
     def promise(self, rounds: int) -> float:
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
@@ -386,11 +380,24 @@ def _reach_of(report: str) -> float:
     return 0.5 if report == "midpoint" else 1.0
 
 
-def play(memory: NDArray[np.int64], tapes: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
-    """Play outcomes, hints, draws (see `compile_replay`) and fill the other tapes; the memory afterwards."""
-    machine, (outcomes, hints) = MACHINES[int(memory[FORMAT])], tapes[:2]
-    done = 0
-    if outcomes.dtype == np.uint8 and len(hints):
+def play(
+    memory: NDArray[np.int64], window: Window | None, tapes: tuple[NDArray[Any], ...]
+) -> NDArray[np.int64]:
+    """Play outcomes, hints, draws (see `compile_replay`) and fill the other tapes; the memory afterwards.
+
+    The window, if there is one, takes the rounds in.
+    """
+    machine, (outcomes, hints), done = MACHINES[int(memory[FORMAT])], tapes[:2], 0
+    if window is not None or outcomes.dtype != np.uint8:
+        tapes = np.asarray(outcomes, np.float64), *tapes[1:]
+        table = NO_TABLE if window is None else window.table
+        while (done := machine.replay_noted((memory, table), *tapes, done)) < len(outcomes):
+            if not machine.rules.has_room(memory):
+                memory = enlarged(memory)
+            if window is not None:
+                window.prepare(memory, int(memory[ROUNDS]), int(memory[ROUNDS]) + 1)
+                table = window.table
+    elif len(hints):
         guide = new_guide(memory, len(outcomes))
         try:
             while (done := machine.replay_hinted((memory, guide), *tapes, done)) < len(outcomes):
@@ -399,24 +406,7 @@ def play(memory: NDArray[np.int64], tapes: tuple[NDArray[Any], ...]) -> NDArray[
             # an interruption is raised when the loop returns: the rounds are played by then
             if memory[FORMAT] == fixed.FORMAT_FIXED:
                 fixed.enter_valid(memory, memory[BELOW])
-        return memory
-    replay = machine.replay if outcomes.dtype == np.uint8 else machine.replay_shares
-    while (done := replay(memory, *tapes, done)) < len(outcomes):
-        memory = enlarged(memory)
-    return memory
-
-
-def play_with_window(
-    memory: NDArray[np.int64], window: Window, tapes: tuple[NDArray[Any], ...]
-) -> NDArray[np.int64]:
-    """The same, and the window takes the rounds in."""
-    machine, outcomes, done = MACHINES[int(memory[FORMAT])], tapes[0], 0
-    whole = outcomes.dtype == np.uint8
-    replay = windowed_replay(
-        machine.playable if whole else machine.playable_shares, np.int64 if whole else np.float64
-    )
-    while (done := replay((memory, window.table), *tapes, done)) < len(outcomes):
-        if not machine.rules.has_room(memory):
+    else:
+        while (done := machine.replay(memory, *tapes, done)) < len(outcomes):
             memory = enlarged(memory)
-        window.prepare(memory, int(memory[ROUNDS]), int(memory[ROUNDS]) + 1)
     return memory

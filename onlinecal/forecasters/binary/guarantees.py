@@ -24,7 +24,7 @@ from onlinecal.forecasters.binary.cells import (
     STEP,
     Memory,
 )
-from onlinecal.forecasters.binary.grids.dyadic_accounts import (
+from onlinecal.forecasters.binary.dyadic import (
     ADAPTIVE,
     ALLOWANCE,
     BASE,
@@ -33,8 +33,8 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     TUNED,
     last_round,
 )
-from onlinecal.forecasters.binary.grids.dyadic_accounts import SHARED as DYADIC_SHARED
-from onlinecal.forecasters.binary.grids.fixed import (
+from onlinecal.forecasters.binary.dyadic import SHARED as DYADIC_SHARED
+from onlinecal.forecasters.binary.fixed import (
     CORNERS,
     FORMAT_FIXED,
     FREED,
@@ -46,8 +46,8 @@ from onlinecal.forecasters.binary.grids.fixed import (
     WEIGHT,
     cells_of,
 )
-from onlinecal.forecasters.binary.grids.fixed import last_round as last_nested_round
-from onlinecal.forecasters.binary.grids.graded import nested
+from onlinecal.forecasters.binary.fixed import last_round as last_nested_round
+from onlinecal.forecasters.binary.graded import nested
 
 
 class Biases(NamedTuple):

@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.forecasters.binary.cells import (
+    ABOVE,
+    BELOW,
+    END,
     FINE,
     FORMAT,
     GROWS,
@@ -26,7 +29,7 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
 )
-from onlinecal.forecasters.binary.grids.dyadic_accounts import (
+from onlinecal.forecasters.binary.dyadic import (
     BASE,
     BOUND,
     MOST_ROUNDS,
@@ -36,8 +39,7 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     TUNED,
     WISH,
 )
-from onlinecal.forecasters.binary.grids.dyadic_search import ABOVE, BELOW, END
-from onlinecal.forecasters.binary.grids.fixed import (
+from onlinecal.forecasters.binary.fixed import (
     CORNERS,
     FORMAT_FIXED,
     FREED,
@@ -49,7 +51,7 @@ from onlinecal.forecasters.binary.grids.fixed import (
     WEIGHT,
     nested_like,
 )
-from onlinecal.forecasters.binary.grids.fixed import SHARED as FIXED_SHARED
+from onlinecal.forecasters.binary.fixed import SHARED as FIXED_SHARED
 from onlinecal.forecasters.rules import SLACK_WITHOUT_HINTS
 
 if TYPE_CHECKING:

@@ -7,30 +7,29 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from river import base
 
-from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
+from onlinecal.forecasters.binary.windows import MOST_WINDOW
 from onlinecal.forecasters.rules import check_expected, check_hints
-from onlinecal.forecasters.simplex.account import SimplexForecast
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, radius
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
+    Outcomes,
+    Soft,
     check_counts,
     check_distributions,
     check_grid,
-    check_label,
     check_labels,
     check_slack,
-    classes_of,
     hint_of,
+    outcome_of,
+    outcomes_of,
 )
-from onlinecal.forecasters.simplex.readings import SimplexReadings
-from onlinecal.forecasters.simplex.replaying import replayed
-from onlinecal.forecasters.simplex.run import SimplexRun
-from onlinecal.forecasters.simplex.soft import learn_soft, observe_soft, replayed_soft
-from onlinecal.forecasters.simplex.soft_labels import is_soft, soft_of, soft_table
-from onlinecal.forecasters.tokens import OpenForecasts
+from onlinecal.forecasters.simplex.machine.memory import most_rounds
+from onlinecal.forecasters.simplex.run import SimplexLookAhead, SimplexRun, replayed
+from onlinecal.forecasters.tokens import Announcing, OpenForecasts, SimplexForecast
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
-from onlinecal.validation import check_choice
+from onlinecal.validation import check_choice, check_order
 
 Report = Literal["barycentre", "hint"]
 REPORTS: tuple[Report, ...] = get_args(Report)
@@ -39,7 +38,7 @@ NO_HINT = np.empty(0)
 NO_HINTS = np.empty((0, 0))
 
 
-class SimplexAlmostOneStepAhead(SimplexReadings):
+class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     """Forecast one of k classes, calibrated within a proven bound whatever the classes are.
 
     Each round is announced as a point of a cell of a grid on the simplex whose k vertices are labelled with
@@ -113,9 +112,6 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
     problem: the labels. docs/theory-simplex.md has the proofs.
     """
 
-    grid: Grid = "nested"
-    window: int | None = None
-
     def __init__(
         self,
         n_classes: int | None = None,
@@ -174,20 +170,17 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         try:
             number = run.numbers[y]
         except (KeyError, TypeError):
-            self._learn_other(y)
+            outcome = outcome_of(y, run.numbers, run.fixed, "y")
+            if isinstance(outcome, Soft):
+                newcomers = {0: outcome.newcomers} if outcome.newcomers else {}
+                replayed(run, Outcomes.of_vectors(outcome.vector[None], newcomers), NO_HINTS, False)
+            elif outcome in run.numbers:
+                run.advance(run.numbers[outcome])
+            else:
+                run.observe(None, (), outcome)
         else:
             run.advance(number)
         run.note_late(len(self._open))
-
-    def _learn_other(self, y: Any) -> None:
-        """What is no class that is known: a soft label, a new class, or refused."""
-        run = self._run
-        if is_soft(y):
-            learn_soft(run, soft_of(y, run.numbers, run.fixed, "y"))
-        elif (number := run.number_of(y, "y")) is None:
-            run.welcome(check_label(y, "y"))
-        else:
-            run.advance(number)
 
     def forecast(self, hint: Mapping[Any, float] | Sequence[float] | None = None) -> SimplexForecast:
         """Issue a forecast; `observe` settles it.
@@ -218,17 +211,7 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         """
         self._open.check(forecast)
         run = self._run
-        if type(outcome).__hash__ is None and is_soft(outcome):
-            soft = soft_of(outcome, run.numbers, run.fixed, "outcome")
-            observe_soft(run, forecast.cell, forecast.vector, soft)
-        else:
-            run.number_of(outcome, "outcome")
-            run.observe(forecast.cell, forecast.vector, check_label(outcome, "outcome"))
-        self._open.close(forecast)
-
-    def withdraw(self, forecast: SimplexForecast) -> None:
-        """Give up a forecast whose outcome will never be known: never charged. ValueError as of `observe`."""
-        self._open.check(forecast)
+        run.observe(forecast.cell, forecast.vector, outcome_of(outcome, run.numbers, run.fixed, "outcome"))
         self._open.close(forecast)
 
     @overload
@@ -265,24 +248,93 @@ class SimplexAlmostOneStepAhead(SimplexReadings):
         played, for outcomes or hints that are none.
         """
         run = self._run
-        soft = soft_table(outcomes, run.numbers, run.fixed)
-        if soft is None:
-            numbers, newcomers = classes_of(outcomes, run.numbers, run.fixed)
-            shape = len(numbers), len(run.numbers) + len(newcomers)
-        else:
-            if return_look_ahead:
-                raise ValueError("return_look_ahead=True: rounds with soft labels may have several")
-            shape = soft.vectors.shape
+        played = outcomes_of(outcomes, run.numbers, run.fixed)
+        if return_look_ahead and len(played.vectors):
+            raise ValueError("return_look_ahead=True: rounds with soft labels may have several")
         guide = NO_HINTS
         if hints is not None:
             check_expected(self.hints, "hints")
-            guide = np.asarray(hints)
-            if guide.ndim == 2 and len(guide) != shape[0]:
-                named = f"{shape[0]} and {len(guide)}"
+            guide, rounds = np.asarray(hints), len(played.numbers)
+            if guide.ndim == 2 and len(guide) != rounds:
+                named = f"{rounds} and {len(guide)}"
                 raise ValueError(f"outcomes and hints must have the same length, got {named}")
-            guide = check_distributions(hints, shape, "hints")
+            guide = check_distributions(hints, (rounds, played.vectors.shape[1]), "hints")
         run.note_late(len(self._open))
-        if soft is not None:
-            return replayed_soft(run, soft, guide)
-        forecasts, charged = replayed(run, numbers, newcomers, guide, return_look_ahead)
+        forecasts, charged = replayed(run, played, guide, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts
+
+    @property
+    def memory(self) -> NDArray[np.int64]:
+        """The machine's state; empty while no class is known."""
+        return self._run.memory
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes known so far, in the order of the columns of `replay`."""
+        return list(self._run.numbers)
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds have been settled."""
+        return self._run.rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
+
+        About 2^32 in any setting, for 64 bits; about 2^62/(k m) with known classes, reported barycentres and
+        a grid that n_cells or a horizon fixes.
+        """
+        return most_rounds(self.memory, self._run.changing)
+
+    @property
+    def certificate(self) -> float:
+        """A proven upper bound on the distance to calibration of the settled rounds so far, in l1.
+
+        Sum of |p - p~|_1 from the forecasts to the charged points, plus their biases. A round that was
+        announced without any class counts 2. With soft labels the parts of a round may go different ways
+        (docs/theory-simplex.md, section 15).
+        """
+        return self._run.certificate
+
+    @property
+    def guarantee(self) -> float:
+        """What the certificate cannot exceed, whatever the outcomes, if no further class appears.
+
+        At the horizon if there is one and it is to come, else at the present round. It includes what late
+        labels may cost.
+        """
+        return self._run.guarantee
+
+    @property
+    def window_certificate(self) -> float | None:
+        """A proven upper bound on the distance to calibration of the last `window` settled rounds, in l1.
+
+        Sum of |p - p~|_1 over these rounds, plus for each point by how much its biases differ from what they
+        were before them. With fewer rounds so far it is of all of them; None without a window.
+        """
+        return self._run.window_certificate
+
+    @property
+    def window_guarantee(self) -> float | None:
+        """What the distance of ANY `window` consecutive rounds cannot exceed, for ever, whatever comes.
+
+        It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. It
+        rises with late labels. None without a window.
+        """
+        return self._run.window_guarantee
+
+    def lp_certificate(self, p: float) -> float:
+        """A proven upper bound on the distance to l_p calibration, an average over the settled rounds.
+
+        That is the least, over all sequences q, of the mean of |p_t - q_t|_1 plus the l_p calibration error
+        of q: here the look-ahead sequence. For p = 1 it is the certificate divided by the rounds; it falls
+        as p rises. Raises ValueError unless p is at least 1 (infinity included).
+        """
+        p = check_order(p)
+        return self._run.lp_certificate(p) if self.n_rounds else 0.0
+
+    @property
+    def look_ahead(self) -> SimplexLookAhead:
+        """The points charged so far and their biases, in the order of their first charge."""
+        return self._run.look_ahead()

@@ -1,4 +1,4 @@
-"""Checks on what users hand to the simplex forecaster: class labels, outcomes, hints.
+"""What users hand to the simplex forecaster, checked: parameters, class labels, soft labels, hints.
 
 All functions raise ValueError and leave their arguments alone.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,10 +165,13 @@ def hint_of(hint: Any, known: dict[Any, int], name: str = "hint") -> NDArray[np.
     return check_distributions(hint, (len(known),), name)
 
 
-def over_known(hints: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Hints cut to the known classes, shape (..., k): the weight of others is shared out among these."""
-    weight = hints.sum(axis=-1, keepdims=True)
-    return np.where(weight > 0.0, hints / np.where(weight > 0.0, weight, 1.0), 1.0 / hints.shape[-1])
+def over_known(hints: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """Hints of shape (..., n) cut to the k <= n known classes: weight of others is shared out among these."""
+    if k == hints.shape[-1]:
+        return hints
+    known = hints[..., :k]
+    weight = known.sum(axis=-1, keepdims=True)
+    return np.where(weight > 0.0, known / np.where(weight > 0.0, weight, 1.0), 1.0 / k)
 
 
 def check_slack(slack: Any, n_classes: int) -> None:
@@ -197,3 +201,151 @@ def check_grid(
         raise ValueError(
             f"grid 'adaptive' tunes itself: it does not go with n_cells={n_cells!r}, horizon={horizon!r}"
         )
+
+
+MOST_PARTS = 1 << 16
+"""Into so many parts a round is divided at most: soft labels are rounded to multiples of one over this."""
+MIXED = -1
+"""The number of an outcome that is a soft label of two classes or more."""
+SOFT_TYPES = frozenset({dict, list, np.ndarray})
+"""Of a sequence's soft labels; none of its labels can have them."""
+
+
+class Soft(NamedTuple):
+    """A soft label over the known classes and `newcomers`, which have the numbers behind theirs."""
+
+    vector: NDArray[np.float64]
+    newcomers: tuple[Any, ...] = ()
+
+
+def is_soft(outcome: Any) -> bool:
+    """Whether an outcome can only be meant as a distribution: a dict, a list, an array; no label is one."""
+    # what has a hash is a label; looked at first, as it is quick, and by callers in hot loops before the call
+    if type(outcome).__hash__ is not None:
+        return False
+    return isinstance(outcome, (Mapping, list)) or (isinstance(outcome, np.ndarray) and outcome.ndim > 0)
+
+
+def outcome_of(outcome: Any, known: dict[Any, int], fixed: bool, name: str) -> Any:
+    """A label, or a `Soft` one of two classes or more; with `fixed` a new class is refused."""
+    if not is_soft(outcome):
+        if fixed:
+            class_of(outcome, known, name)
+        return check_label(outcome, name)
+    soft = soft_of(outcome, known, fixed, name)
+    return soft if soft.vector.max() < 1.0 else [*known, *soft.newcomers][int(soft.vector.argmax())]
+
+
+def soft_of(outcome: Any, known: dict[Any, int], fixed: bool, name: str) -> Soft:
+    """The distribution, from a dict by label (missing: 0) or a sequence in the order of the known classes.
+
+    Labels that are not known are newcomers if they have weight, unless the classes are `fixed`.
+    """
+    if not isinstance(outcome, Mapping):
+        if not known:
+            raise ValueError(
+                f"{name} must be a label or a dict while no class is known, got {shown(outcome)}"
+            )
+        if any(not isinstance(p, (Real, np.generic)) for p in outcome) or len(outcome) != len(known):
+            wanted = f"one of the classes {shown(list(known))}, or {len(known)} probabilities"
+            raise ValueError(f"{name} must be {wanted}, got {shown(outcome)}")
+        return Soft(whole(check_distributions(outcome, (len(known),), name)))
+    if not outcome:
+        raise ValueError(f"{name} must be a label, or probabilities that sum to 1, got {outcome!r}")
+    vector: list[Any] = [0.0] * len(known)
+    newcomers: list[Any] = []
+    for label, value in outcome.items():
+        number = class_of(label, known, f"the labels of {name}") if fixed else known.get(label)
+        if number is not None:
+            vector[number] = value
+        else:
+            newcomers.append(check_label(label, f"the labels of {name}"))
+            vector.append(value)
+    checked = whole(check_distributions(vector, (len(vector),), name))
+    kept = [i for i, p in enumerate(checked.tolist()) if i < len(known) or p > 0.0]
+    return Soft(checked[kept], tuple(newcomers[i - len(known)] for i in kept if i >= len(known)))
+
+
+class Outcomes(NamedTuple):
+    """The outcomes of a whole sequence, over the k classes that are known at the end.
+
+    Attributes
+    ----------
+    numbers
+        The number of each row's class, shape (T,), or MIXED.
+    vectors
+        The rows as distributions, shape (T, k); (0, k) if none is MIXED.
+    newcomers
+        The classes that are first met in a row, by row.
+    """
+
+    numbers: NDArray[np.int64]
+    vectors: NDArray[np.float64]
+    newcomers: dict[int, tuple[Any, ...]]
+
+    @classmethod
+    def of_numbers(cls, numbers: NDArray[np.int64], k: int, newcomers: Any = None) -> Outcomes:
+        """Those of the numbers of k classes."""
+        return cls(numbers, np.empty((0, k)), newcomers or {})
+
+    @classmethod
+    def of_vectors(cls, vectors: NDArray[np.float64], newcomers: dict[int, tuple[Any, ...]]) -> Outcomes:
+        """Those of distributions, shape (T, k)."""
+        numbers = np.where(vectors.max(axis=1) == 1.0, vectors.argmax(axis=1), MIXED)
+        return cls(numbers, vectors if MIXED in numbers else vectors[:0], newcomers)
+
+    def row(self, t: int, known: dict[Any, int]) -> Any:
+        """That row, when these classes are known: a label, or a `Soft` one."""
+        newcomers = self.newcomers.get(t, ())
+        if self.numbers[t] == MIXED:
+            return Soft(self.vectors[t, : len(known) + len(newcomers)], newcomers)
+        return [*known, *newcomers][self.numbers[t]]
+
+
+def outcomes_of(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "outcomes") -> Outcomes:
+    """Those of labels, of a table of soft labels (T, k), or of a list of labels of which some are soft."""
+    if getattr(outcomes, "ndim", 1) == 2:
+        rows, columns = outcomes.shape
+        if columns != len(known) or not known:
+            wanted = f"or a table of soft labels over the {len(known)} known classes"
+            raise ValueError(f"{name} must be one-dimensional, {wanted}, got shape {outcomes.shape}")
+        return Outcomes.of_vectors(whole(check_distributions(outcomes, (rows, len(known)), name)), {})
+    newcomers: dict[int, tuple[Any, ...]] = {}
+    if not isinstance(outcomes, (list, tuple)) or not SOFT_TYPES.intersection(map(type, outcomes)):
+        numbers, labels = classes_of(outcomes, known, fixed, name)
+        for label, number in labels.items():
+            newcomers[int(np.argmax(numbers == number))] = (label,)
+        return Outcomes.of_numbers(numbers, len(known) + len(labels), newcomers)
+    met, found = dict(known), []
+    for t, outcome in enumerate(outcomes):
+        try:
+            # a label is a distribution, too
+            soft = soft_of(outcome if is_soft(outcome) else {outcome: 1.0}, met, fixed, name)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{error} at row {t}") from error
+        if soft.newcomers:
+            newcomers[t] = soft.newcomers
+            met |= {label: len(met) + i for i, label in enumerate(soft.newcomers)}
+        found.append(soft.vector)
+    vectors = np.zeros((len(found), len(met)))
+    for row, vector in zip(vectors, found, strict=True):
+        row[: len(vector)] = vector
+    return Outcomes.of_vectors(vectors, newcomers)
+
+
+def whole(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows divided by their sums, however near these are to one: an only class has then all of its label."""
+    total = totals(vectors)[..., None]
+    return np.where(total == 1.0, vectors, vectors / total)
+
+
+def weights_of(vectors: NDArray[np.float64], parts: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Whole weights that add up to `parts`, shape (..., k), and how far in l1 they are from the vectors.
+
+    The sums up to each class are rounded: so that is at most (k - 1)/parts, and no weight stays none.
+    """
+    upto = np.rint(np.minimum(np.cumsum(vectors, axis=-1), 1.0) * parts).astype(np.int64)
+    # behind the last class with weight the sum is one, but for rounding
+    upto = np.where(np.cumsum(vectors[..., ::-1], axis=-1)[..., ::-1] - vectors <= 0.0, parts, upto)
+    weights = np.diff(upto, axis=-1, prepend=0)
+    return weights, totals(np.abs(vectors - weights / parts))

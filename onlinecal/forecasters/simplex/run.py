@@ -1,6 +1,8 @@
 """The run of a simplex forecaster: its memory, the classes met so far, and the grids it was played on.
 
-What the memory of a simplex run says: the charged points, their biases.
+A run is made ready for soft labels by the first one that comes: the units of its memory become finer, by a
+factor `parts`, and nothing else changes. From then on the guarantee is that by the formula, and counts what
+rounding may cost.
 """
 
 from __future__ import annotations
@@ -11,42 +13,56 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats
-from onlinecal.forecasters.simplex.account import NEWCOMER, Cell
-from onlinecal.forecasters.simplex.fitted import Fitted
-from onlinecal.forecasters.simplex.guarantees import FOREVER
-from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_label, class_of
+from onlinecal.arrays import Floats, Ints
+from onlinecal.forecasters.binary.soundness import require
+from onlinecal.forecasters.simplex.guarantees import (
+    FOREVER,
+    MOST_CELLS,
+    bias_bound,
+    bias_formula,
+    cells_for,
+    level_at,
+    nested_distance,
+    reach,
+    window_cells,
+    window_guarantee,
+)
+from onlinecal.forecasters.simplex.input import MIXED, MOST_CLASSES, Outcomes, Soft, over_known, weights_of
+from onlinecal.forecasters.simplex.machine import compiled as machine
 from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine import windows
-from onlinecal.forecasters.simplex.machine.cells import cell_size
-from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.machine.cells import NEWCOMER, Cell, cell_size
+from onlinecal.forecasters.simplex.machine.memory import slack_at
 from onlinecal.forecasters.simplex.machine.rules import RULES
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
+    BASE,
     CLASSES,
+    FOLLOWS,
     HERE,
     LIMIT,
     POINT,
     ROUNDS,
     SCALE,
+    STEP,
     SUMS,
+    USED,
+    capacity,
     units,
 )
-from onlinecal.forecasters.simplex.soft import play_soft, settle_soft
-from onlinecal.forecasters.simplex.soundness import check_account, check_simplex_memory, check_tuning
-from onlinecal.forecasters.simplex.tuning import allowance, spare
+from onlinecal.forecasters.simplex.tuning import allowance, next_review, parts_for, rebased, wish
 
-Memory = NDArray[np.int64]
+HEEDING = 4.0
+"""The slack of a run that has hints, unless another is asked for: hints of a good model are hardly moved.
 
+With D other forecasts open at most it is that times sqrt(1 + D): what they may do to biases before it shows.
+"""
+PLANNED = 0.25
+"""The slack that its grids are chosen for: biases are seldom as large as they may be, so finer ones pay."""
 
-def charged_points(memory: Memory) -> tuple[Floats, Floats]:
-    """The points charged so far and their biases, both of shape (V, k)."""
-    if not len(memory):
-        return np.empty((0, 0)), np.empty((0, 0))
-    k, scale, table = int(memory[CLASSES]), int(memory[SCALE]), memories.records_of(memory)
-    return table[:, POINT : POINT + k] / scale, table[:, POINT + k :] / scale
+ROUNDING = Fraction(1, 1 << 28)
+"""More than the distance of a round can be rounded up, when classes are added or a hint is followed."""
 
 
 def lp_norm(values: Floats, p: float) -> float:
@@ -57,20 +73,32 @@ def lp_norm(values: Floats, p: float) -> float:
     return largest * float(((values / largest) ** p).sum()) ** (1.0 / p)
 
 
+NO_CELL = np.empty(0, np.int32)
+NO_WEIGHTS = np.empty(0, np.int64)
+
+
 class SimplexLookAhead(NamedTuple):
     """The charged sequence, point by point: `points` and `biases` alpha(point), both of shape (V, k)."""
 
-    points: NDArray[np.float64]
-    biases: NDArray[np.float64]
+    points: Floats
+    biases: Floats
 
 
-class SimplexRun(Fitted):
+class SimplexRun:
     """Plays the machine, lets its memory grow, changes the grid when it is due, and takes in new classes.
 
     The river class, the engine's lanes and the duels are faces of it.
     """
 
     rules = RULES
+    table = windows.NO_WINDOW
+    """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
+    planned: float | None = None
+    """The slack that grids are chosen for, if not the one that labels have."""
+    planned_late: float | None = None
+    """The same once labels are late, if that is another: of a grid that tunes itself until then."""
+    parts = 1
+    """Into how many parts rounds are divided, once one had a soft label."""
 
     def __init__(
         self,
@@ -83,10 +111,258 @@ class SimplexRun(Fitted):
         tuned: bool = False,
         window: int | None = None,
     ) -> None:
-        super().__init__(classes, n_cells, horizon, slack, report, hints, tuned, window)
-        self.memory: NDArray[np.int64] = np.zeros(0, np.int64)
+        # the grid of one that is tuned has neither n_cells nor horizon nor window
+        self.hints, self.tuned, self.window = hints, tuned, window
+        self.numbers: dict[Any, int] = {label: number for number, label in enumerate(classes)}
+        self.fixed = len(classes) > 0
+        self.n_cells, self.horizon, self.slack_in_time = n_cells, horizon, slack
+        heeds = hints and report is None
+        self.follows = heeds or report == "hint"
+        self.grows = heeds and slack is None
+        if self.grows:
+            self.slack_in_time = HEEDING
+            if tuned:
+                # without finer grids the guarantee's own would cost hints too much
+                self.planned_late = PLANNED
+            else:
+                self.planned = PLANNED
+        self.late = 0
+        # Distance guaranteed before the present classes were known, the rounds until then, the number of
+        # newcomers, and the grids (k, m) left behind.
+        self._past, self._since, self._newcomers = Fraction(0), 0, 0
+        self._grids: list[tuple[int, int]] = []
+        self.memory: Ints = np.zeros(0, np.int64)
         if classes:
             self._fit(len(classes))
+
+    @property
+    def slack(self) -> float | None:
+        """How far biases may go to follow a hint; where nobody sets it, it grows with late labels."""
+        return slack_at(self.late, self.slack_in_time, self.grows)
+
+    @property
+    def changing(self) -> bool:
+        """Whether the grid or the classes may change."""
+        return not self.fixed or not self.on_one_grid
+
+    @property
+    def on_one_grid(self) -> bool:
+        """Whether the grid does not depend on the round."""
+        return not (self.n_cells is self.horizon is self.window is None)
+
+    @property
+    def abandons(self) -> bool:
+        """Whether points may leave the base grid of one that tunes itself."""
+        return self.tuned and not self.fixed
+
+    @property
+    def report(self) -> int:
+        """Which point of its cell is announced, as the memory has it."""
+        return FOLLOWS if self.follows else 0
+
+    @property
+    def plan(self) -> tuple[float | None, bool]:
+        """What grids are chosen for: a slack, and whether reports follow hints."""
+        return self.slack_in_time if self.planned is None else self.planned, self.follows
+
+    def leave_grids(self, rounds: int, n_open: int, m: int) -> None:
+        """Choose grids by another plan from now on; so many rounds were settled, the last on the grid of m.
+
+        Forecasts that are open may be charged on a finer grid than they were announced on.
+        """
+        self._past += self._distance(self._since + 1, rounds) + NEWCOMER * n_open
+        self._since = rounds
+        if rounds or n_open:
+            self._grids.append((len(self.numbers), m))
+
+    def restore_late(self, late: int) -> None:
+        """Be one of which so many forecasts have been late, and whose grids are those of today."""
+        self.late = late
+        if late and self.planned_late is not None:
+            self.planned = self.planned_late
+
+    def grid_at(self, rounds: int) -> tuple[int, int]:
+        """The number of cells a side in that round, and the last round for which it is kept."""
+        k = len(self.numbers)
+        if self.n_cells is not None:
+            return self.n_cells, FOREVER
+        if self.horizon is not None:
+            slack, follows = self.plan
+            return cells_for(self.horizon, k, slack, not self.fixed, follows), FOREVER
+        if self.window is not None:
+            return window_cells(self.window, k, *self.plan), FOREVER
+        level, end = level_at(rounds, k, *self.plan)
+        return 1 << level, FOREVER if end is None else min(end, FOREVER)
+
+    def enter(self, label: Any, rounds: int, m: int) -> None:
+        """A class never met before came after so many rounds, the last of them on the grid of m."""
+        if self.numbers:
+            self._past += self._distance(self._since + 1, rounds)
+            self._grids.append((len(self.numbers), m))
+        self._since = rounds + 1
+        self._newcomers += 1
+        self.numbers[label] = len(self.numbers)
+
+    def account(self) -> tuple[Fraction, int, int, list[tuple[int, int]]]:
+        """What `promise` has to know of the past, for `restore_account`."""
+        return self._past, self._since, self._newcomers, list(self._grids)
+
+    def restore_account(
+        self, past: Fraction, since: int, newcomers: int, grids: list[tuple[int, int]]
+    ) -> None:
+        """Take up the account of a run whose memory and classes were taken up."""
+        self._past, self._since, self._newcomers, self._grids = past, since, newcomers, list(grids)
+
+    def _distance(self, first: int, last: int) -> Fraction:
+        """What the rounds first..last may add to the distance with the present classes."""
+        k = len(self.numbers)
+        if not self.on_one_grid:
+            return nested_distance(first, last, k, *self.plan)
+        m = self.grid_at(first)[0]
+        return max(0, last - first + 1) * reach(k, m, self.follows) / m
+
+    def promise(self, rounds: int) -> Fraction:
+        """The most that the certificate can be after that many rounds if no further class appears."""
+        late, k = self.late, len(self.numbers)
+        total = self._past + (NEWCOMER + (late + 2) * ROUNDING) * self._newcomers
+        total += allowance(k) if self.tuned else 0
+        if late and self.changing:
+            total += NEWCOMER * late * (2 * self._newcomers + 1)
+        if not k:
+            return total
+        total += self._distance(self._since + 1, rounds) + self.follows * rounds * ROUNDING
+        total += self._divided(rounds)
+        finest, most = self.grid_at(max(rounds, 1))[0], bias_bound if self.parts == 1 else bias_formula
+        total += most(k, finest, self.slack, late)
+        for left_k, left_m in reversed(self._grids):
+            # what points have when they leave the base grid is no debt, not even when they come back
+            if finest % left_m or self.abandons:
+                total += most(left_k, left_m, self.slack, late)
+                finest = left_m
+        return total
+
+    def _divided(self, rounds: int) -> Fraction:
+        """What so many rounds may cost more in distance because soft labels are rounded."""
+        if self.parts == 1:
+            return Fraction(0)
+        return rounds * (Fraction(len(self.numbers), self.parts) + ROUNDING)
+
+    def window_promise(self, rounds: int) -> Fraction:
+        """The most that the distance of any so many consecutive rounds can be, and its certificate."""
+        k = len(self.numbers)
+        m = self.grid_at(1)[0]
+        promised = window_guarantee(rounds, k, m, self.slack, self.follows, self.late, self.parts > 1)
+        return promised + self._divided(rounds) + self.follows * rounds * ROUNDING
+
+    @property
+    def rounds(self) -> int:
+        """Rounds settled so far."""
+        return int(self.memory[ROUNDS]) if len(self.memory) else 0
+
+    def _fit(self, k: int) -> None:
+        """Make the memory one for k classes on the grid of the coming round."""
+        base, limit = self.grid_at(self.rounds + 1)
+        m = base
+        if self.tuned and len(self.memory) and not self.late:
+            m, limit = (
+                wish(self.memory, k, base, self.slack_in_time, self.grows, self.parts),
+                min(limit, next_review(self.rounds)),
+            )
+        scale = max(m * self.parts, int(self.memory[SCALE])) if len(self.memory) else m * self.parts
+        if memories.most_late(k, scale, self.slack_in_time, self.grows) < 0:
+            raise ValueError(
+                f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
+            )
+        growing, before = not self.fixed or self.follows, self.memory
+        if len(self.memory):
+            self.memory = memories.rebuilt(
+                self.memory, k, scale, scale // m, self.slack, growing, self.report
+            )
+        else:
+            self.memory = memories.new_memory(
+                k, scale, self.parts, self.slack, memories.FEWEST_RECORDS, growing, self.report
+            )
+        if self.tuned:
+            rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
+        self.memory[LIMIT] = limit
+        machine.begin(self.memory)
+        self._refit_window(before)
+
+    def _base_cells(self) -> int:
+        """The cells a side of the base grid, or of the only one; 0 while no class is known."""
+        return int(self.memory[SCALE] // (self.memory[BASE] or self.memory[STEP])) if self.numbers else 0
+
+    def grow(self, charges: int = 1) -> None:
+        """Go on to the next grid if that is due, and let the table grow until so many charges fit.
+
+        Raises ValueError, and changes nothing, if the integers cannot bear another round.
+        """
+        memories.check_bears(self.memory, self.changing, 1)
+        if self.memory[ROUNDS] >= self.memory[LIMIT]:
+            self._fit(len(self.numbers))
+        while self.memory[USED] + charges > capacity(self.memory):
+            before = self.memory
+            self.memory = memories.enlarged(before)
+            self._refit_window(before)
+        self._refit_window(self.memory, charges)
+
+    def _refit_window(self, before: Ints, charges: int = 1) -> None:
+        """Make the window, if there is one, fit a memory that was another before."""
+        if self.window is not None:
+            self.table = windows.refitted(self.table, self.memory, before, self.window, charges)
+
+    def check_bears_classes(self, k: int) -> None:
+        """ValueError unless the integers bear so many classes on the grid of the coming rounds."""
+        if not len(self.memory):
+            return
+        scale = int(self.memory[SCALE])
+        # the grid may be due to become twice as fine
+        finest = scale if self.on_one_grid else 2 * scale
+        if memories.most_late(k, finest, self.slack_in_time, self.grows) < self.late:
+            grid = f"a grid of {scale // self.parts} cells a side"
+            slack = "" if self.slack is None else f" with a slack of {self.slack!r}"
+            raise ValueError(f"{k} classes are more than its integers bear on {grid}{slack}")
+
+    def parts_for(self, k: int) -> int:
+        """Into how many parts rounds with soft labels over k classes are divided; ValueError if too many."""
+        if self.parts > 1:
+            return self.parts
+        scale = int(self.memory[SCALE]) if len(self.memory) else 1
+        return parts_for(k, scale, self.slack_in_time, self.grows, self.changing, self.late)
+
+    def divide(self, k: int) -> None:
+        """Be ready for rounds with soft labels over k classes from now on; the cell stays as it is.
+
+        ValueError, and nothing is changed, if the grid is too fine for that.
+        """
+        if self.parts > 1:
+            return
+        before, parts = self.memory, self.parts_for(k)
+        if len(before):
+            if before[ROUNDS] >= before[LIMIT]:
+                self.grow()
+                before = self.memory
+            growing = not self.fixed or self.follows
+            self.memory = memories.divided(before, parts, self.slack, growing, self.report)
+            self._refit_window(before)
+        self.parts = parts
+
+    def note_late(self, others: int) -> None:
+        """So many other forecasts are open: before one is issued. The guarantee and slack take note of it."""
+        if others > self.late:
+            memories.check_bears(self.memory, self.changing, 1)
+            self.late = others
+            k, plan = len(self.numbers), self.planned_late
+            if k:
+                memories.set_slack(self.memory, self.slack)
+            if plan is not None and self.planned != plan:
+                if k:
+                    self.leave_grids(self.rounds, others, self._base_cells())
+                self.planned = plan
+                if k:
+                    self._fit(k)
+            elif self.tuned and k and self.memory[STEP] < self.memory[BASE]:
+                self._fit(k)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -96,11 +372,15 @@ class SimplexRun(Fitted):
         """ValueError unless compiled code can play on what this run was given from outside."""
         if len(self.numbers) or len(self.memory):
             parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.report
-            check_simplex_memory(self.memory, len(self.numbers), *parameters, self.parts)
-            check_tuning(self.memory, self.tuned)
+            memories.check_memory(self.memory, len(self.numbers), *parameters, self.parts)
+            memories.check_tuning(self.memory, self.tuned)
         if self.window is not None:
-            windows.check_window(self.table, self.memory, self.window, self.parts)
-        check_account(self._past, self._since, self._newcomers, self._grids, self.rounds)
+            windows.check_window(self.table, self.memory, self.window)
+        what, newcomers = "its account", self._newcomers
+        require(self._past >= 0 and 0 <= self._since <= self.rounds + 1, what)
+        # one grid for each class, and one for the first late label
+        require(0 <= newcomers <= MOST_CLASSES and len(self._grids) <= newcomers + 1, what)
+        require(all(1 <= k <= MOST_CLASSES and 1 <= m <= MOST_CELLS for k, m in self._grids), what)
 
     @property
     def certificate(self) -> float:
@@ -117,10 +397,6 @@ class SimplexRun(Fitted):
         """What the certificate cannot exceed by now, or by the horizon if that is still to come."""
         return float(self.promise(max(self.horizon or 0, self.rounds)))
 
-    def promise(self, rounds: int) -> Fraction:
-        """The same after so many rounds."""
-        return super().promise(rounds) + (allowance(len(self.numbers)) if self.tuned else 0)
-
     @property
     def window_certificate(self) -> float | None:
         """The certificate of the rounds in the window alone."""
@@ -128,7 +404,7 @@ class SimplexRun(Fitted):
 
     def certificate_of_last(self, rounds: int) -> float:
         """The same of the last so many rounds of the window."""
-        return windows.certificate_of_last(self.memory, self.table, rounds, self.parts)
+        return windows.certificate_of_last(self.memory, self.table, rounds)
 
     @property
     def window_guarantee(self) -> float | None:
@@ -149,20 +425,8 @@ class SimplexRun(Fitted):
     @property
     def most_open(self) -> int:
         """How many forecasts may be open, so that late labels cannot push a bias out of the integers."""
-        k, scale = self.units() if len(self.memory) else (1, 1)
+        k, scale = self.memory[[CLASSES, SCALE]].tolist() if len(self.memory) else (1, 1)
         return memories.most_late(k, scale, self.slack_in_time, self.grows) + 1
-
-    def play_labels(
-        self, numbers: NDArray[np.int64], hints: NDArray[np.float64], forecasts: NDArray[np.float64]
-    ) -> None:
-        """Play classes (T,) as soft labels, with hints (T, k) or none; fills in the forecasts."""
-        play_soft(self, np.eye(len(self.numbers))[numbers], hints, forecasts)
-
-    def number_of(self, label: Any, name: str) -> int | None:
-        """The number of a class, or None if it is one never met before."""
-        if self.fixed:
-            return class_of(label, self.numbers, name)
-        return self.numbers.get(check_label(label, name))
 
     def meet(self, labels: Sequence[Any]) -> None:
         """Know classes never met before from now on; the coming round may settle them."""
@@ -181,38 +445,25 @@ class SimplexRun(Fitted):
             if self.tuned and known:
                 self.memory[BALANCE] += (allowance(known + 1) - allowance(known)) * units(self.memory)
 
-    def welcome(self, label: Any) -> None:
-        """Settle a round whose outcome is a class never met before, and know it from now on."""
-        self.meet([label])
-        self.settle_newcomer(label)
+    def settle(self, cell: Cell | None, forecast: Sequence[float], outcome: int | Floats) -> None:
+        """Charge a round to the cell that it was announced in, which may be older than the present grid.
 
-    def settle_newcomer(self, label: Any) -> None:
-        """Charge a round to the corner of a class that its forecast did not know."""
-        self.grow()
-        k, scale = self.units()
-        corner = np.zeros(k, np.int64)
-        corner[self.numbers[label]] = scale
-        away = NEWCOMER * units(self.memory)
-        if self.tuned:
-            spare(self.memory, away)
-        MACHINE.settle(self.memory, self.table, corner, self.numbers[label], away)
-
-    def settle(self, cell: Cell, number: int, vector: Sequence[float]) -> None:
-        """Charge a round to the cell it was announced in, which may be older than the present grid."""
-        if self.notes_parts:
-            settle_soft(self, cell, vector, np.eye(len(self.numbers))[number])
-            return
-        numbers, told = cell.numbers, np.array(vector)
-        if not MACHINE.settle_cell(self.memory, self.table, numbers, told, number, False):
-            self.grow()
-            MACHINE.settle_cell(self.memory, self.table, numbers, told, number, True)
+        The outcome is the number of a known class, or a distribution over the known classes; of no class that
+        the forecast knew if that had no cell.
+        """
+        numbers = NO_CELL if cell is None else cell.numbers
+        charged: tuple[Any, ...] = (outcome, NO_WEIGHTS, self.parts, 0.0)
+        if isinstance(outcome, np.ndarray):
+            weights, rounded = weights_of(outcome, self.parts)
+            charged = MIXED, weights, self.parts, float(rounded)
+        given = numbers, np.array(forecast), *charged
+        if not machine.settle(self.memory, self.table, *given, False):
+            self.grow(max(1, len(charged[1])))
+            machine.settle(self.memory, self.table, *given, True)
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
-        if self.notes_parts:
-            self.play_labels(np.array([number]), np.empty((0, 0)), np.empty((1, len(self.numbers))))
-            return
-        while not MACHINE.advance(self.memory, self.table, number):
+        while not machine.advance(self.memory, self.table, number):
             self.grow()
 
     def current(self) -> list[float]:
@@ -225,27 +476,94 @@ class SimplexRun(Fitted):
         parts = k * int(self.memory[SCALE])
         return [s / parts for s in self.memory[sums : sums + k].tolist()]
 
-    def announce(self, guide: NDArray[np.float64]) -> tuple[Cell | None, list[float]]:
+    def announce(self, guide: Floats) -> tuple[Cell | None, list[float]]:
         """A cell near the guide, a distribution over the known classes or empty, and its forecast."""
         k = len(self.numbers)
         if not k:
             return None, []
         forecast, cell = np.empty(k), np.empty(cell_size(k), np.int32)
-        if MACHINE.issue(self.memory, guide, forecast, cell) < 0:
+        if machine.issue(self.memory, guide, forecast, cell) < 0:
             self.grow()
-            MACHINE.issue(self.memory, guide, forecast, cell)
+            machine.issue(self.memory, guide, forecast, cell)
         return Cell(cell.tobytes()), forecast.tolist()
 
-    def observe(self, cell: Cell | None, vector: Sequence[float], label: Any) -> None:
-        """Settle what `announce` answered with the class that came, which may be a new one."""
-        number = self.numbers.get(label)
-        if number is None:
-            self.welcome(label)
-        elif cell is None or number >= len(vector):
-            self.settle_newcomer(label)
-        else:
-            self.settle(cell, number, vector)
+    def observe(self, cell: Cell | None, forecast: Sequence[float], outcome: Any) -> None:
+        """Settle what `announce` answered with the label that came, perhaps a new one, or a `Soft` one."""
+        if isinstance(outcome, Soft):
+            k = len(outcome.vector)
+            if outcome.newcomers:
+                self.check_bears_classes(k)
+            self.divide(k)
+            self.meet(outcome.newcomers)
+            self.settle(cell, forecast, outcome.vector)
+            return
+        if outcome not in self.numbers:
+            self.meet([outcome])
+        self.settle(cell, forecast, self.numbers[outcome])
 
     def look_ahead(self) -> SimplexLookAhead:
         """The points charged so far and their biases."""
-        return SimplexLookAhead(*charged_points(self.memory))
+        if not len(self.memory):
+            return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
+        k, scale, table = len(self.numbers), int(self.memory[SCALE]), memories.records_of(self.memory)
+        return SimplexLookAhead(table[:, POINT : POINT + k] / scale, table[:, POINT + k :] / scale)
+
+
+def replayed(run: SimplexRun, outcomes: Outcomes, hints: Floats, charged: bool) -> tuple[Floats, Floats]:
+    """Play outcomes (T,) with hints (T, k) or none, k being the classes that are known at the end.
+
+    The forecasts (T, k), and the charged points if wanted (else empty); none of its rounds may be MIXED then.
+    """
+    rounds, k = len(outcomes.numbers), outcomes.vectors.shape[1]
+    memories.check_bears(run.memory, run.changing, rounds)
+    forecasts, points = np.zeros((rounds, k)), np.zeros((rounds if charged else 0, k))
+    mixed = np.flatnonzero(outcomes.numbers == MIXED)
+    # the units change with the first round that needs it, and classes with the rounds that have new ones
+    alone = {*outcomes.newcomers, *(mixed[:1].tolist() if run.parts == 1 else [])}
+    done = 0
+    for row in sorted(alone):
+        replay_until(run, row, done, outcomes, hints, forecasts, points)
+        known = len(run.numbers)
+        guide = over_known(hints[row], known) if len(hints) and known else np.empty(0)
+        cell, vector = run.announce(guide)
+        forecasts[row, :known] = vector
+        run.observe(cell, vector, outcomes.row(row, run.numbers))
+        points[row : row + 1, outcomes.numbers[row]] = 1.0
+        done = row + 1
+    replay_until(run, rounds, done, outcomes, hints, forecasts, points)
+    return forecasts, points
+
+
+def replayed_with_certificates(run: SimplexRun, numbers: Ints, hints: Floats) -> tuple[Floats, Floats]:
+    """Play known classes (T,) with hints (T, k): the forecasts, and the certificate after each round."""
+    memories.check_bears(run.memory, run.changing, len(numbers))
+    forecasts, certificates, no_points = np.zeros(hints.shape), np.empty(len(numbers)), np.zeros((0, 0))
+    outcomes = Outcomes.of_numbers(numbers, hints.shape[1])
+    for row in range(len(numbers)):
+        replay_until(run, row + 1, row, outcomes, hints, forecasts, no_points)
+        certificates[row] = run.certificate
+    return forecasts, certificates
+
+
+def replay_until(
+    run: SimplexRun,
+    stop: int,
+    start: int,
+    outcomes: Outcomes,
+    hints: Floats,
+    forecasts: Floats,
+    points: Floats,
+) -> None:
+    """Play the rounds start..stop-1, all of known classes; weight of hints on others is shared out."""
+    k, part = len(run.numbers), slice(start, stop)
+    numbers, guide = outcomes.numbers[part], hints[part]
+    if len(guide) and k:
+        guide = over_known(guide, k)
+    weights, rounded = np.empty((0, k), np.int64), np.empty(0)
+    if MIXED in numbers:
+        weights, rounded = weights_of(outcomes.vectors[part, :k], run.parts)
+    tapes, done = (guide, forecasts[part], points[part]), 0
+    while done < len(numbers):
+        done = machine.replay(run.memory, run.table, numbers, weights, run.parts, rounded, *tapes, done)
+        if done < len(numbers):
+            run.grow(k if numbers[done] == MIXED else 1)

@@ -7,9 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.forecasters.simplex.biases import point_bound
-from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, reach
-from onlinecal.forecasters.simplex.machine.labels import RESERVE, price
+from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, point_bound, reach
+from onlinecal.forecasters.simplex.input import MOST_PARTS
 from onlinecal.forecasters.simplex.machine.memory import FINENESS, most_late, records_of
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
@@ -18,12 +17,12 @@ from onlinecal.forecasters.simplex.machine.table import (
     FINE,
     POINT,
     REPORT,
+    RESERVE,
     ROUNDS,
     SCALE,
     USED,
     units,
 )
-from onlinecal.forecasters.simplex.soft_labels import MOST_PARTS
 
 MANY = 1000
 """So many labels may be late on every grid, whatever is gained by finer ones."""
@@ -89,11 +88,6 @@ def rebased(memory: NDArray[np.int64], old: int, m: int) -> None:
     on_new, on_old = ((points % (scale // cells) == 0).all(axis=1) for cells in (m, old))
     owed = int(np.abs(table[on_new & ~on_old, POINT + k :]).sum())
     memory[BALANCE] += owed * k * int(memory[FINE])
-
-
-def spare(memory: NDArray[np.int64], away: int) -> None:
-    """Book on account what the coming charge, so far away, costs more than a round on the base grid may."""
-    memory[BALANCE] += away - price(memory)
 
 
 def parts_for(k: int, scale: int, slack: float | None, grows: bool, changing: bool, late: int) -> int:

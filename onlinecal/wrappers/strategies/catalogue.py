@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from onlinecal.forecasters.binary.grid import check_slack
-from onlinecal.forecasters.binary.windowing.windows import MOST_WINDOW
+from onlinecal.forecasters.binary.windows import MOST_WINDOW
 from onlinecal.forecasters.simplex.input import check_labels
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice, check_count

@@ -9,7 +9,7 @@ from typing import Any
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
-from onlinecal.forecasters.simplex.replaying import replayed_with_certificates
+from onlinecal.forecasters.simplex.run import replayed_with_certificates
 from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, normalised, normalised_rows

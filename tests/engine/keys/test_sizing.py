@@ -9,8 +9,7 @@ import pytest
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.engine.keys.storing import SUM
 from onlinecal.engine.turns import KeyTurns, _decoder
-from onlinecal.forecasters.binary.cells import TABLE
-from onlinecal.forecasters.binary.grids.dyadic_search import END
+from onlinecal.forecasters.binary.cells import END, TABLE
 from onlinecal.forecasters.simplex.machine.table import USED
 from tests.engine.one_key import OneKey
 

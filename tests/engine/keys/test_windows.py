@@ -5,7 +5,6 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, check_ledger, read_report
-from onlinecal.forecasters.simplex.input import over_known
 from onlinecal.measures import multiclass_calibration_distance
 from tests.engine.one_key import OneKey, settings_of
 
@@ -129,10 +128,11 @@ def test_a_key_of_several_classes_is_the_forecaster_with_that_window(hinted, mos
     state = OneKey(KeyConfig(kind="simplex", classes=labels, window=40, steering=False))
     forecaster = SimplexAlmostOneStepAhead(labels=labels, window=40, hints=True)
     for i in range(300):
-        row = over_known(rng.dirichlet(np.ones(3))) if hinted and i > 60 else None
+        drawn = rng.dirichlet(np.ones(3))
+        row = drawn / drawn.sum() if hinted and i > 60 else None
         hint = None if row is None else dict(zip(labels, row.tolist(), strict=True))
         # the engine divides by the sum once more
-        guide = None if row is None else over_known(row)
+        guide = None if row is None else row / row.sum()
         waiting.append((forecaster.forecast(guide), state.ask(str(i), 2 * i, hint, None)))
         state.run()
         while len(waiting) > (most if i % 5 else 0):

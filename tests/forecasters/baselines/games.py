@@ -12,6 +12,7 @@ from onlinecal.forecasters.baselines import (
     MinimaxForecaster,
     PowerOfTwoChoices,
     RunningMean,
+    UCalibratedForecaster,
 )
 from onlinecal.forecasters.baselines.mixing import LISTS, POINTS, SUPPORT
 from onlinecal.forecasters.binary.cells import NO_HINT
@@ -29,7 +30,9 @@ BASELINES = (*DETERMINISTIC, *RANDOMISED, PowerOfTwoChoices)
 
 def parameters(kind, cells=None):
     """Arguments for a forecaster of this kind, on so many cells if it has a grid."""
-    return {} if kind in DETERMINISTIC else {"horizon": 200, "n_cells": cells}
+    if kind in DETERMINISTIC:
+        return {}
+    return {"horizon": 200} if kind is UCalibratedForecaster else {"horizon": 200, "n_cells": cells}
 
 
 def in_the_interpreter(forecaster, outcomes):

@@ -11,47 +11,39 @@ from onlinecal.forecasters.baselines import (
     FosterForecaster,
     PowerOfTwoChoices,
     RunningMean,
+    UCalibratedForecaster,
 )
 from tests.forecasters.baselines.games import BASELINES, RANDOMISED, in_the_interpreter, parameters
 from tests.forecasters.configurations import sequences
 from tests.properties import examples
 
-kinds = st.sampled_from(BASELINES)
-cells = st.sampled_from([1, 2, 3, 7, 20])
 
-
-@settings(max_examples=examples(60), deadline=None)
-@given(kinds, cells, sequences(longest=200))
-def test_compiled_code_and_the_interpreter_agree_bit_for_bit(kind, m, outcomes):
-    compiled, plain = kind(**parameters(kind, m)), kind(**parameters(kind, m))
-    answers = compiled.replay(outcomes)
-    _, charged, memory = in_the_interpreter(plain, outcomes)
-    assert answers.tolist() == charged
-    plain.memory = np.array(memory)
-    plain.resume()
-    assert compiled.memory.tobytes() == plain.memory.tobytes()
-    assert compiled.predict_proba_one({}) == plain.predict_proba_one({})
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(kinds, cells, sequences(longest=150), st.integers(0, 2**32 - 1))
-def test_rounds_and_replays_are_the_same_game(kind, m, outcomes, cut):
-    rounds, replayed = kind(**parameters(kind, m)), kind(**parameters(kind, m))
-    plain, _, _ = in_the_interpreter(kind(**parameters(kind, m)), outcomes)
-    for y, p in zip(outcomes, plain, strict=True):
+@settings(max_examples=examples(120), deadline=None)
+@given(
+    st.sampled_from([*BASELINES, UCalibratedForecaster]),
+    st.sampled_from([1, 2, 3, 7, 20]),
+    sequences(longest=200),
+    st.integers(0, 2**32 - 1),
+)
+def test_rounds_replays_and_the_interpreter_play_the_same_game(kind, m, outcomes, cut):
+    rounds, replayed, plain = (kind(**parameters(kind, m)) for _ in range(3))
+    forecasts, charged, memory = in_the_interpreter(plain, outcomes)
+    for y, p in zip(outcomes, forecasts, strict=True):
         assert rounds.predict_proba_one({}) == {False: 1.0 - p, True: p}
         rounds.learn_one({}, bool(y))
     cut = cut % len(outcomes)
     answers = [replayed.replay(piece) for piece in (outcomes[:cut], outcomes[cut:]) if len(piece)]
-    if kind is not PowerOfTwoChoices:
-        assert np.concatenate(answers).tolist() == plain
-    assert rounds.memory.tobytes() == replayed.memory.tobytes()
+    assert np.concatenate(answers).tolist() == charged
+    assert kind is PowerOfTwoChoices or charged == forecasts
+    plain.memory = np.array(memory)
+    plain.resume()
+    assert rounds.memory.tobytes() == replayed.memory.tobytes() == plain.memory.tobytes()
     assert rounds.certificate == replayed.certificate
     assert rounds.n_rounds == len(outcomes)
-    assert rounds.predict_proba_one({}) == replayed.predict_proba_one({})
+    assert rounds.predict_proba_one({}) == replayed.predict_proba_one({}) == plain.predict_proba_one({})
 
 
-@pytest.mark.parametrize("kind", RANDOMISED, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*RANDOMISED, UCalibratedForecaster], ids=lambda kind: kind.__name__)
 def test_equal_seeds_give_equal_bytes_and_others_do_not(kind):
     outcomes = np.random.default_rng(0).integers(0, 2, 300)
     first, second, other, pair = (
@@ -77,6 +69,9 @@ def test_draws_are_not_those_that_anybody_else_gets_from_the_seed():
         (FosterForecaster, {"horizon": 2.5}, "horizon must be"),
         (FosterForecaster, {"n_cells": 2**21}, "n_cells must be at most 1048576, got 2097152"),
         (FosterForecaster, {"seed": None}, "seed must be a non-negative integer .*, got None"),
+        (UCalibratedForecaster, {"rate": 0.95}, r"rate must be a number above 0 and at most 0\.9, got 0.95"),
+        (UCalibratedForecaster, {"rate": "a"}, r"rate must be a number above 0 and at most 0\.9, got 'a'"),
+        (UCalibratedForecaster, {"rate": 0.0}, r"rate must be a number above 0 and at most 0\.9, got 0.0"),
     ],
 )
 def test_bad_parameters_are_refused_by_name(kind, given, message):

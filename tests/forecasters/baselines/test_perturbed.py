@@ -8,10 +8,8 @@ import pytest
 import adversaries
 from onlinecal import calibration_distance
 from onlinecal.forecasters import UCalibratedForecaster
-from onlinecal.forecasters.baselines.perturbed import geometric, share
-from onlinecal.forecasters.binary.cells import NO_HINT
+from onlinecal.forecasters.baselines.simple import geometric, share
 from simulations.games.duel import play
-from tests.forecasters.baselines.games import in_the_interpreter
 
 THRESHOLDS = np.linspace(0.0, 1.0, 41)
 """Every proper loss is a mixture of these costs: acting costs tau in vain, not acting 1 - tau."""
@@ -80,19 +78,3 @@ def test_it_is_not_calibrated_where_outcomes_drift():
     outcomes = np.repeat([0, 1], 1000)
     forecasts = UCalibratedForecaster(2000).replay(outcomes)
     assert calibration_distance(forecasts, outcomes).lower > 2000 / 8
-
-
-def test_compiled_and_interpreted_play_agree_and_seeds_decide():
-    outcomes = np.random.default_rng(0).integers(0, 2, 300).astype(np.uint8)
-    forecasts, _, memory = in_the_interpreter(UCalibratedForecaster(300, seed=3), outcomes)
-    compiled = UCalibratedForecaster(300, seed=3)
-    assert compiled.replay(outcomes).tolist() == forecasts
-    assert compiled.memory[:-1].tolist()[:4] == memory[:4]
-    assert UCalibratedForecaster(300, seed=4).replay(outcomes).tolist() != forecasts
-    assert compiled.rules.announce(compiled.memory.tolist(), NO_HINT, 0.5)[0] == -1
-
-
-@pytest.mark.parametrize("wrong", [0.0, 0.95, "a"])
-def test_a_bad_rate_is_refused(wrong):
-    with pytest.raises(ValueError, match=r"rate must be a number above 0 and at most 0\.9"):
-        UCalibratedForecaster(rate=wrong)

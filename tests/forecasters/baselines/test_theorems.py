@@ -14,9 +14,9 @@ from onlinecal.forecasters.baselines import (
     MinimaxForecaster,
     PowerOfTwoChoices,
 )
-from onlinecal.forecasters.baselines.internal_regret import stationary
+from onlinecal.forecasters.baselines.grid import stationary
 from onlinecal.forecasters.baselines.mixing import LISTS, NOT_MIXED, SUPPORT
-from onlinecal.forecasters.binary.one_step_ahead import OneStepAhead
+from onlinecal.forecasters.binary.almost_one_step_ahead import OneStepAhead
 from tests.forecasters.baselines.games import (
     BASELINES,
     book,

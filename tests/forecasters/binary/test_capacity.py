@@ -10,9 +10,8 @@ from onlinecal import AlmostOneStepAhead, CalibratedClassifier, SimplexAlmostOne
 from onlinecal.engine import Engine, Outcome, Query
 from onlinecal.forecasters import RunningMean
 from onlinecal.forecasters.baselines import mixing
-from onlinecal.forecasters.binary import cells
+from onlinecal.forecasters.binary import cells, dyadic
 from onlinecal.forecasters.binary.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
-from onlinecal.forecasters.binary.grids import dyadic, dyadic_accounts
 from onlinecal.forecasters.simplex.machine import table as simplex
 from tests.forecasters.configurations import ANYTIME, RULES, label
 
@@ -103,8 +102,7 @@ def test_what_a_setting_is_said_to_bear_fits_its_integers(config):
         assert most <= dyadic.MOST_ROUNDS
         assert (bound + 3) * unit < cells.BRIM
         assert forecaster.machine.rules is not dyadic or (
-            dyadic_accounts.next_step([*memory[:ROUNDS].tolist(), most - 1, *memory[ROUNDS + 1 :].tolist()])
-            > 0
+            dyadic.next_step([*memory[:ROUNDS].tolist(), most - 1, *memory[ROUNDS + 1 :].tolist()]) > 0
         )
     else:
         price = int(memory[FINE]) * (1 if forecaster.report in (None, "midpoint") else 2) + (

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from onlinecal import AlmostOneStepAhead, calibration_distance
-from onlinecal.forecasters.binary.cells import HIGH, LATE, SCALE, SPREAD, TABLE, TILT
-from onlinecal.forecasters.binary.grids.dyadic_accounts import BASE, ORPHANED, count_debts
-from onlinecal.forecasters.binary.grids.dyadic_search import END
+from onlinecal.forecasters.binary.cells import END, HIGH, LATE, SCALE, SPREAD, TABLE, TILT
+from onlinecal.forecasters.binary.dyadic import BASE, ORPHANED, count_debts
 
 SCHEDULES = {
     "lag": lambda t: 30,

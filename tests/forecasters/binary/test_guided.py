@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.compiling.instructions import highest_bit, lowest_bit
-from onlinecal.forecasters.binary.cells import SCALE, report
-from onlinecal.forecasters.binary.grids import dyadic
-from onlinecal.forecasters.binary.guides import guided
-from onlinecal.forecasters.binary.guides.guided import (
+from onlinecal.forecasters.binary import dyadic, guided
+from onlinecal.forecasters.binary.cells import SCALE, in_use, report
+from onlinecal.forecasters.binary.guided import (
     LOGGED,
     mark,
     mark_run,
@@ -67,7 +66,6 @@ def test_a_hinted_replay_is_what_happens_round_by_round(config):
             token = asked.forecast(hint)
             assert token.probability == p
             asked.observe(token, y)
-        in_use = replayed.machine.rules.in_use
         assert in_use(replayed.memory).tolist() == in_use(asked.memory).tolist()
 
 
@@ -98,7 +96,7 @@ def test_more_changes_than_the_log_holds_and_a_grid_finer_than_the_guide():
     replayed.replay(outcomes, hints)
     for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
         asked.observe(asked.forecast(hint), y)
-    assert dyadic.in_use(replayed.memory).tolist() == dyadic.in_use(asked.memory).tolist()
+    assert in_use(replayed.memory).tolist() == in_use(asked.memory).tolist()
 
 
 def far_in_odds(cell, target, n_cells):

@@ -8,10 +8,10 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters import rules as defaults
-from onlinecal.forecasters.binary.cells import GROWS, HIGH, HINTED, LAST, SCALE, TABLE
-from onlinecal.forecasters.binary.grids import fixed
-from onlinecal.forecasters.binary.grids.dyadic_accounts import EAGER, TUNED
-from onlinecal.forecasters.binary.grids.fixed import EXCESS, in_use
+from onlinecal.forecasters.binary import fixed
+from onlinecal.forecasters.binary.cells import GROWS, HIGH, HINTED, LAST, SCALE, TABLE, in_use
+from onlinecal.forecasters.binary.dyadic import EAGER, TUNED
+from onlinecal.forecasters.binary.fixed import EXCESS
 from tests.forecasters.configurations import fresh, label
 
 WITHOUT = {"slack": defaults.SLACK_WITHOUT_HINTS, "report": defaults.REPORT_WITHOUT_HINTS}

@@ -8,9 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
-from onlinecal.forecasters.binary.cells import HIGH, LOW, LOWER, NO_HINT, SCALE, STEP, TABLE, TILT, report
-from onlinecal.forecasters.binary.grids import dyadic, fixed
-from onlinecal.forecasters.binary.grids.dyadic_search import ABOVE, BELOW, END, find, sum_from
+from onlinecal.forecasters.binary import dyadic, fixed
+from onlinecal.forecasters.binary.cells import (
+    ABOVE,
+    BELOW,
+    END,
+    HIGH,
+    LOW,
+    LOWER,
+    NO_HINT,
+    SCALE,
+    STEP,
+    TABLE,
+    TILT,
+    find,
+    in_use,
+    report,
+)
+from onlinecal.forecasters.binary.dyadic import sum_from
 from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
 from tests.properties import examples
 
@@ -23,7 +38,7 @@ def play_in_the_interpreter(forecaster, outcomes, hints):
         lower, step = rules.propose(memory, hint)
         forecasts.append(report(memory, lower, step, hint))
         rules.charge(memory, lower, step, y, y * memory[SCALE], forecasts[-1])
-    return forecasts, rules.in_use(memory)
+    return forecasts, in_use(memory)
 
 
 @settings(max_examples=examples(120), deadline=None)
@@ -35,7 +50,6 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(config, played):
         forecasts, memory = play_in_the_interpreter(forecaster, outcomes, guide)
         compiled = forecaster.replay(outcomes, None if guide[0] == NO_HINT else guide)
         assert compiled.tolist() == forecasts
-        in_use = forecaster.machine.rules.in_use
         assert in_use(forecaster.memory).tolist() == in_use(memory)
 
 

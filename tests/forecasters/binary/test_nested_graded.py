@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 
 from adversaries import create
 from onlinecal import AlmostOneStepAhead, calibration_distance
-from onlinecal.forecasters.binary.cells import HIGH, ROUNDS, SCALE, STEP, TABLE
-from onlinecal.forecasters.binary.grids import fixed
-from onlinecal.forecasters.binary.grids.dyadic_search import END
-from onlinecal.forecasters.binary.grids.fixed import LIMIT, RATE, SHARED, STAGE
-from onlinecal.forecasters.binary.grids.graded import GRAIN, LAST_STAGE, graded_points, nested_points
+from onlinecal.forecasters.binary import fixed
+from onlinecal.forecasters.binary.cells import END, HIGH, ROUNDS, SCALE, STEP, TABLE
+from onlinecal.forecasters.binary.fixed import LIMIT, RATE, SHARED, STAGE
+from onlinecal.forecasters.binary.graded import GRAIN, LAST_STAGE, graded_points, nested_points
 from onlinecal.forecasters.binary.soundness import check_cells
 from simulations.games.duel import play
-from tests.forecasters.binary.test_graded import exact_prices
+from tests.forecasters.binary.test_graded import all_games, exact_prices
 from tests.forecasters.binary.test_machines import play_in_the_interpreter
-from tests.forecasters.configurations import play_late, sequences
+from tests.forecasters.configurations import sequences
 from tests.properties import examples
 
 TOLERANCE = 1e-9
@@ -137,38 +136,12 @@ CHAINS = {
 @pytest.mark.parametrize("chain", CHAINS)
 @pytest.mark.parametrize("slack", [HALF, Fraction(3, 4)])
 def test_on_all_sequences_of_fifteen_rounds_and_several_grids_the_bound_holds(chain, slack):
-    """All sequences at once, in whole numbers: shapes (sequences,)."""
     grids, ends = CHAINS[chain]
-    grids = grids[: len(ends) + 1]
     scale, rounds = math.lcm(*(v.denominator for grid in grids for v in grid)), 15
-    every, high = np.arange(1 << rounds), int(slack * scale)
-    v = np.array([int(x * scale) for x in grids[0]])
-    biases, moved = np.zeros((1 << rounds, len(v)), np.int64), np.zeros(1 << rounds, np.int64)
-    cell = np.full(1 << rounds, grids[0].index(HALF) - 1)
     worst = 0.0
-
-    def valid(cell):
-        while (down := biases[every, cell] + v[cell] > high).any():
-            cell = cell - down
-        while (up := biases[every, cell + 1] + v[cell + 1] < scale - high).any():
-            cell = cell + up
-        return cell
-
-    for t in range(rounds):
-        cell = valid(cell)
-        if t in ends:
-            finer = np.array([int(x * scale) for x in grids[ends.index(t) + 1]])
-            places = np.searchsorted(finer, v)
-            wider = np.zeros((1 << rounds, len(finer)), np.int64)
-            wider[:, places] = biases
-            v, biases = finer, wider
-            cell = valid(places[cell])
-        y = every >> t & 1
-        report = np.where(2 * v[cell] < scale, v[cell], v[cell + 1])
-        moved += np.abs(report - v[cell + y])
-        biases[every, cell + y] += v[cell + y] - y * scale
+    for t, (_, _, biases, moved) in enumerate(all_games(grids, ends, slack, rounds, scale), start=1):
         certificates = moved + np.abs(biases).sum(1)
-        bound = plain_bound(grids, ends, t + 1, slack)
+        bound = plain_bound(grids[: len(ends) + 1], ends, t, slack)
         assert Fraction(int(certificates.max()), scale) <= bound
         worst = max(worst, certificates.max() / scale / float(bound))
     assert worst > 0.4
@@ -276,19 +249,6 @@ def test_compiled_code_the_interpreter_the_reference_tokens_and_pickles_agree(ou
     assert twin.certificate == Fraction(made[2].certificate)
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(sequences(700), st.integers(2, 9), st.integers(0, 99))
-def test_late_labels_are_in_the_guarantee(outcomes, most_open, seed):
-    forecaster, rng = AlmostOneStepAhead(grid="nested", window=30), np.random.default_rng(seed)
-    settled = play_late(forecaster, outcomes.tolist(), most_open, rng, lambda: None)
-    points, biases = forecaster.look_ahead
-    assert (np.abs(biases) <= 0.5 + (most_open - 1) * np.maximum(points, 1 - points) + TOLERANCE).all()
-    assert forecaster.certificate <= forecaster.promise(len(settled)) + TOLERANCE
-    assert forecaster.window_guarantee is None
-    restored = pickle.loads(pickle.dumps(forecaster))
-    assert restored.certificate == forecaster.certificate
-
-
 def test_forecasts_that_stay_open_over_every_halving_are_charged_to_their_own_cell():
     rng = np.random.default_rng(1)
     forecaster, waiting = AlmostOneStepAhead(grid="nested"), []
@@ -306,32 +266,6 @@ def test_forecasts_that_stay_open_over_every_halving_are_charged_to_their_own_ce
         changed = forecaster.look_ahead.biases[place] - before
         assert changed == pytest.approx((token.upper if y else token.lower) - y)
     assert forecaster.certificate <= forecaster.guarantee
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    sequences(150),
-    st.lists(st.floats(0, 1), min_size=1, max_size=150),
-    st.integers(1, 4),
-    st.integers(0, 99),
-)
-def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(before, shares, most_open, seed):
-    forecaster, rng = AlmostOneStepAhead(grid="nested"), np.random.default_rng(seed)
-    outcomes = [*before.tolist(), *shares, *before.tolist(), *(1 - before).tolist()]
-    settled = play_late(forecaster, outcomes, most_open, rng, lambda: None)
-    moved, biases = 0.0, {}
-    for token, y in settled:
-        charged = min(max(y, token.lower), token.upper)
-        moved += abs(token.probability - charged)
-        biases[charged] = biases.get(charged, 0.0) + charged - y
-    assert forecaster.certificate == pytest.approx(moved + sum(map(abs, biases.values())), abs=1e-6)
-    memory = forecaster.memory
-    if any(0 < share < 1 for share in shares):
-        widest = 3 * max(exact_prices(plain_grids(9)[memory[SHARED] - 1])[0])
-        widest = widest / 2 ** int(memory[STAGE] - memory[SHARED]) + Fraction(1, GRAIN)
-        assert np.diff(memory[TABLE : memory[END] : 2]).max() <= widest * GRAIN
-    restored = pickle.loads(pickle.dumps(forecaster))
-    assert restored.promise(10**5) == forecaster.promise(10**5)
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3, 4])

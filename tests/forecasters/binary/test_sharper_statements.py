@@ -124,9 +124,8 @@ def test_the_account_of_the_self_tuning_grid_with_late_labels(report, most_open,
 
     D h_m is what late labels may leave at base points above c, which O counts, too.
     """
-    from onlinecal.forecasters.binary.grids.dyadic import FINE_BITS, ORPHANED, SAVED, UNIT
-    from onlinecal.forecasters.binary.grids.dyadic_accounts import BASE
-    from onlinecal.forecasters.binary.grids.dyadic_accounts import UNIT as WHOLE
+    from onlinecal.forecasters.binary.dyadic import BASE, FINE_BITS, ORPHANED, SAVED, UNIT
+    from onlinecal.forecasters.binary.dyadic import UNIT as WHOLE
 
     rng = np.random.default_rng(seed)
     forecaster = AlmostOneStepAhead(report=report, slack=0.5, hints=report == "hint")

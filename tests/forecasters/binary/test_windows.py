@@ -3,7 +3,6 @@
 import copy
 import math
 import pickle
-from functools import cache
 
 import numpy as np
 import pytest
@@ -12,8 +11,17 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from onlinecal.forecasters.binary.cells import AT_HINT, MOVED, REPORT
-from onlinecal.forecasters.binary.windowing.windows import Window
-from tests.forecasters.configurations import ANYTIME, RULES, UNIFORM, fresh, hinted_sequences, label
+from onlinecal.forecasters.binary.windows import Window
+from tests.forecasters.configurations import (
+    ANYTIME,
+    RULES,
+    UNIFORM,
+    every_game,
+    exact_distance,
+    fresh,
+    hinted_sequences,
+    label,
+)
 from tests.properties import examples
 
 TOLERANCE = 1e-9
@@ -22,25 +30,6 @@ LENGTH, LONGER = 9, 12
 
 def distance(forecasts, outcomes):
     return calibration_distance(forecasts, outcomes, method="exact").exact
-
-
-@cache
-def exact_distance(forecasts, outcomes):
-    return distance(forecasts, outcomes)
-
-
-def every_game(forecaster, length, played=()):
-    """All prefixes of all 2^length games, each once: (forecast, outcome) of their rounds, just played."""
-    memory, table = forecaster.memory.copy(), forecaster._window.table.copy()
-    p = forecaster.predict_proba_one({})[True]
-    for y in (0, 1):
-        forecaster.memory, forecaster._window.table = memory.copy(), table.copy()
-        forecaster.resume()
-        forecaster.learn_one({}, y)
-        game = (*played, (p, y))
-        yield game
-        if len(game) < length:
-            yield from every_game(forecaster, length, game)
 
 
 def promised(config, window):
@@ -53,8 +42,7 @@ def check_every_window(config, window, length=LENGTH):
     """The last rounds of every prefix: so every window of all sequences of that length."""
     forecaster = fresh({**config, "window": window})
     for game in every_game(forecaster, length):
-        forecasts, outcomes = zip(*game[-window:], strict=True)
-        assert exact_distance(forecasts, outcomes) <= forecaster.window_certificate + TOLERANCE
+        assert exact_distance(game[-window:]) <= forecaster.window_certificate + TOLERANCE
         if "grid" not in config:
             assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
             assert forecaster.window_guarantee <= promised(config, window)
@@ -241,16 +229,27 @@ def check(forecaster, settled, window, exact=False):
         assert lower <= found + slip
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(settings_of, windows, outcomes_and_hints, st.booleans())
-def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window, played, hinted):
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    settings_of,
+    windows,
+    outcomes_and_hints,
+    st.booleans(),
+    st.sampled_from([0, 0, 1, 8]),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_certificate_is_that_of_the_rounds_in_the_window(config, window, played, hinted, most, seed):
+    """In time or late, in any order, also of forecasts in units of before; in events and in replays.
+
+    The window is of settled rounds; the guarantee takes one more a point for each other open forecast.
+    """
     outcomes, hints = played
-    forecaster, settled = fresh({**config, "window": window}, hinted), []
-    for t, (y, hint) in enumerate(zip(outcomes, hints, strict=True)):
-        token = forecaster.forecast(hint if hinted else None)
-        forecaster.observe(token, y)
-        settled.append((token.probability, float(np.clip(y, token.lower, token.upper)), y))
+    forecaster = fresh({**config, "window": window}, hinted)
+    guides = hints if hinted else [None] * len(outcomes)
+    for t, settled in enumerate(play_late(forecaster, outcomes, guides, most, np.random.default_rng(seed))):
         check(forecaster, settled, window, exact=t % 16 == 0)
+    if most:
+        return
     whole = fresh({**config, "window": window}, hinted)
     wins = int(np.argmin(np.isin(outcomes, (0, 1)))) if (outcomes % 1).any() else len(outcomes)
     m = len(whole.look_ahead.points) - 1
@@ -267,15 +266,6 @@ def test_the_certificate_is_that_of_the_look_ahead_in_the_window(config, window,
         for y in outcomes:
             river.learn_one({}, y)
         assert river.window_certificate == forecaster.window_certificate
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(settings_of, windows, outcomes_and_hints, st.integers(1, 8), st.integers(0, 2**32 - 1))
-def test_late_labels_in_any_order_also_of_forecasts_in_units_of_before(config, window, played, most, seed):
-    """The window is of settled rounds; the guarantee takes one more a point for each other open forecast."""
-    forecaster = fresh({**config, "window": window}, hints=True)
-    for settled in play_late(forecaster, *played, most, np.random.default_rng(seed)):
-        check(forecaster, settled, window)
 
 
 @pytest.mark.parametrize("config", RULES + UNIFORM + ANYTIME, ids=label)

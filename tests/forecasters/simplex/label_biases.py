@@ -6,9 +6,15 @@
 import numpy as np
 
 from onlinecal.compiling import compiled
-from onlinecal.forecasters.simplex.machine.labels import earned_label, fresh_label
 from onlinecal.forecasters.simplex.machine.memory import new_memory
-from onlinecal.forecasters.simplex.machine.table import POINT, RECORDS, SCALE, SUPPORT
+from onlinecal.forecasters.simplex.machine.table import (
+    POINT,
+    RECORDS,
+    SCALE,
+    SUPPORT,
+    earned_label,
+    fresh_label,
+)
 
 LAST = {3: 128, 4: 64, 5: 40, 6: 32, 7: 24, 8: 20}
 """The table has every m up to this, or up to 16, and these powers of two."""

@@ -4,9 +4,10 @@ from itertools import product
 
 import numpy as np
 
-from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.input import MIXED
+from onlinecal.forecasters.simplex.machine import compiled as machine
 from onlinecal.forecasters.simplex.machine.memory import new_memory, records_of
-from onlinecal.forecasters.simplex.machine.rules import RULES, begin
+from onlinecal.forecasters.simplex.machine.rules import RULES, begin, lay_out, settle_parts
 from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
     HERE,
@@ -26,7 +27,7 @@ NO_CELL = np.empty(0, np.int32)
 
 def ready(k, m, slack=None, records=MANY):
     memory = new_memory(k, m, 1, slack, records)
-    MACHINE.begin(memory)
+    machine.begin(memory)
     return memory
 
 
@@ -47,18 +48,65 @@ def vertices_of(memory, frame):
     return [(tuple(int(c) for c in memory[x : x + k]), int(memory[labels + i])) for i, x in enumerate(places)]
 
 
-def interpret(memory, outcomes, hints=None):
-    """Play on a list: the forecasts, the sums of their cells' vertices and the charged points."""
+def interpret(memory, outcomes, hints=None, soft=None):
+    """Play on a list: the forecasts, the sums of their cells' vertices and the charged points.
+
+    `soft` are the weights of MIXED outcomes, their parts and how far they were rounded.
+    """
     k, forecasts, sums, charged = int(memory[CLASSES]), [], [], []
     for t, outcome in enumerate(outcomes):
         forecast, point = [0.0] * k, [0.0] * k
         frame = RULES.announce(memory, [] if hints is None else hints[t], forecast)
-        RULES.point(memory, frame, forecast, int(outcome), point)
         forecasts.append(forecast)
         sums.append(sums_of(memory, frame))
         charged.append(point)
+        if outcome == MIXED:
+            row, parts, rounded = soft[0][t].tolist(), soft[1], float(soft[2][t])
+            points, distances = [0] * (k * k + k), [0] * (2 * k + 1)
+            way = lay_out(memory, frame, forecast, row, parts, points, distances)
+            settle_parts(memory, [], points, distances, row, parts, way, rounded, False)
+            continue
+        RULES.point(memory, frame, forecast, int(outcome), point)
         RULES.settle(memory, frame, forecast, int(outcome))
     return forecasts, sums, charged
+
+
+def parts_of(token, y):
+    """What a settled round was charged to, from its token and the distribution over all classes that came.
+
+    A list of (point, weight, outcome, distance); no point where the round was charged to its outcome.
+    """
+    y, known = np.asarray(y, float), len(token.vector)
+    classes, p = np.eye(len(y)), np.array([*token.vector, *[0.0] * (len(y) - known)])
+    points = classes.copy()
+    if token.cell is not None:
+        points[:known, :known] = token.cell.vertices / token.cell.scale
+    if y.max() < 1.0 and known == len(y):
+        if abs(np.linalg.det(points)) > 1e-12 and np.linalg.solve(points.T, y).min() >= -1e-12:
+            return [(None, 1.0, y, np.abs(p - y).sum())]
+        if len(y) == 2:
+            side = int(y[1] > points[:, 1].min())
+            return [(tuple(points[side]), 1.0, y, np.abs(p - points[side]).sum())]
+    far = [np.abs(p - x)[:known].sum() if j < known else 2.0 for j, x in enumerate(points)]
+    return [(tuple(points[j]), y[j], classes[j], far[j]) for j in np.flatnonzero(y)]
+
+
+def worth(settled):
+    """The certificate of rounds that were charged to such parts."""
+    moved, biases = 0.0, {}
+    for point, weight, outcome, far in (part for parts in settled for part in parts):
+        moved += weight * far
+        if point is not None:
+            biases[point] = biases.get(point, 0.0) + weight * (np.array(point) - outcome)
+    return moved + sum(np.abs(bias).sum() for bias in biases.values())
+
+
+def soft_labels(k, rounds, seed, concentration=0.7):
+    """Distributions that drift, some of them single classes."""
+    rng = np.random.default_rng(seed)
+    labels = rng.dirichlet(np.full(k, concentration), rounds)
+    labels[:: 1 + seed % 5] = np.eye(k)[outcomes_of("drift", k, rounds, seed)][:: 1 + seed % 5]
+    return labels
 
 
 def rises_of(memory, frame):
@@ -68,12 +116,13 @@ def rises_of(memory, frame):
     return rising
 
 
-def replay(memory, outcomes, hints=None):
+def replay(memory, outcomes, hints=None, soft=None):
     k = int(memory[CLASSES])
-    forecasts, charged = np.empty((len(outcomes), k)), np.empty((len(outcomes), k))
+    forecasts, charged = np.empty((len(outcomes), k)), np.zeros((len(outcomes), k))
     guide = NO_HINTS if hints is None else hints
-    done = MACHINE.replay(memory, NO_WINDOW, np.asarray(outcomes, np.int64), guide, forecasts, charged, 0)
-    assert done == len(outcomes)
+    soft = soft or (np.empty((0, k), np.int64), 1, np.empty(0))
+    played = np.asarray(outcomes, np.int64), *soft, guide, forecasts, charged
+    assert machine.replay(memory, NO_WINDOW, *played, 0) == len(outcomes)
     return forecasts, charged
 
 
@@ -110,7 +159,7 @@ def chase(memory, rounds, kind, seed=0):
         else:
             outcome = int(rng.choice(np.flatnonzero(np.asarray(sums) < int(memory[SCALE]) + 1)))
         played.append(outcome)
-        assert MACHINE.advance(memory, NO_WINDOW, outcome)
+        assert machine.advance(memory, NO_WINDOW, outcome)
     return played
 
 

@@ -9,22 +9,23 @@ import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import nested_distance
+from onlinecal.forecasters.simplex.machine import compiled as machine
 from onlinecal.forecasters.simplex.machine import memory as memories
-from onlinecal.forecasters.simplex.machine.compiled import MACHINE
-from onlinecal.forecasters.simplex.machine.labels import price
 from onlinecal.forecasters.simplex.machine.memory import records_of
-from onlinecal.forecasters.simplex.machine.rules import settle_current
+from onlinecal.forecasters.simplex.machine.rules import settle
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
     BASE,
     CLASSES,
     FINE,
+    HERE,
     LIMIT,
     MOVED,
     POINT,
     ROUNDS,
     SCALE,
     STEP,
+    price,
     units,
 )
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
@@ -81,7 +82,7 @@ def costliest(memory, k, rng):
     balances = []
     for y in range(k):
         trial = memory.copy()
-        MACHINE.advance(trial, NO_WINDOW, y)
+        machine.advance(trial, NO_WINDOW, y)
         balances.append(trial[BALANCE] + rng.random())
     return int(np.argmin(balances))
 
@@ -105,7 +106,6 @@ def test_an_account_that_has_run_low_sends_it_back_to_the_base_grid(k):
     forecaster, rng = adaptive(k), np.random.default_rng(k)
     forecaster.replay(outcomes_of("coins", k, 600, 0))
     memory = memories.enlarged(forecaster.memory)
-    MACHINE.reindex(memory)
     assert memory[STEP] < memory[BASE]
     memory[LIMIT] = 1 << 40
     plain, lowest, back = memory.tolist(), 4.0, 0
@@ -114,8 +114,8 @@ def test_an_account_that_has_run_low_sends_it_back_to_the_base_grid(k):
         if was_fine:
             memory[BALANCE] = plain[BALANCE] = 4 * units(memory)
         y = int(rng.integers(k))
-        MACHINE.advance(memory, NO_WINDOW, y)
-        settle_current(plain, y)
+        machine.advance(memory, NO_WINDOW, y)
+        settle(plain, plain[HERE], [], y)
         assert memory.tolist() == plain
         balance = memory[BALANCE] / units(memory)
         assert memory[STEP] == memory[BASE] or balance >= 4

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex.biases import bias_bound
 from onlinecal.forecasters.simplex.guarantees import (
+    bias_bound,
     cells_for,
     last_rounds,
     level_at,

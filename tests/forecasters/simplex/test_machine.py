@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
-from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.input import MIXED, weights_of
+from onlinecal.forecasters.simplex.machine import compiled as machine
 from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, certificate, enlarged, new_memory
 from onlinecal.forecasters.simplex.machine.table import (
     CHANGES,
@@ -31,6 +32,7 @@ from tests.forecasters.simplex.play import (
     ready,
     ready_list,
     replay,
+    soft_labels,
     sums_of,
     vertices_of,
 )
@@ -51,15 +53,21 @@ def hints_of(k, rounds, seed):
     return rng.dirichlet(np.full(k, rng.choice([0.1, 1.0, 10.0])), rounds)
 
 
-@settings(max_examples=examples(80), deadline=None)
-@given(games, st.sampled_from([None, 1.0, 2.5]), st.booleans())
-def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted):
+@settings(max_examples=examples(120), deadline=None)
+@given(games, st.sampled_from([None, 1.0, 2.5]), st.booleans(), st.booleans())
+def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted, mixed):
     (k, m), kind, rounds, seed = game
-    outcomes = outcomes_of(kind, k, rounds, seed)
+    outcomes, soft, parts = outcomes_of(kind, k, rounds, seed), None, 1
+    if mixed and k > 1:
+        parts, labels = 1 << 12, soft_labels(k, rounds, seed)
+        weights, rounded = weights_of(labels, parts)
+        soft = weights, parts, rounded
+        outcomes = np.where(labels.max(axis=1) == 1.0, labels.argmax(axis=1), MIXED)
     hints = hints_of(k, rounds, seed) if hinted else None
-    compiled, plain = ready(k, m, slack, FEW), ready_list(k, m, slack, FEW)
-    forecasts, charged = replay(compiled, outcomes, hints)
-    expected, _, points = interpret(plain, outcomes, hints)
+    plain = ready_list(k, m * parts, slack, FEW, parts)
+    compiled = np.array(plain)
+    forecasts, charged = replay(compiled, outcomes, hints, soft)
+    expected, _, points = interpret(plain, outcomes, hints, soft)
     assert compiled.tolist() == plain
     assert forecasts.tolist() == expected
     assert charged.tolist() == points
@@ -143,13 +151,11 @@ def test_a_table_that_grows_changes_nothing(k, m):
     outcomes = outcomes_of("drift", k, 3000, seed=1)
     roomy, tight = ready(k, m, records=MANY), ready(k, m, records=FEWEST_RECORDS)
     expected, _ = replay(roomy, outcomes)
-    forecasts, done = np.empty((3000, k)), 0
-    while done < 3000:
-        done = MACHINE.replay(tight, NO_WINDOW, outcomes, np.empty((0, k)), forecasts, np.empty((0, k)), done)
-        if done < 3000:
-            assert tight[USED] == capacity(tight)
-            tight = enlarged(tight)
-            MACHINE.reindex(tight)
+    forecasts, done, none = np.empty((3000, k)), 0, np.empty((0, k))
+    played = outcomes, np.empty((0, k), np.int64), 1, np.empty(0), none, forecasts, none
+    while (done := machine.replay(tight, NO_WINDOW, *played, done)) < 3000:
+        assert tight[USED] == capacity(tight)
+        tight = enlarged(tight)
     assert forecasts.tolist() == expected.tolist()
     assert tight[MASK] + 1 <= 4 * tight[USED]
     assert certificate(tight) == certificate(roomy)
@@ -163,7 +169,7 @@ def test_a_coarse_grid_in_fine_units_is_the_same_game(k, m, step):
     hints = hints_of(k, 1500, 6)
     for guide in (None, hints):
         fine = new_memory(k, m * step, step, 1.0, MANY)
-        MACHINE.begin(fine)
+        machine.begin(fine)
         coarse = ready(k, m, 1.0)
         guide = None if guide is None else np.round(guide * k * m) / (k * m)
         expected, _ = replay(coarse, outcomes, guide)

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex.biases import (
+from onlinecal.forecasters.simplex.guarantees import (
     LAST_TABLED,
     TABLED_POWERS,
     bias_bound,
     bias_formula,
+    cells_for,
     point_bound,
     point_swing,
+    reach,
     swing_bound,
+    uniform_guarantee,
 )
-from onlinecal.forecasters.simplex.guarantees import cells_for, reach, uniform_guarantee
 from tests.forecasters.simplex.label_biases import LAST, POWERS, summed
 from tests.forecasters.simplex.play import outcomes_of
 from tests.forecasters.simplex.reference import Reference, every_cell, grid_points

@@ -1,10 +1,18 @@
-"""The simplex forecaster's river face: official checks, labels of every kind, copies, clear refusals."""
+"""The simplex forecaster's river face: labels of every kind, one game in all ways to play, clear refusals."""
+
+import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
-from tests.forecasters.simplex.play import outcomes_of
+from onlinecal.forecasters.simplex.input import over_known
+from tests.forecasters.simplex.play import outcomes_of, soft_labels
+from tests.properties import examples
+
+pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.remarks.GuaranteeWarning")
 
 
 def test_before_any_class_is_known_it_says_nothing_and_with_one_it_is_sure():
@@ -40,6 +48,67 @@ def test_labels_of_every_kind_are_classes(labels):
     assert replayed.memory.tolist() == known.memory.tolist()
 
 
+GAMES = [
+    *({}, {"n_cells": 5}, {"horizon": 400}, {"grid": "adaptive"}, {"report": "hint"}),
+    *({"n_classes": 4, **more} for more in ({}, {"n_cells": 1}, {"n_cells": 5}, {"horizon": 6})),
+    *({"n_classes": 4, **more} for more in ({"grid": "adaptive"}, {"slack": 1.0, "n_cells": 2})),
+    {"n_classes": 4, "window": 20, "report": "hint"},
+]
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    st.sampled_from(GAMES),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 300),
+    st.integers(0, 2**32 - 1),
+)
+def test_replays_tokens_river_pieces_and_copies_are_the_same_game(config, hinted, soft, rounds, seed):
+    rng, hinted = np.random.default_rng(seed), hinted or config.get("report") == "hint"
+    labels = soft_labels(4, rounds, seed) if soft else np.eye(4)[outcomes_of("drift", 4, rounds, seed)]
+    whole, tokens, river, pieces, table = (
+        SimplexAlmostOneStepAhead(**config, hints=hinted) for _ in range(5)
+    )
+    played = [int(y.argmax()) if y.max() == 1.0 else dict(enumerate(y.tolist())) for y in labels]
+    first = SimplexAlmostOneStepAhead(**config, hints=hinted)
+    first.replay(played)
+    classes = first.classes
+    hints = rng.dirichlet(np.ones(len(classes)), rounds) if hinted else None
+    forecasts = whole.replay(played, hints)
+    for t, (y, row) in enumerate(zip(played, forecasts, strict=True)):
+        known = tokens.classes
+        hint = over_known(hints[t], len(known)) if hinted and known else None
+        token = tokens.forecast(hint)
+        assert token.vector == tuple(row[: len(known)])
+        assert not row[len(known) :].any()
+        if not hinted:
+            assert tuple(river.predict_proba_one({}).values()) == token.vector
+            river.learn_one({}, y)
+        tokens.observe(token, y)
+        if t % 50 == 0:
+            tokens = pickle.loads(pickle.dumps(tokens))
+        assert tokens.certificate <= tokens.guarantee + 1e-9
+    for start in range(0, rounds, 70):
+        part = slice(start, start + 70)
+        known = len(classes) if config.get("n_classes") else len({*pieces.classes, *seen(played[part])})
+        pieces.replay(played[part], None if hints is None else over_known(hints[part], known))
+    same = [tokens, pieces] if hinted else [tokens, pieces, river]
+    if "n_classes" in config:
+        assert np.array_equal(table.replay(labels, hints), forecasts)
+        same.append(table)
+    for other in same:
+        assert other.classes == whole.classes
+        assert other.certificate == pytest.approx(whole.certificate, abs=rounds * 2.0**-26)
+        assert other.predict_proba_one({}) == whole.predict_proba_one({})
+        assert other.guarantee == whole.guarantee
+
+
+def seen(outcomes):
+    """The classes in a sequence of labels and soft labels."""
+    return {c for y in outcomes for c in (y if isinstance(y, dict) else [y])}
+
+
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, float, str, object])
 def test_arrays_and_lists_are_the_same_sequence(kind):
     outcomes = outcomes_of("drift", 4, 500, 2).astype(kind)
@@ -47,27 +116,6 @@ def test_arrays_and_lists_are_the_same_sequence(kind):
         from_array, from_list = SimplexAlmostOneStepAhead(**config), SimplexAlmostOneStepAhead(**config)
         assert from_array.replay(outcomes).tolist() == from_list.replay(outcomes.tolist()).tolist()
         assert from_array.classes == from_list.classes
-
-
-def test_replay_tokens_and_river_are_the_same_game():
-    for config in ({}, {"n_classes": 4}, {"horizon": 700}, {"n_cells": 5}):
-        outcomes = outcomes_of("drift", 4, 700, 3)
-        replayed, river, tokens, pieces = (SimplexAlmostOneStepAhead(**config) for _ in range(4))
-        forecasts = replayed.replay(outcomes)
-        for y, row in zip(outcomes.tolist(), forecasts, strict=True):
-            vector = dict(zip(replayed.classes, row.tolist(), strict=True))
-            expected = {c: vector[c] for c in river.classes}
-            assert river.predict_proba_one({}) == expected
-            river.learn_one({}, y)
-            token = tokens.forecast()
-            assert token.probabilities == expected
-            tokens.observe(token, y)
-        for piece in np.split(outcomes, [1, 20, 400]):
-            pieces.replay(piece)
-        for other in (river, tokens, pieces):
-            assert other.certificate == pytest.approx(replayed.certificate, rel=1e-12)
-            assert other.predict_proba_one({}) == replayed.predict_proba_one({})
-            assert other.guarantee == replayed.guarantee
 
 
 @pytest.mark.parametrize(

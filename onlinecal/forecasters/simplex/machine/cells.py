@@ -1,4 +1,6 @@
-"""The cell of a round that waits for its outcome: 3 k + 1 integers of 32 bits instead of k vertices.
+"""The announced cell of a round: the point of it that is reported, and how it waits for its outcome.
+
+*It waits* as 3 k + 1 integers of 32 bits instead of k vertices.
 
     scale | step | first vertex (k) | the class that loses a step, from vertex to vertex (k - 1) | labels (k)
 
@@ -6,15 +8,33 @@ Each vertex differs from the one before by a step that moves weight from a class
 cyclic order. So a first vertex and the order of the steps are the whole cell. The labels say by which class
 each vertex is charged. The scale is that of the memory when the round was announced; later ones are its
 multiples.
+
+*The report* that follows a hint is the point of the cell that is best if the hint is right. That is the hint,
+if it is in the cell; else the point with the least expected log loss under the hint. It is looked for from
+where the straight way from the barycentre to the hint leaves the cell.
+
+A mixture of the cell's vertices w_i with the weights l_i is best if no vertex has a *gain*, the sum of
+h_c w_ic / q_c over the classes c, q being the mixture and h the hint, above 1; and no point of the cell is
+better by more than the largest gain less 1. Weight goes, again and again, from the used vertex with the least
+gain to the one with the largest: so much that the slope along this way does not change its sign, whatever the
+curvature.
+
+Only one of the k steps, that of the *last* class, does not occur. In the sums of a point's coordinates from
+the class after that one on, each step lowers one sum by a unit, so that barycentric coordinates are
+differences of such sums.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from onlinecal.compiling import uncounted
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.compiling import kernel_part, uncounted
 from onlinecal.forecasters.binary.cells import BRIM
-from onlinecal.forecasters.simplex.machine.report import step_class
+from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
     CLASSES,
@@ -23,6 +43,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     SCALE,
     SPREAD,
     STEP,
+    SUMS,
     Memory,
     part_of,
     units,
@@ -30,6 +51,14 @@ from onlinecal.forecasters.simplex.machine.table import (
 )
 
 CELL_SCALE, CELL_STEP, FIRST = range(3)
+NEAR_ENOUGH = 5e-3
+"""How far the expected log loss may be above the least, in nats."""
+MOST_MOVES = 100
+"""Of weight from vertex to vertex; any mixture is in the cell."""
+TINY = 1e-12
+"""No probability is taken to be less, where logarithms are compared."""
+NEWCOMER = 2
+"""The l1 distance from a forecast to the corner of a class that it gave no chance."""
 FAR = 1 << 28
 """Fewer rounds than this, however far each was, leave room for very many more."""
 
@@ -53,25 +82,25 @@ def write_cell(memory: Memory, frame: int, cell: Any) -> None:
 
 
 @uncounted
-def write_vertex(cell: Any, k: int, outcome: int, point: Any, x: int) -> None:
-    """Write the vertex that is labelled with an outcome to x, in units of the cell's scale."""
+def write_vertex(cell: Any, k: int, outcome: int, factor: int, point: Any, x: int) -> None:
+    """Write the vertex that is labelled with an outcome to x, in units so many times finer than its own."""
     for c in range(k):
-        point[x + c] = cell[FIRST + c]
-    i = 0
+        point[x + c] = cell[FIRST + c] * factor
+    i, step = 0, cell[CELL_STEP] * factor
     while cell[FIRST + 2 * k - 1 + i] != outcome:
         loser = cell[FIRST + k + i]
-        point[x + loser] -= cell[CELL_STEP]
-        point[x + (loser + 1 if loser + 1 < k else 0)] += cell[CELL_STEP]
+        point[x + loser] -= step
+        point[x + (loser + 1 if loser + 1 < k else 0)] += step
         i += 1
 
 
 @uncounted
-def write_sums(cell: Any, k: int, sums: Any) -> None:
-    """Write the sums of the vertices' coordinates, k times the barycentre in units of the cell's scale."""
+def write_sums(cell: Any, k: int, factor: int, sums: Any) -> None:
+    """Write the sums of the vertices' coordinates, k times the barycentre in such units."""
     for c in range(k):
-        sums[c] = k * cell[FIRST + c]
+        sums[c] = k * cell[FIRST + c] * factor
     for i in range(k - 1):
-        loser, moved = cell[FIRST + k + i], (k - 1 - i) * cell[CELL_STEP]
+        loser, moved = cell[FIRST + k + i], (k - 1 - i) * cell[CELL_STEP] * factor
         sums[loser] -= moved
         sums[loser + 1 if loser + 1 < k else 0] += moved
 
@@ -81,3 +110,161 @@ def bears_surely(memory: Memory) -> bool:
     """Whether one more round is borne for certain, also if the grid changes: `rounds_left` has it exactly."""
     far = FAR * units(memory)
     return bool(memory[MOVED] < far and memory[BALANCE] < far and memory[SPREAD] < BRIM >> 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The cell that was announced, exactly.
+
+    Attributes
+    ----------
+    data
+        The bytes of its integers.
+    """
+
+    data: bytes
+
+    @property
+    def numbers(self) -> NDArray[np.int32]:
+        """The integers that it is."""
+        return np.frombuffer(self.data, np.int32)
+
+    @property
+    def scale(self) -> int:
+        """Its vertices are in units of one over this."""
+        return int(self.numbers[CELL_SCALE])
+
+    @property
+    def vertices(self) -> NDArray[np.int64]:
+        """By class, shape (k, k): a round whose outcome is class j will be charged to vertices[j]."""
+        numbers = self.numbers
+        k = len(numbers) // 3
+        steps, losers = np.zeros((k, k), np.int64), numbers[FIRST + k : FIRST + 2 * k - 1]
+        steps[0] = numbers[FIRST : FIRST + k]
+        after = np.arange(1, k)
+        steps[after, losers] -= numbers[CELL_STEP]
+        steps[after, (losers + 1) % k] += numbers[CELL_STEP]
+        found: NDArray[np.int64] = steps.cumsum(axis=0)[np.argsort(numbers[FIRST + 2 * k - 1 :])]
+        return found
+
+
+def check_cell(data: Any, forecasts: list[Any], memory: NDArray[np.int64]) -> None:
+    """ValueError unless a round that was announced in the cell of these bytes can be settled."""
+    known, what = len(forecasts), "the cell of a forecast"
+    require(1 <= known <= int(memory[CLASSES]) and isinstance(data, bytes), what)
+    require(len(data) == 4 * cell_size(known), what)
+    cell = Cell(data)
+    scale, step = cell.numbers[[CELL_SCALE, CELL_STEP]].tolist()
+    losers, labels = np.split(cell.numbers[FIRST + known :], [known - 1])
+    require(scale > 0 and int(memory[SCALE]) % scale == 0 and 0 < step <= scale, what)
+    require(bool((np.sort(labels) == np.arange(known)).all()), what)
+    require(bool(((losers >= 0) & (losers < known)).all()), what)
+    vertices = cell.vertices
+    require(bool((vertices >= 0).all() and (vertices.sum(axis=1) == scale).all()), what)
+    require(bool((vertices.diagonal() > 0).all()), what)
+    require(all(type(p) is float and 0.0 <= p <= 1.0 for p in forecasts), "a forecast")
+
+
+@uncounted
+def step_class(memory: Memory, frame: int, i: int) -> int:
+    """The class that loses a unit from vertex i to vertex i + 1."""
+    k = memory[CLASSES]
+    x, c = vertex_at(memory, frame, i), 0
+    while memory[x + k + c] >= memory[x + c]:
+        c += 1
+    return c
+
+
+@uncounted
+def weight_of(memory: Memory, frame: int, last: int, i: int, hint: Any) -> float:
+    """How many units of step i (0: none before the first) lead from w_0 to the hint."""
+    k = memory[CLASSES]
+    moved = step_class(memory, frame, i)
+    x, c, total = vertex_at(memory, frame, 0), last, 0.0
+    while c != moved:
+        c = c + 1 if c + 1 < k else 0
+        total += memory[x + c] - hint[c] * memory[SCALE]
+    return total / memory[STEP]
+
+
+@kernel_part
+def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
+    """Write the point of the frame's cell that follows the hint, k probabilities, into `vector`."""
+    k = memory[CLASSES]
+    weights = np.empty(2 * k)
+    share = share_inside(memory, frame, hint, weights)
+    for c in range(k):
+        centre = memory[frame + SUMS + c] / (k * memory[SCALE])
+        vector[c] = min(max(centre + share * (hint[c] - centre), 0.0), 1.0)
+    if share < 1.0:
+        for i in range(k):
+            weights[i] = max(1.0 / k + share * (weights[i] - 1.0 / k), 0.0)
+        improve(memory, frame, hint, weights, vector)
+        write_mixture(memory, frame, weights, vector)
+
+
+@uncounted
+def share_inside(memory: Memory, frame: int, hint: Any, weights: Any) -> float:
+    """Which share of the way from the barycentre to the hint is in the cell; write the hint's weights."""
+    k = memory[CLASSES]
+    last = k * (k - 1) // 2
+    for i in range(k - 1):
+        last -= step_class(memory, frame, i)
+    share, before = 1.0, 1.0
+    for i in range(k):
+        after = weight_of(memory, frame, last, i, hint) if i < k - 1 else 0.0
+        if before - after < 0.0:
+            share = min(share, 1.0 / (1.0 - k * (before - after)))
+        weights[i] = before - after
+        before = after
+    return share
+
+
+@uncounted
+def improve(memory: Memory, frame: int, hint: Any, weights: Any, vector: Any) -> None:
+    """Move weight from vertex to vertex until the mixture's expected log loss is nearly the least.
+
+    Behind the k weights there is room for as many numbers.
+    """
+    k, first = memory[CLASSES], vertex_at(memory, frame, 0)
+    unit = 1.0 / memory[SCALE]
+    for _ in range(MOST_MOVES):
+        for c in range(k):
+            weights[k + c] = unit / max(vector[c], TINY)
+        most, least, up, down = -1.0, np.inf, 0, 0
+        for i in range(k):
+            gain, x = 0.0, first + i * k
+            for c in range(k):
+                gain += hint[c] * weights[k + c] * memory[x + c]
+            if gain > most:
+                most, up = gain, i
+            if weights[i] > 0.0 and gain < least:
+                least, down = gain, i
+        if most <= 1.0 + NEAR_ENOUGH or up == down:
+            break
+        # the slope is the difference of gains; it falls with the curvature, the faster the nearer a zero is
+        curvature, nearest = 0.0, 0.0
+        for c in range(k):
+            rate = weights[k + c] * (memory[first + up * k + c] - memory[first + down * k + c])
+            curvature += hint[c] * rate * rate
+            nearest = max(nearest, -rate)
+        slope = most - least
+        moved = min(slope / (curvature + slope * nearest), weights[down])
+        weights[up] += moved
+        weights[down] -= moved
+        for c in range(k):
+            vector[c] += moved * unit * (memory[first + up * k + c] - memory[first + down * k + c])
+
+
+@uncounted
+def write_mixture(memory: Memory, frame: int, weights: Any, vector: Any) -> None:
+    """Write the mixture of the frame's vertices with these weights, which need not sum to 1."""
+    k, first = memory[CLASSES], vertex_at(memory, frame, 0)
+    total = 0.0
+    for i in range(k):
+        total += weights[i]
+    for c in range(k):
+        part = 0.0
+        for i in range(k):
+            part += weights[i] * memory[first + i * k + c]
+        vector[c] = min(part / (total * memory[SCALE]), 1.0)

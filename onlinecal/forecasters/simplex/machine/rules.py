@@ -2,14 +2,24 @@
 
 The machine keeps a current cell whose k vertices are labelled with all k classes (see `walk`),
 announces its barycentre and charges a round with outcome j to the vertex labelled j. By the labelling
-rule (`labels`) no bias leaves (-1, 1), and only the charged point can change its label. With a hint it
+rule (`table`) no bias leaves (-1, 1), and only the charged point can change its label. With a hint it
 announces another full cell, one near the hint, and the barycentre of that or its point towards the hint
 (`report`); the current cell stays.
 
-These rules stand here only. A loop plays rounds by `RULES`; a round that waits for its label far from
-the loop keeps its exact cell, and is then charged by `charge_point`. A memory serves a fixed number of
-classes on a fixed grid; `new_memory` and `rebuilt` make one, and `begin` must be run on it before the first
-round.
+A loop plays rounds by `RULES`; a round that waits for its label far from the loop keeps its exact cell, and
+is then charged to the vertex that is written by `vertex_in`. A memory serves a fixed number of classes on a
+fixed grid; `new_memory` and `rebuilt` make one, and `begin` must be run on it before the first round.
+
+*An outcome may be a soft label*, a distribution over the classes: a *weight* for each class, whole numbers
+that add up to `parts`. All coordinates of points and the scale are multiples of `parts`, so that nothing is
+rounded here. The round is charged
+
+- to the outcome itself, which gets no bias, if that is in the announced cell;
+- with two classes otherwise to the vertex labelled with the class on the outcome's side of the cell;
+- else in parts: to the vertex labelled j the weight of class j with that class for its outcome.
+
+A weight moves biases as a whole round would, but less far, so the labels keep their bounds
+(docs/theory-simplex.md, section 15). A soft label that is one class is played as that class.
 """
 
 from __future__ import annotations
@@ -20,9 +30,13 @@ from typing import Any, NamedTuple
 
 from onlinecal.compiling import kernel_part, uncounted
 from onlinecal.forecasters.binary.cells import BRIM
-from onlinecal.forecasters.simplex.machine.labels import book, is_overdrawn
-from onlinecal.forecasters.simplex.machine.near import full_cell_near
-from onlinecal.forecasters.simplex.machine.report import move_inside
+from onlinecal.forecasters.simplex.machine.cells import (
+    CELL_SCALE,
+    CELL_STEP,
+    NEWCOMER,
+    move_inside,
+    write_vertex,
+)
 from onlinecal.forecasters.simplex.machine.table import (
     BALANCE,
     BASE,
@@ -44,7 +58,10 @@ from onlinecal.forecasters.simplex.machine.table import (
     SUMS,
     USED,
     Memory,
+    book,
     capacity,
+    count,
+    is_overdrawn,
     key_of,
     part_of,
     point_of,
@@ -52,8 +69,20 @@ from onlinecal.forecasters.simplex.machine.table import (
     rehash,
     units,
     vertex_at,
+    vertex_of,
 )
-from onlinecal.forecasters.simplex.machine.walk import change_places, doors, restart, set_anchor, twin_of
+from onlinecal.forecasters.simplex.machine.walk import (
+    change_places,
+    doors,
+    full_cell_near,
+    restart,
+    set_anchor,
+    twin_of,
+)
+from onlinecal.forecasters.simplex.machine.windows import fits, note, note_parts, number_in, number_of
+
+IN_PARTS, INSIDE, WHOLE = range(3)
+"""How a round with a soft label is charged: in parts, to its outcome, or to one of two vertices."""
 
 
 class MulticlassRules(NamedTuple):
@@ -101,6 +130,13 @@ def has_room(memory: Memory) -> bool:
     return bool(memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT] and bears(memory))
 
 
+@uncounted
+def has_room_for(memory: Memory, table: Memory, charges: int) -> bool:
+    """The same of a round that is charged to so many points, and whether its window can note it."""
+    fit = memory[USED] + charges <= capacity(memory)
+    return bool(fit and has_room(memory) and fits(memory, table, charges))
+
+
 @kernel_part
 def announce(memory: Memory, hint: Any, forecast: Any) -> int:
     """Write the forecast of the coming round; the frame of its cell, the current one without a hint."""
@@ -136,15 +172,6 @@ def write_barycentre(memory: Memory, frame: int, forecast: Any) -> None:
     parts = memory[CLASSES] * memory[SCALE]
     for c in range(memory[CLASSES]):
         forecast[c] = memory[frame + SUMS + c] / parts
-
-
-@uncounted
-def vertex_of(memory: Memory, frame: int, outcome: int) -> int:
-    """The vertex of the frame's cell that is labelled with the outcome."""
-    i, labels = 0, part_of(memory, frame, LABELS)
-    while memory[labels + i] != outcome:
-        i += 1
-    return i
 
 
 @uncounted
@@ -190,20 +217,22 @@ def settle(memory: Memory, frame: int, forecast: Any, outcome: int) -> None:
 
 
 @uncounted
-def settle_current(memory: Memory, outcome: int) -> None:
-    """Charge a round that was announced as the barycentre of the current cell, while `has_room`."""
-    here = memory[HERE]
-    i = vertex_of(memory, here, outcome)
-    x = vertex_at(memory, here, i)
-    distance = from_barycentre(memory, x, memory, here + SUMS, memory[CLASSES])
-    charge(memory, here, i, outcome, distance * memory[FINE])
+def settle_noted(memory: Memory, table: Memory, frame: int, forecast: Any, outcome: int) -> None:
+    """The same, and the window notes it if there is one; the current cell's forecast need not be said."""
+    if len(table) == 0:
+        settle(memory, frame, forecast, outcome)
+        return
+    number, moved_before = number_in(memory, frame, outcome), memory[MOVED]
+    settle(memory, frame, forecast, outcome)
+    note(memory, table, number, outcome, moved_before)
 
 
 @uncounted
 def charge(memory: Memory, frame: int, i: int, outcome: int, away: int) -> None:
     """Charge a round to vertex i of the frame's cell, so far `away` from what was announced."""
     x, key = vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i]
-    label = book(memory, x, key, outcome, away)
+    label = book(memory, x, key, outcome, memory[SCALE], memory, -1)
+    count(memory, away, False)
     if frame != memory[HERE]:
         follow(memory, x, key, label)
     elif label != outcome:
@@ -212,11 +241,16 @@ def charge(memory: Memory, frame: int, i: int, outcome: int, away: int) -> None:
 
 
 @uncounted
-def charge_point(memory: Memory, outcome: int, away: int) -> None:
-    """Charge a round to the point in `point_of`, so far `away` from its forecast, while `has_room`."""
+def charge_point(memory: Memory, table: Memory, outcome: int, away: int, spared: bool) -> None:
+    """Charge a round to the point in `point_of`, so far `away` from its forecast, while there is room."""
     x = point_of(memory)
-    key = key_of(memory, x)
-    follow(memory, x, key, book(memory, x, key, outcome, away))
+    key, before = key_of(memory, x), memory[MOVED]
+    number = number_of(memory, x, key) if len(table) > 0 else 0
+    label = book(memory, x, key, outcome, memory[SCALE], memory, -1)
+    count(memory, away, spared)
+    follow(memory, x, key, label)
+    if len(table) > 0:
+        note(memory, table, number, outcome, before)
     return_to_base(memory)
 
 
@@ -267,6 +301,168 @@ def certificate_rises(memory: Memory, frame: int, forecast: Any, rising: Any) ->
             old = memory[record + POINT + k + c] if record >= 0 else 0
             spread += abs(old + memory[x + c] - (scale if c == outcome else 0)) - abs(old)
         rising[outcome] = moved(memory, frame, forecast, i) / units(memory) + spread / scale
+
+
+@uncounted
+def is_inside(sums: Any, s: int, k: int, unit: int, outcome: Any, y: int) -> bool:
+    """Whether the point at y is in the cell, on the grid with that unit, that has its sums at s.
+
+    In a cell the sum of the coordinates up to a class takes two neighbouring values; the higher one at so
+    many vertices as the barycentre's sum says. The more there are, the higher the point's sum must be.
+    """
+    of_cell = of_point = 0
+    for c in range(k - 1):
+        of_cell += sums[s + c]
+        of_point += outcome[y + c]
+        number = of_cell // unit
+        above, vertices = of_point - number // k * unit, number % k
+        if above < 0 or above > unit:
+            return False
+        next_cell, next_point = of_cell, of_point
+        for d in range(c + 1, k - 1):
+            next_cell += sums[s + d]
+            next_point += outcome[y + d]
+            other = next_cell // unit
+            higher = next_point - other // k * unit
+            if (vertices - other % k) * (above - higher) < 0:
+                return False
+    return True
+
+
+@uncounted
+def lay_out(
+    memory: Memory, frame: int, forecast: Any, weights: Any, parts: int, points: Any, distances: Any
+) -> int:
+    """Write what a round may be charged to in that frame's cell: how it is charged there.
+
+    That is, k + 1 rows of coordinates, the vertices by label and the outcome, and how far these are from the
+    forecast, in units of MOVED.
+    """
+    k, grain = memory[CLASSES], memory[SCALE] // parts
+    for j in range(k):
+        i = vertex_of(memory, frame, j)
+        x = vertex_at(memory, frame, i)
+        for c in range(k):
+            points[j * k + c] = memory[x + c]
+        distances[j] = moved(memory, frame, forecast, i)
+        points[k * k + j] = weights[j] * grain
+    if frame != memory[HERE] and memory[REPORT] > 0:
+        distances[k] = from_report(memory, points, k * k, memory[SCALE], forecast, k)
+    else:
+        distances[k] = from_barycentre(points, k * k, memory, frame + SUMS, k) * memory[FINE]
+    return way_of(memory, frame + SUMS, k, memory[STEP], memory[SCALE], points)
+
+
+@uncounted
+def way_of(sums: Any, s: int, k: int, unit: int, scale: int, points: Any) -> int:
+    """How a round with the outcome in the last of the rows is charged in the cell that has its sums at s."""
+    for c in range(k):
+        if points[k * k + c] == scale:
+            # one class has all the weight, perhaps since it was rounded
+            return IN_PARTS
+    if is_inside(sums, s, k, unit, points, k * k):
+        return INSIDE
+    return WHOLE if k == 2 else IN_PARTS
+
+
+@uncounted
+def lay_out_cell(
+    memory: Memory, cell: Any, forecast: Any, weights: Any, parts: int, points: Any, distances: Any, sums: Any
+) -> int:
+    """`lay_out` for a round that has waited for its outcome; `sums` are as in `vertex_in`."""
+    k, known, scale = memory[CLASSES], len(forecast), memory[SCALE]
+    for j in range(k):
+        distances[j] = vertex_in(memory, cell, forecast, j, points, j * k, sums)
+        points[k * k + j] = weights[j] * (scale // parts)
+    if known < k:
+        return IN_PARTS
+    distances[k] = from_forecast(memory, forecast, points, k * k, sums)
+    return way_of(sums, 0, k, cell[CELL_STEP] * (scale // cell[CELL_SCALE]), scale, points)
+
+
+@uncounted
+def vertex_in(memory: Memory, cell: Any, forecast: Any, outcome: int, points: Any, x: int, sums: Any) -> int:
+    """Write the vertex of a cell that is labelled with the outcome; how far it is from the forecast.
+
+    A class that the forecast did not know has its corner, at the distance NEWCOMER. The distance is in units
+    of MOVED; `sums` are those of the cell's vertices, in the memory's units.
+    """
+    known, scale = len(forecast), memory[SCALE]
+    for c in range(known, memory[CLASSES]):
+        points[x + c] = 0
+    if outcome >= known:
+        for c in range(known):
+            points[x + c] = 0
+        points[x + outcome] = scale
+        return NEWCOMER * units(memory)
+    write_vertex(cell, known, outcome, scale // cell[CELL_SCALE], points, x)
+    return from_forecast(memory, forecast, points, x, sums)
+
+
+@uncounted
+def from_forecast(memory: Memory, forecast: Any, points: Any, x: int, sums: Any) -> int:
+    """l1 distance from a forecast that has waited to the point at x, in units of MOVED, rounded up."""
+    known = len(forecast)
+    if memory[REPORT] > 0:
+        return from_report(memory, points, x, memory[SCALE], forecast, known)
+    distance = from_barycentre(points, x, sums, 0, known) * memory[CLASSES] * memory[FINE]
+    return -(-distance // known)
+
+
+@uncounted
+def settle_parts(
+    memory: Memory,
+    table: Memory,
+    points: Any,
+    distances: Any,
+    weights: Any,
+    parts: int,
+    way: int,
+    rounded: float,
+    spared: bool,
+) -> None:
+    """Charge a round to what was laid out, while there is room for a point a class; the window notes it.
+
+    `rounded` is the distance from the true outcome to the weights, in l1; `spared` is as in `count`. Behind
+    the distances there is room for as many numbers as there are classes.
+    """
+    k, scale = memory[CLASSES], memory[SCALE]
+    grain, before, away, numbers = scale // parts, memory[MOVED], 0, k + 1
+    for j in range(k):
+        distances[numbers + j] = 0
+    if way == INSIDE:
+        away = distances[k]
+    elif way == WHOLE:
+        # the outcome is on the side of class 0 if both vertices give class 1 more weight
+        j = 0 if points[5] <= min(points[1], points[3]) else 1
+        away = distances[j]
+        number = charge_part(memory, points, j, k * k, scale)
+        distances[numbers], distances[numbers + 1] = number, number
+    else:
+        for j in range(k):
+            if weights[j] > 0:
+                away += weights[j] * distances[j]
+                distances[numbers + j] = charge_part(memory, points, j, -1, weights[j] * grain)
+        away = -(-away // parts)
+    count(memory, away + math.ceil(rounded * units(memory)), spared)
+    if len(table) > 0:
+        note_parts(memory, table, distances, numbers, weights, grain, before)
+    return_to_base(memory)
+
+
+@uncounted
+def charge_part(memory: Memory, points: Any, j: int, y: int, weight: int) -> int:
+    """Charge a weight, in units of 1/SCALE, to the vertex labelled j; the number of its record, plus one.
+
+    Its outcome is class j, or if y >= 0 the point there.
+    """
+    k, x = memory[CLASSES], point_of(memory)
+    for c in range(k):
+        memory[x + c] = points[j * k + c]
+    key = key_of(memory, x)
+    number = number_of(memory, x, key) + 1
+    follow(memory, x, key, book(memory, x, key, j, weight, points, y))
+    return number
 
 
 RULES = MulticlassRules(has_room, announce, certificate_rises, point, settle)

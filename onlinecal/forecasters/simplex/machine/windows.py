@@ -1,13 +1,12 @@
 """The rounds of a window beside the machine's memory and, exactly, the sums over them.
 
-One flat sequence of int64: a header, the last SIZE rounds as a ring, and for each record of the memory by how
-much the charges in the window have changed its biases. A round is a record's number, the outcome and the
-distance to the charged point; records keep their numbers, so nothing else is known of a point here. All is
-in the units of the memory; what leaves the window is taken off exactly (docs/theory-simplex.md, section 15).
-
-Where rounds may be divided into `parts`, more than one, a round has a charge for each class: it is its
-distance, for each class the number of the record that the class was charged to, plus one (0 for none), and
-the weights of the classes. A round that was charged whole has one record for all classes.
+One flat sequence of int64: a header, the charges of the last SIZE rounds as a ring, and for each record of
+the memory by how much they have changed its biases. A charge is the number of a record plus one, the outcome,
+the weight in units of 1/SCALE, and how far the round was from what it was charged to. A round with a soft
+label may have several charges: the first one has the distance of all, the others have PART instead. One that
+was charged to its outcome has none: then a charge of no record and no weight stands for it. Records keep
+their numbers, so nothing else is known of a point here. All is in the units of the memory; what leaves the
+window is taken off exactly (docs/theory-simplex.md, section 15).
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled, uncounted
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.machine.memory import certified
-from onlinecal.forecasters.simplex.machine.rules import vertex_of
 from onlinecal.forecasters.simplex.machine.table import (
     CLASSES,
     KEYS,
@@ -38,29 +36,28 @@ from onlinecal.forecasters.simplex.machine.table import (
     slot_of,
     units,
     vertex_at,
+    vertex_of,
 )
 
-# The header. SIZE: of the window, in rounds. ROOM: of the ring. DISTANCE, CHANGES: the sums.
-SIZE, ROOM, DISTANCE, CHANGES, RING = range(5)
+# The header. SIZE: of the window, in rounds. ROOM: of the ring, in charges. HELD: how many are in it, the
+# oldest at FIRST. DISTANCE, CHANGES: the sums.
+SIZE, ROOM, FIRST, HELD, DISTANCE, CHANGES, RING = range(7)
 """RING: where the ring begins."""
+ENTRY = 4
+"""The length of a charge in the ring."""
+PART = -1
 FEW = 16
-"""Rounds that there is room for from the start."""
+"""Charges that there is room for from the start, besides those of the coming round."""
 NO_WINDOW: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 @uncounted
-def entry_size(memory: Memory, parts: int) -> int:
-    """The length of a round in the ring."""
-    return 3 if parts == 1 else 1 + 2 * memory[CLASSES]
-
-
-@uncounted
-def fits(memory: Memory, table: Memory, parts: int) -> bool:
-    """Whether the coming round of the memory can be noted; so it is without a window."""
+def fits(memory: Memory, table: Memory, charges: int) -> bool:
+    """Whether a coming round with so many charges can be noted; so it is without a window."""
     if len(table) == 0:
         return True
-    known = (len(table) - RING - entry_size(memory, parts) * table[ROOM]) // memory[CLASSES]
-    return bool(min(memory[ROUNDS], table[SIZE] - 1) < table[ROOM] and capacity(memory) <= known)
+    known = (len(table) - RING - ENTRY * table[ROOM]) // memory[CLASSES]
+    return bool(table[HELD] + charges <= table[ROOM] and capacity(memory) <= known)
 
 
 @uncounted
@@ -78,128 +75,125 @@ def number_in(memory: Memory, frame: int, outcome: int) -> int:
 
 
 @uncounted
-def add(memory: Memory, table: Memory, entry: int, sign: int, parts: int) -> None:
-    """Add a round to the sums; with sign -1 take it off."""
-    if parts == 1:
-        add_charge(memory, table, table[entry], table[entry + 1], 1, 1, sign)
-        table[DISTANCE] += sign * table[entry + 2]
+def add(memory: Memory, table: Memory, entry: int, sign: int) -> None:
+    """Add a charge to the sums; with sign -1 take it off."""
+    number, outcome, weight, distance = table[entry], table[entry + 1], table[entry + 2], table[entry + 3]
+    if distance != PART:
+        table[DISTANCE] += sign * distance
+    if number == 0:
         return
-    k = memory[CLASSES]
-    for j in range(k):
-        number, weight = table[entry + 1 + j], table[entry + 1 + k + j]
-        if number > 0 and weight > 0:
-            add_charge(memory, table, number - 1, j, weight, parts, sign)
-    table[DISTANCE] += sign * table[entry]
-
-
-@uncounted
-def add_charge(
-    memory: Memory, table: Memory, number: int, outcome: int, weight: int, parts: int, sign: int
-) -> None:
-    """Add so many parts of a round that were charged to a record with that outcome."""
-    k = memory[CLASSES]
-    x = memory[RECORDS] + number * memory[WIDTH] + POINT
-    changes = RING + entry_size(memory, parts) * table[ROOM] + number * k
+    k, scale = memory[CLASSES], memory[SCALE]
+    x = memory[RECORDS] + (number - 1) * memory[WIDTH] + POINT
+    changes = RING + ENTRY * table[ROOM] + (number - 1) * k
     for c in range(k):
-        moved = memory[x + c] - (memory[SCALE] if c == outcome else 0)
-        if weight != parts:
-            # coordinates and the scale are multiples of the parts
-            moved = moved // parts * weight
+        # exact: coordinates and the scale are multiples of the parts
+        change = memory[x + c] if weight == scale else memory[x + c] * weight // scale
+        if c == outcome:
+            change -= weight
         old = table[changes + c]
-        table[changes + c] = old + sign * moved
-        table[CHANGES] += abs(old + sign * moved) - abs(old)
+        table[changes + c] = old + sign * change
+        table[CHANGES] += abs(old + sign * change) - abs(old)
 
 
 @uncounted
-def next_entry(memory: Memory, table: Memory, parts: int) -> int:
-    """Where the round that the memory was just charged with goes; what was there leaves the sums."""
-    rounds, size = memory[ROUNDS], table[SIZE]
-    entry = RING + entry_size(memory, parts) * ((rounds - 1) % size)
-    if rounds > size:
-        add(memory, table, entry, -1, parts)
-    return entry
+def enter(memory: Memory, table: Memory, number: int, outcome: int, weight: int, distance: int) -> None:
+    """Put a charge behind all others, and add it to the sums."""
+    place = table[FIRST] + table[HELD]
+    if place >= table[ROOM]:
+        place -= table[ROOM]
+    entry = RING + ENTRY * place
+    table[entry], table[entry + 1], table[entry + 2], table[entry + 3] = number, outcome, weight, distance
+    table[HELD] += 1
+    add(memory, table, entry, 1)
+
+
+@uncounted
+def let_go(memory: Memory, table: Memory) -> None:
+    """Take off the oldest round if the memory was just charged with one more than the window holds."""
+    if memory[ROUNDS] <= table[SIZE]:
+        return
+    inside = False
+    while table[HELD] > 0:
+        entry = RING + ENTRY * table[FIRST]
+        if inside and table[entry + 3] != PART:
+            return
+        add(memory, table, entry, -1)
+        inside = True
+        table[HELD] -= 1
+        table[FIRST] += 1
+        if table[FIRST] == table[ROOM]:
+            table[FIRST] = 0
 
 
 @uncounted
 def note(memory: Memory, table: Memory, number: int, outcome: int, moved: int) -> None:
     """Take in the round that the memory was just charged with; its MOVED was `moved` before."""
-    entry = next_entry(memory, table, 1)
-    table[entry], table[entry + 1], table[entry + 2] = number, outcome, memory[MOVED] - moved
-    add(memory, table, entry, 1, 1)
+    let_go(memory, table)
+    enter(memory, table, number + 1, outcome, memory[SCALE], memory[MOVED] - moved)
 
 
 @uncounted
-def note_parts(memory: Memory, table: Memory, numbers: Any, weights: Any, parts: int, moved: int) -> None:
-    """The same for a round that was charged with a weight for each class."""
-    k, entry = memory[CLASSES], next_entry(memory, table, parts)
-    table[entry] = memory[MOVED] - moved
-    for j in range(k):
-        table[entry + 1 + j], table[entry + 1 + k + j] = numbers[j], weights[j]
-    add(memory, table, entry, 1, parts)
+def note_parts(
+    memory: Memory, table: Memory, numbers: Any, first: int, weights: Any, grain: int, moved: int
+) -> None:
+    """The same for a round with a weight for each class, in units of `grain`.
+
+    From `first` on `numbers` has those of the records that the classes were charged to, plus one, or 0.
+    """
+    let_go(memory, table)
+    distance = memory[MOVED] - moved
+    for j in range(memory[CLASSES]):
+        if numbers[first + j] > 0 and weights[j] > 0:
+            enter(memory, table, numbers[first + j], j, weights[j] * grain, distance)
+            distance = PART
+    if distance != PART:
+        enter(memory, table, 0, 0, 0, distance)
 
 
 @compiled
-def hold(memory: Ints, table: Ints, rounds: Ints, parts: int) -> None:
-    """Put the memory's last rounds, one a row, into a new table with room for them."""
-    width = entry_size(memory, parts)
-    for i in range(len(rounds)):
-        entry = RING + width * ((memory[ROUNDS] - len(rounds) + i) % table[SIZE])
-        for part in range(width):
-            table[entry + part] = rounds[i, part]
-        add(memory, table, entry, 1, parts)
+def hold(memory: Ints, table: Ints, charges: Ints) -> None:
+    """Put charges, one a row, into a table with room for them."""
+    for i in range(len(charges)):
+        enter(memory, table, charges[i, 0], charges[i, 1], charges[i, 2], charges[i, 3])
 
 
-def held(memory: Ints, table: Ints, parts: int) -> Ints:
-    """The rounds in the window, the oldest first, one a row."""
-    rounds, size, width = int(memory[ROUNDS]), int(table[SIZE]), int(entry_size(memory, parts))
-    number = min(rounds, size)
-    ring = table[RING : RING + width * table[ROOM]].reshape(-1, width)
-    return ring[(rounds - number + np.arange(number)) % size]
+def held(table: Ints) -> Ints:
+    """The charges in the window, the oldest first, one a row."""
+    ring = table[RING : RING + ENTRY * table[ROOM]].reshape(-1, ENTRY)
+    return ring[(table[FIRST] + np.arange(table[HELD])) % table[ROOM]]
 
 
-def distances_in(rounds: Ints, parts: int) -> Ints:
-    """A view of the distances of such rounds."""
-    return rounds[:, 2 if parts == 1 else 0]
-
-
-def as_divided(memory: Ints, rounds: Ints, finer: int, parts: int) -> Ints:
-    """Rounds that were whole as divided ones: all weight is on the class that came."""
-    k, rows = int(memory[CLASSES]), np.arange(len(rounds))
-    new = np.zeros((len(rounds), 1 + 2 * k), np.int64)
-    new[:, 0] = rounds[:, 2] * finer
-    new[rows, 1 + rounds[:, 1]] = rounds[:, 0] + 1
-    new[rows, 1 + k + rounds[:, 1]] = parts
-    return new
-
-
-def table_of(size: int, memory: Ints, rounds: Ints, parts: int) -> Ints:
-    """The window of that size with the memory's last rounds, and room for the next."""
-    room = min(size, max(FEW, 1 << len(rounds).bit_length()))
-    table = np.zeros(most_of_window(memory, room, parts), np.int64)
+def table_of(size: int, memory: Ints, charges: Ints) -> Ints:
+    """The window of that size with the memory's last charges, and room for the next."""
+    n = len(charges)
+    room = int(memory[CLASSES]) + max(FEW, min(2 * n, size) if n <= size else n + n // 4)
+    table = np.zeros(RING + ENTRY * room + int(capacity(memory)) * int(memory[CLASSES]), np.int64)
     table[SIZE], table[ROOM] = size, room
-    hold(memory, table, rounds, parts)
+    hold(memory, table, charges)
     return table
 
 
-def refitted(table: Ints, memory: Ints, old: Ints, size: int, parts: int) -> Ints:
-    """The window beside a memory that was `old`, or none: with room for the next round.
+def refitted(table: Ints, memory: Ints, old: Ints, size: int, charges: int) -> Ints:
+    """The window beside a memory that was `old`, or none: with room for a round with so many charges.
 
-    The memory may have grown since, or have finer units of distance.
+    The memory may have grown since, or have finer units.
     """
     if not len(old):
-        return table_of(size, memory, np.empty((0, int(entry_size(memory, parts))), np.int64), parts)
-    if memory is old and fits(memory, table, parts):
+        return table_of(size, memory, np.empty((0, ENTRY), np.int64))
+    if memory is old and fits(memory, table, charges):
         return table
-    rounds = held(old, table, parts)
-    distances_in(rounds, parts)[:] *= int(units(memory)) // int(units(old))
-    return table_of(size, memory, rounds, parts)
+    rows = held(table)
+    rows[:, 2] *= memory[SCALE] // old[SCALE]
+    rows[rows[:, 3] != PART, 3] *= int(units(memory)) // int(units(old))
+    return table_of(size, memory, rows)
 
 
-def most_of_window(memory: Ints, size: int, parts: int) -> int:
+def most_of_window(memory: Ints, size: int) -> int:
     """How long the table of a window of that size can be; 0 beside no memory."""
     if len(memory) <= WIDTH:
         return 0
-    return RING + int(entry_size(memory, parts)) * size + int(capacity(memory)) * int(memory[CLASSES])
+    k = int(memory[CLASSES])
+    return RING + ENTRY * (k + max(FEW, 2 * k * size)) + int(capacity(memory)) * k
 
 
 def window_certificate(memory: Ints, table: Ints) -> float:
@@ -207,29 +201,37 @@ def window_certificate(memory: Ints, table: Ints) -> float:
     return certified(memory, int(table[DISTANCE]), int(table[CHANGES]))
 
 
-def certificate_of_last(memory: Ints, table: Ints, rounds: int, parts: int) -> float:
+def certificate_of_last(memory: Ints, table: Ints, rounds: int) -> float:
     """The same of the last so many rounds of the window."""
-    if rounds < len(last := held(memory, table, parts)):
-        table = table_of(max(1, rounds), memory, last[len(last) - rounds :], parts)
+    charges = held(table)
+    starts = np.flatnonzero(charges[:, 3] != PART)
+    if rounds < len(starts):
+        last = charges[starts[len(starts) - rounds] :] if rounds else charges[:0]
+        table = table_of(max(1, rounds), memory, last)
     return window_certificate(memory, table)
 
 
-def check_window(table: Any, memory: Ints, size: int, parts: int) -> None:
+def check_window(table: Any, memory: Ints, size: int) -> None:
     """ValueError unless this can be the window of that size beside a memory that is sound."""
-    what, k, width = "its window", int(memory[CLASSES]), int(entry_size(memory, parts))
+    what, k = "its window", int(memory[CLASSES])
     require(isinstance(table, np.ndarray) and table.dtype == np.int64 and table.ndim == 1, what)
-    require(len(table) > RING and table[SIZE] == size and RING + width * table[ROOM] <= len(table), what)
-    require(0 < min(size, int(memory[ROUNDS])) <= table[ROOM] <= size or not memory[ROUNDS], what)
-    rounds = held(memory, table, parts)
-    if parts == 1:
-        most = np.array([memory[USED] - 1, k - 1, 2 * units(memory) + 1])
-    else:
-        # a distance is at most 2, and what rounding of weights may add
-        most = np.repeat([3 * units(memory) + 1, memory[USED], parts], [1, k, k])
-        require(bool((rounds[:, 1 + k :].sum(axis=1) == parts).all()), what)
-    require(bool(((rounds >= 0) & (rounds <= most)).all()), what)
-    # all of it follows from its rounds
+    require(len(table) > RING and table[SIZE] == size and 0 < table[ROOM] <= len(table), what)
+    changes = RING + ENTRY * int(table[ROOM])
+    require(len(table) >= changes + k * int(capacity(memory)), what)
+    require(0 <= table[FIRST] < table[ROOM] and 0 <= table[HELD] <= table[ROOM], what)
+    charges = held(table)
+    # a distance is at most 2, and what rounding of weights may add
+    most = [memory[USED], k - 1, memory[SCALE], 3 * units(memory) + 1]
+    require(bool(((charges >= [0, 0, 0, PART]) & (charges <= most)).all()), what)
+    starts = np.flatnonzero(charges[:, 3] != PART)
+    require(len(starts) == min(size, int(memory[ROUNDS])), what)
+    if len(starts):
+        weights = np.add.reduceat(charges[:, 2], starts)
+        require(starts[0] == 0, what)
+        require(bool(((weights == memory[SCALE]) | ((weights == 0) & (charges[starts, 0] == 0))).all()), what)
+    # all else follows from its charges
     afresh = np.zeros(len(table), np.int64)
-    afresh[:RING] = table[SIZE], table[ROOM], 0, 0
-    hold(memory, afresh, rounds, parts)
-    require(np.array_equal(table, afresh), what)
+    afresh[[SIZE, ROOM, FIRST]] = table[[SIZE, ROOM, FIRST]]
+    hold(memory, afresh, charges)
+    require(np.array_equal(table[:RING], afresh[:RING]), what)
+    require(np.array_equal(table[changes:], afresh[changes:]), what)

@@ -8,7 +8,7 @@ import pytest
 import adversaries
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import FOREVER
-from onlinecal.forecasters.simplex.machine.compiled import MACHINE
+from onlinecal.forecasters.simplex.machine import compiled as machine
 from onlinecal.forecasters.simplex.machine.memory import certificate, enlarged
 from onlinecal.forecasters.simplex.machine.table import LIMIT
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
@@ -36,9 +36,8 @@ def rises_of(forecaster):
     for outcome in range(forecaster.n_classes):
         memory = enlarged(forecaster.memory)
         memory[LIMIT] = FOREVER
-        MACHINE.reindex(memory)
         before = certificate(memory)
-        assert MACHINE.advance(memory, NO_WINDOW, outcome)
+        assert machine.advance(memory, NO_WINDOW, outcome)
         answer.append(certificate(memory) - before)
     return answer
 

@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 
 from onlinecal.forecasters.binary.cells import (
     AT_HINT,
+    BELOW,
     BRIM,
+    END,
     FINE,
     HIGH,
     HINTED,
@@ -34,6 +36,7 @@ from onlinecal.forecasters.binary.cells import (
     MIDPOINT,
     MOVED,
     OUTER,
+    OWN,
     REPORT,
     ROUNDS,
     SCALE,
@@ -42,14 +45,15 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
     Memory,
+    find,
     header,
+    in_use,
     inlined,
     part,
     rises_at_ends,
     travelled,
 )
-from onlinecal.forecasters.binary.grids.dyadic_search import BELOW, END, OWN, find
-from onlinecal.forecasters.binary.grids.graded import (
+from onlinecal.forecasters.binary.graded import (
     GRAIN,
     GRAIN_BITS,
     LAST_STAGE,
@@ -132,11 +136,6 @@ def _laid_out(
 def cells_of(memory: Memory) -> int:
     """How many cells the grid has."""
     return ((memory[END] - TABLE) >> 1) - 1
-
-
-def in_use(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The memory without room to spare."""
-    return memory[: memory[END]]
 
 
 def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:

@@ -19,7 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling.instructions import highest_bit, lowest_bit
+from onlinecal.forecasters.binary import dyadic, fixed
 from onlinecal.forecasters.binary.cells import (
+    BELOW,
+    END,
     FORMAT,
     HIGH,
     LAST,
@@ -31,12 +34,12 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
     Memory,
+    find,
     inlined,
     lower_is_nearer,
     part,
 )
-from onlinecal.forecasters.binary.grids import dyadic, fixed
-from onlinecal.forecasters.binary.grids.dyadic_accounts import (
+from onlinecal.forecasters.binary.dyadic import (
     BASE,
     EAGER,
     LEVELS,
@@ -45,9 +48,9 @@ from onlinecal.forecasters.binary.grids.dyadic_accounts import (
     UNIT,
     last_round,
     may_play,
+    sum_from,
     unbiased_are_free,
 )
-from onlinecal.forecasters.binary.grids.dyadic_search import BELOW, END, find, sum_from
 
 # The header of a guide. SHIFTS: the binary logarithms of the steps that the SLOTS have marks for; NONE: for
 # none. KNOWN: how many changes those marks know of. PAIRS: the same of the points whose pairs are

@@ -15,7 +15,6 @@ One flat sequence of int64: a header, the rounds as a ring, the changes of the p
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,7 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled
 from onlinecal.forecasters.binary.cells import FINE, MOVED, ROUNDS, SCALE, Memory, inlined, nearest_unit
-from onlinecal.forecasters.binary.compiled import compile_replay, lent
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.rules import Rules
 
 # The header. SIZE: of the window, in moments. ROOM: of the ring, in rounds. BITS: there are 2^BITS slots for
 # points. UNIT, GRAIN: the memory's SCALE and FINE. SEEN: how many rounds of the memory were noted. HELD: how
@@ -169,42 +166,9 @@ def window_sums(table: NDArray[np.int64], now: int) -> float:
     return table[DISTANCE] / (2.0 * table[UNIT] * table[GRAIN]) + table[CHANGES] / table[UNIT]
 
 
-@cache
-def windowed_replay(rules: Rules, number: type) -> Any:
-    """`compile_replay` of a grid machine's rules, on (memory, table): it keeps the window's table, too."""
-    has_room, announce, settle, point = rules.has_room, rules.announce, rules.settle, rules.point
-
-    @inlined
-    def both_have_room(both: Any) -> bool:
-        memory, table = both
-        return has_room(memory) and is_ready(table, memory, memory[ROUNDS], memory[ROUNDS] + 1)
-
-    @inlined
-    def announce_both(both: Any, hint: float, u: float) -> tuple[int, int, float, float]:
-        return announce(both[0], hint, u)
-
-    @inlined
-    def settle_both(both: Any, lower: int, step: int, outcome: float, forecast: float) -> None:
-        memory, table = both
-        moved = memory[MOVED]
-        settle(memory, lower, step, outcome, forecast)
-        follow(table, memory, memory[ROUNDS], lower, step, outcome, moved)
-
-    @inlined
-    def point_of_both(both: Any, lower: int, step: int, outcome: float, forecast: float) -> float:
-        return point(both[0], lower, step, outcome, forecast)
-
-    return compile_replay(
-        rules._replace(
-            has_room=both_have_room, announce=announce_both, settle=settle_both, point=point_of_both
-        ),
-        number,
-        lent,
-    )
-
-
 MOST_WINDOW = 1 << 24
 """Moments: the distances of so many rounds, each below 2^38, fit an integer."""
+NO_TABLE: NDArray[np.int64] = np.empty(0, np.int64)
 NO_ROUNDS: NDArray[np.int64] = np.empty((0, ENTRY), np.int64)
 OWN_ROUNDS = -1
 FEW = 16

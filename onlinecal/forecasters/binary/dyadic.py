@@ -1,0 +1,571 @@
+"""Almost-One-Step-Ahead without a horizon: dyadic grids, nested or self-tuning, points kept sparsely.
+
+Positions are integers in units of 2^-28, so a point of a coarse grid is the same point of every finer one:
+the table survives each change of level. See `cells` for the protocol. The table is a sorted run of pairs
+(position, sum), sentinels 0 and 1 included; a point that was never charged has bias 0, so its sum is tilt *
+position. Steps are powers of two and cells start at multiples of their step.
+
+*The accounts* say which level a grid may play on: what finer grids save and what they owe. Let c bound a
+point's bias and d/m the distance from the report to the charged point. The *base* grid of round t is the
+coarsest of the 2^k with t <= (4/3) 4^k c/d. "nested" always plays on it. "adaptive" prefers the coarsest grid
+that also has m >= t d / (2 kappa c visited): the fewer points were charged, the finer. A finer grid saves
+distance in every round, but what bias it leaves on *orphans*, points off the base grid, stays behind. So a
+cell of a finer grid is played only if, whatever the outcome,
+
+    bias on orphans + bias beyond c elsewhere <= distance saved against the base grid + (5/3) c ,
+
+and distance plus bias never exceed what nested grids guarantee plus (5/3) c. Points without bias accept both
+outcomes, and may come to more than c, while all bias there is and one more charge are covered like that.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.forecasters.binary.cells import (
+    ABOVE,
+    BELOW,
+    BRIM,
+    END,
+    FINE,
+    GROWS,
+    HIGH,
+    HINTED,
+    LAST,
+    LATE,
+    LOW,
+    LOWER,
+    MOVED,
+    OWN,
+    ROUNDS,
+    SCALE,
+    SPREAD,
+    STEP,
+    TABLE,
+    TILT,
+    Memory,
+    find,
+    header,
+    inlined,
+    lower_is_nearer,
+    part,
+    rises_at_ends,
+    travelled,
+)
+
+FORMAT_DYADIC = 2
+LEVELS = 28
+UNIT = 1 << LEVELS
+FINE_BITS = 8
+MOST_ROUNDS = 1 << 43
+"""So many rounds t are served: `next_step` shifts numbers up to 12 * 2^16 * (t + 1)."""
+EAGERNESS = 2
+"""2 kappa = 2^-EAGERNESS says how eagerly the self-tuning grid refines: best on coins, safe elsewhere."""
+MORE_EAGERNESS = 1
+"""So much more eagerly where hints are good: they are moved less, for a greater certificate."""
+ALLOWANCE = Fraction(5, 3)
+"""Bias on orphans, in multiples of c, that no savings need to cover: what nested grids leave unused."""
+
+# The machine's own part of the header. TUNED: see below. PRICE: the worst distance of a round, in
+# half steps. PACE: the bound on biases that base grids are made for, divided by d, in units of 2^-16; that is
+# c/d, or with slack that grows (c + 3D/4)/d. BOUND: c in units of 2^-28. BASE: the base grid's step. LIMIT:
+# the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts. WISH: the step of
+# the level that was chosen, which the accounts may not bear in every round.
+TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
+ADAPTIVE, SHARED, EAGER = 1, 2, 4
+"""The bits of TUNED: whether the grid tunes itself, or is nested; whether outcomes were shares; and whether
+hints are good: the grid then refines more eagerly, and the cell nearest to a hint is that by odds."""
+
+
+def new_memory(
+    rule: str, slack: float, report: str, tuned: int, hints: bool = False, grows: bool = False
+) -> NDArray[np.int64]:
+    """The memory before the first round; `tuned`: bits of TUNED; `grows`: whether late labels add slack."""
+    return _made(rule, slack, report, tuned, hints, grows).copy()
+
+
+@lru_cache(64)
+def _made(rule: str, slack: float, report: str, tuned: int, hints: bool, grows: bool) -> NDArray[np.int64]:
+    memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report, hints)
+    bound = Fraction(1) if rule == "sign" else Fraction(slack)
+    price = 1 if report == "midpoint" else 2
+    memory[TUNED], memory[PRICE], memory[BOUND] = tuned, price, int(bound * UNIT)
+    memory[PACE] = int(bound * 2 / price * (1 << 16))
+    memory[GROWS] = memory[HIGH] if grows else 0
+    memory[SAVED] = int(ALLOWANCE * bound * 2 * UNIT) * memory[FINE]
+    memory[BASE] = UNIT
+    memory += [0, 0, UNIT, memory[TILT] * UNIT]
+    memory[END] = len(memory)
+    begin(memory)
+    return np.array(memory)
+
+
+def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
+    """The memory, ready for outcomes that are neither 0 nor 1: its units are small enough."""
+    if not memory[TUNED] & SHARED:
+        memory = memory.copy()
+        memory[TUNED] |= SHARED
+    return memory
+
+
+@inlined
+def takes_shares(memory: Memory) -> bool:
+    """Whether it is `refined`."""
+    return bool(memory[TUNED] & SHARED != 0)
+
+
+@inlined
+def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
+    """A cell in today's units, which never change."""
+    return lower, step
+
+
+@inlined
+def note_late(memory: Memory, others: int) -> None:
+    """So many others are open: where nobody has set the slack it grows with the most that ever were."""
+    if others > memory[LATE] and memory[GROWS] > 0:
+        add_slack(memory, others)
+
+
+@inlined
+def bears(memory: Memory) -> bool:
+    """Whether no accumulator can wrap in one more round."""
+    moved_fits = memory[MOVED] < BRIM and memory[SAVED] < BRIM
+    return bool(moved_fits and memory[SPREAD] < BRIM and memory[ROUNDS] < MOST_ROUNDS)
+
+
+@inlined
+def has_room(memory: Memory) -> bool:
+    """Whether a point that was never charged still fits."""
+    return bool(memory[END] + 2 <= len(memory) and bears(memory))
+
+
+@inlined
+def propose(memory: Memory, hint: float) -> tuple[int, int]:
+    """The current cell, or in a memory that has hints the valid one of the level that is nearest to the hint.
+
+    Without a hint that is the one nearest to the middle of the last round's cell. Where the accounts cover
+    neither whatever happens on a finer grid nor this cell, the base grid's.
+    """
+    step = memory[STEP]
+    if hint < 0.0 and memory[HINTED] == 0:
+        return memory[LOWER], step
+    target = hint * UNIT if hint >= 0.0 else memory[LAST] / 2
+    free, in_odds = unbiased_are_free(memory), memory[TUNED] & EAGER != 0
+    while True:
+        lower = nearest_cell(memory, target, step, free, in_odds)
+        if may_play(memory, find(memory, lower), find(memory, lower + step), lower, step):
+            return lower, step
+        step = memory[BASE]
+
+
+@inlined
+def charge(memory: Memory, lower: int, step: int, above: int, y: int, reported: float) -> None:
+    """Charge the round to the lower (0) or upper (1) end of its cell, and choose the next level and cell.
+
+    The outcome y is not inside the cell. Call it only while `has_room`.
+    """
+    charge_pair(memory, find_end(memory, lower, step, above), lower, step, above, y, reported)
+
+
+@inlined
+def charge_pair(
+    memory: Memory, index: int, lower: int, step: int, above: int, y: int, reported: float
+) -> None:
+    """The same; `index` is that of the first pair not below the charged end."""
+    point = lower + step * above
+    fresh = memory[index] != point
+    if fresh:
+        insert(memory, index, point)
+    change = point - y
+    new = memory[index + 1] + change
+    memory[index + 1] = new
+    bias = new - memory[TILT] * point
+    memory[SPREAD] += abs(bias) - abs(bias - change)
+    memory[ORPHANED] += owed(memory, point, bias) - owed(memory, point, bias - change)
+    travel(memory, lower, step, point, reported)
+    flipped = new < memory[LOW] if above else new > memory[HIGH]
+    home = point == memory[LOWER] + memory[STEP] * above
+    crossed = point == memory[LOWER] + memory[STEP] * (1 - above)
+    choose_cell(memory, fresh, flipped and home, above, crossed)
+
+
+@inlined
+def charge_inside(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
+    """Charge the round to a point of its cell that takes no bias: the outcome y itself."""
+    travel(memory, lower, step, y, reported)
+    choose_cell(memory, False, False, 0, False)
+
+
+@inlined
+def travel(memory: Memory, lower: int, step: int, point: int, reported: float) -> None:
+    """Count the round and its distance."""
+    moved = travelled(memory, lower, step, point, reported)
+    memory[ROUNDS] += 1
+    memory[LAST] = 2 * lower + step
+    memory[MOVED] += moved
+    memory[SAVED] += memory[PRICE] * memory[BASE] * memory[FINE] - moved
+
+
+@inlined
+def certificate_rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
+    """By how much the certificate would rise with outcome 0 and with outcome 1."""
+    below = sum_from(memory, find_end(memory, lower, step, 0), lower)
+    above = sum_from(memory, find_end(memory, lower, step, 1), lower + step)
+    return rises_at_ends(memory, lower, step, below, above, reported)
+
+
+@inlined
+def last_round(pace: int, level: int) -> int:
+    """The last round that the base grid of 2^level cells serves: (4/3) 4^level c/d, rounded down."""
+    return ((pace << (2 * level + 2)) // 3) >> 16
+
+
+@inlined
+def pace_alone(memory: Memory) -> int:
+    """c/d in units of 2^-16."""
+    return (memory[BOUND] >> (LEVELS - 17)) // memory[PRICE]
+
+
+@part
+def add_slack(memory: Memory, others: int) -> None:
+    """Make the slack c sqrt(1 + 4D), if it was c, where D others are open; accounts and thresholds follow.
+
+    A cell that is valid stays so. Base grids are made for biases of c sqrt(1 + 4D) + 3D/4 from now on.
+    """
+    memory[LATE] = others
+    high = int(memory[GROWS] * math.sqrt(1.0 + 4.0 * others))
+    added = high - memory[HIGH]
+    memory[HIGH], memory[LOW], memory[BOUND] = high, UNIT - high, high
+    memory[SAVED] += 10 * added // 3 * memory[FINE]
+    memory[PACE] = ((4 * high + 3 * others * UNIT) >> (LEVELS - 15)) // memory[PRICE]
+    count_debts(memory)
+    memory[WISH] = next_step(memory)
+
+
+@part
+def next_step(memory: Memory) -> int:
+    """The step of the level that the next round may use; brings BASE, ORPHANED and LIMIT up to date."""
+    t = memory[ROUNDS] + 1
+    pace = memory[PACE]
+    base, level = UNIT, 0
+    # slack that has grown asks for a coarser base grid, but points of the present one stay its points
+    while base > memory[BASE] or (level < LEVELS and t > last_round(pace, level)):
+        base >>= 1
+        level += 1
+    if base != memory[BASE]:
+        memory[BASE] = base
+        count_debts(memory)
+    limit = last_round(pace, level)
+    if memory[TUNED] & ADAPTIVE:
+        visited = max(1, (memory[END] - TABLE) // 2 - 2)
+        reach = (pace_alone(memory) * visited) >> (EAGERNESS + MORE_EAGERNESS * (memory[TUNED] & EAGER != 0))
+        while level < LEVELS and t > (reach << level) >> 16:
+            level += 1
+        if level < LEVELS:
+            limit = min(limit, (reach << level) >> 16)
+    memory[LIMIT] = limit
+    return UNIT >> level
+
+
+@inlined
+def count_debts(memory: Memory) -> None:
+    """Bring ORPHANED up to date after a change of what points owe."""
+    orphaned = 0
+    for index in range(TABLE, memory[END], 2):
+        orphaned += owed(memory, memory[index], memory[index + 1] - memory[TILT] * memory[index])
+    memory[ORPHANED] = orphaned
+
+
+@inlined
+def savings(memory: Memory) -> int:
+    """SAVED in whole units of the bias: the bias in units of SAVED would wrap 2^9 times as soon."""
+    return memory[SAVED] >> (FINE_BITS + 1)
+
+
+@inlined
+def unbiased_are_free(memory: Memory) -> bool:
+    """Whether points without bias accept both outcomes: all bias and one more charge are covered."""
+    return bool(memory[TUNED] & ADAPTIVE and memory[SPREAD] + UNIT <= savings(memory))
+
+
+@inlined
+def owed(memory: Memory, point: int, bias: int) -> int:
+    """What the base grid's guarantee does not cover of a bias: all off that grid, else what is beyond c."""
+    debt = abs(bias) - memory[BOUND] * (point & (memory[BASE] - 1) == 0)
+    return debt * (debt > 0)
+
+
+@inlined
+def debt_after(memory: Memory, index: int, point: int, change: int) -> int:
+    """By how much the debts would rise if a point's bias changed.
+
+    `index` is that of the first pair not below the point.
+    """
+    bias = sum_from(memory, index, point) - memory[TILT] * point
+    return owed(memory, point, bias + change) - owed(memory, point, bias)
+
+
+@inlined
+def may_play(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
+    """Whether the debts stay covered if this cell is played, whatever the outcome: so on the base grid.
+
+    `below` and `above` are those of the first pairs not below its ends.
+    """
+    if step == memory[BASE] or memory[ORPHANED] + UNIT <= savings(memory):
+        return True
+    return covers(memory, below, above, lower, step)
+
+
+@part
+def covers(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
+    """The same, for sure, where the savings do not cover every charge."""
+    room = savings(memory) - memory[ORPHANED] + ((memory[PRICE] * (memory[BASE] - step)) >> 1)
+    upper = lower + step
+    zero = debt_after(memory, below, lower, lower)
+    one = debt_after(memory, above, upper, upper - UNIT)
+    return bool((room >= 0) & (zero <= room) & (one <= room))
+
+
+@part
+def begin(memory: Memory) -> None:
+    """Enter the cell of the first round."""
+    memory[WISH] = step = next_step(memory)
+    enter_cell(memory, search_cell(memory, 0, UNIT, step, unbiased_are_free(memory)), step)
+
+
+@inlined
+def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int, crossed: bool) -> None:
+    """Make a cell of the level that the next round may use the current one, valid or free.
+
+    `fresh`: a point was charged for the first time. `flipped`: the current cell's end that was charged, the
+    lower (0) or upper (1) one, accepts no more of it. `crossed`: an end was charged with the other's outcome,
+    for a round that was announced in another cell. If it was free, it may refuse its own outcome from now on.
+    """
+    due = fresh or memory[ROUNDS] >= memory[LIMIT]
+    if due:
+        memory[WISH] = next_step(memory)
+    width, target = memory[STEP], memory[WISH]
+    free = unbiased_are_free(memory)
+    stay = target == width and not (flipped and not enter_neighbour(memory, above, free))
+    certain = free or memory[TUNED] & ADAPTIVE == 0
+    if crossed and free:
+        stay = stay and is_current_valid(memory, free)
+    if not certain:
+        stay = stay or not (due or flipped)
+        stay = stay and is_current_valid(memory, free)
+        stay = stay and may_play(memory, memory[BELOW], memory[ABOVE], memory[LOWER], width)
+    if stay:
+        return
+    while True:
+        lower = search_around(memory, target, free)
+        if certain or may_play(memory, find(memory, lower), find(memory, lower + target), lower, target):
+            break
+        target = memory[BASE]
+    enter_cell(memory, lower, target)
+
+
+@inlined
+def is_current_valid(memory: Memory, free: bool) -> bool:
+    """Whether the current cell's ends accept their outcomes; `free` lets unbiased points accept both."""
+    below, above = memory[BELOW], memory[ABOVE]
+    lower, upper = memory[LOWER], memory[LOWER] + memory[STEP]
+    return bool(accepts(memory, below, lower, 0, free) and accepts(memory, above, upper, 1, free))
+
+
+@part
+def search_around(memory: Memory, step: int, free: bool) -> int:
+    """The lower end of a valid cell of width `step`, searched outwards from the current cell."""
+    width = max(step, memory[STEP])
+    start = memory[LOWER] & -width
+    return search_cell(memory, start, start + width, step, free)
+
+
+@inlined
+def find_end(memory: Memory, lower: int, step: int, above: int) -> int:
+    """`find` for an end of a cell, the lower one with 0, the upper one with 1."""
+    point = lower + step * above
+    if point == memory[LOWER] + memory[STEP] * above:
+        return memory[BELOW + above]
+    return find(memory, point)
+
+
+@part
+def insert(memory: Memory, index: int, position: int) -> None:
+    """Open a pair for a point that was never charged; the memory must have room for it."""
+    for i in range(memory[END] - 1, index - 1, -1):
+        memory[i + 2] = memory[i]
+    memory[index] = position
+    memory[index + 1] = memory[TILT] * position
+    memory[END] += 2
+    memory[BELOW] += 2 * (position < memory[LOWER])
+    memory[ABOVE] += 2 * (position < memory[LOWER] + memory[STEP])
+
+
+@inlined
+def sum_from(memory: Memory, index: int, position: int) -> int:
+    """The sum of a point, charged before or not; if it was, `index` is that of its pair."""
+    return memory[index + 1] if memory[index] == position else memory[TILT] * position
+
+
+@inlined
+def accepts(memory: Memory, index: int, position: int, above: int, free: bool) -> bool:
+    """Whether a point accepts outcomes below it (0) or above it (1); `free`: both without bias.
+
+    `index` is that of the first pair not below the point.
+    """
+    total = sum_from(memory, index, position)
+    within = total >= memory[LOW] if above else total <= memory[HIGH]
+    return bool(within or (free and total == memory[TILT] * position))
+
+
+@inlined
+def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
+    """The same, wherever the point's pair is."""
+    return accepts(memory, find(memory, position), position, above, free)
+
+
+@part
+def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
+    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], O(log).
+
+    By strides that double, then bisection of an interval whose ends accept 0 and 1 (Lemma 14). What refuses
+    one outcome accepts the other, so only one of the ends ever moves.
+    """
+    stride = step
+    while not accepts_at(memory, lower, 0, free):
+        upper, lower = lower, max(0, lower - stride)
+        stride *= 2
+    while not accepts_at(memory, upper, 1, free):
+        lower, upper = upper, min(memory[SCALE], upper + stride)
+        stride *= 2
+    while upper - lower > step:
+        middle = lower + (((upper - lower) >> 1) & -step)
+        if accepts_at(memory, middle, 0, free):
+            lower = middle
+        else:
+            upper = middle
+    return lower
+
+
+@part
+def enter_cell(memory: Memory, lower: int, step: int) -> None:
+    """Make a cell the current one."""
+    memory[LOWER], memory[STEP] = lower, step
+    memory[BELOW], memory[ABOVE] = find(memory, lower), find(memory, lower + step)
+
+
+@part
+def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
+    """Make the cell beyond the end that was just charged current; False, and no change, if it is not valid.
+
+    The charged end is the lower one (0) or the upper one (1), and accepts outcomes beyond it now. The next
+    pair or one of the next few is the neighbour's far end, so this takes no search.
+    """
+    if beyond:
+        lower, below = memory[LOWER] + memory[STEP], memory[ABOVE]
+        upper, above = lower + memory[STEP], below + 2
+        while memory[above] < upper:
+            above += 2
+        fits = accepts(memory, above, upper, 1, free)
+    else:
+        upper, above = memory[LOWER], memory[BELOW]
+        lower, below = upper - memory[STEP], above - 2
+        while memory[below] > lower:
+            below -= 2
+        fits = accepts(memory, below, lower, 0, free)
+        if memory[below] < lower:
+            below += 2
+    if fits:
+        memory[LOWER], memory[BELOW], memory[ABOVE] = lower, below, above
+    return fits
+
+
+@part
+def nearest_cell(memory: Memory, target: float, step: int, free: bool, in_odds: bool) -> int:
+    """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
+
+    Nearest is counted in probabilities or `in_odds`.
+
+    Cells whose ends were never charged are alike: valid if unbiased points are free, else exactly where
+    LOW - step <= lower end <= HIGH. So only the nearest of those, and the neighbours of charged points, need
+    a look.
+    """
+    last = memory[SCALE] - step
+    home = min(int(target), last) & -step
+    lower = left = right = home
+    index = below = above = find(memory, home)
+    alike = free or memory[TILT] == 0
+    while not valid(memory, index, lower, step, free):
+        if lower <= left:
+            left, below = next_below(memory, below, left, step, alike)
+        if lower >= right:
+            right, above = next_above(memory, above, right, step, alike)
+        low = left >= 0 and target - (left + step) <= right - target
+        if in_odds and left >= 0 and right <= last:
+            low = lower_is_nearer(target, left + step, right, memory[SCALE])
+        if right > last or low:
+            lower, index = left, below
+        else:
+            lower, index = right, above
+    return lower
+
+
+@inlined
+def valid(memory: Memory, index: int, lower: int, step: int, free: bool) -> bool:
+    """Whether the lower end accepts outcome 0 and the upper end accepts outcome 1.
+
+    `index` is that of the first pair not below the lower end.
+    """
+    if not accepts(memory, index, lower, 0, free):
+        return False
+    upper = lower + step
+    while memory[index] < upper:
+        index += 2
+    return accepts(memory, index, upper, 1, free)
+
+
+@part
+def next_below(memory: Memory, index: int, lower: int, step: int, alike: bool) -> tuple[int, int]:
+    """The next cell below that might be valid and its index, or a negative number.
+
+    `index` is that of the first pair not below `lower`. `alike`: all cells that were never charged are valid.
+    """
+    best = lower - step
+    if not alike and memory[index] != lower:
+        back = index - 2
+        while memory[back] & (step - 1):
+            back -= 2
+        untouched = min(best, memory[HIGH] & -step)
+        best = memory[back]
+        if untouched + step >= memory[LOW]:
+            best = max(best, untouched)
+    while index > TABLE and memory[index - 2] >= best:
+        index -= 2
+    return best, index
+
+
+@part
+def next_above(memory: Memory, index: int, lower: int, step: int, alike: bool) -> tuple[int, int]:
+    """The next cell above that might be valid and its index, or one beyond the last (see `next_below`)."""
+    best = lower + step
+    if best >= memory[SCALE]:
+        return best, index
+    while memory[index] < best:
+        index += 2
+    if not alike and memory[index] != best:
+        ahead = index
+        while memory[ahead] & (step - 1):
+            ahead += 2
+        untouched = max(best, (memory[LOW] - 1) & -step)
+        best = memory[ahead] - step
+        if untouched <= memory[HIGH]:
+            best = min(best, untouched)
+    while memory[index] < best:
+        index += 2
+    return best, index

@@ -1,1 +1,0 @@
-"""Grid machines: the uniform grid, and dyadic ones without a horizon."""

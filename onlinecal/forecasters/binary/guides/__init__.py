@@ -1,1 +1,0 @@
-"""What replays with hints keep beside a memory, to find valid cells at once."""

@@ -1,1 +1,0 @@
-"""Certificates of the last so many rounds."""
