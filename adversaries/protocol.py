@@ -181,7 +181,6 @@ Played = TypeVar("Played", bound=Callable[..., int])
 
 def plays(
     kinds: list[Kind],
-    name: str,
     power: Power,
     source: str,
     *parameters: Parameter,
@@ -190,13 +189,14 @@ def plays(
 ) -> Callable[[Played], Played]:
     """Decorate a step of the library: it can be compiled, and is the last of these kinds.
 
-    The kind's summary is the first sentence of the step's docstring, up to the word State; `more` are fields
-    of `Kind`.
+    The kind has the step's name, late-class for `late_class_step`. Its summary is the first sentence of the
+    step's docstring, up to the word State; `more` are fields of `Kind`.
     """
 
     def enter(step: Played) -> Played:
         told = " ".join((getdoc(step) or "").partition("\n\n")[0].partition("State:")[0].split())
         summary = told[0].lower() + told[1:].rstrip(".")
+        name = step.__name__.removesuffix("_step").replace("_", "-")
         kinds.append(Kind(name, summary, power, source, parameters, step, initial, **more))
         return register_jitable(step)
 
@@ -263,7 +263,8 @@ class Adversary:
         self.reset()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, horizon={self.horizon!r}, seed={self.seed!r})"
+        k = "" if self.n_classes is None else f"n_classes={self.n_classes}, "
+        return f"{type(self).__name__}({self.name!r}, {k}horizon={self.horizon!r}, seed={self.seed!r})"
 
     @property
     def phases(self) -> list[Phase]:
@@ -432,12 +433,6 @@ class MulticlassAdversary(Adversary):
     ) -> None:
         self.n_classes = n_classes
         super().__init__(name, kind, phases, seed, horizon)
-
-    def __repr__(self) -> str:
-        return (
-            f"MulticlassAdversary({self.name!r}, n_classes={self.n_classes}, horizon={self.horizon!r}, "
-            f"seed={self.seed!r})"
-        )
 
     def outcome(  # type: ignore[override]
         self, forecast: ArrayLike | None = None, rises: ArrayLike | None = None

@@ -84,12 +84,10 @@ _CATALOGUE: Kinds = Kinds(
     "adversary",
     (
         *oblivious.KINDS,
-        *adaptive.EPOCH_KINDS,
+        *adaptive.KINDS,
         GENOME,
         CHAMPION,
         *streams.KINDS,
-        *adaptive.KINDS,
-        *adaptive.INTERNAL,
         two_phase("coin", "threshold"),
         MIXTURE,
     ),
@@ -173,12 +171,7 @@ def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
 
 _OF_SEVERAL = Kinds(
     "adversary of several classes",
-    (
-        *several.OBLIVIOUS,
-        *streams.KINDS_OF_SEVERAL,
-        *several.ADAPTIVE,
-        two_phase("uniform", "least-likely"),
-    ),
+    (*several.KINDS, *streams.KINDS_OF_SEVERAL, two_phase("uniform", "least-likely")),
 )
 
 

@@ -44,6 +44,8 @@ ADVICE = (
 
 DEFAULT_ROUNDS = 20_000
 """Of a stream that is made up."""
+CHECKPOINTS = 24
+"""After so many parts of a stream certificate and distance are looked at."""
 
 
 class Columns(NamedTuple):
@@ -154,8 +156,6 @@ def hard(name: str, rounds: int, seed: int) -> Source:
     0.7, above that the truth is 0.3. "drift": the truth's odds are the forecast's times a factor that falls
     from 20 to 1/20. "threshold": an adversary plays 1 if and only if less than 1/2 was announced.
     """
-    if name not in HARD:
-        raise ValueError(f"unknown stream {name!r}; known: {', '.join(HARD)}")
     rng = np.random.default_rng(seed)
     forecasts = rng.random(rounds)
     draws = rng.random(rounds)
@@ -240,6 +240,21 @@ def methods(
     }
 
 
+def planned(
+    sources: Sequence[Source], models: Sequence[str], slack: float | None, n_buckets: Buckets
+) -> list[tuple[Source, str, str, Classifier]]:
+    """Every method on every model on every stream: the stream, both names, and a fresh classifier.
+
+    ValueError as from `methods`.
+    """
+    return [
+        (source, name, method, wrap(Recorded() if source.recorded else create(name, source.is_multiclass)))
+        for source in sources
+        for name in models
+        for method, wrap in methods(slack, n_buckets, source.is_multiclass).items()
+    ]
+
+
 class Score(BesideConstants, msgspec.Struct, frozen=True):
     """One line of the table. All errors are averages over rounds.
 
@@ -317,7 +332,6 @@ def evaluate(
     *,
     late: int = 0,
     budget: float = 1.0,
-    n_checkpoints: int = 24,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Play a model through a stream, each label coming when `late` more rounds have been asked about.
@@ -334,7 +348,7 @@ def evaluate(
     proofs: list[tuple[float, float]] = []
     order, upto = _schedule(source, late)
     learnt = 0
-    stops = set(np.linspace(0, len(source), n_checkpoints + 1).astype(int)[1:].tolist())
+    stops = set(np.linspace(0, len(source), CHECKPOINTS + 1).astype(int)[1:].tolist())
     ask = top_label if source.is_multiclass else probability_of_true
     for t, x in enumerate(source.features):
         event, p = ask(model, x)
@@ -466,7 +480,8 @@ def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[P
     written = [write_table(pl.DataFrame(rows, infer_schema_length=None), folder / "results.csv")]
     games: dict[str, list[Game]] = {}
     for one in evaluations:
-        games.setdefault(_file_name("reliability", one.score.stream, one.score.model), []).append(one.game)
+        parts = (re.sub(r"\W+", "-", part) for part in ("reliability", one.score.stream, one.score.model))
+        games.setdefault("-".join(part.strip("-").lower() for part in parts), []).append(one.game)
     written += [RELIABILITY.write(folder / name, group) for name, group in games.items()]
     written.append(RUNNING.write(folder / "distance", evaluations))
     return written
@@ -484,7 +499,3 @@ def _line(score: Score, base: Score) -> list[str]:
 
 def _change(value: float, base: float) -> str:
     return f"{100 * (value / base - 1):+.1f} %" if base else "–"
-
-
-def _file_name(*parts: str) -> str:
-    return "-".join(re.sub(r"\W+", "-", part).strip("-").lower() for part in parts)

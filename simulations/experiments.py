@@ -135,23 +135,31 @@ class Experiment:
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """The fitted and the tested rows of one split."""
+    """The fitted and the tested rows of one split, and over how many losses gaps are taken."""
 
     seed: int
     fit: tuple[Floats, Ints]
     test: tuple[Floats, Ints]
+    n_losses: int
 
     @property
     def sizes(self) -> dict[str, int]:
         """Rows of each."""
         return {"n_fit": len(self.fit[1]), "n_test": len(self.test[1])}
 
+    def losses(self, n_actions: int) -> Floats:
+        """The losses, for so many actions; equal for all splits."""
+        return gaussian_losses(n_actions, self.fit[0].shape[1], self.n_losses)
 
-def halves(experiment: Experiment, split: int, table: Floats, labels: Ints) -> Halves:
-    """Split rows (n, C)."""
+
+def halves(experiment: Experiment, split: int, chosen: Ints | None = None) -> Halves:
+    """Split the rows of the table, or those of the chosen classes alone."""
+    table, labels = experiment.table.probabilities, _labels(experiment)
+    if chosen is not None:
+        table, labels = restricted(table, labels, chosen)
     seed = experiment.seed + split
     fit, test = split_rows(len(table), experiment.test_share, seed)
-    return Halves(seed, (table[fit], labels[fit]), (table[test], labels[test]))
+    return Halves(seed, (table[fit], labels[fit]), (table[test], labels[test]), experiment.n_losses)
 
 
 def score(table: Floats, labels: Ints, losses: Floats) -> dict[str, float]:
@@ -191,10 +199,8 @@ def steps(experiment: Experiment, split: int) -> Rows:
     Columns method, part, step (None for what has no steps), kept: rounds that the folds keep, with the
     defaults' cap.
     """
-    table, labels = experiment.table.probabilities, _labels(experiment)
-    both = halves(experiment, split, table, labels)
-    k = experiment.n_actions
-    losses = gaussian_losses(k, table.shape[1], experiment.n_losses)
+    both, k = halves(experiment, split), experiment.n_actions
+    losses = both.losses(k)
     common: dict[str, Any] = {"epsilon": NEVER, "max_rounds": experiment.n_rounds, "seed": both.seed}
     # rounds alone, whatever part of them is given out
     common |= {"share": 1.0, "keep": 0.0, "limit": np.inf}
@@ -228,15 +234,14 @@ def step_stops(n_rounds: int) -> list[int]:
 
 def actions(experiment: Experiment, split: int) -> Rows:
     """Every method's gaps on the tested rows for 1 to C actions; columns count, n_fit, n_test."""
-    table, labels = experiment.table.probabilities, _labels(experiment)
-    both = halves(experiment, split, table, labels)
+    both = halves(experiment, split)
     others = fitted_maps(both, None)
     mapped = {name: map_(both.test[0]) for name, map_ in others.items()}
     rows: Rows = []
-    for count in counts(1, table.shape[1]):
+    for count in counts(1, len(experiment.table.classes)):
         model = DecisionRecalibrator(count, seed=both.seed).fit(*both.fit)
         mapped["decision"] = model.predict_proba(both.test[0])
-        rows += _counted(both, mapped, gaussian_losses(count, table.shape[1], experiment.n_losses), count)
+        rows += _counted(both, mapped, count, count)
     return rows
 
 
@@ -246,14 +251,12 @@ def classes(experiment: Experiment, split: int) -> Rows:
     The classes are the first of a random order, another one for each split; counts with too few rows in any
     split are left out.
     """
-    table, labels = experiment.table.probabilities, _labels(experiment)
     order = class_order(experiment, split)
     rows: Rows = []
     for count in class_counts(experiment):
-        both = halves(experiment, split, *restricted(table, labels, order[:count]))
+        both = halves(experiment, split, order[:count])
         mapped = {name: m(both.test[0]) for name, m in fitted_maps(both, experiment.n_actions).items()}
-        losses = gaussian_losses(experiment.n_actions, count, experiment.n_losses)
-        rows += _counted(both, mapped, losses, count)
+        rows += _counted(both, mapped, experiment.n_actions, count)
     return rows
 
 
@@ -292,8 +295,8 @@ def counts(low: int, high: int) -> list[int]:
     return [*(count for count in series if low <= count < high), high]
 
 
-def _counted(both: Halves, mapped: dict[str, Floats], losses: Floats, count: int) -> Rows:
-    y = both.test[1]
+def _counted(both: Halves, mapped: dict[str, Floats], n_actions: int, count: int) -> Rows:
+    y, losses = both.test[1], both.losses(n_actions)
     rows: Rows = [{"method": name, **score(table, y, losses)} for name, table in mapped.items()]
     rows.append({"method": CHANCE, **chance_score(mapped["decision"], losses, both.seed)})
     return [{**row, "count": count, **both.sizes} for row in rows]
@@ -301,9 +304,8 @@ def _counted(both: Halves, mapped: dict[str, Floats], losses: Floats, count: int
 
 def drift(experiment: Experiment, split: int) -> Rows:
     """Methods fitted on clean rows, tested on corrupted ones; columns drift, severity, method."""
-    table, labels = experiment.table.probabilities, _labels(experiment)
-    both = halves(experiment, split, table, labels)
-    losses = gaussian_losses(experiment.n_actions, table.shape[1], experiment.n_losses)
+    both = halves(experiment, split)
+    losses = both.losses(experiment.n_actions)
     maps = fitted_maps(both, experiment.n_actions)
     rows: Rows = []
     for number, (name, kind) in enumerate(DRIFTS.items()):
@@ -365,6 +367,5 @@ def made_up_table(n_rows: int = N_ROWS, n_classes: int = N_CLASSES, seed: int = 
     labels = (truth.cumsum(axis=1) < rng.random((n_rows, 1))).sum(axis=1).clip(max=n_classes - 1)
     favour = np.linspace(0.0, 1.5, n_classes)
     logits = SURENESS * np.log(truth + 1e-6) + favour + 0.5 * rng.standard_normal(truth.shape)
-    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-    table = raised / raised.sum(axis=1, keepdims=True)
-    return Part("made-up table", np.arange(n_rows), table, labels, tuple(map(str, range(n_classes))))
+    classes = tuple(map(str, range(n_classes)))
+    return Part("made-up table", np.arange(n_rows), softmax(logits, axis=1), labels, classes)

@@ -40,12 +40,11 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
+from adversaries.kinds.oblivious import line_initial
 from adversaries.protocol import Kind, State, chance, plays, state_of, whole
 from onlinecal.catalogue import Parameter
 
-EPOCH_KINDS: list[Kind] = []
 KINDS: list[Kind] = []
-INTERNAL: list[Kind] = []
 
 
 def bisection_initial(values: Mapping[str, Any], horizon: int) -> State:
@@ -55,8 +54,7 @@ def bisection_initial(values: Mapping[str, Any], horizon: int) -> State:
 
 
 @plays(
-    EPOCH_KINDS,
-    "bisection",
+    KINDS,
     "adaptive",
     "after Qiao & Valiant (2021) and Dagan et al. (2024), neither exactly",
     Parameter("scale", 1.0, "factor of an epoch's length", low=0.0),
@@ -108,8 +106,7 @@ def epochs_initial(values: Mapping[str, Any], horizon: int) -> State:
 
 
 @plays(
-    EPOCH_KINDS,
-    "epochs",
+    KINDS,
     "oblivious",
     "this library; van der Corput (1935)",
     whole("number", 15, "epochs in the horizon", high=1_000_000),
@@ -134,7 +131,7 @@ def van_der_corput(index: int) -> float:
     return int(digits[::-1], 2) / 2 ** len(digits)
 
 
-@plays(KINDS, "bernoulli-forecast", "adaptive", "Dawid (1982)")
+@plays(KINDS, "adaptive", "Dawid (1982)")
 def bernoulli_forecast_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
@@ -144,7 +141,6 @@ def bernoulli_forecast_step(
 
 @plays(
     KINDS,
-    "threshold",
     "adaptive",
     "Oakes (1985), Dawid (1985)",
     chance("at", 0.5, "forecasts below this are answered by 1"),
@@ -154,19 +150,13 @@ def threshold_step(state: State, t: int, forecast: float, rise_zero: float, rise
     return int(forecast < state[0])
 
 
-def threshold_sweep_initial(values: Mapping[str, Any], horizon: int) -> State:
-    """State of `threshold_sweep_step`: the line ends in the last round of the horizon."""
-    return state_of(values["start"], values["end"], max(horizon - 1, 1))
-
-
 @plays(
     KINDS,
-    "threshold-sweep",
     "adaptive",
     "this library",
     chance("start", 0.0, "the value in the first round"),
     chance("end", 1.0, "the value in the last round"),
-    initial=threshold_sweep_initial,
+    initial=line_initial,
     needs_horizon=True,
 )
 def threshold_sweep_step(
@@ -188,7 +178,6 @@ def early_stopped_coin_initial(values: Mapping[str, Any], horizon: int) -> State
 
 @plays(
     KINDS,
-    "early-stopped-coin",
     "adaptive",
     "after Qiao & Zheng (2024), early stopping",
     Parameter("scale", 1.0, "factor of the limit", low=0.0),
@@ -231,7 +220,6 @@ def boundary_hugger_initial(values: Mapping[str, Any], horizon: int | None) -> S
 
 @plays(
     KINDS,
-    "boundary-hugger",
     "adaptive",
     "this library",
     whole("first", 1, "the first outcome", 0, 1),
@@ -262,7 +250,6 @@ def bias_builder_initial(values: Mapping[str, Any], horizon: int | None) -> Stat
 
 @plays(
     KINDS,
-    "bias-builder",
     "adaptive",
     "after Foster & Vohra (1998), calibration by bins",
     whole("cells", 100, "bins that forecasts are grouped in", high=1_000_000),
@@ -295,7 +282,6 @@ def bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State
 
 @plays(
     KINDS,
-    "bias-lifter",
     "adaptive",
     "this library",
     Parameter("cells", None, "cells of the grid; none: ceil(sqrt(T))", low=1, high=1_000_000, form="whole"),
@@ -373,7 +359,7 @@ def graded_lifter_initial(values: Mapping[str, Any], horizon: int) -> State:
     return state_of(room, -1.0, room, 0.0, -1.0, 0.5, horizon, *points, *[0.0] * (2 * room + 1))
 
 
-@plays(KINDS, "graded-lifter", "adaptive", "this library", initial=graded_lifter_initial, needs_horizon=True)
+@plays(KINDS, "adaptive", "this library", initial=graded_lifter_initial, needs_horizon=True)
 def graded_lifter_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
@@ -476,8 +462,7 @@ DEEPEST = 10
 
 
 @plays(
-    INTERNAL,
-    "certificate-greedy",
+    KINDS,
     "internal",
     "this library",
     chance("tie", 0.5, "probability of a 1 when both rise alike"),

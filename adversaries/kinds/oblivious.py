@@ -18,37 +18,19 @@ HALF_OF_THE_BITS = 2.0**26
 """A uniform double has 53 bits; cut here, its two halves are two independent uniform draws."""
 
 
-@plays(
-    KINDS,
-    "coin",
-    "oblivious",
-    "Qiao & Zheng (2024), random bits",
-    chance("bias", 0.5, "probability of a 1"),
-)
+@plays(KINDS, "oblivious", "Qiao & Zheng (2024), random bits", chance("bias", 0.5, "probability of a 1"))
 def coin_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """Independent tosses of one coin. State: [bias]."""
     return int(u < state[0])
 
 
-@plays(
-    KINDS,
-    "constant",
-    "oblivious",
-    "folklore",
-    whole("value", 0, "the outcome", 0, 1),
-)
+@plays(KINDS, "oblivious", "folklore", whole("value", 0, "the outcome", 0, 1))
 def constant_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """The same outcome in every round. State: [value]."""
     return int(state[0])
 
 
-@plays(
-    KINDS,
-    "alternating",
-    "oblivious",
-    "folklore",
-    whole("period", 2, "rounds from one 1 to the next", 2),
-)
+@plays(KINDS, "oblivious", "folklore", whole("period", 2, "rounds from one 1 to the next", 2))
 def alternating_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
@@ -57,31 +39,24 @@ def alternating_step(
     return int(t % period == period - 1)
 
 
-@plays(
-    KINDS,
-    "blocks",
-    "oblivious",
-    "folklore",
-    whole("length", 10, "rounds in a run"),
-)
+@plays(KINDS, "oblivious", "folklore", whole("length", 10, "rounds in a run"))
 def blocks_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """Runs of zeros and runs of ones in turn, zeros first. State: [length]."""
     return (t // int(state[0])) % 2
 
 
-def linear_drift_initial(values: Mapping[str, Any], horizon: int) -> State:
-    """State of `linear_drift_step`: the line ends in the last round of the horizon."""
+def line_initial(values: Mapping[str, Any], horizon: int) -> State:
+    """State of what moves in a straight line: it ends in the last round of the horizon."""
     return state_of(values["start"], values["end"], max(horizon - 1, 1))
 
 
 @plays(
     KINDS,
-    "linear-drift",
     "oblivious",
     "this library",
     chance("start", 0.0, "bias in the first round"),
     chance("end", 1.0, "bias in the last round"),
-    initial=linear_drift_initial,
+    initial=line_initial,
     needs_horizon=True,
 )
 def linear_drift_step(
@@ -109,7 +84,6 @@ def sinusoidal_drift_initial(values: Mapping[str, Any], horizon: int | None) -> 
 
 @plays(
     KINDS,
-    "sinusoidal-drift",
     "oblivious",
     "this library",
     Parameter("period", 1000.0, "rounds in one full swing", low=1.0),
@@ -134,7 +108,6 @@ def change_points_initial(values: Mapping[str, Any], horizon: int | None) -> Sta
 
 @plays(
     KINDS,
-    "change-points",
     "oblivious",
     "this library",
     whole("changes", 10, "number of changes over the horizon", 0),
@@ -168,7 +141,6 @@ def flip_initial(values: Mapping[str, Any], horizon: int) -> State:
 
 @plays(
     KINDS,
-    "flip",
     "oblivious",
     "this library",
     chance("bias", 0.8, "probability of a 1 in the first half"),
@@ -189,7 +161,6 @@ def markov_initial(values: Mapping[str, Any], horizon: int | None) -> State:
 
 @plays(
     KINDS,
-    "markov",
     "oblivious",
     "folklore",
     chance("stay", 0.9, "probability of the previous outcome"),

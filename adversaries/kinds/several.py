@@ -26,8 +26,7 @@ from adversaries.protocol import Kind, State, chance, plays, state_of, whole
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter
 
-OBLIVIOUS: list[Kind] = []
-ADAPTIVE: list[Kind] = []
+KINDS: list[Kind] = []
 
 SPACING, ROOT, LEG, POINTS = range(4)
 """Parts of the state: rounds a leg lasts, g, the present leg; then its ends and the present point, k each."""
@@ -94,7 +93,7 @@ LEGS = whole("legs", 12, "straight lines from the first round to the last")
 SPACED = whole("spacing", None, "rounds each line takes, instead of legs")
 
 
-@plays(OBLIVIOUS, "uniform", "oblivious", "folklore")
+@plays(KINDS, "oblivious", "folklore")
 def uniform_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Every class with the same probability. State: []."""
     return int(u * len(forecast))
@@ -133,8 +132,7 @@ def weights_initial(values: Mapping[str, Any], n_classes: int, horizon: int | No
 
 
 @plays(
-    OBLIVIOUS,
-    "weights",
+    KINDS,
     "oblivious",
     "folklore",
     Parameter(
@@ -151,13 +149,7 @@ def weights_step(state: State, t: int, forecast: Floats, rises: Floats, u: float
     return drawn(state, u)
 
 
-@plays(
-    OBLIVIOUS,
-    "rotating",
-    "oblivious",
-    "folklore",
-    whole("length", 1, "rounds a class stays"),
-)
+@plays(KINDS, "oblivious", "folklore", whole("length", 1, "rounds a class stays"))
 def rotating_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Runs of every class in turn. State: [length]."""
     return (t // int(state[0])) % len(forecast)
@@ -169,8 +161,7 @@ def markov_initial(values: Mapping[str, Any], n_classes: int, horizon: int | Non
 
 
 @plays(
-    OBLIVIOUS,
-    "markov",
+    KINDS,
     "oblivious",
     "folklore",
     chance("stay", 0.9, "probability of the previous class"),
@@ -202,8 +193,7 @@ def dirichlet_drift_initial(values: Mapping[str, Any], n_classes: int, horizon: 
 
 
 @plays(
-    OBLIVIOUS,
-    "dirichlet-drift",
+    KINDS,
     "oblivious",
     "this library; Roberts (2018)",
     LEGS,
@@ -226,8 +216,7 @@ def late_class_initial(values: Mapping[str, Any], n_classes: int, horizon: int |
 
 
 @plays(
-    OBLIVIOUS,
-    "late-class",
+    KINDS,
     "oblivious",
     "this library",
     chance("weight", 0.5, "its probability from then on"),
@@ -256,13 +245,13 @@ BINS = 4099
 """Places for the bins of `bias_builder_step`; a prime."""
 
 
-@plays(ADAPTIVE, "categorical-forecast", "adaptive", "Dawid (1982)")
+@plays(KINDS, "adaptive", "Dawid (1982)")
 def categorical_forecast_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Drawn from the announced probabilities: the forecaster is right. State: []."""
     return drawn(forecast, u)
 
 
-@plays(ADAPTIVE, "least-likely", "adaptive", "Oakes (1985), Dawid (1985)")
+@plays(KINDS, "adaptive", "Oakes (1985), Dawid (1985)")
 def least_likely_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class with the smallest announced probability. State: []."""
     best = 0
@@ -272,7 +261,7 @@ def least_likely_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
     return best
 
 
-@plays(ADAPTIVE, "runner-up", "adaptive", "this library")
+@plays(KINDS, "adaptive", "this library")
 def runner_up_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class with the second largest announced probability. State: []."""
     first, second = 0, 1
@@ -293,8 +282,7 @@ def target_sweep_initial(values: Mapping[str, Any], n_classes: int, horizon: int
 
 
 @plays(
-    ADAPTIVE,
-    "target-sweep",
+    KINDS,
     "adaptive",
     "this library",
     whole("legs", None, "straight lines, instead of T^(1-1/k) / 2"),
@@ -324,8 +312,7 @@ def boundary_hugger_initial(values: Mapping[str, Any], n_classes: int, horizon: 
 
 
 @plays(
-    ADAPTIVE,
-    "boundary-hugger",
+    KINDS,
     "adaptive",
     "this library",
     whole("first", 0, "the first outcome", 0, 999),
@@ -353,8 +340,7 @@ def bias_builder_initial(values: Mapping[str, Any], n_classes: int, horizon: int
 
 
 @plays(
-    ADAPTIVE,
-    "bias-builder",
+    KINDS,
     "adaptive",
     "after Foster & Vohra (1998), calibration by bins",
     whole("cells", 20, "bins a side that forecasts are grouped in", high=10_000),
@@ -381,7 +367,7 @@ def bias_builder_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
     return best
 
 
-@plays(ADAPTIVE, "certificate-greedy", "internal", "this library")
+@plays(KINDS, "internal", "this library")
 def certificate_greedy_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class for which the forecaster's certificate rises most. State: []."""
     most, alike = rises[0], 0

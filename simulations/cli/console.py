@@ -34,12 +34,12 @@ def usual_games() -> Iterator[Step]:
     from simulations.games import players
     from simulations.games.measuring import play_and_measure
     from simulations.games.several import create_player
-    from simulations.sweeps.results import find_config, read_config
+    from simulations.sweeps.plan import find_plan, read_plan
     from simulations.worst.enumeration import enumerate_games
 
-    config = read_config(find_config("demo"))
+    plan = read_plan(find_plan("demo"))
     recorded = replay_sequence(np.arange(50) % 2).adversary()
-    pairs = [*product(config.forecasters, config.adversaries), ("balanced:window=20", "epochs")]
+    pairs = [*product(plan.forecasters, plan.adversaries), ("balanced:window=20", "epochs")]
     games: list[tuple[str, Any, Any]] = [(name, create(spec, 50, 0), None) for name, spec in pairs]
     games.append(("balanced", recorded, None))
     games.append(("adaptive:slack=1,report=hint", recorded, np.full(50, 0.5)))

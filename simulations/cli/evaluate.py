@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,78 +13,61 @@ from onlinecal.rounds import Reading
 
 if TYPE_CHECKING:
     from onlinecal.wrappers.strategies.projection import Buckets
-    from simulations.evaluation import Columns, Evaluation, Source
+    from simulations.evaluation import Columns, Source
 
 DEFAULT_MODEL = "logistic"
 RECORDED = "forecasts"
 
 
-Streams = Annotated[
-    list[str],
-    typer.Argument(
-        help=f"Recorded forecasts: {FILES} Or by name: a dataset of river, like Phishing; or what is made to "
-        "break recalibrators, flip, fold, drift and threshold. May be several.",
-    ),
-]
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic.",
-    ),
-]
-ForecastColumn = Annotated[str | None, typer.Option("--forecast", help="A file's column of forecasts.")]
-OutcomeColumn = Annotated[str | None, typer.Option("--outcome", help="Its column of outcomes, 0/1.")]
-Sort = Annotated[str | None, typer.Option("--sort", help="Its column to order the rounds by.")]
-SettledAt = Annotated[
-    str | None,
-    typer.Option(
-        "--settled-at",
-        help="Its column of when outcomes became known: times as in --sort, or else row numbers from 0.",
-    ),
-]
-Rounds = Annotated[
-    int | None,
-    typer.Option("--rounds", min=1, help="Rounds to play. Default: all there are; 20000 of what is made up."),
-]
-Late = Annotated[
-    int, typer.Option("--late", min=0, help="Each label comes so many rounds after its forecast.")
-]
-BucketNumber = Annotated[
-    str,
-    typer.Option(
-        "--buckets",
-        help="Of the calibrated classifier, with biases of their own: a number, or auto: halved with time.",
-    ),
-]
-
-
 def evaluate(
-    stream: Streams,
-    model: Models = None,
-    forecast: ForecastColumn = None,
-    outcome: OutcomeColumn = None,
-    sort: Sort = None,
-    settled_at: SettledAt = None,
+    stream: Annotated[
+        list[str],
+        typer.Argument(
+            help=f"Recorded forecasts: {FILES} Or by name: a dataset of river, like Phishing; or what is "
+            "made to break recalibrators, flip, fold, drift and threshold. May be several.",
+        ),
+    ],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic.",
+        ),
+    ] = None,
+    forecast: Annotated[str | None, typer.Option(help="A file's column of forecasts.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="Its column of outcomes, 0/1.")] = None,
+    sort: Annotated[str | None, typer.Option(help="Its column to order the rounds by.")] = None,
+    settled_at: Annotated[
+        str | None,
+        typer.Option(
+            help="Its column of when outcomes became known: times as in --sort, or else row numbers from 0."
+        ),
+    ] = None,
     together: Together = None,
     positive: Positive = None,
     scale: Scale = "probability",
     drop_invalid: DropInvalid = False,
-    rounds: Rounds = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of what is made up.")] = 0,
-    late: Late = 0,
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rounds to play. Default: all there are; 20000 of what is made up."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of what is made up.")] = 0,
+    late: Annotated[int, typer.Option(min=0, help="Each label comes so many rounds after its forecast.")] = 0,
     slack: Annotated[
         float | None,
         typer.Option(
-            "--slack",
             help="Of the calibrated classifier: more follows the model more closely, for a weaker guarantee. "
             "Default: its own.",
         ),
     ] = None,
-    buckets: BucketNumber = "1",
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder to write table and pictures into.")
-    ] = None,
+    buckets: Annotated[
+        str,
+        typer.Option(
+            help="Of the calibrated classifier, with biases of their own: a number, or auto: halved with "
+            "time."
+        ),
+    ] = "1",
+    out: Annotated[Path | None, typer.Option(help="Folder to write table and pictures into.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Compare a classifier with its recalibrations: Platt scaling, bin means, and the calibrated one.
@@ -109,8 +93,18 @@ def evaluate(
     """
     import msgspec
 
-    from onlinecal.cli.output import print_json, results
-    from simulations.evaluation import Columns, comparisons, score_table, source_of, write_evaluations
+    from onlinecal.cli.output import answer, progress
+    from simulations.evaluation import (
+        Columns,
+        comparisons,
+        planned,
+        score_table,
+        source_of,
+        write_evaluations,
+    )
+    from simulations.evaluation import (
+        evaluate as evaluate_one,
+    )
 
     if len(set(stream)) < len(stream):
         raise ValueError(f"a stream is listed twice: {', '.join(stream)}")
@@ -122,30 +116,30 @@ def evaluate(
     names = _model_names(model, sources)
     remarks = [text for source in sources for text in source.remarks]
     warn(remarks)
-    evaluations = _play(sources, names, late, slack, _buckets(buckets))
+    plan = planned(sources, names, slack, _buckets(buckets))
+    evaluations = []
+    with progress() as bar:
+        task = bar.add_task("rounds", total=sum(len(source) for source, *_ in plan))
+        for source, name, method, classifier in plan:
+            bar.update(task, description=f"{source.name}: {method} {name}")
+            advance = partial(bar.advance, task)
+            evaluations.append(evaluate_one(source, classifier, name, method, late=late, progress=advance))
     scores = [one.score for one in evaluations]
     worse = comparisons(scores)
     warn(worse)
-    files = [] if out is None else write_evaluations(evaluations, out)
+    files = [] if out is None else [str(path) for path in write_evaluations(evaluations, out)]
     broken = [
         f"BROKEN: {text} ({one.method} {one.model}, {one.stream})"
         for one in scores
         for text in one.broken_bounds()
     ]
-    if as_json:
-        print_json(
-            {
-                "scores": [msgspec.structs.asdict(score) for score in scores],
-                "broken": broken,
-                "warnings": [*remarks, *worse],
-                "pictures": [str(path) for path in files],
-            }
-        )
-    else:
-        console = results()
-        console.print(score_table(scores, _lateness(late, columns)))
-        for line in [*broken, *map(str, files)]:
-            console.print(line, soft_wrap=True)
+    record = {
+        "scores": [msgspec.structs.asdict(score) for score in scores],
+        "broken": broken,
+        "warnings": [*remarks, *worse],
+        "pictures": files,
+    }
+    answer(as_json, record, [score_table(scores, _lateness(late, columns)), *broken, *files])
     if broken:
         raise typer.Exit(CHECK_FAILED)
 
@@ -183,35 +177,3 @@ def _buckets(text: str) -> Buckets:
     value = int(text) if text.lstrip("+-").isdecimal() else text
     check_buckets(value, "n_buckets")
     return AUTO if isinstance(value, str) else value
-
-
-def _play(
-    sources: list[Source], names: list[str], late: int, slack: float | None, buckets: Buckets
-) -> list[Evaluation]:
-    """Every method on every model on every stream."""
-    from onlinecal.cli.output import progress
-    from simulations import evaluation as models
-    from simulations.evaluation import evaluate as evaluate_one
-
-    evaluations = []
-    with progress() as bar:
-        total = sum(map(len, sources)) * len(names) * len(models.methods(slack, buckets))
-        task = bar.add_task("rounds", total=total)
-        for source in sources:
-            for name in names:
-                for method, wrap in models.methods(slack, buckets, source.is_multiclass).items():
-                    bar.update(task, description=f"{source.name}: {method} {name}")
-                    model = (
-                        models.Recorded() if source.recorded else models.create(name, source.is_multiclass)
-                    )
-                    evaluations.append(
-                        evaluate_one(
-                            source,
-                            wrap(model),
-                            name,
-                            method,
-                            late=late,
-                            progress=lambda played: bar.advance(task, played),
-                        )
-                    )
-    return evaluations

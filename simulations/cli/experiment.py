@@ -66,7 +66,7 @@ def experiment(
     from joblib import cpu_count
 
     from onlinecal.catalogue import did_you_mean
-    from onlinecal.cli.output import notices, print_json, results, table
+    from onlinecal.cli.output import answer, notices, table
     from onlinecal.cli.recalibrating.reading import read_table
     from onlinecal.cli.recalibrating.splits import split_rows
     from simulations.experiments import Experiment, made_up_table
@@ -91,19 +91,9 @@ def experiment(
     except KeyboardInterrupt:
         notices().print(f"interrupted: {len(tables)} of {len(wanted)} pictures are finished")
         raise typer.Exit(INTERRUPTED) from None
-    if as_json:
-        print_json(
-            {
-                "figures": {name: one.to_dicts() for name, one in tables.items()},
-                "files": [str(path) for path in written],
-            }
-        )
-        return
-    console = results()
-    for name, one in tables.items():
-        console.print(table(*_shown(name, one)))
-    for path in written:
-        console.print(str(path), soft_wrap=True)
+    files = [str(path) for path in written]
+    record = {"figures": {name: one.to_dicts() for name, one in tables.items()}, "files": files}
+    answer(as_json, record, [*(table(*_shown(name, one)) for name, one in tables.items()), *files])
 
 
 def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]) -> pl.DataFrame:

@@ -25,7 +25,7 @@ def forecasters(
 
     [bold]onlinecal simulate --forecaster foster:draw=seen --adversary threshold[/bold]
     """
-    from onlinecal.cli.output import print_json, results, table
+    from onlinecal.cli.output import answer, table
     from simulations.games import players
 
     players.load_all(load or ())
@@ -40,17 +40,13 @@ def forecasters(
         }
         for family in players.catalogue().values()
     ]
-    if as_json:
-        print_json(rows)
-        return
-    out = results()
     columns = ["name", "kind", "settings", "known", "source"]
     lines = [[row[name] for name in columns] for row in rows]
-    out.print(table(None, ["forecaster", *columns[1:]], lines, left=5))
-    out.print(
+    words = (
         "Randomised ones keep what is known of them with draw=hidden: adversaries see the mean forecast.\n"
         "A spec is a name, or name:key=value,key=value."
     )
+    answer(as_json, rows, [table(None, ["forecaster", *columns[1:]], lines, left=5), words])
 
 
 def adversaries(
@@ -68,12 +64,9 @@ def adversaries(
     [bold]onlinecal simulate --adversary threshold:at=0.3[/bold]
     """
     from adversaries import describe, describe_multiclass
-    from onlinecal.cli.output import print_json, results, table
+    from onlinecal.cli.output import answer, table
 
     rows = describe_multiclass() if several else describe()
-    if as_json:
-        print_json(rows)
-        return
     lines = [
         (
             row["name"] + ("*" if row["needs_horizon"] else ""),
@@ -83,9 +76,8 @@ def adversaries(
         )
         for row in rows
     ]
-    out = results()
-    out.print(table(None, ["adversary", "sees", "settings", "plays"], lines, left=4))
-    out.print("* has to know the number of rounds beforehand. A spec is a name, or name:key=value,key=value.")
+    words = "* has to know the number of rounds beforehand. A spec is a name, or name:key=value,key=value."
+    answer(as_json, rows, [table(None, ["adversary", "sees", "settings", "plays"], lines, left=4), words])
 
 
 SEES = {

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED
-
-if TYPE_CHECKING:
-    from simulations.sweeps.playing import Workers
-
-
-class TableFormat(StrEnum):
-    """How tables are written."""
-
-    parquet = "parquet"
-    csv = "csv"
-
-
-class Backend(StrEnum):
-    """Who plays the games."""
-
-    loky = "loky"
-    dask = "dask"
-    ray = "ray"
 
 
 def sweep(
@@ -34,16 +15,16 @@ def sweep(
     out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results/sweep"),
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: all cores.")] = None,
     form: Annotated[
-        TableFormat, typer.Option("--format", help="How tables are written.")
-    ] = TableFormat.parquet,
+        Literal["parquet", "csv"], typer.Option("--format", help="How tables are written.")
+    ] = "parquet",
     load: Annotated[
         list[Path] | None,
         typer.Option("--load", help="A Python file that registers forecasters or adversaries; repeatable."),
     ] = None,
     backend: Annotated[
-        Backend,
+        Literal["loky", "dask", "ray"],
         typer.Option("--backend", help="Who plays: loky, processes of this machine, or dask or ray."),
-    ] = Backend.loky,
+    ] = "loky",
     scheduler: Annotated[
         str | None,
         typer.Option(
@@ -72,14 +53,21 @@ def sweep(
 
     [bold]onlinecal sweep arena --backend dask --scheduler 10.0.0.1:8786[/bold]
     """
+    from joblib import cpu_count
+
     from onlinecal.cli.output import milestones, notices, progress, results
     from onlinecal.compiling import Compiled
-    from simulations.sweeps.playing import planned_games, run_sweep
-    from simulations.sweeps.results import Store, find_config, read_config
+    from simulations.sweeps.plan import find_plan, read_plan
+    from simulations.sweeps.playing import Workers, play_games
+    from simulations.sweeps.results import Store
 
-    config = read_config(find_config(file), load or ())
-    games = planned_games(config)
-    workers = _workers(backend, scheduler, jobs, len(games))
+    plan = read_plan(find_plan(file), load or ())
+    if scheduler is not None and backend == "loky":
+        raise ValueError("--scheduler needs --backend dask or ray: loky only knows this machine")
+    if scheduler is not None and jobs is not None:
+        raise ValueError("--jobs and --scheduler exclude each other: a cluster has the workers it has")
+    store = Store(plan, out)
+    workers = Workers(backend, scheduler, min(jobs or cpu_count(), len(plan.games)))
     tell = milestones("games finished")
     compiled = Compiled()
 
@@ -88,37 +76,22 @@ def sweep(
         tell(done, every)
 
     with progress() as bar:
-        task = bar.add_task(f"games ({workers})", total=len(games))
+        task = bar.add_task(f"games ({workers})", total=len(plan.games))
         try:
-            played = run_sweep(config, out, workers, advance, compiled)
+            played = play_games(store, workers, advance, compiled)
         except KeyboardInterrupt:
             bar.stop()
-            kept = sum(map(Store(out).is_finished, games))
-            notices().print(
-                f"interrupted: {kept} of {len(games)} games are kept; the same command goes on from there"
-            )
+            kept = f"{len(Store(plan, out).finished)} of {len(plan.games)} games are kept"
+            notices().print(f"interrupted: {kept}; the same command goes on from there")
             raise typer.Exit(INTERRUPTED) from None
     if compiled.notice is not None:
         notices().print(compiled.notice)
-    written = Store(out).write_tables(games, form.value)
+    written = store.write_tables(form)
     results().print(
-        f"{len(games)} games: {played} played, {len(games) - played} were there already. "
+        f"{len(plan.games)} games: {played} played, {len(plan.games) - played} were there already. "
         f"Tables: {', '.join(map(str, written))}",
         soft_wrap=True,
     )
-
-
-def _workers(backend: Backend, scheduler: str | None, jobs: int | None, n_games: int) -> Workers:
-    """Who plays; ValueError if the options do not go together."""
-    from joblib import cpu_count
-
-    from simulations.sweeps.playing import Workers
-
-    if scheduler is not None and backend is Backend.loky:
-        raise ValueError("--scheduler needs --backend dask or ray: loky only knows this machine")
-    if scheduler is not None and jobs is not None:
-        raise ValueError("--jobs and --scheduler exclude each other: a cluster has the workers it has")
-    return Workers(backend.value, scheduler, min(jobs or cpu_count(), n_games))
 
 
 def plot(
@@ -159,56 +132,29 @@ def plot(
 
     [bold]onlinecal plot results/arena --figure landscape --adversary coin --measure ece[/bold]
     """
-    from onlinecal.cli.output import print_json, progress, results, table
+    from onlinecal.cli.output import answer, progress, table
     from onlinecal.tables import number
-    from simulations.games import players
-    from simulations.plots import GROWTH_FIGURES, draw_sweep, figure_of, sweep_figures
-    from simulations.sweeps.results import Store, broken_bounds, summarise
+    from simulations.plots import SweepPictures
+    from simulations.sweeps.results import broken_bounds, summarise
 
-    for name in figure or []:
-        figure_of(name)
-    games = Store(folder).read_table("results")
-    players.load_all([*Store(folder).loaded(), *(load or [])])
-    names = list(dict.fromkeys(figure or sweep_figures(folder)))
-    if measure is not None and not set(names) & set(GROWTH_FIGURES):
-        raise ValueError("--measure is for the figures landscape and matrix")
-    if adversary is not None and "landscape" not in names:
-        raise ValueError("--adversary is for the figure landscape")
+    pictures = SweepPictures.read(folder, figure or (), measure, adversary, load or ())
     with progress() as bar:
-        pictures = [
-            draw_sweep(folder, name, measure, adversary) for name in bar.track(names, description="drawing")
+        files = [pictures.draw(name) for name in bar.track(pictures.names, description="drawing")]
+    summary, broken = summarise(pictures.results).to_dicts(), broken_bounds(pictures.results)
+    record = {"figures": [str(path) for path in files], "summary": summary, "broken": broken}
+    lines = [
+        [
+            row["forecaster"],
+            str(row["games"]),
+            number(row["worst_over_root"]),
+            row["worst_over_root_against"],
+            "–" if row["worst_over_guarantee"] is None else number(row["worst_over_guarantee"]),
+            row["worst_over_guarantee_against"] or "nothing is proven",
         ]
-    summary, broken = summarise(games), broken_bounds(games)
-    if as_json:
-        print_json(
-            {"figures": [str(path) for path in pictures], "summary": summary.to_dicts(), "broken": broken}
-        )
-    else:
-        out = results()
-        for path in pictures:
-            out.print(str(path), soft_wrap=True)
-        out.print()
-        out.print(
-            table(
-                "Distance to calibration at its worst",
-                ["forecaster", "games", "distance/√T", "against", "distance/guarantee", "against"],
-                [
-                    (
-                        row["forecaster"],
-                        str(row["games"]),
-                        number(row["worst_over_root"]),
-                        row["worst_over_root_against"],
-                        *(
-                            ("–", "nothing is proven")
-                            if row["worst_over_guarantee"] is None
-                            else (number(row["worst_over_guarantee"]), row["worst_over_guarantee_against"])
-                        ),
-                    )
-                    for row in summary.to_dicts()
-                ],
-            )
-        )
-        for line in broken or ["Every bound held."]:
-            out.print(line, soft_wrap=True)
+        for row in summary
+    ]
+    columns = ["forecaster", "games", "distance/√T", "against", "distance/guarantee", "against"]
+    worst = table("Distance to calibration at its worst", columns, lines)
+    answer(as_json, record, [*map(str, files), "", worst, *(broken or ["Every bound held."])])
     if broken:
         raise typer.Exit(CHECK_FAILED)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,13 +18,6 @@ LONG = 18
 """Rounds beyond which it takes long enough to say so."""
 
 
-class WorstBy(StrEnum):
-    """What the worst game is the worst in."""
-
-    distance = "distance"
-    ece = "ece"
-
-
 def worst(
     forecaster: Annotated[
         str,
@@ -38,8 +30,9 @@ def worst(
         ),
     ] = 16,
     measure: Annotated[
-        WorstBy, typer.Option("--measure", help="The exact distance to calibration, or the ECE.")
-    ] = WorstBy.distance,
+        Literal["distance", "ece"],
+        typer.Option("--measure", help="The exact distance to calibration, or the ECE."),
+    ] = "distance",
     draws: Annotated[
         int, typer.Option("--draws", min=1, help="A randomised forecaster is averaged over so many games.")
     ] = 8,
@@ -73,33 +66,26 @@ def worst(
     """
     from joblib import cpu_count
 
-    from onlinecal.cli.output import print_json, results
+    from onlinecal.cli.output import answer
     from simulations.games import players
 
     players.create(forecaster)
     if minimax:
-        if out is not None or measure is not WorstBy.distance:
+        if out is not None or measure != "distance":
             raise ValueError("--minimax is about the distance, and has no picture")
         _least(forecaster, rounds, nodes, draws, seed, as_json)
         return
-    found = _played(forecaster, rounds, measure.value, draws, seed, jobs or cpu_count())
-    files = _write(found, out) if out is not None else []
-    broken = found.broken_bounds()
-    if as_json:
-        print_json({**found.record(), "broken": broken, "files": [str(path) for path in files]})
-    else:
-        console = results()
-        console.print(_table(found))
-        longest = found.longest
-        console.print(
-            f"worst of {2**longest.rounds:,} games of {longest.rounds} rounds: {longest.sequence}, "
-            f"{found.measure} {longest.error:.4f} = {longest.over_root:.4f} √T",
-            soft_wrap=True,
-        )
-        if found.draws > 1:
-            console.print(f"Every error is a mean over {found.draws} sequences of draws.")
-        for line in [*broken, *map(str, files)]:
-            console.print(line, soft_wrap=True)
+    found = _played(forecaster, rounds, measure, draws, seed, jobs or cpu_count())
+    files = [] if out is None else [str(path) for path in _write(found, out)]
+    broken, longest = found.broken_bounds(), found.longest
+    lines = [
+        f"worst of {2**longest.rounds:,} games of {longest.rounds} rounds: {longest.sequence}, "
+        f"{found.measure} {longest.error:.4f} = {longest.over_root:.4f} √T"
+    ]
+    if found.draws > 1:
+        lines.append(f"Every error is a mean over {found.draws} sequences of draws.")
+    record = {**found.record(), "broken": broken, "files": files}
+    answer(as_json, record, [_table(found), *lines, *broken, *files])
     if broken:
         raise typer.Exit(CHECK_FAILED)
 
@@ -122,13 +108,7 @@ def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: in
         task = bar.add_task("parts of the tree", total=None)
         try:
             return enumerate_games(
-                forecaster,
-                rounds,
-                measure=measure,
-                draws=draws,
-                seed=seed,
-                jobs=jobs,
-                progress=advance,
+                forecaster, rounds, measure=measure, draws=draws, seed=seed, jobs=jobs, progress=advance
             )
         except KeyboardInterrupt:
             bar.stop()
@@ -138,7 +118,7 @@ def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: in
 
 def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_json: bool) -> None:
     """The bounds of the least worst case for every length, and how far above them the forecaster is."""
-    from onlinecal.cli.output import print_json, results, table
+    from onlinecal.cli.output import answer, table
     from onlinecal.validation import check_count
     from simulations.worst.enumeration import enumerate_games
     from simulations.worst.minimax import MOST_ROUNDS, least_worst
@@ -147,20 +127,18 @@ def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_j
     every = [least_worst(t, nodes) for t in range(1, rounds + 1)]
     found = enumerate_games(forecaster, rounds, draws=draws, seed=seed)
     both = list(zip(every, found.games, strict=True))
-    if as_json:
-        lines = [
-            {"rounds": one.rounds, "lower": one.lower, "upper": str(one.upper), "worst": game.error}
-            for one, game in both
-        ]
-        print_json({"forecaster": forecaster, "games": lines})
-        return
+    lines = [
+        {"rounds": one.rounds, "lower": one.lower, "upper": str(one.upper), "worst": game.error}
+        for one, game in both
+    ]
     columns = ["T", "none is below", "one has", "exactly", forecaster, "times the least"]
     rows = [
         [str(one.rounds), f"{one.lower:.4f}", f"{float(one.upper):.4f}", str(one.upper), f"{game.error:.4f}",
          f"{game.error / float(one.upper):.2f}"]
         for one, game in both
     ]  # fmt: skip
-    results().print(table("the least worst distance of any deterministic forecaster", columns, rows))
+    shown = table("the least worst distance of any deterministic forecaster", columns, rows)
+    answer(as_json, {"forecaster": forecaster, "games": lines}, [shown])
 
 
 def _table(found: Enumeration) -> Table:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import adversaries
 from adversaries import Adversary
 from onlinecal.catalogue import split_spec
-from onlinecal.cli.output import notices, print_json, progress, results, table
+from onlinecal.cli.output import answer, notices, progress, table
 from onlinecal.cli.verbs import warn
 from onlinecal.compiling import counting
 from onlinecal.remarks import label_remarks, outcome_remarks
@@ -170,25 +170,20 @@ def simulate_games(request: Request, folder: Path | None, as_json: bool) -> bool
         for one in measured
         for text in one.broken_bounds()
     ]
-    if as_json:
-        print_json(
-            {
-                "games": [one.record() for one in measured],
-                "broken": broken,
-                "warnings": remarks,
-                "pictures": [str(path) for path in pictures],
-            }
-        )
-        return not broken
-    console = results()
+    files = [str(path) for path in pictures]
     if len(chosen) == 1 and len(against) > 1:
         title = f"{chosen[0].spec}, {against[0].rounds:,} rounds against {first.name}"
-        console.print(comparison(measured, title, [f"{line.classes} classes" for line in measured]))
+        tables = [comparison(measured, title, [f"{line.classes} classes" for line in measured])]
     else:
-        for one, some in zip(against, games, strict=True):
-            console.print(comparison([game.measured for game in some], one.title))
-    for line in [*broken, *map(str, pictures)]:
-        console.print(line, soft_wrap=True)
+        pairs = zip(against, games, strict=True)
+        tables = [comparison([game.measured for game in some], one.title) for one, some in pairs]
+    record = {
+        "games": [one.record() for one in measured],
+        "broken": broken,
+        "warnings": remarks,
+        "pictures": files,
+    }
+    answer(as_json, record, [*tables, *broken, *files])
     return not broken
 
 

@@ -287,22 +287,10 @@ def biases_of(points: Floats, outcomes: Labels) -> tuple[Floats, Floats, Labels]
     The bias of a row is the sum over its rounds of the row minus the outcome as a unit vector. The rows are
     in lexicographic order.
     """
-    place = groups_of(points)
-    number = np.bincount(place)
-    first = np.empty(len(number), np.int64)
-    first[place[::-1]] = np.arange(len(place))[::-1]
-    rows, k = points[first], points.shape[1]
-    counts = np.bincount(place * k + outcomes, minlength=len(number) * k).reshape(-1, k)
+    rows, place, number = np.unique(points, axis=0, return_inverse=True, return_counts=True)
+    k = points.shape[1]
+    counts = np.bincount(place.ravel() * k + outcomes, minlength=len(number) * k).reshape(-1, k)
     return rows, number[:, None] * rows - counts, number
-
-
-def groups_of(points: Floats) -> Labels:
-    """The place of each row among the different rows in lexicographic order, shape (T,)."""
-    place = np.zeros(len(points), np.int64)
-    for column in points.T:
-        values, inverse = np.unique(column, return_inverse=True)
-        place = np.unique(place * len(values) + inverse, return_inverse=True)[1]
-    return place
 
 
 def brier_scores(forecasts: Floats, outcomes: Labels) -> tuple[float, float]:

@@ -8,11 +8,13 @@ beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simulations.sweeps.results import Store
+from simulations.games import players
+from simulations.sweeps.results import loaded_files, read_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,15 +44,8 @@ def look_of(colour: str, dashes: Any = "-", marker: str = "") -> Look:
     return Look(colour, darker(colour), dashes, marker)
 
 
-SWEEP_FIGURES = {
-    "distance": "results",
-    "ece": "results",
-    "regret": "results",
-    "trajectories": "trajectories",
-    "landscape": "results",
-    "matrix": "results",
-}
-"""Figures that show a sweep, and the table that each is prepared from."""
+SWEEP_FIGURES = ("distance", "ece", "regret", "trajectories", "landscape", "matrix")
+"""Figures that show a sweep. All but trajectories are prepared from its table of results."""
 
 GROWTH_FIGURES = ("landscape", "matrix")
 """Those of them that need more than one T."""
@@ -65,22 +60,66 @@ def figure_of(name: str) -> Drawing:
     return (against_rounds.FIGURES | landscape.FIGURES)[name]
 
 
-def sweep_figures(folder: Path) -> list[str]:
-    """The figures that the results in a folder can show."""
-    grows = Store(folder).read_table("results")["rounds"].n_unique() > 1
-    return [name for name in SWEEP_FIGURES if grows or name not in GROWTH_FIGURES]
+@dataclass(frozen=True, eq=False)
+class SweepPictures:
+    """Which pictures of a sweep are wanted, and its results.
 
-
-def draw_sweep(folder: Path, name: str, measure: str | None = None, adversary: str | None = None) -> Path:
-    """Draw one figure of a sweep's results into their folder: <name>.png, .svg and .csv; the PNG's path.
-
-    The measure is for `landscape` and `matrix`, the adversary for `landscape`; both become part of the name.
+    Attributes
+    ----------
+    folder
+        The sweep's, where the pictures go: <name>.png, .svg and .csv.
+    results
+        A row per game.
+    names
+        The pictures, of `SWEEP_FIGURES`.
+    measure, adversary
+        What `landscape` and `matrix` show, and against whom `landscape` does; both become part of the name.
+        None: the distance, and against everyone.
     """
-    figure, chosen = figure_of(name), {}
-    if measure is not None and name in GROWTH_FIGURES:
-        chosen["measure"] = measure
-    if adversary is not None and name == "landscape":
-        chosen["adversary"] = adversary
-    table = Store(folder).read_table(SWEEP_FIGURES[name])
-    stem = "-".join([name, *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values())])
-    return figure.write(folder / stem, table, **chosen)
+
+    folder: Path
+    results: pl.DataFrame
+    names: Sequence[str]
+    measure: str | None = None
+    adversary: str | None = None
+
+    @classmethod
+    def read(
+        cls,
+        folder: Path,
+        names: Sequence[str] = (),
+        measure: str | None = None,
+        adversary: str | None = None,
+        load: Sequence[Path] = (),
+    ) -> SweepPictures:
+        """Read the results in a folder, and load the files of one's own that were played, and those given.
+
+        Without names all figures that these results can show are wanted.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there are no results, or a file to be loaded is missing.
+        ValueError
+            For unknown figures, and a measure or an adversary that none of them heeds.
+        """
+        for name in names:
+            figure_of(name)
+        results = read_table(folder, "results")
+        players.load_all([*loaded_files(folder), *load])
+        grows = results["rounds"].n_unique() > 1
+        usual = [name for name in SWEEP_FIGURES if grows or name not in GROWTH_FIGURES]
+        wanted = list(dict.fromkeys(names or usual))
+        if measure is not None and not set(wanted) & set(GROWTH_FIGURES):
+            raise ValueError("--measure is for the figures landscape and matrix")
+        if adversary is not None and "landscape" not in wanted:
+            raise ValueError("--adversary is for the figure landscape")
+        return cls(folder, results, wanted, measure, adversary)
+
+    def draw(self, name: str) -> Path:
+        """Draw one of them into the folder: the PNG's path; ValueError if it cannot show what is wanted."""
+        heeded = {"landscape": ("measure", "adversary"), "matrix": ("measure",)}.get(name, ())
+        chosen = {one: getattr(self, one) for one in heeded if getattr(self, one) is not None}
+        table = read_table(self.folder, name) if name == "trajectories" else self.results
+        stem = "-".join([name, *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values())])
+        return figure_of(name).write(self.folder / stem, table, **chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -154,16 +155,12 @@ def draw_counts(table: pl.DataFrame) -> Figure:
     return figure
 
 
+SEVERITY = ("drift", "severity")
 DRIFT_TITLES = {
     "temperature": "Temperature: surer or less sure",
     "label shift": "Label shift: classes drawn unevenly",
     "noise": "Noise on the logits",
 }
-
-
-def prepare_drift(rows: pl.DataFrame) -> pl.DataFrame:
-    """Means and deviations over splits by drift, severity, method and measure."""
-    return summary(rows, ["drift", "severity"], ["drift", "severity"])
 
 
 @in_house_style
@@ -282,6 +279,6 @@ FIGURES = {
     "steps": Drawing(prepare_steps, draw_steps),
     "actions": COUNTS,
     "classes": COUNTS,
-    "drift": Drawing(prepare_drift, draw_drift),
+    "drift": Drawing(partial(summary, pair=SEVERITY, by=SEVERITY), draw_drift),
 }
 """The figures by name."""

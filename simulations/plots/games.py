@@ -63,14 +63,19 @@ FILM = "#2b2b2b"
 HOLE = "round,pad=0,rounding_size=0.025"
 
 
-def prepare_film(games: Sequence[Game]) -> pl.DataFrame:
-    """Columns forecaster, adversary, and those of `running_biases_data`; the last moment is the game's."""
-    return _of_games(
-        games,
-        lambda game: running_biases_data(
-            game.forecasts, game.outcomes, look_ahead=None if game.duel is None else game.duel.charged
-        ),
+def of_games(data: Callable[[Game], pl.DataFrame]) -> Callable[[Sequence[Game]], pl.DataFrame]:
+    """What prepares the table of several games: forecaster, adversary, and the columns of `data` for each."""
+    return lambda games: pl.concat(
+        named(data(game), game.measured.forecaster, game.measured.adversary) for game in games
     )
+
+
+prepare_film = of_games(
+    lambda game: running_biases_data(
+        game.forecasts, game.outcomes, look_ahead=None if game.duel is None else game.duel.charged
+    )
+)
+"""The last moment of each game is its end."""
 
 
 @in_house_style
@@ -241,25 +246,16 @@ def draw_running(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def reliability_of(games: Sequence[Game]) -> pl.DataFrame:
-    """Columns forecaster, adversary, and those of `reliability_data`: how often the outcome was 1."""
-    return _of_games(games, lambda game: reliability_data(game.forecasts, game.outcomes))
-
-
-def transport_of(games: Sequence[Game]) -> pl.DataFrame:
-    """Columns forecaster, adversary, and those of `transport_data`: which forecasts must move where."""
-    return _of_games(games, lambda game: transport_data(game.forecasts, game.outcomes, witness=game.witness))
-
-
-def _of_games(games: Sequence[Game], data: Callable[[Game], pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(named(data(game), game.measured.forecaster, game.measured.adversary) for game in games)
-
-
-RELIABILITY = Drawing(reliability_of, reliability_panels)
+RELIABILITY = Drawing(
+    of_games(lambda game: reliability_data(game.forecasts, game.outcomes)), reliability_panels
+)
 RUNNING = Drawing(prepare_running, draw_running)
 PICTURES = {
     "reliability": RELIABILITY,
-    "transport": Drawing(transport_of, transport_panels),
+    "transport": Drawing(
+        of_games(lambda game: transport_data(game.forecasts, game.outcomes, witness=game.witness)),
+        transport_panels,
+    ),
     "filmstrip": Drawing(prepare_film, draw_film),
 }
 """Of games in full."""

@@ -31,7 +31,7 @@ from onlinecal.plots.style import (
     name_lines,
     panels,
 )
-from simulations.games.measuring import MeasuredMulticlass, MulticlassGame, biases_of, groups_of
+from simulations.games.measuring import MeasuredMulticlass, MulticlassGame, biases_of
 from simulations.plots import Drawing
 from simulations.plots.sweeps.against_rounds import draw_band, lines_of
 
@@ -80,7 +80,7 @@ def draw_simplex_distance(table: pl.DataFrame) -> Figure:
         for name, part in lines_of(shown, k, "classes", "forecaster"):
             one, proven = look[name], part["certificate"].null_count() == 0
             width = 1.6 if proven else 0.9
-            ends[name] = draw_band(axis, part, one.colour, 0.2, lw=width, marker="o", ms=3.2)
+            ends[name] = draw_band(axis, part, one, 0.2, ls="-", marker="o", ms=3.2, lw=width)
             if part["guarantee"].null_count() == 0:
                 axis.plot(
                     part["rounds"], part["guarantee"], color=one.text, lw=1.7, ls=(0, (5, 1.6)), zorder=4
@@ -152,10 +152,7 @@ def prepare_triangle(games: Sequence[MulticlassGame]) -> pl.DataFrame:
             cells, size, number = _coarse(game.forecasts)
         else:
             sides = 1.0 / np.rint(1.0 / (1.5 * furthest))
-            place = groups_of(np.column_stack([game.forecasts, sides]))
-            number = np.bincount(place)
-            cells, size = np.zeros((len(number), 3)), np.zeros(len(number))
-            cells[place], size[place] = game.forecasts, sides
+            cells, size, number = _different(game.forecasts, sides)
             points, biases, visits = biases_of(game.duel.charged, game.outcomes)
             parts.append(_part(game, "point", points, visits, bias=np.abs(biases).max(axis=1)))
         parts.append(_part(game, "cell", cells, number, size=size))
@@ -214,12 +211,13 @@ def _coarse(forecasts: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
     # a forecast on a grid point belongs to a cell beside it
     corner -= (left == 0) * (np.arange(3) == corner.argmax(axis=1)[:, None])
     left = np.maximum(left, 1.0)
-    centres = (corner + left / 3.0) / COARSE
-    place = groups_of(centres)
-    number = np.bincount(place)
-    cells, size = np.zeros((len(number), 3)), np.zeros(len(number))
-    cells[place], size[place] = centres, (3.0 - 2.0 * left[:, 0]) / COARSE
-    return cells, size, number
+    return _different((corner + left / 3.0) / COARSE, (3.0 - 2.0 * left[:, 0]) / COARSE)
+
+
+def _different(cells: Floats, sizes: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """The different cells among those of all rounds, their sizes, and how many rounds each has."""
+    found, number = np.unique(np.column_stack([cells, sizes]), axis=0, return_counts=True)
+    return found[:, :3], found[:, 3], number
 
 
 def _part(

@@ -15,11 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import product
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -29,7 +26,8 @@ import adversaries
 from onlinecal.compiling import Compiled, counting
 from simulations.games import players
 from simulations.games.measuring import play_and_measure
-from simulations.sweeps.results import VERSIONED, Config, Finished, PlannedGame, Store, versions_of
+from simulations.sweeps.plan import Plan, PlannedGame
+from simulations.sweeps.results import Finished, Store, versions
 
 Answer = TypeVar("Answer")
 
@@ -238,13 +236,9 @@ _one_game = threading.Lock()
 
 def identity(game: PlannedGame) -> str:
     """All that the numbers of a game depend on here: the rules, files of one's own, and libraries."""
-    return f"rules {game.digest} with {_libraries()}"
-
-
-@cache
-def _libraries() -> str:
-    python = ".".join(platform.python_version_tuple()[:2])
-    return ", ".join(" ".join(pair) for pair in [("python", python), *versions_of(VERSIONED).items()])
+    # a patch of Python changes no number
+    python = versions()["python"].rpartition(".")[0]
+    return f"rules {game.digest} with {', '.join(map(' '.join, {**versions(), 'python': python}.items()))}"
 
 
 def play_game(
@@ -295,27 +289,18 @@ def _play(game: PlannedGame) -> tuple[Finished, Compiled]:
     return finished, compiled
 
 
-def planned_games(config: Config) -> list[PlannedGame]:
-    """Every game of the grid, in the order of the tables: by forecaster, adversary, rounds, seed."""
-    grid = product(config.forecasters, config.adversaries, config.rounds, config.seeds)
-    return [PlannedGame(*one, config.budget, config.checkpoints) for one in grid]
-
-
-def run_sweep(
-    config: Config,
-    out: Path,
+def play_games(
+    store: Store,
     workers: Workers = HERE,
     progress: Callable[[int, int], None] | None = None,
     compiled: Compiled | None = None,
 ) -> int:
-    """Play every game that has not been finished before.
+    """Play every game of a plan that is not in its store yet, and keep it there.
 
     Parameters
     ----------
-    config
-        The grid.
-    out
-        The folder of results; what is there already is kept and counts.
+    store
+        The plan, and the folder of results; what is there already counts.
     workers
         Who plays; errors as from `work` and `play_game`.
     progress
@@ -328,35 +313,31 @@ def run_sweep(
     How many games were played. An interrupt loses the games that were being played or on their way back, no
     others: this process keeps them as they come in, and workers need share no disk with it.
     """
-    store = Store(out)
-    store.write_config(config)
-    games = planned_games(config)
-    waiting = [game for game in in_playing_order(games) if not store.is_finished(game)]
-    done = len(games) - len(waiting)
+    store.write_plan()
+    plan = store.plan
+    waiting = [game for game in in_playing_order(plan) if game not in store.finished]
     if progress is not None:
-        progress(done, len(games))
+        progress(len(store.finished), len(plan.games))
     if not waiting:
         return 0
-    tasks = ((game, identity(game), config.load) for game in waiting)
+    tasks = ((game, identity(game), plan.load) for game in waiting)
     with closing(work(play_game, tasks, workers)) as answers:
         for game, finished, loops in answers:
-            store.save(game, finished)
-            done += 1
+            store.keep(game, finished)
             if compiled is not None:
                 compiled.add(loops)
             if progress is not None:
-                progress(done, len(games))
+                progress(len(store.finished), len(plan.games))
     return len(waiting)
 
 
-def in_playing_order(games: list[PlannedGame]) -> list[PlannedGame]:
+def in_playing_order(plan: Plan) -> list[PlannedGame]:
     """Short games first, and neighbours that need different compiled loops.
 
     A loop belongs to a forecaster's rules and an adversary; processes that start side by side then compile
     different ones, and whoever comes later finds them on disk.
     """
-    specs = dict.fromkeys(game.forecaster for game in games)
-    rules = {spec: players.create(spec).build(1).rules for spec in specs}
+    rules = {spec: players.create(spec).build(1).rules for spec in plan.forecasters}
     before: Counter[Any] = Counter()
 
     def turn(game: PlannedGame) -> tuple[int, int]:
@@ -364,4 +345,4 @@ def in_playing_order(games: list[PlannedGame]) -> list[PlannedGame]:
         before[need] += 1
         return game.rounds, before[need]
 
-    return sorted(games, key=turn)
+    return sorted(plan.games, key=turn)

@@ -1,6 +1,4 @@
-"""A sweep's configuration, a TOML file, what it leaves on disk, and how fast errors grow in it.
-
-(msgspec.convert would check the types alone; its errors name neither the value nor the key that was meant.)
+"""What a sweep leaves on disk, and how fast errors grow in it.
 
 The exponent of a forecaster against an adversary is the slope of log(error) against log(T). What counts as
 an independent observation is a seed, not a game: the draws of a short game are the first ones of the long
@@ -15,7 +13,7 @@ A fitted exponent is that of the games that were played. An error of a sqrt(T) l
 slope above 1/2 that falls as T grows; no standard error says so. Of the distance it is the upper end of the
 bracket that is fitted: where brackets open up as T grows, more effort (`budget`) lowers the exponent.
 
-    <out>/sweep.toml             the configuration, and the versions it was played with
+    <out>/sweep.toml             the plan, and the versions it was played with
     <out>/games/<digest>.json    one finished game; the digest is that of everything it depends on
     <out>/results.parquet        one row per game (or results.csv)
     <out>/trajectories.parquet   certificate and guarantee as the games went on (or trajectories.csv)
@@ -27,157 +25,27 @@ is whole.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import platform
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
-from functools import cache, partial
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-import adversaries
-from onlinecal.catalogue import did_you_mean
 from onlinecal.tables import write_table, write_whole
-from onlinecal.validation import check_count, check_positive
-from simulations.games import players
 from simulations.games.duel import Duel
 from simulations.games.measuring import OF_WINDOWS, Line, Measured
-
-MOST_ROUNDS = 10**9
-PACKAGED = ("demo", "arena")
-"""Sweeps that come with the package, by name."""
-
-
-@dataclass(frozen=True)
-class Config:
-    """A grid of games: every forecaster meets every adversary, for every T and every seed.
-
-    Attributes
-    ----------
-    forecasters, adversaries
-        Specs, in canonical form.
-    rounds
-        The values of T.
-    seeds
-        Seeds of the adversaries' draws.
-    budget
-        Effort spent on each distance to calibration, see `calibration_distance`.
-    checkpoints
-        How many rounds of each game get their certificate recorded.
-    load
-        Files of one's own with more forecasters and adversaries, absolute paths.
-    """
-
-    forecasters: tuple[str, ...]
-    adversaries: tuple[str, ...]
-    rounds: tuple[int, ...]
-    seeds: tuple[int, ...] = (0,)
-    budget: float = 1.0
-    checkpoints: int = 200
-    load: tuple[str, ...] = ()
-
-
-def find_config(name: str) -> Path:
-    """The file of that name; "demo" and "arena" come with the package, if there is no such file here."""
-    path = Path(name)
-    if not path.is_file() and name in PACKAGED:
-        return Path(str(files("simulations").joinpath(f"{name}.toml")))
-    return path
-
-
-def read_config(path: Path, load: Sequence[Path] = ()) -> Config:
-    """Read and check a sweep's TOML file, after loading the files it names and those of `load`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file, or one to be loaded is missing.
-    ValueError
-        For a file that is no TOML, a key that is unknown, missing or of the wrong type, an unknown forecaster
-        or adversary, or a number of rounds that some adversary cannot play; the message names the key.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}{did_you_mean(path, PACKAGED, 'Without a file')}")
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid TOML: {error}") from error
-    try:
-        return check_config(table, path.parent, load)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-def check_config(table: Mapping[str, Any], folder: Path = Path(), load: Sequence[Path] = ()) -> Config:
-    """The configuration that a table of keys and values describes; ValueError names the offending key.
-
-    The files under the key "load" are relative to `folder`, those of `load` to the working directory.
-    """
-    known = [field.name for field in fields(Config)]
-    for key in table:
-        if key not in known:
-            raise ValueError(f"unknown key {key!r}{did_you_mean(key, known)}")
-    for key in ("forecasters", "adversaries", "rounds"):
-        if key not in table:
-            raise ValueError(f"the key {key!r} is missing")
-    named = _list(table["load"], "load", _text) if table.get("load", []) != [] else ()
-    paths = [*(folder / name for name in named), *load]
-    loaded = tuple(dict.fromkeys(str(path.resolve()) for path in paths))
-    forecasters, opponents = (_list(table[key], key, _text) for key in ("forecasters", "adversaries"))
-    rounds = _list(table["rounds"], "rounds", partial(check_count, most=MOST_ROUNDS))
-    seeds = _list(table.get("seeds", [0]), "seeds", partial(check_count, most=2**63 - 1, least=0))
-    budget = check_positive(table.get("budget", 1.0), "budget")
-    checkpoints = check_count(table.get("checkpoints", 200), "checkpoints", most=100_000)
-    players.load_all(loaded)
-
-    def opponent(spec: str) -> str:
-        (name,) = {adversaries.create(spec, T).name for T in rounds}
-        return name
-
-    forecasters = _made(forecasters, "forecasters", lambda spec: players.create(spec).spec)
-    opponents = _made(opponents, "adversaries", opponent)
-    config = Config(forecasters, opponents, tuple(sorted(rounds)), seeds, budget, checkpoints, loaded)
-    for key in ("forecasters", "adversaries", "rounds", "seeds"):
-        values = getattr(config, key)
-        for value in values:
-            if values.count(value) > 1:
-                raise ValueError(f"{key}: {value!r} is listed twice")
-    return config
-
-
-def _list(value: Any, key: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
-    if not isinstance(value, list) or not value:
-        raise ValueError(f"{key} must be a list with at least one entry, got {value!r}")
-    return tuple(read(entry, f"{key}[{place}]") for place, entry in enumerate(value))
-
-
-def _text(value: Any, key: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{key} must be a string, got {value!r}")
-    return value
-
-
-def _made(specs: Sequence[str], key: str, create: Callable[[str], str]) -> tuple[str, ...]:
-    names = []
-    for place, spec in enumerate(specs):
-        try:
-            names.append(create(spec))
-        except ValueError as error:
-            raise ValueError(f"{key}[{place}]: {error}") from error
-    return tuple(names)
-
+from simulations.sweeps.plan import Plan, PlannedGame
 
 MEASURES = {"distance": "distance_upper", "ece": "ece", "certificate": "certificate", "regret": "regret"}
 """What is fitted, and the column of results that it is.
@@ -192,8 +60,12 @@ NOMINAL = {"distance": 1 / 2, "ece": 2 / 3, "certificate": 1 / 2, "regret": 1 / 
 LEAST = 0.5
 """Errors below half a round count as half a round."""
 
+TABLES = ("results", "trajectories", "rates")
+NAMES = ("forecaster", "adversary", "measure")
+"""Their columns of texts."""
+
 SCHEMA = {
-    **dict.fromkeys(("forecaster", "adversary", "measure"), pl.String),
+    **dict.fromkeys(NAMES, pl.String),
     **dict.fromkeys(("exponent", "standard_error", "nominal", "constant"), pl.Float64),
     **dict.fromkeys(("n_seeds", "n_rounds", "most_rounds"), pl.Int64),
 }
@@ -256,27 +128,6 @@ def rates_table(results: pl.DataFrame) -> pl.DataFrame:
 
 
 Format = Literal["parquet", "csv"]
-TABLES = ("results", "trajectories", "rates")
-VERSIONED = ("onlinecal", "numpy", "numba", "scipy")
-
-
-@dataclass(frozen=True)
-class PlannedGame:
-    """One game of a sweep: all that its result depends on, apart from the code."""
-
-    forecaster: str
-    adversary: str
-    rounds: int
-    seed: int
-    budget: float
-    checkpoints: int
-
-    @property
-    def digest(self) -> str:
-        """A name for the result's file: different for different games, and for different rules."""
-        own = players.checksum(self.forecaster, self.adversary)
-        text = json.dumps([*asdict(self).values(), code_digest(), *([own] if own else [])])
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -288,54 +139,56 @@ class Finished(msgspec.Struct, frozen=True):
     guarantees: list[float | None]
 
 
-@cache
-def code_digest() -> str:
-    """Changes with the code that plays and measures: results of older rules do not count."""
-    from onlinecal.compiling import source_digest
-
-    return source_digest() or "unknown"
-
-
 class Store:
-    """The folder of one sweep's results."""
+    """The folder of a plan's results.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.games = folder / "games"
+    Attributes
+    ----------
+    plan, folder
+        As given.
+    finished
+        The games of the plan that need not be played again: those in the folder, read once, and those kept
+        since.
+    """
 
-    def save(self, game: PlannedGame, finished: Finished) -> None:
-        """Keep a finished game."""
-        self.games.mkdir(parents=True, exist_ok=True)
-        write_whole(self._path(game), msgspec.json.encode(finished))
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self.plan, self.folder = plan, folder
+        found = ((game, self._read(game)) for game in plan.games)
+        self.finished: dict[PlannedGame, Finished] = {game: one for game, one in found if one is not None}
 
-    def load(self, game: PlannedGame) -> Finished | None:
+    def _path(self, game: PlannedGame) -> Path:
+        return self.folder / "games" / f"{game.digest}.json"
+
+    def _read(self, game: PlannedGame) -> Finished | None:
         """The finished game, or None if it has not been played (or its file is damaged)."""
         try:
             return msgspec.json.decode(self._path(game).read_bytes(), type=Finished)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
-    def is_finished(self, game: PlannedGame) -> bool:
-        """Whether the game need not be played again."""
-        return self.load(game) is not None
+    def keep(self, game: PlannedGame, finished: Finished) -> None:
+        """Keep a game that was just finished."""
+        path = self._path(game)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, msgspec.json.encode(finished))
+        self.finished[game] = finished
 
-    def write_config(self, config: Config) -> None:
-        """Write sweep.toml: the full configuration beside the results, and the versions in use."""
+    def write_plan(self) -> None:
+        """Write sweep.toml: the full plan beside the results, and the versions in use."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        table = asdict(config)
-        table["load"] = [os.path.relpath(path, self.folder.resolve()) for path in config.load]
-        versions = {"python": platform.python_version(), **versions_of(VERSIONED)}
+        table = asdict(self.plan)
+        table["load"] = [os.path.relpath(path, self.folder.resolve()) for path in self.plan.load]
         # JSON's strings, numbers and arrays are TOML too
         listed, named = (
             [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in part.items()]
-            for part in (table, versions)
+            for part in (table, versions())
         )
         lines = [*listed, "", "[versions]", *named]
         write_whole(self.folder / "sweep.toml", ("\n".join(lines) + "\n").encode())
 
-    def write_tables(self, games: Iterable[PlannedGame], form: Format = "parquet") -> list[Path]:
-        """Write the tables from the finished ones among the games, in their order; the files written."""
-        finished = [found for found in map(self.load, games) if found is not None]
+    def write_tables(self, form: Format = "parquet") -> list[Path]:
+        """Write the tables of the finished games, in the plan's order; the files written."""
+        finished = [self.finished[game] for game in self.plan.games if game in self.finished]
         results = results_table([one.measured for one in finished])
         tables = {
             "results": results,
@@ -349,28 +202,29 @@ class Store:
                     (self.folder / f"{name}.{other}").unlink(missing_ok=True)
         return [write_table(table, self.folder / f"{name}.{form}") for name, table in tables.items()]
 
-    def read_table(self, name: str) -> pl.DataFrame:
-        """One of the tables, "results", "trajectories" or "rates"; FileNotFoundError if there is none."""
-        if (path := self.folder / f"{name}.parquet").is_file():
-            return pl.read_parquet(path)
-        if (path := self.folder / f"{name}.csv").is_file():
-            return pl.read_csv(path, infer_schema_length=None)
-        raise FileNotFoundError(
-            f"no results in {self.folder}: neither {name}.parquet nor {name}.csv; "
-            f"make some with onlinecal sweep FILE --out {self.folder}"
-        )
 
-    def loaded(self) -> list[Path]:
-        """The files of one's own that the sweep has loaded, those that are still there."""
-        try:
-            table = tomllib.loads((self.folder / "sweep.toml").read_text(encoding="utf-8"))
-        except (FileNotFoundError, tomllib.TOMLDecodeError):
-            return []
-        paths = [self.folder / name for name in table.get("load", [])]
-        return [path for path in paths if path.is_file()]
+def read_table(folder: Path, name: str) -> pl.DataFrame:
+    """A table of a sweep, one of `TABLES`; FileNotFoundError if its folder has none."""
+    if (path := folder / f"{name}.parquet").is_file():
+        return pl.read_parquet(path)
+    if (path := folder / f"{name}.csv").is_file():
+        table = pl.read_csv(path, infer_schema_length=None)
+        # a column without any number, such as the guarantees of what promises nothing, reads as texts
+        return table.with_columns(pl.col(pl.String).exclude(*NAMES).cast(pl.Float64))
+    raise FileNotFoundError(
+        f"no results in {folder}: neither {name}.parquet nor {name}.csv; "
+        f"make some with onlinecal sweep FILE --out {folder}"
+    )
 
-    def _path(self, game: PlannedGame) -> Path:
-        return self.games / f"{game.digest}.json"
+
+def loaded_files(folder: Path) -> list[Path]:
+    """The files of one's own that the sweep in a folder has loaded, those that are still there."""
+    try:
+        table = tomllib.loads((folder / "sweep.toml").read_text(encoding="utf-8"))
+    except (FileNotFoundError, tomllib.TOMLDecodeError):
+        return []
+    paths = [folder / name for name in table.get("load", [])]
+    return [path for path in paths if path.is_file()]
 
 
 def results_table(measured: Iterable[Measured]) -> pl.DataFrame:
@@ -419,10 +273,13 @@ def broken_bounds(results: pl.DataFrame) -> list[str]:
     return lines
 
 
-def versions_of(packages: Iterable[str]) -> dict[str, str]:
-    """The installed versions, "unknown" of what is not installed."""
-    found = {}
-    for name in packages:
-        with suppress(PackageNotFoundError):
+@cache
+def versions() -> dict[str, str]:
+    """The versions of all that the numbers of a game depend on; "unknown" of what is not installed."""
+    found = {"python": platform.python_version()}
+    for name in ("onlinecal", "numpy", "numba", "scipy"):
+        try:
             found[name] = version(name)
-    return {name: found.get(name, "unknown") for name in packages}
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found

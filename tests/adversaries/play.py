@@ -58,16 +58,45 @@ SPECS = [
 """Every adversary of the catalogue with its defaults, and most of them once more with other settings."""
 
 
-def oblivious_specs(horizon: int = 100) -> list[str]:
-    return [spec for spec in SPECS if adversaries.create(spec, horizon).power == "oblivious"]
+SPECS_OF_SEVERAL = [
+    *(name for name in adversaries.multiclass_catalogue() if name not in ("file", "river")),
+    "river:name=Phishing",
+    "weights:shares=[1,0,0.5,7]",
+    "rotating:length=7",
+    "markov:stay=0",
+    "markov:stay=1",
+    "dirichlet-drift:spacing=9",
+    "late-class:start=40,weight=1",
+    "target-sweep:legs=5",
+    "boundary-hugger:first=3",
+    "bias-builder:cells=3",
+    "two-phase:first=[two-phase:first=certificate-greedy,second=bias-builder],second=markov,switch=100",
+]
+CASES = [*((spec, None) for spec in SPECS), *((spec, 4) for spec in SPECS_OF_SEVERAL)]
+"""Specs and numbers of classes; None for outcomes 0 and 1."""
 
 
-def scripted_game(T: int, seed: int = 11) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Forecasts on and off a grid, with 0, 1/2 and 1 among them, and rises with ties."""
+def made(spec: str, k: int | None, horizon: int | None, seed: int = 0) -> adversaries.Adversary:
+    if k is None:
+        return adversaries.create(spec, horizon, seed)
+    return adversaries.create_multiclass(spec, k, horizon, seed)
+
+
+def cases(oblivious: bool) -> list[tuple[str, int | None]]:
+    """Those that look at nothing, or the others."""
+    return [case for case in CASES if (made(*case, 200).power == "oblivious") == oblivious]
+
+
+def scripted_game(T: int, k: int | None = None, seed: int = 11) -> tuple[np.ndarray, ...]:
+    """Forecasts on and off a grid, with 0, 1/2 and 1 or equal entries among them, and rises with ties."""
     rng = np.random.default_rng(seed)
-    forecasts = np.where(rng.random(T) < 0.5, rng.integers(0, 5, T) / 4, rng.random(T))
-    rises = rng.integers(-2, 3, (2, T)) / 8
-    return forecasts, rises[0], rises[1]
+    on_grid = rng.random(T) < 0.5
+    if k is None:
+        forecasts = np.where(on_grid, rng.integers(0, 5, T) / 4, rng.random(T))
+        return forecasts, *(rng.integers(-2, 3, (2, T)) / 8)
+    coarse = rng.multinomial(4, np.full(k, 1 / k), T) / 4
+    forecasts = np.where(on_grid[:, None], coarse, rng.dirichlet(np.ones(k), T))
+    return forecasts, rng.integers(-2, 3, (T, k)) / 8
 
 
 @cache
@@ -90,8 +119,9 @@ def compiled_loop(step: Callable) -> Callable:
     return loop
 
 
-def play_compiled(adversary: Any, *game: np.ndarray, loop: Callable = compiled_loop) -> list[int]:
+def play_compiled(adversary: Any, *game: np.ndarray) -> list[int]:
     """What a driver does: every phase in turn, the draws running on. A game is forecasts and rises."""
+    loop = compiled_loop if adversary.n_classes is None else compiled_loop_of_classes
     rounds = len(game[0])
     outcomes = np.full(rounds, 99, dtype=np.uint8)
     uniforms = adversary.generator().random(rounds)

@@ -12,38 +12,30 @@ import numpy as np
 import pytest
 
 import adversaries
-from tests.adversaries.play import (
-    SPECS,
-    oblivious_specs,
-    play_compiled,
-    play_plainly,
-    scripted_game,
-    usual_spec,
-)
+from tests.adversaries.play import CASES, cases, made, play_compiled, play_plainly, scripted_game, usual_spec
 
 T = 300
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_plain_and_compiled_play_agree_and_so_do_copies_and_whoever_begins_again(spec):
-    forecasts, zero, one = game = scripted_game(T)
-    adversary = adversaries.create(spec, horizon=T, seed=5)
+@pytest.mark.parametrize("spec, k", CASES)
+def test_plain_and_compiled_play_agree_and_so_do_copies_and_whoever_begins_again(spec, k):
+    game = scripted_game(T, k)
+    adversary = made(spec, k, T, seed=5)
     plain, twins = [], []
     for stop, again in ((60, pickled), (200, copy.deepcopy), (T, None)):
-        begun = slice(len(plain), stop)
-        plain += play_plainly(adversary, forecasts[begun], zero[begun], one[begun])
+        plain += play_plainly(adversary, *(column[len(plain) : stop] for column in game))
         if again is not None:
             twins.append((stop, again(adversary)))
     assert plain == play_compiled(adversary, *game)
-    assert set(plain) <= {0, 1}
+    assert set(plain) <= set(range(k or 2))
     assert all(type(outcome) is int for outcome in plain)
     assert adversary.n_rounds == T
     for stop, twin in twins:
         assert repr(twin) == repr(adversary)
-        assert play_plainly(twin, forecasts[stop:], zero[stop:], one[stop:]) == plain[stop:]
+        assert play_plainly(twin, *(column[stop:] for column in game)) == plain[stop:]
     adversary.reset()
     assert adversary.n_rounds == 0
-    again = adversaries.create(adversary.name, horizon=T, seed=5)
+    again = made(adversary.name, k, T, seed=5)
     assert again.name == adversary.name
     assert play_plainly(adversary, *game) == play_plainly(again, *game) == plain
 
@@ -52,36 +44,32 @@ def pickled(thing):
     return pickle.loads(pickle.dumps(thing))
 
 
-@pytest.mark.parametrize("spec", oblivious_specs())
-def test_an_oblivious_adversary_lists_what_it_plays_whatever_is_forecast(spec):
-    adversary = adversaries.create(spec, horizon=T, seed=4)
+@pytest.mark.parametrize("spec, k", cases(oblivious=True))
+def test_an_oblivious_adversary_lists_what_it_plays_whatever_is_forecast(spec, k):
+    adversary = made(spec, k, T, seed=4)
     listed = adversary.outcomes(T)
-    assert listed.dtype == np.uint8
+    assert listed.dtype == (np.uint8 if k is None else np.int64)
     assert listed.shape == (T,)
-    assert play_plainly(adversary, *scripted_game(T, seed=1)) == listed.tolist()
+    assert play_plainly(adversary, *scripted_game(T, k, seed=1)) == listed.tolist()
     assert adversary.outcomes().tolist() == listed.tolist()
     assert adversary.outcomes(10).tolist() == listed[:10].tolist()
 
 
-@pytest.mark.parametrize("spec", sorted(set(SPECS) - set(oblivious_specs())))
-def test_an_adversary_that_reacts_cannot_list_its_outcomes(spec):
+@pytest.mark.parametrize("spec, k", cases(oblivious=False))
+def test_an_adversary_that_reacts_cannot_list_its_outcomes(spec, k):
     with pytest.raises(ValueError, match="depend on what the forecaster does"):
-        adversaries.create(spec, horizon=T).outcomes(T)
+        made(spec, k, T).outcomes(T)
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_only_internal_adversaries_look_at_the_rises(spec):
-    forecasts, zero, one = scripted_game(T)
-    adversary = adversaries.create(spec, horizon=T, seed=2)
-    with_rises = play_plainly(adversary, forecasts, zero, one)
+@pytest.mark.parametrize("spec, k", CASES)
+def test_only_internal_adversaries_look_at_the_rises_and_steps_are_found_under_their_names(spec, k):
+    forecasts, *rises = scripted_game(T, k)
+    adversary = made(spec, k, T, seed=2)
+    with_rises = play_plainly(adversary, forecasts, *rises)
     adversary.reset()
-    without = play_plainly(adversary, forecasts, zero * 0, one * 0)
+    without = play_plainly(adversary, forecasts, *(0 * column for column in rises))
     assert (with_rises == without) == (adversary.power != "internal")
-
-
-@pytest.mark.parametrize("kind", adversaries.catalogue().values(), ids=lambda kind: kind.name)
-def test_a_step_is_found_under_its_importable_name(kind):
-    for phase in adversaries.create(usual_spec(kind.name), horizon=10).phases:
+    for phase in adversary.phases:
         module = importlib.import_module(phase.step.__module__)
         assert getattr(module, phase.step.__qualname__) is phase.step
 
@@ -131,22 +119,13 @@ def test_outcomes_needs_a_number_of_rounds_from_somewhere():
             adversaries.create("coin").outcomes(wrong)
 
 
-def test_a_long_listing_is_the_same_as_its_draws():
-    T = (1 << 20) + 1000
-    adversary = adversaries.create("coin:bias=0.3", seed=9)
-    assert (adversary.outcomes(T) == (np.random.default_rng(9).random(T) < 0.3)).all()
-
-
-@pytest.mark.parametrize("seed", [None, -1, "one", 1.5, np.random.default_rng(1)])
-def test_a_seed_that_would_not_repeat_is_refused(seed):
-    with pytest.raises(ValueError, match="seed must be"):
-        adversaries.create("coin", seed=seed)
-
-
-def test_seed_sequences_are_seeds():
+def test_a_seed_gives_the_same_draws_and_one_that_would_not_is_refused():
     child = np.random.SeedSequence(7).spawn(2)[1]
     adversary = adversaries.create("coin", seed=child)
     assert (adversary.outcomes(50) == adversaries.create("coin", seed=child).outcomes(50)).all()
+    for seed in (None, -1, "one", 1.5, np.random.default_rng(1)):
+        with pytest.raises(ValueError, match="seed must be"):
+            adversaries.create("coin", seed=seed)
 
 
 def test_importing_the_package_stays_light_and_independent():

@@ -10,7 +10,7 @@ from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibrati
 from onlinecal.measures import multiclass_calibration_distance
 from simulations.games.duel import play
 from simulations.games.several import create_player
-from simulations.sweeps.results import find_config, read_config
+from simulations.sweeps.plan import find_plan, read_plan
 from tests.benchmarks.conftest import sort_million
 
 
@@ -39,7 +39,7 @@ def test_exact_distance(compare, kind, rounds, at_most):
     compare(exact, sort_million, at_most, rounds=1)
 
 
-@pytest.mark.parametrize("kind", read_config(find_config("demo")).adversaries)
+@pytest.mark.parametrize("kind", read_plan(find_plan("demo")).adversaries)
 def test_bracket_of_a_million_rounds_on_a_grid(compare, kind):
     check_bracket(compare, kind, 10**6, 0.02 * 1000, 100, budget=3.0)
 

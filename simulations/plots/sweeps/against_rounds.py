@@ -129,11 +129,9 @@ PAPER = Curve("the paper's 2√T + 1", lambda T: 2 * math.sqrt(T) + 1)
 LOWER = Curve("T^(1/3)", lambda T: T ** (1 / 3), below=True, at=0.64)
 LINEAR = Curve("T/2", lambda T: T / 2)
 
-ROUND: Any = {"solid_capstyle": "round"}
 
-
-def over_seeds(results: pl.DataFrame, upper: str, lower: str) -> pl.DataFrame:
-    """Per forecaster, adversary and rounds, columns line, low, high, seeds.
+def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: pl.Expr) -> pl.DataFrame:
+    """Per forecaster, adversary and rounds, columns line, low, high, seeds, and more.
 
     Of one game the line is `upper` and the band reaches from `lower` to it. Of several seeds the line is the
     median of `upper`, the band reaches from the smallest to the largest.
@@ -144,6 +142,7 @@ def over_seeds(results: pl.DataFrame, upper: str, lower: str) -> pl.DataFrame:
         pl.when(one).then(pl.col(lower).min()).otherwise(pl.col(upper).min()).alias("low"),
         pl.col(upper).max().alias("high"),
         pl.len().cast(pl.Int64).alias("seeds"),
+        *more,
     )
 
 
@@ -155,37 +154,30 @@ def bands_mean(table: pl.DataFrame, one_seed: str) -> str:
     return f"Lines: the median of {seeds} seeds. Bands: from the smallest to the largest."
 
 
-def bound_of(spec: str, rounds: float, times: float = 1.0) -> float | None:
-    """The proven bound on a forecaster's distance, so many times; None if there is none."""
-    bound = players.create(spec).bound(int(rounds))
-    return None if bound is None else times * bound
-
-
-def with_bounds(table: pl.DataFrame, times: float = 1.0) -> pl.DataFrame:
-    """The table with a column `bound`, null where nothing is proven."""
-    pairs = table.select("forecaster", "rounds").iter_rows()
-    bounds = [bound_of(spec, rounds, times) for spec, rounds in pairs]
-    return table.with_columns(bound=pl.Series(bounds, dtype=pl.Float64))
-
-
 def bound_curve(
     spec: str, begin: str = "its bound", end: str = "", times: float = 1.0, below: bool = False
 ) -> tuple[Curve, ...]:
     """The bound of a forecaster, so many times, as the strong curve of its panel; none if there is none."""
-    if bound_of(spec, 1) is None:
+    player = players.create(spec)
+    if player.bound(1) is None:
         return ()
-    label = " ".join(f"{begin} {players.create(spec).bound_label or ''} {end}".split())
-    return (Curve(label, lambda T: bound_of(spec, T, times) or math.nan, strong=True, below=below),)
+    label = " ".join(f"{begin} {player.bound_label or ''} {end}".split())
+    return (Curve(label, lambda T: times * (player.bound(int(T)) or math.nan), strong=True, below=below),)
 
 
-def draw_band(
-    axis: Axes, games: pl.DataFrame, colour: str, alpha: float, look: Look | None = None, **style: Any
-) -> float:
-    """A line against T and its band, plain or with the dashes and the marker of a look; where it ends."""
+def distance_curves(spec: str) -> Sequence[Curve]:
+    """The forecaster's own bound, the paper's, and the rate that no forecaster can beat everywhere."""
+    own = players.create(spec).bound(10**6)
+    crowded = own is not None and own < PAPER.value(10**6) < 1.5 * own
+    return (LOWER, PAPER, *bound_curve(spec, below=crowded or spec == "sign"))
+
+
+def draw_band(axis: Axes, games: pl.DataFrame, look: Look, alpha: float, **style: Any) -> float:
+    """A line against T and its band, as faint as alpha says; where the line ends."""
     rounds, line, low, high = games.select("rounds", "line", "low", "high").to_numpy().T
-    axis.fill_between(rounds, low, high, color=colour, alpha=alpha, lw=0)
-    dressed: dict[str, Any] = {} if look is None else {"ls": look.dashes, "marker": look.marker}
-    axis.plot(rounds, line, color=colour, clip_on=False, zorder=3, **dressed, **style)
+    axis.fill_between(rounds, low, high, color=look.colour, alpha=alpha, lw=0)
+    style = {"color": look.colour, "ls": look.dashes, "marker": look.marker, **style}
+    axis.plot(rounds, line, clip_on=False, zorder=3, **style)
     return float(line[-1])
 
 
@@ -200,24 +192,61 @@ def name_top(
     )  # fmt: skip
 
 
-def against_rounds(
-    prepare: Callable[[pl.DataFrame], pl.DataFrame],
-    curves: Callable[[str], Sequence[Curve]],
-    words: Callable[[pl.DataFrame], tuple[str, str]],
-    measure: str,
-) -> Drawing:
+@dataclass(frozen=True)
+class AgainstRounds:
     """A figure of one measure: a panel per forecaster, log-log; a band is its bracket, or other seeds.
 
-    Its table is that of `over_seeds`, made by `prepare`; `curves` are those of the theory for a forecaster's
-    spec, `words` what the table shows, in a line, and a line about that, and `measure` what the axis says.
     With more than a few forecasters the panels are small: colours then say what an adversary sees, and only
     the one on top is named.
+
+    Attributes
+    ----------
+    axis
+        What the vertical axis says.
+    upper, lower
+        The measure's columns in the table of results, see `over_seeds`.
+    curves
+        The curves of the theory, for a forecaster's spec.
+    titles
+        What is seen, where every game had a proven bound, and where some had none.
+    below
+        What lines are if there is one seed, and what else is to be said.
+    times
+        So many times the bound on the distance is a bound on the measure; None: none is kept.
+    lifted
+        Whether less than half a round is lifted to it; the column of this name has the medians as they were.
     """
 
+    axis: str
+    upper: str
+    lower: str
+    curves: Callable[[str], Sequence[Curve]]
+    titles: tuple[str, str]
+    below: tuple[str, str]
+    times: float | None = None
+    lifted: str | None = None
+
+    def prepare(self, results: pl.DataFrame) -> pl.DataFrame:
+        """Columns as of `over_seeds`, and `bound`, null where nothing is proven."""
+        more = [] if self.lifted is None else [pl.col(self.upper).median().alias(self.lifted)]
+        if self.times is not None:
+            more.append(pl.col("bound").first().cast(pl.Float64) * self.times)
+        table = over_seeds(results, self.upper, self.lower, *more)
+        least = None if self.lifted is None else LEAST
+        return table.with_columns(pl.col("line", "low", "high").clip(lower_bound=least))
+
     @in_house_style
-    def draw(table: pl.DataFrame) -> Figure:
-        figure, axes, look, small = forecaster_panels(table, *words(table), "A line per adversary; it sees")
-        theory = {spec: curves(spec) for spec in axes}
+    def draw(self, table: pl.DataFrame) -> Figure:
+        """The figure."""
+        proven = "bound" not in table.columns or table["bound"].null_count() == 0
+        one_seed, more = self.below
+        figure, axes, look, small = forecaster_panels(
+            table,
+            self.titles[not proven],
+            bands_mean(table, one_seed) + more,
+            "A line per adversary; it sees",
+        )
+        theory = {spec: self.curves(spec) for spec in axes}
         first, last = lowest(table["rounds"]), highest(table["rounds"])
         room = 1.15 if last > first else 3
         left, right = first / room, last * room
@@ -227,24 +256,20 @@ def against_rounds(
         for axis in axes.values():
             axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 1.6))
             axis.minorticks_off()
-        label_axes(axes, "rounds T", measure.partition(" (")[0] if small else measure)
+        label_axes(axes, "rounds T", self.axis.partition(" (")[0] if small else self.axis)
+        style = {"lw": 1.0 if small else 1.4, "ms": 3.5, "solid_capstyle": "round"}
         for place, (spec, axis) in enumerate(axes.items()):
-            ends = {}
-            for name, games in lines_of(shown, spec):
-                one = look[name]
-                if small:
-                    ends[name] = draw_band(axis, games, ADVERSARIES.colour(name), 0.1, lw=1.0, **ROUND)
-                else:
-                    ends[name] = draw_band(axis, games, one.colour, 0.18, one, ms=3.5, lw=1.4, **ROUND)
+            ends = {
+                name: draw_band(axis, games, look[name], 0.1 if small else 0.18, **style)
+                for name, games in lines_of(shown, spec)
+            }
             for curve in theory[spec]:
                 draw_curve(axis, curve, left, right, small, not small or curve.strong or place == 0)
             if small:
-                name_top(axis, ends, "on top: {}".format, ADVERSARIES.colour)
+                name_top(axis, ends, "on top: {}".format, lambda name: look[name].colour)
             else:
                 name_lines(axis, ends, look)
         return figure
-
-    return Drawing(prepare, draw)
 
 
 def lines_of(
@@ -258,7 +283,10 @@ def lines_of(
 def forecaster_panels(
     table: pl.DataFrame, title: str, below: str, key: str
 ) -> tuple[Figure, dict[str, Axes], dict[str, Look], bool]:
-    """A titled panel per forecaster, a look per adversary, and whether the panels are small."""
+    """A titled panel per forecaster, a look per adversary, and whether the panels are small.
+
+    In small panels the looks are those of what adversaries see.
+    """
     forecasters, against = (
         table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
     )
@@ -270,7 +298,8 @@ def forecaster_panels(
     for spec, axis in axes.items():
         text = spec if small else f"{spec} – {players.create(spec).family.summary}"
         title_panel(axis, text, 9 if small else 11)
-    return figure, axes, looks(against), small
+    look = {name: look_of(ADVERSARIES.colour(name)) for name in against} if small else looks(against)
+    return figure, axes, look, small
 
 
 def draw_curve(axis: Axes, curve: Curve, left: float, right: float, small: bool, named: bool) -> None:
@@ -292,62 +321,6 @@ def draw_curve(axis: Axes, curve: Curve, left: float, right: float, small: bool,
         axis, curve.label, x, y, x2, y2, color=colour, va="top" if curve.below else "bottom",
         fontweight="bold" if curve.strong else "normal", fontsize=6.5 if small else 8.5,
     )  # fmt: skip
-
-
-def distance_curves(spec: str) -> Sequence[Curve]:
-    """The forecaster's own bound, the paper's, and the rate that no forecaster can beat everywhere."""
-    own = bound_of(spec, 10**6)
-    crowded = own is not None and own < PAPER.value(10**6) < 1.5 * own
-    return (LOWER, PAPER, *bound_curve(spec, below=crowded or spec == "sign"))
-
-
-def _distance_headline(table: pl.DataFrame) -> tuple[str, str]:
-    proven = table["bound"].null_count() == 0
-    title = (
-        "No adversary pushes the distance to calibration past its bound"
-        if proven
-        else "No adversary pushes the distance to calibration past a bound, where one is proven"
-    )
-    below = bands_mean(
-        table,
-        "One line per adversary: the proven upper end of the distance; bands reach down to the proven "
-        "lower end.",
-    )
-    return title, below + " No forecaster can grow slower than T^(1/3) against everyone."
-
-
-def _ece_headline(table: pl.DataFrame) -> tuple[str, str]:
-    title = "The usual calibration error (ECE) of the same games can grow with T itself"
-    return title, bands_mean(
-        table,
-        "Answer 1 to forecasts just below 0.5 and 0 to those just above: ECE counts every round half "
-        "wrong, though a nudge would calibrate them.",
-    )
-
-
-def with_regret(results: pl.DataFrame) -> pl.DataFrame:
-    """Columns forecaster, adversary, rounds, line, low, high, seeds (see `over_seeds`), regret and bound.
-
-    Regrets are sums over rounds, against the best constant forecast in hindsight; line, low and high are
-    lifted to half a round. `regret` is the median over seeds as it was, `bound` twice the bound on the
-    distance, null where nothing is proven.
-    """
-    table = over_seeds(results, "regret", "regret").with_columns(
-        pl.col("line", "low", "high").clip(lower_bound=LEAST), regret=pl.col("line")
-    )
-    return with_bounds(table, 2.0)
-
-
-def _regret_headline(table: pl.DataFrame) -> tuple[str, str]:
-    title = (
-        "No adversary makes a forecaster regret more than twice the bound on its distance"
-        if table["bound"].null_count() == 0
-        else "No adversary drives the regret past twice a distance that is proven"
-    )
-    below = bands_mean(
-        table, "One line per adversary: Brier score less that of the best constant in hindsight."
-    )
-    return title, below + " At the bottom, half a round or less: hardly worse than that constant, or better."
 
 
 def prepare_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
@@ -376,10 +349,8 @@ def draw_trajectories(table: pl.DataFrame) -> Figure:
         axis.minorticks_off()
         games = dict(lines_of(table, spec))
         for name, part in games.items():
-            if small:
-                draw_certificate(axis, part, ADVERSARIES.colour(name), width=0.9)
-            else:
-                draw_certificate(axis, part, look[name].colour, dashes=look[name].dashes, width=1.2)
+            one = look[name]
+            draw_certificate(axis, part, one.colour, dashes=one.dashes, width=0.9 if small else 1.2)
         first = next(iter(games.values()))
         bound = first.select("round", "guarantee").fill_nan(None).drop_nulls()
         draw_guarantee(axis, bound, width=1.2 if small else 2)
@@ -396,26 +367,55 @@ def draw_trajectories(table: pl.DataFrame) -> Figure:
     return figure
 
 
+MEASURES = {
+    "distance": AgainstRounds(
+        "distance to calibration (sum over rounds)",
+        "distance_upper",
+        "distance_lower",
+        distance_curves,
+        titles=(
+            "No adversary pushes the distance to calibration past its bound",
+            "No adversary pushes the distance to calibration past a bound, where one is proven",
+        ),
+        below=(
+            "One line per adversary: the proven upper end of the distance; bands reach down to the proven "
+            "lower end.",
+            " No forecaster can grow slower than T^(1/3) against everyone.",
+        ),
+        times=1.0,
+    ),
+    "ece": AgainstRounds(
+        "expected calibration error (sum over rounds)",
+        "ece",
+        "ece",
+        lambda spec: (LINEAR, *bound_curve(spec, "bound on its distance")),
+        titles=("The usual calibration error (ECE) of the same games can grow with T itself",) * 2,
+        below=(
+            "Answer 1 to forecasts just below 0.5 and 0 to those just above: ECE counts every round half "
+            "wrong, though a nudge would calibrate them.",
+            "",
+        ),
+    ),
+    "regret": AgainstRounds(
+        "Brier regret (sum over rounds)",
+        "regret",
+        "regret",
+        lambda spec: bound_curve(spec, "2 × the bound", "on its distance", 2.0),
+        titles=(
+            "No adversary makes a forecaster regret more than twice the bound on its distance",
+            "No adversary drives the regret past twice a distance that is proven",
+        ),
+        below=(
+            "One line per adversary: Brier score less that of the best constant in hindsight.",
+            " At the bottom, half a round or less: hardly worse than that constant, or better.",
+        ),
+        times=2.0,
+        lifted="regret",
+    ),
+}
 TRAJECTORIES = Drawing(prepare_trajectories, draw_trajectories)
 FIGURES = {
-    "distance": against_rounds(
-        lambda results: with_bounds(over_seeds(results, "distance_upper", "distance_lower")),
-        distance_curves,
-        _distance_headline,
-        "distance to calibration (sum over rounds)",
-    ),
-    "ece": against_rounds(
-        lambda results: over_seeds(results, "ece", "ece"),
-        lambda spec: (LINEAR, *bound_curve(spec, "bound on its distance")),
-        _ece_headline,
-        "expected calibration error (sum over rounds)",
-    ),
-    "regret": against_rounds(
-        with_regret,
-        lambda spec: bound_curve(spec, "2 × the bound", "on its distance", 2.0),
-        _regret_headline,
-        "Brier regret (sum over rounds)",
-    ),
+    **{name: Drawing(measure.prepare, measure.draw) for name, measure in MEASURES.items()},
     "trajectories": TRAJECTORIES,
 }
 """The figures of this module by name."""

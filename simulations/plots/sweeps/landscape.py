@@ -27,7 +27,7 @@ from onlinecal.plots.style import (
     name_lines,
     panels,
 )
-from simulations.plots import Drawing
+from simulations.plots import Drawing, look_of
 from simulations.plots.sweeps.against_rounds import (
     ADVERSARIES,
     FORECASTERS,
@@ -129,8 +129,8 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
         _guide(axis, left, right, top, alone or adversary == adversaries[0])
         ends, exponents = {}, {}
         for spec, games in lines_of(table, adversary, "adversary", "forecaster"):
-            one, style = look[spec], {"ms": 4, "lw": 1.5} if alone else {"lw": 1.0}
-            ends[spec] = draw_band(axis, games, one.colour, 0.07, one if alone else None, **style)
+            one = look[spec] if alone else look_of(look[spec].colour)
+            ends[spec] = draw_band(axis, games, one, 0.07, ms=4, lw=1.5 if alone else 1.0)
             exponent, error = games["exponent"][0], games["standard_error"][0]
             exponents[spec] = "–" if exponent is None else plus_minus(exponent, error)
         if alone:

@@ -17,25 +17,18 @@ forecast_lists = st.lists(
 )
 
 
-@given(forecast_lists, st.integers(0, 1000))
-def test_bernoulli_forecast_tosses_the_announced_coin(forecasts, seed):
-    adversary = create("bernoulli-forecast", seed=seed)
-    uniforms = np.random.default_rng(seed).random(len(forecasts))
-    assert [adversary.outcome(p) for p in forecasts] == [
-        int(u < p) for u, p in zip(uniforms, forecasts, strict=True)
-    ]
-
-
-@given(forecast_lists, probabilities)
-def test_threshold_answers_one_exactly_below_its_value(forecasts, at):
-    adversary = create(f"threshold:at={at!r}")
-    assert [adversary.outcome(p) for p in forecasts] == [int(p < at) for p in forecasts]
-
-
-def test_threshold_sweep_moves_its_value_over_the_horizon():
-    adversary = create("threshold-sweep:start=0.25,end=0.75", horizon=101)
-    answers = [adversary.outcome(0.5) for _ in range(150)]
-    assert answers == [0] * 51 + [1] * 99
+@given(forecast_lists, probabilities, st.integers(0, 1000))
+def test_a_coin_as_announced_a_threshold_and_one_that_moves(forecasts, at, seed):
+    T = len(forecasts)
+    p, u = np.array(forecasts), np.random.default_rng(seed).random(T)
+    line = 0.25 + 0.5 * np.minimum(np.arange(T) / max(T // 2 - 1, 1), 1.0)
+    for spec, expected in (
+        ("bernoulli-forecast", u < p),
+        (f"threshold:at={at!r}", p < at),
+        ("threshold-sweep:start=0.25,end=0.75", p < line),
+    ):
+        adversary = create(spec, horizon=max(T // 2, 1), seed=seed)
+        assert [adversary.outcome(forecast) for forecast in forecasts] == expected.astype(int).tolist()
 
 
 @given(forecast_lists, st.integers(0, 50))
@@ -59,12 +52,38 @@ def test_early_stopped_coin_never_lets_its_bias_be_paid_back(forecasts, seed):
 
 def test_early_stopped_coin_stops_against_a_constant_forecast():
     T = 10_000
-    for seed in range(10):
-        adversary = create("early-stopped-coin", horizon=T, seed=seed)
-        outcomes = [adversary.outcome(0.5) for _ in range(T)]
-        stop = int(np.argmax(np.abs(np.cumsum(np.array(outcomes) - 0.5)) >= T ** (1 / 3)))
-        assert 0 < stop < T / 2
-        assert len(set(outcomes[stop + 1 :])) == 1
+    outcomes = np.array(play_plainly(create("early-stopped-coin", horizon=T, seed=3), np.full(T, 0.5)))
+    stop = int(np.argmax(np.abs(np.cumsum(outcomes - 0.5)) >= T ** (1 / 3)))
+    assert 0 < stop < T / 2
+    assert len(set(outcomes[stop + 1 :])) == 1
+
+
+@given(
+    forecast_lists, st.integers(0, 100), st.sampled_from([None, 1, 2, 3]), st.sampled_from([0.25, 0.5, 0.8])
+)
+def test_bisection_moves_the_truth_to_where_the_forecasts_cannot_be_paid_back(forecasts, seed, depth, power):
+    T = len(forecasts)
+    length = max(round(T**power), 1)
+    adversary = create(
+        f"bisection:exponent={power}{f',depth={depth}' if depth else ''}", horizon=T, seed=seed
+    )
+    uniforms = np.random.default_rng(seed).random(T)
+    low, high = 0.0, 1.0
+    for epoch, first in enumerate(range(0, T, length)):
+        if depth and epoch % depth == 0:
+            low, high = 0.0, 1.0
+        middle, bias = (low + high) / 2, 0.0
+        for t in range(first, min(first + length, T)):
+            outcome = adversary.outcome(forecasts[t])
+            assert outcome == int(uniforms[t] < middle)
+            bias += outcome - forecasts[t]
+        low, high = (middle, high) if bias > 0 else (low, middle)
+
+
+def test_an_epoch_of_bisection_lasts_at_least_one_round_and_at_most_the_game():
+    (shortest,) = create("bisection:scale=0", horizon=50).phases
+    (longest,) = create("bisection:scale=1e300", horizon=50).phases
+    assert (shortest.state[0], longest.state[0]) == (1.0, 50.0)
 
 
 @given(forecast_lists)
@@ -91,18 +110,25 @@ def test_bias_builder_never_lets_the_bias_of_a_cell_shrink(forecasts, cells):
         biases[cell] = grown
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 5, 30, 200, 3000])
-def test_bias_lifter_leaves_the_balanced_rule_with_biases_of_one_sign(rounds):
-    forecaster = AlmostOneStepAhead(horizon=rounds, grid="uniform")
-    (phase,) = create("bias-lifter", rounds).phases
-    m, total = int(phase.state[0]), 0.0
+def lifted(name, forecaster, rounds):
+    """The state of an adversary that lifts biases after every round, and the sum of (forecast - outcome)."""
+    (phase,) = create(name, rounds).phases
+    total = 0.0
     for t in range(rounds):
         forecast = forecaster.predict_proba_one({})[True]
         outcome = phase.step(phase.state, t, forecast, 0.0, 0.0, 0.0)
         forecaster.learn_one({}, outcome)
         total += forecast - outcome
-        # it keeps the forecaster's books
-        assert phase.state[3:].tolist() == (m * forecaster.look_ahead.biases).round(6).tolist()
+        yield phase.state, total
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5, 30, 200, 3000])
+def test_bias_lifter_leaves_the_balanced_rule_with_biases_of_one_sign(rounds):
+    forecaster = AlmostOneStepAhead(horizon=rounds, grid="uniform")
+    *_, (state, total) = lifted("bias-lifter", forecaster, rounds)
+    # it keeps the forecaster's books
+    m = int(state[0])
+    assert state[3:].tolist() == (m * forecaster.look_ahead.biases).round(6).tolist()
     if rounds >= 30:
         assert forecaster.predict_proba_one({})[True] == 1 / (2 * m)
         assert total >= (0.5 if rounds == 30 else 0.75) * np.sqrt(rounds)
@@ -113,18 +139,12 @@ def test_bias_lifter_leaves_the_balanced_rule_with_biases_of_one_sign(rounds):
 )
 def test_graded_lifter_comes_near_the_root_of_half_the_rounds(rounds, share):
     forecaster = AlmostOneStepAhead(horizon=rounds)
-    (phase,) = create("graded-lifter", rounds).phases
-    total = 0.0
-    for t in range(rounds):
-        forecast = forecaster.predict_proba_one({})[True]
-        outcome = phase.step(phase.state, t, forecast, 0.0, 0.0, 0.0)
-        forecaster.learn_one({}, outcome)
-        total += forecast - outcome
+    *_, (state, total) = lifted("graded-lifter", forecaster, rounds)
     # it keeps the forecaster's books
-    room, half = int(phase.state[0]), len(forecaster.look_ahead.points) // 2
+    room, half = int(state[0]), len(forecaster.look_ahead.points) // 2
     middle = 7 + 2 * room + 1
-    assert (phase.state[middle - half : middle + half + 1] == forecaster.look_ahead.biases).all()
-    assert (phase.state[7 : 8 + half] == forecaster.look_ahead.points[half:]).all()
+    assert (state[middle - half : middle + half + 1] == forecaster.look_ahead.biases).all()
+    assert (state[7 : 8 + half] == forecaster.look_ahead.points[half:]).all()
     assert share * np.sqrt(rounds / 2) <= total <= forecaster.certificate <= forecaster.guarantee
 
 
@@ -180,13 +200,13 @@ def test_two_phase_equals_its_parts(first, second, T, switch):
     assert outcomes[at:] == rest
 
 
-def test_two_phase_is_as_powerful_as_its_stronger_part():
-    assert create("two-phase:first=coin,second=blocks", horizon=9).power == "oblivious"
-    assert create("two-phase:first=threshold,second=blocks", horizon=9).power == "adaptive"
-    assert create("two-phase:first=certificate-greedy,second=blocks", horizon=9).power == "internal"
-
-
-def test_nested_two_phases_share_out_the_rounds():
+def test_two_phase_is_as_powerful_as_its_stronger_part_and_shares_out_the_rounds():
+    for first, power in (
+        ("coin", "oblivious"),
+        ("threshold", "adaptive"),
+        ("certificate-greedy", "internal"),
+    ):
+        assert create(f"two-phase:first={first},second=blocks", horizon=9).power == power
     adversary = create("two-phase:first=[two-phase:first=coin,second=blocks],second=threshold", horizon=41)
     assert [phase.rounds for phase in adversary.phases] == [10, 10, None]
     assert [phase.power for phase in adversary.phases] == ["oblivious", "oblivious", "adaptive"]

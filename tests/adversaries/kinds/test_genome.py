@@ -47,12 +47,9 @@ def test_a_genome_is_written_back_in_one_form():
     assert create(spec, horizon=10).name == "mixture:first=genome:blocks=3x01 2x0"
 
 
-def test_the_last_word_goes_on_after_the_horizon():
+def test_the_last_word_goes_on_and_blocks_too_small_for_the_horizon_are_left_out():
     outcomes = create("genome:blocks=1x0 1x110", horizon=8).outcomes(14)
     assert outcomes.tolist() == [0, 0, 0, 0, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1]
-
-
-def test_blocks_too_small_for_the_horizon_are_left_out():
     assert create("genome:blocks=1x0 1x1 8x01", horizon=5).outcomes().tolist() == [1, 0, 1, 0, 1]
 
 

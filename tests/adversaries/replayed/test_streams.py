@@ -60,16 +60,16 @@ def test_sorting_is_stable_and_takes_everything_along(path):
     assert [str(time)[:10] for time in stream.times] == sorted(row["date"] for row in ROWS)
 
 
-def test_numbers_sort_as_numbers(path):
-    rows = [{"y": 0, "round": 10}, {"y": 1, "round": 9}]
-    assert replay_file(write(path, rows), "y", sort="round").outcomes.tolist() == [1, 0]
-
-
-def test_a_stream_may_be_sorted_by_its_own_forecasts(path):
-    rows = [{"y": 0, "p": 0.5}, {"y": 1, "p": 1e-9}, {"y": 1, "p": 0.25}]
+def test_numbers_sort_as_numbers_and_a_stream_may_be_sorted_by_its_own_columns(path):
+    rows = [
+        {"y": 0, "p": 0.5, "round": 10},
+        {"y": 1, "p": 1e-9, "round": 9},
+        {"y": 1, "p": 0.25, "round": 11},
+    ]
     stream = replay_file(write(path, rows), "y", "p", time="p", sort="p")
     assert stream.hints.tolist() == stream.times.tolist() == [1e-9, 0.25, 0.5]
     assert replay_file(path, "y", "p", sort="y").hints.tolist() == [0.5, 1e-9, 0.25]
+    assert replay_file(path, "y", "p", sort="round").hints.tolist() == [1e-9, 0.5, 0.25]
 
 
 def test_json_lines_may_mix_numbers_and_booleans_but_not_words(tmp_path):
@@ -91,12 +91,13 @@ def test_a_stream_cannot_be_sorted_by_missing_values(path):
 
 
 @pytest.mark.parametrize("name, rounds", [("Phishing", 1250), ("Bananas", 5300)])
-def test_rivers_own_datasets_are_streams(name, rounds):
+def test_rivers_own_datasets_are_streams_also_by_spec(name, rounds):
     stream = replay_river(name)
     assert stream.name == f"river:{name}"
     assert len(stream) == rounds
     assert set(stream.outcomes.tolist()) == {0, 1}
     assert stream.hints is None
+    assert create(f"river:name={name}").outcomes().tolist() == stream.outcomes.tolist()
 
 
 def test_an_unknown_river_dataset_lists_the_usable_ones():
@@ -108,18 +109,13 @@ def test_an_unknown_river_dataset_lists_the_usable_ones():
 
 
 @pytest.mark.parametrize("dtype", [bool, int, float, np.uint8])
-def test_sequences_of_any_number_type_are_streams(dtype):
-    stream = replay_sequence(np.array([1, 0, 1], dtype=dtype), [0.5, 0, 1])
+def test_sequences_of_any_number_type_are_streams_with_copies_of_their_own(dtype):
+    outcomes = np.array([1, 0, 1], dtype=dtype)
+    stream = replay_sequence(outcomes, [0.5, 0, 1])
+    outcomes[:] = 0
     assert stream.outcomes.tolist() == [1, 0, 1]
     assert stream.outcomes.dtype == np.uint8
     assert stream.hints.tolist() == [0.5, 0.0, 1.0]
-
-
-def test_a_stream_keeps_its_own_copy():
-    outcomes = np.array([1, 0, 1], dtype=np.uint8)
-    stream = replay_sequence(outcomes)
-    outcomes[:] = 0
-    assert stream.outcomes.tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -143,12 +139,8 @@ def test_a_stream_plays_as_an_adversary():
     T = 200
     recorded = np.random.default_rng(1).integers(0, 2, T)
     adversary = replay_sequence(recorded, name="coins").adversary()
-    assert (adversary.name, adversary.power, adversary.horizon, adversary.rounds) == (
-        "coins",
-        "oblivious",
-        T,
-        T,
-    )
+    assert (adversary.name, adversary.power) == ("coins", "oblivious")
+    assert adversary.horizon == adversary.rounds == T
     game = scripted_game(T)
     assert play_compiled(adversary, *game) == recorded.tolist()
     assert play_plainly(adversary, *game) == recorded.tolist()
@@ -172,11 +164,6 @@ def test_a_stream_ends():
     assert phase.step(phase.state, 99, 0.5, 0.0, 0.0, 0.5) == 0
 
 
-def written(path, outcomes=(1, 0, 0, 1), column="outcome"):
-    path.write_text(f'round,"{column}"\n' + "".join(f"{9 - i},{y}\n" for i, y in enumerate(outcomes)))
-    return path
-
-
 def test_a_file_by_spec_plays_the_stream():
     stream = replay_file(RECORDED, "won", sort="game")
     assert stream.outcomes.tolist() != replay_file(RECORDED, "won").outcomes.tolist()
@@ -186,24 +173,13 @@ def test_a_file_by_spec_plays_the_stream():
     assert create(GIVEN["file"], horizon=300).outcomes().tolist() == stream.outcomes.tolist()
 
 
-def test_a_dataset_by_spec_plays_its_labels():
-    stream = replay_river("Phishing")
-    assert create("river:name=Phishing").outcomes().tolist() == stream.outcomes.tolist()
-
-
-@pytest.mark.parametrize("spec", [GIVEN["file"], GIVEN["river"], "river:name=Bananas"])
-def test_a_shorter_horizon_plays_the_first_rounds(spec):
+@pytest.mark.parametrize("spec, rounds", [(GIVEN["file"], 300), (GIVEN["river"], 1250)])
+def test_a_shorter_horizon_plays_the_first_rounds_and_a_longer_one_is_refused(spec, rounds):
     adversary = create(spec, horizon=70)
     assert adversary.rounds == 70
     assert adversary.outcomes().tolist() == create(spec).outcomes(70).tolist()
-
-
-def test_a_longer_horizon_is_refused_with_both_numbers():
-    for spec, rounds in ((GIVEN["file"], 300), ("river:name=Phishing", 1250)):
-        with pytest.raises(
-            ValueError, match=f"has only {rounds} rounds, fewer than the horizon of {rounds + 1}"
-        ):
-            create(spec, horizon=rounds + 1)
+    with pytest.raises(ValueError, match=f"has only {rounds} rounds, fewer than the horizon of {rounds + 1}"):
+        create(spec, horizon=rounds + 1)
 
 
 def test_a_part_of_a_game_needs_only_its_part_of_the_stream():
@@ -216,34 +192,26 @@ def test_a_part_of_a_game_needs_only_its_part_of_the_stream():
 
 
 @pytest.mark.parametrize(
-    "name, setting",
+    "name, setting, column, outcome",
     [
-        ("games.csv", "games.csv"),
-        ("a, b.csv", "[a, b.csv]"),
-        ("[1].csv", "[1].csv"),
-        ("[1,2].csv", "[[1,2].csv]"),
-        ("x=1.csv", "x=1.csv"),
-        ("first:second.csv", "first:second.csv"),
+        ("games.csv", "games.csv", "a,b", "[a,b]"),
+        ("a, b.csv", "[a, b.csv]", "a,b", "[a,b]"),
+        ("[1].csv", "[1].csv", "a,b", "[a,b]"),
+        ("[1,2].csv", "[[1,2].csv]", "a,b", "[a,b]"),
+        ("x=1.csv", "x=1.csv", "a,b", "[a,b]"),
+        ("first:second.csv", "first:second.csv", "[y]", "[[y]]"),
     ],
 )
-def test_any_path_has_one_way_to_be_written(tmp_path, monkeypatch, name, setting):
+def test_any_path_and_column_has_one_way_to_be_written(tmp_path, monkeypatch, name, setting, column, outcome):
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / name, column="a,b")
-    adversary = create(f"file:path={setting},sort=[round],outcome=[a,b]")
-    assert adversary.name == f"file:path={setting},outcome=[a,b],sort=round"
+    (tmp_path / name).write_text(f'round,"{column}"\n9,1\n8,0\n7,0\n6,1\n')
+    adversary = create(f"file:path={setting},sort=[round],outcome={outcome}")
+    assert adversary.name == f"file:path={setting},outcome={outcome},sort=round"
     assert create(adversary.name).name == adversary.name
     assert adversary.outcomes().tolist() == [1, 0, 0, 1]
     nested = create(f"mixture:second=[{adversary.name}]")
     assert nested.name == f"mixture:second=[{adversary.name}]"
     assert create(nested.name).name == nested.name
-
-
-def test_a_name_in_square_brackets_keeps_them(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    written(tmp_path / "games.csv", column="[y]")
-    adversary = create("file:path=games.csv,outcome=[[y]]")
-    assert adversary.name == "file:path=games.csv,outcome=[[y]]"
-    assert adversary.outcomes().tolist() == [1, 0, 0, 1]
 
 
 @pytest.mark.parametrize(

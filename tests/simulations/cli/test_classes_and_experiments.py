@@ -25,14 +25,11 @@ def table(tmp_path):
     return path
 
 
-def test_several_numbers_of_classes_in_one_table():
+def test_several_numbers_of_classes_in_one_table_and_their_measures_in_json():
     answer = run("simulate", "--classes", 2, "--classes", 3, "--adversary", "least-likely", "--rounds", 400)
     assert answer.exit_code == 0
     for word in ("simplex, 400 rounds against least-likely", "2 classes", "3 classes", "certificate"):
         assert word in answer.stdout
-
-
-def test_json_has_the_measures():
     game = "--classes 3 --rounds 500 --forecaster simplex --forecaster uniform"
     answer = run("simulate", *game.split(), "--json")
     report = json.loads(answer.stdout)
@@ -41,7 +38,7 @@ def test_json_has_the_measures():
     assert first["distance_upper"] <= first["certificate"] <= first["guarantee"]
     assert second["guarantee"] is None
     assert report["broken"] == []
-    assert run("simulate", "--classes", 3, "--rounds", 500, "--json", "--seed", 1).stdout != answer.stdout
+    assert run("simulate", *game.split(), "--json", "--seed", 1).stdout != answer.stdout
 
 
 def test_pictures_and_their_numbers_are_written(tmp_path):

@@ -48,15 +48,13 @@ def test_a_wrong_request_is_pointed_to_the_help_of_its_verb(arguments, verb):
     assert CliRunner().invoke(app, [*verb.split()[1:], "--help"]).exit_code == 0
 
 
-@pytest.mark.parametrize("rounds", [["--rounds", "1e3"], ["--rounds=1e3"], ["--rounds", "-1e3"]])
-def test_a_value_that_an_option_does_not_take_is_named(rounds):
-    answer = CliRunner().invoke(app, ["simulate", *rounds])
-    assert answer.exit_code == 2
-    assert "'--rounds'" in answer.stderr
-    assert f"got '{rounds[-1].removeprefix('--rounds=')}'" in answer.stderr
-
-
-def test_a_missing_file_is_nothing_that_help_explains(tmp_path):
+def test_a_value_that_an_option_does_not_take_and_a_missing_file_are_named(tmp_path):
+    for rounds in (["--rounds", "1e3"], ["--rounds=1e3"], ["--rounds", "-1e3"]):
+        answer = CliRunner().invoke(app, ["simulate", *rounds])
+        assert answer.exit_code == 2
+        assert "'--rounds'" in answer.stderr
+        assert f"got '{rounds[-1].removeprefix('--rounds=')}'" in answer.stderr
+    # which is nothing that help explains
     answer = CliRunner().invoke(app, ["recalibrate", str(tmp_path / "nowhere.csv")])
     assert answer.exit_code == 2
     assert answer.stderr.endswith("nowhere.csv\n")

@@ -39,7 +39,7 @@ def test_files_are_written_once_and_hold_all_events(tmp_path):
     assert [file.stat().st_mtime_ns for file in files] == before
     with pytest.raises(ValueError, match="holds other streams"):
         write_streams(Streams(6, 20, 3), tmp_path)
-    with pytest.raises(ValueError, match="keys must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="keys must be a whole number of at least 1, got 0"):
         Streams(keys=0)
 
 
@@ -75,7 +75,7 @@ def test_the_picture_says_in_how_many_streams_the_forecasts_win():
 
 def test_a_wrong_request_is_one_line(tmp_path, capsys):
     assert main(["--out", str(tmp_path), "--keys", "0"]) == 2
-    assert capsys.readouterr().err == "spark_demo: keys must be at least 1, got 0\n"
+    assert capsys.readouterr().err == "spark_demo: keys must be a whole number of at least 1, got 0\n"
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def agree(row, table, labels, losses):
 
 
 def test_steps_are_those_of_the_algorithms_on_fitted_and_on_tested_rows(small, played):
-    both = halves(small, 1, small.table.probabilities, small.table.labels)
+    both = halves(small, 1)
     losses = gaussian_losses(3, 3, LOSSES)
     common = {"epsilon": NEVER, "max_rounds": 3, "seed": 1, "share": 1.0, "keep": 0.0}
     paper = DecisionRecalibrator.as_in_paper(3, start="temperature", **common).fit(*both.fit)
@@ -79,7 +79,7 @@ def test_steps_are_those_of_the_algorithms_on_fitted_and_on_tested_rows(small, p
 
 
 def test_the_folds_stop_on_the_curve_that_is_drawn(small, played):
-    both = halves(small, 0, small.table.probabilities, small.table.labels)
+    both = halves(small, 0)
     kept = DecisionRecalibrator(3, NEVER, max_rounds=3, seed=0, share=1.0, keep=0.0).fit(*both.fit)
     row = only(played["steps"], split=0, part="test", method="shrunk steps", step=kept.n_rounds_)
     assert row["kept"] == kept.n_rounds_
@@ -87,7 +87,7 @@ def test_the_folds_stop_on_the_curve_that_is_drawn(small, played):
 
 
 def test_actions_and_classes_count_up_to_all_of_them(small, played):
-    both = halves(small, 0, small.table.probabilities, small.table.labels)
+    both = halves(small, 0)
     assert sorted(set(played["actions"]["count"])) == [1, 2, 3]
     assert sorted(set(played["classes"]["count"])) == [2, 3]
     for k in (1, 3):
@@ -100,7 +100,7 @@ def test_actions_and_classes_count_up_to_all_of_them(small, played):
 
 
 def test_drift_leaves_the_recalibrators_as_they_were_fitted_on_clean_rows(small, played):
-    both = halves(small, 0, small.table.probabilities, small.table.labels)
+    both = halves(small, 0)
     losses = gaussian_losses(3, 3, LOSSES)
     frame = played["drift"].filter(split=0)
     begun = TemperatureScaling().fit(*both.fit)
@@ -156,6 +156,7 @@ def test_classes_with_too_few_rows_are_left_out_before_anything_is_fitted():
     orders = [class_order(Experiment(table), split)[:2].tolist() for split in range(5)]
     assert any(0 not in order for order in orders)  # then two classes have at most 8 rows
     assert class_counts(Experiment(table)) == [3]
+    assert class_counts(Experiment(table, test_share=0.9)) == []
     assert class_counts(Experiment(made_up_table(300, 3))) == [2, 3]
 
 

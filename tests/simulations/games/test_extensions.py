@@ -8,9 +8,10 @@ import pytest
 import adversaries
 from adversaries import registry
 from simulations.games import players
-from simulations.plots import draw_sweep
-from simulations.sweeps.playing import Workers, planned_games, run_sweep
-from simulations.sweeps.results import PlannedGame, Store, check_config, read_config
+from simulations.plots import SweepPictures
+from simulations.sweeps.plan import PlannedGame, make_plan, read_plan
+from simulations.sweeps.playing import Workers, play_games
+from simulations.sweeps.results import Store, loaded_files, read_table
 
 OWN = Path(__file__).parents[1] / "own_players.py"
 GRID = {
@@ -40,29 +41,29 @@ def grid(tmp_path):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_own_forecaster_and_adversary_are_played_by_every_process(grid, tmp_path, jobs):
-    config = read_config(grid)
-    assert config.load == (str(OWN),)
+    plan = read_plan(grid)
+    assert plan.load == (str(OWN),)
     out = tmp_path / "out"
-    assert run_sweep(config, out, Workers(jobs=jobs)) == 12
-    store = Store(out)
-    store.write_tables(planned_games(config))
-    results = store.read_table("results")
+    store = Store(plan, out)
+    assert play_games(store, Workers(jobs=jobs)) == 12
+    store.write_tables()
+    results = read_table(out, "results")
     beaten = results.filter(pl.col("forecaster") == "last-outcome", pl.col("adversary") == "contrarian")
     # it says 0, 1, 0, 1, ... and hears 1, 0, 1, 0, ...: every round is wrong by 1
     assert (beaten["ece"] == beaten["rounds"]).all()
     assert (beaten["brier"] == beaten["rounds"]).all()
     assert (beaten["distance_upper"] == beaten["rounds"] / 2).all()
-    assert [path.resolve() for path in store.loaded()] == [OWN]
-    assert draw_sweep(out, "matrix").exists()
-    assert run_sweep(config, out) == 0
+    assert [path.resolve() for path in loaded_files(out)] == [OWN]
+    assert SweepPictures.read(out).draw("matrix").exists()
+    assert play_games(Store(plan, out)) == 0
 
 
 def test_the_option_adds_to_the_key():
     with pytest.raises(ValueError, match="unknown forecaster 'last-outcome'"):
-        check_config(GRID)
-    config = check_config(GRID, load=[OWN, OWN])
-    assert config.load == (str(OWN),)
-    assert config.forecasters == ("last-outcome", "balanced")
+        make_plan(GRID)
+    plan = make_plan(GRID, load=[OWN, OWN])
+    assert plan.load == (str(OWN),)
+    assert plan.forecasters == ("last-outcome", "balanced")
 
 
 def test_a_changed_file_makes_other_games_of_its_own_players_only(tmp_path, monkeypatch):
@@ -122,6 +123,6 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path, name, text, error, messa
 
 def test_load_must_be_a_list_of_strings():
     with pytest.raises(ValueError, match=r"load\[0\] must be a string, got 3"):
-        check_config(GRID | {"load": [3]})
+        make_plan(GRID | {"load": [3]})
     with pytest.raises(ValueError, match="load must be a list"):
-        check_config(GRID | {"load": "own.py"})
+        make_plan(GRID | {"load": "own.py"})

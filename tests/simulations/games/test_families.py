@@ -1,7 +1,5 @@
 """The catalogue of forecasters: specs in, forecasters and proven bounds out."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -39,19 +37,11 @@ def test_the_graded_family_has_its_own_guarantee_for_a_bound(spec, rounds):
     assert player.build(rounds).grid == "graded"
 
 
-@pytest.mark.parametrize(
-    "spec,label,factor",
-    [
-        ("sign", "1.75√T", 1.75),
-        ("balanced", "√T", 1),
-        ("nested", "√(3T)", math.sqrt(3)),
-        ("adaptive", "√(3T)", 3**0.5),
-    ],
-)
-def test_published_bounds(spec, label, factor):
-    player = players.create(spec)
-    assert player.bound_label == label
-    assert player.bound(10_000) == pytest.approx(100 * factor)
+def test_published_bounds():
+    for spec, label, factor in (("sign", "1.75√T", 1.75), ("balanced", "√T", 1), ("nested", "√(3T)", 3**0.5)):
+        for name in (spec, "adaptive") if spec == "nested" else (spec,):
+            assert players.create(name).bound_label == label
+            assert players.create(name).bound(10_000) == pytest.approx(100 * factor)
 
 
 def test_the_nested_player_is_what_the_plain_call_gives():

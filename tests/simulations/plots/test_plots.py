@@ -12,104 +12,123 @@ from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
 from onlinecal.plots.style import looks, moments_of, spread
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, draw_sweep, figure_of, sweep_figures
+from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, SweepPictures, figure_of
 from simulations.plots.games import draw_film, film_frames, prepare_film, write_games
 from simulations.plots.sweeps.against_rounds import bound_curve
 from simulations.plots.sweeps.landscape import ANCHORS, COLOURS
-from simulations.sweeps.playing import planned_games, run_sweep
-from simulations.sweeps.results import MEASURES, Store, check_config, rates_table
+from simulations.sweeps.plan import make_plan
+from simulations.sweeps.playing import play_games
+from simulations.sweeps.results import MEASURES, Store, rates_table, read_table, summarise
 
 PNG = b"\x89PNG\r\n"
 
 
+def drawn(out, grid):
+    store = Store(make_plan(grid), out)
+    play_games(store)
+    store.write_tables()
+    return out
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
-    out = tmp_path_factory.mktemp("drawn")
-    config = check_config(
-        {
-            "forecasters": ["sign", "balanced"],
-            "adversaries": ["coin", "threshold", "markov"],
-            "rounds": [20, 200],
-            "seeds": [1, 2],
-        }
+    grid = {
+        "forecasters": ["sign", "balanced"],
+        "adversaries": ["coin", "threshold", "markov"],
+        "rounds": [20, 200],
+        "seeds": [1, 2],
+    }
+    return drawn(tmp_path_factory.mktemp("drawn"), grid)
+
+
+def numbers(folder, name, *chosen):
+    """The table that a figure is drawn from."""
+    return figure_of(name).prepare(read_table(folder, name if name == "trajectories" else "results"), *chosen)
+
+
+def games_of(folder, row):
+    return read_table(folder, "results").filter(
+        **{key: row[key] for key in ("forecaster", "adversary", "rounds")}
     )
-    run_sweep(config, out)
-    Store(out).write_tables(planned_games(config))
-    return out
 
 
 @pytest.mark.parametrize("name", SWEEP_FIGURES)
 def test_every_figure_is_written_beside_its_numbers(swept, name):
-    path = draw_sweep(swept, name)
+    pictures = SweepPictures.read(swept)
+    assert pictures.names == [*SWEEP_FIGURES]
+    path = pictures.draw(name)
     assert path.read_bytes().startswith(PNG)
     assert path.stat().st_size > 20_000
-    assert b"</svg>" in path.with_suffix(".svg").read_bytes()
-    drawn = pl.read_csv(path.with_suffix(".csv"))
-    prepared = figure_of(name).prepare(Store(swept).read_table(SWEEP_FIGURES[name]))
-    assert drawn.equals(prepared)
+    svg = path.with_suffix(".svg").read_bytes()
+    assert b"</svg>" in svg
+    assert pl.read_csv(path.with_suffix(".csv")).equals(numbers(swept, name))
     assert not list(swept.glob(".*part"))
+    # the same numbers give the same picture
+    assert pictures.draw(name).with_suffix(".svg").read_bytes() == svg
 
 
-def test_distance_shows_the_median_of_the_seeds_their_range_and_the_bound(swept):
-    results = Store(swept).read_table("results")
-    for row in figure_of("distance").prepare(results).to_dicts():
-        games = results.filter(**{key: row[key] for key in ("forecaster", "adversary", "rounds")})
-        assert games.height == 2
-        assert row["seeds"] == 2
-        assert row["line"] == games["distance_upper"].median()
-        assert (row["low"], row["high"]) == (games["distance_upper"].min(), games["distance_upper"].max())
-        assert row["bound"] == players.create(row["forecaster"]).bound(row["rounds"])
+def test_distance_and_regret_show_the_median_of_the_seeds_their_range_and_the_bound(swept):
+    for name, column, times in (("distance", "distance_upper", 1), ("regret", "regret", 2)):
+        table = numbers(swept, name)
+        assert table["rounds"].unique().sort().to_list() == [20, 200]
+        for row in table.to_dicts():
+            games = games_of(swept, row)[column]
+            assert len(games) == row["seeds"] == 2
+            assert row["bound"] == times * players.create(row["forecaster"]).bound(row["rounds"])
+            assert games.max() <= row["bound"]
+            shown = row["line"], row["low"], row["high"]
+            found = games.median(), games.min(), games.max()
+            if name == "regret":
+                assert row["regret"] == found[0]
+                found = tuple(max(value, 0.5) for value in found)
+            assert shown == found
+
+
+def test_the_distance_of_one_seed_has_its_bracket_for_a_band(tmp_path):
+    results = pl.DataFrame(
+        {"forecaster": "sign", "adversary": "coin", "rounds": [10, 100], "bound": [5.0, None],
+         "distance_lower": [1.0, 2.0], "distance_upper": [1.5, 4.0]}
+    )  # fmt: skip
+    table = figure_of("distance").prepare(results)
+    assert table.select("line", "low", "high", "bound").rows() == [
+        (1.5, 1.0, 1.5, 5.0),
+        (4.0, 2.0, 4.0, None),
+    ]
 
 
 def test_landscape_shows_medians_beside_the_fitted_exponents(swept):
-    results = Store(swept).read_table("results")
-    rates = rates_table(results)
+    rates = rates_table(read_table(swept, "results"))
     for measure, column in MEASURES.items():
-        table = figure_of("landscape").prepare(results, measure, "threshold")
+        table = numbers(swept, "landscape", measure, "threshold")
         assert table.height == 4
         for row in table.to_dicts():
-            pair = {"forecaster": row["forecaster"], "adversary": "threshold"}
-            games = results.filter(**pair, rounds=row["rounds"])
-            fitted = rates.filter(**pair, measure=measure)
-            assert row["line"] == max(games[column].median(), 0.5)
+            fitted = rates.filter(forecaster=row["forecaster"], adversary="threshold", measure=measure)
+            assert row["line"] == max(games_of(swept, row)[column].median(), 0.5)
             assert row["exponent"] == fitted["exponent"].item()
             assert row["standard_error"] == fitted["standard_error"].item()
 
 
 def test_measure_and_adversary_become_part_of_the_name(swept):
-    assert draw_sweep(swept, "landscape", "ece", "coin").name == "landscape-ece-coin.png"
-    assert draw_sweep(swept, "matrix", "certificate", "coin").name == "matrix-certificate.png"
+    pictures = SweepPictures.read(swept, ["landscape", "matrix", "landscape"], "ece", "coin")
+    assert pictures.names == ["landscape", "matrix"]
+    names = [pictures.draw(name).name for name in pictures.names]
+    assert names == ["landscape-ece-coin.png", "matrix-ece.png"]
     with pytest.raises(ValueError, match="no adversary 'coins' in these results; there are coin, threshold"):
-        draw_sweep(swept, "landscape", adversary="coins")
+        SweepPictures.read(swept, adversary="coins").draw("landscape")
     with pytest.raises(ValueError, match="unknown measure 'loss'; known: distance, ece, certificate"):
-        draw_sweep(swept, "matrix", measure="loss")
+        SweepPictures.read(swept, measure="loss").draw("matrix")
+    with pytest.raises(ValueError, match="--adversary is for the figure landscape"):
+        SweepPictures.read(swept, ["matrix"], adversary="coin")
+    with pytest.raises(ValueError, match="unknown figure 'pie'; known: distance, ece"):
+        SweepPictures.read(swept, ["pie"])
 
 
-def test_regret_is_drawn_against_rounds_under_twice_the_bound_on_the_distance(swept):
-    results = Store(swept).read_table("results")
-    table = figure_of("regret").prepare(results)
-    assert table["rounds"].unique().sort().to_list() == [20, 200]
-    for row in table.to_dicts():
-        games = results.filter(**{key: row[key] for key in ("forecaster", "adversary", "rounds")})
-        assert row["regret"] == games["regret"].median()
-        assert row["line"] == max(games["regret"].median(), 0.5)
-        assert row["high"] == max(games["regret"].max(), 0.5)
-        assert row["bound"] == 2 * players.create(row["forecaster"]).bound(row["rounds"])
-        assert games["regret"].max() <= row["bound"]
-    for adversary in table["adversary"].unique():
-        path = draw_sweep(swept, "landscape", "regret", adversary)
-        assert path.name == f"landscape-regret-{adversary}.png"
-
-
-def test_a_forecaster_without_a_bound_has_no_guarantee_in_the_picture_of_regret(tmp_path):
-    module = figure_of("regret")
-    results = pl.DataFrame(
-        {"forecaster": ["foster"] * 2, "adversary": ["coin"] * 2, "rounds": [10, 100], "regret": [-3.0, 4.0]}
-    )
-    table = module.prepare(results)
+def test_a_forecaster_without_a_bound_has_no_guarantee_in_the_picture_of_regret():
+    pair = {"forecaster": "foster", "adversary": "coin", "rounds": [10, 100], "regret": [-3.0, 4.0]}
+    table = figure_of("regret").prepare(pl.DataFrame({**pair, "bound": None}))
     assert table["bound"].to_list() == [None, None]
     assert bound_curve("foster") == ()
-    assert "a distance that is proven" in module.draw(table).texts[0].get_text()
+    assert "a distance that is proven" in figure_of("regret").draw(table).texts[0].get_text()
 
 
 def test_the_matrix_groups_forecasters_and_adversaries():
@@ -132,71 +151,55 @@ def test_the_matrix_groups_forecasters_and_adversaries():
     ]  # fmt: skip
     assert table["adversary"][:4].to_list() == ["coin", "threshold", "bias-builder", "certificate-greedy"]
     assert table["exponent"].to_numpy() == pytest.approx(0.5)
-
-
-def test_the_colours_of_exponents_are_anchored_at_those_of_theory():
+    # the colours of exponents are anchored at those of theory
     assert [at for at, _ in ANCHORS] == [0, 1 / 3, 1 / 2, 2 / 3, 1]
     for at, colour in ANCHORS:
         assert COLOURS(at)[:3] == pytest.approx(to_rgb(colour), abs=0.01)
 
 
-@pytest.fixture(scope="module")
-def crowd(tmp_path_factory):
-    """So many forecasters that panels are small, some of which nothing is proven of."""
-    out = tmp_path_factory.mktemp("crowd")
-    config = check_config(
-        {
-            "forecasters": [
-                "sign", "balanced", "constant", "constant:at=0.4", "constant:at=0.3", "constant:at=0.2",
-                "constant:at=0.1",
-            ],
-            "adversaries": ["coin", "threshold"],
-            "rounds": [20, 200],
-        }
-    )  # fmt: skip
-    run_sweep(config, out)
-    Store(out).write_tables(planned_games(config))
-    return out
-
-
-@pytest.mark.parametrize("name", SWEEP_FIGURES)
-def test_a_crowd_is_drawn_small_whatever_is_proven_of_it(crowd, name):
-    module = figure_of(name)
-    figure = module.draw(module.prepare(Store(crowd).read_table(SWEEP_FIGURES[name])))
-    width, height = figure.get_size_inches()
-    assert 5 < width < 14
-    assert height < 10
-
-
-def test_a_bound_that_is_not_proven_is_not_claimed(crowd):
-    module = figure_of("distance")
-    results = Store(crowd).read_table("results")
-    table = module.prepare(results)
+def test_a_crowd_is_drawn_small_and_a_bound_that_is_not_proven_is_not_claimed(tmp_path):
+    unproven = [f"constant:at={at}" for at in (0.1, 0.2, 0.3, 0.4)]
+    grid = {
+        "forecasters": ["sign", "balanced", "constant", *unproven],
+        "adversaries": ["coin", "threshold"],
+        "rounds": [20, 200],
+    }
+    out, titles = drawn(tmp_path, grid), {}
+    for name in SWEEP_FIGURES:
+        figure = figure_of(name).draw(numbers(out, name))
+        width, height = figure.get_size_inches()
+        assert 5 < width < 14
+        assert height < 10
+        titles[name] = figure.texts[0].get_text()
+    table = numbers(out, "distance")
     unproven = table.filter(pl.col("forecaster").str.starts_with("constant"))
     assert unproven["bound"].null_count() == unproven.height == 20
-    words = [text.get_text() for text in module.draw(table).texts]
-    assert "where one is proven" in words[0]
-    proven = results.filter(pl.col("forecaster") == "sign")
-    assert "where one is" not in module.draw(module.prepare(proven)).texts[0].get_text()
+    assert "where one is proven" in titles["distance"]
+    proven = figure_of("distance").draw(table.filter(pl.col("forecaster") == "sign"))
+    assert "where one is" not in proven.texts[0].get_text()
 
 
 def test_trajectories_show_the_longest_games_of_the_first_seed(swept):
-    table = figure_of("trajectories").prepare(Store(swept).read_table("trajectories"))
+    table = numbers(swept, "trajectories")
     assert table["round"].max() == 200
     assert table.group_by("forecaster", "adversary").len()["len"].n_unique() == 1
     assert (table["certificate"] <= table["guarantee"]).all()
 
 
-def test_a_sweep_of_one_game_can_be_drawn(tmp_path):
-    config = check_config({"forecasters": ["balanced"], "adversaries": ["constant"], "rounds": [1]})
-    run_sweep(config, tmp_path)
-    Store(tmp_path).write_tables(planned_games(config))
-    assert set(SWEEP_FIGURES) - set(sweep_figures(tmp_path)) == set(GROWTH_FIGURES)
-    for name in sweep_figures(tmp_path):
-        assert draw_sweep(tmp_path, name).read_bytes().startswith(PNG)
+def test_a_sweep_of_one_game_of_which_nothing_is_proven_can_be_drawn(tmp_path):
+    store = Store(
+        make_plan({"forecasters": ["constant"], "adversaries": ["constant"], "rounds": [1]}), tmp_path
+    )
+    play_games(store)
+    store.write_tables("csv")
+    pictures = SweepPictures.read(tmp_path)
+    assert set(SWEEP_FIGURES) - set(pictures.names) == set(GROWTH_FIGURES)
+    for name in pictures.names:
+        assert pictures.draw(name).read_bytes().startswith(PNG)
     for name in GROWTH_FIGURES:
         with pytest.raises(ValueError, match="these games all have the same number of rounds, 1"):
-            draw_sweep(tmp_path, name)
+            pictures.draw(name)
+    assert summarise(pictures.results)["worst_over_guarantee"].to_list() == [None]
 
 
 def test_pictures_of_single_games(tmp_path):
@@ -215,25 +218,11 @@ def test_pictures_of_single_games(tmp_path):
     assert moves["moved"].sum() == pytest.approx(game.measured.distance_upper)
 
 
-def test_same_numbers_give_the_same_picture(swept, tmp_path):
-    first = draw_sweep(swept, "regret").with_suffix(".svg").read_bytes()
-    assert draw_sweep(swept, "regret").with_suffix(".svg").read_bytes() == first
-
-
-def test_unknown_figures_are_refused_with_those_there_are(swept):
-    with pytest.raises(ValueError, match="unknown figure 'pie'; known: distance, ece"):
-        draw_sweep(swept, "pie")
-
-
-def test_names_are_moved_apart_but_stay_in_order():
+def test_names_are_moved_apart_but_stay_in_order_and_eighteen_look_different():
     heights = spread([0.5, 0.5, 0.51, 0.0, 1.0], 0.05)
     ordered = sorted(heights)
     assert all(b - a >= 0.05 - 1e-12 for a, b in pairwise(ordered))
-    assert heights[3] == ordered[0]
-    assert heights[4] == ordered[-1]
-
-
-def test_eighteen_names_look_different():
+    assert (heights[3], heights[4]) == (ordered[0], ordered[-1])
     styles = looks([str(i) for i in range(18)]).values()
     assert len({(one.colour, one.marker) for one in styles}) == 18
 

@@ -15,8 +15,9 @@ import pytest
 
 from simulations.games import players
 from simulations.sweeps import playing
-from simulations.sweeps.playing import Workers, planned_games, run_sweep, work
-from simulations.sweeps.results import TABLES, Store, check_config, read_config
+from simulations.sweeps.plan import make_plan, read_plan
+from simulations.sweeps.playing import Workers, play_games, work
+from simulations.sweeps.results import TABLES, Store, read_table
 from tests.commands import run
 
 distributed = pytest.importorskip("distributed")
@@ -42,9 +43,9 @@ def alone(tmp_path_factory):
     """The grid's results as this process alone gets them."""
     folder = tmp_path_factory.mktemp("alone")
     (folder / "grid.toml").write_text(GRID)
-    config = read_config(folder / "grid.toml")
-    run_sweep(config, folder)
-    Store(folder).write_tables(planned_games(config))
+    store = Store(read_plan(folder / "grid.toml"), folder)
+    play_games(store)
+    store.write_tables()
     return folder
 
 
@@ -73,14 +74,6 @@ def dask(dask_cluster):
     return Workers("dask", dask_cluster.scheduler_address)
 
 
-@pytest.fixture
-def no_port():
-    """A port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    return port
-
-
 def games(folder):
     """The stored games, byte for byte but for the seconds they took, by the names of their files."""
     found = {}
@@ -94,7 +87,7 @@ def games(folder):
 def assert_same(folder, other):
     assert games(folder) == games(other)
     for name in TABLES:
-        mine, theirs = (Store(each).read_table(name) for each in (folder, other))
+        mine, theirs = (read_table(each, name) for each in (folder, other))
         assert mine.drop("seconds", strict=False).equals(theirs.drop("seconds", strict=False))
 
 
@@ -187,7 +180,7 @@ def test_a_task_whose_worker_dies_is_not_waited_for_for_ever(dask, monkeypatch):
 def test_workers_with_other_versions_refuse(dask, grid, tmp_path, monkeypatch):
     monkeypatch.setattr(playing, "identity", lambda game: "numpy 0.1")
     with pytest.raises(ValueError, match=r"worker on \S+ cannot play: .* numpy .* for numpy 0.1"):
-        run_sweep(read_config(grid), tmp_path / "out", dask)
+        play_games(Store(read_plan(grid), tmp_path / "out"), dask)
 
 
 @pytest.fixture
@@ -202,7 +195,7 @@ def own(monkeypatch, tmp_path):
     monkeypatch.setattr(players, "_owners", {})
     path = tmp_path / "mine.py"
     shutil.copy(OWN, path)
-    return check_config(
+    return make_plan(
         {"forecasters": ["last-outcome"], "adversaries": ["contrarian"], "rounds": [50]}, load=[path]
     )
 
@@ -210,15 +203,17 @@ def own(monkeypatch, tmp_path):
 def test_files_of_ones_own_must_be_where_the_worker_is(own, dask, tmp_path):
     Path(own.load[0]).rename(tmp_path / "away.py")
     with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*mine\.py"):
-        run_sweep(own, tmp_path / "out", dask)
+        play_games(Store(own, tmp_path / "out"), dask)
     (tmp_path / "away.py").rename(own.load[0])
-    assert run_sweep(own, tmp_path / "out", dask) == 1
+    assert play_games(Store(own, tmp_path / "out"), dask) == 1
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_a_scheduler_that_is_not_there_is_told_at_once(backend, no_port, grid, tmp_path):
+def test_a_scheduler_that_is_not_there_is_told_at_once(backend, grid, tmp_path):
     pytest.importorskip(backend)
-    address = f"127.0.0.1:{no_port}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    # nobody listens any more
     begun = time.monotonic()
     answer = run("sweep", grid, "--out", tmp_path / "out", "--backend", backend, "--scheduler", address)
     assert time.monotonic() - begun < playing.PATIENCE

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,30 +18,23 @@ import adversaries
 from onlinecal.compiling import counting
 from simulations.games import players
 from simulations.games.players import FAMILIES
-from simulations.sweeps.playing import Workers, in_playing_order, planned_games, run_sweep
-from simulations.sweeps.results import (
-    LEAST,
-    Store,
-    broken_bounds,
-    check_config,
-    find_config,
-    fit,
-    rates_table,
-    read_config,
-    summarise,
-)
+from simulations.sweeps.plan import find_plan, make_plan, read_plan
+from simulations.sweeps.playing import Workers, in_playing_order, play_games
+from simulations.sweeps.results import LEAST, Store, broken_bounds, fit, rates_table, read_table, summarise
 
 SMALL = {"forecasters": ["sign"], "adversaries": ["coin"], "rounds": [10]}
 
 
-def test_specs_become_canonical_and_rounds_ascend():
-    config = check_config(
+def test_specs_become_canonical_rounds_ascend_and_games_are_those_of_the_grid():
+    plan = make_plan(
         {"forecasters": ["balanced:slack=0.5"], "adversaries": ["coin:bias=0.50"], "rounds": [20, 10]}
     )
-    assert config.forecasters == ("balanced",)
-    assert config.adversaries == ("coin",)
-    assert config.rounds == (10, 20)
-    assert config.seeds == (0,)
+    assert (plan.forecasters, plan.adversaries, plan.rounds) == (("balanced",), ("coin",), (10, 20))
+    assert plan.seeds == (0,)
+    assert [(game.adversary, game.rounds, game.checkpoints) for game in plan.games] == [
+        ("coin", 10, 200),
+        ("coin", 20, 200),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -64,38 +58,30 @@ def test_specs_become_canonical_and_rounds_ascend():
 )
 def test_what_is_wrong_is_named(change, message):
     with pytest.raises(ValueError, match=message):
-        check_config(SMALL | change)
+        make_plan(SMALL | change)
 
 
-@pytest.mark.parametrize("key", SMALL)
-def test_missing_keys_are_named(key):
-    with pytest.raises(ValueError, match=f"the key '{key}' is missing"):
-        check_config({name: value for name, value in SMALL.items() if name != key})
-
-
-def test_file_that_is_no_toml_is_refused_with_its_name(tmp_path):
+def test_missing_keys_and_a_file_that_is_no_toml_are_named(tmp_path):
+    for key in SMALL:
+        with pytest.raises(ValueError, match=f"the key '{key}' is missing"):
+            make_plan({name: value for name, value in SMALL.items() if name != key})
     path = tmp_path / "bad.toml"
     path.write_text("rounds = ")
     with pytest.raises(ValueError, match=r"bad\.toml is not valid TOML"):
-        read_config(path)
+        read_plan(path)
 
 
-def test_the_arena_has_every_forecaster_of_the_catalogue(tmp_path, monkeypatch):
+def test_the_demo_and_the_arena_come_with_the_package(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    config = read_config(find_config("arena"))
-    assert {spec.partition(":")[0] for spec in config.forecasters} == {family.name for family in FAMILIES}
-    powers = {adversaries.catalogue()[spec.partition(":")[0]].power for spec in config.adversaries}
+    demo, arena = (read_plan(find_plan(name)) for name in ("demo", "arena"))
+    assert set(demo.forecasters) == {"sign", "balanced", "graded", "nested", "adaptive"}
+    assert demo.rounds == (1000, 10_000, 100_000, 1_000_000)
+    assert any(spec.startswith("two-phase") for spec in demo.adversaries)
+    assert {spec.partition(":")[0] for spec in arena.forecasters} == {family.name for family in FAMILIES}
+    powers = {adversaries.catalogue()[spec.partition(":")[0]].power for spec in arena.adversaries}
     assert powers == {"oblivious", "adaptive", "internal", "mixed"}
-    assert len(config.seeds) >= 5
-    assert config.rounds[-1] >= 300 * config.rounds[0]
-
-
-def test_the_demo_comes_with_the_package(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    config = read_config(find_config("demo"))
-    assert set(config.forecasters) == {"sign", "balanced", "graded", "nested", "adaptive"}
-    assert config.rounds == (1000, 10_000, 100_000, 1_000_000)
-    assert any(spec.startswith("two-phase") for spec in config.adversaries)
+    assert len(arena.seeds) >= 5
+    assert arena.rounds[-1] >= 300 * arena.rounds[0]
 
 
 GRID = {
@@ -112,82 +98,73 @@ FIGURES = [
 ]  # fmt: skip
 
 
+def swept_into(out, grid, workers=None, form="parquet"):
+    """How many games were played of a grid."""
+    store = Store(make_plan(grid), out)
+    played = play_games(store, workers or Workers())
+    store.write_tables(form)
+    return played
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     out = tmp_path_factory.mktemp("swept")
-    config = check_config(GRID)
-    assert run_sweep(config, out) == 16
-    Store(out).write_tables(planned_games(config))
+    assert swept_into(out, GRID) == 16
     return out
 
 
-def test_one_row_per_game_with_every_figure(swept):
-    table = Store(swept).read_table("results")
+def test_one_row_per_game_with_every_figure_and_the_end_of_its_trajectory(swept):
+    table = read_table(swept, "results")
     assert table.columns == FIGURES
     assert table.height == 16
     assert table.select(pl.exclude("^window.*$")).null_count().sum_horizontal().item() == 0
     assert table.select("forecaster", "adversary", "rounds", "seed").is_unique().all()
     assert (table["distance_lower"] <= table["distance_upper"]).all()
     assert broken_bounds(table) == []
-
-
-def test_trajectories_end_at_the_certificates_of_the_table(swept):
-    store = Store(swept)
     keys = ["forecaster", "adversary", "rounds", "seed"]
-    last = store.read_table("trajectories").group_by(keys).agg(pl.all().last())
-    both = store.read_table("results").join(last, on=keys, suffix="_last")
+    last = read_table(swept, "trajectories").group_by(keys).agg(pl.all().last())
+    both = table.join(last, on=keys, suffix="_last")
     assert both.height == 16
     assert (both["round"] == both["rounds"]).all()
     assert (both["certificate"] == both["certificate_last"]).all()
     assert (both["guarantee"] == both["guarantee_last"]).all()
 
 
-def test_configuration_and_versions_are_kept_beside_the_results(swept):
+def test_plan_and_versions_are_kept_beside_the_results(swept):
     kept = tomllib.loads((swept / "sweep.toml").read_text())
     assert kept.pop("versions").keys() >= {"python", "onlinecal", "numpy", "numba"}
-    assert check_config(kept) == check_config(GRID)
+    assert make_plan(kept) == make_plan(GRID)
 
 
-def test_only_what_is_missing_is_played(tmp_path):
-    config = check_config(GRID)
-    run_sweep(config, tmp_path)
-    files = sorted((tmp_path / "games").iterdir())
+def test_only_what_is_missing_is_played(swept, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(swept, out)
+    files = sorted((out / "games").iterdir())
     before = {path.name: path.stat().st_mtime_ns for path in files[3:]}
     files[0].unlink()
     files[1].unlink()
     files[2].write_text('{"measured": {')
     told = []
-    assert run_sweep(config, tmp_path, progress=lambda done, every: told.append((done, every))) == 3
+    store = Store(make_plan(GRID), out)
+    assert play_games(store, progress=lambda done, every: told.append((done, every))) == 3
     assert told == [(13, 16), (14, 16), (15, 16), (16, 16)]
-    assert all((tmp_path / "games" / name).stat().st_mtime_ns == when for name, when in before.items())
-    assert run_sweep(config, tmp_path) == 0
+    assert all((out / "games" / name).stat().st_mtime_ns == when for name, when in before.items())
+    assert swept_into(out, GRID) == 0
+    # a larger grid, or another budget, plays only what is new
+    assert swept_into(out, GRID | {"rounds": [50, 60, 100]}) == 8
+    assert swept_into(out, GRID | {"rounds": [50], "budget": 0.5}) == 8
+    assert swept_into(out, GRID) == 0
+    assert read_table(out, "results").drop("seconds").equals(read_table(swept, "results").drop("seconds"))
 
 
-def test_a_larger_grid_plays_only_what_is_new(tmp_path):
-    small = GRID | {"rounds": [50], "seeds": [1]}
-    assert run_sweep(check_config(small), tmp_path) == 4
-    assert run_sweep(check_config(small | {"rounds": [50, 60]}), tmp_path) == 4
-    assert run_sweep(check_config(small | {"budget": 0.5}), tmp_path) == 4
-    assert run_sweep(check_config(small), tmp_path) == 0
-
-
-def test_processes_change_nothing_but_the_time(swept, tmp_path):
-    config = check_config(GRID)
-    assert run_sweep(config, tmp_path, Workers(jobs=2)) == 16
-    Store(tmp_path).write_tables(planned_games(config), "csv")
-    alone = Store(swept).read_table("results").drop("seconds")
-    assert Store(tmp_path).read_table("results").drop("seconds").equals(alone)
-
-
-def test_the_format_can_be_changed_and_leaves_one_table(swept, tmp_path):
-    config = check_config(GRID | {"rounds": [50]})
-    run_sweep(config, tmp_path)
-    store = Store(tmp_path)
-    store.write_tables(planned_games(config), "csv")
-    first = store.read_table("results")
-    store.write_tables(planned_games(config), "parquet")
+def test_processes_change_nothing_and_a_change_of_format_leaves_one_table(swept, tmp_path):
+    assert swept_into(tmp_path, GRID, Workers(jobs=2), "csv") == 16
+    alone = read_table(swept, "results").drop("seconds")
+    assert read_table(tmp_path, "results").drop("seconds").equals(alone)
+    first = read_table(tmp_path, "results")
+    Store(make_plan(GRID), tmp_path).write_tables("parquet")
     assert {path.suffix for path in tmp_path.glob("results.*")} == {".parquet"}
-    assert store.read_table("results").equals(first)
+    assert read_table(tmp_path, "results").equals(first)
 
 
 def test_a_killed_sweep_keeps_what_was_finished(tmp_path):
@@ -212,33 +189,26 @@ def test_a_killed_sweep_keeps_what_was_finished(tmp_path):
 
 
 def test_neighbours_in_playing_order_need_different_loops():
-    config = check_config(
-        {
-            "forecasters": ["sign", "balanced", "nested", "adaptive"],
-            "adversaries": ["coin", "markov"],
-            "rounds": [10, 5],
-        }
-    )
-    order = in_playing_order(planned_games(config))
-    assert sorted(map(hash, order)) == sorted(map(hash, planned_games(config)))
-    assert [cell.rounds for cell in order] == [5] * 8 + [10] * 8
-    pairs = [(cell.forecaster in ("sign", "balanced"), cell.adversary) for cell in order]
+    forecasters = ["sign", "balanced", "nested", "adaptive"]
+    plan = make_plan({"forecasters": forecasters, "adversaries": ["coin", "markov"], "rounds": [10, 5]})
+    order = in_playing_order(plan)
+    assert set(order) == set(plan.games)
+    assert [game.rounds for game in order] == [5] * 8 + [10] * 8
+    pairs = [(game.forecaster in ("sign", "balanced"), game.adversary) for game in order]
     assert len(set(pairs[:4])) == 4
 
 
-def test_summary_finds_the_worst_game(swept):
-    table = Store(swept).read_table("results")
-    summary = summarise(table)
-    for row in summary.to_dicts():
+def test_summary_finds_the_worst_game_and_broken_bounds_are_told_with_theirs(swept):
+    table = read_table(swept, "results")
+    for row in summarise(table).to_dicts():
         mine = table.filter(pl.col("forecaster") == row["forecaster"])
         ratios = mine["distance_upper"].to_numpy() / np.sqrt(mine["rounds"].to_numpy())
+        worst = mine.row(int(ratios.argmax()), named=True)
         assert row["worst_over_root"] == pytest.approx(ratios.max())
+        assert row["worst_over_root_against"] == f"{worst['adversary']}, T = {worst['rounds']}"
+        assert row["worst_over_guarantee"] == (mine["distance_upper"] / mine["guarantee"]).max()
         assert row["games"] == 8
-
-
-def test_broken_bounds_are_told_with_their_game(swept):
-    table = Store(swept).read_table("results").with_columns(certificate=pl.lit(1e9))
-    lines = broken_bounds(table)
+    lines = broken_bounds(table.with_columns(certificate=pl.lit(1e9)))
     assert len(lines) == 16
     assert "balanced against coin, T = 50, seed 1" in lines[0]
 
@@ -301,9 +271,7 @@ def test_one_seed_and_two_rounds_have_no_error_and_one_round_has_no_rate():
     assert fit([100, 10_000], [1, 1], [10.0, 1000.0]) == (pytest.approx(1.0), None)
     assert fit([100, 100], [1, 2], [10.0, 11.0]) is None
     assert fit([100, 1000], [1, 2], [10.0, 11.0]) is None
-
-
-def test_a_seed_that_has_not_finished_counts_with_what_it_has():
+    # a seed that has not finished counts with what it has
     T, seed, errors = errors_of(lambda T, seed: T**0.5, [1, 2])
     assert fit(T[:-1], seed[:-1], errors[:-1]).exponent == pytest.approx(0.5)
 

@@ -1,0 +1,175 @@
+"""What a sweep is to do: a TOML file becomes a plan, once, which playing and keeping then read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cache, cached_property, partial
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import adversaries
+from onlinecal.catalogue import did_you_mean
+from onlinecal.validation import check_count, check_positive
+from simulations.games import players
+
+MOST_ROUNDS = 10**9
+PACKAGED = ("demo", "arena")
+"""Sweeps that come with the package, by name."""
+
+
+@dataclass(frozen=True)
+class PlannedGame:
+    """One game of a sweep: all that its result depends on, apart from the code."""
+
+    forecaster: str
+    adversary: str
+    rounds: int
+    seed: int
+    budget: float
+    checkpoints: int
+
+    @property
+    def digest(self) -> str:
+        """A name for the result's file: different for different games, and for different rules."""
+        own = players.checksum(self.forecaster, self.adversary)
+        text = json.dumps([*asdict(self).values(), code_digest(), *([own] if own else [])])
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@cache
+def code_digest() -> str:
+    """Changes with the code that plays and measures: results of older rules do not count."""
+    from onlinecal.compiling import source_digest
+
+    return source_digest() or "unknown"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A grid of games: every forecaster meets every adversary, for every T and every seed.
+
+    Attributes
+    ----------
+    forecasters, adversaries
+        Specs, in canonical form.
+    rounds
+        The values of T.
+    seeds
+        Seeds of the adversaries' draws.
+    budget
+        Effort spent on each distance to calibration, see `calibration_distance`.
+    checkpoints
+        How many rounds of each game get their certificate recorded.
+    load
+        Files of one's own with more forecasters and adversaries, absolute paths.
+    """
+
+    forecasters: tuple[str, ...]
+    adversaries: tuple[str, ...]
+    rounds: tuple[int, ...]
+    seeds: tuple[int, ...] = (0,)
+    budget: float = 1.0
+    checkpoints: int = 200
+    load: tuple[str, ...] = ()
+
+    @cached_property
+    def games(self) -> tuple[PlannedGame, ...]:
+        """Every game, in the order of the tables: by forecaster, adversary, rounds, seed."""
+        grid = product(self.forecasters, self.adversaries, self.rounds, self.seeds)
+        return tuple(PlannedGame(*one, self.budget, self.checkpoints) for one in grid)
+
+
+def find_plan(name: str) -> Path:
+    """The file of that name; "demo" and "arena" come with the package, if there is no such file here."""
+    path = Path(name)
+    if not path.is_file() and name in PACKAGED:
+        return Path(str(files("simulations").joinpath(f"{name}.toml")))
+    return path
+
+
+def read_plan(path: Path, load: Sequence[Path] = ()) -> Plan:
+    """Read and check a sweep's TOML file, after loading the files it names and those of `load`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file, or one to be loaded is missing.
+    ValueError
+        For a file that is no TOML, a key that is unknown, missing or of the wrong type, an unknown forecaster
+        or adversary, or a number of rounds that some adversary cannot play; the message names the key.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}{did_you_mean(path, PACKAGED, 'Without a file')}")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from error
+    try:
+        return make_plan(table, path.parent, load)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def make_plan(table: Mapping[str, Any], folder: Path = Path(), load: Sequence[Path] = ()) -> Plan:
+    """The plan that a table of keys and values describes; ValueError names the offending key.
+
+    The files under the key "load" are relative to `folder`, those of `load` to the working directory.
+    """
+    # msgspec.convert would check the types alone; its errors name neither the value nor the key meant
+    known = [field.name for field in fields(Plan)]
+    for key in table:
+        if key not in known:
+            raise ValueError(f"unknown key {key!r}{did_you_mean(key, known)}")
+    for key in ("forecasters", "adversaries", "rounds"):
+        if key not in table:
+            raise ValueError(f"the key {key!r} is missing")
+    named = _list(table["load"], "load", _text(str)) if table.get("load", []) != [] else ()
+    paths = [*(folder / name for name in named), *load]
+    loaded = tuple(dict.fromkeys(str(path.resolve()) for path in paths))
+    players.load_all(loaded)
+    rounds = _list(table["rounds"], "rounds", partial(check_count, most=MOST_ROUNDS))
+
+    def opponent(spec: str) -> str:
+        (name,) = {adversaries.create(spec, T).name for T in rounds}
+        return name
+
+    return Plan(
+        _list(table["forecasters"], "forecasters", _text(lambda spec: players.create(spec).spec)),
+        _list(table["adversaries"], "adversaries", _text(opponent)),
+        tuple(sorted(rounds)),
+        _list(table.get("seeds", [0]), "seeds", partial(check_count, most=2**63 - 1, least=0)),
+        check_positive(table.get("budget", 1.0), "budget"),
+        check_count(table.get("checkpoints", 200), "checkpoints", most=100_000),
+        loaded,
+    )
+
+
+def _list(value: Any, key: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
+    """What `read` makes of each entry, given its name for errors; equal entries are refused."""
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"{key} must be a list with at least one entry, got {value!r}")
+    entries = tuple(read(entry, f"{key}[{place}]") for place, entry in enumerate(value))
+    for entry in entries:
+        if entries.count(entry) > 1:
+            raise ValueError(f"{key}: {entry!r} is listed twice")
+    return entries
+
+
+def _text(made: Callable[[str], str]) -> Callable[[Any, str], str]:
+    """A reader for `_list`: what is made of a text; its errors begin with the entry's name."""
+
+    def read(value: Any, key: str) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"{key} must be a string, got {value!r}")
+        try:
+            return made(value)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from error
+
+    return read
