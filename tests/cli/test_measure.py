@@ -165,6 +165,12 @@ def test_pictures_stand_beside_their_numbers(history, common, tmp_path, monkeypa
     assert results["ece"].to_list()[0] == pytest.approx(expected(rounded, outcomes)["ece"])
 
 
+def test_a_column_that_is_named_as_forecasts_is_not_taken_for_the_outcomes(tmp_path):
+    (tmp_path / "a.csv").write_text("y,won\n0.5,0\n0.5,1\n0.2,0\n")
+    (found,) = columns(tmp_path / "a.csv", "--forecast", "y", "--draws", 0)
+    assert (found["forecast"], found["ones"]) == ("y", 1)
+
+
 def test_forecasts_that_are_calibrated_already_can_be_drawn(tmp_path):
     path = tmp_path / "calibrated.csv"
     path.write_text("p,won\n0.5,0\n0.5,1\n1,1\n0,0\n")

@@ -380,7 +380,7 @@ def test_groups_have_the_violations_of_the_report_the_worst_first():
 def test_groups_means_have_the_intervals_of_their_frequencies_the_surest_first():
     side = np.where(TENTHS < 0.4, "left", "right")
     # wrong by more than the others, but hardly surely
-    side[np.flatnonzero((TENTHS == 0.4) & (COINS == 0))[:4]] = "few"
+    side[np.flatnonzero((TENTHS == 0.4) & (COINS == 0))[:6]] = "few"
     frame = pl.DataFrame({"side": side})
     table = plots.group_mean_biases_data(TENTHS, COINS, frame, after=COINS, confidence=0.9)
     inside = {"everyone": TENTHS >= 0, **{f"side={name}": side == name for name in ("left", "right", "few")}}

@@ -126,6 +126,9 @@ def test_the_configuration_is_taken_from_a_file_and_kept(ledger, file, tmp_path)
     assert first.stdout_bytes == again.stdout_bytes
 
 
+MOVED = ["--ledger", "l.db", "--into", "old.archive"]
+
+
 @pytest.mark.parametrize(
     "arguments, told",
     [
@@ -141,6 +144,8 @@ def test_the_configuration_is_taken_from_a_file_and_kept(ledger, file, tmp_path)
         (["check", "--ledger", "nowhere.db"], "there is no such ledger"),
         (["repair", "--ledger", "nowhere.db", "--into", "new.db"], "there is no such ledger"),
         (["report"], "--ledger"),
+        (["archive", *MOVED], "give one of --keep and --before"),
+        (["archive", *MOVED, "--keep", "1", "--before", "2"], "give one of --keep and --before"),
     ],
 )
 def test_a_wrong_request_is_one_line(arguments, told, tmp_path, monkeypatch):
