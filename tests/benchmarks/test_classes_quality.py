@@ -8,7 +8,7 @@ import pytest
 
 from onlinecal import CalibratedClassifier, recalibrate_stream
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
-from onlinecal.steering.vector import new_vector_steering, vector_steering
+from onlinecal.steering.vector import hint, learn_label, new_vector_steering
 from tests.benchmarks.test_steering_quality import settled_at
 from tests.wrappers.scripted import Scripted
 
@@ -20,10 +20,10 @@ KEPT = "steering", "auto", "auto, T known", "top-label", "simplex", "simplex, cl
 
 def steered(rows, labels):
     """What steering makes of each row, shape (T, k), before its label is learnt."""
-    state, found, steering = new_vector_steering(rows.shape[1]), np.empty(rows.shape), vector_steering()
+    state, found = new_vector_steering(rows.shape[1]), np.empty(rows.shape)
     for row, label, out in zip(rows, labels.tolist(), found, strict=True):
-        steering.hint(state, row, out)
-        steering.learn(state, label)
+        hint(state, row, out)
+        learn_label(state, label)
     return found
 
 
