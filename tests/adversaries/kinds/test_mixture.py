@@ -63,6 +63,7 @@ def test_a_mixture_is_as_powerful_as_its_stronger_part_and_looks_as_far_ahead():
         ("mixture:first=coin,second=markov", "oblivious", 1),
         ("mixture", "adaptive", 1),
         ("mixture:first=[certificate-greedy:depth=3]", "internal", 3),
+        ("mixture:second=[certificate-greedy:depth=4]", "internal", 4),
         ("mixture:first=[mixture:first=certificate-greedy:depth=2],second=certificate-greedy", "internal", 2),
     ]:
         (phase,) = create(spec, horizon=10).phases
