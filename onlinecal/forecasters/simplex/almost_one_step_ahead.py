@@ -112,6 +112,9 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     problem: the labels. docs/theory-simplex.md has the proofs.
     """
 
+    grid: Grid = "nested"
+    window: int | None = None
+
     def __init__(
         self,
         n_classes: int | None = None,
