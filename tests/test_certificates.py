@@ -193,25 +193,24 @@ def plays_a_classifier(kind, late, strategy, k, declared=False, **config):
             labels.append(names[number])
             if window is not None and len(answers) % 5 == 0:
                 recent = distance(answers[-window:], labels[-window:])
-                report = model.report()
-                hold(recent, report.window_certificate, report.window_guarantee)
+                hold(recent, model.window_certificate, model.window_guarantee)
 
     def distance(answers, labels):
-        if model.report().certificates:
+        if model.certificates:
             return sum(least_over_labels(answers, labels).values())
-        if model.report().strategy == "binary":
+        if model.current_strategy == "binary":
             positive = model._labels.positive
             p = [answer.get(positive, 0.0) for answer in answers]
             return lower(p, [label == positive for label in labels])
-        if model.report().strategy == "simplex":
+        if model.current_strategy == "simplex":
             return least_of_all(answers, labels, names)
         return least_on_top(answers, labels)
 
     played(World(kind, k), late, partial(asked, model, names), settle)
     hold(distance(answers, labels), model.certificate, model.guarantee)
-    if model.report().certificates:
+    if model.certificates:
         for label, least in least_over_labels(answers, labels).items():
-            assert least <= model.report().certificates.get(label, 0.0) + ROUNDING
+            assert least <= model.certificates.get(label, 0.0) + ROUNDING
 
 
 def plays_columns(kind, late, k, **config):
@@ -420,16 +419,15 @@ def test_rounds_with_one_and_two_labels_count_for_each_label_once_there_are_thre
         given.append((token.answer, label))
     # one label was known and the other came: 1, of the probability of the positive label
     (table,) = model._strategies["binary"].projection(None).tables
-    assert model.report().certificates == {}
+    assert model.certificates == {}
     assert model.certificate == pytest.approx(1.0 + table.certificate)
     last = model.forecast({"answer": said, "t": 7})
     model.observe(last, "c")
     given.append((last.answer, "c"))
     # the third label was given 0, and what the negative one was given is as if that had come
     own = table.certificate
-    certificates = model.report().certificates
-    assert certificates == pytest.approx({"a": 1.0 + own, "b": 1.0 + own + 1.0, "c": 1.0})
-    assert model.certificate == pytest.approx(2.0 + 2.0 * own + 2.0) == sum(certificates.values())
+    assert model.certificates == pytest.approx({"a": 1.0 + own, "b": 1.0 + own + 1.0, "c": 1.0})
+    assert model.certificate == pytest.approx(2.0 + 2.0 * own + 2.0) == sum(model.certificates.values())
     answers, labels = zip(*[pair for pair in given if pair[0]], strict=True)
     for label, least in least_over_labels(answers, labels).items():
-        assert least <= certificates[label] + ROUNDING
+        assert least <= model.certificates[label] + ROUNDING

@@ -105,11 +105,10 @@ FosterForecaster(seed="one")  # error: arg-type
 RunningMean(at=0.5)  # error: call-arg
 
 CalibratedClassifier(model, strategy="top-label", horizon=100)
-CalibratedClassifier(model, strategy="tree").report().strategy.upper()
+CalibratedClassifier(model, strategy="tree").current_strategy.upper()
 CalibratedClassifier(model, n_buckets="auto")
 CalibratedClassifier(model, n_buckets="many")  # error: arg-type
 CalibratedClassifier(model, expire_after=7, expire_as=False, classes=[False, True], prior=(0.5, 0.01))
-CalibratedClassifier(model, expire_after=("day", 7.0))
 CalibratedClassifier(model, expire_after="a week")  # error: arg-type
 CalibratedClassifier(model, strategy="toplabel")  # error: arg-type
 CalibratedClassifier(strategy="auto")  # error: call-arg

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         CalibratedDistribution as CalibratedDistribution,
         CalibratedRegressor as CalibratedRegressor,
     )
-    from onlinecal.wrappers.reports import ClassifierReport as ClassifierReport, LabelReport as LabelReport
     from onlinecal.wrappers.stream import (
         RecalibratedStream as RecalibratedStream,
         StreamReport as StreamReport,

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from river import base
 
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
-from onlinecal.remarks import silence_remarks, warn_of
-from onlinecal.wrappers.labels import Label, Labels, checked_label, plain
-from onlinecal.wrappers.late_labels import MOST_WAITING, NOTHING, ExpireAfter, LateRounds, patience_of
+from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
+from onlinecal.wrappers.labels import Label, checked_label, plain
+from onlinecal.wrappers.late_labels import MANY, MOST_WAITING, NOTHING, LateLabels, patience_of
 from onlinecal.wrappers.prior import Prior, corrected, prior_weights
-from onlinecal.wrappers.reports import ClassifierReport
-from onlinecal.wrappers.strategies.catalogue import KINDS, StrategyName, check_settings, chosen, warn_if_empty
+from onlinecal.wrappers.strategies.catalogue import (
+    StrategyName,
+    check_settings,
+    chosen,
+    new_strategies,
+)
 from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection
+from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.strategy import Bounded, Settings, SteeredVectors, Strategy, Waiting
-from onlinecal.wrappers.wrapper import ClassifierWrapper, Estimator, IncrementalClassifier, for_river
+from onlinecal.wrappers.wrapper import Estimator, IncrementalClassifier, for_river
 
 
-class MANY:
-    """Stands for labels of several kinds."""
-
-
-class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalClassifier):
+class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
     """Wrap a river classifier: its skill is kept, its probabilities become calibrated, with a running proof.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
@@ -63,7 +65,7 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
         ten, top-label for more; with a horizon or a window the first of simplex, classwise and tree that
         guarantees (with a window: of any window) at most so much of what forecasts that never change have: a
         fifth for simplex, else a half; or top-label. With a window simplex needs `classes`. It changes as
-        labels appear; `report` says what it is.
+        labels appear; `current_strategy` says what it is.
     horizon
         How many rounds will be played, if known. A GuaranteeWarning tells if "simplex" was asked for and can
         guarantee nothing for them.
@@ -78,15 +80,17 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
     most_waiting
         How many forecasts may wait for their labels; beyond that the oldest are given up. One takes about
         1.1 KB of memory for two labels, 3.4 KB for ten one by one, and the numbers of its features.
+
     expire_after
-        How long a forecast waits for its label: so many later forecasts; or a pair of what says when a
-        forecast is made, as `moment` of river's `progressive_val_score` (a feature, or a function of all),
-        and a span, as ("day", timedelta(days=7)). None: for ever. One whose label has not come by then is
-        given up, or with `expire_as` settled.
+        How long a forecast waits for its label: so many later forecasts, or with `moment` a span of time.
+        None: for ever. One whose label has not come by then is given up, or with `expire_as` settled.
     expire_as
         The label that silence means, where only what happened is ever reported. Every forecast is then
         settled when `expire_after` is over, with the label that came by then, or else with this one. Reports
         come sooner than silence, and would count more otherwise. A label that comes later finds no forecast.
+    moment
+        As of river's `progressive_val_score`: the feature that says when a forecast is made, or a function of
+        all features.
     prior
         The base rate of the second class in the table that the model was trained on, and in the stream, as
         (0.5, 0.01), if they are known to differ: rows were left out or repeated before training. The odds of
@@ -97,10 +101,14 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
     ----------
     classifier, slack, n_buckets, strategy, horizon, window, classes, most_waiting
         As given.
-    expire_after, expire_as, prior
+    expire_after, expire_as, moment, prior
         As given.
     n_rounds
         Settled rounds.
+    n_unmatched
+        Labels that came without their forecast.
+    n_expired
+        Forecasts whose label had not come when `expire_after` was over.
 
     Notes
     -----
@@ -114,8 +122,8 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
 
     The guarantee includes what the largest number of forecasts open at once may cost.
 
-    A label for features that nobody asked about, or whose forecast was given up, is counted (`report`) and is
-    no round. The model learns it, and steering learns from it and from what the model says to these
+    A label for features that nobody asked about, or whose forecast was given up, is counted in `n_unmatched`
+    and is no round. The model learns it, and steering learns from it and from what the model says to these
     features now; so rows that are learnt without being asked about, before the stream or within it, warm up
     both and settle nothing.
 
@@ -143,8 +151,6 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
 
     _weights: Floats | None = None
     """By how much the model's probabilities are multiplied, where a prior is put right."""
-    _sole: Any = NOTHING
-    """The label of all settled rounds, NOTHING before the first; MANY if there are several."""
 
     def __init__(
         self,
@@ -156,25 +162,25 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
         window: int | None = None,
         classes: Sequence[Label] | None = None,
         most_waiting: int = MOST_WAITING,
-        expire_after: ExpireAfter | None = None,
+        expire_after: int | float | timedelta | None = None,
         expire_as: Label | None = None,
+        moment: str | Callable[[Any], Any] | None = None,
         prior: Prior | None = None,
     ) -> None:
         declared = check_settings(slack, n_buckets, strategy, horizon, window, classes)
-        self._labels = Labels(declared)
-        self._patience = patience_of(expire_after, expire_as, self._labels)
+        patience = patience_of(expire_after, expire_as, moment, declared)
         if prior is not None and not declared:
             raise ValueError(f"prior needs classes=[...], whose base rates it has, got {prior!r} without")
-        ClassifierWrapper.__init__(self, for_river(classifier, declared))
-        LateRounds.__init__(self, most_waiting)
-        self.expire_after, self.expire_as, self.prior = expire_after, expire_as, prior
+        super().__init__(for_river(classifier, declared), most_waiting, declared, patience)
+        self.expire_after, self.expire_as, self.moment, self.prior = expire_after, expire_as, moment, prior
         if prior is not None:
             self._weights = prior_weights(prior, declared)
         self.slack, self.n_buckets, self.strategy = slack, n_buckets, strategy
         self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)
-        settings = Settings(slack, n_buckets, horizon, self._moments, declared, SteeredVectors())
-        self._strategies = {name: kind(settings) for name, kind in KINDS.items()}
+        self._strategies = new_strategies(
+            Settings(slack, n_buckets, horizon, self._moments, declared, SteeredVectors())
+        )
         self._by_guarantee = not horizon is window is None and n_buckets != AUTO_BUCKETS
         self._plan = self._strategies[self._chosen(len(declared))]
         if declared:
@@ -211,8 +217,8 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
         p = self._binary.ask(answer[positive] if positive in answer else self._labels.read(answer))
         return {negative: 1.0 - p, positive: p}
 
-    def _forecasts_one(self, x: Any) -> dict[Label, float]:
-        """The probabilities that the certificate speaks of, as they were given.
+    def forecasts_one(self, x: Any) -> dict[Label, float]:
+        """The probabilities that the certificates speak of, as they were given.
 
         One for each calibrated event: the positive label (binary), the top label, every label (classwise and
         simplex), or by (labels of one half, labels of the other) the probability of the other, given that it
@@ -264,13 +270,18 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
             self.classifier.learn_one(x, y)
 
     @property
+    def current_strategy(self) -> str:
+        """The strategy by which the coming round is played: what "auto" is by now."""
+        return self._plan.name
+
+    @property
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
 
         It is one of the forecasts that were given, with their labels: labels without a forecast are no
         rounds. "binary" has it of the positive label's probability, "top-label" of the greatest of each
         answer, "simplex" of all labels together, summed over these, "classwise" of each label, summed over
-        them (`report` has these), "tree" summed over its nodes. Where labels are discovered several
+        them (`certificates` has these), "tree" summed over its nodes. Where labels are discovered several
         strategies may have played, and their distances add up; once one of them sums over the labels, so do
         rounds with one or two labels known.
         """
@@ -284,22 +295,25 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
         """
         return in_turn(part.guarantee for part in self._parts())
 
-    def report(self) -> ClassifierReport:
-        """How many labels came, waited for or matched; the strategy, certificates and what windows have."""
-        parts, has_window = self._parts(), self.window is not None
-        return ClassifierReport(
-            self.n_rounds,
-            self._n_open,
-            self._n_unmatched,
-            self._n_expired,
-            self.certificate,
-            self.guarantee,
-            self._plan.name,
-            self._plan.norm,
-            in_turn(part.window_certificate for part in parts) if has_window else None,
-            in_turn(part.window_guarantee for part in parts) if has_window else None,
-            self._certificates(),
-        )
+    @property
+    def window_certificate(self) -> float | None:
+        """A proven upper bound on the distance of the last `window` settled rounds, as `certificate` sums it.
+
+        None without a window.
+        """
+        if self.window is None:
+            return None
+        return in_turn(part.window_certificate for part in self._parts())
+
+    @property
+    def window_guarantee(self) -> float | None:
+        """What the distance of ANY `window` consecutive settled rounds cannot exceed, as `guarantee` has it.
+
+        None without a window.
+        """
+        if self.window is None:
+            return None
+        return in_turn(part.window_guarantee for part in self._parts())
 
     def _parts(self) -> list[Bounded]:
         return [
@@ -308,8 +322,12 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
             for part in (strategy.over_labels(self._labels) if self._is_over_labels else strategy.bounded())
         ]
 
-    def _certificates(self) -> dict[Label, float]:
-        """Of each label's probabilities ("classwise"; empty for the other strategies)."""
+    @property
+    def certificates(self) -> dict[Label, float]:
+        """The certificate of each label's probabilities ("classwise"; empty for the other strategies).
+
+        Their sum is `certificate`, unless other strategies than "binary" have played, too.
+        """
         found: Counter[Label] = Counter()
         classwise = self._strategies.get(Classwise.name)
         if classwise is not None and (classwise is self._plan or classwise.projections):
@@ -337,17 +355,6 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
     def _give_up(self, forecast: Waiting) -> None:
         self._strategies[forecast.kind].give_up(forecast)
 
-    def _make_way(self) -> None:
-        super()._make_way()
-        is_told = self._patience is not None and self._patience.label is not NOTHING
-        if self._sole is not MANY and self._sole == self._labels.positive and not is_told:
-            without = self._n_open + self._pending.n_given_up + self._n_withdrawn + self._n_expired
-            remarks = silence_remarks(
-                self.n_rounds, without, "expire_after= and expire_as= say what silence means"
-            )
-            warn_of(remarks, level=5)
-            self._sole = MANY if remarks else self._sole
-
     def _note_late(self, others: int) -> None:
         for strategy in self._strategies.values():
             strategy.note_late(others)
@@ -367,5 +374,7 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper, IncrementalCl
 
     def _remark(self, n_labels: int, level: int) -> None:
         """Say so if nothing is guaranteed for the horizon, once, at the line so many levels up."""
-        if self._by_guarantee and warn_if_empty(self._plan, n_labels, self.horizon, level):
-            self._by_guarantee = False
+        if self._by_guarantee and self.horizon and self._plan.name == Simplex.name and n_labels > 2:
+            remarks = vacuous_remarks(*self._plan.outlook(n_labels, self.horizon), n_labels, self.horizon)
+            warn_of(remarks, GuaranteeWarning, level)
+            self._by_guarantee = not remarks

@@ -2,51 +2,47 @@
 
 An atom is a set of rounds with the same membership in all groups. Forecasts come from one forecaster for each
 atom, or from a table that all groups share. Both answer `ask` with a ticket, `settle` it later, in any order,
-and know the standing of every group.
+and know for every group how many rounds it had, what its distance to calibration is at most (certificate),
+and what that can be at most (guarantee).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, get_args
 
 from river import base, linear_model
 
+from onlinecal.forecasters import AlmostOneStepAhead
+from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.guarantees import cells_for
+from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.steering.binary import ANSWERS, TICKET, hint_of, learn_outcome, new_steering
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.labels import Label, Labels
-from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
-from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.wrapper import ClassifierWrapper
+from onlinecal.wrappers.labels import Label
+from onlinecal.wrappers.late_labels import MOST_WAITING, LateLabels
+from onlinecal.wrappers.strategies.projection import Projection, Ticket
 
 
-class GroupTicket(NamedTuple):
-    """A forecast that waits for its outcome: its groups, what was given, what its forecaster keeps of it."""
+class AtomProjection(Projection):
+    """A steered forecaster of one atom."""
+
+    def __init__(self, forecaster: AlmostOneStepAhead) -> None:
+        super().__init__(forecaster._slack, 1, None)
+        self.tables = [forecaster]
+        self._table = forecaster
+        self._compile()
+
+
+class AtomTicket(NamedTuple):
+    """A forecast that waits for its outcome."""
 
     members: Members
+    kept: Ticket
     probability: float
-    kept: Any
-
-
-class Standing(NamedTuple):
-    """Settled rounds of a group, and bounds on its distance to calibration, sums over these rounds.
-
-    The certificate is proven of what happened; the guarantee is what it cannot exceed.
-    """
-
-    rounds: int
-    certificate: float
-    guarantee: float
-
-
-def is_midpoint(slack: float) -> bool:
-    """Whether forecasts are the midpoints of cells, which promises most, or follow the hint inside them."""
-    return slack == 0.5
 
 
 class AtomForecaster:
@@ -57,22 +53,22 @@ class AtomForecaster:
     slack 1/2).
     """
 
-    def __init__(self, slack: float, horizon: int | None, n_atoms: int | None) -> None:
-        self._slack = slack
-        self._settings: dict[str, Any] = {"report": "midpoint" if is_midpoint(slack) else "hint"}
+    def __init__(self, slack: float, report: str, horizon: int | None, n_atoms: int | None) -> None:
+        self._settings: dict[str, Any] = {"slack": slack, "report": report}
         if horizon is not None and n_atoms is not None:
-            reach = 0.5 if is_midpoint(slack) else 1.0
+            reach = 0.5 if report == "midpoint" else 1.0
             self._settings["n_cells"] = cells_for(horizon, slack * n_atoms, reach)
-        self.atoms: dict[Members, Projection] = {}
+        self.atoms: dict[Members, AtomProjection] = {}
 
-    def ask(self, members: Members, raw: float) -> GroupTicket:
+    def ask(self, members: Members, raw: float) -> AtomTicket:
         """Issue a forecast for a model's probability."""
         atom = self.atoms.get(members)
         if atom is None:
-            atom = self.atoms[members] = Projection(self._slack, 1, None, table=self._settings)
-        return GroupTicket(members, atom.ask(raw), atom.ticket())
+            atom = self.atoms[members] = AtomProjection(AlmostOneStepAhead(**self._settings, hints=True))
+        probability = atom.ask(raw)
+        return AtomTicket(members, atom.ticket(), probability)
 
-    def settle(self, ticket: GroupTicket, outcome: int) -> None:
+    def settle(self, ticket: AtomTicket, outcome: int) -> None:
         """Charge a forecast with its outcome."""
         atom = self.atoms[ticket.members]
         atom.present(ticket.kept)
@@ -89,40 +85,35 @@ class AtomForecaster:
         for atom in self.atoms.values():
             atom.note_late(others)
 
-    def standings(self) -> dict[str, Standing]:
-        """Of everyone, and of each group that has been asked about."""
-        sums = {EVERYONE: Standing(0, 0, 0)}
+    def rounds(self) -> dict[str, int]:
+        """Settled rounds of each group."""
+        return self._sums(lambda atom: atom.tables[0].n_rounds)
+
+    def certificates(self) -> dict[str, float]:
+        """Proven upper bounds on each group's distance to calibration, sums over its rounds."""
+        return self._sums(lambda atom: atom.certificate)
+
+    def guarantees(self) -> dict[str, float]:
+        """What the certificates cannot exceed."""
+        return self._sums(lambda atom: atom.guarantee)
+
+    def _sums(self, figure: Any) -> dict[str, Any]:
+        sums: dict[str, Any] = {EVERYONE: 0}
         for members, atom in self.atoms.items():
-            rounds, certificate, guarantee = atom.tables[0].n_rounds, atom.certificate, atom.guarantee
+            amount = figure(atom)
             for name in (EVERYONE, *members):
-                one = sums.get(name, Standing(0, 0, 0))
-                sums[name] = Standing(
-                    one.rounds + rounds, one.certificate + certificate, one.guarantee + guarantee
-                )
+                sums[name] = sums.get(name, 0) + amount
         return sums
 
 
-@dataclass
-class Account:
-    """What was charged to a group in a shared table of m cells.
+class SharedTicket(NamedTuple):
+    """A forecast that waits for its outcome: its groups, the ends of its cell, what the steering keeps."""
 
-    Attributes
-    ----------
-    biases
-        By point, in units of 1/m.
-    total
-        The sum of their sizes.
-    moved, reserve
-        Sums over rounds: how far forecasts were from the charged points, and how far they can be at most.
-    rounds
-        Settled rounds.
-    """
-
-    biases: list[int]
-    total: int = 0
-    moved: float = 0.0
-    reserve: float = 0.0
-    rounds: int = 0
+    members: Members
+    lower: int
+    scale: int
+    kept: tuple[float, ...]
+    probability: float
 
 
 class SharedForecaster:
@@ -137,16 +128,19 @@ class SharedForecaster:
     valid adds at most sqrt(k) to the root of the sum. docs/theory-tables.md has the proofs.
     """
 
-    def __init__(self, slack: float, horizon: int | None, most_groups: int) -> None:
-        self._slack, self._is_midpoint = Fraction(slack), is_midpoint(slack)
-        self._reach = 0.5 if self._is_midpoint else 1.0
+    def __init__(self, slack: float, report: str, horizon: int | None, most_groups: int) -> None:
+        self._slack, self._report = Fraction(slack), report
+        self._reach = 0.5 if report == "midpoint" else 1.0
         self.scale = 1
         self._fixed = horizon is not None
         if horizon is not None:
             best = 4.0 * self._reach**2 * horizon / (self.growth * (most_groups + 1))
             self.scale = max(math.ceil(best ** (1.0 / 3.0) - 1e-9), 1)
-        self.accounts: dict[str, Account] = {}
-        self._everyone = self._account(EVERYONE)
+        self._biases: dict[str, list[int]] = {}
+        self._totals: dict[str, int] = {}
+        self._moved: dict[str, float] = {EVERYONE: 0.0}
+        self._reserve: dict[str, float] = {EVERYONE: 0.0}
+        self._rounds: dict[str, int] = {EVERYONE: 0}
         self._overlap = 0
         self._square = 0.0
         self._steering = new_steering()
@@ -157,43 +151,44 @@ class SharedForecaster:
         slack = float(self._slack)
         return slack * slack if slack <= 1.0 else 2.0 * slack - 1.0
 
-    def _account(self, name: str) -> Account:
-        if name not in self.accounts:
-            self.accounts[name] = Account([0] * (self.scale + 1))
-        return self.accounts[name]
-
-    def _tables(self, members: Members) -> list[Account]:
-        return [self._account(name) for name in (EVERYONE, *members)]
-
-    def ask(self, members: Members, raw: float) -> GroupTicket:
+    def ask(self, members: Members, raw: float) -> SharedTicket:
         """Issue a forecast for a model's probability: the valid cell nearest to the steered hint."""
         hint = hint_of(self._steering, raw)
-        m, lower = self.scale, self._nearest(self._tables(members), hint)
-        p = (lower + 0.5) / m if self._is_midpoint else min(max(hint, lower / m), (lower + 1) / m)
-        return GroupTicket(members, p, (lower, m, self._steering[ANSWERS:TICKET].tolist()))
+        names = (EVERYONE, *members)
+        tables = [self._biases[name] for name in names if name in self._biases]
+        m, lower = self.scale, self._nearest(tables, len(names), hint)
+        p = (lower + 0.5) / m
+        if self._report != "midpoint":
+            ends = {"lower": lower / m, "upper": (lower + 1) / m}
+            p = ends.get(self._report, min(max(hint, lower / m), (lower + 1) / m))
+        return SharedTicket(members, lower, m, tuple(self._steering[ANSWERS:TICKET].tolist()), p)
 
-    def settle(self, ticket: GroupTicket, outcome: int) -> None:
+    def settle(self, ticket: SharedTicket, outcome: int) -> None:
         """Charge a forecast with its outcome: to its cell's upper end for 1, to the lower for 0."""
-        lower, scale, steered = ticket.kept
-        m, accounts = self.scale, self._tables(ticket.members)
-        point = (lower + outcome) * (m // scale)
+        m = self.scale
+        point = (ticket.lower + outcome) * (m // ticket.scale)
         change = point - m * outcome
         moved = abs(ticket.probability - point / m)
-        if self._accepts(accounts, point, outcome):
-            self._square += self.growth * len(accounts)
+        names = (EVERYONE, *ticket.members)
+        for name in names:
+            if name not in self._biases:
+                self._biases[name] = [0] * (m + 1)
+        if self._accepts([self._biases[name] for name in names], len(names), point, outcome):
+            self._square += self.growth * len(names)
         else:
-            self._square = (math.sqrt(self._square) + math.sqrt(len(accounts))) ** 2
-        for one in accounts:
-            one.total += abs(one.biases[point] + change) - abs(one.biases[point])
-            one.biases[point] += change
-            one.moved += moved
-            one.reserve += max(self._reach / scale, moved)
-            one.rounds += 1
-        self._overlap += len(accounts)
-        self._steering[ANSWERS:TICKET] = steered
+            self._square = (math.sqrt(self._square) + math.sqrt(len(names))) ** 2
+        for name in names:
+            biases = self._biases[name]
+            self._totals[name] = self._totals.get(name, 0) + abs(biases[point] + change) - abs(biases[point])
+            biases[point] += change
+            self._moved[name] = self._moved.get(name, 0.0) + moved
+            self._reserve[name] = self._reserve.get(name, 0.0) + max(self._reach / ticket.scale, moved)
+            self._rounds[name] = self._rounds.get(name, 0) + 1
+        self._overlap += len(names)
+        self._steering[ANSWERS:TICKET] = ticket.kept
         learn_outcome(self._steering, outcome)
         if not self._fixed:
-            while self.scale**3 * self._overlap < 2 * self._everyone.rounds**2:
+            while self.scale**3 * self._overlap < 2 * self._rounds[EVERYONE] ** 2:
                 self._refine()
 
     def learn_alone(self, members: Members, raw: float, outcome: int) -> None:
@@ -204,15 +199,20 @@ class SharedForecaster:
     def note_late(self, others: int) -> None:
         """Nothing to note: `settle` sees for itself which labels came too late for their cell."""
 
-    def standings(self) -> dict[str, Standing]:
-        """Of everyone, and of each group that has been asked about."""
-        biases = math.sqrt(self._square * (self.scale - 1))
-        return {
-            name: Standing(one.rounds, one.moved + one.total / self.scale, one.reserve + biases)
-            for name, one in self.accounts.items()
-        }
+    def rounds(self) -> dict[str, int]:
+        """Settled rounds of each group."""
+        return dict(self._rounds)
 
-    def _nearest(self, accounts: list[Account], hint: float) -> int:
+    def certificates(self) -> dict[str, float]:
+        """Proven upper bounds on each group's distance to calibration, sums over its rounds."""
+        return {name: moved + self._totals.get(name, 0) / self.scale for name, moved in self._moved.items()}
+
+    def guarantees(self) -> dict[str, float]:
+        """What the certificates cannot exceed."""
+        biases = math.sqrt(self._square * (self.scale - 1))
+        return {name: reserve + biases for name, reserve in self._reserve.items()}
+
+    def _nearest(self, tables: list[list[int]], k: int, hint: float) -> int:
         m = self.scale
         start = min(int(hint * m), m - 1)
         for away in range(m):
@@ -222,20 +222,21 @@ class SharedForecaster:
             if away and start + away < m:
                 sides.append(((start + away) / m - hint, start + away))
             for _, lower in sorted(sides):
-                if self._accepts(accounts, lower, 0) and self._accepts(accounts, lower + 1, 1):
+                if self._accepts(tables, k, lower, 0) and self._accepts(tables, k, lower + 1, 1):
                     return lower
         raise AssertionError("the sums of biases admit no cell")
 
-    def _accepts(self, accounts: list[Account], point: int, outcome: int) -> bool:
-        bias, m, k = sum(one.biases[point] for one in accounts), self.scale, len(accounts)
-        return bias >= k * (m - point - self._slack * m) if outcome else bias <= k * (self._slack * m - point)
+    def _accepts(self, tables: list[list[int]], k: int, point: int, outcome: int) -> bool:
+        bias, m, slack = sum(table[point] for table in tables), self.scale, self._slack
+        return bias >= k * (m - point - slack * m) if outcome else bias <= k * (slack * m - point)
 
     def _refine(self) -> None:
         """Halve the cells: old points stay, with their biases in the new unit."""
-        for one in self.accounts.values():
+        for name, biases in self._biases.items():
             finer = [0] * (2 * self.scale + 1)
-            finer[::2] = [2 * bias for bias in one.biases]
-            one.biases, one.total = finer, 2 * one.total
+            finer[::2] = [2 * bias for bias in biases]
+            self._biases[name] = finer
+            self._totals[name] *= 2
         self.scale *= 2
 
 
@@ -292,7 +293,7 @@ Scheme = Literal["atoms", "shared"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
-class GroupCalibratedClassifier(LateRounds[Any], ClassifierWrapper):
+class GroupCalibratedClassifier(LateLabels[Any]):
     """Wrap a river classifier: its probabilities stay calibrated inside every group, whatever labels come.
 
     Parameters
@@ -313,11 +314,10 @@ class GroupCalibratedClassifier(LateRounds[Any], ClassifierWrapper):
         combinations to expect, `n_atoms`; by default as many as there are functions.
     n_atoms
         See `horizon`.
-    slack
-        How far a grid point's bias may grow. At 1/2, the least and the default, forecasts are the midpoints
-        of their cells, and with a horizon the constants are those above: exactly sqrt(A T) and
-        (k T^2)^(1/3). Without a horizon sqrt(3 A T), and under 5/6 more for each combination. With more,
-        usually 1, they follow the model's probability inside their cells: for skill.
+    slack, report
+        As in AlmostOneStepAhead. With 1/2 and "midpoint", the defaults, and a horizon the constants are those
+        above: exactly sqrt(A T) and (k T^2)^(1/3). Without a horizon sqrt(3 A T), and under 5/6 more for each
+        combination.
     most_waiting
         How many forecasts may wait for their labels, of 1 KB each; beyond that the oldest are given up.
 
@@ -325,6 +325,8 @@ class GroupCalibratedClassifier(LateRounds[Any], ClassifierWrapper):
     ----------
     n_rounds
         Settled rounds.
+    n_unmatched
+        Labels that came without their forecast.
 
     Notes
     -----
@@ -364,11 +366,12 @@ class GroupCalibratedClassifier(LateRounds[Any], ClassifierWrapper):
         horizon: int | None = None,
         n_atoms: int | None = None,
         slack: float = 0.5,
+        report: Report = "midpoint",
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        ClassifierWrapper.__init__(self, classifier)
-        LateRounds.__init__(self, most_waiting)
+        super().__init__(classifier, most_waiting)
         check_choice(scheme, SCHEMES, "scheme")
+        check_choice(report, REPORTS, "report")
         check_slack(slack)
         membership = Membership(groups)
         if horizon is not None:
@@ -377,14 +380,19 @@ class GroupCalibratedClassifier(LateRounds[Any], ClassifierWrapper):
                 raise ValueError("n_atoms is needed beside a horizon when groups are columns, got None")
         if n_atoms is not None:
             check_count(n_atoms, "n_atoms")
-        self.groups, self.scheme, self.horizon, self.n_atoms = groups, scheme, horizon, n_atoms
+        self.groups = groups
+        self.scheme = scheme
+        self.horizon = horizon
+        self.n_atoms = n_atoms
         self.slack = slack
-        self._labels, self._membership = Labels(), membership
+        self.report = report
+        self._membership = membership
         self._forecaster: AtomForecaster | SharedForecaster
         if scheme == "atoms":
-            self._forecaster = AtomForecaster(slack, horizon, n_atoms or len(membership.names) or None)
+            atoms = n_atoms or len(membership.names) or None
+            self._forecaster = AtomForecaster(slack, report, horizon, atoms)
         else:
-            self._forecaster = SharedForecaster(slack, horizon, membership.most)
+            self._forecaster = SharedForecaster(slack, report, horizon, membership.most)
         self._ticket: Any = None
 
     @classmethod
@@ -403,8 +411,16 @@ class GroupCalibratedClassifier(LateRounds[Any], ClassifierWrapper):
             self._ticket = self._ticket._replace(probability=1.0)
         return given
 
+    def forecasts_one(self, x: Any) -> dict[Label, float]:
+        """The forecast that the certificates speak of: the probability of the positive label."""
+        self.predict_proba_one(x)
+        positive = True if self._labels.positive is None else self._labels.positive
+        return {} if self._is_empty else {positive: self._ticket.probability}
+
     def _read(self, y: Any) -> int:
-        return int(self._labels.meet(y) == self._labels.positive)
+        label = check_label(y, "y")
+        self._labels.meet(label)
+        return int(label == self._labels.positive)
 
     def _take(self) -> Any:
         return None if self._is_empty else self._ticket
@@ -419,29 +435,23 @@ class GroupCalibratedClassifier(LateRounds[Any], ClassifierWrapper):
         raw = self._labels.read(self.classifier.predict_proba_one(x))
         self._forecaster.learn_alone(self._membership.of(x), raw, read)
 
-    def _teach(self, x: Any, y: Any, read: int, kwargs: dict[str, Any]) -> None:
-        self.classifier.learn_one(x, y, **kwargs)
-
     def _note_late(self, others: int) -> None:
         self._forecaster.note_late(others)
-
-    def _each(self, what: str) -> dict[str, Any]:
-        return {name: getattr(one, what) for name, one in self._forecaster.standings().items()}
 
     @property
     def rounds(self) -> dict[str, int]:
         """Settled rounds of each group that has been asked about, and of everyone."""
-        return self._each("rounds")
+        return self._forecaster.rounds()
 
     @property
     def certificates(self) -> dict[str, float]:
         """Proven upper bounds on each group's distance to calibration so far, sums over its rounds."""
-        return self._each("certificate")
+        return self._forecaster.certificates()
 
     @property
     def guarantees(self) -> dict[str, float]:
         """What each group's certificate cannot exceed, whatever the labels."""
-        return self._each("guarantee")
+        return self._forecaster.guarantees()
 
     @property
     def certificate(self) -> float:

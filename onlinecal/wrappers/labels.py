@@ -53,20 +53,14 @@ class Labels:
             self.known = {label: int(label == self.positive) for label in declared}
             self.pair = (declared[0], declared[1]) if len(declared) == 2 else None
 
-    def check(self, label: Label, name: str) -> None:
-        """ValueError for what is no label, or none of those that were declared."""
-        if self._declared:
-            class_of(label, self.known, name)
-        else:
-            check_label(label, name)
+    def meet(self, label: Label) -> None:
+        """Take note of an outcome's label; numpy's scalars count as the Python values they equal.
 
-    def meet(self, label: Label) -> Label:
-        """Take note of an outcome's label, as the Python value that it equals, which is given back.
-
-        ValueError for what is no label, or if others were declared.
+        ValueError if others were declared.
         """
         label = plain(label)
-        self.check(label, "y")
+        if self._declared:
+            class_of(label, self.known, "y")
         if self.positive is None:
             self.positive = label
             if isinstance(label, (bool, int)) and label in (0, 1):
@@ -77,7 +71,6 @@ class Labels:
         if len(self.known) == 2:
             first, second = self.known
             self.pair = (second, first) if self.positive == first else (first, second)
-        return label
 
     def read(self, answer: Mapping[Label, float]) -> float:
         """The positive label's probability in a model's answer; 1/2 if the model has none to give.
@@ -157,7 +150,10 @@ def normalised_rows(masses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def sum_of_rows(masses: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sums over columns from left to right, of shape (T, 1)."""
-    return masses.cumsum(axis=1)[:, -1:]
+    total = np.zeros((len(masses), 1))
+    for column in masses.T:
+        total[:, 0] += column
+    return total
 
 
 def completed(masses: list[float], hints: list[float]) -> list[float]:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from river import base
 
+from onlinecal.forecasters.simplex.input import check_label, class_of
 from onlinecal.forecasters.tokens import OpenForecasts
 from onlinecal.html import Shown
-from onlinecal.remarks import warn_of
+from onlinecal.remarks import silence_remarks, warn_of
 from onlinecal.validation import check_count
 from onlinecal.wrappers.labels import Label, Labels, refuse_weight
-from onlinecal.wrappers.reports import LabelReport
+from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 T = TypeVar("T")
 
@@ -30,6 +32,10 @@ MOST_WAITING = 1_000_000
 
 class NOTHING:
     """Stands for features while no round is open, and for no label: a class, whose copies are itself."""
+
+
+class MANY:
+    """Stands for labels of several kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +61,16 @@ class WrappedForecast(Shown):
     issuer: str
 
 
-@dataclass(slots=True)
-class PendingForecast(Generic[T]):
-    """A forecast that waits, by which key it is found; where patience is limited what more is known of it.
+class Due(NamedTuple):
+    """A forecast that waits until a time: since when, for what features or which token, and what came of it.
 
-    That is since when it waits, for what features or which token, and which label came, NOTHING while none
-    has, with keywords for the model.
+    `label` is NOTHING until one comes; `known` are the keywords that came with it, for the model.
     """
 
-    key: Hashable
-    forecast: T
     since: Any
     asked: Any
-    label: Any = NOTHING
-    keywords: dict[str, Any] | None = None
+    label: Any
+    known: dict[str, Any]
 
 
 class Pending(Generic[T]):
@@ -86,7 +88,8 @@ class Pending(Generic[T]):
     def __init__(self, most: int) -> None:
         self.n_given_up = 0
         self._most = most
-        self._waiting: dict[int, PendingForecast[T]] = {}
+        self._waiting: dict[int, tuple[Hashable, T]] = {}
+        self._due: dict[int, Due] = {}
         # a deque takes 760 bytes, and most features wait once
         self._places: dict[Hashable, int | deque[int]] = {}
         self._oldest = self._serial = 0
@@ -98,8 +101,9 @@ class Pending(Generic[T]):
         """Let a forecast wait, if that is counted since a time; the one that is given up for it, if any."""
         key, serial = features_key(x), self._serial
         self._serial += 1
-        asked = None if since is None else dict(x) if type(x) is dict else x
-        self._waiting[serial] = PendingForecast(key, forecast, since, asked)
+        self._waiting[serial] = key, forecast
+        if since is not None:
+            self._due[serial] = Due(since, dict(x) if type(x) is dict else x, NOTHING, {})
         place = self._places.setdefault(key, serial)
         if isinstance(place, deque):
             place.append(serial)
@@ -108,14 +112,18 @@ class Pending(Generic[T]):
         if len(self._waiting) <= self._most:
             return None
         self.n_given_up += 1
-        return self.take_oldest().forecast
+        return self.take_oldest()[0]
 
     def take(self, x: Any) -> T | None:
         """The oldest forecast for these features, removed; None if there is none."""
         key = features_key(x)
-        return self._waiting.pop(self._found(key)).forecast if key in self._places else None
+        if key not in self._places:
+            return None
+        serial = self._found(key)
+        self._due.pop(serial, None)
+        return self._waiting.pop(serial)[1]
 
-    def note(self, x: Any, label: Any, keywords: dict[str, Any], last: bool) -> bool:
+    def note(self, x: Any, label: Any, known: dict[str, Any], last: bool) -> bool:
         """Keep a label for a forecast for these features that has none; whether there is one.
 
         It is the last such forecast, or else the oldest.
@@ -123,20 +131,21 @@ class Pending(Generic[T]):
         key = features_key(x)
         if key not in self._places:
             return False
-        one = self._waiting[self._found(key, last)]
-        one.label, one.keywords = label, keywords
+        serial = self._found(key, last)
+        self._due[serial] = self._due[serial]._replace(label=label, known=known)
         return True
 
     def since(self) -> Any:
         """Since when the oldest forecast waits; None if none does."""
-        return self._waiting[self._first()].since if self._waiting else None
+        return self._due[self._first()].since if self._waiting else None
 
-    def take_oldest(self) -> PendingForecast[T]:
-        """The oldest forecast, removed."""
-        oldest = self._waiting.pop(self._first())
-        if oldest.label is NOTHING:
-            self._found(oldest.key)
-        return oldest
+    def take_oldest(self) -> tuple[T, Due | None]:
+        """The oldest forecast, removed, and what came of it if it waited until a time."""
+        serial = self._first()
+        due = self._due.pop(serial, None)
+        if due is None or due.label is NOTHING:
+            self._found(self._waiting[serial][0])
+        return self._waiting.pop(serial)[1], due
 
     def _first(self) -> int:
         while self._oldest not in self._waiting:
@@ -152,12 +161,6 @@ class Pending(Generic[T]):
         return serial
 
 
-Moment = str | Callable[[Any], Any]
-"""Of features: the name of the one that says when a forecast is made, or a function of all."""
-ExpireAfter = int | tuple[Moment, int | float | timedelta]
-"""How long a forecast waits: so many later forecasts, or as long as this by their moments."""
-
-
 class Patience(NamedTuple):
     """How long forecasts wait for their labels, and what silence means then.
 
@@ -166,12 +169,12 @@ class Patience(NamedTuple):
     label
         What a forecast whose label has not come is settled with; NOTHING: it is given up.
     moment
-        When a forecast is made; None: its number.
+        Of features: the name of one, or a function of all. None: the number of the forecast.
     """
 
     after: Any
     label: Label
-    moment: Moment | None
+    moment: str | Callable[[Any], Any] | None
 
     def moment_of(self, x: Any, now: Any) -> Any:
         """When a forecast of these features is made, not before `now`; ValueError if they do not say."""
@@ -183,7 +186,7 @@ class Patience(NamedTuple):
             return found if now is None else max(now, found)
         except (KeyError, TypeError) as error:
             raise ValueError(
-                f"x must have a moment, {self.moment!r}, in units of {self.after!r}, got {x!r}"
+                f"x must have a moment, {self.moment!r}, in units of expire_after={self.after!r}, got {x!r}"
             ) from error
 
 
@@ -201,16 +204,17 @@ class LateRounds(Generic[T]):
     ----------
     n_rounds
         Settled rounds: labels whose forecast had been given.
+    n_unmatched
+        Labels that came without their forecast.
     """
 
-    _labels: Labels
     # of the class until they are needed: with more than 30 attributes each instance takes much more room
     _patience: Patience | None = None
     _now: Any = None
     """The latest moment of any forecast, where patience is limited."""
     _settling: T | None = None
     """The forecast that is being settled since it is due."""
-    _n_unmatched = _n_expired = _n_withdrawn = 0
+    _n_withdrawn = 0
     _is_empty = False
     """Whether nothing was forecast in the round that is here."""
     _asks: ClassVar[str] = "predict_proba_one"
@@ -220,6 +224,7 @@ class LateRounds(Generic[T]):
         check_count(most_waiting, "most_waiting")
         self.most_waiting = most_waiting
         self.n_rounds = 0
+        self.n_unmatched = 0
         self._pending: Pending[T] = Pending(most_waiting)
         self._tokens = OpenForecasts(WrappedForecast)
         self._features: Any = NOTHING
@@ -232,8 +237,8 @@ class LateRounds(Generic[T]):
         """Settle the forecast given for x, if there is one, then let the model learn.
 
         It is the forecast that was given last if that was for this very object, else the oldest that waits
-        for equal features. Without one the label is counted (`report`) and settles nothing; a LabelWarning
-        says so once, unless nothing has been forecast yet.
+        for equal features. Without one the label is counted in `n_unmatched` and settles nothing; a
+        LabelWarning says so once, unless nothing has been forecast yet.
 
         Raises ValueError, and learns nothing, for a y that is none, and for a weight w, which would reach the
         model alone.
@@ -287,25 +292,14 @@ class LateRounds(Generic[T]):
         self._tokens.close(forecast)
         self._n_withdrawn += 1
 
-    def report(self) -> LabelReport:
-        """What became of forecasts and labels: how many are settled, wait, or had nothing to settle."""
-        return LabelReport(self.n_rounds, self._n_open, self._n_unmatched, self._n_expired)
-
     @property
-    def _n_open(self) -> int:
+    def n_open(self) -> int:
+        """How many forecasts wait for their label."""
         return len(self._pending) + (self._features is not NOTHING)
 
     def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
-        """Keep a label until its forecast is due, where patience is limited; whether it is kept."""
-        assert self._patience is not None
-        if self._patience.label is NOTHING:
-            return False
-        self._labels.check(y, "y")
-        is_last = asked is self._features
-        if is_last or not self._pending.note(asked, y, kwargs, False):
-            self._put_aside()
-            return self._pending.note(asked, y, kwargs, is_last)
-        return True
+        """Keep a label until its forecast is due; whether it is kept."""
+        return False
 
     def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         """Settle the forecast that was asked for with these features or this token, let the model learn x."""
@@ -372,30 +366,6 @@ class LateRounds(Generic[T]):
             self._most_open = max(self._most_open, waiting)
             self._note_late(waiting)
 
-    def _let_expire(self, x: Any) -> None:
-        """Before a round of these features, settle or give up forecasts that have waited for their time."""
-        assert self._patience is not None
-        now = self._patience.moment_of(x, self._now)
-        self._put_aside()
-        self._now = now
-        while (since := self._pending.since()) is not None and self._now - since > self._patience.after:
-            due = self._pending.take_oldest()
-            asked, label, is_token = due.asked, due.label, isinstance(due.asked, WrappedForecast)
-            if label is NOTHING:
-                self._n_expired += 1
-                label = self._patience.label
-                if is_token:
-                    self._tokens.close(asked)
-            if label is NOTHING:
-                self._give_up(due.forecast)
-                continue
-            self._settling = due.forecast
-            try:
-                self._learn(asked, asked.features if is_token else asked, label, due.keywords or {})
-            finally:
-                self._settling = None
-        self._make_way()
-
     def _is_open(self, x: Any) -> bool:
         """Whether the open round is for such features."""
         return x is self._features or features_key(x) == features_key(self._features)
@@ -424,17 +394,91 @@ class LateRounds(Generic[T]):
 
     def _note_unmatched(self) -> None:
         """Count a label without its forecast; warn, once, if there have been forecasts."""
-        self._n_unmatched += 1
+        self.n_unmatched += 1
         given_up = self._pending.n_given_up
-        if not self._has_warned and (self.n_rounds or self._n_open or given_up):
+        if not self._has_warned and (self.n_rounds or self.n_open or given_up):
             self._has_warned = True
             limit = f"; {given_up:,} were given up, since more than most_waiting={self.most_waiting:,} waited"
             text = (
                 "a label came for features that no forecast waits for: the model learns it, but it settles "
-                "nothing, and no certificate speaks of it (report() counts such labels). Ask before each "
+                "nothing, and no certificate speaks of it (n_unmatched counts such labels). Ask before each "
                 f"label, with equal features, or by tokens (forecast, observe){limit if given_up else ''}"
             )
             warn_of([text], level=6)
+
+
+class LateLabels(LateRounds[T], ClassifierWrapper):
+    """Such a wrapper around a classifier: `predict_proba_one` opens the rounds."""
+
+    _sole: Any = NOTHING
+    """The label of all settled rounds, NOTHING before the first; MANY if there are several."""
+    n_expired = 0
+    """Forecasts whose label had not come when they were due: given up, or settled by silence."""
+
+    def __init__(
+        self,
+        classifier: base.Classifier,
+        most_waiting: int,
+        declared: Sequence[Label] = (),
+        patience: Patience | None = None,
+    ) -> None:
+        ClassifierWrapper.__init__(self, classifier)
+        LateRounds.__init__(self, most_waiting)
+        self._labels = Labels(declared)
+        if patience is not None:
+            self._patience = patience
+
+    def _teach(self, x: Any, y: Any, read: Any, kwargs: dict[str, Any]) -> None:
+        self.classifier.learn_one(x, y, **kwargs)
+
+    def _make_way(self) -> None:
+        super()._make_way()
+        is_told = self._patience is not None and self._patience.label is not NOTHING
+        if self._sole is not MANY and self._sole == self._labels.positive and not is_told:
+            without = self.n_open + self._pending.n_given_up + self._n_withdrawn + self.n_expired
+            remarks = silence_remarks(
+                self.n_rounds, without, "expire_after= and expire_as= say what silence means"
+            )
+            warn_of(remarks, level=5)
+            self._sole = MANY if remarks else self._sole
+
+    def _let_expire(self, x: Any) -> None:
+        """Before a round of these features, settle or give up forecasts that have waited for their time."""
+        assert self._patience is not None
+        now = self._patience.moment_of(x, self._now)
+        self._put_aside()
+        self._now = now
+        while (since := self._pending.since()) is not None and self._now - since > self._patience.after:
+            forecast, due = self._pending.take_oldest()
+            assert due is not None
+            asked, label, is_told = due.asked, due.label, due.label is not NOTHING
+            features, is_token = asked, isinstance(asked, WrappedForecast)
+            if is_token:
+                features = asked.features
+            if not is_told:
+                self.n_expired += 1
+                label = self._patience.label
+                if is_token:
+                    self._tokens.close(asked)
+            if label is NOTHING:
+                self._give_up(forecast)
+                continue
+            self._settling = forecast
+            try:
+                self._learn(asked, features, label, due.known)
+            finally:
+                self._settling = None
+        self._make_way()
+
+    def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
+        if self._patience is None or self._patience.label is NOTHING:
+            return False
+        self._check_label(y, "y")
+        is_last = asked is self._features
+        if is_last or not self._pending.note(asked, y, kwargs, False):
+            self._put_aside()
+            return self._pending.note(asked, y, kwargs, is_last)
+        return True
 
 
 class ThisOne:
@@ -452,29 +496,30 @@ class ThisOne:
         return isinstance(other, ThisOne) and self.x is other.x
 
 
-def patience_of(after: Any, label: Label | None, labels: Labels) -> Patience | None:
+def patience_of(after: Any, label: Label | None, moment: Any, declared: Sequence[Label]) -> Patience | None:
     """How long forecasts wait; None for ever. ValueError if these do not go together."""
     if after is None:
-        if label is not None:
-            raise ValueError(f"expire_as says nothing without expire_after, got {label!r}")
+        for name, value in (("expire_as", label), ("moment", moment)):
+            if value is not None:
+                raise ValueError(f"{name} says nothing without expire_after, got {value!r}")
         return None
-    moment = None
-    if isinstance(after, tuple) and len(after) == 2:
-        moment, after = after
-        if not callable(moment) and not isinstance(moment, str):
-            raise ValueError(
-                "expire_after must name a feature, or have a function of all, before the span, got "
-                f"{moment!r}"
-            )
-        is_span = isinstance(after, int | float | timedelta) and not isinstance(after, bool)
-        if not is_span or not after or abs(after) != after:
-            raise ValueError(f"expire_after must have a span above 0, a number or a timedelta, got {after!r}")
-    else:
+    if moment is None:
         check_count(after, "expire_after")
+    elif (
+        isinstance(after, bool)
+        or not isinstance(after, int | float | timedelta)
+        or not after
+        or abs(after) != after
+    ):
+        raise ValueError(f"expire_after must be a span above 0, a number or a timedelta, got {after!r}")
+    elif not callable(moment) and not isinstance(moment, str):
+        raise ValueError(f"moment must be the name of a feature, or a function of all, got {moment!r}")
     if label is None:
         label = NOTHING
+    elif declared:
+        class_of(label, dict.fromkeys(declared, 0), "expire_as")
     else:
-        labels.check(label, "expire_as")
+        check_label(label, "expire_as")
     return Patience(after, label, moment)
 
 

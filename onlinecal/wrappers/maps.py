@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 from river import base, optim
 
 from onlinecal.forecasters.binary.cells import clip
+from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.steering.binary import N_BINS, bin_mean, bin_of, within
 from onlinecal.validation import check_count
 from onlinecal.wrappers.labels import Label, Labels, normalised, refuse_weight
@@ -27,6 +28,16 @@ def logit(p: float) -> float:
     return math.log(p / (1.0 - p))
 
 
+class ProbabilityMap(Protocol):
+    """A map from [0, 1] to [0, 1] that learns from outcomes."""
+
+    def apply(self, p: float) -> float:
+        """What the map makes of p."""
+
+    def learn(self, p: float, outcome: int) -> None:
+        """Learn that p was followed by this outcome."""
+
+
 class MappedClassifier(ClassifierWrapper):
     """Maps a classifier's probabilities; subclasses say which map.
 
@@ -37,13 +48,13 @@ class MappedClassifier(ClassifierWrapper):
     def __init__(self, classifier: base.Classifier) -> None:
         super().__init__(classifier)
         self._labels = Labels()
-        self._maps: dict[Label | None, PlattMap | BinMap] = {}
+        self._maps: dict[Label | None, ProbabilityMap] = {}
 
     @abstractmethod
-    def _new_map(self) -> PlattMap | BinMap:
-        """A map from [0, 1] to [0, 1] that has learnt nothing."""
+    def _new_map(self) -> ProbabilityMap:
+        """A map that has learnt nothing."""
 
-    def _map(self, label: Label | None) -> PlattMap | BinMap:
+    def _map(self, label: Label | None) -> ProbabilityMap:
         if label not in self._maps:
             self._maps[label] = self._new_map()
         return self._maps[label]
@@ -59,8 +70,9 @@ class MappedClassifier(ClassifierWrapper):
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Let the maps learn from the model's answer, then the model from the label."""
         refuse_weight(kwargs)
-        label = self._labels.meet(y)
+        label = check_label(y, "y")
         answer = self.classifier.predict_proba_one(x)
+        self._labels.meet(label)
         if len(self._labels.known) <= 2:
             self._map(None).learn(within(self._labels.read(answer)), int(label == self._labels.positive))
         else:

@@ -122,6 +122,8 @@ class CalibratedRegressor(RegressorWrapper):
         As given.
     n_rounds
         Settled rounds.
+    n_unmatched
+        Targets that came without their forecast.
 
     Notes
     -----
@@ -130,8 +132,8 @@ class CalibratedRegressor(RegressorWrapper):
     the last forecast if it was for the very same object, else the oldest that waits. It is then assumed that
     targets of equal features come in the order of their forecasts, none of them missing. The guarantee
     includes what the largest number of forecasts open at once may cost. The target of features that nobody
-    asked about, or whose forecast was given up, is counted (`report`), the model learns it, and it settles
-    nothing.
+    asked about, or whose forecast was given up, is counted in `n_unmatched`, the model learns it, and it
+    settles nothing.
 
     Examples
     --------
@@ -173,6 +175,10 @@ class CalibratedRegressor(RegressorWrapper):
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {"regressor": linear_model.LinearRegression(), "low": -1000.0, "high": 1000.0}
+
+    def raw_predict_one(self, x: Any) -> float:
+        """The wrapped model's own forecast."""
+        return self.regressor.predict_one(x)
 
     def predict_one(self, x: Any, **kwargs: Any) -> float:
         """The calibrated forecast of the target's mean, in [low, high]."""
@@ -238,6 +244,8 @@ class CalibratedDistribution(RegressorWrapper):
         As given.
     n_rounds
         Settled rounds.
+    n_unmatched
+        Targets that came without their forecast.
 
     Notes
     -----

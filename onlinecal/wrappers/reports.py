@@ -1,8 +1,7 @@
-"""What reports of wrappers and of columns of forecasts have in common: what is counted and proven."""
+"""What columns of forecasts and their reports have in common: what is proven of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from onlinecal.decisions import decision_bound
@@ -10,60 +9,6 @@ from onlinecal.html import Shown, Table
 
 OF_ONE = "of the probability of outcome 1"
 """What certificates of a column are of."""
-
-
-@dataclass(frozen=True)
-class LabelReport(Shown):
-    """What became of a wrapper's forecasts and labels.
-
-    Attributes
-    ----------
-    n_rounds
-        Settled rounds: labels whose forecast had been given.
-    n_open
-        Forecasts that wait for their label.
-    n_unmatched
-        Labels that came without their forecast.
-    n_expired
-        Forecasts whose label had not come when `expire_after` was over.
-    """
-
-    n_rounds: int
-    n_open: int
-    n_unmatched: int
-    n_expired: int
-
-
-@dataclass(frozen=True)
-class ClassifierReport(LabelReport):
-    """The same of a CalibratedClassifier, and what is proven of its forecasts.
-
-    Attributes
-    ----------
-    certificate, guarantee
-        As of the wrapper, sums over the settled rounds.
-    strategy
-        The strategy by which the coming round is played: what "auto" is by now.
-    norm
-        What that strategy's distance is of.
-    window_certificate
-        A proven upper bound on the distance to calibration of the last `window` settled rounds, summed as the
-        certificate; None without a window.
-    window_guarantee
-        What the distance of ANY `window` consecutive settled rounds cannot exceed, summed as the guarantee;
-        None without a window.
-    certificates
-        The certificate of each label's probabilities ("classwise"; empty for the other strategies). Their sum
-        is `certificate`, unless other strategies than "binary" have played, too.
-    """
-
-    certificate: float
-    guarantee: float
-    strategy: str
-    norm: str
-    window_certificate: float | None
-    window_guarantee: float | None
-    certificates: dict[Any, float]
 
 
 class ProvenReport(Shown):

@@ -18,7 +18,7 @@ from river.compat import SKL2RiverClassifier
 from river.compose import Pipeline, TransformerUnion
 from sklearn.exceptions import NotFittedError
 
-from onlinecal.forecasters.simplex.input import check_label
+from onlinecal.forecasters.simplex.input import check_label, class_of
 from onlinecal.tables import like
 from onlinecal.wrappers.labels import Label, Labels, plain
 
@@ -222,6 +222,10 @@ class ClassifierWrapper(base.Wrapper, MiniBatches):
     def _unit_test_params(cls) -> Any:
         yield {"classifier": linear_model.LogisticRegression()}
 
+    def raw_proba_one(self, x: Any) -> dict[Label, float]:
+        """The wrapped model's own answer."""
+        return self.classifier.predict_proba_one(x)
+
 
 def check_classifier(model: Any) -> None:
     """ValueError, saying what to do, unless the model answers with probabilities of labels and learns online.
@@ -297,6 +301,18 @@ class IncrementalClassifier(MiniBatches):
     classes: Sequence[Label] | None
     _labels: Labels
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The declared classes, shape (k,), in the order of the columns of `predict_proba`.
+
+        NotFittedError while none are declared.
+        """
+        if self.classes is None:
+            raise NotFittedError(
+                f"this {type(self).__name__} does not know its classes: give it classes=[...], or partial_fit"
+            )
+        return np.array(list(self._labels.known))
+
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Settle the forecasts made for these rows, then let the model learn them; itself.
 
@@ -327,7 +343,7 @@ class IncrementalClassifier(MiniBatches):
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Forecast all rows, shape (n, k), columns in the order of `classes`.
+        """Forecast all rows, shape (n, k), columns in the order of `classes_`.
 
         Parameters
         ----------
@@ -336,12 +352,9 @@ class IncrementalClassifier(MiniBatches):
 
         Raises NotFittedError while no classes are declared, ValueError if X is no such table.
         """
-        if self.classes is None:
-            raise NotFittedError(
-                f"this {type(self).__name__} does not know its classes: give it classes=[...], or partial_fit"
-            )
+        classes = self.classes_.tolist()
         answers = self._answers_of(as_table(X))
-        return np.array([[answer.get(label, 0.0) for label in self._labels.known] for answer in answers])
+        return np.array([[answer.get(label, 0.0) for label in classes] for answer in answers])
 
     def _declare(self, classes: tuple[Label, ...]) -> None:
         if self.classes is not None:
@@ -356,7 +369,10 @@ class IncrementalClassifier(MiniBatches):
             self.__init__(**{**given, "classes": list(classes)})  # type: ignore[misc]
 
     def _check_label(self, label: Any, name: str) -> None:
-        self._labels.check(label, name)
+        if self.classes is None:
+            super()._check_label(label, name)
+        else:
+            class_of(label, self._labels.known, name)
 
 
 class FromScikitLearn(SKL2RiverClassifier):

@@ -52,7 +52,7 @@ def played(model, rounds, late=0):
     waiting, record = deque(), []
     for x, y in rounds:
         answer = model.predict_proba_one(x)
-        record.append(Round(answer, model._forecasts_one(x), y))
+        record.append(Round(answer, model.forecasts_one(x), y))
         waiting.append((dict(x), y) if late else (x, y))
         if len(waiting) > late:
             model.learn_one(*waiting.popleft())

@@ -16,34 +16,12 @@ from onlinecal.recalibration.lp.online import LevelSetCounts
 from tests.estimators import learn
 from tests.wrappers.scripted import Told
 
-pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
-
 
 def stream_of(n, seed=0):
     rng = np.random.default_rng(seed)
     for truth in rng.dirichlet([1, 1, 1], n):
         sure = truth**3 / (truth**3).sum()
         yield dict(zip("abc", sure.tolist(), strict=True)), "abc"[int(rng.choice(3, p=truth))]
-
-
-BAD = [
-    (DecisionCalibratedClassifier, {"memory": "endless"}, "memory must be one of window, reservoir, got"),
-    (DecisionCalibratedClassifier, {"capacity": 5}, "capacity must be at least 10, got 5"),
-    (DecisionCalibratedClassifier, {"first_fit": 0}, "first_fit must be a whole number of at least 1, got 0"),
-    (DecisionCalibratedClassifier, {"n_actions": 0}, "n_actions"),
-    (LpCalibratedClassifier, {"epsilon": 2}, "epsilon must be a number between 0 and 1, got 2"),
-    (LpCalibratedClassifier, {"first_fit": 0}, "first_fit must be a whole number"),
-    (LpCalibratedClassifier, {"window": 5}, "window must be a whole number of at least 8, got 5"),
-    (LpCalibratedClassifier, {"fading": 1.0}, r"fading must be a number between 0 and 1, got 1\.0"),
-    (LpCalibratedClassifier, {"fading": 0.9, "window": 80}, "window and fading exclude each other, got 80"),
-    (LpCalibratedClassifier, {"within": "shift", "estimation": "pools"}, "within='shift' needs"),
-]
-
-
-@pytest.mark.parametrize(("wrap", "parameters", "message"), BAD)
-def test_bad_parameters_are_named(wrap, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        wrap(Told(), **parameters)
 
 
 def test_fits_come_at_doubling_times_go_on_from_each_other_and_close_the_gap():
@@ -114,10 +92,27 @@ def test_a_real_stream_and_a_clinics_own_loss():
     assert model.gaps()[0] < model.gaps(raw=True)[0]
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"memory": "endless"}, "memory must be one of window, reservoir, got 'endless'"),
+        ({"capacity": 5}, "capacity must be at least 10, got 5"),
+        ({"first_fit": 0}, "first_fit must be a whole number of at least 1, got 0"),
+        ({"n_actions": 0}, "n_actions"),
+    ],
+)
+def test_bad_parameters_of_the_wrapper_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        DecisionCalibratedClassifier(Told(), **parameters)
+
+
 def test_nothing_is_known_before_the_first_label():
     model = DecisionCalibratedClassifier(naive_bayes.GaussianNB())
     assert model.predict_proba_one({"x": 1.0}) == {}
     assert model.gaps().shape == (0,)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
 
 def stream(n, seed=0, favour=0.4):
@@ -134,7 +129,9 @@ def told(row):
 
 
 def learnt(model, table, labels):
-    learn(model, [(told(row), "abc"[label]) for row, label in zip(table, labels.tolist(), strict=True)])
+    for row, label in zip(table, labels.tolist(), strict=True):
+        model.predict_proba_one(told(row))
+        model.learn_one(told(row), "abc"[label])
     return model
 
 
@@ -179,7 +176,8 @@ def test_forgetting_follows_a_change_that_remembering_does_not(forgetting):
 def test_memory_is_bounded_by_the_capacity(forgetting):
     rng = np.random.default_rng(0)
     model = LpCalibratedClassifier(Told(), n_levels=50, tolerance=0.2, **forgetting)
-    learnt(model, rng.dirichlet([1.0, 1.0, 1.0], 2000), rng.integers(0, 3, 2000))
+    table = rng.dirichlet([1.0, 1.0, 1.0], 2000)
+    learnt(model, table, rng.integers(0, 3, 2000))
     assert len(model._online.counts) <= 8
     assert all(len(counts.entries) <= 60 for counts in model._online.counts)
 
@@ -247,3 +245,19 @@ def test_before_any_label_and_with_odd_answers():
     model.learn_one({}, "a")
     model.recalibrate()
     assert sum(model.predict_proba_one({}).values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"epsilon": 2}, "epsilon must be a number between 0 and 1, got 2"),
+        ({"first_fit": 0}, "first_fit must be a whole number"),
+        ({"window": 5}, "window must be a whole number of at least 8, got 5"),
+        ({"fading": 1.0}, r"fading must be a number between 0 and 1, got 1\.0"),
+        ({"fading": 0.9, "window": 80}, "window and fading exclude each other, got 80 and 0.9"),
+        ({"within": "shift", "estimation": "pools"}, "within='shift' needs"),
+    ],
+)
+def test_bad_parameters_of_the_lp_wrapper_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        LpCalibratedClassifier(Told(), **parameters)

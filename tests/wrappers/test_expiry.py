@@ -62,42 +62,39 @@ def test_silence_settles_forecasts_as_in_a_column(tell, absent):
     result = recalibrate_stream(p, outcomes, at, due=20, absent=int(absent))
     assert np.array_equal(said, result.probabilities)
     assert model.n_rounds == result.report().n_rounds == ROWS - 21
-    assert model.report().n_expired == result.report().n_absent
+    assert model.n_expired == result.report().n_absent
     assert model.certificate == result.certificate[-1]
-    assert model.report().n_open == 21
+    assert model.n_open == 21
     assert model.classifier.learnt == [(t, bool(happened[t]) or absent) for t in range(ROWS - 21)]
     copy = pickle.loads(pickle.dumps(model))
     x = {"p": 0.5, "t": ROWS}
     assert copy.predict_proba_one(x) == model.predict_proba_one(x)
 
 
-def day(x):
-    return x["day"]
-
-
 def test_river_evaluates_with_delays_and_moments():
     p, happened, _ = reports()
+    start = datetime(2024, 1, 1)
     rows = [
-        ({"p": chance, "day": datetime(2024, 1, 1) + timedelta(days=t)}, bool(y))
+        ({"p": chance, "day": start + timedelta(days=t)}, bool(y))
         for t, (chance, y) in enumerate(zip(p.tolist(), happened, strict=True))
     ]
-
-    def evaluated(expire_after, **when):
-        model = CalibratedClassifier(
-            Said(), classes=[False, True], expire_after=expire_after, expire_as=False
-        )
-        progressive_val_score(iter(rows), model, metrics.LogLoss(), **when)
-        return model.report()
-
-    by_number = evaluated(20, delay=20)
-    # all labels came in time
-    assert by_number.n_expired == by_number.n_unmatched == 0
-    for moment in ("day", day):
-        days = (moment, timedelta(days=20))
-        assert evaluated(days, moment="day", delay=timedelta(days=20)) == by_number
+    by_number = CalibratedClassifier(Said(), expire_after=20, expire_as=False, classes=[False, True])
+    by_day = CalibratedClassifier(
+        Said(), classes=[False, True], expire_after=timedelta(days=20), expire_as=False, moment="day"
+    )
+    by_function = by_day.clone({"moment": lambda x: x["day"]})
+    for model in (by_number, by_day, by_function):
+        when = {} if model is by_number else {"moment": "day"}
+        delay = 20 if model is by_number else timedelta(days=20)
+        progressive_val_score(iter(rows), model, metrics.LogLoss(), delay=delay, **when)
+        # all labels came in time
+        assert model.n_expired == model.n_unmatched == 0
+        assert model.certificate == by_number.certificate
+    late = by_day.clone()
     with pytest.warns(LabelWarning, match="a label came for features that no forecast waits for"):
-        late = evaluated(("day", timedelta(days=20)), moment="day", delay=timedelta(days=30))
-    assert late.n_expired == late.n_unmatched == ROWS - 21
+        progressive_val_score(iter(rows), late, metrics.LogLoss(), moment="day", delay=timedelta(days=30))
+    assert late.n_expired == ROWS - 21
+    assert late.n_unmatched == ROWS - 21
 
 
 def test_forecasts_that_expire_are_given_up_where_silence_says_nothing():
@@ -105,8 +102,8 @@ def test_forecasts_that_expire_are_given_up_where_silence_says_nothing():
     model = CalibratedClassifier(Learning(), classes=[False, True], expire_after=20)
     with pytest.warns(LabelWarning, match="forecasts have none: if only what happened .* expire_as="):
         said = played(model, p, happened, delays, "tokens")
-    assert model.n_rounds + model.report().n_expired + model.report().n_open == ROWS
-    assert model.report().n_open <= 21
+    assert model.n_rounds + model.n_expired + model.n_open == ROWS
+    assert model.n_open <= 21
     assert {y for _, y in model.classifier.learnt} == {True}
     assert said[-100:].mean() > 0.8
     token = model.forecast({"p": 0.5, "t": ROWS})
@@ -144,11 +141,14 @@ def test_labels_that_are_merely_late_or_rare_are_not_warned_of(recwarn):
     ("given", "message"),
     [
         ({"expire_as": False}, "expire_as says nothing without expire_after, got False"),
+        ({"moment": "day"}, "moment says nothing without expire_after, got 'day'"),
         ({"expire_after": 0}, "expire_after must be a whole number of at least 1, got 0"),
         ({"expire_after": timedelta(1)}, "expire_after must be a whole number"),
-        ({"expire_after": ("day", -1.0)}, "expire_after must have a span above 0, .* got -1.0"),
-        ({"expire_after": ("day", True)}, "expire_after must have a span above 0, .* got True"),
-        ({"expire_after": (3, 5)}, "expire_after must name a feature, or have a function of all, .* got 3"),
+        ({"expire_after": -1.0, "moment": "day"}, "expire_after must be a span above 0, .* got -1.0"),
+        (
+            {"expire_after": 5, "moment": 3},
+            "moment must be the name of a feature, or a function of all, got 3",
+        ),
         ({"expire_after": 5, "expire_as": "no"}, r"expire_as must be one of the classes .* got 'no'"),
     ],
 )
@@ -158,9 +158,9 @@ def test_settings_that_do_not_go_together_are_refused(given, message):
 
 
 def test_features_without_a_moment_are_refused_and_nothing_changes():
-    model = CalibratedClassifier(Said(), expire_after=("day", timedelta(days=1)))
+    model = CalibratedClassifier(Said(), expire_after=timedelta(days=1), moment="day")
     model.predict_proba_one({"p": 0.3, "day": datetime(2024, 1, 1)})
     for x in ({"p": 0.3}, {"p": 0.3, "day": 5}):
-        with pytest.raises(ValueError, match="x must have a moment, 'day', in units of datetime"):
+        with pytest.raises(ValueError, match="x must have a moment, 'day', in units of expire_after"):
             model.predict_proba_one(x)
-    assert model.report().n_open == 1
+    assert model.n_open == 1

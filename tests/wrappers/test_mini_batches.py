@@ -110,7 +110,7 @@ def test_a_model_is_asked_and_taught_by_its_own_methods():
     with pytest.warns(LabelWarning, match="a label came for features that no forecast waits for"):
         model.learn_many(X, y)
     assert inner.calls == ["predict_proba_many", "learn_many"]
-    assert (model.n_rounds, model.report().n_unmatched) == (6 * 15, 15)
+    assert (model.n_rounds, model.n_unmatched) == (6 * 15, 15)
 
 
 def test_pipelines_are_asked_at_once_if_all_their_steps_can_be():
@@ -169,7 +169,7 @@ def test_an_estimator_of_scikit_learn_is_calibrated_as_the_columns_that_it_says(
         model.partial_fit(X, y)
         plain.partial_fit(X, y, classes=labels)
         came += y.tolist()
-    assert model.classes == labels
+    assert model.classes_.tolist() == labels
     numbers = [labels.index(label) for label in came]
     ends = np.arange(500) // 25 * 25 + 24
     result = recalibrate_stream(np.concatenate(raw), numbers, settled_at=ends)
@@ -191,12 +191,7 @@ def test_partial_fit_declares_the_classes_at_its_first_call():
     with pytest.raises(ValueError, match="classes must hold at least 2"):
         model.partial_fit(X, y, classes=["a"])
     assert model.partial_fit(X, y, classes=np.array(["a", "b"])) is model
-    assert (model.classes, model.slack, model.n_rounds, model.report().n_unmatched) == (
-        ["a", "b"],
-        1.0,
-        0,
-        25,
-    )
+    assert (model.classes, model.slack, model.n_rounds, model.n_unmatched) == (["a", "b"], 1.0, 0, 25)
     assert model.predict_proba(X).shape == (25, 2)
     before = pickle.dumps(model)
     for changed, message in (

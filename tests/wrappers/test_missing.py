@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal import CalibratedClassifier, LabelWarning, recalibrate_stream
+from onlinecal import CalibratedClassifier, LabelWarning, calibration_distance, recalibrate_stream
 from tests.wrappers.scripted import Scripted
 from tests.wrappers.test_stream import history, late
 
@@ -16,6 +16,96 @@ ROWS = 300
 pytestmark = pytest.mark.filterwarnings(
     "ignore:the recalibrated probabilities:onlinecal.LabelWarning", "ignore::onlinecal.GuaranteeWarning"
 )
+
+KINDS = [
+    (1, {}),
+    (1, {"slack": 0.5, "horizon": ROWS}),
+    (2, {"strategy": "simplex"}),
+    (3, {}),
+    (3, {"strategy": "top-label"}),
+    (3, {"strategy": "simplex"}),
+    (12, {}),
+]
+
+
+def events(y, at, due, absent):
+    """When each row is settled, and as what, for a `due` of one row number each; None where it never is."""
+    now = max([len(y) - 1, *(at[row] for row in range(len(y)) if y[row] is not None)])
+    found = []
+    for row, outcome in enumerate(y):
+        if due is None:
+            found.append(None if outcome is None else (at[row], outcome))
+        elif due[row] >= now:
+            found.append(None)
+        else:
+            found.append((due[row], outcome if outcome is not None and at[row] <= due[row] else absent))
+    return found
+
+
+def by_tokens(said, y, at, due, absent, **settings):
+    """What a wrapper answers row by row; forecasts that nothing is waited for are withdrawn at once."""
+    if said.ndim == 1:
+        said, settings = np.column_stack([1.0 - said, said]), {"classes": [0, 1], **settings}
+    else:
+        settings = {"classes": list(range(said.shape[1])), **settings}
+    model = CalibratedClassifier(Scripted(), **settings)
+    happens = events(y, at, due, absent)
+    order = sorted((each[0], row, each[1]) for row, each in enumerate(happens) if each is not None)
+    tokens, answers, certificates = [], [], []
+    for row, p in enumerate(said.tolist()):
+        tokens.append(model.forecast({"answer": dict(enumerate(p))}))
+        answers.append([tokens[-1].answer[label] for label in model.classes])
+        if happens[row] is None and due is None:
+            model.withdraw(tokens[-1])
+        while order and (order[0][0] <= row or row == len(said) - 1):
+            _, settled, outcome = order.pop(0)
+            model.observe(tokens[settled], outcome)
+        certificates.append(model.certificate)
+    answers = np.array(answers)
+    return (
+        (answers[:, 1] if "strategy" not in settings and said.shape[1] == 2 else answers),
+        certificates,
+        model,
+    )
+
+
+@pytest.mark.parametrize("has_due", [False, True])
+@pytest.mark.parametrize("at", [np.arange(ROWS), late(ROWS), np.arange(ROWS) // 50 * 50 + 49])
+@pytest.mark.parametrize(("k", "settings"), KINDS)
+def test_rows_without_outcome_are_forecast_as_row_by_row(k, settings, at, has_due):
+    p, y = history(k, ROWS)
+    rng = np.random.default_rng(5)
+    y = [None if gone else int(outcome) for gone, outcome in zip(rng.random(ROWS) < 0.6, y, strict=True)]
+    due = np.arange(ROWS) + rng.integers(0, 60, ROWS) if has_due else None
+    absent = k - 1 if has_due and k > 1 else None
+    result = recalibrate_stream(p, y, at, due=due, absent=absent, **settings)
+    answers, certificates, model = by_tokens(p, y, at, due, absent or 0, **settings)
+    assert np.array_equal(result.probabilities, answers)
+    assert np.allclose(result.certificate, certificates, rtol=1e-12)
+    assert result.guarantee == model.guarantee
+    assert result.certificate[-1] <= result.guarantee
+    report = result.report()
+    assert report.n_rounds == model.n_rounds
+    assert report.n_open == ROWS - model.n_rounds
+    if has_due:
+        assert 0 < report.n_open == model.n_open < 60
+        assert 0 < report.n_absent < ROWS
+    else:
+        assert report.n_absent == 0
+        assert report.n_open == sum(each is None for each in y)
+
+
+def test_the_certificate_speaks_of_the_settled_rows():
+    p, y = history(1, ROWS)
+    came = np.random.default_rng(1).random(ROWS) < 0.5
+    result = recalibrate_stream(p, np.where(came, y, np.nan))
+    report = result.report()
+    bound = calibration_distance(result.probabilities[came], y[came]).upper
+    assert bound <= result.certificate[-1] + 1e-9
+    assert report.brier_out == pytest.approx(np.mean((result.probabilities - y)[came] ** 2))
+    assert report.brier_in == pytest.approx(np.mean((p - y)[came] ** 2))
+    assert report.n_rounds == came.sum()
+    assert f"{ROWS - came.sum()} rows not settled yet, or never" in str(report)
 
 
 def test_rows_that_are_never_settled_do_not_count_as_late_for_ever():
@@ -32,10 +122,14 @@ def test_rows_that_are_never_settled_do_not_count_as_late_for_ever():
 def test_an_outcome_that_comes_after_its_row_was_due_does_not_count():
     p, y = history(1, ROWS)
     at = late(ROWS)
-    report = recalibrate_stream(p, y, at, due=20).report()
-    is_late = (at > np.arange(ROWS) + 20) & (np.arange(ROWS) + 20 < at.max())
+    result = recalibrate_stream(p, y, at, due=20)
+    report = result.report()
+    is_due = np.arange(ROWS) + 20 < at.max()
+    is_late = (at > np.arange(ROWS) + 20) & is_due
     assert report.n_absent == report.n_expired == is_late.sum() > 0
     assert f"{is_late.sum()} of them though an outcome came later" in str(report)
+    told = np.where(is_late, np.nan, y)
+    assert np.array_equal(recalibrate_stream(p, told, at, due=20).probabilities, result.probabilities)
 
 
 def clicks(rounds=2_000, rate=0.1):
@@ -53,6 +147,14 @@ def test_silence_that_counts_as_no_leads_to_the_rate_and_else_to_certainty_with_
     with pytest.warns(LabelWarning, match="forecasts have none: if only what happened .* due= says"):
         given_up = recalibrate_stream(p, y)
     assert given_up.probabilities[1_000:].mean() > 0.9
+
+
+def test_forecasts_do_not_change_when_the_log_grows():
+    p, y = history(1, ROWS)
+    y = np.where(y == 1, 1.0, np.nan)
+    whole = recalibrate_stream(p, y, due=25).probabilities
+    for rows in (1, 20, 150):
+        assert np.array_equal(recalibrate_stream(p[:rows], y[:rows], due=25).probabilities, whole[:rows])
 
 
 def test_due_is_a_span_or_a_time_for_each_row():

@@ -74,7 +74,7 @@ def test_impossible_answers_stay_what_they_are():
     # a label without a forecast is learnt from what would have been said
     with pytest.warns(LabelWarning, match="no forecast waits for"):
         model.learn_one({"answer": {0: 0.5, 1: 0.5}}, 1)
-    assert model.report().n_unmatched == 1
+    assert model.n_unmatched == 1
 
 
 @pytest.mark.parametrize(

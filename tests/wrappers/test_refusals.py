@@ -55,53 +55,37 @@ def test_a_weight_that_would_reach_the_model_alone_is_refused_and_nothing_is_lea
 
 
 @pytest.mark.parametrize(
-    ("wrap", "settings", "message"),
+    ("settings", "message"),
     [
-        (CalibratedClassifier, {"slack": 0.4}, r"slack must be a number from 0\.5 to 1000, got 0\.4"),
-        (CalibratedClassifier, {"n_buckets": 0}, "n_buckets must be a whole number of at least 1, got 0"),
+        ({"slack": 0.4}, r"slack must be a number from 0\.5 to 1000, got 0\.4"),
+        ({"n_buckets": 0}, "n_buckets must be a whole number of at least 1, got 0"),
+        ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
         (
-            CalibratedClassifier,
-            {"n_buckets": "AUTO"},
-            "n_buckets must be .* at least 1 or 'auto', got 'AUTO'",
-        ),
-        (CalibratedClassifier, {"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
-        (CalibratedClassifier, {"most_waiting": 0}, "most_waiting must be a whole number of at least 1"),
-        (
-            CalibratedClassifier,
             {"strategy": "simples"},
             "strategy must be one of auto, binary, simplex, top-label, classwise, tree, got 'simples'",
         ),
-        (CalibratedClassifier, {"strategy": "simplex", "window": 10}, "simplex"),
-        (CalibratedClassifier, {"n_buckets": "auto", "window": 10}, "window=10 does not go with n_buckets"),
-        (CalibratedClassifier, {"window": 1.5}, "window must be a whole number"),
-        (BinnedMean, {"n_bins": 0}, "n_bins must be a whole number of at least 1, got 0"),
-        (PlattScaling, {"optimizer": optim.SGD}, "optimizer must be a river optimizer"),
-        (PlattScaling, {"optimizer": 0.05}, "optimizer must be a river optimizer"),
     ],
+    ids=str,
 )
-def test_bad_settings_are_refused(wrap, settings, message):
+def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        wrap(Said(), **settings)
+        CalibratedClassifier(Said(), **settings)
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        *[(share, "between 0 and 1 go with AlmostOneStepAhead") for share in (0.7, np.float32(0.5))],
-        *[
-            (soft, "soft labels go with SimplexAlmostOneStepAhead")
-            for soft in ({"a": 0.5, "b": 0.5}, [0.5, 0.5], np.array([0.5, 0.5]))
-        ],
-    ],
-)
-@pytest.mark.parametrize("settings", [{}, {"strategy": "binary"}, {"classes": ["a", "b"]}])
-def test_shares_and_soft_labels_are_refused_with_what_takes_them(y, message, settings):
-    model = CalibratedClassifier(Said(), **settings)
-    with pytest.raises(ValueError, match=f"y must be a class label, got .* {message}"):
-        model.learn_one({"p": 0.5}, y)
+def test_bad_bins_are_refused():
+    with pytest.raises(ValueError, match="n_bins must be a whole number of at least 1, got 0"):
+        BinnedMean(Said(), n_bins=0)
+
+
+@pytest.mark.parametrize("share", [0.7, np.float64(0.25), np.float32(0.5)])
+@pytest.mark.parametrize("strategy", ["auto", "binary"])
+def test_shares_are_refused_with_what_takes_them(share, strategy):
+    model = CalibratedClassifier(Said(), strategy=strategy)
+    with pytest.raises(ValueError, match=r"y must be .*, got .* between 0 and 1 go with AlmostOneStepAhead"):
+        model.learn_one({"p": 0.5}, share)
     assert model.n_rounds == 0
     # whole numbers are labels, whatever their type
-    model.learn_one({"p": 0.5}, "a" if "classes" in settings else 2.0)
+    model.learn_one({"p": 0.5}, 2.0)
 
 
 @pytest.mark.parametrize("strategy", ["simplex", "classwise", "top-label", "tree"])
@@ -117,6 +101,16 @@ def test_an_answer_that_does_not_sum_to_one_is_warned_of_once(strategy):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict_proba_one({"answer": odd, "t": 1})
+
+
+@pytest.mark.parametrize("soft", [{"a": 0.5, "b": 0.5}, [0.5, 0.5], np.array([0.5, 0.5])])
+def test_soft_labels_are_refused_with_what_takes_them(soft):
+    model = CalibratedClassifier(Scripted(), classes=["a", "b"])
+    with pytest.raises(
+        ValueError, match=r"y must be a class label, .* soft labels go with SimplexAlmostOneStepAhead"
+    ):
+        model.learn_one({"answer": {"a": 0.5, "b": 0.5}}, soft)
+    assert model.n_rounds == 0
 
 
 WRAPPERS = {
@@ -204,6 +198,23 @@ def test_whatever_answers_with_probabilities_can_be_wrapped(wrapper, model):
         wrapped.predict_proba_one({"g": 1.0})
         wrapped.learn_one({"g": 1.0}, t == 1)
     assert sum(wrapped.predict_proba_one({"g": 1.0}).values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("bad", [optim.SGD, 0.05])
+def test_platts_optimizer_is_an_object(bad):
+    with pytest.raises(ValueError, match="optimizer must be a river optimizer"):
+        PlattScaling(naive_bayes.GaussianNB(), bad)
+
+
+@pytest.mark.parametrize("build", WRAPPERS.values(), ids=WRAPPERS)
+def test_the_answer_of_the_wrapped_model_can_be_had(build):
+    inside = naive_bayes.GaussianNB()
+    model = build(inside)
+    for place in range(30):
+        model.learn_one({"v": place % 7, "g": place % 2}, place % 3 == 0)
+    x = {"v": 3, "g": 1}
+    assert model.raw_proba_one(x) == inside.predict_proba_one(x)
+    assert sum(model.predict_proba_one(x).values()) == pytest.approx(1.0)
 
 
 def test_wrappers_work_on_either_side_of_a_pipeline():

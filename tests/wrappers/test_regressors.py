@@ -129,34 +129,30 @@ def test_skill_is_kept_and_a_model_that_is_off_is_put_right(build):
     assert off.certificate <= off.guarantee
 
 
-def asked(model):
-    return getattr(model, "predict_distribution_one", model.predict_one)
-
-
-BOTH = [
-    lambda **settings: CalibratedRegressor(Said(), **settings),
-    lambda **settings: CalibratedDistribution(Said(), [0.2, 0.5], **settings),
-]
-
-
-@pytest.mark.parametrize("build", BOTH)
-def test_models_without_a_forecast_and_repeated_questions_do_no_harm(build):
-    model = build()
-    for t, p in enumerate([None, float("nan"), float("inf"), 0.3] * 5):
-        x = {"p": p, "t": t}
-        played(model, [(x, 0.25)])
-        assert asked(model)(x) == asked(model)(x)
-    assert model.n_rounds == 20
+def test_models_without_a_forecast_and_repeated_questions_do_no_harm():
+    for model in (CalibratedRegressor(Said()), CalibratedDistribution(Said(), [0.5])):
+        for t, p in enumerate([None, float("nan"), float("inf"), 0.3] * 5):
+            x = {"p": p, "t": t}
+            played(model, [(x, 0.25)])
+            ask = getattr(model, "predict_distribution_one", model.predict_one)
+            assert ask(x) == ask(x)
+        assert model.n_rounds == 20
 
 
 @pytest.mark.filterwarnings("ignore:a label came for features:onlinecal.LabelWarning")
-@pytest.mark.parametrize("build", BOTH)
-def test_targets_whose_forecasts_were_given_up_settle_nothing(build):
-    model = build(most_waiting=10)
-    rounds = [({"p": t / 50, "t": t}, 0.5) for t in range(50)]
-    played(model, rounds, late=50)
-    assert (model.n_rounds, model.report().n_unmatched) == (11, 39)
-    assert all(forecaster.n_open == 0 for forecaster in model._forecasters)
+def test_targets_whose_forecasts_were_given_up_settle_nothing():
+    for model in (
+        CalibratedRegressor(Said(), most_waiting=10),
+        CalibratedDistribution(Said(), [0.2, 0.5], most_waiting=10),
+    ):
+        ask = getattr(model, "predict_distribution_one", model.predict_one)
+        rounds = [({"p": t / 50, "t": t}, 0.5) for t in range(50)]
+        for x, _ in rounds:
+            ask(x)
+        for x, y in rounds:
+            model.learn_one(dict(x), y)
+        assert (model.n_rounds, model.n_unmatched) == (11, 39)
+        assert all(forecaster.n_open == 0 for forecaster in model._forecasters)
 
 
 @pytest.mark.parametrize(

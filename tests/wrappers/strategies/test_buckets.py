@@ -228,12 +228,9 @@ def test_the_first_bucket_has_ninety_six_rounds_at_slack_one():
     assert Projection(2.5, "auto", None)._splitting.limits == [240]
 
 
-def test_one_table_has_the_forecasters_bound_and_several_share_one_grid():
-    for window in (100, 1000, 12345):
-        one = CalibratedClassifier(Said(), window=window)
-        played(one, coins(200))
-        surprises = one._strategies["certain"].bounded()[0].certificate
-        assert one.report().window_guarantee <= surprises + 2 * math.sqrt(2 * window) * 1.000001
-        shared = CalibratedClassifier(Said(), window=window, n_buckets=5)
-        played(shared, coins(200))
-        assert shared.report().window_guarantee <= surprises + 2 * math.sqrt(2 * window * 5) * 1.000001
+@pytest.mark.parametrize("wrong", ["many", "AUTO", ""])
+def test_other_words_are_refused(wrong):
+    with pytest.raises(
+        ValueError, match=f"n_buckets must be a whole number of at least 1 or 'auto', got {wrong!r}"
+    ):
+        CalibratedClassifier(Said(), n_buckets=wrong)

@@ -75,7 +75,7 @@ def test_labels_that_appear_late_cost_one_each_and_are_certified(late):
     rounds += [({**x, "t": (t, x["t"])}, "new") for t, (x, _) in enumerate(stream(9, 5))]
     record = played(model, rounds, late)
     (tree,) = (one for one in model._strategies.values() if one.projections)
-    assert tree.name == "tree" == model.report().strategy
+    assert tree.name == "tree" == model.current_strategy
     assert list(tree.numbers) == [*LETTERS[:9], "new"]
     # until its label has come once
     surprises = [one.certificate - sum(table.certificate for table in one.tables) for one in tree.bounded()]
@@ -93,64 +93,57 @@ def test_every_window_is_certified_node_by_node(late):
     model = CalibratedClassifier(Scripted(), strategy="tree", window=window)
     for t, (x, y) in enumerate(stream(4, 250)):
         model.predict_proba_one(x)
-        waiting.append((x, y, model._forecasts_one(x)))
+        waiting.append((x, y, model.forecasts_one(x)))
         if t >= late:
             x, y, forecasts = waiting.popleft()
             model.learn_one(x, y)
             settled.append((forecasts, y))
             nodes = by_node(settled[-window:]).values()
             due = sum(calibration_distance(*node, method="exact").exact for node in nodes)
-            assert due <= model.report().window_certificate + 1e-6
-            assert model.report().window_certificate <= model.report().window_guarantee + 1e-6
+            assert due <= model.window_certificate + 1e-6
+            assert model.window_certificate <= model.window_guarantee + 1e-6
 
 
-CHOSEN = [
-    (3, {"horizon": 1_000_000}, "simplex"),
-    (3, {"horizon": 100_000}, "classwise"),
-    (3, {"horizon": 1000}, "classwise"),
-    (5, {"horizon": 10_000}, "classwise"),
-    (26, {"horizon": 10_000}, "tree"),
-    (26, {"horizon": 100_000}, "classwise"),
-    (20, {"horizon": 300}, "top-label"),
-    (3, {"window": 10**6}, "simplex"),
-    (3, {"window": 10**4, "slack": 1.0}, "simplex"),
-    (3, {"window": 10**4}, "classwise"),
-    (10, {"window": 1000}, "tree"),
-    (26, {"window": 1000}, "top-label"),
-]
+def test_an_adversary_cannot_break_it_and_a_pickle_goes_on():
+    model = CalibratedClassifier(Scripted(), strategy="tree")
+    for t in range(600):
+        if t == 300:
+            model = pickle.loads(pickle.dumps(model))
+        x = {"answer": dict.fromkeys(LETTERS[:7], 1 / 7), "t": t}
+        answer = model.predict_proba_one(x)
+        model.learn_one(x, min(answer, key=answer.get) if answer else "a")
+        assert model.certificate <= model.guarantee
 
 
-@pytest.mark.parametrize(("k", "settings", "name"), CHOSEN)
-def test_auto_is_what_can_be_guaranteed_for_the_horizon_or_of_any_window(k, settings, name):
-    """And what it could guarantee is what its rounds are guaranteed in the end, as they were forecast."""
-    window, rounds = settings.get("window"), settings.get("window") or settings["horizon"]
-    labels = list(LETTERS[:k])
+@pytest.mark.parametrize(
+    ("k", "horizon", "name"),
+    [
+        (3, 1_000_000, "simplex"),
+        (3, 100_000, "classwise"),
+        (3, 1000, "classwise"),
+        (5, 10_000, "classwise"),
+        (26, 10_000, "tree"),
+        (26, 100_000, "classwise"),
+        (20, 300, "top-label"),
+    ],
+)
+def test_with_a_horizon_auto_is_what_can_be_guaranteed(k, horizon, name):
+    model = CalibratedClassifier(Scripted(), horizon=horizon)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = CalibratedClassifier(Scripted(), classes=None if window is None else labels, **settings)
-        for t, label in enumerate(labels if window is None else []):
+        for t, label in enumerate(LETTERS[:k]):
             model.learn_one({"answer": {}, "t": t}, label)
-    assert model.report().strategy == name
-    outlook = model._plan.outlook(k, rounds, window is not None)
-    assert name == "top-label" or outlook.share <= (0.2 if name == "simplex" else 0.5)
-    if window is None and rounds > 1000:
-        return
-    for x, y in stream(k, 200 if window else rounds - k, 1):
-        model.predict_proba_one(x)
-        model.learn_one(x, y)
-    if window is None:
-        tables = [table for part in model._plan.bounded() for table in part.tables]
-        assert sum(table.guarantee for table in tables) == pytest.approx(outlook.guarantee, rel=0.01)
-    else:
-        moved = sum(getattr(part, "window_given", 0.0) for part in model._parts())
-        assert model.report().window_guarantee == pytest.approx(outlook.guarantee + moved, rel=1e-6)
-
-
-def test_auto_needs_the_labels_for_a_joint_window():
-    model = CalibratedClassifier(Scripted(), window=10**6)
-    for t, label in enumerate("abc"):
-        model.learn_one({"answer": {}, "t": t}, label)
-    assert model.report().strategy == "classwise"
+    assert model.current_strategy == name
+    strategies = model._strategies
+    guaranteed = {one: strategies[one].outlook(k, horizon) for one in ("simplex", "classwise", "tree")}
+    assert name == "top-label" or guaranteed[name].share <= (0.2 if name == "simplex" else 0.5)
+    # what it could guarantee is what its rounds are guaranteed in the end, as they were forecast
+    if horizon == 1000:
+        for x, y in stream(k, horizon - k, 1):
+            model.predict_proba_one(x)
+            model.learn_one(x, y)
+        tables = [table for part in strategies[name].bounded() for table in part.tables]
+        assert sum(table.guarantee for table in tables) == pytest.approx(guaranteed[name].guarantee, rel=0.01)
 
 
 def test_an_empty_joint_guarantee_is_remarked_on():
@@ -171,19 +164,18 @@ def test_an_empty_joint_guarantee_is_remarked_on():
         SimplexAlmostOneStepAhead(10)
 
 
-@pytest.mark.filterwarnings("ignore:the recalibrated probabilities:onlinecal.LabelWarning")
 @pytest.mark.parametrize(("strategy", "said"), [("auto", 0), ("classwise", 0), ("simplex", 1)])
 def test_an_empty_guarantee_is_remarked_on_once_where_it_was_asked_for(strategy, said):
-    settings = {"strategy": strategy, "horizon": 200}
-    for ask in (
-        lambda: CalibratedClassifier(Scripted(), classes=list(LETTERS[:10]), **settings),
-        lambda: recalibrate_stream(np.full((20, 10), 0.1), [0, 1] * 10, **settings),
-    ):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", GuaranteeWarning)
-            ask()
-        remarks = [one.filename for one in caught if one.category is GuaranteeWarning]
-        assert remarks == [__file__] * said
+    classes = list(LETTERS[:10])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", GuaranteeWarning)
+        CalibratedClassifier(Scripted(), strategy=strategy, horizon=200, classes=classes)
+    assert [one.filename for one in caught] == [__file__] * said
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", GuaranteeWarning)
+        recalibrate_stream(np.full((20, 10), 0.1), [0, 1] * 10, strategy=strategy, horizon=200)
+    assert [one.filename for one in caught] == [__file__] * said
 
 
 N, K = 4000, 4
