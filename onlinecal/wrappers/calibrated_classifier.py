@@ -11,20 +11,13 @@ from river import base
 
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
-from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.wrappers.labels import Label, checked_label, plain
 from onlinecal.wrappers.late_labels import MANY, MOST_WAITING, NOTHING, LateLabels, patience_of
 from onlinecal.wrappers.prior import Prior, corrected, prior_weights
-from onlinecal.wrappers.strategies.catalogue import (
-    StrategyName,
-    check_settings,
-    chosen,
-    new_strategies,
-)
+from onlinecal.wrappers.strategies.catalogue import KINDS, StrategyName, check_settings, chosen, warn_if_empty
 from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection
-from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.strategy import Bounded, Settings, SteeredVectors, Strategy, Waiting
 from onlinecal.wrappers.wrapper import Estimator, IncrementalClassifier, for_river
 
@@ -178,9 +171,8 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         self.slack, self.n_buckets, self.strategy = slack, n_buckets, strategy
         self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)
-        self._strategies = new_strategies(
-            Settings(slack, n_buckets, horizon, self._moments, declared, SteeredVectors())
-        )
+        settings = Settings(slack, n_buckets, horizon, self._moments, declared, SteeredVectors())
+        self._strategies: dict[str, Strategy] = {name: kind(settings) for name, kind in KINDS.items()}
         self._by_guarantee = not horizon is window is None and n_buckets != AUTO_BUCKETS
         self._plan = self._strategies[self._chosen(len(declared))]
         if declared:
@@ -374,7 +366,5 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
 
     def _remark(self, n_labels: int, level: int) -> None:
         """Say so if nothing is guaranteed for the horizon, once, at the line so many levels up."""
-        if self._by_guarantee and self.horizon and self._plan.name == Simplex.name and n_labels > 2:
-            remarks = vacuous_remarks(*self._plan.outlook(n_labels, self.horizon), n_labels, self.horizon)
-            warn_of(remarks, GuaranteeWarning, level)
-            self._by_guarantee = not remarks
+        if self._by_guarantee:
+            self._by_guarantee = not warn_if_empty(self._plan, n_labels, self.horizon, level)

@@ -34,7 +34,6 @@ class AtomProjection(Projection):
         super().__init__(forecaster._slack, 1, None)
         self.tables = [forecaster]
         self._table = forecaster
-        self._compile()
 
 
 class AtomTicket(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +17,9 @@ from onlinecal.forecasters.simplex.input import check_labels, classes_of
 from onlinecal.html import Table, aligned
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import (
-    GuaranteeWarning,
     constant_remarks,
     input_remarks,
     silence_remarks,
-    vacuous_remarks,
     warn_of,
 )
 from onlinecal.tables import counted, like
@@ -37,23 +35,10 @@ from onlinecal.validation import (
 from onlinecal.wrappers.labels import Labels
 from onlinecal.wrappers.prior import Prior, corrected_rows, prior_weights
 from onlinecal.wrappers.reports import OF_ONE, Proven, ProvenReport
-from onlinecal.wrappers.settling import (
-    Group,
-    Settling,
-    completed,
-    groups_of,
-    missing_of,
-    settling_of,
-)
-from onlinecal.wrappers.strategies.catalogue import (
-    KINDS,
-    StrategyName,
-    check_settings,
-    chosen,
-)
+from onlinecal.wrappers.settling import Group, Settling, completed, groups_of, missing_of, settling_of
+from onlinecal.wrappers.strategies.catalogue import KINDS, StrategyName, check_settings, chosen, warn_if_empty
 from onlinecal.wrappers.strategies.events import Binary
-from onlinecal.wrappers.strategies.simplex import Simplex
-from onlinecal.wrappers.strategies.strategy import Settings, SteeredVectors, Strategy
+from onlinecal.wrappers.strategies.strategy import Settings, Strategy
 
 
 class Given(NamedTuple):
@@ -238,49 +223,63 @@ class StreamReport(ProvenReport):
         return Table(f"{self.n_rounds:,} rows recalibrated", ("", BRIER, LOG_LOSS), rows, notes)
 
 
-def report_of(
-    given: Given,
-    out: Floats,
-    settling: Settling,
-    rows: Ints,
-    bounds: tuple[float, float],
-    norm: str,
-) -> StreamReport:
-    """Of some rows, as given and recalibrated, shape (T, k); certificate and guarantee in that norm."""
-    settled, silent = rows[settling.settles[rows]], rows[settling.silent[rows]]
-    n, k = len(settled), given.table.shape[1]
-    numbers = given.numbers[settled]
-    before, after = (_losses(table[settled], numbers, given) for table in (given.table, out))
-    shares = np.bincount(numbers, minlength=k) / max(n, 1)
-    constant = {
-        BRIER: float((shares * (1.0 - shares)).sum()) / _parts(given) if n else math.nan,
-        LOG_LOSS: float((shares * log_costs(shares)).sum()) if n else math.nan,
-    }
-    remarks = []
-    if n:
-        # where there is nothing to learn, looking for it costs this much: no reason for a warning
-        price = (1 if given.column else k) * 1.5 * math.log(n + 6.0) / n
-        remarks += input_remarks("the recalibrated probabilities", "the given ones", after, before, price)
-        remarks += constant_remarks("the recalibrated probabilities", n, after, constant, k - 1)
-    given_up = len(rows) - int(settling.waits[rows].sum())
-    if given_up and constant[BRIER] == 0.0:
-        advice = "due= says from when on a row without outcome counts as absent="
-        remarks += silence_remarks(n, given_up, advice)
-    return StreamReport(
-        n,
-        before[BRIER],
-        after[BRIER],
-        constant[BRIER],
-        before[LOG_LOSS],
-        after[LOG_LOSS],
-        constant[LOG_LOSS],
-        *bounds,
-        norm,
-        tuple(remarks),
-        n_open=len(rows) - n,
-        n_absent=len(silent),
-        n_expired=len(silent) - (0 if given.missing is None else int(given.missing[silent].sum())),
-    )
+class Played(NamedTuple):
+    """What was given, what came out, shape (T, k), when rows are settled, the streams, and what is proven.
+
+    `bounds` has the certificate and the guarantee of each stream, in that norm.
+    """
+
+    given: Given
+    out: Floats
+    settling: Settling
+    parts: list[Group]
+    bounds: list[tuple[float, float]]
+    norm: str
+
+    def report(self, rows: Ints, bounds: tuple[float, float]) -> StreamReport:
+        """Of some rows, of which that is proven."""
+        given, settling = self.given, self.settling
+        settled, silent = rows[settling.settles[rows]], rows[settling.silent[rows]]
+        n, k = len(settled), given.table.shape[1]
+        numbers = given.numbers[settled]
+        before, after = (_losses(table[settled], numbers, given) for table in (given.table, self.out))
+        shares = np.bincount(numbers, minlength=k) / max(n, 1)
+        constant = {
+            BRIER: float((shares * (1.0 - shares)).sum()) / _parts(given) if n else math.nan,
+            LOG_LOSS: float((shares * log_costs(shares)).sum()) if n else math.nan,
+        }
+        remarks = []
+        if n:
+            # where there is nothing to learn, looking for it costs this much: no reason for a warning
+            price = (1 if given.column else k) * 1.5 * math.log(n + 6.0) / n
+            remarks += input_remarks("the recalibrated probabilities", "the given ones", after, before, price)
+            remarks += constant_remarks("the recalibrated probabilities", n, after, constant, k - 1)
+        given_up = len(rows) - int(settling.waits[rows].sum())
+        if given_up and constant[BRIER] == 0.0:
+            advice = "due= says from when on a row without outcome counts as absent="
+            remarks += silence_remarks(n, given_up, advice)
+        return StreamReport(
+            n,
+            before[BRIER],
+            after[BRIER],
+            constant[BRIER],
+            before[LOG_LOSS],
+            after[LOG_LOSS],
+            constant[LOG_LOSS],
+            *bounds,
+            self.norm,
+            tuple(remarks),
+            n_open=len(rows) - n,
+            n_absent=len(silent),
+            n_expired=len(silent) - (0 if given.missing is None else int(given.missing[silent].sum())),
+        )
+
+    def by_group(self) -> dict[Any, StreamReport]:
+        """The report of each stream."""
+        return {
+            part.key: self.report(part.rows, bounds)
+            for part, bounds in zip(self.parts, self.bounds, strict=True)
+        }
 
 
 def _losses(table: Floats, numbers: Ints, given: Given) -> dict[str, float]:
@@ -330,21 +329,6 @@ class RecalibratedStream(Proven):
     def _whole_report(self) -> StreamReport:
         """It is made when it is first asked for: there may be many groups."""
         return self._report if self._by_group is None else replace(self._report, groups=self._by_group())
-
-
-def reports_by_group(
-    given: Given,
-    out: Floats,
-    settling: Settling,
-    parts: list[Group],
-    bounds: list[tuple[float, float]],
-    norm: str,
-) -> dict[Any, StreamReport]:
-    """The report of each group."""
-    return {
-        key: report_of(given, out, settling, rows, each, norm)
-        for (key, rows, *_), each in zip(parts, bounds, strict=True)
-    }
 
 
 def recalibrate_stream(
@@ -455,26 +439,22 @@ def recalibrate_stream(
         weights = prior_weights(prior, given.classes)
         asked = given._replace(table=corrected_rows(given.table, weights))
 
-    def new() -> Strategy:
-        return KINDS[kind](settings._replace(steering=SteeredVectors()))
-
     norm = OF_ONE if given.column else KINDS[kind].norm
-    out, running, bounds = _played(asked, parts, new)
+    out, running, bounds = _played(asked, parts, lambda: KINDS[kind](settings))
     certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
-    report = report_of(given, out, settling, np.arange(len(out)), (certificate, guarantee), norm)
+    played = Played(given, out, settling, parts, bounds, norm)
+    report = played.report(np.arange(len(out)), (certificate, guarantee))
     warn_of(report.remarks)
-    by_group = partial(reports_by_group, given, out, settling, parts, bounds, norm)
     told = like(probabilities, out[:, 1].copy() if given.column else out)
-    return RecalibratedStream(told, running, guarantee, report, None if groups is None else by_group)
+    return RecalibratedStream(told, running, guarantee, report, None if groups is None else played.by_group)
 
 
 def _kind(strategy: StrategyName, given: Given, settings: Settings) -> str:
     """The name of the strategy that is played."""
     k, horizon = len(given.classes), settings.horizon
     kind = chosen(strategy, k, lambda name: KINDS[name](settings), None, horizon)
-    if kind == Simplex.name and horizon is not None and k > 2:
-        outlook = KINDS[kind](settings).outlook(k, horizon)
-        warn_of(vacuous_remarks(*outlook, k, horizon), GuaranteeWarning, level=4)
+    if horizon is not None:
+        warn_if_empty(KINDS[kind](settings), k, horizon, level=4)
     if given.column and kind != Binary.name:
         raise ValueError(f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them")
     if kind == Binary.name and k > 2:
