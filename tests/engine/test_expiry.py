@@ -18,8 +18,6 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.config import MAX_JUMP
-from onlinecal.engine.keys.book import Book
-from onlinecal.engine.ledger.schema import Snapshot
 from onlinecal.engine.settings import KeySettings
 from onlinecal.engine.turns import KeyTurns
 from tests.engine.one_key import OneKey
@@ -75,35 +73,6 @@ def test_an_expired_forecast_costs_no_look_at_all_the_others():
     few, many = looks_for(100), looks_for(10_000)
     assert few < 60
     assert many < 2.5 * few
-
-
-def test_forecasts_expire_as_if_all_were_looked_at():
-    rng, patience = random.Random(0), 30.0
-    state, waiting, clock = OneKey(KeyConfig(expire_after=patience)), {}, None
-    for i in range(4000):
-        time = None if rng.random() < 0.1 else float(rng.randrange(-40, 5) + i // 4)
-        if rng.random() < 0.02:
-            # as at a restart
-            state = state.again()
-        if waiting and rng.random() < 0.45:
-            id = rng.choice(list(waiting))
-            over = state.close(state.open[id], None, time)
-            del waiting[id]
-        else:
-            # an id may be forgotten and asked for anew
-            id = f"q{rng.randrange(60)}"
-            id = id if id not in state.open else f"r{i}"
-            over = state.ask(id, i + 1, None, time).over
-        clock = time if clock is None or (time is not None and time > clock) else clock
-        gone = {one for one, at in waiting.items() if None not in (at, clock) and clock > at + patience}
-        assert set(over) == gone
-        for one in gone:
-            del waiting[one]
-        if id in state.open:
-            waiting[id] = clock if time is None else time
-        state.run()
-        assert list(state.open) == list(waiting)
-        assert state.summary().oldest == min((one.number for one in state.open.values()), default=None)
 
 
 def test_a_key_is_full_until_enough_of_its_forecasts_would_have_expired(monkeypatch):
@@ -222,30 +191,6 @@ def test_times_are_compared_as_they_are_kept(folder):
             assert engine.handle(new)[1].detail == engine.handle([other])[0].detail.replace(
                 f"'q{i}'", f"'new{i}'"
             )
-
-
-def test_a_key_with_many_open_forecasts_is_loaded_without_looking_for_garbage():
-    import gc
-
-    state = OneKey(KeyConfig(expire_after=1e9))
-    for i in range(30_000):
-        state.book.ask(state.key, f"q{i}", i + 1, None, float(i))
-    state.run()
-    data, runs = state.dump(), []
-
-    def note(phase, info):
-        runs.append(phase)
-
-    gc.collect()
-    gc.callbacks.append(note)
-    try:
-        book = Book(EngineConfig(state.config))
-        book.load([Snapshot(1, "k", -1, 0, data)])
-    finally:
-        gc.callbacks.remove(note)
-    assert gc.isenabled()
-    assert len(runs) <= 2
-    assert book.keys["k"].dump(book.ids) == data
 
 
 def clicks(expire_as, rounds=3_000, rate=0.1):

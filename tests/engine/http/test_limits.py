@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import logging
 import socket
 import time
@@ -105,24 +104,6 @@ def test_above_the_most_connections_requests_are_refused_until_others_end():
                 writer.close()
             await asyncio.sleep(0.1)
             assert b"200 OK" in await asked(port)
-
-    asyncio.run(main())
-
-
-def test_requests_that_are_sent_ahead_are_answered_in_their_order():
-    def query(name):
-        body = json.dumps({"id": name, "key": "k"}).encode()
-        return b"POST /query HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (HEAD, len(body), body)
-
-    async def main():
-        async with served() as port:
-            last = HEALTH.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-            names = [f"q{i}/" + "x" * (i % 150) for i in range(200)]
-            sent = b"".join(query(name) + HEALTH * (i % 3) for i, name in enumerate(names)) + last
-            answers = (await asked(port, sent)).split(b"\r\n\r\n")
-            found = [json.loads(answer.partition(b"HTTP/1.1")[0]) for answer in answers[1:]]
-            assert [one["id"] for one in found if "id" in one] == names
-            assert found.count({"status": "ok"}) == sum(i % 3 for i in range(200)) + 1
 
     asyncio.run(main())
 

@@ -2,10 +2,8 @@
 
 import sqlite3
 from contextlib import closing
-from random import Random
 
 import numpy as np
-import polars as pl
 import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead
@@ -18,10 +16,7 @@ from onlinecal.engine import (
     Query,
     Rejected,
     Settled,
-    archive_ledger,
     check_ledger,
-    export_ledger,
-    read_report,
     repair_ledger,
 )
 from onlinecal.forecasters.simplex.machine import memory
@@ -86,54 +81,6 @@ CONFIG = EngineConfig(
     KeyConfig(kind="simplex", lanes=2),
     (Match("sky", KeyConfig(kind="simplex", classes=LABELS)), Match("lp", KeyConfig(kind="lp"))),
 )
-
-
-def events(count, seed=0, keys=("sky", "sea")):
-    rng = np.random.default_rng(seed)
-    found = []
-    for i in range(count):
-        hint = dict(zip(LABELS, rng.dirichlet(np.ones(3)).tolist(), strict=True)) if i % 3 else None
-        found.append(Query(f"q{i}", keys[i % len(keys)], hint))
-        if i >= 3:
-            found.append(Outcome(f"q{i - 3}", outcome(rng)))
-    return found
-
-
-def test_a_ledger_with_soft_labels_is_played_on_checked_archived_exported_and_repaired(tmp_path):
-    path, given = tmp_path / "ledger", events(200)
-    with Engine(None, CONFIG) as engine:
-        wanted = engine.handle(given)
-    assert not any(isinstance(one, Rejected) for one in wanted)
-    rng, told, rest = Random(1), [], given
-    while rest:
-        with Engine(path, CONFIG, window=rng.choice([0, 5, 1000])) as engine:
-            for _ in range(4):
-                most = rng.randrange(1, 20)
-                told += engine.handle(rest[:most])
-                rest = rest[most:]
-    assert told == wanted
-    check_ledger(path)
-    with Engine(path) as engine:
-        # what came before is known, and as it was
-        assert engine.handle(given[:40]) == wanted[:40]
-        other = Outcome("q0", {"a": 0.5, "b": 0.5})
-        [refused] = engine.handle([other])
-        assert refused.reason == "settled"
-    assert read_report(path).keys[0].scores is not None
-    soft = {one.id: one.value for one in given if isinstance(one, Outcome) and isinstance(one.value, dict)}
-    export_ledger(path, tmp_path / "table.parquet")
-    for row in pl.read_parquet(tmp_path / "table.parquet").iter_rows(named=True):
-        if row["id"] in soft:
-            value = {label: p for label, p in soft[row["id"]].items() if p > 0.0}
-            of_classes = row["outcome_of_classes"]
-            if len(value) == 1:
-                assert value.keys() == {row["outcome_class"]}
-            else:
-                assert {one["label"]: one["probability"] for one in of_classes} == value
-    assert repair_ledger(path, tmp_path / "repaired").lost == []
-    check_ledger(tmp_path / "repaired")
-    archive_ledger(path, tmp_path / "archive", keep=20)
-    check_ledger(path)
 
 
 def test_a_label_that_reads_like_a_soft_one_is_a_label(tmp_path):

@@ -94,16 +94,6 @@ def test_neither_answers_nor_bytes_depend_on_the_cutting_whatever_is_forgotten(h
         assert turns(step, key, events, random.Random(most), most) == turns(step, key, events, most=10_000)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("remember", FORGOTTEN)
-def test_all_keys_are_cut_in_every_way_whatever_is_forgotten(history, remember):
-    step = KeyTurns(CONFIG, remember)
-    for key, events in history.items():
-        whole = turns(step, key, events, most=10_000)
-        for most in CUTS:
-            assert turns(step, key, events, random.Random(most), most) == whole
-
-
 def test_keys_take_turns_in_any_order(history, wanted):
     step, rng = KeyTurns(CONFIG, 10_000), random.Random(1)
     waiting = {key: list(pieces(events, rng, 50)) for key, events in history.items()}
@@ -176,13 +166,6 @@ def test_what_is_no_event_is_refused_and_the_others_are_answered():
     assert wanted == ["Forecast", "malformed", "malformed", "invalid", "Settled"]
     assert [kind(answer) for answer in answers] == [*wanted, "invalid", "invalid", "invalid", "invalid"]
     assert "'other'" in answers[5].detail
-
-
-def test_a_key_without_accepted_events_keeps_nothing():
-    step = KeyTurns(EngineConfig(), 10)
-    data, answers = step("k", None, [Outcome("a", 1), Query("b", "k", 2.0), Query("", "k")])
-    assert data is None
-    assert [kind(answer) for answer in answers] == ["unknown", "invalid", "invalid"]
 
 
 def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():

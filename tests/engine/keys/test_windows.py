@@ -95,16 +95,6 @@ def test_states_do_not_depend_on_batches_or_on_who_looked(lanes):
     assert len({state.dump() for state in states}) == 1
 
 
-def test_keys_without_a_window_are_stored_and_shown_as_before():
-    import msgspec
-
-    state = OneKey(KeyConfig())
-    play(state, 20)
-    assert state.book.arrays.window(state.key.first_lane) is None
-    assert "window_certificate" not in msgspec.to_builtins(state.summary())
-    assert msgspec.json.encode(KeyConfig()) == b"{}"
-
-
 def test_a_ledger_with_windows_is_reported_checked_and_opened_again(tmp_path):
     path = tmp_path / "ledger.db"
     config = EngineConfig(KeyConfig(window=20, lanes=2))

@@ -243,14 +243,6 @@ def test_of_two_who_archive_at_once_into_one_file_one_is_told_and_nothing_is_los
     assert not list(folder.glob(".*"))
 
 
-def test_an_archive_of_another_ledger_is_told(moved, folder):
-    path, _ = moved
-    feed(folder / "other.db", LINES[:50])
-    archive_ledger(folder / "other.db", folder / "other.archive", keep=10)
-    [problem] = check_ledger(path, archives=[folder / "other.archive"]).problems
-    assert "other.archive: this is no archive of" in problem
-
-
 def test_an_archive_is_made_beside_a_writer_and_moved_when_there_is_none(ledger, folder, sound):
     into = folder / "new.archive"
     before = tables_of(ledger)

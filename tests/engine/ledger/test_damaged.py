@@ -93,14 +93,6 @@ def test_a_ledger_of_another_format_is_refused_and_stays_as_it_is(ledger, folder
     assert not (folder / "new.db").exists()
 
 
-def test_another_configuration_is_refused(ledger, folder):
-    before = ledger.read_bytes()
-    with raises_for(ledger, "another configuration"):
-        Engine(ledger, EngineConfig(KeyConfig(lanes=9)))
-    assert ledger.read_bytes() == before
-    assert isinstance(opened(ledger), bytes)
-
-
 @pytest.mark.parametrize("bad", [{"n_cells": 0}, {"horizon": -5}, {"rule": "guess"}, {"slack": 0.1}])
 def test_a_configuration_that_cannot_be_is_refused_before_a_ledger_is_made_with_it(folder, bad):
     with pytest.raises(ValueError):

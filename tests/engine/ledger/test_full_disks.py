@@ -1,12 +1,8 @@
 """Disks that are full: what is said, and what is left."""
 
-import contextlib
-import os
 import random
 import re
 import resource
-import shutil
-import subprocess
 
 import polars as pl
 import pytest
@@ -121,26 +117,3 @@ def test_an_export_that_finds_no_room_leaves_nothing(folder, sound, monkeypatch)
     with raises_for(folder / "made", "No space left"):
         export_ledger(sound, folder / "made")
     assert not list(folder.glob("*made*"))
-
-
-def test_a_small_disk_that_fills_up(folder, sound, answers):
-    disk = folder / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("a disk of its own cannot be mounted here")
-    try:
-        path, told = disk / "ledger.db", b""
-        with contextlib.suppress(LedgerError), Engine(path, CONFIG, hot_keys=5, window=100) as engine:
-            for data in batches(random.Random(4), LINES, 60):
-                told += engine.handle_lines(data)
-            pytest.fail("all of it went onto the disk")
-        assert answers.startswith(told)
-        assert told
-        for part in disk.iterdir():
-            shutil.copyfile(part, folder / part.name)
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
-    with Engine(folder / "ledger.db", hot_keys=5) as engine:
-        assert engine.handle_lines(INPUT) == answers
-    assert_same_ledgers(folder / "ledger.db", sound)

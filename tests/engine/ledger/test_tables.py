@@ -2,15 +2,14 @@
 
 import contextlib
 import random
-import shutil
 import sqlite3
 
 import pytest
 
 from onlinecal.engine import Engine, LedgerError, Outcome, Query, archive_ledger, check_ledger, repair_ledger
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.schema import CHECKED, NO_CHECKSUMS, Changes, checksums_of, written_checksums
-from tests.engine.fault_tools import INPUT, LINES, changed, command, opened, raises_for
+from onlinecal.engine.ledger.schema import CHECKED, Changes, checksums_of, written_checksums
+from tests.engine.fault_tools import LINES, changed, command, opened, raises_for
 from tests.engine.scripts import CONFIG, assert_same_ledgers, assert_sound, batches, tables_of
 
 
@@ -99,23 +98,6 @@ def test_checksums_are_those_of_the_rows_however_they_came(folder, sound, most, 
         assert written == checksums_of(ledger.connection)
         assert (written["event"], written["key"]) == ledger.last_numbers()
     assert_same_ledgers(path, sound)
-
-
-def test_checksums_of_a_killed_writer_are_brought_up_to_the_log(folder, answers):
-    path = folder / "killed.db"
-    with Engine(folder / "ledger.db", CONFIG) as engine:
-        for data in batches(random.Random(3), LINES, 60):
-            engine.handle_lines(data)
-        for end in ("", "-wal"):
-            shutil.copyfile(folder / f"ledger.db{end}", f"{path}{end}")
-    with contextlib.closing(Ledger(path, read_only=True)) as ledger:
-        written = written_checksums(ledger.connection)
-        assert written["event"] < ledger.last_numbers()[0] - 100
-        assert written == checksums_of(ledger.connection, NO_CHECKSUMS, written["key"], written["event"])
-    with Engine(path, CONFIG) as engine:
-        assert engine.handle_lines(INPUT) == answers
-    with contextlib.closing(Ledger(path, read_only=True)) as ledger:
-        assert written_checksums(ledger.connection) == checksums_of(ledger.connection)
 
 
 def test_a_commit_that_failed_leaves_no_trace_in_the_checksums(folder):

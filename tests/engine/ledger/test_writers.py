@@ -276,23 +276,6 @@ def test_a_ledger_that_was_put_back_goes_on(path):
     assert read_report(path).queries == 2
 
 
-def test_the_command_says_that_its_ledger_is_gone(folder, path):
-    def before():
-        commit = Engine._write_states
-
-        def commit_and_remove(self, *arguments):
-            commit(self, *arguments)
-            path.unlink(missing_ok=True)
-
-        Engine._write_states = commit_and_remove
-
-    found = command(
-        folder, "stream", "--ledger", path, "--batch", "50", "--quiet", source=INPUT, before=before
-    )
-    assert_refused(found, path, "removed or replaced")
-    assert found[1].count(b"\n") == 50
-
-
 def test_a_file_system_without_locks_is_not_taken_for_another_writer(tmp_path, monkeypatch):
     def refused(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

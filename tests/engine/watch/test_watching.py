@@ -150,15 +150,6 @@ def test_alarms_can_be_switched_off():
             KeyConfig(alarm=alarm)
 
 
-def test_what_is_kept_of_a_key_is_small():
-    rng, state = np.random.default_rng(1), OneKey(KeyConfig())
-    for t in range(1_000):
-        issued = state.ask(f"q{t}", 2 * t + 1, float(rng.random()), None)
-        state.close(issued, int(rng.random() < issued.hint), None, 2 * t + 2)
-    state.run()
-    assert len(state.dump()) - 8 * len(state.memory) < 3_000
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_hold_the_distance_to_calibration(seed):
     rng = np.random.default_rng(seed)
