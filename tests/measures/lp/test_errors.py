@@ -202,7 +202,7 @@ def test_an_interval_leaves_out_rows_without_weight_and_does_not_know_the_unit_o
     repeated, error = found(twice, None), lp_calibration_error(table, labels, 1.5, 4, sample_weight=weights)
     assert error == pytest.approx(lp_calibration_error(table[twice], labels[twice], 1.5, 4))
     assert one.upper - one.lower > 1.05 * (repeated.upper - repeated.lower)
-    with pytest.raises(ValueError, match="sample_weight must be at least 0 and finite, got -1.0 at row"):
+    with pytest.raises(ValueError, match=r"sample_weight must be at least 0 and finite, got -1\.0 at row"):
         found(everyone, weights - 1)
 
 
