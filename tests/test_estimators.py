@@ -57,11 +57,7 @@ def assert_all_have_settings(kinds: list[type]) -> None:
         )
 
 
-WIDE = "CalibratedClassifier", "GroupCalibratedClassifier"
-"""They carry what they wrap, and their forecasts, certificates and strategies besides."""
-
-
-@pytest.mark.parametrize("kind", [one for one in public_estimators() if one.__name__ not in WIDE])
+@pytest.mark.parametrize("kind", public_estimators())
 def test_a_class_has_at_most_twenty_public_attributes_of_its_own(kind):
     """Beyond its parameters, and what river's and scikit-learn's classes have: those that a user calls."""
     foreign = [one for one in kind.__mro__ if not one.__module__.startswith("onlinecal")]

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
         RunningMean as RunningMean,
         UCalibratedForecaster as UCalibratedForecaster,
     )
-    from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead as AlmostOneStepAhead
+    from onlinecal.forecasters.binary.almost_one_step_ahead import (
+        AlmostOneStepAhead as AlmostOneStepAhead,
+        OneStepAhead as OneStepAhead,
+    )
     from onlinecal.forecasters.binary.grid import LookAhead as LookAhead
-    from onlinecal.forecasters.binary.almost_one_step_ahead import OneStepAhead as OneStepAhead
     from onlinecal.forecasters.simplex.almost_one_step_ahead import (
         SimplexAlmostOneStepAhead as SimplexAlmostOneStepAhead,
     )

@@ -335,3 +335,15 @@ def test_features_that_cannot_be_hashed_are_kept_while_they_wait_so_no_other_is_
     assert pending.take(known()) == "forecast"
     gc.collect()
     assert known() is None
+
+
+def test_projections_of_a_label_that_comes_later_are_told_how_many_forecasts_were_open():
+    model = CalibratedClassifier(Scripted(), strategy="classwise")
+    rows = [{"answer": {"a": 0.5, "b": 0.5}, "t": t} for t in range(8)]
+    for x in rows:
+        model.predict_proba_one(x)
+    for x in rows[1:]:
+        model.learn_one(dict(x), "ab"[x["t"] % 2])
+    model.predict_proba_one({"answer": {"a": 0.4, "b": 0.4, "c": 0.2}})
+    model.learn_one(dict(rows[0]), "b")
+    assert {label: one._late for label, one in model._plan.projections.items()} == dict.fromkeys("abc", 7)

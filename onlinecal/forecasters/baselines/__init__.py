@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.forecasters.baselines.mixing import Baseline as Baseline
     from onlinecal.forecasters.baselines.grid import (
         FosterForecaster as FosterForecaster,
         FosterHartForecaster as FosterHartForecaster,
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
         MinimaxForecaster as MinimaxForecaster,
         PowerOfTwoChoices as PowerOfTwoChoices,
     )
+    from onlinecal.forecasters.baselines.mixing import Baseline as Baseline
     from onlinecal.forecasters.baselines.simple import (
         ConstantForecaster as ConstantForecaster,
         DriftCorrectedHalf as DriftCorrectedHalf,

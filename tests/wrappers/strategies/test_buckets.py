@@ -1,5 +1,6 @@
 """Buckets that split: what Theorem 17b of docs/theory.md promises, and that books go on."""
 
+import copy
 import math
 
 import numpy as np
@@ -234,3 +235,15 @@ def test_other_words_are_refused(wrong):
         ValueError, match=f"n_buckets must be a whole number of at least 1 or 'auto', got {wrong!r}"
     ):
         CalibratedClassifier(Said(), n_buckets=wrong)
+
+
+@pytest.mark.parametrize("number", [2, 5])
+def test_a_number_of_buckets_have_equal_widths(number):
+    part, used = Projection(1.0, number, None), set()
+    for raw in np.linspace(0.0, 1.0, 41).tolist():
+        twin = copy.deepcopy(part)
+        hint = twin._steered.hint(twin._state, raw)
+        part.ask(raw)
+        used.add(part.ticket().bucket)
+        assert part.ticket().bucket == min(int(number * hint), number - 1)
+    assert used == set(range(number))
