@@ -27,9 +27,19 @@ from onlinecal.validation import (
     check_groups,
     check_history,
     check_probabilities,
+    check_same_index,
     check_same_length,
     refuse,
 )
+
+
+def grouped_history(
+    forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike
+) -> tuple[Floats, NDArray[np.uint8], NDArray[np.bool_]]:
+    """Forecasts and outcomes, both (n,), and membership (n, G) of the same rounds, or ValueError."""
+    check_same_index(forecasts, groups, "forecasts and groups")
+    p, y = check_history(forecasts, outcomes)
+    return p, y, check_groups(groups, len(p))
 
 
 def multicalibration_error(
@@ -79,8 +89,7 @@ def multicalibration_error(
     >>> multicalibration_error(f, y, np.column_stack([everyone, left, right])).tolist()
     [0.0, 0.125, 0.125]
     """
-    p, y = check_history(forecasts, outcomes)
-    members = check_groups(groups, len(p))
+    p, y, members = grouped_history(forecasts, outcomes, groups)
     level, _, _ = level_sets(p, n_levels)
     return violations_of_levels(p, y, members, level, check_weights(sample_weight, len(p)))
 
@@ -96,8 +105,8 @@ def group_mean_error(
 
     Parameters and errors as in `multicalibration_error`. Returns shape (G,), NaN for groups without rounds.
     """
-    p, y = check_history(forecasts, outcomes)
-    members, weights = check_groups(groups, len(p)), check_weights(sample_weight, len(p))
+    p, y, members = grouped_history(forecasts, outcomes, groups)
+    weights = check_weights(sample_weight, len(p))
     counts = weights @ members
     with np.errstate(invalid="ignore"):
         return np.asarray(((weights * (p - y)) @ members) / np.where(counts == 0, np.nan, counts))
@@ -347,8 +356,7 @@ def multicalibration_report(
     >>> report.worst.name, report.worst.worst.count, round(report.worst.violation, 2)
     ('a', 1, 0.3)
     """
-    p, y = check_history(forecasts, outcomes)
-    members = check_groups(groups, len(p))
+    p, y, members = grouped_history(forecasts, outcomes, groups)
     if names is None:
         names = [str(name) for name in getattr(groups, "columns", range(members.shape[1]))]
     if len(names) != members.shape[1]:

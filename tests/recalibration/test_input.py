@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from onlinecal import BoostedRecalibrator, DecisionRecalibrator, GroupRecalibrator, LpRecalibrator
+from onlinecal.measures import group_mean_error, multicalibration_error, multicalibration_report
 from onlinecal.recalibration import TemperatureScaling
 
 p = np.array([0.1, 0.5, 0.9, 0.3] * 10)
@@ -153,3 +154,18 @@ def test_pandas_objects_of_other_rows_are_refused(kind):
     with pytest.raises(ValueError, match="p and y must have the same index"):
         GroupRecalibrator().fit(pd.Series(p), shuffled, GROUPS)
     kind().fit(table, pd.Series(y))
+
+
+def test_groups_and_features_of_other_rows_are_refused():
+    elsewhere = pd.DataFrame({"a": np.arange(40) % 2 == 0}, index=range(40, 0, -1))
+    forecasts, model = pd.Series(p), GroupRecalibrator().fit(p, y, elsewhere)
+    for call in (
+        lambda: GroupRecalibrator().fit(forecasts, y, elsewhere),
+        lambda: model.predict(forecasts, elsewhere),
+        lambda: BoostedRecalibrator().fit(elsewhere, pd.Series(y)),
+        lambda: multicalibration_error(forecasts, y, elsewhere),
+        lambda: multicalibration_report(forecasts, y, elsewhere),
+        lambda: group_mean_error(forecasts, y, elsewhere),
+    ):
+        with pytest.raises(ValueError, match="must have the same index, since rows are matched by position"):
+            call()

@@ -43,7 +43,7 @@ from onlinecal.recalibration.groups.start import (
 )
 from onlinecal.recalibration.probability_recalibrator import repeats
 from onlinecal.remarks import outcome_remarks, warn_of
-from onlinecal.validation import check_probabilities, check_same_length
+from onlinecal.validation import check_probabilities, check_same_index, check_same_length
 
 
 class BoostedRecalibrator(RegressorMixin, BaseEstimator):
@@ -191,6 +191,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             y is always the same.
         """
         settings = settings_of(self)
+        check_same_index(X, y, "X and y")
         outcomes = check_probabilities(y, "y")
         n, _ = check_features(X)
         if n != len(outcomes):

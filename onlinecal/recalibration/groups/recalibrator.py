@@ -46,7 +46,7 @@ from onlinecal.recalibration.probability_recalibrator import (
     repeats,
 )
 from onlinecal.remarks import outcome_remarks, warn_of
-from onlinecal.validation import check_choice, check_count, check_number, check_share
+from onlinecal.validation import check_choice, check_count, check_number, check_same_index, check_share
 
 Target = Literal["multicalibration", "means"]
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -335,6 +335,7 @@ class GroupRecalibrator(BaseEstimator):
         LabelWarning
             y is always the same, or p is on the wrong side of 1/2 more often than by chance.
         """
+        check_same_index(p, groups, "p and groups")
         forecasts, outcomes = event_rows(p, y)
         weights = check_weights(sample_weight, len(forecasts))
         maker = GroupMaker(self.min_mass, self.predicates)
@@ -405,6 +406,7 @@ class GroupRecalibrator(BaseEstimator):
             yield self._patched(started, members, check_count(stop, "stops", self.n_patches_, least=0))
 
     def _started(self, p: ArrayLike, groups: Any) -> tuple[Floats, Bytes]:
+        check_same_index(p, groups, "p and groups")
         forecasts = event_column(p)
         members = self.members(groups, len(forecasts)).view(np.uint8)
         if self._columns is not None and column_names(p) not in (None, self._columns):
