@@ -154,6 +154,10 @@ class SharedForecaster:
         """Issue a forecast for a model's probability: the valid cell nearest to the steered hint."""
         hint = hint_of(self._steering, raw)
         names = (EVERYONE, *members)
+        for name in members:
+            self._rounds.setdefault(name, 0)
+            self._moved.setdefault(name, 0.0)
+            self._reserve.setdefault(name, 0.0)
         tables = [self._biases[name] for name in names if name in self._biases]
         m, lower = self.scale, self._nearest(tables, len(names), hint)
         p = (lower + 0.5) / m
@@ -180,9 +184,9 @@ class SharedForecaster:
             biases = self._biases[name]
             self._totals[name] = self._totals.get(name, 0) + abs(biases[point] + change) - abs(biases[point])
             biases[point] += change
-            self._moved[name] = self._moved.get(name, 0.0) + moved
-            self._reserve[name] = self._reserve.get(name, 0.0) + max(self._reach / ticket.scale, moved)
-            self._rounds[name] = self._rounds.get(name, 0) + 1
+            self._moved[name] += moved
+            self._reserve[name] += max(self._reach / ticket.scale, moved)
+            self._rounds[name] += 1
         self._overlap += len(names)
         self._steering[ANSWERS:TICKET] = ticket.kept
         learn_outcome(self._steering, outcome)

@@ -42,7 +42,7 @@ class Columns:
     hints, values, times
         Probabilities, outcomes 0 and 1, and seconds; NaN where there is none, never -0.0; (n,). Each is an
         array, or for less than FEW_EVENTS events a list.
-    wide
+    unusual
         Hints and outcomes that are no such numbers, as they came, by event.
     refusals
         The answers to REFUSED events, by event.

@@ -45,9 +45,9 @@ class Machine:
     settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL. The outcome is
         a float; it may be neither 0 nor 1 if the memory is `refined`.
     playable, playable_alone: its rules as loops drive them, with hints or without.
-    replay, replay_hinted, replay_noted: see `compile_replay`. The first takes no hints; the second plays on
-        the memory and its guide (`guided`); the third plays on the memory and its window's table, or an empty
-        one, and takes outcomes that are floats, with hints or without.
+    replay, replay_hinted, replay_noted, replay_shares: see `compile_replay`. The first takes no hints; the
+        second plays on the memory and its guide (`guided`). The others play on the memory and its window's
+        table, with hints or without. The last takes outcomes anywhere in [0, 1], and the table may be empty.
     """
 
     rules: ClassVar[ModuleType]
@@ -59,6 +59,7 @@ class Machine:
     replay: ClassVar[Callable[..., int]]
     replay_hinted: ClassVar[Callable[..., int]]
     replay_noted: ClassVar[Callable[..., int]]
+    replay_shares: ClassVar[Callable[..., int]]
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -122,7 +123,8 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         settle=settle,
         replay=compile_replay(playable_alone),
         replay_hinted=compile_replay(guided_rules(rules, playable), lend=lent),
-        replay_noted=compile_replay(noted_rules(share_rules(rules, playable)), np.float64, lent),
+        replay_noted=compile_replay(noted_rules(playable), lend=lent),
+        replay_shares=compile_replay(noted_rules(share_rules(rules, playable)), np.float64, lent),
     )
 
 

@@ -388,10 +388,11 @@ def play(
     The window, if there is one, takes the rounds in.
     """
     machine, (outcomes, hints), done = MACHINES[int(memory[FORMAT])], tapes[:2], 0
-    if window is not None or outcomes.dtype != np.uint8:
-        tapes = np.asarray(outcomes, np.float64), *tapes[1:]
+    are_shares = outcomes.dtype != np.uint8
+    if window is not None or are_shares:
+        replay = machine.replay_shares if are_shares else machine.replay_noted
         table = NO_TABLE if window is None else window.table
-        while (done := machine.replay_noted((memory, table), *tapes, done)) < len(outcomes):
+        while (done := replay((memory, table), *tapes, done)) < len(outcomes):
             if not machine.rules.has_room(memory):
                 memory = enlarged(memory)
             if window is not None:
