@@ -50,6 +50,7 @@ NAMES = {
 POWERS = {1 / 3: ("1/3", "T^(1/3)"), 1 / 2: ("1/2", "√T"), 2 / 3: ("2/3", "T^(2/3)"), 1.0: ("1", "T")}
 """The exponents that theory knows, as numbers and as powers of T."""
 
+DASHED = f"Dashed, from below: {', '.join(name for _, name in POWERS.values())}. "
 CORNER = "In the corner: who ends on top, with its exponent of T ± standard error. "
 FLOOR = "Errors below half a round count as half a round."
 
@@ -110,7 +111,7 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
     headline(
         figure,
         f"How the {name} grows against {adversaries[0]}" if alone else f"How the {name} grows",
-        f"{bands_mean(table, '')} Dashed: powers of T. {'' if alone else CORNER}{FLOOR}".strip(),
+        f"{bands_mean(table, '')} {DASHED}{'' if alone else CORNER}{FLOOR}".strip(),
     )
     colour_key(
         figure, [(spec, look[spec].colour) for spec in forecasters] if few else FORECASTERS.key(forecasters)
@@ -126,7 +127,7 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
         axis.minorticks_off()
         if not alone:
             axis.set_title(adversary, fontsize=9)
-        _guide(axis, left, right, top, alone or adversary == adversaries[0])
+        _guide(axis, left, right, top, named=alone)
         ends, exponents = {}, {}
         for spec, games in lines_of(table, adversary, "adversary", "forecaster"):
             one = look[spec] if alone else look_of(look[spec].colour)
