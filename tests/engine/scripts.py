@@ -28,46 +28,19 @@ CONFIG = EngineConfig(
 )
 """Every kind of key."""
 
-CONFIG_TOML = """
-[[keys]]
-match = "lanes/*"
-lanes = 3
-steering = true
-[[keys]]
-match = "brief/*"
-expire_after = 60.0
-[[keys]]
-match = "silent/*"
-expire_after = 40.0
-expire_as = 0
-[[keys]]
-match = "brief lanes/*"
-lanes = 2
-expire_after = 30.0
-report = "hint"
-[[keys]]
-match = "grid/*"
-horizon = 500
-rule = "sign"
-report = "lower"
-steering = false
-[[keys]]
-match = "weather/*"
-kind = "simplex"
-[[keys]]
-match = "skies/*"
-kind = "simplex"
-classes = ["rain", "snow", "sun"]
-lanes = 2
-expire_after = 90.0
-[[keys]]
-match = "words/*"
-kind = "lp"
-first_fit = 10
-expire_after = 90.0
-"""
+KINDS = ("plain", *(one.pattern.removesuffix("/*") for one in CONFIG.matches))
 
-KINDS = ("plain", "lanes", "brief", "silent", "brief lanes", "grid", "weather", "skies", "words")
+
+def as_toml(config):
+    """The exceptions of a configuration, as the command reads them."""
+    lines = []
+    for one in config.matches:
+        given = {"match": one.pattern, **msgspec.to_builtins(one.config)}
+        lines += ["[[keys]]", *(f"{name} = {json.dumps(value)}" for name, value in given.items())]
+    return "\n".join(lines)
+
+
+CONFIG_TOML = as_toml(CONFIG)
 
 
 def is_simplex(key):

@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from functools import partial
 
 import msgspec
@@ -98,10 +97,8 @@ def fuzz(path, seed, count):
     """Mix `count` bad lines with good ones; what was accepted must be all that there is."""
     rng = random.Random(seed)
     good = lines_of(script(seed, count // 8))
-    mixed = [(line, True) for line in good]
-    for _ in range(count):
-        mixed.insert(rng.randrange(len(mixed) + 1), (bad_line(rng, good), False))
-    lines = [line + rng.choice([b"", b"", b"\r", b"  "]) for line, _ in mixed]
+    mixed = [*enumerate(good), *((rng.uniform(-1, len(good)), bad_line(rng, good)) for _ in range(count))]
+    lines = [line + rng.choice([b"", b"", b"\r", b"  "]) for _, line in sorted(mixed)]
     with Engine(path / "mixed.db", CONFIG, hot_keys=10, window=500) as engine:
         answers, raw = answer_lines(engine, lines, rng)
         again, raw_again = answer_lines(engine, lines, rng)
@@ -127,29 +124,19 @@ def fuzz(path, seed, count):
     return sum(not is_accepted(answer) for answer in answers), len(lines)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_bad_lines_among_good_ones_leave_no_trace(tmp_path, seed):
-    rejected, lines = fuzz(tmp_path, seed, 1000)
-    assert rejected > 0.8 * 1000
-    assert lines > 1100
+@pytest.mark.parametrize("count", [1_000, 1_500, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_bad_lines_among_good_ones_leave_no_trace(tmp_path, count):
+    rejected, lines = fuzz(tmp_path, count, count)
+    assert rejected > 0.8 * count
+    assert lines > 1.1 * count
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_bad_lines_leave_no_trace(tmp_path):
-    began = time.perf_counter()
-    for part in range(20):
-        folder = tmp_path / str(part)
-        folder.mkdir()
-        fuzz(folder, 100 + part, 5_000)
-    print(f"\n100,000 bad lines among good ones: {time.perf_counter() - began:.1f} s")
-
-
-@pytest.mark.parametrize("line", RAW, ids=range(len(RAW)))
-def test_lines_that_are_nothing_are_rejected(line):
+def test_lines_that_are_nothing_are_rejected():
     with Engine() as engine:
-        [answer] = answer_lines(engine, [line], random.Random(0))[0]
-        assert answer["type"] == "rejected"
-        assert answer["reason"] in {"malformed", "invalid", "unknown"}
+        for line in RAW:
+            [answer] = answer_lines(engine, [line], random.Random(0))[0]
+            assert (answer["type"], line) == ("rejected", line)
+            assert answer["reason"] in {"malformed", "invalid", "unknown"}
         assert engine.in_memory() == (0, 0)
 
 
@@ -194,22 +181,16 @@ def test_any_bytes_get_as_many_answers_as_lines(engine, data):
 @MUTED
 @given(fields=st.dictionaries(st.sampled_from(["id", "key", "hint", "time", "value", "type"]), JSON))
 def test_any_fields_are_answered(engine, fields):
-    kind = {"type": "query", "id": "some", "key": "plain/0"}
-    try:
-        line = json.dumps(kind | fields, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        line = json.dumps(kind | fields).encode()
+    line = json.dumps({"type": "query", "id": "some", "key": "plain/0"} | fields).encode()
     before = engine.in_memory()
-    [answer] = engine.handle_lines(line + b"\n").splitlines()
-    answer = json.loads(answer)
+    [answer] = map(json.loads, engine.handle_lines(line + b"\n").splitlines())
+    assert is_accepted(answer) or engine.in_memory() == before
     assert engine.handle_lines(line).count(b"\n") == 1
-    if not is_accepted(answer):
-        assert engine.in_memory() == before
 
 
 @MUTED
-@given(name=st.text(min_size=1, max_size=50), label=st.text(min_size=1, max_size=50), seed=st.integers(0, 99))
-def test_any_text_can_be_a_name(tmp_path_factory, name, label, seed):
+@given(name=st.text(min_size=1, max_size=50), label=st.text(min_size=1, max_size=50))
+def test_any_text_can_be_a_name(name, label):
     lines = lines_of(
         [
             {"type": "query", "id": name, "key": f"weather/{name}", "hint": {label: 1.0}},
@@ -217,7 +198,7 @@ def test_any_text_can_be_a_name(tmp_path_factory, name, label, seed):
         ]
     )
     with Engine(None, CONFIG, window=0) as engine:
-        answers = answer_lines(engine, lines, random.Random(seed))[0]
+        answers = answer_lines(engine, lines, random.Random(0))[0]
         if "\0" in name + label:
             assert not all(map(is_accepted, answers))
         else:

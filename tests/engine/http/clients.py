@@ -10,6 +10,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from starlette.testclient import TestClient
 
+TOKEN = "correct-horse-battery"
+
 
 def client_of(engine, **settings):
     app = create_app(AsyncEngine(engine), **settings)

@@ -8,7 +8,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra serve")
 from prometheus_client.parser import text_string_to_metric_families
 
 from onlinecal.engine import Engine, Outcome, Query
-from tests.engine.http.clients import client_of
+from tests.engine.http.clients import TOKEN, client_of
 
 
 def values_of(text):
@@ -43,12 +43,12 @@ def test_prometheus_reads_what_the_engine_says(engine, client):
 
 
 def test_the_number_of_series_does_not_grow_with_the_keys():
-    with Engine() as engine, client_of(engine, token="0123456789abcdef") as client:
+    with Engine() as engine, client_of(engine, token=TOKEN) as client:
         names = [f"key {n}" for n in range(400)]
         engine.handle([Query(name, name, 0.5) for name in names])
         engine.handle([Outcome(name, 1) for name in names])
         assert client.get("/metrics").status_code == 401
-        answer = client.get("/metrics", headers={"Authorization": "Bearer 0123456789abcdef"})
+        answer = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
         found = values_of(answer.text)
         assert sum(name.startswith("onlinecal_key_") for name, *_ in found) == 10
         assert len(found) < 60

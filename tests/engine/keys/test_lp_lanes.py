@@ -54,25 +54,3 @@ def test_late_labels_restarts_and_the_certificate(tmp_path):
     assert exact - 2.0 * early <= summary.certificate <= exact + 2.0 * early
     assert summary.certificate <= summary.guarantee == pytest.approx(600 * 2**0.5)
     assert summary.certificate < 0.5 * 600 * lp_calibration_error(table, labels, 2, 5)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"p": 1.0}, "p must be a number above 1, at most 100, got 1.0"),
-        ({"p": float("inf")}, "p must be a number above 1, at most 100, got inf"),
-        ({"n_levels": 0}, "n_levels must be"),
-        ({"within": "both"}, "within must be one of"),
-        ({"epsilon": 2.0}, "epsilon must be"),
-        ({"fading": 1.0}, "fading must be"),
-        ({"lanes": 2}, "lanes must be 1 with kind 'lp', got 2"),
-        ({"slack": 1.0}, "slack does not go with kind 'lp', got 1.0"),
-        ({"window": 9}, "window does not go with kind 'lp', got 9"),
-        ({"kind": "binary", "steering": "yes"}, "steering must be None, True or False, got 'yes'"),
-        ({"kind": "simplex", "fading": 0.5}, "fading does not go with kind 'simplex', got 0.5"),
-    ],
-)
-def test_bad_parameters(tmp_path, given, message):
-    with pytest.raises(ValueError, match=message):
-        Engine(tmp_path / "l", EngineConfig(KeyConfig(**{"kind": "lp", **given})))
-    assert not list(tmp_path.iterdir())

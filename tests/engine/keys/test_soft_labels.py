@@ -1,4 +1,4 @@
-"""Soft labels as outcomes of keys: against the forecaster itself, all through the engine, and refused."""
+"""Soft labels as outcomes of keys, all through the engine, and refused where they cannot be."""
 
 import sqlite3
 from contextlib import closing
@@ -20,61 +20,8 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.forecasters.simplex.machine import memory
-from tests.engine.one_key import OneKey
 
 LABELS = ("a", "b", "c")
-
-
-def outcome(rng):
-    """A class, or a soft label: of some of the classes, in any order."""
-    if rng.random() < 0.5:
-        return str(rng.choice(LABELS))
-    some = rng.permutation(LABELS)[: rng.integers(1, 4)]
-    return dict(zip(some.tolist(), rng.dirichlet(np.ones(len(some))).tolist(), strict=True))
-
-
-@pytest.mark.parametrize("most", [0, 4])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"classes": LABELS},
-        {"classes": LABELS, "horizon": 300},
-        {"classes": LABELS, "window": 40},
-        {"classes": LABELS, "slack": 1.0, "report": "hint", "window": 40, "n_cells": 7},
-        {"slack": 2.0, "report": "hint"},
-    ],
-    ids=str,
-)
-def test_answers_are_those_of_the_forecaster_bit_for_bit(settings, most):
-    rng, waiting = np.random.default_rng(len(str(settings)) + most), []
-    state = OneKey(KeyConfig(kind="simplex", steering=False, **settings))
-    given = {name: value for name, value in settings.items() if name != "classes"}
-    grid = "nested" if {"report", "n_cells", "horizon", "window"}.intersection(given) else "adaptive"
-    forecaster = SimplexAlmostOneStepAhead(labels=settings.get("classes"), grid=grid, hints=True, **given)
-    for i in range(250):
-        hint = None
-        if "report" in settings and set(forecaster.classes) == set(LABELS):
-            hint = dict(zip(LABELS, rng.choice([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]).tolist(), strict=True))
-        waiting.append((forecaster.forecast(hint), state.ask(str(i), 2 * i, hint, None)))
-        state.run()
-        while len(waiting) > (most if i % 5 else 0):
-            token, issued = waiting.pop(int(rng.integers(len(waiting))))
-            assert issued.probability == token.probabilities
-            value = outcome(rng)
-            state.close(issued, state.key.settings.kind.outcome_of(value), None)
-            state.run()
-            forecaster.observe(token, value)
-        found = state.summary()
-        assert (found.certificate, found.guarantee) == (forecaster.certificate, forecaster.guarantee)
-        if "window" in settings:
-            assert found.window_certificate == forecaster.window_certificate <= forecaster.window_guarantee
-        if i % 50 == 49:
-            again = state.again()
-            assert again.dump() == state.dump()
-            waiting = [(token, again.open[issued.id]) for token, issued in waiting]
-            state = again
-    assert state.summary().rounds > 200
 
 
 CONFIG = EngineConfig(
@@ -106,7 +53,6 @@ def test_a_label_that_reads_like_a_soft_one_is_a_label(tmp_path):
     [
         ({}, "value must be a class label, or an object of probabilities, got {}"),
         ({"a": 0.5}, "value must be numbers in [0, 1] that sum to 1, got [0.5]"),
-        ({"a": 0.9, "b": 0.6}, "value must be numbers in [0, 1] that sum to 1, got [0.9, 0.6]"),
         ({"a": 1.5, "b": -0.5}, "value must be numbers in [0, 1] that sum to 1, got [1.5, -0.5]"),
         ({"a": float("nan"), "b": 1.0}, "value must be numbers in [0, 1] that sum to 1, got [nan, 1.0]"),
         ({"a": "1"}, "value must be numbers in [0, 1], got ['1']"),

@@ -10,14 +10,12 @@ import pytest
 from onlinecal.engine import (
     Engine,
     EngineConfig,
-    Forecast,
     KeyConfig,
     Outcome,
     Query,
     Rejected,
     Settled,
     Withdraw,
-    Withdrawn,
 )
 from onlinecal.engine.events import decode_lines
 from onlinecal.engine.keys.storing import SUM, with_checksum
@@ -36,20 +34,13 @@ def by_key(events):
     return groups
 
 
-def pieces(events, rng, most):
-    start = 0
-    while start < len(events):
-        size = rng.randint(1, most)
-        yield events[start : start + size]
-        start += size
-
-
 def turns(step, key, events, rng=None, most=1):
     """The answers of a key and its bytes, its events cut into turns of up to `most`."""
-    data, answers = None, []
-    for piece in pieces(events, rng or random.Random(0), most):
-        data, told = step(key, data, piece)
-        answers += told
+    rng, start, data, answers = rng or random.Random(0), 0, None, []
+    while start < len(events):
+        size = rng.randint(1, most)
+        data, told = step(key, data, events[start : start + size])
+        start, answers = start + size, answers + told
     return data, answers
 
 
@@ -74,15 +65,14 @@ def wanted(history):
     return answers
 
 
-@pytest.mark.parametrize("most", [1, 7, 200, 10_000])
+@pytest.mark.parametrize("most", [1, 7, 10_000])
 def test_a_key_is_answered_as_by_the_engine_however_its_events_are_cut(history, wanted, most):
     step, rng = KeyTurns(CONFIG, 10_000), random.Random(most)
     for key, events in history.items():
         assert turns(step, key, events, rng, most)[1] == wanted[key]
 
 
-CUTS = (1, 3, 60)
-FORGOTTEN = (1, 5, 40, 10_000)
+CUTS, FORGOTTEN = (1, 3, 60), (1, 5, 40)
 
 
 @pytest.mark.parametrize("remember", FORGOTTEN)
@@ -92,19 +82,6 @@ def test_neither_answers_nor_bytes_depend_on_the_cutting_whatever_is_forgotten(h
     for place, (key, events) in enumerate(history.items(), FORGOTTEN.index(remember)):
         most = CUTS[place % len(CUTS)]
         assert turns(step, key, events, random.Random(most), most) == turns(step, key, events, most=10_000)
-
-
-def test_keys_take_turns_in_any_order(history, wanted):
-    step, rng = KeyTurns(CONFIG, 10_000), random.Random(1)
-    waiting = {key: list(pieces(events, rng, 50)) for key, events in history.items()}
-    data, answers = dict.fromkeys(waiting), defaultdict(list)
-    while waiting:
-        key = rng.choice(list(waiting))
-        data[key], told = step(key, data[key], waiting[key].pop(0))
-        answers[key] += told
-        if not waiting[key]:
-            del waiting[key]
-    assert answers == wanted
 
 
 def test_a_repeat_is_answered_as_the_first_time_while_it_is_remembered():
@@ -125,13 +102,8 @@ def test_an_open_forecast_is_never_forgotten_and_a_forgotten_id_is_a_new_one():
     data, _ = step("k", data, others)
     assert step("k", data, [Query("late", "k")]) == (data, [late])
     assert step("k", data, [Outcome("late", 0)])[1] == [Settled("late")]
-    before = data
-    data, [again, settled] = step("k", data, [Query("q0", "k"), Outcome("q0", 0)])
-    assert isinstance(again, Forecast)
-    assert settled == Settled("q0")
-    assert data != before
-    data, [_, dropped] = step("k", data, [Query("q1", "k"), Withdraw("q1")])
-    assert dropped == Withdrawn("q1")
+    data, told = step("k", data, [Query("q0", "k"), Outcome("q0", 0), Query("q1", "k"), Withdraw("q1")])
+    assert [kind(answer) for answer in told] == ["Forecast", "Settled", "Forecast", "Withdrawn"]
     assert len(data) < 3000
 
 
@@ -188,12 +160,6 @@ def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
     with pytest.raises(ValueError, match="damaged"):
         step("k", data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], [])
     assert step("k", data, []) == (data, [])
-
-
-@pytest.mark.parametrize("remember", [0, -1, 1.5, "many", None])
-def test_how_much_to_remember_is_a_whole_number(remember):
-    with pytest.raises(ValueError, match="remember must be a whole number"):
-        KeyTurns(EngineConfig(), remember)
 
 
 def test_bytes_do_not_depend_on_how_the_configuration_came_here():

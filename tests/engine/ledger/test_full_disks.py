@@ -37,14 +37,24 @@ def test_a_full_ledger_keeps_nothing_of_the_batch_and_goes_on_when_there_is_room
     assert_same_ledgers(path, sound)
 
 
-def test_states_that_could_not_be_written_are_written_later(folder, sound, answers):
+def test_states_that_could_not_be_written_and_restarts_that_failed_are_tried_again(
+    folder, sound, answers, monkeypatch
+):
     path, told = folder / "ledger.db", b""
-    with Engine(path, CONFIG) as engine:
-        for number, data in enumerate(batches(random.Random(2), LINES, 60)):
+    monkeypatch.setattr("onlinecal.engine.ledger.replay.CHUNK", 7)
+    refuse = "CREATE TEMP TRIGGER full BEFORE INSERT ON main.states BEGIN SELECT RAISE(ABORT, ''); END"
+
+    def failing(changes):
+        raise LedgerError("no room")
+
+    with Engine(path, CONFIG, hot_keys=5, window=200) as engine:
+        for number, data in enumerate(batches(random.Random(3), LINES, 60)):
+            with monkeypatch.context() as patched:
+                patched.setattr(engine._ledger, "commit", failing)
+                for _ in range(2):
+                    with pytest.raises(LedgerError, match="no room"):
+                        engine.handle_lines(data)
             told += engine.handle_lines(data)
-            refuse = (
-                "CREATE TEMP TRIGGER full BEFORE INSERT ON main.states BEGIN SELECT RAISE(ABORT, ''); END"
-            )
             engine._ledger.connection.execute(refuse)
             with raises_for(path):
                 engine.flush()
@@ -56,26 +66,7 @@ def test_states_that_could_not_be_written_are_written_later(folder, sound, answe
     assert_same_ledgers(path, sound)
 
 
-def test_a_restart_that_fails_is_tried_again(folder, sound, answers, monkeypatch):
-    path, told = folder / "ledger.db", b""
-    monkeypatch.setattr("onlinecal.engine.ledger.replay.CHUNK", 7)
-    with Engine(path, CONFIG, hot_keys=5, window=200) as engine:
-        for data in batches(random.Random(3), LINES, 60):
-            commit, engine._ledger.commit = engine._ledger.commit, failing_commit
-            for _ in range(3):
-                with pytest.raises(LedgerError):
-                    engine.handle_lines(data)
-            engine._ledger.commit = commit
-            told += engine.handle_lines(data)
-    assert told == answers
-    assert_same_ledgers(path, sound)
-
-
-def failing_commit(changes):
-    raise LedgerError("no room")
-
-
-@pytest.mark.parametrize("size", [2_000, 40_000, 100_000, 150_000])
+@pytest.mark.parametrize("size", [2_000, 100_000])
 def test_the_command_on_a_disk_that_is_full_says_so_and_finishes_when_there_is_room(
     folder, sound, answers, size
 ):
@@ -89,8 +80,7 @@ def test_the_command_on_a_disk_that_is_full_says_so_and_finishes_when_there_is_r
     found = command(folder, *arguments, source=INPUT, before=limit)
     assert_refused(found, path)
     assert answers.startswith(found[1])
-    code, told, said = command(folder, *arguments, source=INPUT)
-    assert (code, told, said) == (0, answers, "")
+    assert command(folder, *arguments, source=INPUT) == (0, answers, "")
     assert_same_ledgers(path, sound)
 
 

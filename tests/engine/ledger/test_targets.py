@@ -53,24 +53,13 @@ def test_other_files_stay(folder, ledger, make):
         make(ledger, other)
     with pytest.raises(ValueError, match="is a folder"):
         make(ledger, folder)
+    with pytest.raises(LedgerError, match="cannot be written here"):
+        make(ledger, folder / "nowhere" / "new")
     beside = [folder / f"new.{end}" for end in ("part", "db.part", "db-part")]
     for file in beside:
         file.write_text("mine")
     make(ledger, folder / "new")
     assert {file.read_text() for file in [other, *beside]} == {"mine"}
-
-
-def test_a_ledger_whose_name_looks_temporary_is_repaired_and_stays(folder, sound):
-    part = shutil.copyfile(sound, folder / "rain.part")
-    before = part.read_bytes()
-    repair_ledger(part, folder / "rain")
-    assert part.read_bytes() == before
-    assert (folder / "rain").exists()
-
-
-def test_where_nothing_can_be_written_is_said(folder, ledger, make):
-    with pytest.raises(LedgerError, match="cannot be written here"):
-        make(ledger, folder / "nowhere" / "new")
 
 
 def test_what_a_killed_call_left_is_gone_and_that_of_others_stays(folder, ledger):
