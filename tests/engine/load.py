@@ -1,4 +1,4 @@
-"""A flood of events for the command `onlinecal stream`, and what it takes to answer it."""
+"""A flood of events with late outcomes, and what it takes to answer it by the command `onlinecal stream`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +20,10 @@ from onlinecal.engine.events import Incoming
 
 BATCH = 8_192
 """Lines of a transaction, as of `onlinecal stream`."""
+BLOCK = 4_096
+"""Queries of a block of the flood; about as many outcomes come with them."""
+LATE = 40
+"""Blocks after which the last outcomes of a block have come."""
 
 
 class Run(NamedTuple):
@@ -29,28 +35,34 @@ class Run(NamedTuple):
     code: int
 
 
-def write_load(path, queries, keys, late=5_000, seed=0):
-    """A query and an outcome for each of so many forecasts; outcomes come late by a random number of events.
+def flood(queries: int, keys: int) -> Iterator[bytes]:
+    """Blocks of lines: queries with hints, a few keys get many of them; their outcomes come up to LATE blocks
+    later. Every event has a time."""
+    rng, asked = np.random.default_rng(0), 0
+    chances = rng.random(keys)
+    due: deque[list[str]] = deque([] for _ in range(LATE + 1))
+    while asked < queries or any(due):
+        count = min(BLOCK, queries - asked)
+        key = np.minimum(keys * rng.random(count) ** 2, keys - 1).astype(np.int64)
+        hints = np.round(np.clip(chances[key] + rng.normal(0, 0.1, count), 0, 1), 3).tolist()
+        values = (rng.random(count) < chances[key]).astype(int).tolist()
+        after = np.minimum(rng.exponential(1.2, count), LATE).astype(int).tolist()
+        rows = zip(range(asked, asked + count), key.tolist(), hints, values, after, strict=True)
+        lines = []
+        for i, k, hint, value, later in rows:
+            lines.append(f'{{"type":"query","id":"q{i}","key":"sensor/{k}","hint":{hint},"time":{i}}}\n')
+            time = i + BLOCK * later
+            due[later].append(f'{{"type":"outcome","id":"q{i}","value":{value},"time":{time}}}\n')
+        lines += due.popleft()
+        due.append([])
+        asked += count
+        yield "".join(lines).encode()
 
-    A few keys get many of the queries. Every query has a hint and a time, every outcome a time.
-    """
-    rng = np.random.default_rng(seed)
-    key = np.minimum(keys * rng.random(queries) ** 2, keys - 1).astype(np.int64)
-    chance = rng.random(keys)[key]
-    hints = np.round(np.clip(chance + rng.normal(0, 0.1, queries), 0, 1), 3).tolist()
-    values = (rng.random(queries) < chance).astype(int).tolist()
-    due = np.arange(queries) + rng.exponential(late, queries)
-    order = np.argsort(np.concatenate([np.arange(queries), due]), kind="stable").tolist()
-    with open(path, "w") as file:
-        for i, one in enumerate(order):
-            if one < queries:
-                file.write(
-                    f'{{"type":"query","id":"q{one}","key":"sensor/{key[one]}","hint":{hints[one]},'
-                    f'"time":{i}}}\n'
-                )
-            else:
-                one -= queries
-                file.write(f'{{"type":"outcome","id":"q{one}","value":{values[one]},"time":{i}}}\n')
+
+def write_load(path, queries, keys):
+    """A file with a flood."""
+    with open(path, "wb") as file:
+        file.writelines(flood(queries, keys))
 
 
 def command(ledger, *arguments):

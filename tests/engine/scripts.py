@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from onlinecal.engine import EngineConfig, KeyConfig, Match, check_ledger, read_report
+from onlinecal.engine.events import decode
 
 CLASSES = ("rain", "snow", "sun")
 
@@ -119,6 +120,12 @@ def script(seed, queries, keys=30, kinds=KINDS, latest=60):
 def lines_of(events):
     """One line of JSON for each event."""
     return [json.dumps(event).encode() for event in events]
+
+
+def events_of(events):
+    """The events as objects, each with its key."""
+    keys = {one["id"]: one["key"] for one in events if "key" in one}
+    return [decode(line) for line in lines_of({**one, "key": keys[one["id"]]} for one in events)]
 
 
 def batches(rng, lines, most):

@@ -1,4 +1,4 @@
-"""Configurations of keys: read from a file, kept with the ledger, and refused in words where they cannot be."""
+"""Configurations of keys: read from a file, kept with the ledger, refused where they cannot be."""
 
 import pytest
 

@@ -56,9 +56,9 @@ class Counted(float):
 
 
 @pytest.mark.parametrize("n_open", [100, 10_000])
-def test_an_expired_forecast_costs_no_look_at_all_the_others(n_open, events=200):
+def test_an_expired_forecast_costs_no_look_at_all_the_others(n_open):
     """Each of these events lets one of so many open forecasts expire."""
-    state = OneKey(KeyConfig(expire_after=n_open - 1.5))
+    state, events = OneKey(KeyConfig(expire_after=n_open - 1.5)), 200
     for i in range(n_open + events):
         if i == n_open:
             Counted.looks = 0

@@ -1,4 +1,4 @@
-"""A key's hints are steered before its lanes follow them: what that gains, what is kept of it, and refused."""
+"""A key's hints are steered before its lanes follow them: what that gains, and what is kept of it."""
 
 from itertools import pairwise
 

@@ -21,13 +21,11 @@ from onlinecal.engine.events import decode_lines
 from onlinecal.engine.keys.storing import SUM, with_checksum
 from onlinecal.engine.turns import KeyTurns
 from onlinecal.version import STATE_FORMAT
-from tests.engine.key_events import CONFIG, everything
-
-KEYS = ["a", "b", "w/x", "w/y", "w/lp", "plain/a", "u/a"]
+from tests.engine.scripts import CONFIG, events_of, script
 
 
 def by_key(events):
-    """Events of each key in their order; a line that is none belongs to every key."""
+    """Events of each key in their order."""
     groups = defaultdict(list)
     for event in events:
         groups[event.key].append(event)
@@ -50,7 +48,7 @@ def kind(answer):
 
 @pytest.fixture(scope="module")
 def history():
-    return by_key(everything(2000, KEYS))
+    return by_key(events_of(script(0, 1000, keys=9)))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +59,7 @@ def wanted(history):
         with Engine(config=CONFIG) as engine:
             answers[key] = engine.handle(events)
     kinds = Counter(kind(answer) for told in answers.values() for answer in told)
-    assert {"Forecast", "Settled", "Withdrawn", "invalid", "unknown", "expired"} <= set(kinds)
+    assert {"Forecast", "Settled", "Withdrawn", "invalid", "duplicate", "expired"} <= set(kinds)
     return answers
 
 
@@ -163,6 +161,6 @@ def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
 
 
 def test_bytes_do_not_depend_on_how_the_configuration_came_here():
-    events = everything(100, ["k0"])
+    events = events_of(script(0, 50, kinds=("lanes",), keys=1))
     travelled = pickle.loads(pickle.dumps(CONFIG))
-    assert KeyTurns(travelled, 10)("k0", None, events) == KeyTurns(CONFIG, 10)("k0", None, events)
+    assert KeyTurns(travelled, 10)("lanes/0", None, events) == KeyTurns(CONFIG, 10)("lanes/0", None, events)

@@ -158,53 +158,46 @@ def test_an_archive_that_was_changed_is_told_by_the_digest_in_the_ledger(moved, 
     assert problem == f"{archives[which]}: this is no archive of {path}, or it was changed"
 
 
-@pytest.mark.parametrize(
-    ("sql", "needs_archives"),
-    [
-        ("UPDATE archives SET digest = zeroblob(32) " + ONE.format("min", "archives"), True),
-        ("UPDATE queries SET certificate = 99 " + ONE.format("min", "queries"), True),
-        ("DELETE FROM queries " + ONE.format("min", "queries"), True),
-        ("UPDATE checkpoints SET state = (SELECT state FROM checkpoints WHERE key = 2) WHERE key = 1", True),
-        ("UPDATE checkpoints SET state = zeroblob(40) WHERE key = 1", False),
-        ("UPDATE archives SET queries = queries + 1, closings = closings - 1", True),
-        ("DELETE FROM archived WHERE hash = (SELECT min(hash) FROM archived)", True),
-        ("DELETE FROM states WHERE key = 1", False),
-        ("UPDATE states SET rounds = rounds + 1 WHERE number <= (SELECT max(number) FROM archives)", False),
-        ("DELETE FROM archives " + ONE.format("max", "archives"), False),
-        ("UPDATE closings SET value = NULL " + ONE.format("min", "closings"), False),
-    ],
-)
-def test_what_a_ledger_keeps_of_its_archives_is_checked(moved, sql, needs_archives):
-    path, archives = moved
-    changed(path, sql)
-    assert check_ledger(path, archives=archives).problems
-    if not needs_archives:
-        assert check_ledger(path).problems
+DAMAGE = [
+    "UPDATE checkpoints SET state = x''",
+    "UPDATE states SET state = x''",
+    "UPDATE states SET number = -5, oldest = 99999999",
+    "UPDATE states SET rounds = rounds + 1 WHERE number <= (SELECT max(number) FROM archives)",
+    "DELETE FROM states WHERE key = 1",
+    "UPDATE keys SET config = 9223372036854775807",
+    "UPDATE archives SET number = 9223372036854775807 WHERE number = (SELECT max(number) FROM archives)",
+    "DELETE FROM archives " + ONE.format("max", "archives"),
+    "UPDATE closings SET value = NULL " + ONE.format("min", "closings"),
+    "UPDATE about SET value = 5 WHERE name = 'config'",
+    "UPDATE about SET value = x'00' WHERE name = 'tail'",
+    "DELETE FROM about",
+]
+"""What is wrong with a ledger that knows of archives, whatever these are."""
+
+DISAGREEMENTS = [
+    "UPDATE archives SET digest = zeroblob(32) " + ONE.format("min", "archives"),
+    "UPDATE archives SET queries = queries + 1, closings = closings - 1",
+    "UPDATE archives SET path = char(0), queries = -5, digest = x'00'",
+    "UPDATE queries SET certificate = 99 " + ONE.format("min", "queries"),
+    "DELETE FROM queries " + ONE.format("min", "queries"),
+    "UPDATE checkpoints SET state = (SELECT state FROM checkpoints WHERE key = 2) WHERE key = 1",
+    "DELETE FROM checkpoints WHERE key = 2",
+    "DELETE FROM archived WHERE hash = (SELECT min(hash) FROM archived)",
+    "DELETE FROM archives",
+    "INSERT OR REPLACE INTO about VALUES ('archive', 7)",
+]
+"""What is wrong beside its archives."""
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE checkpoints SET state = x''",
-        "UPDATE states SET state = x''",
-        "UPDATE states SET number = -5, oldest = 99999999",
-        "DELETE FROM checkpoints WHERE key = 2",
-        "UPDATE keys SET config = 9223372036854775807",
-        "UPDATE archives SET number = 9223372036854775807 WHERE number = (SELECT max(number) FROM archives)",
-        "UPDATE archives SET path = char(0), queries = -5, digest = x'00'",
-        "DELETE FROM archives",
-        "INSERT OR REPLACE INTO about VALUES ('archive', 7)",
-        "UPDATE about SET value = 5 WHERE name = 'config'",
-        "UPDATE about SET value = x'00' WHERE name = 'tail'",
-        "DELETE FROM about",
-    ],
-)
+@pytest.mark.parametrize("statement", DAMAGE + DISAGREEMENTS)
 @pytest.mark.parametrize("name", ["moved.db", "two.archive"])
 def test_whatever_is_damaged_of_a_ledger_with_archives_there_are_words_for_it(moved, folder, name, statement):
     path, archives = moved
     changed(folder / name, statement)
+    told = []
     for work in (
-        lambda: check_ledger(path, archives=archives),
+        lambda: told.append(check_ledger(path).problems),
+        lambda: told.append(check_ledger(path, archives=archives).problems),
         lambda: [read_report(one) for one in (path, *archives)],
         lambda: repair_ledger(folder / name, folder / "repaired.db"),
         lambda: archive_ledger(path, archives[1], keep=5),
@@ -216,6 +209,11 @@ def test_whatever_is_damaged_of_a_ledger_with_archives_there_are_words_for_it(mo
         except (LedgerError, ValueError) as error:
             assert str(folder) in str(error)  # noqa: PT017
             assert "\n" not in str(error)  # noqa: PT017
+            told.append([str(error)])
+    alone, beside_archives = told[:2]
+    assert beside_archives
+    if name == "moved.db" and statement in DAMAGE:
+        assert alone
 
 
 def test_of_two_who_archive_at_once_into_one_file_one_is_told_and_nothing_is_lost(
@@ -276,9 +274,10 @@ def test_what_is_older_than_a_time_and_what_cannot_be_asked(ledger, folder):
         archive_ledger(folder / "timeless.db", folder / "b", before=0.0)
 
 
-def test_a_ledger_that_is_not_what_its_log_says_is_not_archived(ledger, folder):
-    changed(ledger, "UPDATE queries SET probability = 0.123 WHERE number = 1")
-    with raises_for(ledger, "0.123"):
+@pytest.mark.parametrize("change, words", [("probability = 0.123", "0.123"), ("time = 7", "queries.time")])
+def test_a_ledger_that_is_not_what_its_log_says_is_not_archived(ledger, folder, change, words):
+    changed(ledger, f"UPDATE queries SET {change} WHERE number = 1")
+    with raises_for(ledger, words):
         archive_ledger(ledger, folder / "new.archive", keep=10)
     assert not list(folder.glob("new.archive*"))
 

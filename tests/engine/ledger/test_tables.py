@@ -6,10 +6,10 @@ import sqlite3
 
 import pytest
 
-from onlinecal.engine import Engine, archive_ledger, check_ledger, repair_ledger
+from onlinecal.engine import Engine
 from onlinecal.engine.ledger.ledger import LOG, Ledger
 from onlinecal.engine.ledger.schema import Changes, checksums_of, written_checksums
-from tests.engine.fault_tools import LINES, changed, command, raises_for
+from tests.engine.fault_tools import LINES, changed, raises_for
 from tests.engine.scripts import CONFIG, assert_same_ledgers, assert_sound, batches, tables_of
 
 
@@ -38,51 +38,6 @@ def test_a_second_closing_of_a_query_is_refused_by_sqlite(ledger):
 def test_what_cannot_be_in_a_column_is_refused_by_sqlite(ledger, statement):
     with pytest.raises(sqlite3.IntegrityError):
         changed(ledger, statement)
-
-
-def test_a_closing_of_a_query_that_is_not_there_is_told(ledger):
-    changed(ledger, "INSERT INTO closings VALUES (1000000, 999999, 1, NULL)")
-    assert "1 rows of closings refer to queries that are not there" in check_ledger(ledger).problems
-
-
-ALTERED = {
-    "closings.time": "UPDATE closings SET time = time + 1 WHERE number = (SELECT max(number) FROM closings"
-    " WHERE time IS NOT NULL)",
-    "queries.id": "UPDATE queries SET id = 'other' WHERE number = 1",
-    "queries.time": "UPDATE queries SET time = NULL WHERE number = 1",
-    "keys.name": "UPDATE keys SET name = 'plain/other' WHERE name = 'plain/0'",
-    "closings.query": "UPDATE closings SET query = 1000000 WHERE query = (SELECT min(query) FROM closings)",
-}
-
-
-@pytest.mark.parametrize("column", ALTERED)
-def test_what_no_replay_can_tell_is_told_by_the_checksums(ledger, folder, column):
-    changed(ledger, ALTERED[column])
-    words = f"{column} was changed in some row, or rows are lost or added"
-    assert words in check_ledger(ledger).problems
-    with raises_for(ledger, column):
-        archive_ledger(ledger, folder / "archive", keep=10)
-    assert words in repair_ledger(ledger, folder / "new.db").doubtful
-    assert_sound(folder / "new.db")
-
-
-def test_checksums_that_are_lost_are_told(ledger, folder):
-    changed(ledger, "DELETE FROM about WHERE name = 'sums'")
-    assert check_ledger(ledger).problems == ["the checksums of the log are lost"]
-    code, told, _ = command(folder, "stream", "repair", "--ledger", ledger, "--into", folder / "new.db")
-    assert (code, told.splitlines()[0]) == (1, b"not as it was: the checksums of the log are lost")
-
-
-@pytest.mark.parametrize("value", ["'{}'", "7", "x'ff'"])
-def test_checksums_that_make_no_sense_are_told(ledger, folder, value):
-    changed(ledger, f"UPDATE about SET value = {value} WHERE name = 'sums'")
-    words = "the checksums of the log are damaged: `onlinecal stream repair`"
-    with raises_for(ledger, words):
-        check_ledger(ledger)
-    with raises_for(ledger, words), Engine(ledger) as engine:
-        engine.query("new", "k")
-    [doubt] = repair_ledger(ledger, folder / "new.db").doubtful
-    assert "cannot be compared with its checksums" in doubt
 
 
 @pytest.mark.parametrize("most", [1, 60])

@@ -144,8 +144,6 @@ def test_a_writer_whose_lock_file_was_removed_takes_it_again_and_no_number_is_us
             with raises_for(path, "another process writes"):
                 write()
         os.unlink(f"{path}-lock")
-        with raises_for(path, "another process has written"):
-            first.query("e", "k")
         assert first.query("e", "k").probability > 0
     assert [row[1] for row in tables_of(path)["queries"]] == ["a", "b", "c", "d", "e"]
     assert_sound(path)
@@ -287,7 +285,7 @@ def test_readers_see_whole_batches_while_it_is_written(path):
     with Engine(path, hot_keys=3, window=20) as engine:
         reader = threading.Thread(target=read)
         reader.start()
-        for i in range(0, 1500, 5):
+        for i in range(0, 500, 5):
             events = [Query(f"{j}", f"plain/{j % 7}") for j in range(i, i + 5)]
             engine.handle(events + [Outcome(f"{j}", j % 2) for j in range(i - 20, i - 15) if j >= 0])
         stop.set()

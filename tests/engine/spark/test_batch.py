@@ -1,3 +1,8 @@
+"""Tables on Spark: distances of groups and recalibrated rows are those of one machine."""
+
+from datetime import date
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -60,8 +65,9 @@ def test_every_group_is_measured_as_on_one_machine(table, rounds):
     found = {(row.shop, row.hour): row for row in answer.collect()}
     parts = dict(list(rounds.fillna({"shop": "nobody"}).groupby(["shop", "hour"])))
     assert len(found) == len(parts) == 8
-    for (shop, hour), part in parts.items():
-        row = found[None if shop == "nobody" else shop, hour]
+    whole = distances(table, "p", "y", budget=0.2).first()
+    pairs = [(found[None if shop == "nobody" else shop, hour], part) for (shop, hour), part in parts.items()]
+    for row, part in (*pairs, (whole, rounds)):
         p, y = part["p"].to_numpy(), part["y"].to_numpy()
         local = calibration_distance(p, y, budget=0.2)
         assert (row.rounds, row.ones, row.distinct) == (len(y), y.sum(), len(np.unique(p)))
@@ -72,28 +78,16 @@ def test_every_group_is_measured_as_on_one_machine(table, rounds):
         assert row.brier == pytest.approx(float(np.sum((p - y) ** 2)), rel=1e-13)
 
 
-def test_without_groups_all_rounds_are_measured_together(table, rounds):
-    from onlinecal.engine.spark.tables import MEASURES, distances
-
-    answer = distances(table, "p", "y")
-    assert answer.columns == list(MEASURES)
-    (row,) = answer.collect()
-    local = calibration_distance(rounds["p"], rounds["y"], budget=0.1)
-    assert (row.rounds, row.distance_lower, row.distance_upper) == (3000, local.lower, local.upper)
-
-
 def test_a_rough_bracket_still_contains_the_distance(spark):
     from onlinecal.engine.spark import distances
 
     rng = np.random.default_rng(3)
     p = rng.random(400)
     y = rng.random(400) < 0.3 + 0.4 * p
-    rows = spark.createDataFrame(
-        list(zip(p.tolist(), y.tolist(), strict=True)), "forecast double, outcome boolean"
-    )
+    pairs = list(zip(p.tolist(), y.tolist(), strict=True))
+    rows = spark.createDataFrame(pairs, "forecast double, outcome boolean")
     rough = distances(rows, budget=0.01, rtol=0.5).first()
-    exact = calibration_distance(p, y, method="exact").exact
-    assert rough.distance_lower <= exact <= rough.distance_upper
+    assert rough.distance_lower <= calibration_distance(p, y, method="exact").exact <= rough.distance_upper
     assert not rough.exact
     assert rough.distance_lower < rough.distance_upper
 
@@ -110,9 +104,6 @@ def test_very_long_groups_are_measured_without_their_rounds_in_memory():
 
 
 def test_group_values_keep_their_types_and_any_name_will_do(spark):
-    from datetime import date
-    from decimal import Decimal
-
     from onlinecal.engine.spark import distances
 
     rows = [(2**60 + 1, date(2025, 1, 2), Decimal("1.10"), 0.5, 1), (None, None, None, 0.5, 0)]
@@ -140,25 +131,33 @@ def test_bad_values_are_refused_at_once_with_their_column_and_number(spark, p, y
         distances(rows, "p", "y")
 
 
-def test_requests_that_cannot_be_met_are_refused(spark, table, rounds):
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"forecast": "q"}, "forecast names the column 'q', which is not among 'shop', 'hour'"),
+        ({"outcome": "shop"}, "outcome: column 'shop' must hold numbers, but it holds string"),
+        ({"by": ["hour", "hour"]}, "by must name different columns, got 'hour' twice"),
+        ({"by": "ece"}, "by must not name 'ece'"),
+        ({"budget": 0}, "budget must be positive, got 0"),
+        ({"table": ["p", "p", "y"]}, "forecast names the column 'p', which is there twice"),
+        ({"table": "p > 2"}, "table has no rows"),
+    ],
+)
+def test_distances_that_cannot_be_are_refused(table, given, message):
     from onlinecal.engine.spark import distances
 
+    rows, some = table.withColumn("ece", table.p), given.get("table", ["*"])
+    rows = rows.where(some) if isinstance(some, str) else rows.select(*some)
+    with pytest.raises(ValueError, match=message):
+        distances(**{"forecast": "p", "outcome": "y", **given, "table": rows})
+
+
+@pytest.mark.parametrize("name", ["distances", "recalibrated"])
+def test_what_is_no_table_of_spark_is_refused(rounds, name):
+    from onlinecal.engine import spark
+
     with pytest.raises(ValueError, match="table must be a Spark data frame, got DataFrame"):
-        distances(rounds, "p", "y")
-    with pytest.raises(ValueError, match="forecast names the column 'q', which is not among 'shop', 'hour'"):
-        distances(table, "q", "y")
-    with pytest.raises(ValueError, match="outcome: column 'shop' must hold numbers, but it holds string"):
-        distances(table, "p", "shop")
-    with pytest.raises(ValueError, match="by must name different columns, got 'hour' twice"):
-        distances(table, "p", "y", by=["hour", "hour"])
-    with pytest.raises(ValueError, match="by must not name 'ece'"):
-        distances(table.withColumnRenamed("hour", "ece"), "p", "y", by="ece")
-    with pytest.raises(ValueError, match="forecast names the column 'p', which is there twice"):
-        distances(table.select("p", "p", "y"), "p", "y")
-    with pytest.raises(ValueError, match="budget must be positive, got 0"):
-        distances(table, "p", "y", budget=0)
-    with pytest.raises(ValueError, match="table has no rows"):
-        distances(table.where("p > 2"), "p", "y")
+        getattr(spark, name)(rounds, 3, "y")
 
 
 @pytest.mark.filterwarnings("ignore::onlinecal.recalibration.lp.recalibrator.SampleSizeWarning")
@@ -215,40 +214,46 @@ def test_a_boosted_recalibrator_takes_features_and_initial_forecasts(spark, name
     np.testing.assert_array_equal(collected(answer, "recalibrated"), wanted)
 
 
-def test_recalibrators_are_refused_what_they_were_not_fitted_on(spark, table, rounds):
+THREE = ["c0", "c1", "c2"]
+
+
+@pytest.fixture(scope="module")
+def fitted(spark):
+    """Rows of three classes and of groups, and what was fitted on each."""
+    P, y = predictions(200, 3, 0)
+    rows = as_table(spark, P, name="x", p=0.5)
+    groups = GroupRecalibrator().fit(P[:, 0], y == 0, np.full((200, 1), "x"))
+    return {"rows": rows, "classes": DecisionRecalibrator(epsilon=0.1).fit(P, y), "groups": groups}
+
+
+@pytest.mark.parametrize(
+    ("what", "columns", "given", "message"),
+    [
+        (DecisionRecalibrator(), THREE, {}, "not fitted"),
+        (3, THREE, {}, "recalibrator must have predict_proba, got 3"),
+        ("classes", THREE[:2], {}, "columns must be the 3 columns of the fit, got 2"),
+        ("classes", ["c0", "c1", "c3"], {}, "columns names the column 'c3'"),
+        ("classes", ["c0", "c1", "name"], {}, "'name' must hold numbers, but it holds string"),
+        ("classes", "c0", {}, "'c0' alone must hold arrays of probabilities, but it holds double"),
+        (
+            "classes",
+            THREE,
+            {"groups": "name"},
+            "groups must be given for a GroupRecalibrator and for no other",
+        ),
+        ("classes", THREE, {"initial": "c0"}, "initial goes with a BoostedRecalibrator only, got 'c0'"),
+        ("classes", THREE, {"into": "name"}, "into must make new columns, but the table has 'name'"),
+        ("groups", "p", {}, "groups must be given for a GroupRecalibrator"),
+        ("groups", "p", {"groups": ["name", "p"]}, "together must name different columns, got 'p'"),
+        ("groups", ["p", "c0"], {"groups": "name"}, "columns must be one column of forecasts"),
+    ],
+)
+def test_recalibrators_are_refused_what_they_were_not_fitted_on(fitted, what, columns, given, message):
     from onlinecal.engine.spark import recalibrated
 
-    P, y = predictions(200, 3, 0)
-    rows = as_table(spark, P, name="x")
-    fitted = DecisionRecalibrator(epsilon=0.1).fit(P, y)
-    three = ["c0", "c1", "c2"]
-    with pytest.raises(ValueError, match="not fitted"):
-        recalibrated(rows, DecisionRecalibrator(), three)
-    with pytest.raises(ValueError, match="columns must be the 3 columns of the fit, got 2"):
-        recalibrated(rows, fitted, three[:2])
-    with pytest.raises(ValueError, match="columns names the column 'c3'"):
-        recalibrated(rows, fitted, ["c0", "c1", "c3"])
-    with pytest.raises(ValueError, match="column 'name' must hold numbers, but it holds string"):
-        recalibrated(rows, fitted, ["c0", "c1", "name"])
-    with pytest.raises(ValueError, match="'c0' alone must hold arrays of probabilities, but it holds double"):
-        recalibrated(rows, fitted, "c0")
-    with pytest.raises(ValueError, match="groups must be given for a GroupRecalibrator and for no other"):
-        recalibrated(rows, fitted, three, groups="name")
-    with pytest.raises(ValueError, match="initial goes with a BoostedRecalibrator only, got 'c0'"):
-        recalibrated(rows, fitted, three, initial="c0")
-    with pytest.raises(ValueError, match="into must make new columns, but the table has 'name'"):
-        recalibrated(rows, fitted, three, into="name")
-    with pytest.raises(ValueError, match="recalibrator must have predict_proba, got 3"):
-        recalibrated(rows, 3, three)
-    with pytest.raises(ValueError, match="table must be a Spark data frame, got ndarray"):
-        recalibrated(P, fitted, three)
-    grouped = GroupRecalibrator().fit(rounds["p"], rounds["y"], rounds[["shop"]])
-    with pytest.raises(ValueError, match="groups must be given for a GroupRecalibrator"):
-        recalibrated(table, grouped, "p")
-    with pytest.raises(ValueError, match="groups and columns together must name different columns, got 'p'"):
-        recalibrated(table, grouped, "p", groups=["shop", "p"])
-    with pytest.raises(ValueError, match="columns must be one column of forecasts"):
-        recalibrated(table, grouped, ["p", "y"], groups="shop")
+    recalibrator = fitted[what] if isinstance(what, str) else what
+    with pytest.raises(ValueError, match=message):
+        recalibrated(fitted["rows"], recalibrator, columns, **given)
 
 
 def test_a_bad_probability_is_named_when_the_answer_is_used(spark):
@@ -263,40 +268,27 @@ def test_a_bad_probability_is_named_when_the_answer_is_used(spark):
         recalibrated(as_table(spark, P), fitted, ["c0", "c1"]).collect()
 
 
-def test_workers_of_this_session_run_what_the_driver_runs(spark):
-    from onlinecal.engine.spark import check_workers
-
-    check_workers(spark)
-
-
-def test_a_driver_of_another_version_is_refused_by_its_workers(spark, monkeypatch):
+def test_workers_of_the_version_of_the_driver_are_fine_and_others_are_refused(spark, monkeypatch):
     import onlinecal
     from onlinecal.engine.spark import check_workers
 
+    check_workers(spark)
     monkeypatch.setattr(onlinecal, "__version__", "99.0")
-    with pytest.raises(
-        ValueError, match=r"onlinecal is 0\..* for the worker's Python .*, 99\.0 for the driver"
-    ):
+    told = r"onlinecal is 0\..* for the worker's Python .*, 99\.0 for the driver"
+    with pytest.raises(ValueError, match=told):
         check_workers(spark)
 
 
-def test_missing_java_is_said_before_spark_starts(monkeypatch, tmp_path):
-    from onlinecal.engine.spark.session import check_java
+def test_missing_java_or_pyspark_is_said_before_spark_starts(monkeypatch, tmp_path):
+    from onlinecal.engine.spark import session
 
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ValueError, match="Spark needs Java 17 or newer, but JAVA_HOME is"):
-        check_java()
+        session.check_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match="there is no java on the PATH"):
-        check_java()
-
-
-def test_missing_pyspark_is_said_with_what_installs_it(monkeypatch):
-    from onlinecal.engine.spark import session
-
+        session.check_java()
     monkeypatch.setattr(session, "find_spec", lambda name: None)
-    with pytest.raises(
-        ValueError, match=r"pyspark is missing: in a checkout of onlinecal, pip install '.\[spark\]'"
-    ):
+    with pytest.raises(ValueError, match=r"pyspark is missing: .*, pip install '.\[spark\]'"):
         session.local_session()
