@@ -1,4 +1,4 @@
-"""A key of one lane is the forecaster, with hints, soft labels, windows and late labels, stored and loaded."""
+"""A key of one lane is the forecaster, with hints, soft or late labels and windows, stored and loaded."""
 
 import numpy as np
 import pytest
