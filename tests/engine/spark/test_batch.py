@@ -239,7 +239,7 @@ def fitted(spark):
             "classes",
             THREE,
             {"groups": "name"},
-            "groups must be given for a GroupRecalibrator and for no other",
+            "groups must be given for a GroupRecalibrator and for no",
         ),
         ("classes", THREE, {"initial": "c0"}, "initial goes with a BoostedRecalibrator only, got 'c0'"),
         ("classes", THREE, {"into": "name"}, "into must make new columns, but the table has 'name'"),
