@@ -32,18 +32,6 @@ CONFIG = EngineConfig(
 KINDS = ("plain", *(one.pattern.removesuffix("/*") for one in CONFIG.matches))
 
 
-def as_toml(config):
-    """The exceptions of a configuration, as the command reads them."""
-    lines = []
-    for one in config.matches:
-        given = {"match": one.pattern, **msgspec.to_builtins(one.config)}
-        lines += ["[[keys]]", *(f"{name} = {json.dumps(value)}" for name, value in given.items())]
-    return "\n".join(lines)
-
-
-CONFIG_TOML = as_toml(CONFIG)
-
-
 def is_simplex(key):
     return key.startswith(("weather/", "skies/", "words/"))
 

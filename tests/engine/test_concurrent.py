@@ -55,15 +55,6 @@ async def test_all_who_wait_while_a_batch_is_committed_are_the_next_batch(slow):
     assert threading.main_thread() not in slow.threads
 
 
-async def test_a_batch_holds_no_more_events_than_it_may(slow):
-    async with AsyncEngine(slow.engine, most_in_batch=8) as engine:
-        answers = await engine.handle([Query(f"q{i}", "a") for i in range(30)])
-        assert [answer.id for answer in answers] == [f"q{i}" for i in range(30)]
-        await asyncio.gather(*(engine.outcome(f"q{i}", i % 2) for i in range(30)))
-    assert max(slow.sizes) == 8
-    assert sum(slow.sizes) == 60
-
-
 async def test_a_full_queue_makes_callers_wait_in_the_order_in_which_they_came(slow):
     async with AsyncEngine(slow.engine, most_in_batch=2, most_waiting=4) as engine:
         slow.gate.clear()
@@ -74,9 +65,11 @@ async def test_a_full_queue_makes_callers_wait_in_the_order_in_which_they_came(s
         slow.gate.set()
         answers = await asyncio.gather(*tasks)
         assert engine._capacity.free == 4
+        # a call of more is several batches
+        assert len(await engine.handle([Query(f"more {i}", "a") for i in range(3)])) == 3
     wanted = [event.id for pair in pairs for event in pair]
     assert [answer.id for some in answers for answer in some] == wanted
-    assert max(slow.sizes) == 2
+    assert (max(slow.sizes), sum(slow.sizes)) == (2, 18 + 3)
     known = slow.engine._ledger.recall(wanted)
     numbers = [known[id].number for id in wanted]
     assert numbers == sorted(numbers)
@@ -143,12 +136,15 @@ async def test_an_event_that_breaks_the_engine_hurts_its_own_caller_only(slow):
     assert [type(result).__name__ for result in results] == ["Forecast", "Odd", "Forecast"]
 
 
-async def test_what_is_no_event_is_refused_before_it_meets_others():
+async def test_what_is_no_event_is_refused_before_it_meets_others_and_wrong_limits_at_once():
     async with AsyncEngine() as engine:
         with pytest.raises(ValueError, match=r"events must be .* got \{'id': 'q'\}"):
             await engine.handle([{"id": "q"}])
         assert await engine.handle([]) == []
         assert (await engine.handle([Rejected(None, "malformed", "no event")]))[0].reason == "malformed"
+        for wrong in ({"most_in_batch": 0}, {"most_waiting": 0}, {"most_in_batch": 10, "most_waiting": 5}):
+            with pytest.raises(ValueError, match="most_"):
+                AsyncEngine(engine.engine, **wrong)
 
 
 async def test_a_cancelled_caller_leaves_the_batch_as_it_is(slow):
@@ -198,14 +194,6 @@ async def test_closing_answers_all_who_called_and_refuses_those_who_come_later(s
     await asyncio.gather(*closing)
     assert [task.result().id for task in tasks] == [f"q{i}" for i in range(20)]
     assert slow.engine.query("mine", "a").id == "mine"
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"most_in_batch": 0}, {"most_waiting": 0}, {"most_in_batch": 10, "most_waiting": 5}]
-)
-def test_wrong_limits_are_refused(wrong):
-    with pytest.raises(ValueError, match="most_"):
-        AsyncEngine(None, **wrong)
 
 
 def assert_summed(total, lines):

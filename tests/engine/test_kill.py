@@ -18,7 +18,6 @@ from onlinecal.engine import Engine
 from tests.engine.fault_tools import Points, in_child
 from tests.engine.scripts import (
     CONFIG,
-    CONFIG_TOML,
     assert_counted_once,
     assert_same_ledgers,
     batches,
@@ -134,20 +133,6 @@ def test_an_engine_that_is_killed_before_any_of_its_statements(fed_little, folde
     assert at > 100
 
 
-@pytest.mark.slow
-def test_an_engine_that_is_killed_again_and_again_before_any_statement(fed, folder):
-    rng, kills = random.Random(7), 0
-    for chain in range(12):
-        path, outs = folder / f"{chain}.db", []
-        for _ in range(25):
-            outs.append(folder / f"{chain}-{len(outs)}.jsonl")
-            at = int(rng.expovariate(1 / 1000)) + 1
-            work = partial(feed_until, path, fed, at, outs[-1], at)
-            kills += in_child(work) == -signal.SIGKILL
-        assert_nothing_happened(fed, path, outs, feed(path, fed.lines, chain))
-    assert kills > 200
-
-
 STREAM = """
 from onlinecal.engine.engine import Engine
 from simulations.cli.console import main
@@ -160,30 +145,21 @@ main()
 def stream(folder, rng, out):
     """The command `onlinecal stream` at work on the folder's events, from a file or through a pipe."""
     command = [sys.executable, "-c", STREAM, "stream", "--ledger", str(folder / "ledger.db"), "--quiet"]
-    command += ["--config", str(folder / "keys.toml"), "--batch", str(rng.randint(1, 60))]
-    command += ["--hot-keys", "4"]
-    events = str(folder / "events.jsonl")
+    command += ["--batch", str(rng.randint(1, 60)), "--hot-keys", "4"]
+    if rng.random() < 0.5:
+        command += ["--input", str(folder / "events.jsonl")]
     with contextlib.ExitStack() as stack:
-        file = stack.enter_context(open(out, "wb"))
-        if rng.random() < 0.5:
-            source = subprocess.DEVNULL
-            command += ["--input", events]
-        else:
-            pipe = stack.enter_context(subprocess.Popen(["cat", events], stdout=subprocess.PIPE))
-            source = pipe.stdout
-        process = stack.enter_context(
-            subprocess.Popen(command, stdin=source, stdout=file, stderr=subprocess.PIPE)
-        )
-        if source is not subprocess.DEVNULL:
-            source.close()
-        yield process
+        cat = subprocess.Popen(["cat", str(folder / "events.jsonl")], stdout=subprocess.PIPE)
+        pipe = stack.enter_context(stack.enter_context(cat).stdout)
+        streams = {"stdin": pipe, "stdout": stack.enter_context(open(out, "wb")), "stderr": subprocess.PIPE}
+        yield stack.enter_context(subprocess.Popen(command, **streams))
 
 
 def killed_commands(fed, folder, seed, kills):
     """Kill the command again and again, at its start and at work, then let it come to its end."""
     rng, outs = random.Random(seed), []
     (folder / "events.jsonl").write_bytes(b"\n".join(fed.lines) + b"\n")
-    (folder / "keys.toml").write_text(CONFIG_TOML)
+    Engine(folder / "ledger.db", CONFIG).close()
     for _ in range(kills):
         outs.append(folder / f"{len(outs)}.jsonl")
         with stream(folder, rng, outs[-1]) as process:

@@ -11,7 +11,7 @@ from onlinecal.engine.turns import KeyTurns
 
 pa = pytest.importorskip("pyarrow", reason="needs onlinecal[spark]")
 
-from onlinecal.engine.spark.rows import KeyRows, pack_answers, packed  # noqa: E402
+from onlinecal.engine.spark.rows import KeyRows, packed  # noqa: E402
 
 VALUES = ("0", "1", "0.0", "1.0", "false", " TRUE\t", 0, 1, 0.0, 1.0, False, True, "2", '"value":"1"')
 NUMBERS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, " TRUE\t": 1}
@@ -45,13 +45,10 @@ def some_rows(count, seed):
 
 
 def as_packed(rows):
-    types = {"key": pa.string(), "position": pa.int64(), "line": pa.string()}
-    columns = [
-        pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types.values(), strict=True)
-    ]
-    return [
-        row for batch in packed([pa.record_batch(columns, names=list(types))]) for row in batch.to_pylist()
-    ]
+    names = ("key", "position", "line")
+    columns = map(pa.array, zip(*rows, strict=True), (pa.string(), pa.int64(), pa.string()))
+    batches = packed([pa.record_batch(list(columns), names=names)])
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("count, packs", [(5, 1), (11, 3), (200, 1), (200, 4)])
@@ -72,41 +69,9 @@ def test_rows_are_answered_as_their_events_in_order_however_they_were_packed(cou
     assert batch.answers() == wanted
 
 
-def test_rows_of_several_keys_are_parted_and_those_without_position_come_first():
-    rows = [
-        ("b", 7, '{"type":"query","id":"late","key":"b","hint":0.25}'),
-        ("a", 3, '{"type":"dance","id":"x"}'),
-        ("b", None, '{"type":"query","id":"nowhere","key":"b"}'),
-        ("b", -2, '{"type":"outcome","id":"early","value":"1","time":1.0}'),
-        (None, 4, '{"type":"query","id":"keyless"}'),
-    ]
-    found = {row["key"]: KeyRows([row]) for row in as_packed(rows)}
-    assert found["a"].positions == [3]
-    assert [(one.id, one.detail) for one in found[None].refusals()] == [("keyless", "key must not be null")]
-    assert found["b"].positions == [None, -2, 7]
-    columns = found["b"].columns(is_binary=False)
-    assert (columns.refusals[0].id, columns.refusals[0].detail) == ("nowhere", "position must not be null")
-    assert columns.ids[1:] == ["early", "late"]
-    assert (columns.value(1), columns.time(1), columns.hint(2)) == ("1", 1.0, 0.25)
-    assert found["b"].columns(is_binary=True).value(1) == 1
-
-
 def test_of_rows_with_one_position_outcomes_come_first_and_then_the_smaller_id():
     rows = [("k", 1, f'{{"type":"query","id":"{id}","key":"k"}}') for id in "cab"]
     rows.append(("k", 1, '{"type":"outcome","id":"z","value":0}'))
     for seed in range(5):
         random.Random(seed).shuffle(rows)
         assert KeyRows(as_packed(rows)).columns(True).ids == ["z", "a", "b", "c"]
-
-
-def test_answers_leave_in_arrays_where_these_can_say_all():
-    events = [Query("a", "k", 0.5), Outcome("a", 1), Outcome("a", 0), Query("b", "k")]
-    _, answers = KeyTurns(EngineConfig(), 10)("k", None, events)
-    together, others = pack_answers([4, 5, 6, None], answers)
-    ids, positions, probabilities, certificates, none = together
-    assert (ids, positions, none) == (("a", "a", "b"), (4, 5, None), None)
-    assert probabilities == (answers[0].probability, None, answers[3].probability)
-    assert certificates == (0.0, None, answers[3].certificate)
-    assert others[:4] == (None, None, None, None)
-    [other] = json.loads(others[4])
-    assert (other["id"], other["position"], other["reason"]) == ("a", 6, "settled")
