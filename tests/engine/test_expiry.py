@@ -48,7 +48,7 @@ def test_an_expired_forecast_costs_no_look_at_all_the_others(n_open, monkeypatch
         if i == n_open:
             looks.clear()
         assert not state.key.is_full_at(float(i), state.book.waits)
-        state.ask(f"q{i}", i + 1, None, float(i))
+        state.book.ask(state.key, f"q{i}", i + 1, None, float(i))
     state.run()
     assert (state.key.expired, state.key.waiting) == (events + 1, n_open - 1)
     assert len(looks) < 5 * events

@@ -43,7 +43,8 @@ ROUNDS = [10, 100, 1000, 10_000, pytest.param(40_000, marks=pytest.mark.slow)]
 def test_a_key_has_so_many_bytes_for_each_grid_point(rounds, grid, has_horizon, start, each, few, many):
     config = KeyConfig(horizon=rounds if has_horizon else None, hints=False, grid=grid)
     data = kept(config, rounds)
-    points = (int(OneKey(config, _decoder.decode(data[1:]).state).memory[END]) - TABLE) // 2
+    one = OneKey(config, _decoder.decode(data[1:]).state)
+    points = (int(one.book.arrays.memory(one.key.first_lane)[END]) - TABLE) // 2
     assert len(data) == pytest.approx(start + each * points, abs=40)
     assert few * math.sqrt(rounds) - 5 <= points <= many * math.sqrt(rounds) + 5
 
@@ -54,7 +55,7 @@ def test_a_key_with_classes_grows_with_its_vertices(classes, rounds):
     config = KeyConfig(kind="simplex", hints=False)
     data = kept(config, rounds, classes)
     state = _decoder.decode(data[1:]).state
-    vertices = int(OneKey(config, state).lanes[0].simplex_run.memory[USED])
+    vertices = int(OneKey(config, state).key.lanes[0].simplex_run.memory[USED])
     watched = len(msgspec.msgpack.decode(state[SUM:])[7]) + 4
     formula = 380 + 20 * classes + (20 + classes) * vertices
     assert len(data) - watched == pytest.approx(formula, rel=0.1)

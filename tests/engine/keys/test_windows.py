@@ -147,11 +147,11 @@ def test_lanes_of_several_classes_share_a_window(settings, soft):
             waiting = [(again.open[issued.id], *rest) for issued, *rest in waiting]
             state = again
         found = state.summary()
-        wanted = sum(twin.certificate(len(told)) for twin in twins[: len(state.lanes)])
+        wanted = sum(twin.certificate(len(told)) for twin in twins[: len(state.key.lanes)])
         assert found.window_certificate == pytest.approx(wanted)
         assert found.window_certificate <= found.window_guarantee
-    assert len(state.lanes) == 3
-    assert len(state.lanes[2].moments) < min(WINDOW, state.lanes[2].rounds)
+    assert len(state.key.lanes) == 3
+    assert len(state.key.lanes[2].moments) < min(WINDOW, state.key.lanes[2].rounds)
     rows = [[1.0 * (c == y) if isinstance(y, str) else y[c] for c in LABELS] for _, y in told[-WINDOW:]]
     p = np.array([one for one, _ in told[-WINDOW:]])
     assert multiclass_calibration_distance(p, np.array(rows)).lower <= found.window_certificate + TOLERANCE
