@@ -1,11 +1,9 @@
 """Ledgers whose older events were moved to archives: nothing changes but what they weigh, killed or not."""
 
-import contextlib
 import json
 import random
 import shutil
 import signal
-import sqlite3
 
 import polars as pl
 import pytest
@@ -23,13 +21,22 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.ledger import archive
-from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import loaded_outcome
-from tests.engine.fault_tools import INPUT, LINES, Points, changed, command, in_child, raises_for
+from tests.engine.fault_tools import (
+    INPUT,
+    LINES,
+    Points,
+    assert_refused,
+    changed,
+    command,
+    in_child,
+    raises_for,
+)
 from tests.engine.scripts import CONFIG, assert_sound, batches, quick_folder, report_of, tables_of
 
 HALF = len(LINES) // 2
 SMALL = {"hot_keys": 5, "window": 100}
+ONE = "WHERE number = (SELECT {}(number) FROM {})"
 PARTS = ("one.archive", "two.archive")
 
 
@@ -38,54 +45,41 @@ def feed(path, lines, seed=0):
         return b"".join(engine.handle_lines(data) for data in batches(random.Random(seed), lines, 60))
 
 
-def assert_whole(path, archives, sound, since=0):
-    """A ledger and its archives hold what a ledger holds from which nothing was moved, and all is proven.
-
-    The picture of reliability is that of the rounds since event `since`.
-    """
+def assert_whole(path, archives, sound):
+    """A ledger and its archives hold what a ledger holds from which nothing was moved, and all is proven."""
     assert check_ledger(path, archives=archives).problems == []
     parts, whole = [tables_of(one) for one in (*archives, path)], tables_of(sound)
     for table, rows in whole.items():
         assert sorted({row for part in parts for row in part[table]}) == rows
     # what was moved is nowhere twice, but for queries that went on waiting
-    closings = [row for part in parts for row in part["closings"]]
-    assert len(closings) == len(whole["closings"])
-    # change points are looked for in the rounds that are here
-    found, expected = (
-        replace(one, keys=[replace(key, change_point=None) for key in one.keys])
-        for one in (report_of(path), report_of(sound))
-    )
+    assert sum(len(part["closings"]) for part in parts) == len(whole["closings"])
+    found, expected = report_of(path), report_of(sound)
+    # change points and reliability are of the rounds that are here, or since a repair
+    since, forecasts, hints = found.since, expected.forecasts, expected.hints
     if since:
-        assert found.since == since
-        expected = replace(expected, since=since, forecasts=found.forecasts, hints=found.hints)
-    assert found == expected
-
-
-def make_moved(folder):
-    path, archives = folder / "moved.db", [folder / name for name in PARTS]
-    feed(path, LINES[:HALF])
-    assert archive_ledger(path, archives[0], keep=100).events > 100
-    feed(path, LINES[HALF:], 1)
-    assert archive_ledger(path, archives[1], keep=50).events > 100
-
-
-ONE = "WHERE number = (SELECT {}(number) FROM {})"
+        forecasts, hints = found.forecasts, found.hints
+    keys = [replace(key, change_point=line.change_point)
+            for key, line in zip(expected.keys, found.keys, strict=True)]  # fmt: skip
+    assert found == replace(expected, since=since, forecasts=forecasts, hints=hints, keys=keys)
 
 
 @pytest.fixture(scope="module")
 def kept():
     """The folder of a ledger that was archived between its events, twice, and its archives."""
     with quick_folder() as folder:
-        make_moved(folder)
+        path = folder / "moved.db"
+        feed(path, LINES[:HALF])
+        assert archive_ledger(path, folder / PARTS[0], keep=100).events > 100
+        feed(path, LINES[HALF:], 1)
+        assert archive_ledger(path, folder / PARTS[1], keep=50).events > 100
         yield folder
 
 
 @pytest.fixture
 def moved(kept, folder):
     """Copies of them, to be damaged."""
-    for name in ("moved.db", *PARTS):
-        shutil.copyfile(kept / name, folder / name)
-    return folder / "moved.db", [folder / name for name in PARTS]
+    path, *archives = (shutil.copyfile(kept / name, folder / name) for name in ("moved.db", *PARTS))
+    return path, archives
 
 
 def test_what_is_archived_changes_no_answer_and_no_certificate(moved, sound, answers, folder):
@@ -235,40 +229,33 @@ def test_of_two_who_archive_at_once_into_one_file_one_is_told_and_nothing_is_los
 
 
 def test_an_archive_is_made_beside_a_writer_and_moved_when_there_is_none(ledger, folder, sound):
-    into = folder / "new.archive"
-    before = tables_of(ledger)
+    into, before = folder / "new.archive", tables_of(ledger)
     with Engine(ledger, **SMALL) as engine:
         with raises_for(ledger, "the archive .* is made, the same command finishes"):
             archive_ledger(ledger, into, keep=100)
         assert tables_of(ledger) == before
-        engine.handle_lines(b'{"type": "query", "id": "late", "key": "plain/0"}\n')
+        engine.query("late", "plain/0")
     moved = archive_ledger(ledger, into, keep=0)
     assert moved == archive_ledger(ledger, into, keep=0)
-    assert moved.number == len(before["queries"]) + len(before["closings"]) - 100
+    assert moved.number == read_report(into).events == read_report(sound).events - 100
     assert check_ledger(ledger, archives=[into]).problems == []
-    with raises_for(into, "archive, which is only read"):
-        Engine(into)
-    with raises_for(into, "archive"):
-        archive_ledger(into, folder / "other.archive", keep=0)
-    assert read_report(into).events == moved.number
-    for wrong in (sound, __file__):
-        with raises_for(wrong, "there is a file already"):
-            archive_ledger(ledger, wrong, keep=0)
+    for work in (Engine, lambda path: archive_ledger(path, folder / "other.archive", keep=0)):
+        with raises_for(into, "archive, which is only read"):
+            work(into)
+    with raises_for(sound, "there is a file already"):
+        archive_ledger(ledger, sound, keep=0)
 
 
 def test_what_is_older_than_a_time_and_what_cannot_be_asked(ledger, folder):
     timed = [(one[0], one[4]) for one in tables_of(ledger)["queries"] if one[4] is not None]
     timed += [(one[0], one[3]) for one in tables_of(ledger)["closings"] if one[3] is not None]
     first = min(number for number, time in timed if time >= 400.0)
-    given = ["stream", "archive", "--ledger", ledger, "--into", folder / "a"]
-    code, out, said = command(folder, *given, "--before", "400", "--json")
-    assert (code, json.loads(out)["archived"]["number"]) == (0, first - 1), said
-    for when in ("soon", "inf"):
-        code, _, said = command(folder, *given, "--before", when)
-        assert (code, "--before" in said, when in said) == (2, True, True)
+    assert archive_ledger(ledger, folder / "a", before=400.0).number == first - 1
     for wrong in ({}, {"keep": 1, "before": 1.0}, {"keep": -1}):
         with pytest.raises(ValueError, match="keep"):
             archive_ledger(ledger, folder / "b", **wrong)
+    given = ["--ledger", ledger, "--into", folder / "b", "--before", "inf"]
+    assert_refused(command(folder, "stream", "archive", *given), "--before", "inf")
     feed(folder / "timeless.db", [b'{"type": "query", "id": "a", "key": "plain/0"}'])
     with pytest.raises(ValueError, match="no event has a time"):
         archive_ledger(folder / "timeless.db", folder / "b", before=0.0)
@@ -287,9 +274,7 @@ def test_a_damaged_ledger_with_archives_is_repaired_from_the_states_behind_them(
     changed(path, "UPDATE states SET state = zeroblob(40)")
     found = repair_ledger(path, folder / "saved.db")
     assert (found.lost, found.changed) == ([], [])
-    with contextlib.closing(Ledger(path, read_only=True)) as ledger:
-        moved_upto = ledger.checkpoint()
-    assert_whole(folder / "saved.db", archives, sound, moved_upto)
+    assert_whole(folder / "saved.db", archives, sound)
     changed(path, "UPDATE checkpoints SET state = zeroblob(40) WHERE key = 3")
     with raises_for(path, "what it keeps of its archives"):
         repair_ledger(path, folder / "other.db")
@@ -333,19 +318,20 @@ def archived_up_to(path, into, at, told):
     told.write_text(str(points.passed))
 
 
-def killed_while_archiving(folder, sound, choose):
-    """Kill it at some of all points, and then let it finish."""
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
+def test_archiving_that_is_killed_anywhere_loses_and_doubles_nothing(folder, sound, every):
     begun, told, first = folder / "begun.db", folder / "points", folder / "one.archive"
     feed(begun, LINES[:HALF])
     archive_ledger(begun, first, keep=90)
     feed(begun, LINES[HALF:])
     # its writer was killed: states are behind the log
-    start = "(SELECT max(number) FROM archives)"
-    changed(begun, f"UPDATE about SET value = {start} WHERE name = 'tail'")
-    changed(begun, "DELETE FROM states WHERE key % 2")
-    with contextlib.closing(sqlite3.connect(begun, isolation_level=None)) as connection:
-        connection.execute("ATTACH ? AS archive", (str(first),))
-        connection.execute("INSERT INTO states SELECT * FROM archive.states WHERE key % 2")
+    changed(
+        begun,
+        "UPDATE about SET value = (SELECT max(number) FROM archives) WHERE name = 'tail'",
+        "DELETE FROM states WHERE key % 2",
+        f"ATTACH '{first}' AS archive",
+        "INSERT INTO states SELECT * FROM archive.states WHERE key % 2",
+    )
 
     def run(at):
         path, into = folder / f"{at}.db", folder / f"{at}.archive"
@@ -354,7 +340,8 @@ def killed_while_archiving(folder, sound, choose):
 
     assert run(0)[2] == 0
     points = int(told.read_text())
-    for at in choose(points):
+    # the move is in the last twenty
+    for at in range(1, points + 1) if every == 1 else (points // 2, *range(points - 14, points, every)):
         path, into, code = run(at)
         assert code == -signal.SIGKILL
         if not at % 4:
@@ -362,13 +349,3 @@ def killed_while_archiving(folder, sound, choose):
         archive_ledger(path, into, keep=40)
         assert_whole(path, [first, into], sound)
         assert not list(folder.glob(f".{into.name}.*"))
-    return points
-
-
-@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
-def test_archiving_that_is_killed_anywhere_loses_and_doubles_nothing(folder, sound, every):
-    def chosen(points):
-        # the move is in the last twenty
-        return range(1, points + 1) if every == 1 else (points // 2, *range(points - 14, points, every))
-
-    print(killed_while_archiving(folder, sound, chosen), "points")
