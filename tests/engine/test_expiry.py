@@ -19,7 +19,6 @@ from onlinecal.engine import (
 )
 from onlinecal.engine.config import MAX_JUMP
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.settings import KeySettings
 from onlinecal.engine.turns import KeyTurns
 from tests.engine.one_key import OneKey
 from tests.engine.scripts import assert_sound
@@ -107,33 +106,18 @@ def test_the_bound_holds_for_expiring_keys_and_can_be_changed_as_nothing_else_ca
     with Engine(path) as engine, Engine() as unbounded:
         later = ("k", NOW + 100.5), ("k", NOW * 1e9), ("j", NOW * 1e3)
         assert asked(engine, *later) == asked(unbounded, *later) == ["Forecast"] * 3
+    # what was accepted is replayed and repaired as it was, whatever the bound is now
+    engine = Engine(path, brief(10.0, max_jump=1.0))
+    engine._ledger.connection.execute("UPDATE about SET value = 0 WHERE name = 'tail'")
+    engine._ledger.connection.execute("DELETE FROM states")
+    engine._ledger.close()
+    with Engine(path) as engine:
+        assert (engine.summary("k").open, engine.summary("k").expired) == (1, 4)
     assert_sound(path)
+    assert repair_ledger(path, folder / "saved.db").lost == []
     kept, _ = KeyTurns(brief(max_jump=100.0), 10)("k", None, [Query("a", "k", None, NOW)])
     _, [answer] = KeyTurns(brief(), 10)("k", kept, [Query("b", "k", None, NOW + 200)])
     assert told(answer) == "Forecast"
-
-
-def test_what_was_accepted_before_there_was_a_bound_is_replayed_and_repaired_as_it_was(folder, monkeypatch):
-    events = [
-        Query("a", "k", None, NOW),
-        Query("b", "k", None, NOW * 1e3),
-        Outcome("a", 1),
-        Query("c", "k", None, NOW + 1),
-    ]
-    path = folder / "ledger.db"
-    with monkeypatch.context() as before:
-        before.setattr(KeySettings, "problem_of_time", lambda *_: None)
-        engine = Engine(path, brief())
-        wanted = engine.handle(events)
-        engine._ledger.close()
-    assert list(map(told, wanted)) == ["Forecast", "Forecast", "expired", "Forecast"]
-    with Engine(path, brief()) as engine:
-        assert engine.handle(events) == wanted
-        assert (engine.summary("k").open, engine.summary("k").expired) == (2, 1)
-    assert_sound(path)
-    assert repair_ledger(path, folder / "saved.db").lost == []
-    with Engine(folder / "saved.db") as engine:
-        assert engine.handle(events) == wanted
 
 
 def test_times_are_compared_as_they_are_kept():

@@ -264,24 +264,23 @@ def plain(answer):
 
 def random_event(rng, known):
     """An event about few keys; `known` lists the ids that were asked for, and grows."""
-    time = rng.choice([None, rng.randrange(0, 40), 40 * rng.random(), 40.0 + len(known) / 2, 40 + len(known)])
-    kind = rng.random()
-    if kind < 0.45 or not known:
+    now, chance = len(known), rng.random()
+    time = rng.choice([None, rng.randrange(0, 40), 40 * rng.random(), 40.0 + now / 2, 40 + now])
+    if chance < 0.45 or not known:
         key = rng.choice(KEYS)
         # longer and longer, some not of ASCII
-        id = f"q{len(known)}" + rng.choice(["", "\u00e9", "x" * (len(known) // 20)])
-        id = id if rng.random() < 0.9 or not known else rng.choice(known)
-        known.append(id)
-        return Query(id, key, hint_for(rng, key), time)
-    if kind < 0.48:
+        id = f"q{now}" + rng.choice(["", "\u00e9", "x" * (now // 20)])
+        known.append(id if rng.random() < 0.9 or not known else rng.choice(known))
+        return Query(known[-1], key, hint_for(rng, key), time)
+    if chance < 0.48:
         # some of them are of ids to come
-        return Outcome(f"q{len(known) + rng.randrange(3)}", 1)
+        return Outcome(f"q{now + rng.randrange(3)}", 1)
     id = rng.choice(known[-12:] if rng.random() < 0.8 else known)
     key = rng.choice([None, None, None, rng.choice(KEYS)])
-    if kind < 0.9:
-        value = value_for(rng, rng.choice(KEYS)) if rng.random() < 0.9 else rng.choice(ODD_VALUES)
-        return Outcome(id, value, key, time)
-    return Withdraw(id, key, time)
+    if chance > 0.9:
+        return Withdraw(id, key, time)
+    value = value_for(rng, rng.choice(KEYS)) if rng.random() < 0.9 else rng.choice(ODD_VALUES)
+    return Outcome(id, value, key, time)
 
 
 def plain_events(rng, known, waiting, count):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -67,8 +68,7 @@ def test_what_is_rejected_says_so_by_its_status_too(client, engine, path, body, 
 
 
 def test_every_reason_has_a_status():
-    named = re.findall(r'"(\w+)"', Rejected.__doc__)
-    assert sorted(named) == sorted(STATUS)
+    assert sorted(re.findall(r'"(\w+)"', Rejected.__doc__)) == sorted(STATUS)
 
 
 def test_arrays_and_lines_are_answered_in_kind(client):
@@ -128,17 +128,15 @@ def test_certificates_and_keys_are_those_of_the_engine(client, engine):
 
 def test_lines_of_keys_that_are_not_in_memory_have_their_windows(tmp_path):
     path, names = tmp_path / "ledger.db", [f"key {i}" for i in range(4)]
-    with Engine(path, EngineConfig(KeyConfig(window=5))) as engine:
+    with Engine(path, EngineConfig(KeyConfig(window=5)), hot_keys=1) as engine, client_of(engine) as client:
         for t in range(10):
             engine.handle([Query(f"{name}/{t}", name, 0.5) for name in names])
             engine.handle([Outcome(f"{name}/{t}", t % 2) for name in names])
-        wanted = {name: msgspec.to_builtins(engine.summary(name)) for name in names}
-    with Engine(path, hot_keys=1) as engine, client_of(engine) as client:
         for route in ("/watch", "/keys?order=largest", "/keys"):
             found = client.get(route).json()
-            lines = found["keys"] if "keys" in found else found["largest"]
-            assert {line.pop("key"): line for line in lines} == wanted
-        assert wanted["key 0"]["window_certificate"] > 0
+            lines = {line.pop("key"): line for line in found.get("keys", found.get("largest"))}
+            assert lines == {name: msgspec.to_builtins(engine.summary(name)) for name in names}
+            assert lines["key 0"]["window_certificate"] > 0
 
 
 def test_health_does_not_wait_for_an_engine_at_work_but_not_for_ever(client, engine, monkeypatch):
@@ -177,18 +175,6 @@ def test_questions_that_cannot_be_answered_are_refused(client, path, status, nam
     assert answer.headers.get("allow", "") == ("POST" if status == 405 else "")
 
 
-def test_the_page_has_no_inline_script_or_style_and_loads_nothing_from_elsewhere(client):
-    page = client.get("/")
-    assert page.headers["content-type"].startswith("text/html")
-    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)", page.text)
-    sources = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-    assert sorted(sources) == ["icon.svg", "page.css", "page.js"]
-    for source in sources:
-        answer = client.get(f"/{source}")
-        assert answer.status_code == 200
-        assert not re.search(r"https?://(?!www\.w3\.org/)", answer.text)
-
-
 def test_more_events_than_a_body_may_hold_are_refused_before_they_are_read(engine):
     events = [{"id": f"q{i}", "key": "k"} for i in range(11)]
     lines = "".join(f"{json.dumps(one)}\n" for one in events)
@@ -217,13 +203,9 @@ def test_large_bodies_wait_until_there_is_room_for_them(engine):
 
 
 def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):
-    def fail(changes):
-        raise LedgerError("the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(engine._ledger, "commit", fail)
-        answer = client.post("/query", json={"id": "q", "key": "k"})
-        assert (answer.status_code, answer.json()) == (503, {"error": "the disk is full"})
+    monkeypatch.setattr(engine._ledger, "commit", Mock(side_effect=[LedgerError("the disk is full"), None]))
+    answer = client.post("/query", json={"id": "q", "key": "k"})
+    assert (answer.status_code, answer.json()) == (503, {"error": "the disk is full"})
     assert client.post("/query", json={"id": "q", "key": "k"}).status_code == 200
 
 

@@ -77,16 +77,11 @@ def expect_what_the_engine_says(page, engine):
         len(overview.forecasts.bins) + len(overview.hints.bins)
     )
     for row, (name, summary) in enumerate(engine.largest(10)):
+        scores = summary.watched.scores
+        sums = summary.certificate / summary.rounds, summary.guarantee / summary.rounds
+        means = map(small, (*sums, scores.brier, scores.brier_hint))
         cells = page.locator("#largest tr").nth(row).locator("th, td")
-        expect(cells).to_have_text([
-            name,
-            small(summary.certificate / summary.rounds),
-            small(summary.guarantee / summary.rounds),
-            small(summary.watched.scores.brier),
-            small(summary.watched.scores.brier_hint),
-            whole(summary.rounds),
-            whole(summary.open),
-        ])  # fmt: skip
+        expect(cells).to_have_text([name, *means, whole(summary.rounds), whole(summary.open)])
 
 
 def test_the_page_follows_the_engine_until_it_is_gone(page):

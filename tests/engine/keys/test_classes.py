@@ -2,7 +2,6 @@
 
 import time
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -21,7 +20,6 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.keys import lanes
-from onlinecal.engine.keys.storing import SUM
 from onlinecal.forecasters.simplex.machine import memory
 from tests.engine.fault_tools import changed
 from tests.engine.one_key import OneKey
@@ -148,17 +146,6 @@ def test_a_refusal_of_many_labels_does_not_look_at_them():
     with pytest.raises(ValueError, match="value has 1,000,000 labels, more than the 100 that a key may"):
         kind.outcome_of(value)
     assert time.process_time() - begin < 0.01
-
-
-@pytest.mark.parametrize("k", [1, 2, 5, 100])
-def test_an_open_forecast_keeps_small_integers_for_each_class(k):
-    labels = [f"c{i}" for i in range(k)]
-    state = OneKey(KeyConfig(kind="simplex", classes=tuple(labels)))
-    issued = state.ask("q", 1, even(k), None)
-    state.run()
-    assert len(state.key.open[issued.entry].cell) == 4 * (3 * k + 1)
-    stored = msgspec.msgpack.decode(state.dump()[SUM:])
-    assert len(msgspec.msgpack.encode(stored[5])) < 64 + 50 * k
 
 
 @pytest.mark.parametrize("kind", ["simplex", "lp"])

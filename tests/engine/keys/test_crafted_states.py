@@ -1,17 +1,11 @@
-"""States with a right checksum that no engine wrote: refused, or played on without a crash or a hang.
-
-They are tried by this file as a program, since one of them may crash. It prints the number of each before it
-is tried; in the end how many were refused and how many were played on. One that takes too long ends it by a
-signal.
-"""
+"""States with a right checksum that no engine wrote: refused, or played on without a crash or a hang."""
 
 import random
 import signal
 import struct
-import subprocess
-import sys
 import zlib
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -20,6 +14,7 @@ import pytest
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Settled
 from onlinecal.engine.keys.storing import SUM, StoredBinaryKey, pack, unpack, with_checksum
 from onlinecal.engine.turns import KeyTurns
+from tests.engine.fault_tools import in_child
 
 CONFIGS = {
     "uniform": KeyConfig(horizon=60, report="hint", expire_after=50.0),
@@ -78,15 +73,16 @@ def odd_words(rng, data):
     if len(data) > 16:
         # many stand behind one byte, and what matters most stands in front
         start = rng.randrange(2) + 8 * rng.randrange(min(len(data) // 8 - 1, rng.choice([24, 1 << 30])))
-        word = (
-            struct.pack("<q", rng.choice(ODD))
-            if rng.random() < 0.6
-            else struct.pack("<d", rng.choice(ODD_FLOATS))
-        )
-        data[start : start + 8] = word
+        data[start : start + 8] = odd_word(rng)
     if rng.random() < 0.2:
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     return bytes(data[: rng.randrange(len(data))] if rng.random() < 0.05 else data)
+
+
+def odd_word(rng):
+    """Eight bytes of an integer or of a float."""
+    kind, values = rng.choice([("<q", ODD), ("<d", ODD_FLOATS)])
+    return struct.pack(kind, rng.choice(values))
 
 
 def crafted(rng, data):
@@ -94,33 +90,31 @@ def crafted(rng, data):
     kept = decode(data[1:])
     state = decode(kept[2][SUM:])
     # the format stands first
-    if len(state) == len(StoredBinaryKey.__struct_fields__):
-        place = rng.choice([1, 2, 3, 4, 5, 5, 5, 5, 5, 5])
-        if place == 5:
-            words = np.empty(state[4], np.int64)
-            unpack(np.frombuffer(state[5], np.uint8), words)
-            # what matters most stands in front
-            at = rng.randrange(min(len(words), rng.choice([12, 60, 1 << 30])))
-            other = struct.unpack("<q", struct.pack("<d", rng.choice(ODD_FLOATS)))[0]
-            words[at] = rng.choice([*ODD, other, int(words[at]) ^ 2, int(words[at]) ^ 1 << rng.randrange(63)])
-            ends, out = np.array([len(words)]), np.empty(10 * len(words), np.uint8)
-            pack(words, ends, out)
-            state[5] = out[: ends[0]].tobytes()
-    else:
-        place = rng.choice([1, 2, 3, 4, 4, 4, 5, 5, 6, 6, 7])
-    if place != 5 or rng.random() < 0.1 or len(state) > 6:
+    place = rng.randrange(1, len(state))
+    if len(state) == len(StoredBinaryKey.__struct_fields__) and rng.random() < 0.6:
+        words, place = np.empty(state[4], np.int64), 5
+        unpack(np.frombuffer(state[5], np.uint8), words)
+        # what matters most stands in front
+        at = rng.randrange(min(len(words), rng.choice([12, 60, 1 << 30])))
+        flipped = struct.pack("<q", int(words[at]) ^ 1 << rng.randrange(63))
+        words[at] = struct.unpack("<q", rng.choice([odd_word(rng), flipped]))[0]
+        ends, out = np.array([len(words)]), np.empty(10 * len(words), np.uint8)
+        pack(words, ends, out)
+        state[5] = out[: ends[0]].tobytes()
+    if place != 5 or rng.random() < 0.1:
         state[place] = odd(rng, state[place])
     kept[2] = with_checksum(encode(state))
     return data[:1] + encode(kept)
 
 
-def tried(seed, count):
+def tried(seed, count, told):
+    """Try states, and tell which one it is; in the end how many were refused and how many were played on."""
     refused = played = 0
     for kind, config in CONFIGS.items():
         step, rng = KeyTurns(EngineConfig(config), 100), random.Random(f"{seed} {kind}")
         sound = [step("k", None, turn(rng, config, 0, 5 + 40 * i))[0] for i in range(3)]
         for i in range(count):
-            print(kind, i, flush=True)
+            told.write_text(f"{kind} {i}")
             signal.setitimer(signal.ITIMER_REAL, PATIENCE)
             try:
                 data = step("k", crafted(rng, rng.choice(sound)), turn(rng, config, 200))[0]
@@ -129,17 +123,16 @@ def tried(seed, count):
             except Exception:
                 refused += 1
             signal.setitimer(signal.ITIMER_REAL, 0.0)
-    print("refused", refused, "played", played)
+    told.write_text(f"{refused} {played}")
 
 
 @pytest.mark.parametrize("seed, count", [(0, 100), pytest.param(1, 5_000, marks=pytest.mark.slow)])
-def test_crafted_states_neither_crash_nor_hang(seed, count):
-    command = [sys.executable, __file__, str(seed), str(count)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=20 * count)
-    lines = found.stdout.splitlines()
-    assert found.returncode == 0, (lines[-1:], found.stderr[-2000:])
-    _, refused, _, played = lines[-1].split()
-    assert min(int(refused), int(played)) > count
+def test_crafted_states_neither_crash_nor_hang(tmp_path, seed, count):
+    told = tmp_path / "told"
+    # one that crashes or takes too long ends the copy of this process by a signal
+    assert in_child(partial(tried, seed, count, told)) == 0, told.read_text()
+    refused, played = map(int, told.read_text().split())
+    assert min(refused, played) > count
 
 
 def test_a_turn_on_a_state_that_cannot_be_leaves_nothing_behind():
@@ -164,7 +157,3 @@ def test_a_turn_on_a_state_that_cannot_be_leaves_nothing_behind():
             step("k", before, failing())
         assert step("k", before, []) == (before, [])
         assert step("k", data, [Outcome("b", 1)])[1] == [Settled("b")]
-
-
-if __name__ == "__main__":
-    tried(sys.argv[1], int(sys.argv[2]))

@@ -108,22 +108,18 @@ def test_an_open_forecast_is_never_forgotten_and_a_forgotten_id_is_a_new_one():
 @pytest.mark.parametrize("named_by", ["outcome", "query and outcome", "odd outcome"])
 def test_an_id_that_a_long_turn_forgets_may_be_asked_for_anew_in_it(named_by):
     """It was settled there, or asked for and settled, or settled by an event that is not as usual."""
-    before = [] if named_by == "query and outcome" else [Query("x", "k", 0.3)]
-    first = [Query("x", "k", 0.3)] if not before else []
-    others = [event for i in range(30) for event in (Query(f"q{i}", "k", 0.5), Outcome(f"q{i}", i % 2))]
-    again = [Query("x", "k", 0.7), Outcome("x", 1), Outcome("x", 1)]
-    told_of = Outcome("x", 1, "k" if named_by == "odd outcome" else None)
-    turn = [*first, told_of, *others, *again]
-    results = []
-    for most in (len(turn), 1):
-        step = KeyTurns(EngineConfig(), 5)
-        data, _ = step("k", None, [Query("y", "k"), *before])
-        told = []
-        for start in range(0, len(turn), most):
-            data, answers = step("k", data, turn[start : start + most])
-            told += answers
-        results.append((data, told))
-    assert results[0] == results[1]
+    before, turn = [Query("y", "k")], []
+    (turn if named_by == "query and outcome" else before).append(Query("x", "k", 0.3))
+    turn.append(Outcome("x", 1, "k" if named_by == "odd outcome" else None))
+    turn += [event for i in range(30) for event in (Query(f"q{i}", "k", 0.5), Outcome(f"q{i}", i % 2))]
+    turn += [Query("x", "k", 0.7), Outcome("x", 1), Outcome("x", 1)]
+    step = KeyTurns(EngineConfig(), 5)
+    data, _ = step("k", None, before)
+    after, told = step("k", data, turn)
+    for number, event in enumerate(turn):
+        data, [answer] = step("k", data, [event])
+        assert answer == told[number]
+    assert data == after
 
 
 def test_what_is_no_event_is_refused_and_the_others_are_answered():
@@ -141,22 +137,20 @@ def test_what_is_no_event_is_refused_and_the_others_are_answered():
 def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
     step = KeyTurns(EngineConfig(), 10)
     data, _ = step("k", None, [Query("a", "k"), Outcome("a", 1)])
-    assert data[0] == STATE_FORMAT
-    for other, age in ((5, "an older"), (STATE_FORMAT + 1, "a newer")):
-        with pytest.raises(ValueError, match=f"state of key 'k' has format {other}, which {age} onlinecal"):
-            step("k", bytes([other]) + data[1:], [])
-    kept = msgspec.msgpack.decode(data[1:])
+    kept, middle = msgspec.msgpack.decode(data[1:]), len(data) // 2
     # behind the checksum and the mark of an array
     kept[2] = with_checksum(kept[2][SUM : SUM + 1] + b"\3" + kept[2][SUM + 2 :])
-    with pytest.raises(ValueError, match="state of key 'k' has format 3, which an older onlinecal wrote"):
-        step("k", data[:1] + msgspec.msgpack.encode(kept), [])
+    for wrong, words in (
+        (bytes([5]) + data[1:], "has format 5, which an older onlinecal"),
+        (bytes([STATE_FORMAT + 1]) + data[1:], f"has format {STATE_FORMAT + 1}, which a newer onlinecal"),
+        (data[:1] + msgspec.msgpack.encode(kept), "has format 3, which an older onlinecal wrote"),
+        (data[:20], "is damaged"),
+        (data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], ".*damaged"),
+    ):
+        with pytest.raises(ValueError, match=f"state of key 'k' {words}"):
+            step("k", wrong, [])
     with pytest.raises(ValueError, match="state of key 'k' was kept with another configuration"):
         KeyTurns(EngineConfig(KeyConfig(slack=2.0)), 10)("k", data, [])
-    with pytest.raises(ValueError, match="state of key 'k' is damaged"):
-        step("k", data[:20], [])
-    middle = len(data) // 2
-    with pytest.raises(ValueError, match="damaged"):
-        step("k", data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], [])
     assert step("k", data, []) == (data, [])
 
 

@@ -1,4 +1,4 @@
-"""Files that are damaged, or no ledgers: what is said, what can be saved, and that they stay as they are."""
+"""Files that are damaged, or no ledgers: what is said, what can be saved, and what checksums tell."""
 
 import contextlib
 import random
@@ -9,7 +9,9 @@ import sqlite3
 import pytest
 
 from onlinecal.engine import Engine, LedgerError, check_ledger, read_report, repair_ledger
+from onlinecal.engine.ledger.ledger import LOG, Ledger
 from onlinecal.engine.ledger.replay import SUMMARY_COLUMNS
+from onlinecal.engine.ledger.schema import Changes, checksums_of, written_checksums
 from onlinecal.version import STATE_FORMAT
 from tests.engine.fault_tools import (
     INPUT,
@@ -178,22 +180,21 @@ CHANGED = [
 
 
 @pytest.mark.parametrize(("statement", "words"), CHANGED)
-@pytest.mark.parametrize("tail", [0, 1], ids=["at the start", "as it was"])
-def test_whatever_was_changed_by_hand_the_check_says_so_and_nothing_crashes(
-    ledger, folder, statement, words, tail
-):
-    replay = () if tail else ("DELETE FROM states", "UPDATE about SET value = 0 WHERE name = 'tail'")
-    changed(ledger, *replay, statement)
+def test_whatever_was_changed_by_hand_the_check_says_so_and_nothing_crashes(ledger, folder, statement, words):
+    changed(ledger, statement)
     problems, found = tried(ledger, folder / "saved.db")
+    assert any(re.search(words, problem) for problem in problems), problems
+    if "checksums" in words:
+        assert "checksums" in found.doubtful[0]
+    elif "some row" in words:
+        assert words in found.doubtful
+
+
+@pytest.mark.parametrize("statement", [statement for statement, words in CHANGED if not words])
+def test_so_it_is_where_the_whole_log_is_replayed(ledger, folder, statement):
+    changed(ledger, "DELETE FROM states", "UPDATE about SET value = 0 WHERE name = 'tail'", statement)
     # of states that are gone nothing was changed
-    if not tail and statement.startswith("UPDATE states"):
-        assert problems == []
-    else:
-        assert any(re.search(words, problem) for problem in problems), problems
-        if "checksums" in words:
-            assert "checksums" in found.doubtful[0]
-        elif "some row" in words:
-            assert words in found.doubtful
+    assert bool(tried(ledger, folder / "saved.db")[0]) != statement.startswith("UPDATE states")
 
 
 @pytest.mark.parametrize("damage", ["cut off", "overwritten", "last page", "gone"])
@@ -232,20 +233,21 @@ def pages_of_nothing(data):
     return found
 
 
-def test_garbage_in_any_page_is_noticed_and_what_can_be_read_is_saved(ledger, sound, folder):
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_garbage_in_any_page_is_noticed_and_what_can_be_read_is_saved(ledger, sound, folder, step):
     data, rng = sound.read_bytes(), random.Random(8)
     saved, nothing = 0, pages_of_nothing(data)
-    for page in range(len(data) // PAGE):
+    for page in range(0, len(data) // PAGE, step):
         ledger.write_bytes(data[: page * PAGE] + rng.randbytes(PAGE) + data[(page + 1) * PAGE :])
         problems, found = tried(ledger, folder / f"{page}.db")
         assert problems or page + 1 in nothing
         if found and not found.lost and not found.changed:
             assert_same_ledgers(folder / f"{page}.db", sound)
             saved += 1
-    assert saved > 10
+    assert saved > 10 / step
 
 
-@pytest.mark.parametrize("rounds", [30, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [20, pytest.param(300, marks=pytest.mark.slow)])
 def test_flipped_bits_never_bring_a_crash(ledger, sound, folder, rounds):
     data, rng, noticed = sound.read_bytes(), random.Random(rounds), 0
     for number in range(rounds):
@@ -305,3 +307,53 @@ def test_a_ledger_that_was_cut_off_is_refused(ledger, folder, size):
     assert not isinstance(opened(ledger), bytes)
     ledger.write_bytes(data)
     assert isinstance(opened(ledger), bytes)
+
+
+def test_a_second_closing_of_a_query_is_refused_by_sqlite(ledger):
+    before = tables_of(ledger)
+    closed = before["closings"][0][1]
+    with contextlib.closing(Ledger(ledger)) as open_ledger:
+        last = open_ledger.last_numbers()
+        rows = [(last[0] + 1, closed, 1, None)]
+        with raises_for(ledger, "UNIQUE constraint failed: closings.query"):
+            open_ledger.commit(Changes((), (), rows, (), last[0], (), last))
+    assert tables_of(ledger) == before
+    assert_sound(ledger)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE queries SET time = 'noon'",
+        "UPDATE states SET state = 'text'",
+        "UPDATE closings SET query = 'q7'",
+        "UPDATE queries SET key = NULL",
+        "UPDATE closings SET query = 1",
+    ],
+)
+def test_what_cannot_be_in_a_column_is_refused_by_sqlite(ledger, statement):
+    with pytest.raises(sqlite3.IntegrityError):
+        changed(ledger, statement)
+
+
+@pytest.mark.parametrize("most", [1, 60])
+@pytest.mark.parametrize("window", [1, 40, 100_000])
+def test_checksums_are_those_of_the_rows_however_they_came(folder, sound, most, window):
+    path = folder / "ledger.db"
+    with Engine(path, CONFIG, window=window) as engine:
+        for data in batches(random.Random(most), LINES[:300], most):
+            engine.handle_lines(data)
+    with Engine(path, window=window) as engine:
+        engine.handle_lines(b"\n".join(LINES[300:]) + b"\n")
+    with contextlib.closing(Ledger(path, read_only=True)) as ledger:
+        written = written_checksums(ledger.connection)
+        assert written == checksums_of(ledger.connection)
+        assert (written["event"], written["key"]) == ledger.last_numbers()
+    assert_same_ledgers(path, sound)
+
+
+def test_the_log_behind_the_states_is_found_without_a_scan(ledger):
+    with contextlib.closing(Ledger(ledger, read_only=True)) as found:
+        plan = [row[3] for row in found.rows(f"EXPLAIN QUERY PLAN {LOG} ORDER BY 1 LIMIT ?", (1, 1, 10))]
+    assert not [step for step in plan if step.startswith("SCAN")]
+    assert sum("INTEGER PRIMARY KEY (rowid>?)" in step for step in plan) == 2

@@ -78,20 +78,6 @@ def test_every_group_is_measured_as_on_one_machine(table, rounds):
         assert row.brier == pytest.approx(float(np.sum((p - y) ** 2)), rel=1e-13)
 
 
-def test_a_rough_bracket_still_contains_the_distance(spark):
-    from onlinecal.engine.spark import distances
-
-    rng = np.random.default_rng(3)
-    p = rng.random(400)
-    y = rng.random(400) < 0.3 + 0.4 * p
-    pairs = list(zip(p.tolist(), y.tolist(), strict=True))
-    rows = spark.createDataFrame(pairs, "forecast double, outcome boolean")
-    rough = distances(rows, budget=0.01, rtol=0.5).first()
-    assert rough.distance_lower <= calibration_distance(p, y, method="exact").exact <= rough.distance_upper
-    assert not rough.exact
-    assert rough.distance_lower < rough.distance_upper
-
-
 def test_very_long_groups_are_measured_without_their_rounds_in_memory():
     from onlinecal.engine.spark.tables import measures_of_counts
     from onlinecal.measures.counts import check_counts
