@@ -153,20 +153,6 @@ def assert_same_ledgers(one, other):
     assert_sound(one)
 
 
-def assert_counted_once(path, answers):
-    """Every accepted outcome is in the ledger once, and in its key's rounds."""
-    decoded = [json.loads(line) for line in answers.splitlines()]
-    settled = {answer["id"] for answer in decoded if answer["type"] == "settled"}
-    withdrawn = {answer["id"] for answer in decoded if answer["type"] == "withdrawn"}
-    asked = {answer["id"] for answer in decoded if answer["type"] == "forecast"}
-    report = read_report(path)
-    assert (report.queries, report.closings) == (len(asked), len(settled) + len(withdrawn))
-    in_silence = sum(one.summary.expired for one in report.keys if one.name.startswith("silent/"))
-    assert report.total.rounds == len(settled) + in_silence
-    assert report.total.open + report.total.expired == len(asked - settled - withdrawn)
-    assert report.events == len(asked) + len(settled) + len(withdrawn)
-
-
 def states_of(engine):
     """The state of every key of an engine in bytes, cold keys included."""
     snapshots = engine._ledger.keys_named([row[0] for row in engine._ledger.rows("SELECT name FROM keys")])

@@ -1,7 +1,5 @@
 """A key's hints are steered before its lanes follow them: what that gains, and what is kept of it."""
 
-from itertools import pairwise
-
 import msgspec
 import numpy as np
 import pytest
@@ -105,10 +103,8 @@ def test_damaged_steering_of_classes_is_refused(labels, more, why):
         OneKey(KeyConfig(kind="simplex"), with_checksum(msgspec.msgpack.encode(stored)))
 
 
-def test_its_size_is_a_few_kilobytes_a_class_and_classes_without_weight_cost_nothing():
+def test_classes_without_weight_cost_nothing():
     state = played(class_stream, kind="simplex")
-    sizes = [trust.new_trusted_steering(k).nbytes for k in range(1, 20)]
-    assert {after - before for before, after in pairwise(sizes)} == {3192}
     state.ask("zeros", 99, {"rain": 1.0, **{f"none{i}": 0.0 for i in range(5000)}})
     state.run()
     assert set(state.key.steering.numbers) == set(LABELS)

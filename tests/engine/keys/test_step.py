@@ -17,7 +17,6 @@ from onlinecal.engine import (
     Settled,
     Withdraw,
 )
-from onlinecal.engine.events import decode_lines
 from onlinecal.engine.keys.storing import SUM, with_checksum
 from onlinecal.engine.turns import KeyTurns
 from onlinecal.version import STATE_FORMAT
@@ -122,16 +121,11 @@ def test_an_id_that_a_long_turn_forgets_may_be_asked_for_anew_in_it(named_by):
     assert data == after
 
 
-def test_what_is_no_event_is_refused_and_the_others_are_answered():
-    lines = b'{"type":"query","id":"a","key":"k"}\nnonsense\n{"type":"outcome","id":"a","value":[1]}\n'
-    lines += b'{"type":"outcome","id":"a","value":7}\n{"type":"outcome","id":"a","value":1}\n'
-    events = [*decode_lines(lines), Query("b", "other"), Query(7, "k"), Query(["c"], "k"), Outcome(None, 1)]
-    with Engine() as engine:
-        wanted = [kind(answer) for answer in engine.handle(events[:5])]
+def test_a_query_of_another_key_is_refused_and_the_others_are_answered():
+    events = [Query("a", "k"), Query("b", "other"), Query(7, "k"), Outcome(None, 1), Outcome("a", 1)]
     _, answers = KeyTurns(EngineConfig(), 10)("k", None, events)
-    assert wanted == ["Forecast", "malformed", "malformed", "invalid", "Settled"]
-    assert [kind(answer) for answer in answers] == [*wanted, "invalid", "invalid", "invalid", "invalid"]
-    assert "'other'" in answers[5].detail
+    assert [kind(answer) for answer in answers] == ["Forecast", "invalid", "invalid", "invalid", "Settled"]
+    assert answers[1].detail == "key must be that of the turn, 'k', got 'other'"
 
 
 def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():

@@ -1,36 +1,30 @@
-"""Windows of keys: against the exact distance, shared by lanes, cut into batches, stored and loaded."""
+"""Windows of keys: against the exact distance, shared by lanes, stored and loaded."""
 
 import numpy as np
 import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead, calibration_distance
-from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, check_ledger, read_report
+from onlinecal.engine import KeyConfig
 from onlinecal.measures import multiclass_calibration_distance
 from tests.engine.one_key import OneKey
 
 TOLERANCE = 1e-6
 
 
-def play(state, number, seed=0, most=0, every=1, shares=None):
-    """Queries and labels, up to `most` others open; run after `every` steps. The settled rounds.
-
-    From the query `shares` on every third outcome is one.
-    """
-    rng = np.random.default_rng(seed)
-    settled = []
+def play(state, number, most, shares):
+    """Queries and labels, up to `most` others open, a third are shares from `shares` on; the settled rounds."""
+    rng, settled = np.random.default_rng(number), []
     for i in range(number):
-        state.ask(f"{seed}-{len(settled)}-{i}", 2 * i, round(rng.random(), 3), None)
+        state.ask(f"{number}-{i}", 2 * i, round(rng.random(), 3))
         state.run()
         while len(state.open) > rng.integers(0, most + 1):
             issued = list(state.open.values())[rng.integers(len(state.open))]
             y = int(rng.random() < 0.3 + 0.4 * (i // 40 % 2))
             if shares is not None and i >= shares and i % 3 == 0:
                 y = round(rng.random(), 3)
-            state.close(issued, y, None)
+            state.close(issued, y)
             settled.append((issued.probability, y))
-            if i % every == 0:
-                state.run()
-    state.run()
+            state.run()
     return settled
 
 
@@ -51,7 +45,7 @@ CONFIGS = [
 def test_the_window_of_a_key(config, most, shares):
     state = OneKey(KeyConfig(window=30, **config))
     for number, first_share in zip((3, 25, 20, 40, 100), shares, strict=True):
-        settled = play(state, number, seed=number, most=most, shares=first_share)
+        settled = play(state, number, most, first_share)
         found = state.summary()
         if len(settled) >= 30:
             distance = calibration_distance(*zip(*settled[-30:], strict=True))
@@ -65,28 +59,6 @@ def test_the_window_of_a_key(config, most, shares):
         assert again.dump() == state.dump()
         assert again.summary() == found
         state = again
-
-
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_states_do_not_depend_on_batches_or_on_who_looked(lanes):
-    states = [OneKey(KeyConfig(window=25, lanes=lanes)) for _ in range(3)]
-    for state, every in zip(states, (1, 7, 1000), strict=True):
-        play(state, 90, most=4, every=every, shares=50)
-    states[1].summary()
-    assert len({state.dump() for state in states}) == 1
-
-
-def test_a_ledger_with_windows_is_reported_checked_and_opened_again(tmp_path):
-    path, rng = tmp_path / "ledger.db", np.random.default_rng(0)
-    with Engine(path, EngineConfig(KeyConfig(window=20, lanes=2))) as engine:
-        for i in range(60):
-            engine.handle([Query(f"q{i}", "key"), Outcome(f"q{i}", int(rng.random() < 0.4))])
-        before = engine.summary("key")
-    assert before.window_certificate is not None
-    with Engine(path) as engine:
-        assert engine.summary("key") == before
-    assert check_ledger(path).problems == []
-    assert read_report(path).keys[0].summary == before
 
 
 class Twin:

@@ -198,24 +198,6 @@ def test_whatever_is_damaged_of_a_ledger_with_archives_there_are_words_for_it(mo
         assert alone
 
 
-def test_of_two_who_archive_at_once_into_one_file_one_is_told_and_nothing_is_lost(
-    folder, sound, ledger, monkeypatch
-):
-    into, fill, calls = folder / "one.archive", archive._fill, []
-
-    def filled_by_another_first(*arguments):
-        fill(*arguments)
-        calls.append(arguments)
-        if len(calls) == 1:
-            archive_ledger(ledger, into, keep=20)
-
-    monkeypatch.setattr(archive, "_fill", filled_by_another_first)
-    with raises_for(into, "there is a file already, made meanwhile"):
-        archive_ledger(ledger, into, keep=300)
-    assert_whole(ledger, [into], sound)
-    assert not list(folder.glob(".*"))
-
-
 def test_an_archive_is_made_beside_a_writer_and_moved_when_there_is_none(ledger, folder, sound):
     into, before = folder / "new.archive", tables_of(ledger)
     with Engine(ledger, **SMALL) as engine:
