@@ -12,7 +12,7 @@ TOLERANCE = 1e-6
 
 
 def play(state, number, most, shares):
-    """Queries and labels, up to `most` others open, a third are shares from `shares` on; the settled rounds."""
+    """Queries and labels, up to `most` others open; from `shares` on a third are shares. The rounds."""
     rng, settled = np.random.default_rng(number), []
     for i in range(number):
         state.ask(f"{number}-{i}", 2 * i, round(rng.random(), 3))

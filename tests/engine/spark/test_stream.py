@@ -13,6 +13,7 @@ from decimal import Decimal
 import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, LedgerError, Query, read_report
+from onlinecal.engine import spark as on_spark
 from onlinecal.engine.turns import KeyTurns
 from tests import ROOT
 from tests.engine.fault_tools import changed
@@ -110,8 +111,6 @@ def test_a_stream_killed_in_a_batch_goes_on_as_if_nothing_had_been(spark, stream
 
 
 def test_a_stream_that_begins_with_the_states_of_a_ledger_goes_on_as_the_engine_does(spark, tmp_path):
-    from onlinecal.engine.spark import ledger_states
-
     path, events = tmp_path / "ledger.db", events_of(script(3, 2_000, keys=40))
     begun, rest = events[:2_000], events[2_000:]
     with Engine(path, CONFIG) as engine:
@@ -121,7 +120,7 @@ def test_a_stream_that_begins_with_the_states_of_a_ledger_goes_on_as_the_engine_
     rest = [event for event in rest if event.id not in there or event.id in waiting]
     assert sum(event.id in waiting for event in rest) > 20
     write_events(rest, tmp_path / "in", 2)
-    run(spark, tmp_path, initial=ledger_states(spark, path))
+    run(spark, tmp_path, initial=on_spark.ledger_states(spark, path))
     with Engine(path) as engine:
         wanted = [said(answer) for answer in engine.handle(rest)]
     assert [told(row) for row in read(spark, tmp_path)] == wanted
@@ -147,14 +146,12 @@ def test_a_ledger_whose_states_are_behind_or_whose_keys_have_no_names_is_refused
 def test_a_checkpoint_of_another_configuration_is_refused(spark, tmp_path):
     from pyspark.errors import StreamingQueryException
 
-    from onlinecal.engine.spark import EVENTS, calibrated_stream
-
     def play(number, config):
         file = tmp_path / "in" / f"{number}.json"
         file.parent.mkdir(exist_ok=True)
         file.write_text(f'{{"type": "query", "id": "q{number}", "key": "k", "position": {number}}}')
-        rows = spark.readStream.schema(EVENTS).json(str(tmp_path / "in"))
-        answers = calibrated_stream(rows, config, check=False).writeStream.format("noop")
+        rows = spark.readStream.schema(on_spark.EVENTS).json(str(tmp_path / "in"))
+        answers = on_spark.calibrated_stream(rows, config, check=False).writeStream.format("noop")
         query = answers.option("checkpointLocation", str(tmp_path / "checkpoint"))
         query.trigger(availableNow=True).start().awaitTermination()
 
@@ -178,34 +175,30 @@ RIGHT = "type string, id string, key string, position int, value "
     ],
 )
 def test_tables_with_wrong_columns_are_refused(spark, schema, told):
-    from onlinecal.engine.spark import calibrated_stream
-
     with pytest.raises(ValueError, match=told):
-        calibrated_stream(spark.createDataFrame([], schema), check=False)
+        on_spark.calibrated_stream(spark.createDataFrame([], schema), check=False)
 
 
 def test_what_cannot_work_is_refused_before_the_stream_starts(spark, tmp_path, monkeypatch):
-    from onlinecal.engine.spark import EVENTS, calibrated_stream
-
-    rows = spark.readStream.schema(EVENTS).json(str(tmp_path))
+    rows = spark.readStream.schema(on_spark.EVENTS).json(str(tmp_path))
     with pytest.raises(ValueError, match="remember must be a whole number of at least 1, got 0"):
-        calibrated_stream(rows, remember=0)
+        on_spark.calibrated_stream(rows, remember=0)
     with pytest.raises(ValueError, match="slack"):
-        calibrated_stream(rows, EngineConfig(KeyConfig(slack=0.1)))
+        on_spark.calibrated_stream(rows, EngineConfig(KeyConfig(slack=0.1)))
     kept = spark.conf.get(PROVIDER)
     spark.conf.set(PROVIDER, "some.other.Provider")
     try:
         with pytest.raises(ValueError, match=r"RocksDB provider, got 'some\.other\.Provider'"):
-            calibrated_stream(rows)
+            on_spark.calibrated_stream(rows)
     finally:
         spark.conf.set(PROVIDER, kept)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "python"))
     with pytest.raises(ValueError, match=r"Cannot run program .*Set the environment variable PYSPARK_PYTHON"):
-        calibrated_stream(rows)
+        on_spark.calibrated_stream(rows)
     assert importlib.util.find_spec("google.protobuf")
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
     with pytest.raises(ValueError, match=r"protobuf is missing: .*, pip install '.\[spark\]'"):
-        calibrated_stream(spark.createDataFrame([], EVENTS), check=False)
+        on_spark.calibrated_stream(spark.createDataFrame([], on_spark.EVENTS), check=False)
 
 
 @pytest.mark.parametrize(
@@ -233,10 +226,8 @@ def test_outcomes_may_be_texts_numbers_or_booleans(spark, kind, values, refused)
 
 
 def test_bytes_that_are_no_text_stop_nothing(spark):
-    from onlinecal.engine.spark import calibrated_stream
-
     table = spark.createDataFrame([(b"\xff\xfe", b"a\xff", 1)], "key binary, id binary, position int")
     texts = (f"CAST({name} AS string) AS {name}" for name in ("id", "key"))
     broken = table.selectExpr("'query' AS type", *texts, "position", "NULL AS value")
-    [answer] = calibrated_stream(broken, check=False).collect()
+    [answer] = on_spark.calibrated_stream(broken, check=False).collect()
     assert (answer.type, answer.id) == ("forecast", "a\ufffd")
