@@ -11,7 +11,6 @@ import pytest
 from onlinecal.engine import Engine, LedgerError, check_ledger, read_report, repair_ledger
 from onlinecal.engine.ledger.ledger import LOG, Ledger
 from onlinecal.engine.ledger.replay import SUMMARY_COLUMNS
-from onlinecal.engine.ledger.schema import checksums_of, written_checksums
 from onlinecal.version import STATE_FORMAT
 from tests.engine.fault_tools import (
     INPUT,
@@ -283,20 +282,6 @@ def test_damage_to_what_follows_from_the_log_costs_nothing(ledger, sound, folder
     assert_same_ledgers(folder / "saved.db", sound)
 
 
-def test_damage_to_queries_costs_those_queries_and_says_which(ledger, sound, folder):
-    bad = bytearray(sound.read_bytes())
-    page = pages_of(sound, "queries")[-1]
-    bad[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
-    ledger.write_bytes(bad)
-    code, told, said = command(folder, "stream", "repair", "--ledger", ledger, "--into", folder / "new.db")
-    assert (code, said) == (1, "")
-    assert b"lost: queries: " in told
-    assert_sound(folder / "new.db")
-    kept = {row[1] for row in tables_of(folder / "new.db")["queries"]}
-    assert kept < {row[1] for row in tables_of(sound)["queries"]}
-    assert len(kept) > 200
-
-
 @pytest.mark.parametrize("size", [99, 4095, 4096, 5000, 20_000, -4096])
 def test_a_ledger_that_was_cut_off_is_refused(ledger, folder, size):
     data = ledger.read_bytes()
@@ -323,22 +308,6 @@ def test_a_ledger_that_was_cut_off_is_refused(ledger, folder, size):
 def test_what_cannot_be_in_a_column_is_refused_by_sqlite(ledger, statement):
     with pytest.raises(sqlite3.IntegrityError):
         changed(ledger, statement)
-
-
-@pytest.mark.parametrize("most", [1, 60])
-@pytest.mark.parametrize("window", [1, 40, 100_000])
-def test_checksums_are_those_of_the_rows_however_they_came(folder, sound, most, window):
-    path = folder / "ledger.db"
-    with Engine(path, CONFIG, window=window) as engine:
-        for data in batches(random.Random(most), LINES[:300], most):
-            engine.handle_lines(data)
-    with Engine(path, window=window) as engine:
-        engine.handle_lines(b"\n".join(LINES[300:]) + b"\n")
-    with contextlib.closing(Ledger(path, read_only=True)) as ledger:
-        written = written_checksums(ledger.connection)
-        assert written == checksums_of(ledger.connection)
-        assert (written["event"], written["key"]) == ledger.last_numbers()
-    assert_same_ledgers(path, sound)
 
 
 def test_the_log_behind_the_states_is_found_without_a_scan(ledger):
