@@ -7,8 +7,6 @@ import pytest
 
 from onlinecal.engine import AsyncEngine, Engine, LedgerError, Outcome, Query, Rejected, Settled, read_report
 
-SUMMED = ("rounds", "open", "expired", "certificate", "guarantee")
-
 
 class Slow:
     """An engine whose batches are counted and can be held up."""
@@ -196,43 +194,18 @@ async def test_closing_answers_all_who_called_and_refuses_those_who_come_later(s
     assert slow.engine.query("mine", "a").id == "mine"
 
 
-def assert_summed(total, lines):
-    """The sums are those of the summaries."""
-    for name in SUMMED:
-        expected = sum(getattr(summary, name) for _, summary in lines)
-        assert getattr(total, name) == pytest.approx(expected, rel=1e-12)
-    assert total.keys == len(lines)
-
-
-@pytest.mark.parametrize("hot_keys, remembered", [(1_000, 1_000), (3, 1_000), (3, 2)])
-async def test_the_sums_are_those_of_all_keys_hot_or_cold(tmp_path, hot_keys, remembered, monkeypatch):
-    monkeypatch.setattr("onlinecal.engine.keys.totals.REMEMBERED", remembered)
-    path = tmp_path / "ledger.db"
-
-    def ratios(lines):
-        return sorted((s.certificate / s.rounds if s.rounds else -1 for _, s in lines), reverse=True)
-
-    with Engine(path, hot_keys=hot_keys) as made_before:
-        made_before.handle([Query(f"old {i}", f"key {i % 20}", (i % 9) / 9) for i in range(40)])
-    with Engine(path, hot_keys=hot_keys) as held:
-        async with AsyncEngine(held) as engine:
-            for turn in range(30):
-                asked = [Query(f"{turn} {i}", f"key {(turn + i) % 31}", 0.3) for i in range(7)]
-                await engine.handle([*asked, Outcome(f"old {turn}", 1)])
-                await engine.handle([Outcome(f"{turn} {i}", i % 2) for i in range(0, 7, 2)])
-                total, lines = await engine.total(), await engine.keys(0, 100)
-                assert_summed(total, lines)
-                oldest = min(summary.oldest for _, summary in lines if summary.oldest is not None)
-                assert (await engine.overview()).oldest == oldest
-                found = await engine.largest(100)
-                assert all(dict(lines)[name] == summary for name, summary in found)
-                if remembered > len(lines):
-                    assert ratios(found) == ratios(lines)
-                else:
-                    assert len(found) <= hot_keys + 3 * remembered
-            assert await engine.keys(10, 5) == lines[10:15]
+async def test_sums_and_summaries_are_those_of_the_engine():
+    with Engine(hot_keys=3) as alone:
+        async with AsyncEngine(alone) as engine:
+            await engine.handle([Query(f"q{i}", f"key {i % 9}", i / 30) for i in range(30)])
+            await engine.handle([Outcome(f"q{i}", i % 2) for i in range(20)])
+            lines = await engine.keys(2, 5)
+            assert [name for name, _ in lines] == [f"key {i}" for i in range(2, 7)]
             assert [await engine.summary(name) for name, _ in lines] == [one for _, one in lines]
             assert await engine.summary("never met") is None
-    report = read_report(path)
-    assert [(line.name, line.summary) for line in report.keys] == lines
-    assert total.events == report.events
+            assert await engine.total() == alone.total()
+            largest = await engine.largest(9)
+            ratios = [summary.certificate / summary.rounds for _, summary in largest]
+            assert ratios == sorted(ratios, reverse=True)
+            assert dict(largest) == dict(await engine.keys(0, 9))
+            assert (await engine.overview()).largest == largest

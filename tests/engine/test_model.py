@@ -36,16 +36,17 @@ from tests.engine.scripts import (
     value_for,
 )
 
-KEYS = *(f"{kind}/a" for kind in KINDS if kind != "words"), "plain/b", "unsteered/a", "quick/a", "window/a"
-EVERYTHING = EngineConfig(
-    CONFIG.default,
-    (
-        *CONFIG.matches,
-        Match("unsteered/*", KeyConfig(steering=False, alarm=False)),
-        Match("quick/*", KeyConfig(n_cells=3, report="hint", slack=1.0, alarm=0.5)),
-        Match("window/*", KeyConfig(window=20, lanes=2)),
-    ),
-)
+MORE = {
+    "plain/window*": KeyConfig(window=20, report="hint", slack=1.0),
+    "plain/lanes*": KeyConfig(window=20, lanes=2),
+    "plain/unsteered*": KeyConfig(steering=False, alarm=False),
+    "plain/quick*": KeyConfig(n_cells=3, report="hint", slack=1.0, alarm=0.5),
+    "weather/sure*": KeyConfig(kind="simplex", slack=2.0, report="hint"),
+    "skies/window*": KeyConfig(kind="simplex", classes=CLASSES, window=40),
+    "skies/few*": KeyConfig(kind="simplex", classes=CLASSES, n_cells=7, slack=1.0, report="hint", window=40),
+}
+EVERYTHING = EngineConfig(CONFIG.default, (*(Match(*one) for one in MORE.items()), *CONFIG.matches))
+KEYS = "plain/b", *(f"{kind}/a" for kind in KINDS if kind != "words"), *(one[:-1] for one in MORE)
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +75,8 @@ class Lane:
         if config.kind == "simplex":
             labels = None if config.classes is None else list(config.classes)
             # the engine's keys have the grid that tunes itself, unless something fixes it
-            grid = "nested" if {"horizon", "n_cells", "report"}.intersection(given) else "adaptive"
+            fixed = {"horizon", "n_cells", "report", "window"}.intersection(given)
+            grid = "nested" if fixed else "adaptive"
             self.forecaster = SimplexAlmostOneStepAhead(labels=labels, grid=grid, hints=True, **given)
         else:
             self.forecaster = AlmostOneStepAhead(**given, hints=True)
@@ -297,7 +299,7 @@ def plain_events(rng, known, waiting, count):
 
 
 def assert_summaries(engine, model):
-    """The engine has in memory what it may have; the report of its ledger is what the model knows."""
+    """The engine has in memory what it may have; its sums and the report are what the model knows."""
     book, waiting = engine._book, engine.in_memory()[1]
     assert waiting == len(book.ids) - len(book._free)
     assert waiting == sum(key.waiting for key in book.keys.values())
@@ -309,15 +311,25 @@ def assert_summaries(engine, model):
         summary = found[name]
         assert (summary.rounds, summary.open, summary.expired) == (key.rounds, len(key.waiting), key.expired)
         assert summary.certificate == key.certificate() <= summary.guarantee + 1e-9
+        if key.config.lanes == 1 and key.lanes:
+            for bound in ("guarantee", "window_certificate", "window_guarantee"):
+                assert getattr(summary, bound) == getattr(key.lanes[0].forecaster, bound)
+    total, overview = engine.total(), engine.overview(100)
+    for name in ("rounds", "open", "expired", "certificate", "guarantee"):
+        wanted = sum(getattr(summary, name) for summary in found.values())
+        assert getattr(total, name) == pytest.approx(wanted, rel=1e-12)
+    assert overview.oldest == min((one.oldest for one in found.values() if one.oldest), default=None)
+    assert all(found[name] == summary for name, summary in overview.largest)
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_path, seed):
+def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_path, seed, monkeypatch):
     """Events as objects, and as lines in batches of other sizes, in memory in part or as a whole."""
     rng, known, waiting, events = random.Random(seed), [], [], []
     path, model = tmp_path / "ledger.db", Model(EVERYTHING)
     few = {"hot_keys": rng.choice([1, 2, 5, 100]), "window": rng.choice([0, 3, 40, 1000])}
     engine, of_lines = Engine(path, EVERYTHING, **few), Engine(tmp_path / "lines.db", EVERYTHING)
+    monkeypatch.setattr("onlinecal.engine.keys.totals.REMEMBERED", rng.choice([2, 1000]))
     # few events are judged in another way than many
     sizes = [rng.randrange(45, 400) for _ in range(6)] if seed % 2 else rng.choices([1, 1, 3, 10, 40], k=60)
     for size in sizes:
@@ -330,8 +342,9 @@ def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_p
         told = [of_lines.handle_lines(encode(part)) for part in (batch[:cut], batch[cut:])]
         assert b"".join(told) == encode_lines(answers)
         events += batch
-        if rng.random() < 0.1:
+        if rng.random() < 0.2:
             assert_summaries(engine, model)
+        if rng.random() < 0.1:
             (engine._ledger if rng.random() < 0.7 else engine).close()
             engine = Engine(path, **few)
     assert_summaries(engine, model)
