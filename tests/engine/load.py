@@ -10,7 +10,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -24,15 +24,6 @@ BLOCK = 4_096
 """Queries of a block of the flood; about as many outcomes come with them."""
 LATE = 40
 """Blocks after which the last outcomes of a block have come."""
-
-
-class Run(NamedTuple):
-    """What a run took: seconds from its start to its end, seconds of the processor, most memory in MiB."""
-
-    wall: float
-    cpu: float
-    peak: float
-    code: int
 
 
 def flood(queries: int, keys: int) -> Iterator[bytes]:
@@ -76,7 +67,10 @@ def on_one_core():
 
 
 def run(ledger, source, out, *arguments, kill_after=None):
-    """Pipe a file through the command, which gets one core; or kill it after so many seconds."""
+    """Pipe a file through the command, which gets one core; or kill it after so many seconds.
+
+    What it took: seconds from its start to its end, seconds of the processor, most memory in MiB; its code.
+    """
     began = time.perf_counter()
     with open(source, "rb") as events, open(out, "wb") as answers:
         process = subprocess.Popen(
@@ -87,8 +81,12 @@ def run(ledger, source, out, *arguments, kill_after=None):
             os.kill(process.pid, signal.SIGKILL)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.perf_counter() - began
-    return Run(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, process.returncode)
+    return SimpleNamespace(
+        wall=time.perf_counter() - began,
+        cpu=used.ru_utime + used.ru_stime,
+        peak=used.ru_maxrss / 1024,
+        code=process.returncode,
+    )
 
 
 def batches(path):

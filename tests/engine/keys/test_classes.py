@@ -1,6 +1,7 @@
 """Keys of several classes: soft labels, what they may take at most, and recalibration under the l_p error."""
 
 import time
+from string import ascii_lowercase
 
 import numpy as np
 import pytest
@@ -29,12 +30,6 @@ from tests.wrappers.test_batch_maps import stream, told
 LABELS = ("a", "b", "c")
 
 
-CONFIG = EngineConfig(
-    KeyConfig(kind="simplex", lanes=2),
-    (Match("sky", KeyConfig(kind="simplex", classes=LABELS)), Match("lp", KeyConfig(kind="lp"))),
-)
-
-
 def test_a_label_that_reads_like_a_soft_one_is_a_label(tmp_path):
     text, soft = '{"a": 0.5, "b": 0.5}', {"a": 0.5, "b": 0.5}
     with Engine(tmp_path / "ledger", EngineConfig(KeyConfig(kind="simplex"))) as engine:
@@ -49,45 +44,48 @@ def test_a_label_that_reads_like_a_soft_one_is_a_label(tmp_path):
     assert ["makes no sense" in one for one in repaired.lost] == [True]
 
 
+CONFIG = EngineConfig(
+    KeyConfig(kind="simplex", classes=LABELS),
+    (
+        Match("binary", KeyConfig()),
+        Match("lp", KeyConfig(kind="lp")),
+        Match("fine", KeyConfig(kind="simplex", classes=tuple(ascii_lowercase), n_cells=1 << 18)),
+    ),
+)
+
+
 @pytest.mark.parametrize(
-    ("value", "why"),
+    ("key", "value", "why"),
     [
-        ({}, "value must be a class label, or an object of probabilities, got {}"),
-        ({"a": 0.5}, "value must be numbers in [0, 1] that sum to 1, got [0.5]"),
-        ({"a": 1.5, "b": -0.5}, "value must be numbers in [0, 1] that sum to 1, got [1.5, -0.5]"),
-        ({"a": float("nan"), "b": 1.0}, "value must be numbers in [0, 1] that sum to 1, got [nan, 1.0]"),
-        ({"a": "1"}, "value must be numbers in [0, 1], got ['1']"),
-        ({"d": 0.0, "a": 1.0}, "the labels of value must be one of the classes ['a', 'b', 'c'], got 'd'"),
-        ({"": 1.0}, "the labels of value must be a class label, a text"),
-        ({7: 1.0}, "the labels of value must be a class label, a text"),
-        ([0.5, 0.5, 0.0], "value must be a class label, a text"),
+        ("sky", {}, "value must be a class label, or an object of probabilities, got {}"),
+        ("sky", {"a": 0.5}, "value must be numbers in [0, 1] that sum to 1, got [0.5]"),
+        ("sky", {"a": 1.5, "b": -0.5}, "that sum to 1, got [1.5, -0.5]"),
+        (
+            "sky",
+            {"a": float("nan"), "b": 1.0},
+            "that sum to 1, got [nan, 1.0]",
+        ),
+        ("sky", {"a": "1"}, "value must be numbers in [0, 1], got ['1']"),
+        (
+            "sky",
+            {"d": 0.0, "a": 1.0},
+            "must be one of the classes ['a', 'b', 'c'], got 'd'",
+        ),
+        ("sky", {7: 1.0}, "the labels of value must be a class label, a text"),
+        ("sky", [0.5, 0.5, 0.0], "value must be a class label, a text"),
+        ("binary", {"0": 0.5, "1": 0.5}, "value must be"),
+        ("lp", {"a": 1.0}, "kind 'lp', whose errors speak of labels (kind 'simplex' takes soft ones)"),
+        ("fine", {"a": 0.5, "b": 0.5}, "too fine for soft labels over 26 classes"),
     ],
 )
-def test_what_is_no_soft_label_is_refused_and_leaves_no_trace(value, why):
+def test_what_is_no_soft_label_is_refused_and_leaves_no_trace(key, value, why):
     with Engine(None, CONFIG) as engine:
-        engine.handle([Query("q", "sky")])
-        [refused] = engine.handle([Outcome("q", value)])
+        engine.query("q", key)
+        refused = engine.outcome("q", value)
         assert refused.reason == "invalid"
-        assert refused.detail.startswith(why)
-        [settled] = engine.handle([Outcome("q", {"a": np.float64(0.25), "b": 0.75})])
-        assert isinstance(settled, Settled)
-
-
-def test_kinds_without_soft_labels_say_so():
-    with Engine(None, EngineConfig(KeyConfig(), CONFIG.matches)) as engine:
-        engine.handle([Query("q", "lp"), Query("r", "binary")])
-        of_lp, of_binary = engine.handle([Outcome("q", {"a": 1.0}), Outcome("r", {"0": 0.5, "1": 0.5})])
-    assert "kind 'lp', whose errors speak of labels (kind 'simplex' takes soft ones)" in of_lp.detail
-    assert of_binary.detail.startswith("value must be")
-
-
-def test_a_grid_too_fine_for_soft_labels_refuses_them_and_takes_classes():
-    labels = tuple(f"c{i}" for i in range(40))
-    config = EngineConfig(KeyConfig(kind="simplex", classes=labels, n_cells=1 << 17))
-    with Engine(None, config) as engine:
-        [_, refused] = engine.handle([Query("q", "k"), Outcome("q", {"c0": 0.5, "c1": 0.5})])
-        assert "too fine for soft labels over 40 classes" in refused.detail
-        assert engine.handle([Outcome("q", "c0")]) == [Settled("q")]
+        assert why in refused.detail
+        good = {"binary": 1, "sky": {"a": np.float64(0.25), "b": 0.75}}.get(key, "a")
+        assert engine.outcome("q", good) == Settled("q")
 
 
 @pytest.fixture
