@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from onlinecal.engine import Engine, LedgerError, check_ledger
+from onlinecal.engine import LedgerError
 from tests.engine.scripts import lines_of, script
 
 LINES = lines_of(script(11, 400))
@@ -109,22 +109,3 @@ def changed(path, *statements):
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in statements:
             connection.execute(statement)
-
-
-def looked_at(path):
-    """The problems that a check names."""
-    try:
-        return check_ledger(path).problems
-    except (LedgerError, ValueError) as error:
-        assert str(path) in str(error)  # noqa: PT017
-        return [str(error)]
-
-
-def opened(path, data=INPUT):
-    """What an engine answers on a file, or its refusal, which names the file."""
-    try:
-        with Engine(path, hot_keys=5, window=100) as engine:
-            return engine.handle_lines(data)
-    except (LedgerError, ValueError) as error:
-        assert str(path) in str(error)  # noqa: PT017
-        return error

@@ -29,6 +29,18 @@ from onlinecal.engine.http.app import LARGE, STATUS, create_app
 from tests.engine.http.clients import TOKEN, client_of
 
 
+@pytest.fixture
+def engine():
+    with Engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def client(engine):
+    with client_of(engine) as client:
+        yield client
+
+
 def test_a_forecast_is_asked_for_and_settled(client):
     answer = client.post("/query", json={"id": "q1", "key": "rain/oslo", "hint": 0.7, "time": 0})
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")

@@ -36,9 +36,9 @@ def test_a_loopback_address_goes_without_a_token(host):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
-async def test_any_other_address_needs_one(engine, host):
+async def test_any_other_address_needs_one(host):
     with pytest.raises(ValueError, match="token"):
-        await serve(AsyncEngine(engine), host, 0)
+        await serve(AsyncEngine(), host, 0)
 
 
 @pytest.fixture
@@ -106,13 +106,13 @@ def test_the_token_comes_from_a_file_or_the_environment(server, tmp_path):
     assert httpx.get(f"{address}/certificate", headers=right).status_code == 200
 
 
-async def test_a_port_in_use_is_one_clear_error(engine):
+async def test_a_port_in_use_is_one_clear_error():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=rf"127\.0\.0\.1 port {port}: .*in use"):
-            await serve(AsyncEngine(engine), "127.0.0.1", port)
+            await serve(AsyncEngine(), "127.0.0.1", port)
 
 
 def test_a_missing_extra_is_named(monkeypatch, tmp_path):
@@ -223,16 +223,11 @@ async def test_malformed_requests_do_not_fill_the_log(caplog):
 
 
 def test_what_was_kept_back_from_the_log_is_counted():
-    now = [0.0]
+    now, lines = [0.0], []
     seldom = RateLimit(60.0, clock=lambda: now[0])
-    lines = []
-    for second in (0, 1, 2, 70, 71, 200):
-        now[0] = second
+    for now[0] in (0, 1, 2, 70, 71, 200):
         record = logging.makeLogRecord({"msg": "no %s\n", "args": ("request",)})
         if seldom.filter(record):
             lines.append(record.getMessage())
-    assert lines == [
-        "no request\n",
-        "no request (2 more since this was said last)",
-        "no request (1 more since this was said last)",
-    ]
+    more = "no request ({} more since this was said last)"
+    assert lines == ["no request\n", more.format(2), more.format(1)]

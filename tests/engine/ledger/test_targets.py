@@ -5,7 +5,6 @@ import os
 import random
 import re
 import resource
-import shutil
 from unittest.mock import Mock
 
 import polars as pl
@@ -24,16 +23,7 @@ MAKERS = {
 }
 
 
-@pytest.fixture
-def ledger(folder, sound):
-    return shutil.copyfile(sound, folder / "rain.db")
-
-
-@pytest.fixture(params=MAKERS)
-def make(request):
-    return MAKERS[request.param]
-
-
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_a_ledger_what_belongs_to_one_and_other_files_stay(folder, ledger, make):
     link, other, before = folder / "link.db", folder / "old", ledger.read_bytes()
     link.symlink_to(ledger)

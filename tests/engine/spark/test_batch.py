@@ -77,17 +77,6 @@ def test_every_group_is_measured_as_on_one_machine(table, rounds):
         assert row.brier == pytest.approx(float(np.sum((p - y) ** 2)), rel=1e-13)
 
 
-def test_very_long_groups_are_measured_without_their_rounds_in_memory():
-    from onlinecal.engine.spark.tables import measures_of_counts
-    from onlinecal.measures.counts import check_counts
-
-    counts = check_counts([0.2, 0.4, 0.9], [10**9, 10**8, 10**7], [3 * 10**8, 10**8, 10**8])
-    found = measures_of_counts(counts, budget=0.1, rtol=0.0)
-    assert found["rounds"] == 1_610_000_000
-    assert 0 < found["distance_lower"] <= found["distance_upper"] <= found["ece"] * (1 + 1e-12)
-    assert found["smooth"] <= 2 * found["distance_upper"]
-
-
 def test_group_values_keep_their_types_and_any_name_will_do(spark):
     rows = [(2**60 + 1, date(2025, 1, 2), Decimal("1.10"), 0.5, 1), (None, None, None, 0.5, 0)]
     schema = "`a.b` long, `the ``day``` date, price decimal(5,2), p double, y int"
