@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from onlinecal.engine import EngineConfig, KeyConfig, Match, check_ledger, read_report
+from onlinecal.engine import EngineConfig, KeyConfig, Match, Rejected, check_ledger, read_report
 from onlinecal.engine.events import decode
 
 CLASSES = ("rain", "snow", "sun")
@@ -108,6 +108,11 @@ def script(seed, queries, keys=30, kinds=KINDS, latest=60):
 def lines_of(events):
     """One line of JSON for each event."""
     return [json.dumps(event).encode() for event in events]
+
+
+def kind_of(answer):
+    """What an answer is; of a refusal its reason."""
+    return answer.reason if isinstance(answer, Rejected) else type(answer).__name__
 
 
 def events_of(events):

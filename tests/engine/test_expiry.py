@@ -11,7 +11,6 @@ from onlinecal.engine import (
     KeyConfig,
     Outcome,
     Query,
-    Rejected,
     Settled,
     Withdraw,
     read_report,
@@ -21,7 +20,7 @@ from onlinecal.engine.config import MAX_JUMP
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.turns import KeyTurns
 from tests.engine.one_key import OneKey
-from tests.engine.scripts import assert_sound
+from tests.engine.scripts import assert_sound, kind_of
 
 NOW = 1.76e9
 """Seconds since 1970."""
@@ -31,10 +30,6 @@ WEEK = 604_800.0
 
 def brief(patience=WEEK, **more):
     return EngineConfig(KeyConfig(expire_after=patience, **more))
-
-
-def told(answer):
-    return answer.reason if isinstance(answer, Rejected) else type(answer).__name__
 
 
 @pytest.mark.parametrize("n_open", [100, 10_000])
@@ -58,14 +53,14 @@ def test_a_key_is_full_until_enough_of_its_forecasts_would_have_expired(monkeypa
     monkeypatch.setattr("onlinecal.forecasters.simplex.run.SimplexRun.most_open", 70)
     with Engine(config=config) as engine:
         assert {
-            told(one) for one in engine.handle([Query(f"q{i}", "k", None, i / 10) for i in range(70)])
+            kind_of(one) for one in engine.handle([Query(f"q{i}", "k", None, i / 10) for i in range(70)])
         } == {"Forecast"}
         asked = [Query("x", "k", None, time) for time in (7.0, 10.0, 10.05)]
-        assert [told(one) for one in engine.handle(asked)] == ["full", "full", "Forecast"]
+        assert [kind_of(one) for one in engine.handle(asked)] == ["full", "full", "Forecast"]
         assert (engine.summary("k").open, engine.summary("k").expired) == (70, 1)
         engine.handle([Withdraw("q5")])
-        assert told(engine.query("y", "k", None, 10.05)) == "Forecast"
-        assert told(engine.query("z", "k", None, 10.05)) == "full"
+        assert kind_of(engine.query("y", "k", None, 10.05)) == "Forecast"
+        assert kind_of(engine.query("z", "k", None, 10.05)) == "full"
 
 
 @pytest.mark.parametrize("factor", [1e3, 1e9], ids=["milliseconds", "nanoseconds"])
@@ -75,16 +70,16 @@ def test_one_time_in_another_unit_is_refused_and_moves_no_clock(folder, factor, 
         if not first:
             engine.handle([Query("before", "k", None, NOW), Query("timeless", "k")])
         wrong = engine.query("wrong", "k", None, NOW * factor)
-        assert told(wrong) == "invalid"
+        assert kind_of(wrong) == "invalid"
         assert "milliseconds" in wrong.detail
         assert "max_jump" in wrong.detail
         assert engine.total().keys == (not first)
-        assert told(engine.query("a", "k", None, NOW + 1)) == "Forecast"
+        assert kind_of(engine.query("a", "k", None, NOW + 1)) == "Forecast"
         late = (NOW + 2) * factor
         refused = engine.handle([Outcome("a", 1, None, late), Withdraw("a", None, late)])
-        assert list(map(told, refused)) == ["invalid", "invalid"]
+        assert list(map(kind_of, refused)) == ["invalid", "invalid"]
         assert engine.outcome("a", 1, NOW + WEEK) == Settled("a")
-        assert told(engine.query("wrong", "k", None, NOW)) == "Forecast"
+        assert kind_of(engine.query("wrong", "k", None, NOW)) == "Forecast"
         assert engine.summary("k").expired == 0
     assert_sound(folder / "ledger.db")
 
@@ -93,7 +88,7 @@ def test_the_bound_holds_for_expiring_keys_and_can_be_changed_as_nothing_else_ca
     path = folder / "ledger.db"
 
     def asked(engine, *queries):
-        return [told(engine.query(f"q{time}", key, None, time)) for key, time in queries]
+        return [kind_of(engine.query(f"q{time}", key, None, time)) for key, time in queries]
 
     with Engine(path, brief(10.0, max_jump=100.0)) as engine:
         # there is no clock to jump from before the first time
@@ -117,7 +112,7 @@ def test_the_bound_holds_for_expiring_keys_and_can_be_changed_as_nothing_else_ca
     assert repair_ledger(path, folder / "saved.db").lost == []
     kept, _ = KeyTurns(brief(max_jump=100.0), 10)("k", None, [Query("a", "k", None, NOW)])
     _, [answer] = KeyTurns(brief(), 10)("k", kept, [Query("b", "k", None, NOW + 200)])
-    assert told(answer) == "Forecast"
+    assert kind_of(answer) == "Forecast"
 
 
 def test_times_are_compared_as_they_are_kept():
@@ -126,7 +121,7 @@ def test_times_are_compared_as_they_are_kept():
             events = [Query(f"q{i}", "k", None, time), Outcome(f"q{i}", 1, None, time)]
             events += [Query(f"q{i}", "k", None, float(time)), Outcome(f"q{i}", 1, None, float(time))]
             answers = engine.handle(events)
-            assert list(map(told, answers)) == ["Forecast", "Settled"] * 2
+            assert list(map(kind_of, answers)) == ["Forecast", "Settled"] * 2
             assert answers[2:] == answers[:2]
             assert [engine.handle([event])[0] for event in events] == answers
             # a refusal says the same, whether the query was in this batch or long ago
@@ -148,7 +143,7 @@ def clicks(expire_as, path=None, rounds=3_000, rate=0.1):
             forecasts.append(engine.query(f"q{now}", "ad", None, float(now)).probability)
             if rng.random() < rate:
                 due.append((now + 5.0, f"q{now}"))
-        assert told(engine.outcome("q0", 1, float(rounds))) == "expired"
+        assert kind_of(engine.outcome("q0", 1, float(rounds))) == "expired"
         return forecasts, engine.summary("ad")
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from onlinecal.engine import Engine, EngineConfig, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.events import LONGEST_LINE
-from onlinecal.engine.ledger.schema import Snapshot
 from onlinecal.engine.turns import KeyTurns
 from tests.engine.scripts import CONFIG, assert_sound, lines_of, report_of, script, states_of
 from tests.properties import examples
@@ -218,12 +217,3 @@ def test_names_that_cannot_be_leave_no_trace_on_those_they_resemble(folder, bad)
     # nor does a turn of a key with that name keep anything
     data, answers = KeyTurns(EngineConfig(), 10)(bad, None, [Query("a", bad), Outcome("a", 1)])
     assert (data, [answer.reason for answer in answers]) == (None, ["invalid", "unknown"])
-
-
-def test_a_hot_key_is_never_loaded_over():
-    with Engine() as engine:
-        engine.query("a", "oslo")
-        key = engine._book.keys["oslo"]
-        with pytest.raises(ValueError, match="'oslo' is in memory"):
-            engine._book.load([Snapshot(1, "oslo", -1, 0, None)])
-        assert engine._book.keys["oslo"] is key

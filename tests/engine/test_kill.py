@@ -58,12 +58,6 @@ def fed():
         yield fed
 
 
-@pytest.fixture(scope="module")
-def fed_little():
-    with undisturbed(1, 24, keys=8) as fed:
-        yield fed
-
-
 def assert_nothing_happened(fed, path, outs, last):
     """No answer was ever another one, and in the end everything is as if nothing had happened."""
     for out in outs:
@@ -112,14 +106,15 @@ def feed_until(path, fed, seed, out, at):
 
 
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
-def test_an_engine_that_is_killed_before_any_of_its_statements(fed_little, folder, step):
+def test_an_engine_that_is_killed_before_any_of_its_statements(folder, step):
     at, code = 1 - step, -signal.SIGKILL
-    while code:
-        assert code == -signal.SIGKILL
-        at += step
-        path, out = folder / f"{at}.db", folder / f"{at}.jsonl"
-        code = in_child(partial(feed_until, path, fed_little, 5, out, at))
-        assert_nothing_happened(fed_little, path, [out], feed(path, fed_little.lines, at))
+    with undisturbed(1, 24, keys=8) as fed:
+        while code:
+            assert code == -signal.SIGKILL
+            at += step
+            path, out = folder / f"{at}.db", folder / f"{at}.jsonl"
+            code = in_child(partial(feed_until, path, fed, 5, out, at))
+            assert_nothing_happened(fed, path, [out], feed(path, fed.lines, at))
     assert at > 100
 
 

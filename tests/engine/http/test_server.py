@@ -20,8 +20,8 @@ import httpx
 
 from onlinecal.engine import AsyncEngine, Engine
 from onlinecal.engine.http.server import RateLimit, is_loopback, serve
-from tests.engine.http.clients import TOKEN
 
+TOKEN = "correct-horse-battery"
 SERVE = "import sys; from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
 HEAD = b"Host: 127.0.0.1\r\n"
 HEALTH = b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n"

@@ -13,14 +13,13 @@ from onlinecal.engine import (
     KeyConfig,
     Outcome,
     Query,
-    Rejected,
     Settled,
     Withdraw,
 )
 from onlinecal.engine.keys.storing import SUM, with_checksum
 from onlinecal.engine.turns import KeyTurns
 from onlinecal.version import STATE_FORMAT
-from tests.engine.scripts import CONFIG, events_of, script
+from tests.engine.scripts import CONFIG, events_of, kind_of, script
 
 
 def by_key(events):
@@ -41,10 +40,6 @@ def turns(step, key, events, rng=None, most=1):
     return data, answers
 
 
-def kind(answer):
-    return answer.reason if isinstance(answer, Rejected) else type(answer).__name__
-
-
 @pytest.fixture(scope="module")
 def history():
     return by_key(events_of(script(0, 1000, keys=9)))
@@ -57,7 +52,7 @@ def test_a_key_is_answered_as_by_the_engine_however_its_events_are_cut(history, 
         with Engine(config=CONFIG) as engine:
             wanted = engine.handle(events)
         assert turns(step, key, events, rng, most)[1] == wanted
-        kinds.update(map(kind, wanted))
+        kinds.update(map(kind_of, wanted))
     assert {"Forecast", "Settled", "Withdrawn", "invalid", "duplicate", "expired"} <= kinds
 
 
@@ -81,7 +76,7 @@ def test_a_repeat_is_answered_as_the_first_time_while_it_is_remembered():
     data, _ = step("k", data, [Query("c", "k")])
     assert step("k", data, first[1:])[1] == answers[1:]
     data, _ = step("k", data, [Withdraw("c")])
-    assert [kind(answer) for answer in step("k", data, [Outcome("a", 1)])[1]] == ["unknown"]
+    assert [kind_of(answer) for answer in step("k", data, [Outcome("a", 1)])[1]] == ["unknown"]
 
 
 def test_an_open_forecast_is_never_forgotten_and_a_forgotten_id_is_a_new_one():
@@ -92,7 +87,7 @@ def test_an_open_forecast_is_never_forgotten_and_a_forgotten_id_is_a_new_one():
     assert step("k", data, [Query("late", "k")]) == (data, [late])
     assert step("k", data, [Outcome("late", 0)])[1] == [Settled("late")]
     data, told = step("k", data, [Query("q0", "k"), Outcome("q0", 0), Query("q1", "k"), Withdraw("q1")])
-    assert [kind(answer) for answer in told] == ["Forecast", "Settled", "Forecast", "Withdrawn"]
+    assert [kind_of(answer) for answer in told] == ["Forecast", "Settled", "Forecast", "Withdrawn"]
     assert len(data) < 3000
 
 
@@ -116,7 +111,7 @@ def test_an_id_that_a_long_turn_forgets_may_be_asked_for_anew_in_it(named_by):
 def test_a_query_of_another_key_is_refused_and_the_others_are_answered():
     events = [Query("a", "k"), Query("b", "other"), Query(7, "k"), Outcome(None, 1), Outcome("a", 1)]
     _, answers = KeyTurns(EngineConfig(), 10)("k", None, events)
-    assert [kind(answer) for answer in answers] == ["Forecast", "invalid", "invalid", "invalid", "Settled"]
+    assert [kind_of(answer) for answer in answers] == ["Forecast", "invalid", "invalid", "invalid", "Settled"]
     assert answers[1].detail == "key must be that of the turn, 'k', got 'other'"
 
 

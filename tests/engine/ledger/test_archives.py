@@ -120,16 +120,12 @@ def test_an_archived_id_is_never_taken_for_a_new_one(moved, answers, monkeypatch
     assert tables_of(path) == before
 
 
-@pytest.mark.parametrize("change", ["one bit", "UPDATE closings SET time = 7"])
 @pytest.mark.parametrize("which", [0, 1])
-def test_an_archive_that_was_changed_is_told_by_the_digest_in_the_ledger(moved, which, change):
+def test_an_archive_that_was_changed_is_told_by_the_digest_in_the_ledger(moved, which):
     path, archives = moved
-    if change == "one bit":
-        data = bytearray(archives[which].read_bytes())
-        data[len(data) // 2] ^= 1
-        archives[which].write_bytes(data)
-    else:
-        changed(archives[which], change)
+    data = bytearray(archives[which].read_bytes())
+    data[len(data) // 2] ^= 1
+    archives[which].write_bytes(data)
     assert check_ledger(path).problems == []
     [problem] = check_ledger(path, archives=archives).problems
     assert problem == f"{archives[which]}: this is no archive of {path}, or it was changed"
@@ -229,14 +225,6 @@ def test_what_is_older_than_a_time_and_what_cannot_be_asked(ledger, folder):
     feed(folder / "timeless.db", [b'{"type": "query", "id": "a", "key": "plain/0"}'])
     with pytest.raises(ValueError, match="no event has a time"):
         archive_ledger(folder / "timeless.db", folder / "b", before=0.0)
-
-
-@pytest.mark.parametrize("change, words", [("probability = 0.123", "0.123"), ("time = 7", "queries.time")])
-def test_a_ledger_that_is_not_what_its_log_says_is_not_archived(ledger, folder, change, words):
-    changed(ledger, f"UPDATE queries SET {change} WHERE number = 1")
-    with raises_for(ledger, words):
-        archive_ledger(ledger, folder / "new.archive", keep=10)
-    assert not list(folder.glob("new.archive*"))
 
 
 def test_a_damaged_ledger_with_archives_is_repaired_from_the_states_behind_them(moved, folder, sound):

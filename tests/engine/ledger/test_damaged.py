@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from onlinecal.engine import Engine, LedgerError, check_ledger, read_report, repair_ledger
+from onlinecal.engine import Engine, LedgerError, archive_ledger, check_ledger, read_report, repair_ledger
 from onlinecal.engine.ledger.ledger import LOG, Ledger
 from onlinecal.engine.ledger.replay import SUMMARY_COLUMNS
 from onlinecal.version import STATE_FORMAT
@@ -155,6 +155,7 @@ CHANGED = [
     ("UPDATE states SET number = number - 7", ""),
     *((f"UPDATE states SET {one} = 77 WHERE key = 3", BESIDE.format(one)) for one in SUMMARY_COLUMNS),
     ("UPDATE queries SET probability = 'sun'", ""),
+    ("UPDATE queries SET probability = 0.123 WHERE number = 1", "0.123"),
     ("UPDATE queries SET hint = '{'", ""),
     ("UPDATE queries SET key = 77", ""),
     ("UPDATE queries SET id = number || id", ""),
@@ -191,6 +192,10 @@ def test_whatever_was_changed_by_hand_the_check_says_so_and_nothing_crashes(ledg
     changed(ledger, statement)
     problems, found = tried(ledger, folder / "saved.db")
     assert any(re.search(words, problem) for problem in problems), problems
+    if "some row" in words or "0.123" in words:
+        with raises_for(ledger, words):
+            archive_ledger(ledger, folder / "archive", keep=10)
+        assert not list(folder.glob("archive*"))
     if "checksums" in words:
         assert "checksums" in found.doubtful[0]
     elif "some row" in words:
@@ -267,17 +272,12 @@ def test_flipped_bits_never_bring_a_crash(ledger, sound, folder, rounds):
     assert noticed > rounds / 2
 
 
-def root_of(path, name):
-    """The first page of a table or an index, by its place in the file."""
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        [(page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,))
-    return page - 1
-
-
 @pytest.mark.parametrize("name", ["states", "sqlite_autoindex_queries_1", "sqlite_autoindex_closings_1"])
 def test_damage_to_what_follows_from_the_log_costs_nothing(ledger, sound, folder, name):
     bad = bytearray(sound.read_bytes())
-    page = root_of(sound, name)
+    with contextlib.closing(sqlite3.connect(sound)) as connection:
+        [(root,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,))
+    page = root - 1
     bad[page * PAGE : page * PAGE + 2048] = bytes(2048)
     ledger.write_bytes(bad)
     problems, found = tried(ledger, folder / "saved.db")

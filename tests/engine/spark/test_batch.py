@@ -125,12 +125,6 @@ def test_distances_that_cannot_be_are_refused(table, given, message):
         on_spark.distances(**{"forecast": "p", "outcome": "y", **given, "table": rows})
 
 
-@pytest.mark.parametrize("name", ["distances", "recalibrated"])
-def test_what_is_no_table_of_spark_is_refused(rounds, name):
-    with pytest.raises(ValueError, match="table must be a Spark data frame, got DataFrame"):
-        getattr(on_spark, name)(rounds, 3, "y")
-
-
 @pytest.mark.filterwarnings("ignore::onlinecal.recalibration.lp.recalibrator.SampleSizeWarning")
 @pytest.mark.parametrize("make", [LpRecalibrator, DecisionRecalibrator])
 def test_recalibrated_rows_are_those_of_one_machine_bit_for_bit(spark, make):

@@ -70,12 +70,6 @@ def test_rows_that_make_no_sense_are_refused_and_stop_nothing(stream):
     }
 
 
-def test_what_ran_to_its_end_does_nothing_when_it_is_started_again(spark, stream):
-    root, answers, strays, _ = stream
-    assert sum(progress.numInputRows for progress in run(spark, root).recentProgress) == 0
-    assert len(read(spark, root)) == len(answers) + len(strays)
-
-
 def killed_in_a_batch(root, seconds):
     """Run the stream as a program and kill it, with its JVM, so long after a batch has begun."""
     checkpoint = root / "checkpoint"
