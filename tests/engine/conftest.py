@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import random
 import shutil
@@ -17,6 +19,16 @@ from tests.engine.scripts import CONFIG, batches, quick_folder
 
 # Spark runs for seconds here: its code translated once, simply, takes half the time of the best translation
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs in a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +73,4 @@ def answers(sound):
 @pytest.fixture
 def ledger(sound, folder):
     """A copy of the sound ledger, to be damaged."""
-    path = folder / "ledger.db"
-    shutil.copyfile(sound, path)
-    return path
+    return shutil.copyfile(sound, folder / "ledger.db")

@@ -1,22 +1,21 @@
-"""Ledgers to be damaged, and what every refusal has to look like."""
+"""Ledgers to be damaged, processes to be killed, and what every refusal has to look like."""
 
 import contextlib
 import os
-import random
 import re
-import shutil
+import signal
 import sqlite3
 import sys
 import traceback
+from functools import partial
 
 import pytest
 
-from onlinecal.engine import Engine, LedgerError, check_ledger
-from tests.engine.scripts import CONFIG, batches, lines_of, script
+from onlinecal.engine import LedgerError
+from tests.engine.scripts import lines_of, script
 
 LINES = lines_of(script(11, 400))
 INPUT = b"\n".join(LINES) + b"\n"
-NOBODY = 65534
 
 
 @contextlib.contextmanager
@@ -42,6 +41,32 @@ def in_child(work):
             os._exit(99)
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status)
+
+
+class Points:
+    """The points of this process, at one of which it is killed: each call of this object, each statement of
+    SQLite, and both sides of each call of these functions of `os`."""
+
+    def __init__(self, at, *functions):
+        self.at, self.passed = at, 0
+        sqlite3.connect = partial(self._connected, sqlite3.connect)
+        for name in functions:
+            setattr(os, name, partial(self._around, getattr(os, name)))
+
+    def __call__(self, *_):
+        self.passed += 1
+        if self.passed == self.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _connected(self, connect, *arguments, **settings):
+        connection = connect(*arguments, **settings)
+        connection.set_trace_callback(self)
+        return connection
+
+    def _around(self, call, *arguments, **settings):
+        self()
+        call(*arguments, **settings)
+        self()
 
 
 def command(folder, *arguments, source=b"", before=lambda: None):
@@ -75,8 +100,7 @@ def assert_refused(found, path, *words):
     assert code == 2, said
     assert said.startswith("onlinecal: ")
     assert said.count("\n") == 1
-    assert str(path) in said
-    for word in words:
+    for word in (str(path), *words):
         assert word in said
 
 
@@ -85,33 +109,3 @@ def changed(path, *statements):
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in statements:
             connection.execute(statement)
-
-
-def looked_at(path):
-    """The problems that a check names."""
-    try:
-        return check_ledger(path).problems
-    except (LedgerError, ValueError) as error:
-        assert str(path) in str(error)  # noqa: PT017
-        return [str(error)]
-
-
-def opened(path, data=INPUT):
-    """What an engine answers on a file, or its refusal, which names the file."""
-    try:
-        with Engine(path, hot_keys=5, window=100) as engine:
-            return engine.handle_lines(data)
-    except (LedgerError, ValueError) as error:
-        assert str(path) in str(error)  # noqa: PT017
-        return error
-
-
-def left_open(folder, count=400):
-    """The files of a ledger whose writer was killed: the main file and the log of its last commits."""
-    path = folder / "open.db"
-    with Engine(path, CONFIG, hot_keys=5, window=100) as engine:
-        for data in batches(random.Random(5), LINES[:count], 20):
-            engine.handle_lines(data)
-        for end in ("", "-wal"):
-            shutil.copyfile(f"{path}{end}", folder / f"ledger.db{end}")
-    return folder / "ledger.db"

@@ -1,4 +1,4 @@
-"""A flood of events for the command `onlinecal stream`, and what it takes to answer it."""
+"""A flood of events with late outcomes, and what it takes to answer it by the command `onlinecal stream`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sqlite3
 import subprocess
 import sys
 import time
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Iterator
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -18,39 +20,40 @@ from onlinecal.engine.events import Incoming
 
 BATCH = 8_192
 """Lines of a transaction, as of `onlinecal stream`."""
+BLOCK = 4_096
+"""Queries of a block of the flood; about as many outcomes come with them."""
+LATE = 40
+"""Blocks after which the last outcomes of a block have come."""
 
 
-class Run(NamedTuple):
-    """What a run took: seconds from its start to its end, seconds of the processor, most memory in MiB."""
+def flood(queries: int, keys: int) -> Iterator[bytes]:
+    """Blocks of lines: queries with hints, a few keys get many of them; their outcomes come up to LATE blocks
+    later. Every event has a time."""
+    rng, asked = np.random.default_rng(0), 0
+    chances = rng.random(keys)
+    due: deque[list[str]] = deque([] for _ in range(LATE + 1))
+    while asked < queries or any(due):
+        count = min(BLOCK, queries - asked)
+        key = np.minimum(keys * rng.random(count) ** 2, keys - 1).astype(np.int64)
+        hints = np.round(np.clip(chances[key] + rng.normal(0, 0.1, count), 0, 1), 3).tolist()
+        values = (rng.random(count) < chances[key]).astype(int).tolist()
+        after = np.minimum(rng.exponential(1.2, count), LATE).astype(int).tolist()
+        rows = zip(range(asked, asked + count), key.tolist(), hints, values, after, strict=True)
+        lines = []
+        for i, k, hint, value, later in rows:
+            lines.append(f'{{"type":"query","id":"q{i}","key":"sensor/{k}","hint":{hint},"time":{i}}}\n')
+            time = i + BLOCK * later
+            due[later].append(f'{{"type":"outcome","id":"q{i}","value":{value},"time":{time}}}\n')
+        lines += due.popleft()
+        due.append([])
+        asked += count
+        yield "".join(lines).encode()
 
-    wall: float
-    cpu: float
-    peak: float
-    code: int
 
-
-def write_load(path, queries, keys, late=5_000, seed=0):
-    """A query and an outcome for each of so many forecasts; outcomes come late by a random number of events.
-
-    A few keys get many of the queries. Every query has a hint and a time, every outcome a time.
-    """
-    rng = np.random.default_rng(seed)
-    key = np.minimum(keys * rng.random(queries) ** 2, keys - 1).astype(np.int64)
-    chance = rng.random(keys)[key]
-    hints = np.round(np.clip(chance + rng.normal(0, 0.1, queries), 0, 1), 3).tolist()
-    values = (rng.random(queries) < chance).astype(int).tolist()
-    due = np.arange(queries) + rng.exponential(late, queries)
-    order = np.argsort(np.concatenate([np.arange(queries), due]), kind="stable").tolist()
-    with open(path, "w") as file:
-        for i, one in enumerate(order):
-            if one < queries:
-                file.write(
-                    f'{{"type":"query","id":"q{one}","key":"sensor/{key[one]}","hint":{hints[one]},'
-                    f'"time":{i}}}\n'
-                )
-            else:
-                one -= queries
-                file.write(f'{{"type":"outcome","id":"q{one}","value":{values[one]},"time":{i}}}\n')
+def write_load(path, queries, keys):
+    """A file with a flood."""
+    with open(path, "wb") as file:
+        file.writelines(flood(queries, keys))
 
 
 def command(ledger, *arguments):
@@ -64,7 +67,10 @@ def on_one_core():
 
 
 def run(ledger, source, out, *arguments, kill_after=None):
-    """Pipe a file through the command, which gets one core; or kill it after so many seconds."""
+    """Pipe a file through the command, which gets one core; or kill it after so many seconds.
+
+    What it took: seconds from its start to its end, seconds of the processor, most memory in MiB; its code.
+    """
     began = time.perf_counter()
     with open(source, "rb") as events, open(out, "wb") as answers:
         process = subprocess.Popen(
@@ -75,8 +81,12 @@ def run(ledger, source, out, *arguments, kill_after=None):
             os.kill(process.pid, signal.SIGKILL)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.perf_counter() - began
-    return Run(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, process.returncode)
+    return SimpleNamespace(
+        wall=time.perf_counter() - began,
+        cpu=used.ru_utime + used.ru_stime,
+        peak=used.ru_maxrss / 1024,
+        code=process.returncode,
+    )
 
 
 def batches(path):

@@ -1,27 +1,19 @@
 """One key by itself, for tests: asked and told without a judge, without a ledger."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from onlinecal.engine import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger.schema import Snapshot
-from onlinecal.engine.settings import KeySettings
-
-
-class Asked:
-    """A forecast that was asked for; the answer is there after `OneKey.run`.
-
-    `over` are the ids of those that expired then.
-    """
-
-    probability = certificate = None
-
-    def __init__(self, id, number, hint, entry):
-        self.id, self.number, self.hint, self.entry = id, number, hint, entry
 
 
 class OneKey:
-    """A key with a configuration, before its first event or with what it dumped."""
+    """A key with a configuration, before its first event or with what it dumped.
+
+    `open` has the forecasts that wait, by id; each has an id, an entry and, after `run`, its answer.
+    """
 
     def __init__(self, config, data=None):
         self.config, self.book, self.open, self._asked = config, Book(EngineConfig(config)), {}, []
@@ -30,42 +22,42 @@ class OneKey:
             return
         self.book.load([Snapshot(1, "k", -1, 0, data)])
         self.key = self.book.keys["k"]
-        entries = self.key.entries()
-        told = self.book.answers(np.array(entries, np.int64))
-        for entry, probability, certificate in zip(entries, *told, strict=True):
-            one = Asked(self.book.ids[entry], self.book.query_numbers([entry])[0], None, entry)
-            one.probability, one.certificate = probability, certificate
-            self.open[one.id] = one
+        for entry in self.key.entries():
+            self._opened(self.book.ids[entry], entry)
+        self._answer()
 
-    def ask(self, id, number, hint=None, time=None):
-        """Ask for a forecast."""
-        entry = self.book.ask(self.key, id, number, hint, time)
-        self.open[id] = one = Asked(id, number, hint, entry)
+    def _opened(self, id, entry):
+        self.open[id] = one = SimpleNamespace(id=id, entry=entry)
         self._asked.append(one)
-        one.over = self._drop_expired()
         return one
 
-    def close(self, one, value, time=None, number=1):
-        """Settle a forecast, or give it up if the value is None; the ids of those that expired."""
-        if value is not None and not self.key.settings.is_binary:
-            self.key.admit(one.entry, value)
-        del self.open[one.id]
-        self.book.close(one.entry, number, value, time)
-        return self._drop_expired()
-
-    def _drop_expired(self):
-        over = [id for id in self.open if id not in self.book.open]
-        for id in over:
-            del self.open[id]
-        return over
-
-    def run(self):
-        """Take all steps, and answer those who asked."""
-        self.book.play()
+    def _answer(self):
         told = self.book.answers(np.array([one.entry for one in self._asked], np.int64))
         for one, probability, certificate in zip(self._asked, *told, strict=True):
             one.probability, one.certificate = probability, certificate
         self._asked = []
+
+    def ask(self, id, number, hint=None, time=None):
+        """Ask for a forecast, with the number of the event."""
+        one = self._opened(id, self.book.ask(self.key, id, number, hint, time))
+        self._drop_expired()
+        return one
+
+    def close(self, one, value, time=None):
+        """Settle a forecast, or give it up if the value is None."""
+        if value is not None and not self.key.settings.is_binary:
+            self.key.admit(one.entry, value)
+        del self.open[one.id]
+        self.book.close(one.entry, 1, value, time)
+        self._drop_expired()
+
+    def _drop_expired(self):
+        self.open = {id: one for id, one in self.open.items() if id in self.book.open}
+
+    def run(self):
+        """Take all steps, and answer those who asked."""
+        self.book.play()
+        self._answer()
         self.book.release()
 
     def again(self):
@@ -77,18 +69,3 @@ class OneKey:
 
     def summary(self):
         return self.key.summary()
-
-    @property
-    def memory(self):
-        """That of its only lane."""
-        return self.book.arrays.memory(self.key.first_lane)
-
-    @property
-    def lanes(self):
-        """Those of a key of several classes."""
-        return self.key.lanes
-
-
-def settings_of(config):
-    """A configuration at work."""
-    return KeySettings(config, Book(EngineConfig()).arrays)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from onlinecal.engine import EngineConfig, KeyConfig, Match, check_ledger, read_report
+from onlinecal.engine import EngineConfig, KeyConfig, Match, Rejected, check_ledger, read_report
+from onlinecal.engine.events import decode
 
 CLASSES = ("rain", "snow", "sun")
 
@@ -28,46 +29,7 @@ CONFIG = EngineConfig(
 )
 """Every kind of key."""
 
-CONFIG_TOML = """
-[[keys]]
-match = "lanes/*"
-lanes = 3
-steering = true
-[[keys]]
-match = "brief/*"
-expire_after = 60.0
-[[keys]]
-match = "silent/*"
-expire_after = 40.0
-expire_as = 0
-[[keys]]
-match = "brief lanes/*"
-lanes = 2
-expire_after = 30.0
-report = "hint"
-[[keys]]
-match = "grid/*"
-horizon = 500
-rule = "sign"
-report = "lower"
-steering = false
-[[keys]]
-match = "weather/*"
-kind = "simplex"
-[[keys]]
-match = "skies/*"
-kind = "simplex"
-classes = ["rain", "snow", "sun"]
-lanes = 2
-expire_after = 90.0
-[[keys]]
-match = "words/*"
-kind = "lp"
-first_fit = 10
-expire_after = 90.0
-"""
-
-KINDS = ("plain", "lanes", "brief", "silent", "brief lanes", "grid", "weather", "skies", "words")
+KINDS = ("plain", *(one.pattern.removesuffix("/*") for one in CONFIG.matches))
 
 
 def is_simplex(key):
@@ -148,6 +110,17 @@ def lines_of(events):
     return [json.dumps(event).encode() for event in events]
 
 
+def kind_of(answer):
+    """What an answer is; of a refusal its reason."""
+    return answer.reason if isinstance(answer, Rejected) else type(answer).__name__
+
+
+def events_of(events):
+    """The events as objects, each with its key."""
+    keys = {one["id"]: one["key"] for one in events if "key" in one}
+    return [decode(line) for line in lines_of({**one, "key": keys[one["id"]]} for one in events)]
+
+
 def batches(rng, lines, most):
     """The lines in pieces of random size, each ended by a newline."""
     done = 0
@@ -183,20 +156,6 @@ def assert_same_ledgers(one, other):
     assert tables_of(one) == tables_of(other)
     assert report_of(one) == report_of(other)
     assert_sound(one)
-
-
-def assert_counted_once(path, answers):
-    """Every accepted outcome is in the ledger once, and in its key's rounds."""
-    decoded = [json.loads(line) for line in answers.splitlines()]
-    settled = {answer["id"] for answer in decoded if answer["type"] == "settled"}
-    withdrawn = {answer["id"] for answer in decoded if answer["type"] == "withdrawn"}
-    asked = {answer["id"] for answer in decoded if answer["type"] == "forecast"}
-    report = read_report(path)
-    assert (report.queries, report.closings) == (len(asked), len(settled) + len(withdrawn))
-    in_silence = sum(one.summary.expired for one in report.keys if one.name.startswith("silent/"))
-    assert report.total.rounds == len(settled) + in_silence
-    assert report.total.open + report.total.expired == len(asked - settled - withdrawn)
-    assert report.events == len(asked) + len(settled) + len(withdrawn)
 
 
 def states_of(engine):

@@ -1,4 +1,4 @@
-"""What the engine answers: to whom, when, and again."""
+"""What the engine refuses and why, of events and of configurations; the guarantee of a key with lanes."""
 
 import random
 
@@ -19,38 +19,25 @@ from onlinecal.engine import (
     read_config,
 )
 from onlinecal.forecasters.binary.cells import ROUNDS
-
-
-@pytest.fixture
-def engine():
-    with Engine() as one:
-        yield one
-
-
-def reason(answers):
-    return [answer.reason if isinstance(answer, Rejected) else type(answer).__name__ for answer in answers]
+from tests.engine.scripts import kind_of
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-@pytest.mark.parametrize("kind", ["binary", "simplex"])
-def test_keys_without_hints_refuse_them_in_words_and_promise_more(kind, lanes):
-    hint = 0.4 if kind == "binary" else {"a": 0.4, "b": 0.6}
-    labels = [0, 1, 1] if kind == "binary" else ["a", "b", "b"]
-    promised = []
+@pytest.mark.parametrize(
+    ("kind", "hint", "labels"), [("binary", 0.4, [0, 1, 1]), ("simplex", {"a": 0.4, "b": 0.6}, "abb")]
+)
+def test_keys_without_hints_refuse_them_in_words_and_promise_more(kind, hint, labels, lanes):
+    promised = {}
     for hints in (True, False):
-        config = EngineConfig(KeyConfig(kind=kind, hints=hints, lanes=lanes))
-        with Engine(config=config) as engine:
-            answers = [engine.query(f"q{i}", "k") for i in range(3)]
-            engine.handle([Outcome(answer.id, label) for answer, label in zip(answers, labels, strict=True)])
-            promised.append(engine.summary("k").guarantee)
-            [told] = engine.handle([Query("hinted", "k", hint)])
-            assert isinstance(told, Forecast if hints else Rejected)
-            many = engine.handle([Query(f"many {i}", "k", hint) for i in range(200)])
-            assert {type(one) for one in many} == {type(told)}
-    assert "hints = false" in told.detail
-    assert promised[1] < promised[0]
-    with pytest.raises(ValueError, match="hints must be True with kind 'lp'"):
-        KeyConfig(kind="lp", hints=False)
+        with Engine(config=EngineConfig(KeyConfig(kind=kind, hints=hints, lanes=lanes))) as engine:
+            engine.handle([Query(f"q{i}", "k") for i in range(3)])
+            engine.handle([Outcome(f"q{i}", label) for i, label in enumerate(labels)])
+            promised[hints] = engine.summary("k").guarantee
+            told = [engine.query("hinted", "k", hint)]
+            told += engine.handle([Query(f"many {i}", "k", hint) for i in range(200)])
+            assert {type(one) for one in told} == {Forecast if hints else Rejected}
+    assert "hints = false" in told[0].detail
+    assert promised[False] < promised[True]
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["in one batch", "one by one"])
@@ -86,7 +73,7 @@ def test_what_cannot_be_is_rejected_with_its_reason(together):
     events = [event for event, _ in cases]
     with Engine() as engine, Engine() as clean:
         answers = engine.handle(events) if together else [engine.handle([event])[0] for event in events]
-        assert reason(answers) == [wanted for _, wanted in cases]
+        assert list(map(kind_of, answers)) == [wanted for _, wanted in cases]
         for answer in answers:
             if isinstance(answer, Rejected):
                 assert len(answer.detail) > 10
@@ -117,19 +104,16 @@ def test_with_as_many_lanes_as_open_forecasts_the_guarantee_is_the_sum_of_punctu
 
 
 @pytest.mark.parametrize("count", [1, 40])
-def test_numbers_of_numpy_are_numbers(engine, count):
-    hint, time, value = np.float64(0.25), np.float64(3.0), np.float64(0.5)
-    events = [
-        one
-        for i in range(count)
-        for one in (Query(f"q{i}", "k", hint, time), Outcome(f"q{i}", value, time=time))
-    ]
-    answers = engine.handle(events)
-    assert reason(answers) == ["Forecast", "Settled"] * count
-    plain = [
-        one for i in range(count) for one in (Query(f"q{i}", "k", 0.25, 3.0), Outcome(f"q{i}", 0.5, time=3.0))
-    ]
-    assert engine.handle(plain) == answers
+def test_numbers_of_numpy_are_numbers(count):
+    def events(number):
+        for i in range(count):
+            yield Query(f"q{i}", "k", number(0.25), number(3.0))
+            yield Outcome(f"q{i}", number(0.5), time=number(3.0))
+
+    with Engine() as engine:
+        answers = engine.handle(events(np.float64))
+        assert list(map(kind_of, answers)) == ["Forecast", "Settled"] * count
+        assert engine.handle(events(float)) == answers
 
 
 def test_a_configuration_is_read_from_toml_and_kept_with_the_ledger(tmp_path):
@@ -152,19 +136,60 @@ def test_a_configuration_is_read_from_toml_and_kept_with_the_ledger(tmp_path):
     "text, told",
     [
         ("slack = 0.1", "slack"),
-        ("lanes = 0", "lanes must be a whole number of at least 1, got 0"),
         ("lens = 2", "lens"),
-        ("expire_after = -1.0", "expire_after"),
-        ('classes = ["a"]', "classes does not go with kind 'binary'"),
-        ('kind = "simplex"\ngrid = "nested"', "grid does not go with kind 'simplex'"),
         ('[[keys]]\nkind = "simplex"', "match"),
         ('[[keys]]\nmatch = "a"\nslack = 0.1', "slack"),
         ("lanes =", "Invalid value"),
     ],
 )
-def test_a_wrong_configuration_is_refused_with_file_and_entry(tmp_path, text, told):
+def test_a_file_that_is_none_is_refused_with_its_name_and_the_entry(tmp_path, text, told):
     file = tmp_path / "keys.toml"
     file.write_text(text)
     with pytest.raises(ValueError, match=told) as refusal:
         read_config(file)
     assert "keys.toml" in str(refusal.value)
+
+
+LP = {"kind": "lp"}
+SIMPLEX = {"kind": "simplex"}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"n_cells": 0}, "n_cells"),
+        ({"rule": "guess"}, "rule"),
+        ({"slack": 0.1}, "slack"),
+        ({"window": 0}, "window"),
+        ({"lanes": 0}, "lanes must be a whole number of at least 1, got 0"),
+        ({"expire_after": -1.0}, "expire_after must be a positive number of seconds"),
+        ({"max_jump": 0.0}, "max_jump must be a positive number of seconds"),
+        ({"max_jump": float("nan")}, "max_jump must be a positive number of seconds"),
+        ({"expire_as": 0}, "expire_as needs expire_after"),
+        ({"expire_as": 0, "expire_after": 1.0, **SIMPLEX}, "expire_as needs expire_after and kind 'binary'"),
+        ({"expire_as": 2, "expire_after": 1.0}, "expire_as must be None, 0 or 1, got 2"),
+        ({"expire_as": True, "expire_after": 1.0}, "expire_as must be None, 0 or 1, got True"),
+        ({"steering": "yes"}, "steering must be None, True or False, got 'yes'"),
+        ({"steering": True, **LP}, "steering does not go with kind 'lp', got True"),
+        ({"hints": False, **LP}, "hints must be True with kind 'lp', got False"),
+        ({"alarm": 0.0}, "alarm"),
+        ({"classes": ("a",)}, "classes does not go with kind 'binary'"),
+        ({"grid": "nested", **SIMPLEX}, "grid does not go with kind 'simplex'"),
+        ({"fading": 0.5, **SIMPLEX}, "fading does not go with kind 'simplex', got 0.5"),
+        ({"window": 9, **SIMPLEX}, "window needs classes with kind 'simplex' .* got 9 and none"),
+        ({"most_classes": 7}, "most_classes is for classes that are discovered"),
+        ({"most_classes": 7, "classes": ("a", "b"), **SIMPLEX}, "most_classes is for classes that are disc"),
+        ({"most_classes": 1025, **SIMPLEX}, "most_classes"),
+        ({"p": 1.0, **LP}, "p must be a number above 1, at most 100, got 1.0"),
+        ({"n_levels": 0, **LP}, "n_levels must be"),
+        ({"within": "both", **LP}, "within must be one of"),
+        ({"epsilon": 2.0, **LP}, "epsilon must be"),
+        ({"fading": 1.0, **LP}, "fading must be"),
+        ({"lanes": 2, **LP}, "lanes must be 1 with kind 'lp', got 2"),
+        ({"slack": 1.0, **LP}, "slack does not go with kind 'lp', got 1.0"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_ledger_is_made(tmp_path, given, told):
+    with pytest.raises(ValueError, match=told):
+        Engine(tmp_path / "ledger", EngineConfig(KeyConfig(**given)))
+    assert list(tmp_path.iterdir()) == []

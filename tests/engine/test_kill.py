@@ -6,19 +6,18 @@ import contextlib
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from typing import NamedTuple
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from onlinecal.engine import Engine
+from tests.engine.fault_tools import Points, in_child
 from tests.engine.scripts import (
     CONFIG,
-    CONFIG_TOML,
-    assert_counted_once,
     assert_same_ledgers,
     batches,
     lines_of,
@@ -28,14 +27,6 @@ from tests.engine.scripts import (
 
 SMALL = {"hot_keys": 4, "window": 150}
 """So that states are written and keys evicted all the time."""
-
-
-class Fed(NamedTuple):
-    """A ledger that took all its input without being disturbed, and what it answered."""
-
-    lines: list[bytes]
-    path: str
-    answers: bytes
 
 
 def feed(path, lines, seed, out=None, most=40, point=lambda: None):
@@ -52,51 +43,19 @@ def feed(path, lines, seed, out=None, most=40, point=lambda: None):
     return b"".join(answers)
 
 
-def undisturbed(folder, seed, queries, keys=30):
+@contextlib.contextmanager
+def undisturbed(seed, queries, keys=30):
+    """What an engine that is not disturbed is fed with and answers, and its ledger."""
     lines = lines_of(script(seed, queries, keys))
-    path = folder / "undisturbed.db"
-    return Fed(lines, path, feed(path, lines, seed))
+    with quick_folder() as folder:
+        path = folder / "undisturbed.db"
+        yield SimpleNamespace(lines=lines, path=path, answers=feed(path, lines, seed))
 
 
 @pytest.fixture(scope="module")
 def fed():
-    with quick_folder() as folder:
-        yield undisturbed(folder, 0, 700)
-
-
-@pytest.fixture(scope="module")
-def fed_much():
-    with quick_folder() as folder:
-        yield undisturbed(folder, 0, 1500)
-
-
-@pytest.fixture(scope="module")
-def fed_little():
-    with quick_folder() as folder:
-        yield undisturbed(folder, 1, 24, keys=8)
-
-
-@contextlib.contextmanager
-def child(work, out):
-    """The process id of a copy of this process that does the work, with a file to write answers to."""
-    with open(out, "wb", buffering=0) as file:
-        pid = os.fork()
-        if pid == 0:
-            with contextlib.suppress(BaseException):
-                work(file.fileno())
-                os._exit(0)
-            os._exit(1)
-        yield pid
-
-
-def ended(pid):
-    """Wait for a child: True if it came to its end, False if it was killed."""
-    _, status = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return False
-    assert os.WEXITSTATUS(status) == 0
-    return True
+    with undisturbed(0, 700) as fed:
+        yield fed
 
 
 def assert_nothing_happened(fed, path, outs, last):
@@ -104,8 +63,14 @@ def assert_nothing_happened(fed, path, outs, last):
     for out in outs:
         assert fed.answers.startswith(out.read_bytes())
     assert last == fed.answers
-    assert_counted_once(path, last)
     assert_same_ledgers(path, fed.path)
+
+
+def feed_for(seconds, *given):
+    """Feed an engine until a signal ends this process, wherever it is then."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    feed(*given)
 
 
 def killed_at_random_instants(fed, folder, seed, kills):
@@ -116,93 +81,41 @@ def killed_at_random_instants(fed, folder, seed, kills):
     whole = time.perf_counter() - began
     while killed < kills:
         outs.append(folder / f"{len(outs)}.jsonl")
-        start = rng.random()
-        with child(lambda out, seed=start: feed(path, fed.lines, seed, out), outs[-1]) as pid:
-            time.sleep(rng.random() ** 2 * whole)
-            os.kill(pid, signal.SIGKILL)
-            killed += not ended(pid)
+        with open(outs[-1], "wb", buffering=0) as file:
+            given = path, fed.lines, rng.random(), file.fileno()
+            code = in_child(partial(feed_for, 1e-4 + rng.random() ** 2 * whole, *given))
+        assert code in (0, -signal.SIGALRM)
+        killed += code != 0
         if rng.random() < 0.1:
-            path.unlink(missing_ok=True)
-            for end in ("-wal", "-shm"):
+            for end in ("", "-wal", "-shm"):
                 folder.joinpath(f"ledger.db{end}").unlink(missing_ok=True)
     assert_nothing_happened(fed, path, outs, feed(path, fed.lines, seed))
-    return killed
 
 
-def test_an_engine_that_is_killed_at_random_instants(fed, folder):
-    killed_at_random_instants(fed, folder, seed=0, kills=6)
-
-
-@pytest.mark.slow
-def test_an_engine_that_is_killed_at_many_random_instants(fed_much):
-    kills = 0
-    for seed in range(10):
+@pytest.mark.parametrize("seeds, kills", [(1, 6), pytest.param(10, 30, marks=pytest.mark.slow)])
+def test_an_engine_that_is_killed_at_random_instants(fed, seeds, kills):
+    for seed in range(seeds):
         with quick_folder() as folder:
-            kills += killed_at_random_instants(fed_much, folder, seed, kills=30)
-    print(f"\n{kills} kills at random instants")
-
-
-def killing_itself(at):
-    """A function that kills its process when it is called for the time `at`."""
-    calls = 0
-
-    def point(*_):
-        nonlocal calls
-        calls += 1
-        if calls == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return point
+            killed_at_random_instants(fed, folder, seed, kills)
 
 
 def feed_until(path, fed, seed, out, at):
     """Feed an engine that is killed before its statement or answer number `at`."""
-    point, connect = killing_itself(at), sqlite3.connect
-
-    def traced(*arguments, **settings):
-        connection = connect(*arguments, **settings)
-        connection.set_trace_callback(point)
-        return connection
-
-    sqlite3.connect = traced
-    feed(path, fed.lines, seed, out, most=12, point=point)
+    with open(out, "wb", buffering=0) as file:
+        feed(path, fed.lines, seed, file.fileno(), most=12, point=Points(at))
 
 
-def killed_before_statements(fed_little, folder, step):
-    """Kill copies of this process before every `step`-th statement or answer; how many there are of these."""
-    at, alive = 1 - step, False
-    while not alive:
-        at += step
-        path, out = folder / f"{at}.db", folder / f"{at}.jsonl"
-        with child(lambda out, path=path, at=at: feed_until(path, fed_little, 5, out, at), out) as pid:
-            alive = ended(pid)
-        assert_nothing_happened(fed_little, path, [out], feed(path, fed_little.lines, at))
-    return at
-
-
-def test_an_engine_that_is_killed_before_every_third_of_its_statements(fed_little, folder):
-    assert killed_before_statements(fed_little, folder, 3) > 100
-
-
-@pytest.mark.slow
-def test_an_engine_that_is_killed_before_each_of_its_statements(fed_little, folder):
-    assert killed_before_statements(fed_little, folder, 1) > 100
-
-
-@pytest.mark.slow
-def test_an_engine_that_is_killed_again_and_again_before_any_statement(fed_much, folder):
-    rng, kills = random.Random(7), 0
-    for chain in range(12):
-        path, outs = folder / f"{chain}.db", []
-        for _ in range(25):
-            outs.append(folder / f"{chain}-{len(outs)}.jsonl")
-            at = int(rng.expovariate(1 / 2000)) + 1
-            work = lambda out, path=path, at=at: feed_until(path, fed_much, at, out, at)  # noqa: E731
-            with child(work, outs[-1]) as pid:
-                kills += not ended(pid)
-        assert_nothing_happened(fed_much, path, outs, feed(path, fed_much.lines, chain))
-    print(f"\n{kills} kills before statements")
-    assert kills > 200
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_engine_that_is_killed_before_any_of_its_statements(folder, step):
+    at, code = 1 - step, -signal.SIGKILL
+    with undisturbed(1, 24, keys=8) as fed:
+        while code:
+            assert code == -signal.SIGKILL
+            at += step
+            path, out = folder / f"{at}.db", folder / f"{at}.jsonl"
+            code = in_child(partial(feed_until, path, fed, 5, out, at))
+            assert_nothing_happened(fed, path, [out], feed(path, fed.lines, at))
+    assert at > 100
 
 
 STREAM = """
@@ -217,30 +130,21 @@ main()
 def stream(folder, rng, out):
     """The command `onlinecal stream` at work on the folder's events, from a file or through a pipe."""
     command = [sys.executable, "-c", STREAM, "stream", "--ledger", str(folder / "ledger.db"), "--quiet"]
-    command += ["--config", str(folder / "keys.toml"), "--batch", str(rng.randint(1, 60))]
-    command += ["--hot-keys", "4"]
-    events = str(folder / "events.jsonl")
+    command += ["--batch", str(rng.randint(1, 60)), "--hot-keys", "4"]
+    if rng.random() < 0.5:
+        command += ["--input", str(folder / "events.jsonl")]
     with contextlib.ExitStack() as stack:
-        file = stack.enter_context(open(out, "wb"))
-        if rng.random() < 0.5:
-            source = subprocess.DEVNULL
-            command += ["--input", events]
-        else:
-            pipe = stack.enter_context(subprocess.Popen(["cat", events], stdout=subprocess.PIPE))
-            source = pipe.stdout
-        process = stack.enter_context(
-            subprocess.Popen(command, stdin=source, stdout=file, stderr=subprocess.PIPE)
-        )
-        if source is not subprocess.DEVNULL:
-            source.close()
-        yield process
+        cat = subprocess.Popen(["cat", str(folder / "events.jsonl")], stdout=subprocess.PIPE)
+        pipe = stack.enter_context(stack.enter_context(cat).stdout)
+        streams = {"stdin": pipe, "stdout": stack.enter_context(open(out, "wb")), "stderr": subprocess.PIPE}
+        yield stack.enter_context(subprocess.Popen(command, **streams))
 
 
 def killed_commands(fed, folder, seed, kills):
     """Kill the command again and again, at its start and at work, then let it come to its end."""
     rng, outs = random.Random(seed), []
     (folder / "events.jsonl").write_bytes(b"\n".join(fed.lines) + b"\n")
-    (folder / "keys.toml").write_text(CONFIG_TOML)
+    Engine(folder / "ledger.db", CONFIG).close()
     for _ in range(kills):
         outs.append(folder / f"{len(outs)}.jsonl")
         with stream(folder, rng, outs[-1]) as process:
@@ -262,9 +166,8 @@ def test_a_command_that_is_killed(fed, folder):
 
 
 @pytest.mark.slow
-def test_a_command_that_is_killed_two_hundred_times(folder):
-    fed = undisturbed(folder, 2, 8000, keys=60)
-    for seed in range(10):
-        part = folder / str(seed)
-        part.mkdir()
-        killed_commands(fed, part, seed, kills=20)
+def test_a_command_that_is_killed_two_hundred_times():
+    with undisturbed(2, 8000, keys=60) as fed:
+        for seed in range(10):
+            with quick_folder() as folder:
+                killed_commands(fed, folder, seed, kills=20)

@@ -1,36 +1,58 @@
 """The engine against a model of what it promises, written with dictionaries and the public forecasters."""
 
+import logging
 import random
 
+import msgspec
 import numpy as np
 import pytest
 
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.engine import (
     Engine,
+    EngineConfig,
     Forecast,
+    KeyConfig,
+    Match,
     Outcome,
     Query,
     Settled,
     Withdraw,
     Withdrawn,
+    encode_lines,
+    judge,
     read_report,
 )
 from onlinecal.steering import trust
 from onlinecal.steering.binary import TICKET
-from tests.engine.scripts import CLASSES, CONFIG, assert_sound, hint_for, is_simplex, value_for
-
-KEYS = (
-    "plain/a",
-    "plain/b",
-    "lanes/a",
-    "brief/a",
-    "silent/a",
-    "brief lanes/a",
-    "grid/a",
-    "weather/a",
-    "skies/a",
+from tests.engine.scripts import (
+    CLASSES,
+    CONFIG,
+    KINDS,
+    assert_same_ledgers,
+    hint_for,
+    is_simplex,
+    states_of,
+    value_for,
 )
+
+MORE = {
+    "plain/window*": KeyConfig(window=20, report="hint", slack=1.0),
+    "plain/lanes*": KeyConfig(window=20, lanes=2),
+    "plain/unsteered*": KeyConfig(steering=False, alarm=False),
+    "plain/quick*": KeyConfig(n_cells=3, report="hint", slack=1.0, alarm=0.5),
+    "weather/sure*": KeyConfig(kind="simplex", slack=2.0, report="hint"),
+    "skies/window*": KeyConfig(kind="simplex", classes=CLASSES, window=40),
+    "skies/few*": KeyConfig(kind="simplex", classes=CLASSES, n_cells=7, slack=1.0, report="hint", window=40),
+}
+EVERYTHING = EngineConfig(CONFIG.default, (*(Match(*one) for one in MORE.items()), *CONFIG.matches))
+KEYS = "plain/b", *(f"{kind}/a" for kind in KINDS if kind != "words"), *(one[:-1] for one in MORE)
+
+
+@pytest.fixture(autouse=True)
+def unlogged(monkeypatch):
+    """Alarms that are raised here use up nothing of what is logged a minute."""
+    monkeypatch.setattr(logging.getLogger("onlinecal.engine"), "disabled", True)
 
 
 def added(numbers):
@@ -47,13 +69,14 @@ class Lane:
     def __init__(self, config):
         given = {
             name: getattr(config, name)
-            for name in ("horizon", "n_cells", "grid", "rule", "slack", "report")
+            for name in ("horizon", "n_cells", "grid", "rule", "slack", "report", "window")
             if getattr(config, name) is not None
         }
         if config.kind == "simplex":
             labels = None if config.classes is None else list(config.classes)
             # the engine's keys have the grid that tunes itself, unless something fixes it
-            grid = "nested" if {"horizon", "n_cells", "report"}.intersection(given) else "adaptive"
+            fixed = {"horizon", "n_cells", "report", "window"}.intersection(given)
+            grid = "nested" if fixed else "adaptive"
             self.forecaster = SimplexAlmostOneStepAhead(labels=labels, grid=grid, hints=True, **given)
         else:
             self.forecaster = AlmostOneStepAhead(**given, hints=True)
@@ -216,12 +239,8 @@ class Model:
         if event.id not in key.waiting:
             return "expired"
         lane, token, asked = key.waiting[event.id]
-        now = (
-            key.clock
-            if event.time is None
-            else max(event.time, event.time if key.clock is None else key.clock)
-        )
-        if key.is_over(asked, now):
+        times = [time for time in (event.time, key.clock) if time is not None]
+        if key.is_over(asked, max(times, default=None)):
             return "expired"
         if isinstance(event, Outcome):
             lane.forecaster.observe(token, value)
@@ -236,7 +255,7 @@ class Model:
         return answer
 
 
-ODD_VALUES = 2, 0.5, "rain", "1", {"fog": 1.0}, {"sun": 1, "rain": 0}
+ODD_VALUES = 2, 0.5, "rain", "1", {"fog": 1.0}, {"sun": 1.0, "rain": 0.0}
 """Each can be an outcome of some kind of key."""
 
 
@@ -247,55 +266,106 @@ def plain(answer):
 
 def random_event(rng, known):
     """An event about few keys; `known` lists the ids that were asked for, and grows."""
-    time = rng.choice([None, rng.randrange(0, 40), 40 * rng.random(), 40.0 + len(known) / 2, 40 + len(known)])
-    kind = rng.random()
-    if kind < 0.45 or not known:
+    now, chance = len(known), rng.random()
+    time = rng.choice([None, rng.randrange(0, 40), 40 * rng.random(), 40.0 + now / 2, 40 + now])
+    if chance < 0.45 or not known:
         key = rng.choice(KEYS)
-        id = f"q{len(known)}" if rng.random() < 0.9 or not known else rng.choice(known)
-        known.append(id)
-        return Query(id, key, hint_for(rng, key), time)
-    if kind < 0.48:
-        return Outcome("never asked", 1)
+        # longer and longer, some not of ASCII
+        id = f"q{now}" + rng.choice(["", "\u00e9", "x" * (now // 20)])
+        known.append(id if rng.random() < 0.9 or not known else rng.choice(known))
+        return Query(known[-1], key, hint_for(rng, key), time)
+    if chance < 0.48:
+        # some of them are of ids to come
+        return Outcome(f"q{now + rng.randrange(3)}", 1)
     id = rng.choice(known[-12:] if rng.random() < 0.8 else known)
     key = rng.choice([None, None, None, rng.choice(KEYS)])
-    if kind < 0.9:
-        value = value_for(rng, rng.choice(KEYS)) if rng.random() < 0.9 else rng.choice(ODD_VALUES)
-        return Outcome(id, value, key, time)
-    return Withdraw(id, key, time)
+    if chance > 0.9:
+        return Withdraw(id, key, time)
+    value = value_for(rng, rng.choice(KEYS)) if rng.random() < 0.9 else rng.choice(ODD_VALUES)
+    return Outcome(id, value, key, time)
+
+
+def plain_events(rng, known, waiting, count):
+    """Events of many keys with nothing odd about them: ids that are new, and first outcomes."""
+    for _ in range(count):
+        if rng.random() < 0.55 or not waiting:
+            known.append(f"q{len(known)}")
+            key = f"plain/{rng.randrange(60)}"
+            waiting.append((known[-1], key))
+            yield Query(known[-1], key, rng.choice([None, rng.random()]))
+        else:
+            id, key = waiting.pop(rng.randrange(len(waiting)))
+            yield Outcome(id, rng.randrange(2), rng.choice([None, key]))
 
 
 def assert_summaries(engine, model):
-    """The engine has in memory what it may have; the report of its ledger is what the model knows."""
+    """The engine has in memory what it may have; its sums and the report are what the model knows."""
     book, waiting = engine._book, engine.in_memory()[1]
+    assert waiting == len(book.ids) - len(book._free)
     assert waiting == sum(key.waiting for key in book.keys.values())
     assert waiting == sum(len(key.entries()) for key in book.keys.values())
     assert len(book.keys) <= engine.hot_keys
-    report = read_report(engine._ledger.path)
-    found = {line.name: line.summary for line in report.keys}
+    found = {line.name: line.summary for line in read_report(engine._ledger.path).keys}
     assert list(found) == list(model.keys)
     for name, key in model.keys.items():
         summary = found[name]
         assert (summary.rounds, summary.open, summary.expired) == (key.rounds, len(key.waiting), key.expired)
         assert summary.certificate == key.certificate() <= summary.guarantee + 1e-9
+        if key.config.lanes == 1 and key.lanes:
+            for bound in ("guarantee", "window_certificate", "window_guarantee"):
+                assert getattr(summary, bound) == getattr(key.lanes[0].forecaster, bound)
+    total, overview = engine.total(), engine.overview(100)
+    for name in ("rounds", "open", "expired", "certificate", "guarantee"):
+        wanted = sum(getattr(summary, name) for summary in found.values())
+        assert getattr(total, name) == pytest.approx(wanted, rel=1e-12)
+    assert overview.oldest == min((one.oldest for one in found.values() if one.oldest), default=None)
+    assert all(found[name] == summary for name, summary in overview.largest)
 
 
-@pytest.mark.parametrize("seed", range(14))
-def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_path, seed):
-    rng, known = random.Random(seed), []
-    path, model, events = tmp_path / "ledger.db", Model(CONFIG), []
+@pytest.mark.parametrize("seed", range(10))
+def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_path, seed, monkeypatch):
+    """Events as objects, and as lines in batches of other sizes, in memory in part or as a whole."""
+    rng, known, waiting, events = random.Random(seed), [], [], []
+    path, model = tmp_path / "ledger.db", Model(EVERYTHING)
     few = {"hot_keys": rng.choice([1, 2, 5, 100]), "window": rng.choice([0, 3, 40, 1000])}
-    engine = Engine(path, CONFIG, **few)
+    engine, of_lines = Engine(path, EVERYTHING, **few), Engine(tmp_path / "lines.db", EVERYTHING)
+    monkeypatch.setattr("onlinecal.engine.keys.totals.REMEMBERED", rng.choice([2, 1000]))
     # few events are judged in another way than many
     sizes = [rng.randrange(45, 400) for _ in range(6)] if seed % 2 else rng.choices([1, 1, 3, 10, 40], k=60)
     for size in sizes:
         batch = [random_event(rng, known) for _ in range(size)]
         batch += rng.sample(events, min(len(events), rng.choice([0, 0, 2])))
-        assert list(map(plain, engine.handle(batch))) == list(map(model.answer, batch))
+        batch += plain_events(rng, known, waiting, rng.choice([0, size]))
+        answers = engine.handle(batch)
+        assert list(map(plain, answers)) == list(map(model.answer, batch))
+        cut, encode = rng.randrange(len(batch) + 1), msgspec.json.Encoder().encode_lines
+        told = [of_lines.handle_lines(encode(part)) for part in (batch[:cut], batch[cut:])]
+        assert b"".join(told) == encode_lines(answers)
         events += batch
-        if rng.random() < 0.1:
+        if rng.random() < 0.2:
             assert_summaries(engine, model)
+        if rng.random() < 0.1:
             (engine._ledger if rng.random() < 0.7 else engine).close()
             engine = Engine(path, **few)
     assert_summaries(engine, model)
+    assert engine._book.reliability.dump() == of_lines._book.reliability.dump()
+    assert engine.total() == of_lines.total()
+    assert states_of(engine) == states_of(of_lines)
     engine.close()
-    assert_sound(path)
+    of_lines.close()
+    assert_same_ledgers(path, tmp_path / "lines.db")
+
+
+def test_most_plain_events_are_accepted_together(monkeypatch):
+    rng, single = random.Random(0), []
+    monkeypatch.setattr(judge.Batch, "_one_by_one", lambda self, start, end: single.append(end - start))
+    with Engine() as engine:
+        engine.handle(list(plain_events(rng, [], [], 500)))
+        assert sum(single) == 0
+
+
+def test_keys_that_were_used_longest_ago_leave_first():
+    engine = Engine(hot_keys=3)
+    for i in range(30):
+        engine.handle([Query(f"q{i}", f"k{i}", 0.3), Outcome(f"q{i}", 1)])
+    assert [*engine._book.keys] == ["k27", "k28", "k29"]

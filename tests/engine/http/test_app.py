@@ -1,32 +1,64 @@
-"""The engine over HTTP: routes and statuses, and the page."""
+"""The engine over HTTP: routes and statuses, numbers for Prometheus; who may ask, and how much."""
 
 import json
 import re
+import warnings
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
+pytest.importorskip("prometheus_client", reason="needs the extra serve")
 
-from onlinecal.engine import Engine, EngineConfig, KeyConfig, LedgerError, Outcome, Query
+from prometheus_client.parser import text_string_to_metric_families
+
+from onlinecal.engine import (
+    AsyncEngine,
+    Engine,
+    EngineConfig,
+    KeyConfig,
+    LedgerError,
+    Outcome,
+    Query,
+    Rejected,
+    Withdraw,
+)
 from onlinecal.engine.http import app
-from onlinecal.engine.http.app import LARGE, STATUS
-from tests.engine.http.clients import client_of
+from onlinecal.engine.http.app import LARGE, STATUS, create_app
+
+with warnings.catch_warnings():
+    # newer starlettes would rather have another httpx
+    warnings.simplefilter("ignore")
+    from starlette.testclient import TestClient
+
+TOKEN = "correct-horse-battery"
 
 
-def test_a_forecast_is_asked_for_and_settled(client, engine):
+def client_of(engine, **settings):
+    """A client of the application, without a server between them."""
+    return TestClient(create_app(AsyncEngine(engine), **settings), base_url="http://127.0.0.1:8765")
+
+
+@pytest.fixture
+def engine():
+    with Engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def client(engine):
+    with client_of(engine) as client:
+        yield client
+
+
+def test_a_forecast_is_asked_for_and_settled(client):
     answer = client.post("/query", json={"id": "q1", "key": "rain/oslo", "hint": 0.7, "time": 0})
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     with Engine() as alone:
         forecast = alone.query("q1", "rain/oslo", 0.7, 0)
-    assert answer.json() == {
-        "type": "forecast",
-        "id": "q1",
-        "key": "rain/oslo",
-        "probability": forecast.probability,
-        "certificate": forecast.certificate,
-    }
+    assert answer.json() == {"type": "forecast", **msgspec.to_builtins(forecast)}
     settled = client.post("/outcome", json={"id": "q1", "value": 1, "time": 86_400})
     assert (settled.status_code, settled.json()) == (200, {"type": "settled", "id": "q1"})
     client.post("/query", json={"id": "q2", "key": "rain/oslo"})
@@ -39,28 +71,20 @@ def test_a_forecast_is_asked_for_and_settled(client, engine):
     [
         ("/query", b'{"id": "q"', 400, "malformed", None),
         ("/query", b"", 400, "malformed", None),
-        ("/query", b'"text"', 400, "malformed", None),
         ("/query", b"[" * 100_000, 400, "malformed", None),
-        ("/query", b"\xff\xfe", 400, "malformed", None),
         ("/query", b'{"id": "x", "key": "k", "colour": 1}', 400, "malformed", "x"),
         ("/query", b'{"type": "outcome", "id": "x", "value": 1}', 400, "malformed", "x"),
-        ("/query", b'{"id": "x"}', 400, "malformed", "x"),
         ("/query", b'{"id": "x", "key": "%s"}' % (b"k" * (1 << 16)), 400, "malformed", None),
         ("/query", b'{"id": "x", "key": "k", "hint": 1.5}', 422, "invalid", "x"),
-        ("/query", b'{"id": "", "key": "k"}', 422, "invalid", ""),
         ("/query", b'{"id": "open", "key": "other"}', 409, "duplicate", "open"),
         ("/outcome", b'{"id": "never", "value": 1}', 404, "unknown", "never"),
-        ("/outcome", b'{"id": "open", "value": 2}', 422, "invalid", "open"),
-        ("/outcome", b'{"id": "settled", "value": 0}', 409, "settled", "settled"),
         ("/outcome", b'{"id": "withdrawn", "value": 0}', 409, "withdrawn", "withdrawn"),
         ("/withdraw", b'{"id": "settled"}', 409, "settled", "settled"),
-        ("/withdraw", b'{"id": "never"}', 404, "unknown", "never"),
     ],
 )
 def test_what_is_rejected_says_so_by_its_status_too(client, engine, path, body, status, reason, id):
-    engine.handle([Query(name, "k") for name in ("open", "settled", "withdrawn")])
+    engine.handle([*(Query(name, "k") for name in ("open", "settled", "withdrawn")), Withdraw("withdrawn")])
     engine.outcome("settled", 1)
-    client.post("/withdraw", json={"id": "withdrawn"})
     before = engine.total()
     answer = client.post(path, content=body)
     found = answer.json()
@@ -71,10 +95,7 @@ def test_what_is_rejected_says_so_by_its_status_too(client, engine, path, body, 
 
 
 def test_every_reason_has_a_status():
-    from onlinecal.engine.events import Rejected
-
-    named = re.findall(r'"(\w+)"', Rejected.__doc__)
-    assert sorted(named) == sorted(STATUS)
+    assert sorted(re.findall(r'"(\w+)"', Rejected.__doc__)) == sorted(STATUS)
 
 
 def test_arrays_and_lines_are_answered_in_kind(client):
@@ -83,35 +104,32 @@ def test_arrays_and_lines_are_answered_in_kind(client):
     assert answer.status_code == 200
     assert [one.get("reason", one["id"]) for one in answer.json()] == ["q0", "q1", "q2", "malformed"]
     lines = "".join(json.dumps({"id": f"q{i}", "value": i % 2}) + "\n" for i in range(3)) + "{}\n"
-    for headers in ({}, {"content-type": "application/x-ndjson"}):
+    as_lines = {"content-type": "application/x-ndjson"}
+    for headers in ({}, as_lines):
         answer = client.post("/outcome", content=lines, headers=headers)
         assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
-        assert [json.loads(line)["type"] for line in answer.text.splitlines()] == [
-            *["settled"] * 3,
-            "rejected",
-        ]
-    one = client.post("/withdraw", content='{"id": "q0"}\n', headers={"content-type": "application/x-ndjson"})
+        types = [json.loads(line)["type"] for line in answer.text.splitlines()]
+        assert types == [*["settled"] * 3, "rejected"]
+    one = client.post("/withdraw", content='{"id": "q0"}\n', headers=as_lines)
     assert one.text.count("\n") == 1
     assert client.post("/query", json=[]).json() == []
     pretty = client.post("/query", content=json.dumps({"id": "p", "key": "k"}, indent=4))
     assert pretty.json()["type"] == "forecast"
+    # empty lines cost nothing
+    nothing = client.post("/events", content=b"\n" * (1 << 20))
+    assert (nothing.status_code, nothing.content) == (200, b"")
+    gaps = client.post("/query", content=b'\n{"id": "a", "key": "k"}\n \r\n\n{"id": "b", "key": "k"}\n\n')
+    assert [json.loads(answer)["id"] for answer in gaps.text.splitlines()] == ["a", "b"]
 
 
 def test_events_of_all_types_go_through_one_route_as_through_the_engine(client):
-    lines = (
-        b'{"type":"query","id":"a","key":"k","hint":0.4}\n'
-        b'{"type":"outcome","id":"a","value":1}\n'
-        b"nonsense\n"
-        b'{"type":"query","id":"b","key":"k"}\n'
-        b'{"type":"withdraw","id":"b"}'
-    )
+    lines = b'{"type":"query","id":"a","key":"k","hint":0.4}\n{"type":"outcome","id":"a","value":1}\n'
+    lines += b'nonsense\n{"type":"query","id":"b","key":"k"}\n{"type":"withdraw","id":"b"}\n'
+    lines += b"".join(b'{"type":"query","id":"m%d","key":"k%d"}\n' % (i, i % 5) for i in range(5_000))
     answer = client.post("/events", content=lines)
     with Engine() as alone:
         assert answer.content == alone.handle_lines(lines)
     assert answer.status_code == 200
-    many = b"".join(b'{"type":"query","id":"m%d","key":"k%d"}\n' % (i, i % 5) for i in range(5_000))
-    answers = client.post("/events", content=many).text.splitlines()
-    assert [json.loads(line)["id"] for line in answers] == [f"m{i}" for i in range(5_000)]
 
 
 def test_certificates_and_keys_are_those_of_the_engine(client, engine):
@@ -123,33 +141,29 @@ def test_certificates_and_keys_are_those_of_the_engine(client, engine):
     assert total == {name: getattr(engine.total(), name) for name in total}
     assert (total["events"], total["keys"], total["rounds"], total["open"]) == (50, 7, 20, 10)
     one = client.get("/certificate", params={"key": "key 3"}).json()
-    summary = engine.summary("key 3")
-    assert one == {"key": "key 3", **msgspec.to_builtins(summary)}
+    assert one == {"key": "key 3", **msgspec.to_builtins(engine.summary("key 3"))}
     assert one["watched"]["scores"]["rounds"] == one["rounds"] == 2
     listed = client.get("/keys").json()["keys"]
     assert [line["key"] for line in listed] == [f"key {i}" for i in range(7)]
     assert listed[3] == one
     assert client.get("/keys?offset=2&limit=3").json()["keys"] == listed[2:5]
-    ratios = [
-        line["certificate"] / line["rounds"] for line in client.get("/keys?order=largest").json()["keys"]
-    ]
-    assert ratios == sorted((line["certificate"] / line["rounds"] for line in listed), reverse=True)
+    largest = client.get("/keys?order=largest").json()["keys"]
+    ratios, wanted = ([one["certificate"] / one["rounds"] for one in some] for some in (largest, listed))
+    assert ratios == sorted(wanted, reverse=True)
     assert client.get("/health").json() == {"status": "ok"}
 
 
 def test_lines_of_keys_that_are_not_in_memory_have_their_windows(tmp_path):
     path, names = tmp_path / "ledger.db", [f"key {i}" for i in range(4)]
-    with Engine(path, EngineConfig(KeyConfig(window=5))) as engine:
+    with Engine(path, EngineConfig(KeyConfig(window=5)), hot_keys=1) as engine, client_of(engine) as client:
         for t in range(10):
             engine.handle([Query(f"{name}/{t}", name, 0.5) for name in names])
             engine.handle([Outcome(f"{name}/{t}", t % 2) for name in names])
-        wanted = {name: msgspec.to_builtins(engine.summary(name)) for name in names}
-    with Engine(path, hot_keys=1) as engine, client_of(engine) as client:
         for route in ("/watch", "/keys?order=largest", "/keys"):
             found = client.get(route).json()
-            lines = found["keys"] if "keys" in found else found["largest"]
-            assert {line.pop("key"): line for line in lines} == wanted
-        assert wanted["key 0"]["window_certificate"] > 0
+            lines = {line.pop("key"): line for line in found.get("keys", found.get("largest"))}
+            assert lines == {name: msgspec.to_builtins(engine.summary(name)) for name in names}
+            assert lines["key 0"]["window_certificate"] > 0
 
 
 def test_health_does_not_wait_for_an_engine_at_work_but_not_for_ever(client, engine, monkeypatch):
@@ -168,7 +182,6 @@ def test_health_does_not_wait_for_an_engine_at_work_but_not_for_ever(client, eng
     [
         ("/certificate?key=none", 404, "'none'"),
         ("/certificate?key=k%00", 400, r"'k\x00'"),
-        ("/certificate?key=", 400, "key"),
         ("/certificate?key=" + "k" * 201, 400, "200"),
         ("/keys?limit=0", 400, "limit"),
         ("/keys?limit=1001", 400, "limit"),
@@ -177,59 +190,29 @@ def test_health_does_not_wait_for_an_engine_at_work_but_not_for_ever(client, eng
         ("/keys?offset=99999999999999999999", 400, "offset"),
         ("/keys?order=size", 400, "order"),
         ("/keys?order=largest&offset=3", 400, "offset"),
+        ("/nothing", 404, "Not Found: GET /nothing"),
+        ("/../engine.py", 404, "Not Found"),
+        ("/query", 405, "Method Not Allowed: "),
     ],
 )
 def test_questions_that_cannot_be_answered_are_refused(client, path, status, named):
     answer = client.get(path)
     assert answer.status_code == status
     assert named in answer.json()["error"]
-
-
-def test_other_paths_and_methods_are_refused(client):
-    nothing = client.get("/nothing")
-    assert (nothing.status_code, "Not Found: GET /nothing" in nothing.json()["error"]) == (404, True)
-    for answer, allowed in (client.get("/query"), {"POST"}), (client.post("/certificate"), {"GET", "HEAD"}):
-        assert (answer.status_code, set(answer.headers["allow"].split(", "))) == (405, allowed)
-        assert "Method Not Allowed: " in answer.json()["error"]
-    assert client.get("/../engine.py").status_code == 404
-
-
-def test_the_page_has_no_inline_script_or_style_and_loads_nothing_from_elsewhere(client):
-    page = client.get("/")
-    assert page.headers["content-type"].startswith("text/html")
-    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\ssrc=)", page.text)
-    sources = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-    assert sorted(sources) == ["icon.svg", "page.css", "page.js"]
-    for source in sources:
-        answer = client.get(f"/{source}")
-        assert answer.status_code == 200
-        assert not re.search(r"https?://(?!www\.w3\.org/)", answer.text)
+    assert answer.headers.get("allow", "") == ("POST" if status == 405 else "")
 
 
 def test_more_events_than_a_body_may_hold_are_refused_before_they_are_read(engine):
     events = [{"id": f"q{i}", "key": "k"} for i in range(11)]
+    lines = "".join(f"{json.dumps(one)}\n" for one in events)
     with client_of(engine, most_events=10) as client:
-        for body in (
-            json.dumps(events),
-            "[" + "1," * 10 + "1]",
-            "".join(f"{json.dumps(e)}\n" for e in events),
-        ):
+        for body in (json.dumps(events), "[" + "1," * 10 + "1]", lines):
             answer = client.post("/query", content=body)
-            assert answer.status_code == 413
-            assert (
-                answer.json()["error"] == "a body may hold 10 events, this one has 11: send them in several"
-            )
+            told = "a body may hold 10 events, this one has 11: send them in several"
+            assert (answer.status_code, answer.json()["error"]) == (413, told)
         assert client.post("/events", content=b"x\n" * 11).status_code == 413
         assert engine.total().events == 0
         assert len(client.post("/query", json=events[1:]).json()) == 10
-
-
-def test_empty_lines_cost_nothing(client):
-    nothing = client.post("/events", content=b"\n" * (1 << 20))
-    assert (nothing.status_code, nothing.content) == (200, b"")
-    lines = b'\n{"id": "a", "key": "k"}\n \r\n\n{"id": "b", "key": "k"}\n\n'
-    answers = client.post("/query", content=lines).text.splitlines()
-    assert [json.loads(answer)["id"] for answer in answers] == ["a", "b"]
 
 
 def test_large_bodies_wait_until_there_is_room_for_them(engine):
@@ -247,11 +230,117 @@ def test_large_bodies_wait_until_there_is_room_for_them(engine):
 
 
 def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):
-    def fail(changes):
-        raise LedgerError("the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(engine._ledger, "commit", fail)
-        answer = client.post("/query", json={"id": "q", "key": "k"})
-        assert (answer.status_code, answer.json()) == (503, {"error": "the disk is full"})
+    monkeypatch.setattr(engine._ledger, "commit", Mock(side_effect=[LedgerError("the disk is full"), None]))
+    answer = client.post("/query", json={"id": "q", "key": "k"})
+    assert (answer.status_code, answer.json()) == (503, {"error": "the disk is full"})
     assert client.post("/query", json={"id": "q", "key": "k"}).status_code == 200
+
+
+def test_every_answer_has_the_security_headers_and_none_opens_to_other_origins(client):
+    for answer in (client.get("/"), client.get("/page.js"), client.get("/nothing"), client.post("/query")):
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+        assert not any(name.startswith("access-control") for name in answer.headers)
+
+
+def test_a_token_is_needed_for_all_data_and_for_nothing_else(engine):
+    with client_of(engine, token=TOKEN) as client:
+        for path in ("/certificate", "/keys", "/nothing"):
+            answer = client.get(path)
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        for path in ("/query", "/outcome", "/withdraw", "/events"):
+            assert client.post(path, json={"id": "q", "key": "k"}).status_code == 401
+        for wrong in (f"Bearer {TOKEN}x", "Bearer", f"Basic {TOKEN}", TOKEN, "Bearer \xe9"):
+            headers = {"authorization": wrong.encode("latin-1")}
+            assert client.get("/certificate", headers=headers).status_code == 401
+        for path in ("/", "/page.js", "/page.css", "/icon.svg", "/health"):
+            assert client.get(path).status_code == 200
+        assert engine.total().events == 0
+        right = {"authorization": f"Bearer {TOKEN}"}
+        assert client.post("/query", json={"id": "q", "key": "k"}, headers=right).status_code == 200
+        assert client.get("/certificate", headers=right).json()["events"] == 1
+
+
+@pytest.mark.parametrize("token", ["", "short", "with a space in it", "söme-umläuts-in-it"])
+def test_weak_tokens_are_refused(engine, token):
+    with pytest.raises(ValueError, match="token"):
+        create_app(AsyncEngine(engine), token=token)
+
+
+def test_a_name_that_was_made_to_mean_this_machine_is_refused(client):
+    strangers = ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "[::2]", "", ":80", "[]"]
+    strangers += ["[::1]evil.com", "[::1]:80evil.com", "[::1]:80@evil.com", "[::1", "::1", "[::1]]"]
+    strangers += ["127.0.0.1:80@evil.com", "127.0.0.1:evil.com", "127.0.0.1 .evil.com", "localhost:80:80"]
+    for host in strangers:
+        assert client.get("/certificate", headers={"host": host}).status_code == 421
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1:8765", "[::1]:8765"):
+        assert client.get("/certificate", headers={"host": host}).status_code == 200
+    two = [("host", "127.0.0.1"), ("host", "evil.example")]
+    for pair in (two, two[::-1]):
+        answer = client.get("/certificate", headers=pair)
+        assert (answer.status_code, "one Host header" in answer.json()["error"]) == (400, True)
+
+
+def test_pages_of_other_origins_cannot_send_events(client, engine):
+    event = {"id": "q", "key": "k"}
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:9999"):
+        assert client.post("/query", json=event, headers={"origin": origin}).status_code == 403
+    assert engine.total().events == 0
+    assert client.post("/query", json=event, headers={"origin": "http://127.0.0.1:8765"}).status_code == 200
+
+
+def test_large_and_compressed_bodies_are_refused(engine):
+    with client_of(engine, largest_body=1_000) as client:
+        event = json.dumps({"id": "q", "key": "k"}).encode()
+        assert client.post("/query", content=event.ljust(1_000)).status_code == 200
+        answer = client.post("/query", content=event.ljust(1_001))
+        assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+        assert "1000" in answer.json()["error"]
+        assert client.post("/query", content=iter([b" " * 600] * 5)).status_code == 413
+        assert client.post("/query", content=event, headers={"content-encoding": "gzip"}).status_code == 415
+
+
+def values_of(text):
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_prometheus_reads_what_the_engine_says(engine, client):
+    odd = 'a "key"\\ with\nlines'
+    for t in range(80):
+        engine.handle([Query(f"q{t}", odd, 0.9), Outcome(f"q{t}", 0), Outcome("nobody", 1)])
+    engine.handle([Query("open", "other", 0.5), Query("settled", "other", 0.25), Outcome("settled", 1)])
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    found, overview = values_of(answer.text), engine.overview()
+    assert found["onlinecal_events_total",] == 163
+    assert found["onlinecal_keys",] == 2
+    assert found["onlinecal_oldest_open_events",] == 163 - overview.oldest
+    assert found["onlinecal_refused_total", ("reason", "unknown")] == 80
+    assert found["onlinecal_alarms_total", ("of", "hints")] == overview.hint_alarms > 0
+    assert found["onlinecal_brier_score", ("of", "hints")] == overview.scores.brier_hint
+    assert found["onlinecal_key_alarms", ("key", odd)] >= overview.hint_alarms
+    watch = client.get("/watch").json()
+    assert watch["scores"]["brier"] == overview.scores.brier
+    assert watch["alarmed"][0]["key"] == odd
+    assert client.get("/watch?keys=1").json()["largest"] == watch["largest"][:1]
+    for bad in ("0", "101", "x"):
+        assert client.get(f"/metrics?keys={bad}").status_code == 400
+
+
+def test_the_number_of_series_does_not_grow_with_the_keys():
+    with Engine() as engine, client_of(engine, token=TOKEN) as client:
+        names = [f"key {n}" for n in range(400)]
+        engine.handle([Query(name, name, 0.5) for name in names])
+        engine.handle([Outcome(name, 1) for name in names])
+        assert client.get("/metrics").status_code == 401
+        answer = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+        found = values_of(answer.text)
+        assert sum(name.startswith("onlinecal_key_") for name, *_ in found) == 10
+        assert len(found) < 60
+        assert found["onlinecal_rounds_total",] == 400

@@ -1,12 +1,15 @@
-"""The engine's HTTP server: where it listens, whom it waits for, and how it is told to stop."""
+"""The engine's HTTP server: where it listens, what it bears by itself, and how it is told to stop."""
 
 import asyncio
+import contextlib
+import logging
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -15,23 +18,27 @@ pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 import httpx
 
-from onlinecal.engine import AsyncEngine, Engine, read_report
-from onlinecal.engine.http.server import is_loopback, serve
+from onlinecal.engine import AsyncEngine, Engine
+from onlinecal.engine.http.server import RateLimit, is_loopback, serve
 
 TOKEN = "correct-horse-battery"
 SERVE = "import sys; from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
+HEAD = b"Host: 127.0.0.1\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n"
+BODY = b"POST /query HTTP/1.1\r\n" + HEAD + b"Content-Length: 50\r\n\r\n{"
+NO_REQUEST = b"\x16\x03\x01 no request\r\n\r\n"
+CHUNKED = b"POST /query HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("127.8.8.8", True)]
-    + [(host, False) for host in ("0.0.0.0", "::", "10.0.0.1", "example.org", "")],
-)
-def test_only_loopback_goes_without_a_token(engine, host, loopback):
-    assert is_loopback(host) is loopback
-    if not loopback:
-        with pytest.raises(ValueError, match="token"):
-            asyncio.run(serve(AsyncEngine(engine), host, 0))
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.8.8.8"])
+def test_a_loopback_address_goes_without_a_token(host):
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
+async def test_any_other_address_needs_one(host):
+    with pytest.raises(ValueError, match="token"):
+        await serve(AsyncEngine(), host, 0)
 
 
 @pytest.fixture
@@ -57,10 +64,11 @@ def server(tmp_path):
         process.stderr.close()
 
 
-def test_a_server_that_is_told_to_stop_answers_what_is_under_way_and_loses_nothing(server, tmp_path):
+async def test_a_server_that_is_told_to_stop_answers_what_is_under_way_and_loses_nothing(server, tmp_path):
     process, address = server()
+    answered = []
 
-    async def caller(client, name, answered):
+    async def caller(client, name):
         for i in range(10_000):
             try:
                 answer = await client.post("/query", json={"id": f"{name}/{i}", "key": f"key {name}"})
@@ -69,25 +77,19 @@ def test_a_server_that_is_told_to_stop_answers_what_is_under_way_and_loses_nothi
             assert answer.status_code == 200
             answered.append((answer.json()["id"], answer.json()["probability"]))
 
-    async def main():
-        answered = []
-        async with httpx.AsyncClient(base_url=address) as client:
-            callers = [asyncio.create_task(caller(client, name, answered)) for name in range(8)]
-            async with asyncio.timeout(30):
-                while len(answered) < 100:
-                    await asyncio.sleep(0.01)
-            process.send_signal(signal.SIGTERM)
-            await asyncio.gather(*callers)
-        return answered
-
-    answered = asyncio.run(main())
+    async with httpx.AsyncClient(base_url=address) as client:
+        callers = [asyncio.create_task(caller(client, name)) for name in range(8)]
+        async with asyncio.timeout(30):
+            while len(answered) < 100:
+                await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        await asyncio.gather(*callers)
     assert process.wait(30) == 0
     assert process.stderr.read() == ""
     with Engine(tmp_path / "ledger.db") as engine:
-        assert engine._ledger.about("tail") == engine.total().events
+        assert engine._ledger.about("tail") == engine.total().events >= len(answered)
         kept = engine._ledger.recall(id for id, _ in answered)
         assert {(id, record.probability) for id, record in kept.items()} == set(answered)
-    assert read_report(tmp_path / "ledger.db").events >= len(answered)
 
 
 def test_the_token_comes_from_a_file_or_the_environment(server, tmp_path):
@@ -104,13 +106,13 @@ def test_the_token_comes_from_a_file_or_the_environment(server, tmp_path):
     assert httpx.get(f"{address}/certificate", headers=right).status_code == 200
 
 
-def test_a_port_in_use_is_one_clear_error(engine):
+async def test_a_port_in_use_is_one_clear_error():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=rf"127\.0\.0\.1 port {port}: .*in use"):
-            asyncio.run(serve(AsyncEngine(engine), "127.0.0.1", port))
+            await serve(AsyncEngine(), "127.0.0.1", port)
 
 
 def test_a_missing_extra_is_named(monkeypatch, tmp_path):
@@ -122,3 +124,110 @@ def test_a_missing_extra_is_named(monkeypatch, tmp_path):
         monkeypatch.delattr(f"onlinecal.engine.http.{name}", raising=False)
     with pytest.raises(ValueError, match=r"in a checkout of onlinecal, pip install '.\[serve\]'"):
         stream_serve.serve(tmp_path / "ledger.db")
+
+
+@contextlib.asynccontextmanager
+async def served(**settings):
+    """A server in this process: its port; afterwards it is told to stop."""
+    listening = asyncio.get_running_loop().create_future()
+    async with AsyncEngine() as engine:
+        serving = asyncio.create_task(serve(engine, port=0, ready=listening.set_result, **settings))
+        async with asyncio.timeout(60):
+            yield int((await listening).rpartition(":")[2])
+        serving.cancel()
+        done, _ = await asyncio.wait([serving], timeout=20)
+        assert done
+        assert serving.cancelled()
+
+
+async def asked(port, sent=HEALTH):
+    """All that a server answers on a connection of its own until it or we end it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    try:
+        async with asyncio.timeout(20):
+            return await reader.readuntil(b'"ok"}') if sent is HEALTH else await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def test_it_listens_before_any_key_is_read(monkeypatch):
+    monkeypatch.setattr("onlinecal.engine.engine.Engine.total", None)
+    async with served() as port:
+        assert b"200 OK" in await asked(port)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [(BODY, b"408"), (CHUNKED + b"ffffffff\r\n" + b" " * (1 << 21), b"413"), (NO_REQUEST, b"400")],
+)
+async def test_a_slow_an_endless_and_a_malformed_request_are_ended(sent, status):
+    async with served(patience=0.3) as port:
+        heard = await asked(port, sent)
+        # who still sends may find the connection closed before it has read the answer
+        assert heard.split()[1] == status if heard else status == b"413"
+        assert b"200 OK" in await asked(port)
+
+
+async def test_a_silent_connection_is_closed_after_its_last_request():
+    async with served(silence=1) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HEALTH)
+        await reader.readuntil(b'"ok"}')
+        async with asyncio.timeout(10):
+            assert await reader.read() == b""
+        writer.close()
+
+
+async def test_above_the_most_connections_requests_are_refused_until_others_end():
+    async with served(connections=3) as port:
+        others = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        refused = await asked(port, BODY)
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        for _, writer in others:
+            writer.close()
+        await asyncio.sleep(0.1)
+        assert b"200 OK" in await asked(port)
+
+
+async def test_clients_that_never_read_nor_finish_do_not_hold_up_the_end():
+    clients = []
+    async with served(grace=1, patience=1_000.0) as port:
+        for sent, times in ((HEALTH * 5_000, 20), (BODY, 1), (b"", 1), (b"POST /query HTTP/1.1\r\n", 1)):
+            clients.append(client := socket.create_connection(("127.0.0.1", port)))
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                for _ in range(times):
+                    client.send(sent)
+                    await asyncio.sleep(0.01)
+        assert b"200 OK" in await asked(port)
+        start = time.perf_counter()
+    assert time.perf_counter() - start < 10
+    for client in clients:
+        client.close()
+
+
+async def test_malformed_requests_do_not_fill_the_log(caplog):
+    async with served() as port:
+        logging.getLogger("uvicorn.error").addHandler(caplog.handler)
+        try:
+            answers = [await asked(port, NO_REQUEST) for _ in range(30)]
+        finally:
+            logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
+    assert [answer.split()[1] for answer in answers] == [b"400"] * 30
+    assert caplog.messages.count("Invalid HTTP request received.") == len(caplog.messages) == 1
+    assert not logging.getLogger("uvicorn.error").filters
+
+
+def test_what_was_kept_back_from_the_log_is_counted():
+    now, lines = [0.0], []
+    seldom = RateLimit(60.0, clock=lambda: now[0])
+    for now[0] in (0, 1, 2, 70, 71, 200):
+        record = logging.makeLogRecord({"msg": "no %s\n", "args": ("request",)})
+        if seldom.filter(record):
+            lines.append(record.getMessage())
+    more = "no request ({} more since this was said last)"
+    assert lines == ["no request\n", more.format(2), more.format(1)]

@@ -15,7 +15,7 @@ from tests.engine.one_key import OneKey
 
 
 def kept(config, rounds, classes=0, waiting=0, remember=1):
-    """A key's bytes after so many settled rounds of a drifting coin or a biased die, and its lane."""
+    """A key's bytes after so many settled rounds of a drifting coin or a biased die."""
     rng, step, events = random.Random(0), KeyTurns(EngineConfig(config), remember), []
     for i in range(rounds):
         if classes:
@@ -27,42 +27,26 @@ def kept(config, rounds, classes=0, waiting=0, remember=1):
     return step("k", None, events)[0]
 
 
-def lane_of(data, config):
-    """A key with these bytes."""
-    return OneKey(config, _decoder.decode(data[1:]).state)
-
-
-def watch_of(data):
-    """How many of a key's bytes are its account of losses and alarms."""
-    state = _decoder.decode(data[1:]).state
-    return len(msgspec.msgpack.decode(state[SUM:])[7]) + 4
-
-
 ROUNDS = [10, 100, 1000, 10_000, pytest.param(40_000, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize(
-    ("grid", "most", "start", "each"), [("graded", 0.5, 430, 9.1), ("uniform", 1.0, 380, 3.3)]
+    ("grid", "has_horizon", "start", "each", "few", "many"),
+    [
+        ("graded", True, 421, 9.1, math.sqrt(0.5), math.sqrt(0.5)),
+        ("uniform", True, 377, 3.3, 1.0, 1.0),
+        ("adaptive", False, 410, 9.1, 2.0, 3.0),
+        ("nested", False, 410, 9.1, 0.6, 1.35),
+    ],
 )
 @pytest.mark.parametrize("rounds", ROUNDS)
-def test_a_key_with_a_horizon_has_so_many_bytes_for_each_grid_point(rounds, grid, most, start, each):
-    config = KeyConfig(horizon=rounds, hints=False, grid=grid)
+def test_a_key_has_so_many_bytes_for_each_grid_point(rounds, grid, has_horizon, start, each, few, many):
+    config = KeyConfig(horizon=rounds if has_horizon else None, hints=False, grid=grid)
     data = kept(config, rounds)
-    m = (int(lane_of(data, config).memory[END]) - TABLE) // 2 - 1
-    assert len(data) == pytest.approx(start + each * m, abs=40)
-    assert m == pytest.approx(math.sqrt(most * rounds), abs=4)
-
-
-@pytest.mark.parametrize("grid", ["adaptive", "nested"])
-@pytest.mark.parametrize("rounds", ROUNDS)
-def test_a_key_without_one_has_nine_bytes_for_each_visited_point(grid, rounds):
-    config = KeyConfig(grid=grid, hints=False)
-    data = kept(config, rounds)
-    points = (int(lane_of(data, config).memory[END]) - TABLE) // 2
-    assert len(data) == pytest.approx(410 + 9.1 * points, abs=40)
-    # on a drifting coin
-    few, many = {"adaptive": (2.0, 3.0), "nested": (0.6, 1.35)}[grid]
-    assert few * math.sqrt(rounds) - 3 <= points <= many * math.sqrt(rounds) + 3
+    one = OneKey(config, _decoder.decode(data[1:]).state)
+    points = (int(one.book.arrays.memory(one.key.first_lane)[END]) - TABLE) // 2
+    assert len(data) == pytest.approx(start + each * points, abs=40)
+    assert few * math.sqrt(rounds) - 5 <= points <= many * math.sqrt(rounds) + 5
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5, 10])
@@ -70,16 +54,17 @@ def test_a_key_without_one_has_nine_bytes_for_each_visited_point(grid, rounds):
 def test_a_key_with_classes_grows_with_its_vertices(classes, rounds):
     config = KeyConfig(kind="simplex", hints=False)
     data = kept(config, rounds, classes)
-    vertices = int(lane_of(data, config).lanes[0].simplex_run.memory[USED])
-    assert len(data) - watch_of(data) == pytest.approx(
-        380 + 20 * classes + (20 + classes) * vertices, rel=0.1
-    )
+    state = _decoder.decode(data[1:]).state
+    vertices = int(OneKey(config, state).key.lanes[0].simplex_run.memory[USED])
+    watched = len(msgspec.msgpack.decode(state[SUM:])[7]) + 4
+    formula = 380 + 20 * classes + (20 + classes) * vertices
+    assert len(data) - watched == pytest.approx(formula, rel=0.1)
 
 
 def test_forecasts_that_are_open_or_remembered_cost_their_ids_and_numbers():
-    config, rounds = KeyConfig(), 1000
+    config, rounds, id = KeyConfig(), 1000, len("00000000")
     alone = len(kept(config, rounds))
     waiting = (len(kept(config, rounds, waiting=100)) - alone) / 100
     remembered = (len(kept(config, rounds, remember=1000)) - alone) / 500
-    assert 105 + len("00000000") < waiting < 150 + len("00000000")
-    assert 40 + len("00000000") < remembered < 50 + len("00000000")
+    assert 105 + id < waiting < 150 + id
+    assert 40 + id < remembered < 50 + id

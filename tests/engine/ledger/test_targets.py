@@ -1,17 +1,20 @@
-"""What is made of a ledger takes the place of no other file, nor of the ledger and what belongs to it."""
+"""What is made of a ledger takes the place of no other file; what is said and left if the disk is full."""
 
 import errno
 import os
-import shutil
+import random
+import re
+import resource
+from unittest.mock import Mock
 
 import polars as pl
 import pytest
 
-from onlinecal.engine.ledger.archive import archive_ledger
-from onlinecal.engine.ledger.check import repair_ledger
-from onlinecal.engine.ledger.file import LedgerError, new_file
-from onlinecal.engine.ledger.report import export_ledger
+from onlinecal.engine import Engine, LedgerError, archive_ledger, export_ledger, repair_ledger
+from onlinecal.engine.ledger.file import new_file
 from tests import commands
+from tests.engine.fault_tools import LINES, assert_refused, command, raises_for
+from tests.engine.scripts import CONFIG, assert_same_ledgers, batches, tables_of
 
 MAKERS = {
     "export": export_ledger,
@@ -20,57 +23,32 @@ MAKERS = {
 }
 
 
-@pytest.fixture
-def ledger(folder, sound):
-    return shutil.copyfile(sound, folder / "rain.db")
-
-
-@pytest.fixture(params=MAKERS)
-def make(request):
-    return MAKERS[request.param]
-
-
-def test_a_ledger_is_not_written_over_by_what_is_made_of_it(folder, ledger, make):
-    before = ledger.read_bytes()
-    (folder / "link.db").symlink_to(ledger)
-    for path, into in [(ledger, ledger), (ledger, folder / "link.db"), (folder / "link.db", ledger)]:
-        with pytest.raises(ValueError, match="itself; name another file"):
-            make(path, into)
-    assert ledger.read_bytes() == before
-
-
-@pytest.mark.parametrize("end", ["-wal", "-shm", "-journal", "-lock"])
-def test_names_that_belong_to_a_ledger_are_refused(folder, ledger, make, end):
-    with pytest.raises(ValueError, match="belong to a ledger; name another"):
-        make(ledger, folder / f"other.db{end}")
-    assert not (folder / f"other.db{end}").exists()
-
-
-def test_other_files_stay(folder, ledger, make):
-    other = folder / "old"
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_ledger_what_belongs_to_one_and_other_files_stay(folder, ledger, make):
+    link, other, before = folder / "link.db", folder / "old", ledger.read_bytes()
+    link.symlink_to(ledger)
     other.write_text("mine")
-    with pytest.raises(ValueError, match="there is a file already"):
-        make(ledger, other)
-    with pytest.raises(ValueError, match="is a folder"):
-        make(ledger, folder)
+    for path, into, words in (
+        (ledger, ledger, "itself; name another file"),
+        (ledger, link, "itself; name another file"),
+        (link, ledger, "itself; name another file"),
+        (ledger, other, "there is a file already"),
+        (ledger, folder, "is a folder"),
+        (ledger, folder / "nowhere" / "new", "cannot be written here"),
+        (ledger, folder / "other.db-wal", "belong to a ledger; name another"),
+        (ledger, folder / "other.db-shm", "belong to a ledger; name another"),
+        (ledger, folder / "other.db-journal", "belong to a ledger; name another"),
+        (ledger, folder / "other.db-lock", "belong to a ledger; name another"),
+    ):
+        with pytest.raises((ValueError, LedgerError), match=words):
+            make(path, into)
+    assert sorted(folder.iterdir()) == sorted([ledger, link, other])
     beside = [folder / f"new.{end}" for end in ("part", "db.part", "db-part")]
     for file in beside:
         file.write_text("mine")
     make(ledger, folder / "new")
     assert {file.read_text() for file in [other, *beside]} == {"mine"}
-
-
-def test_a_ledger_whose_name_looks_temporary_is_repaired_and_stays(folder, sound):
-    part = shutil.copyfile(sound, folder / "rain.part")
-    before = part.read_bytes()
-    repair_ledger(part, folder / "rain")
-    assert part.read_bytes() == before
-    assert (folder / "rain").exists()
-
-
-def test_where_nothing_can_be_written_is_said(folder, ledger, make):
-    with pytest.raises(LedgerError, match="cannot be written here"):
-        make(ledger, folder / "nowhere" / "new")
+    assert make is MAKERS["archive"] or ledger.read_bytes() == before
 
 
 def test_what_a_killed_call_left_is_gone_and_that_of_others_stays(folder, ledger):
@@ -84,14 +62,12 @@ def test_what_a_killed_call_left_is_gone_and_that_of_others_stays(folder, ledger
 def test_the_verb_exports_over_a_file_only_if_told_to(folder, ledger):
     into = folder / "table.parquet"
     into.write_text("mine")
-    named = ["stream", "export", "--ledger", ledger, "--into", into]
-    assert "there is a file already" in commands.refused(*named)
+    named = ["stream", "export", "--ledger", ledger, "--into"]
+    assert "there is a file already" in commands.refused(*named, into)
     assert into.read_text() == "mine"
-    commands.run(*named, "--force")
+    commands.run(*named, into, "--force")
     assert pl.read_parquet(into).height
-    assert "itself; name another" in commands.refused(
-        "stream", "export", "--ledger", ledger, "--into", ledger, "--force"
-    )
+    assert "itself; name another" in commands.refused(*named, ledger, "--force")
 
 
 def test_results_are_not_written_over_what_they_are_of(tmp_path):
@@ -104,20 +80,96 @@ def test_results_are_not_written_over_what_they_are_of(tmp_path):
 
 @pytest.mark.parametrize("linked", [True, False], ids=["links", "no links"])
 def test_who_is_second_to_make_a_file_is_refused(folder, monkeypatch, linked):
-    new, text = folder / "new", ["first", "second"]
-
-    def make():
-        with new_file(new) as part:
-            part.write_text(text.pop())
-            if text:
-                make()
-
-    def refused(*_):
-        raise PermissionError(errno.EPERM, "no links here")
-
+    new = folder / "new"
     if not linked:
-        monkeypatch.setattr(os, "link", refused)
+        monkeypatch.setattr(os, "link", Mock(side_effect=PermissionError(errno.EPERM, "no links here")))
+
+    def make(*texts):
+        with new_file(new) as part:
+            part.write_text(texts[0])
+            if texts[1:]:
+                make(*texts[1:])
+
     with pytest.raises(ValueError, match="made meanwhile"):
-        make()
+        make("second", "first")
     assert new.read_text() == "first"
     assert list(folder.iterdir()) == [new]
+
+
+def test_a_full_ledger_keeps_nothing_of_the_batch_and_goes_on_when_there_is_room(folder, sound, answers):
+    path, rng, told, full = folder / "ledger.db", random.Random(1), b"", 0
+    with Engine(path, CONFIG, hot_keys=5, window=100) as engine:
+        for data in batches(rng, LINES, 60):
+            connection = engine._ledger.connection
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {pages + rng.choice([0, 0, 1, 2])}")
+            before = tables_of(path)
+            for _ in range(3):
+                try:
+                    answer = engine.handle_lines(data)
+                    break
+                except LedgerError as error:
+                    assert re.match(f"{path}: could not be written.*Make room", str(error))  # noqa: PT017
+                    assert tables_of(path) == before
+                    full += 1
+            else:
+                connection.execute("PRAGMA max_page_count = 1000000")
+                answer = engine.handle_lines(data)
+            told += answer
+    assert full > 10
+    assert told == answers
+    assert_same_ledgers(path, sound)
+
+
+def test_states_that_could_not_be_written_and_restarts_that_failed_are_tried_again(
+    folder, sound, answers, monkeypatch
+):
+    path, told = folder / "ledger.db", b""
+    monkeypatch.setattr("onlinecal.engine.ledger.replay.CHUNK", 7)
+    refuse = "CREATE TEMP TRIGGER full BEFORE INSERT ON main.states BEGIN SELECT RAISE(ABORT, ''); END"
+
+    def failing(changes):
+        raise LedgerError("no room")
+
+    with Engine(path, CONFIG, hot_keys=5, window=200) as engine:
+        for number, data in enumerate(batches(random.Random(3), LINES, 60)):
+            with monkeypatch.context() as patched:
+                patched.setattr(engine._ledger, "commit", failing)
+                for _ in range(2):
+                    with pytest.raises(LedgerError, match="no room"):
+                        engine.handle_lines(data)
+            told += engine.handle_lines(data)
+            engine._ledger.connection.execute(refuse)
+            with raises_for(path):
+                engine.flush()
+            engine._ledger.connection.execute("DROP TRIGGER full")
+            if number % 2:
+                engine.flush()
+        engine._ledger.close()
+    assert told == answers
+    assert_same_ledgers(path, sound)
+
+
+@pytest.mark.parametrize("verb", [["archive", "--keep", 10], ["repair"]])
+def test_what_is_made_of_a_ledger_finds_no_room_and_leaves_nothing(folder, sound, verb):
+    into, before = folder / "made", tables_of(sound)
+
+    def limit():
+        # room for what SQLite keeps beside a ledger that is read
+        resource.setrlimit(resource.RLIMIT_FSIZE, (33_000, 33_000))
+
+    found = command(folder, "stream", *verb, "--ledger", sound, "--into", into, before=limit)
+    assert_refused(found, into)
+    assert not list(folder.glob("*made*"))
+    assert tables_of(sound) == before
+
+
+def test_an_export_that_finds_no_room_leaves_nothing(folder, sound, monkeypatch):
+    def full(frame, file):
+        file.write_bytes(b"PAR1")
+        raise pl.exceptions.ComputeError("No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with raises_for(folder / "made", "No space left"):
+        export_ledger(sound, folder / "made")
+    assert not list(folder.glob("*made*"))

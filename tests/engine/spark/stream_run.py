@@ -7,24 +7,24 @@ import json
 import os
 import random
 import sys
+from pathlib import Path
 
-from onlinecal.engine import Forecast, Outcome, Rejected
-from tests.engine.key_events import CONFIG
+from onlinecal.engine import Forecast, Outcome, Query, Rejected
+from tests.engine.scripts import CONFIG
 
 REMEMBER = 10_000
 
 
-def write_events(events, folder, files, seed=0, strays=()):
+def write_events(events, folder, files, strays=()):
     """Files in the order of their times; rows shuffled within each, and strays in each."""
     folder.mkdir(parents=True)
-    rng, size = random.Random(seed), -(-len(events) // files)
+    rng, size = random.Random(0), -(-len(events) // files)
     for number in range(files):
-        lines = [*strays]
-        for position in range(number * size, min((number + 1) * size, len(events))):
-            lines.append(as_row(events[position], position))
+        start = number * size
+        lines = [*strays, *map(as_row, events[start : start + size], range(start, len(events)))]
         rng.shuffle(lines)
         path = folder / f"{number:03d}.json"
-        path.write_text("\n".join(json.dumps(line) for line in lines))
+        path.write_text("\n".join(map(json.dumps, lines)))
         os.utime(path, (1_700_000_000 + number,) * 2)
 
 
@@ -34,7 +34,7 @@ def as_row(event, position):
     if isinstance(event, Outcome):
         soft = isinstance(event.value, dict)
         row["values" if soft else "value"] = event.value if soft else str(event.value)
-    elif getattr(event, "hint", None) is not None:
+    elif isinstance(event, Query) and event.hint is not None:
         row["hints" if isinstance(event.hint, dict) else "hint"] = event.hint
     return row
 
@@ -68,27 +68,18 @@ def told(row):
     _, kind, id, _, probability, probabilities, certificate, reason, detail = row
     if kind == "forecast":
         return id, probability if probabilities is None else probabilities, certificate
-    if kind == "rejected":
-        return refusal(id, reason, detail)
-    return id, kind
+    return (id, reason, detail) if kind == "rejected" else (id, kind)
 
 
 def said(answer):
     if isinstance(answer, Forecast):
         return answer.id, answer.probability, answer.certificate
     if isinstance(answer, Rejected):
-        return refusal(answer.id, answer.reason, answer.detail)
+        return answer.id, answer.reason, answer.detail
     return answer.id, answer.__struct_config__.tag
 
 
-def refusal(id, reason, detail):
-    # numbers that JSON does not have reach the workers as texts, and are refused as such
-    return (id, "bad") if reason in ("malformed", "invalid") else (id, reason, detail)
-
-
 if __name__ == "__main__":
-    from pathlib import Path
-
     from onlinecal.engine.spark import local_session
 
     run(local_session(2), Path(sys.argv[1]))
