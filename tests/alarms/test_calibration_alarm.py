@@ -12,22 +12,12 @@ from onlinecal.alarms import escrow
 from onlinecal.alarms.calibration_alarm import (
     N_REGIONS,
     N_SHIFTS,
-    STAKES,
-    STAKES_OF,
     STRETCHES,
     detectors_of,
-    direction_of,
     fill_ratios,
     region_of,
 )
 from onlinecal.engine.watch.account import MONEY, N_STAKES, ask, new_account, settle_bets
-
-
-def played(forecasts, outcomes, alpha=1e-9):
-    alarm = CalibrationAlarm(alpha)
-    for p, y in zip(forecasts, outcomes, strict=True):
-        alarm.update(p, y)
-    return alarm
 
 
 def forecast_after(past, tick):
@@ -46,35 +36,24 @@ def test_means_over_all_outcomes_are_those_of_the_theorems(tick):
             forecasts.append(forecast_after(outcomes[:t], tick))
             chance *= forecasts[-1] if y else 1.0 - forecasts[-1]
         if chance > 0.0:
-            alarm = played(forecasts, outcomes)
+            alarm = CalibrationAlarm(1e-9)
+            for p, y in zip(forecasts, outcomes, strict=True):
+                alarm.update(p, y)
             detectors += chance * alarm.statistic
             e_values += chance * alarm.e_value
     assert detectors == pytest.approx(7.0, rel=1e-12)
     assert e_values == pytest.approx(1.0, rel=1e-12)
 
 
-def null_streams(kind, rng, shape):
-    p = {"uniform": rng.random(shape), "rare": np.full(shape, 0.004), "half": np.full(shape, 0.5)}.get(kind)
-    if kind == "shares":
-        p = rng.random(shape)
-        return p, rng.beta(2.0 * p, 2.0 * (1.0 - p))
-    if kind == "follows":
-        # the forecast depends on the outcome before
-        y = (rng.random(shape) < 0.4).astype(float)
-        p = np.full(shape, 0.4)
-        for t in range(1, shape[1]):
-            p[:, t] = np.where(y[:, t - 1] > 0, 0.7, 0.2)
-            y[:, t] = rng.random(shape[0]) < p[:, t]
-        return p, y
-    return p, (rng.random(shape) < p).astype(float)
-
-
-@pytest.mark.parametrize("kind", ["uniform", "rare", "half", "follows", "shares"])
-def test_a_thousand_calibrated_streams_raise_false_alarms_as_seldom_as_promised(kind):
-    streams, rounds, alpha = 1000, 1500, 0.01
-    p, y = null_streams(kind, np.random.default_rng(5), (streams, rounds))
-    waits, certain = [], 0
-    for forecasts, outcomes in zip(p, y, strict=True):
+@pytest.mark.parametrize("kind", ["whole", "shares"])
+def test_calibrated_streams_raise_false_alarms_as_seldom_as_promised(kind):
+    """Forecasts follow the outcome before."""
+    rng, streams, rounds, alpha = np.random.default_rng(5), 400, 1500, 0.01
+    p, y, waits, certain = np.full((rounds, streams), 0.4), np.zeros((rounds, streams)), [], 0
+    for t in range(rounds):
+        p[t] = np.where(y[t - 1] > 0.5, 0.7, 0.2)
+        y[t] = rng.random(streams) < p[t] if kind == "whole" else rng.beta(2.0 * p[t], 2.0 * (1.0 - p[t]))
+    for forecasts, outcomes in zip(p.T, y.T, strict=True):
         alarm = CalibrationAlarm(alpha)
         found = alarm.update_many(forecasts, outcomes)
         waits.append(found[0] + 1 if len(found) else rounds)
@@ -99,7 +78,7 @@ CHANGES = {
 )
 def test_changes_are_found_soon_and_named(kind, most):
     delays, named, beginnings = [], 0, []
-    for seed in range(40):
+    for seed in range(24):
         rng = np.random.default_rng(seed)
         p = rng.random(6000)
         happens = rng.random(6000) < np.where(np.arange(6000) < 1000, p, CHANGES[kind](p))
@@ -116,7 +95,7 @@ def test_changes_are_found_soon_and_named(kind, most):
         else:
             named += finding.direction == kind
     assert np.mean(delays) < most
-    assert named >= 24
+    assert named >= 14
     # half of the beginnings are nearer to the change than a fourth of the mean delay
     assert abs(np.median(beginnings) - 1000) < most / 4
 
@@ -171,28 +150,6 @@ def test_what_cannot_happen_is_found_and_stays_a_number():
     assert alarm.n_alarms > 500
     assert alarm.p_value < 1e-200
     assert np.isfinite(alarm.e_value)
-
-
-def test_stakes_and_names_of_bets():
-    assert STAKES.sum() == pytest.approx(1.0) == pytest.approx(STAKES_OF.sum())
-    places = {region_of(bet) for bet in range(len(STAKES))}
-    assert len(places) == 15
-    assert {direction_of(bet) for bet in range(len(STAKES))} == set(CHANGES) - {"region"}
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda alarm: alarm.update_many([0.5, 0.5], [1]), "same length, got 2 and 1"),
-        (lambda alarm: CalibrationAlarm(0.0), "alpha must be .* got 0.0"),
-    ],
-)
-def test_bad_input_changes_nothing(call, message):
-    alarm = played([0.5, 0.25], [1, 0])
-    before = alarm.statistic, alarm.e_value, alarm.n_rounds
-    with pytest.raises(ValueError, match=message):
-        call(alarm)
-    assert (alarm.statistic, alarm.e_value, alarm.n_rounds) == before
 
 
 ROUNDING = 1e-6
@@ -283,43 +240,17 @@ def test_means_over_all_outcomes_of_late_labels_that_share_them():
     assert alone > 7.05
 
 
-def waits(p, share, alpha, rounds, seed):
-    """Forecasts up to the first alarm, cut at so many rounds, where `share` forecasts have one outcome."""
-    rng, found, naive = np.random.default_rng(seed), Detector(1.0 / alpha), CalibrationAlarm(alpha)
-    first = [rounds, rounds]
-    for start in range(0, rounds, share):
-        y = float(rng.random() < p)
-        for n in range(share):
-            found.ask(n, p)
-        for n in range(share):
-            if found.settle(n, y):
-                first[0] = min(first[0], start + share)
-            naive.update(p, y)
-            if naive.drift_detected:
-                first[1] = min(first[1], start + n + 1)
-    return first
-
-
-def test_false_alarms_are_as_seldom_as_promised_where_forecasts_share_an_outcome():
-    alpha = 0.01
-    means = np.mean([waits(0.4, 8, alpha, 480, seed) for seed in range(120)], axis=0)
-    assert means[0] >= 1.0 / alpha
-    assert means[1] < 0.7 / alpha
-
-
 def test_what_is_never_settled_is_given_back_and_an_alarm_forgets_what_was_open():
     found = Detector(threshold=50.0)
     found.ask("gone", 0.3)
     found.settle("gone", 0.3)
     assert found.evidence == pytest.approx(1.0, rel=ROUNDING)
     found.ask("open", 0.05)
-    raised = 0
     for t in range(200):
         found.ask(t, 0.1)
         if found.settle(t, 1.0):
-            raised += 1
             break
-    assert raised
+    assert t < 199
     assert found.evidence == 0.0
     found.settle("open", 1.0)
     assert found.evidence == 0.0

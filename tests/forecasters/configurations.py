@@ -1,5 +1,6 @@
 """The forecasters that every claim is tried on, and strategies for sequences that give them trouble."""
 
+import pickle
 from functools import lru_cache
 
 import numpy as np
@@ -72,7 +73,7 @@ def play_late(forecaster, outcomes, most_open, rng, hint_of):
     for y in outcomes:
         if len(waiting) == most_open:
             settled.append(waiting.pop(rng.integers(most_open)))
-            forecaster.observe(*settled[-1])
+            forecaster.observe(*pickle.loads(pickle.dumps(settled[-1])))
             assert forecaster.certificate <= forecaster.guarantee + 1e-9
         waiting.append((forecaster.forecast(hint_of() if rng.random() < 0.5 else None), y))
     for pair in waiting:

@@ -44,17 +44,14 @@ def test_rounds_replays_and_the_interpreter_play_the_same_game(kind, m, outcomes
 
 
 @pytest.mark.parametrize("kind", [*RANDOMISED, UCalibratedForecaster], ids=lambda kind: kind.__name__)
-def test_equal_seeds_give_equal_bytes_and_others_do_not(kind):
+def test_equal_seeds_give_equal_bytes_others_do_not_and_draws_are_nobody_elses(kind):
     outcomes = np.random.default_rng(0).integers(0, 2, 300)
     first, second, other, pair = (
         kind(horizon=300, seed=seed).replay(outcomes).tobytes() for seed in (4, 4, 5, (4, 1))
     )
     assert first == second
     assert len({first, other, pair}) == 3
-
-
-def test_draws_are_not_those_that_anybody_else_gets_from_the_seed():
-    drawn = FosterForecaster(seed=3).draws(1000)
+    drawn = kind(seed=3).draws(1000)
     assert abs(np.corrcoef(drawn, np.random.default_rng(3).random(1000))[0, 1]) < 0.1
 
 
@@ -66,12 +63,9 @@ def test_draws_are_not_those_that_anybody_else_gets_from_the_seed():
         (DriftCorrectedHalf, {"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
         (DriftCorrectedHalf, {"epsilon": 0.6}, "epsilon must be a number above 0 and at most 0.5, got 0.6"),
         (PowerOfTwoChoices, {"n_cells": 0}, "n_cells must be a whole number of at least 1, got 0"),
-        (FosterForecaster, {"horizon": 2.5}, "horizon must be"),
         (FosterForecaster, {"n_cells": 2**21}, "n_cells must be at most 1048576, got 2097152"),
         (FosterForecaster, {"seed": None}, "seed must be a non-negative integer .*, got None"),
         (UCalibratedForecaster, {"rate": 0.95}, r"rate must be a number above 0 and at most 0\.9, got 0.95"),
-        (UCalibratedForecaster, {"rate": "a"}, r"rate must be a number above 0 and at most 0\.9, got 'a'"),
-        (UCalibratedForecaster, {"rate": 0.0}, r"rate must be a number above 0 and at most 0\.9, got 0.0"),
     ],
 )
 def test_bad_parameters_are_refused_by_name(kind, given, message):

@@ -109,26 +109,6 @@ def test_the_first_share_changes_the_units_and_nothing_else(config):
     assert plain.certificate <= shared.certificate <= plain.certificate + TOLERANCE
 
 
-def test_floats_that_are_zero_or_one_are_the_outcomes_zero_and_one():
-    bits = np.random.default_rng(3).integers(0, 2, 500)
-    for config in ({}, {"horizon": 500}):
-        whole, floats, one_by_one = fresh(config), fresh(config), fresh(config)
-        assert whole.replay(bits).tolist() == floats.replay(bits.astype(float)).tolist()
-        for y in bits:
-            one_by_one.learn_one({}, float(y))
-        assert (whole.memory == floats.memory).all()
-        assert (whole.memory == one_by_one.memory).all()
-
-
-def test_rates_and_ties_are_calibrated_in_the_mean():
-    """The forecast of a stream of shares tends to their mean, at the rate of the theorem."""
-    outcomes = np.random.default_rng(0).beta(2, 5, 20_000)
-    forecaster = AlmostOneStepAhead()
-    forecasts = forecaster.replay(outcomes)
-    assert forecaster.certificate <= 0.68 * np.sqrt(len(outcomes))
-    assert abs(forecasts[-1000:].mean() - 2 / 7) < 0.02
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -140,6 +120,12 @@ def test_rates_and_ties_are_calibrated_in_the_mean():
         ({"slack": 0.4}, "slack must be a number from 0.5"),
         ({"grid": "uniform"}, "needs a horizon or n_cells"),
         ({"grid": "adaptive", "n_cells": 5}, "fixes a uniform grid"),
+        ({"grid": "graded", "horizon": 9, "n_cells": 5}, "n_cells=5 fixes a uniform grid"),
+        *(
+            ({"horizon": 100, "grid": "graded", **other}, "grid 'graded'")
+            for other in ({"report": "midpoint"}, {"hints": True}, {"rule": "sign"}, {"horizon": None})
+        ),
+        *(({"window": window}, "window") for window in (0, 2.5, True, "10", (1 << 24) + 1)),
     ],
 )
 def test_bad_parameters_are_refused_by_name(parameters, message):

@@ -31,8 +31,8 @@ def ready(k, m, slack=None, records=MANY):
     return memory
 
 
-def ready_list(k, m, slack=None, records=MANY, step=1):
-    memory = new_memory(k, m, step, slack, records).tolist()
+def ready_list(k, m, slack=None, records=MANY, step=1, report=0):
+    memory = new_memory(k, m, step, slack, records, growing=bool(report), report=report).tolist()
     begin(memory)
     return memory
 

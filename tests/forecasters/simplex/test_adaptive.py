@@ -88,13 +88,10 @@ def costliest(memory, k, rng):
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
-@pytest.mark.parametrize("kind", ["least likely", "costliest"])
-def test_no_adversary_breaks_the_guarantee(k, kind):
+def test_no_adversary_breaks_the_guarantee(k):
     forecaster, rng = adaptive(k), np.random.default_rng(k)
-    for t in range(1000):
-        forecast = forecaster.predict_proba_one({})
-        least = min(forecast, key=forecast.get)
-        forecaster.learn_one({}, costliest(forecaster.memory, k, rng) if kind == "costliest" else least)
+    for t in range(600):
+        forecaster.learn_one({}, costliest(forecaster.memory, k, rng))
         if t % 20 == 0:
             check_account(forecaster)
         assert forecaster.certificate <= forecaster.guarantee
@@ -124,21 +121,13 @@ def test_an_account_that_has_run_low_sends_it_back_to_the_base_grid(k):
     assert back == 1
 
 
-def test_all_short_sequences():
-    for played in product(range(3), repeat=6):
-        forecaster = adaptive(3)
-        forecaster.replay(list(played))
-        check_account(forecaster)
-
-
 def test_it_costs_a_constant_and_gains_a_power():
-    for k, shares in [(3, [0.5, 0.3, 0.2]), (4, [0.4, 0.3, 0.2, 0.1])]:
-        outcomes = np.random.default_rng(0).choice(k, size=50_000, p=shares)
-        nested, tuned = SimplexAlmostOneStepAhead(k), adaptive(k)
-        for forecaster in (nested, tuned):
-            forecaster.replay(outcomes)
-        assert tuned.guarantee == pytest.approx(nested.guarantee + 2 * k + 4)
-        assert tuned.certificate < 0.6 * nested.certificate
+    outcomes = np.random.default_rng(0).choice(4, size=50_000, p=[0.4, 0.3, 0.2, 0.1])
+    nested, tuned = SimplexAlmostOneStepAhead(4), adaptive(4)
+    for forecaster in (nested, tuned):
+        forecaster.replay(outcomes)
+    assert tuned.guarantee == pytest.approx(nested.guarantee + 2 * 4 + 4)
+    assert tuned.certificate < 0.6 * nested.certificate
 
 
 @pytest.mark.parametrize("late", [1, 7])
@@ -154,20 +143,6 @@ def test_once_a_label_is_late_the_base_grid_is_played(late):
             token = tokens.pop(int(rng.integers(len(tokens))))
             forecaster.observe(token, min(range(3), key=token.vector.__getitem__))
             assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
-    assert forecaster.predict_proba_one({}) == pytest.approx(forecaster.predict_proba_one({}))
-
-
-def test_what_was_predicted_is_what_is_learnt_while_another_forecast_is_open():
-    forecaster = adaptive(3)
-    forecaster.replay(outcomes_of("coins", 3, 300, 0))
-    forecaster.forecast()
-    announced = list(forecaster.predict_proba_one({}).values())
-    moved = forecaster.memory[MOVED] / units(forecaster.memory)
-    step = int(forecaster.memory[STEP]) / int(forecaster.memory[SCALE])
-    forecaster.learn_one({}, 1)
-    # on the finer grid that was announced: a third of its step times four at most
-    assert forecaster.memory[MOVED] / units(forecaster.memory) - moved <= 4 / 3 * step + TOLERANCE
-    assert len(announced) == 3
 
 
 def off(memory, cells, k):
@@ -220,9 +195,12 @@ def test_the_account_goes_on_when_classes_join(seed):
     assert sums["left"] > 0
 
 
-def test_all_short_sequences_of_classes_that_are_discovered():
+def test_all_short_sequences_of_classes_that_are_known_or_discovered():
     hints = np.random.default_rng(0).dirichlet(np.ones(3), 6)
     for played in product(range(3), repeat=6):
+        known = adaptive(3)
+        known.replay(list(played))
+        check_account(known)
         for slack in (1.0, None):
             forecaster = SimplexAlmostOneStepAhead(slack=slack, grid="adaptive", hints=True)
             play_and_count(forecaster, played, hints, lambda *_: None)
@@ -242,17 +220,3 @@ def test_damaged_accounts_are_refused():
     with pytest.raises(ValueError, match="account"):
         plain._run.check()
     assert forecaster.memory[LIMIT] > forecaster.n_rounds
-
-
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"n_classes": 3, "horizon": 10}, "does not go with n_cells=None, horizon=10"),
-        ({"n_classes": 3, "n_cells": 4}, "does not go with n_cells=4"),
-    ],
-)
-def test_it_needs_nothing_that_fixes_the_grid(settings, match):
-    with pytest.raises(ValueError, match=match):
-        SimplexAlmostOneStepAhead(grid="adaptive", **settings)
-    with pytest.raises(ValueError, match="grid must be one of nested, adaptive, got 'fine'"):
-        SimplexAlmostOneStepAhead(3, grid="fine")

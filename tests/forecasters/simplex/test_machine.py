@@ -13,9 +13,9 @@ from onlinecal.forecasters.simplex.machine import compiled as machine
 from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, certificate, enlarged, new_memory
 from onlinecal.forecasters.simplex.machine.table import (
     CHANGES,
+    FOLLOWS,
     HERE,
     MASK,
-    MOVED,
     PIVOTS,
     RESTARTS,
     SPREAD,
@@ -54,7 +54,7 @@ def hints_of(k, rounds, seed):
 
 
 @settings(max_examples=examples(120), deadline=None)
-@given(games, st.sampled_from([None, 1.0, 2.5]), st.booleans(), st.booleans())
+@given(games, st.sampled_from([None, 1.0, 2.5]), st.sampled_from(["no", "near", "followed"]), st.booleans())
 def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted, mixed):
     (k, m), kind, rounds, seed = game
     outcomes, soft, parts = outcomes_of(kind, k, rounds, seed), None, 1
@@ -63,8 +63,8 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted
         weights, rounded = weights_of(labels, parts)
         soft = weights, parts, rounded
         outcomes = np.where(labels.max(axis=1) == 1.0, labels.argmax(axis=1), MIXED)
-    hints = hints_of(k, rounds, seed) if hinted else None
-    plain = ready_list(k, m * parts, slack, FEW, parts)
+    hints = None if hinted == "no" else hints_of(k, rounds, seed)
+    plain = ready_list(k, m * parts, slack, FEW, parts, FOLLOWS * (hinted == "followed"))
     compiled = np.array(plain)
     forecasts, charged = replay(compiled, outcomes, hints, soft)
     expected, _, points = interpret(plain, outcomes, hints, soft)
@@ -73,37 +73,25 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted
     assert charged.tolist() == points
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(games)
-def test_the_machine_plays_like_the_plain_reference(game):
+@settings(max_examples=examples(100), deadline=None)
+@given(games, st.sampled_from([None, 1.0, 2.0]), st.booleans())
+def test_the_machine_plays_like_the_plain_reference(game, slack, hinted):
     (k, m), kind, rounds, seed = game
-    outcomes = outcomes_of(kind, k, min(rounds, 120), seed)
-    memory, reference = ready_list(k, m), Reference(k, m)
-    _, sums, points = interpret(memory, outcomes)
-    for outcome, row, x in zip(outcomes.tolist(), sums, points, strict=True):
-        forecast, charged = reference.play(outcome)
+    rounds, slack = min(rounds, 60 if hinted else 120), slack if hinted else None
+    outcomes, hints = outcomes_of(kind, k, rounds, seed), [None] * rounds
+    memory, reference = ready_list(k, m, slack), Reference(k, m, slack)
+    if hinted:
+        rounded = np.round(hints_of(k, rounds, seed) * k * m)
+        hints = [[Fraction(int(u), k * m) for u in row] for row in rounded]
+    _, sums, points = interpret(memory, outcomes, rounded / (k * m) if hinted else None)
+    for outcome, row, x, hint in zip(outcomes.tolist(), sums, points, hints, strict=True):
+        forecast, charged = reference.play(outcome, hint)
         assert [Fraction(s, k * m) for s in row] == forecast
         assert x == [c / m for c in charged]
-    assert Fraction(int(memory[MOVED]), k * m) == reference.moved
-    assert Fraction(int(memory[SPREAD]), m) == reference.spread
-    assert (memory[CHANGES], memory[RESTARTS]) == (reference.changes, reference.restarts)
-    assert {x for x, _ in vertices_of(memory, int(memory[HERE]))} == set(reference.word)
-
-
-@settings(max_examples=examples(40), deadline=None)
-@given(games, st.sampled_from([None, 1.0, 2.0]))
-def test_with_hints_too(game, slack):
-    (k, m), kind, rounds, seed = game
-    outcomes = outcomes_of(kind, k, min(rounds, 60), seed)
-    hints = np.round(hints_of(k, len(outcomes), seed) * k * m) / (k * m)
-    memory, reference = ready_list(k, m, slack), Reference(k, m, slack)
-    _, sums, points = interpret(memory, outcomes, hints)
-    for t, outcome in enumerate(outcomes.tolist()):
-        hint = [Fraction(round(u * k * m), k * m) for u in hints[t]]
-        forecast, charged = reference.play(outcome, hint)
-        assert [Fraction(s, k * m) for s in sums[t]] == forecast
-        assert points[t] == [c / m for c in charged]
     assert Fraction(certificate(memory)).limit_denominator(10**9) == reference.certificate
+    if not hinted:
+        assert (memory[CHANGES], memory[RESTARTS]) == (reference.changes, reference.restarts)
+        assert {x for x, _ in vertices_of(memory, int(memory[HERE]))} == set(reference.word)
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -129,7 +117,7 @@ def test_no_adversary_biases_a_point_beyond_tijdemans_bound(k, m, kind, seed):
     assert memory[SPREAD] == spread
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 7, 8, 30, 101, 1000])
+@pytest.mark.parametrize("m", [1, 2, 3, 8, 101])
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_two_classes_it_is_the_balanced_rule(m, kind):
     outcomes = outcomes_of(kind, 2, 3000, seed=m)

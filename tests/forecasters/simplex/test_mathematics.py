@@ -2,6 +2,7 @@
 
 import copy
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from math import comb, gcd
 
@@ -14,12 +15,9 @@ from onlinecal.forecasters.simplex.guarantees import (
     TABLED_POWERS,
     bias_bound,
     bias_formula,
-    cells_for,
     point_bound,
     point_swing,
-    reach,
     swing_bound,
-    uniform_guarantee,
 )
 from tests.forecasters.simplex.label_biases import LAST, POWERS, summed
 from tests.forecasters.simplex.play import outcomes_of
@@ -34,6 +32,9 @@ def summed_bounds(k, m):
         if s > 1:
             total += 2 * (s // 2) * (1 - Fraction(1, 2 * s - 2))
     return total
+
+
+cells_of = cache(every_cell)
 
 
 def radius_of(k, m):
@@ -60,15 +61,6 @@ def check(game, rounds):
     assert sorted(game.label(x) for x in game.word) == list(range(game.k))
     assert frozenset(game.word) in cells_of(game.k, game.m)
     assert game.certificate <= rounds * radius_of(game.k, game.m) / game.m + summed_bounds(game.k, game.m)
-
-
-_cells = {}
-
-
-def cells_of(k, m):
-    if (k, m) not in _cells:
-        _cells[k, m] = every_cell(k, m)
-    return _cells[k, m]
 
 
 @pytest.mark.parametrize(("k", "m"), [(2, 5), (3, 1), (3, 2), (3, 5), (4, 2), (4, 3), (5, 2)])
@@ -125,19 +117,6 @@ def test_on_all_sequences_labels_cells_and_bounds_are_as_proved(k, m, longest):
     check_all_sequences(Reference(k, m), 1, longest)
 
 
-def test_tijdemans_bound_is_attained():
-    """1 - 1/(2s - 2) cannot be lowered for three classes: some point comes close to 3/4."""
-    worst = Fraction(0)
-    for x in [(1, 1, 6), (1, 2, 5), (1, 3, 4), (2, 3, 3), (1, 1, 8)]:
-        game = Reference(3, sum(x))
-        last = None
-        for _ in range(60):
-            last = game.tijdeman(x, last)
-            game.counts.setdefault(x, [0] * 3)[last] += 1
-            worst = max(worst, *(abs(game.bias(x, j)) for j in range(3)))
-    assert Fraction(1, 2) < worst <= Fraction(3, 4)
-
-
 def on_support(s, m):
     """The bound of all points of s classes with weight, from those of all points (inclusion, exclusion)."""
     return sum((-1) ** (s - i) * comb(s, i) * bias_bound(i, m) for i in range(2, s + 1))
@@ -161,7 +140,7 @@ def test_no_number_of_charges_drives_a_points_bias_beyond_what_is_computed(k, m)
 
 
 def test_the_table_is_what_the_machines_rule_gives():
-    sizes = [(s, m) for s in range(3, 17) for m in range(s, 13)]
+    sizes = [(s, m) for s in range(3, 13) for m in range(s, 13)]
     sizes += [(3, 40), (3, LAST[3]), (4, LAST[4]), (5, 24), (6, 20), (7, 17), (8, 16), (3, POWERS[3][0])]
     for s, m in sizes:
         assert on_support(s, m) == Fraction(summed(s, m), m)
@@ -181,27 +160,6 @@ def test_biases_grow_with_the_grid_as_the_choice_of_a_grid_relies_on(k):
         assert bias_bound(k, a) <= bias_bound(k, b)
     for m in range(1, 300):
         assert bias_bound(k, m) <= bias_bound(k, 2 * m)
-
-
-def test_guarantees_are_some_ten_percent_smaller():
-    for k, share in [(3, 0.98), (4, 0.91), (5, 0.92), (6, 0.92)]:
-        for horizon in (10**5, 10**6):
-            before = min(horizon * reach(k, m) / m + bias_formula(k, m) for m in range(1, 150))
-            assert uniform_guarantee(horizon, k, cells_for(horizon, k)) < (share + 0.01) * before
-
-
-def test_hints_without_slack_leave_the_labels_what_they_are():
-    """So the computed biases bound them, too; with late labels it is the formula's that do."""
-    rng = np.random.default_rng(4)
-    forecaster = SimplexAlmostOneStepAhead(4, n_cells=3, report="barycentre", hints=True)
-    forecaster.replay(outcomes_of("drift", 4, 600, 4), rng.dirichlet(np.full(4, 0.4), 600))
-    spread = np.abs(forecaster.look_ahead.biases).sum()
-    assert spread <= bias_bound(4, 3) < bias_formula(4, 3)
-    assert forecaster.guarantee == pytest.approx(float(uniform_guarantee(600, 4, 3)))
-    tokens = [forecaster.forecast() for _ in range(2)]
-    for token in tokens:
-        forecaster.observe(token, 0)
-    assert forecaster.guarantee > float(uniform_guarantee(602, 4, 3) + bias_formula(4, 3) - bias_bound(4, 3))
 
 
 STRETCHES = [(3, 6, None), (4, 4, None), (5, 3, None), (3, 3, 1.0), (4, 4, 2.0)]
@@ -229,6 +187,4 @@ def test_in_no_stretch_of_rounds_do_biases_move_by_more_than_the_bound(k, m, sla
 def test_biases_can_move_from_one_edge_to_another():
     """With slack 1 a point of three classes may go from (-1, -1, 2) to (-1, 2, -1), not farther."""
     assert [point_swing(s, 1.0) for s in (1, 2, 3)] == [0, 4, 6]
-    assert point_swing(3, 1.0, 2) == 14
-    assert 2 * point_bound(3, 1.0, 2) == 24
-    assert point_swing(3) == 2 * point_bound(3)
+    assert [point_swing(3, 1.0, 2), point_swing(3)] == [14, 2 * point_bound(3)]
