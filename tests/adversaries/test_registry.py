@@ -12,9 +12,8 @@ import pytest
 from numba.extending import register_jitable
 
 import adversaries
-from adversaries import Kind, Parameter, Phase, all_sequences, registry, sequence_chunks
+from adversaries import Kind, Parameter, all_sequences, registry, sequence_chunks
 from adversaries.kinds import mixture
-from adversaries.streams import replay_step
 from tests import ROOT
 from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 
@@ -22,9 +21,7 @@ from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 @pytest.mark.parametrize(
     "spec, name",
     [
-        (" coin : bias = 0.70 ", "coin:bias=0.7"),
-        ("blocks:length=1e2", "blocks:length=100"),
-        ("sinusoidal-drift:amplitude=0.25,period=12.5", "sinusoidal-drift:period=12.5,amplitude=0.25"),
+        ("sinusoidal-drift:amplitude=2.5e-1,period=12.5", "sinusoidal-drift:period=12.5,amplitude=0.25"),
         ("two-phase:first=coin,second=threshold", "two-phase"),
         (
             "two-phase:switch=4,first=[linear-drift:end=0.8,start=0.2],second=blocks:length=3",
@@ -37,26 +34,17 @@ def test_specs_are_written_back_in_one_canonical_form(spec, name):
 
 
 @pytest.mark.parametrize(
-    "spec, parts",
+    "spec, message",
     [
-        (
-            "two-phase:first=coyn",
-            ["unknown adversary 'coyn'", "did you mean 'coin'?", "Known: alternating, "],
-        ),
-        ("bernoulli-forecast:bias=1", ["bernoulli-forecast has no parameter 'bias'", "it takes none"]),
-        ("two-phase:second=coin:bias=1.5", ["coin: bias must be a number in [0, 1]", "'1.5'"]),
-        (
-            "certificate-greedy:depth=0",
-            ["certificate-greedy: depth must be a whole number in [1, 10]", "'0'"],
-        ),
-        ("sinusoidal-drift:centre=0.9", ["amplitude must be at most 0.1", "centre=0.9", "got 0.4"]),
-        ("two-phase:switch=10", ["switch must be less than the horizon of 10 rounds, got 10"]),
+        ("two-phase:first=coyn", r"unknown adversary 'coyn'; did you mean 'coin'\? Known: alternating, "),
+        ("two-phase:second=coin:bias=1.5", r"coin: bias must be a number in \[0, 1\], got '1.5'"),
+        ("sinusoidal-drift:centre=0.9", r"amplitude must be at most 0\.1 .*centre=0\.9.* got 0\.4"),
+        ("two-phase:switch=10", "switch must be less than the horizon of 10 rounds, got 10"),
     ],
 )
-def test_a_bad_spec_is_refused_by_name_value_and_what_is_allowed(spec, parts):
-    with pytest.raises(ValueError) as refusal:
+def test_a_bad_spec_is_refused_by_name_value_and_what_is_allowed(spec, message):
+    with pytest.raises(ValueError, match=message):
         adversaries.create(spec, horizon=10)
-    assert all(part in str(refusal.value) for part in parts), refusal.value
 
 
 def test_a_horizon_is_a_number_of_rounds_for_which_a_parameter_may_stand_in():
@@ -163,14 +151,6 @@ def test_a_registered_adversary_is_created_described_and_mixed():
     game = scripted_game(200)
     mixed = adversaries.create("mixture:first=late-coin,second=bias-builder", seed=1)
     assert play_plainly(mixed, *game) == play_compiled(mixed, *game)
-
-
-def test_a_composed_adversary_may_be_registered_too():
-    def fixed(values, horizon, build):
-        return (Phase(replay_step, np.array([1.0, 0.0, 1.0]), 3, "oblivious"), *build("coin:bias=1", horizon))
-
-    adversaries.register(Kind("one-nought-one", "101, then ones", "oblivious", "this test", compose=fixed))
-    assert adversaries.create("one-nought-one").outcomes(6).tolist() == [1, 0, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -160,16 +160,6 @@ def test_a_model_too_sure_or_too_timid_is_put_right_on_a_short_stream(factor):
     assert gained >= 0.7 * possible
 
 
-def test_where_squared_errors_say_nothing_weights_follow_log_loss():
-    """Events of 1 in 2,000, from a model that gives them 1 in 50: the probability itself loses its weight."""
-    rng = np.random.default_rng(6)
-    state = new_steering()
-    for outcome in (rng.random(5000) < 0.0005).tolist():
-        binary.hint_of(state, 0.02)
-        binary.learn_outcome(state, int(outcome))
-    assert state[WEIGHTS] < 0.1
-
-
 @pytest.mark.parametrize(("biased", "allowed"), [(0.0, 1.04), (0.7, 0.97)])
 def test_a_match_whose_rows_wait_for_one_outcome_is_one_observation(biased, allowed):
     """300 matches of 50 rows, labelled together at the end: honest rows stay, biased ones are put right."""

@@ -77,19 +77,6 @@ def test_nothing_wraps_on_the_way_to_the_brim(config):
         assert forecaster.certificate >= 0.0
 
 
-def test_the_setting_that_wrapped():
-    """One cell, the lower end, ones only: each round adds 1 to the distance."""
-    forecaster = AlmostOneStepAhead(n_cells=1, report="lower")
-    forecaster.replay(np.ones(3, np.uint8))
-    assert forecaster.memory[MOVED] == 3 << 32
-    most = forecaster.most_rounds
-    assert 2.1e9 < most < 2.15e9
-    forecaster.memory[[ROUNDS, MOVED]] = most - 3, (most - 3) << 32
-    assert forecaster.replay([1, 1, 1]).tolist() == [0.0] * 3
-    assert (forecaster.n_rounds, forecaster.certificate) == (most, float(most))
-    assert refused(forecaster.learn_one, {}, 1)
-
-
 @pytest.mark.parametrize("config", CONFIGS, ids=label)
 def test_what_a_setting_is_said_to_bear_fits_its_integers(config):
     forecaster = AlmostOneStepAhead(**config)

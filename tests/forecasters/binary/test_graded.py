@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onlinecal import AlmostOneStepAhead, calibration_distance
 from onlinecal.forecasters.binary.cells import END, SCALE, TABLE
 from onlinecal.forecasters.binary.fixed import SHARED, STAGE, graded_memory
-from onlinecal.forecasters.binary.graded import GRAIN, best_half, graded_points, nested_points, prices, split
+from onlinecal.forecasters.binary.graded import GRAIN, best_half, graded_points, nested_points, prices
 from tests.forecasters.configurations import play_late, sequences
 from tests.properties import examples
 
@@ -263,15 +263,6 @@ def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(made, bef
         widest = 3 * rate / 2 ** int(memory[STAGE] - memory[SHARED])
         assert np.diff(memory[TABLE : memory[END] : 2]).max() <= widest + 4
     assert pickle.loads(pickle.dumps(forecaster)).promise(10**5) == forecaster.promise(10**5)
-
-
-def test_a_split_grid_has_every_point_and_no_wide_cell():
-    for half in (1, 4, 37):
-        points = graded_points(half)
-        for widest in (GRAIN // 7, GRAIN // 100 + 3):
-            finer = split(points, -(-widest * GRAIN // 3))
-            assert set(points.tolist()) <= set(finer.tolist())
-            assert 0 < np.diff(finer).min() <= np.diff(finer).max() <= widest + 1
 
 
 def test_huge_horizons_are_borne():

@@ -110,15 +110,6 @@ def test_whatever_hints_and_outcomes_the_certificate_is_below_the_guarantee(m, s
     assert len(in_use(forecaster.memory)) == TABLE + 2 * (m + 1)
 
 
-@pytest.mark.parametrize("bias", [0.2, 0.5, 0.85])
-@pytest.mark.parametrize("hinted", [False, True])
-def test_on_every_coin_the_certificate_is_at_most_032_root_t(bias, hinted):
-    outcomes = np.random.default_rng(0).random(10**6) < bias
-    forecaster = AlmostOneStepAhead(slack=0.5, report="midpoint", hints=hinted)
-    forecaster.replay(outcomes, np.full(10**6, bias) if hinted else None)
-    assert forecaster.certificate <= 0.32 * 1000
-
-
 def test_an_eager_grid_moves_good_hints_less_for_a_greater_certificate_within_the_same_guarantee():
     rng = np.random.default_rng(3)
     hints = rng.beta(2, 5, 50_000)

@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adversaries import create
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.binary import fixed
 from onlinecal.forecasters.binary.cells import END, STEP, TABLE
 from onlinecal.forecasters.binary.fixed import LIMIT, RATE, SHARED, STAGE
 from onlinecal.forecasters.binary.graded import GRAIN, LAST_STAGE, graded_points, nested_points
 from onlinecal.forecasters.binary.soundness import check_cells
-from simulations.games.duel import play
 from tests.forecasters.binary.test_graded import all_games, exact_prices
 from tests.forecasters.binary.test_machines import play_in_the_interpreter
 from tests.forecasters.configurations import sequences
@@ -265,17 +263,3 @@ def test_the_last_grid_stays():
     points = nested_points(LAST_STAGE)
     assert (np.diff(points) > 0).all()
     assert len(points) == (1 << LAST_STAGE) + 1
-
-
-@pytest.mark.parametrize(
-    "attack",
-    ["certificate-greedy:depth=2", "bias-builder", "boundary-hugger", "threshold-sweep", "graded-lifter"],
-)
-@pytest.mark.parametrize("rounds", [10**4, pytest.param(10**6, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("grid", ["graded", "nested"])
-def test_no_attack_passes_the_guarantee(grid, attack, rounds):
-    forecaster = AlmostOneStepAhead(horizon=rounds if grid == "graded" else None, grid=grid)
-    play(forecaster, create(attack, rounds, seed=1), rounds)
-    assert forecaster.n_rounds == rounds
-    assert 0 < forecaster.certificate <= forecaster.guarantee
-    assert forecaster.guarantee <= (0.75 if grid == "graded" else 1.4) * math.sqrt(rounds)

@@ -64,15 +64,6 @@ def test_the_guarantee_is_the_square_root_of_twice_the_window():
         assert len(forecaster.look_ahead.points) == 1 + math.ceil(math.sqrt(window / 2))
 
 
-def test_the_guarantee_of_windows_is_nearly_reached():
-    """Biases are led to one end of their intervals, then to the other: the factor 2 is needed."""
-    forecaster, largest = AlmostOneStepAhead(window=200, grid="uniform"), 0.0
-    for y in [0] * 400 + [1] * 400 + [0] * 400:
-        forecaster.learn_one({}, y)
-        largest = max(largest, forecaster.window_certificate)
-    assert 0.85 * forecaster.window_guarantee < largest
-
-
 windows = st.integers(1, 60)
 settings_of = st.sampled_from(RULES + UNIFORM[2::4] + ANYTIME)
 

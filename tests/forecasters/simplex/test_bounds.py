@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex.guarantees import (
-    bias_bound,
-    cells_for,
-    last_rounds,
-    level_at,
-    nested_distance,
-    reach,
-    uniform_guarantee,
-)
+from onlinecal.forecasters.simplex import guarantees
 from onlinecal.forecasters.simplex.machine.memory import certificate
 from tests.forecasters.simplex.play import chase, outcomes_of, ready
 from tests.measures.distance.reference import distance_by_set_partitions
@@ -59,31 +51,33 @@ def test_no_adversary_breaks_the_guarantee(k, kind):
     for m in (1, 2, 5):
         memory = ready(k, m)
         chase(memory, 600, kind)
-        assert certificate(memory) <= uniform_guarantee(600, k, m) + TOLERANCE
+        assert certificate(memory) <= guarantees.uniform_guarantee(600, k, m) + TOLERANCE
 
 
 @pytest.mark.parametrize("follows", [False, True], ids=["barycentre", "hint"])
 @pytest.mark.parametrize("slack", [None, 1.0, 3.5])
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6, 8, 11, 20])
 def test_the_horizon_chooses_the_grid_with_the_smallest_guarantee(k, slack, follows):
-    biases = [bias_bound(k, m, slack) for m in range(1, 300)]
-    prices = [reach(k, m, follows) / m for m in range(1, 300)]
+    biases = [guarantees.bias_bound(k, m, slack) for m in range(1, 300)]
+    prices = [guarantees.reach(k, m, follows) / m for m in range(1, 300)]
     for horizon in (1, 2, 7, 50, 999, 20000, 10**7):
         worth = [horizon * price + bias for price, bias in zip(prices, biases, strict=True)]
         dyadic = [worth[(1 << i) - 1] for i in range(9)]
         best, best_power = worth.index(min(worth)) + 1, 1 << dyadic.index(min(dyadic))
         if best < 299:
-            assert cells_for(horizon, k, slack, follows=follows) == best
+            assert guarantees.cells_for(horizon, k, slack, follows=follows) == best
         if best_power < 256:
-            assert cells_for(horizon, k, slack, dyadic=True, follows=follows) == best_power
+            assert guarantees.cells_for(horizon, k, slack, dyadic=True, follows=follows) == best_power
 
 
 def test_the_guarantee_with_two_classes_is_twice_the_binary_one():
     for horizon in (1, 10, 100, 10**4, 10**6):
         m = math.isqrt(horizon - 1) + 1
-        assert uniform_guarantee(horizon, 2, m) == Fraction(horizon, m) + m - 1
-        assert uniform_guarantee(horizon, 2, cells_for(horizon, 2)) <= 2 * math.sqrt(horizon)
-    assert last_rounds(2)[:12] == tuple((4 << (2 * level)) // 3 for level in range(12))
+        assert guarantees.uniform_guarantee(horizon, 2, m) == Fraction(horizon, m) + m - 1
+        assert guarantees.uniform_guarantee(horizon, 2, guarantees.cells_for(horizon, 2)) <= 2 * math.sqrt(
+            horizon
+        )
+    assert guarantees.last_rounds(2)[:12] == tuple((4 << (2 * level)) // 3 for level in range(12))
 
 
 @pytest.mark.parametrize("rule", [(None, False), (None, True), (1.0, True)], ids=str)
@@ -91,22 +85,24 @@ def test_the_guarantee_with_two_classes_is_twice_the_binary_one():
 def test_without_a_horizon_it_costs_less_than_twice_as_much(k, rule):
     """At every time up to 10^7: at most twice the best guarantee that a horizon could have bought."""
     slack, follows = rule
-    ends = last_rounds(k, slack, follows)
+    ends = guarantees.last_rounds(k, slack, follows)
     rounds = {*np.geomspace(1, 10**7, 200).astype(int).tolist()}
     rounds |= {end + shift for end in ends if end < 10**7 for shift in (0, 1) if end + shift}
     for t in sorted(rounds):
-        level = level_at(t, k, slack, follows)[0]
-        anytime = nested_distance(1, t, k, slack, follows) + bias_bound(k, 1 << level, slack)
-        best = cells_for(t, k, slack, follows=follows)
-        assert anytime <= 2 * uniform_guarantee(t, k, best, slack, follows)
+        level = guarantees.level_at(t, k, slack, follows)[0]
+        anytime = guarantees.nested_distance(1, t, k, slack, follows) + guarantees.bias_bound(
+            k, 1 << level, slack
+        )
+        best = guarantees.cells_for(t, k, slack, follows=follows)
+        assert anytime <= 2 * guarantees.uniform_guarantee(t, k, best, slack, follows)
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 6])
 def test_the_schedules_constant_tends_to_the_one_proved(k):
     level = {2: 14, 3: 12, 4: 11, 6: 11}[k]
-    t = last_rounds(k)[level - 1] + 1
-    anytime = nested_distance(1, t, k) + bias_bound(k, 1 << level)
-    ratio = anytime / uniform_guarantee(t, k, cells_for(t, k))
+    t = guarantees.last_rounds(k)[level - 1] + 1
+    anytime = guarantees.nested_distance(1, t, k) + guarantees.bias_bound(k, 1 << level)
+    ratio = anytime / guarantees.uniform_guarantee(t, k, guarantees.cells_for(t, k))
     assert float(ratio) == pytest.approx(((2**k - 1) / (2 ** (k - 1) - 1)) ** ((k - 1) / k), rel=0.02)
 
 

@@ -9,27 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adversaries import create_multiclass
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import reach
 from onlinecal.forecasters.simplex.machine import compiled as machine
+from onlinecal.forecasters.simplex.machine import table as layout
 from onlinecal.forecasters.simplex.machine.cells import NEAR_ENOUGH
 from onlinecal.forecasters.simplex.machine.memory import certificate, new_memory
 from onlinecal.forecasters.simplex.machine.rules import RULES
-from onlinecal.forecasters.simplex.machine.table import (
-    FOLLOWS,
-    LAST,
-    LEFT,
-    MOVED,
-    PIVOTS,
-    PLACE,
-    RECORDS,
-    SCALE,
-    WIDTH,
-    capacity,
-    units,
-)
-from simulations.games import duel
 from tests.forecasters.simplex.play import NO_CELL, biases_of, outcomes_of, replay, vertices_of
 from tests.forecasters.simplex.reference import every_cell
 from tests.properties import examples
@@ -52,7 +38,7 @@ def brier(q, labels):
 def test_the_first_round_without_a_hint_is_near_equal_probabilities(k):
     forecaster = SimplexAlmostOneStepAhead(k, horizon=1000, hints=True)
     forecaster.forecast(np.eye(k)[0])
-    m = int(forecaster.memory[SCALE])
+    m = int(forecaster.memory[layout.SCALE])
     assert np.abs(np.array(forecaster.forecast().vector) - 1 / k).sum() <= 2 * k / m
 
 
@@ -68,8 +54,8 @@ def test_hints_of_a_good_model_are_not_ruined(k):
 
 def regions_of(memory, k):
     """What is remembered, one region a row."""
-    behind = int(memory[RECORDS]) + int(capacity(memory)) * int(memory[WIDTH])
-    return memory[behind:].reshape(-1, PLACE + 2 * k)
+    behind = int(memory[layout.RECORDS]) + int(layout.capacity(memory)) * int(memory[layout.WIDTH])
+    return memory[behind:].reshape(-1, layout.PLACE + 2 * k)
 
 
 def false_hints(k, rounds, seed=0):
@@ -82,7 +68,7 @@ def false_hints(k, rounds, seed=0):
 def test_every_vertex_accepts_its_label_and_the_best_cell_is_the_hints_own(size, slack, seed):
     """A charge must not take a bias below -slack: of the labels dealt out, and of those that walks find."""
     (k, m), rng = size, np.random.default_rng(seed)
-    memory = new_memory(k, m, 1, slack, 1 << 10, growing=True, report=FOLLOWS)
+    memory = new_memory(k, m, 1, slack, 1 << 10, growing=True, report=layout.FOLLOWS)
     machine.begin(memory)
     hints = rng.dirichlet(np.full(k, 0.3), 100)
     for t, y in enumerate(outcomes_of("drift", k, 100, seed)):
@@ -106,7 +92,7 @@ def test_hints_that_have_nothing_to_do_with_the_outcomes_are_not_walked_from_eve
     forecaster.replay(outcomes, hints)
     assert forecaster.certificate <= forecaster.guarantee
     # more than 80 a round, if each walk began at its hint
-    assert forecaster.memory[PIVOTS] < 20 * len(outcomes)
+    assert forecaster.memory[layout.PIVOTS] < 20 * len(outcomes)
 
 
 def test_asked_again_it_says_the_same_and_copies_go_on():
@@ -125,13 +111,13 @@ def test_asked_again_it_says_the_same_and_copies_go_on():
     assert once.certificate == often.certificate
 
 
-@pytest.mark.parametrize(("part", "value"), [(PLACE, -1), (PLACE, 1 << 40), (LEFT, -1)])
+@pytest.mark.parametrize(("part", "value"), [(layout.PLACE, -1), (layout.PLACE, 1 << 40), (layout.LEFT, -1)])
 def test_damaged_regions_are_refused(part, value):
     hints, outcomes = false_hints(3, 3000)
     forecaster = SimplexAlmostOneStepAhead(3, n_cells=60, slack=1.0, hints=True)
     forecaster.replay(outcomes, hints)
     rows = regions_of(forecaster._run.memory, 3)
-    rows[np.flatnonzero(rows[:, LAST])[0], part] = value
+    rows[np.flatnonzero(rows[:, layout.LAST])[0], part] = value
     with pytest.raises(ValueError, match="its regions"):
         forecaster._run.check()
 
@@ -186,15 +172,15 @@ def test_a_distance_in_floats_understates_a_round_by_no_more_than_is_proved(k, m
     forecaster = SimplexAlmostOneStepAhead(k, n_cells=m, slack=1.0, report="hint", hints=True)
     least = math.inf
     for y, hint in zip(outcomes.tolist(), hints, strict=True):
-        token, before = forecaster.forecast(hint), int(forecaster.memory[MOVED])
+        token, before = forecaster.forecast(hint), int(forecaster.memory[layout.MOVED])
         forecaster.observe(token, y)
-        booked = Fraction(int(forecaster.memory[MOVED]) - before, int(units(forecaster.memory)))
+        booked = Fraction(int(forecaster.memory[layout.MOVED]) - before, int(layout.units(forecaster.memory)))
         vertex = [Fraction(x, token.cell.scale) for x in token.cell.vertices[y].tolist()]
         exact = sum(abs(Fraction(p) - x) for p, x in zip(token.vector, vertex, strict=True))
         assert booked - exact >= -(k + 2) * Fraction(1, 2**51)
         least = min(least, booked - exact)
     # what is rounded up is less than a unit
-    assert least <= Fraction(1, int(units(forecaster.memory)))
+    assert least <= Fraction(1, int(layout.units(forecaster.memory)))
 
 
 @pytest.mark.parametrize("report", ["barycentre", "hint"])
@@ -217,16 +203,13 @@ UNEVEN = [0.0, 9e-7, 1.0]
 """A sum that is allowed to be off; it is no distribution."""
 
 
-@pytest.mark.parametrize("way", ["events", "replay", "duel", "soft"])
+@pytest.mark.parametrize("way", ["events", "replay", "soft"])
 def test_what_is_announced_is_a_distribution_whatever_the_sum_of_the_hint(way):
     forecaster = SimplexAlmostOneStepAhead(3, n_cells=1, slack=2.0, report="hint", hints=True)
     if way == "replay":
         forecasts = forecaster.replay([0] * 1000, [UNEVEN] * 1000)
     elif way == "soft":
         forecasts = forecaster.replay([[1.0, 0.0, 9e-7]] * 1000, [UNEVEN] * 1000)
-    elif way == "duel":
-        forecaster, adversary = forecaster.new_run(), create_multiclass("least-likely", 3, 1000)
-        forecasts = duel.play(forecaster, adversary, 1000, np.array([UNEVEN] * 1000)).forecasts
     else:
         forecasts = [forecaster.forecast(hint).vector for hint in (UNEVEN, dict(enumerate(UNEVEN)))]
     assert np.abs(np.sum(forecasts, axis=1) - 1.0).max() < 1e-15

@@ -10,18 +10,8 @@ from hypothesis import strategies as st
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MIXED, weights_of
 from onlinecal.forecasters.simplex.machine import compiled as machine
+from onlinecal.forecasters.simplex.machine import table as layout
 from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, certificate, enlarged, new_memory
-from onlinecal.forecasters.simplex.machine.table import (
-    CHANGES,
-    FOLLOWS,
-    HERE,
-    MASK,
-    PIVOTS,
-    RESTARTS,
-    SPREAD,
-    USED,
-    capacity,
-)
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from tests.forecasters.simplex.play import (
     MANY,
@@ -64,7 +54,7 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted
         soft = weights, parts, rounded
         outcomes = np.where(labels.max(axis=1) == 1.0, labels.argmax(axis=1), MIXED)
     hints = None if hinted == "no" else hints_of(k, rounds, seed)
-    plain = ready_list(k, m * parts, slack, FEW, parts, FOLLOWS * (hinted == "followed"))
+    plain = ready_list(k, m * parts, slack, FEW, parts, layout.FOLLOWS * (hinted == "followed"))
     compiled = np.array(plain)
     forecasts, charged = replay(compiled, outcomes, hints, soft)
     expected, _, points = interpret(plain, outcomes, hints, soft)
@@ -90,8 +80,8 @@ def test_the_machine_plays_like_the_plain_reference(game, slack, hinted):
         assert x == [c / m for c in charged]
     assert Fraction(certificate(memory)).limit_denominator(10**9) == reference.certificate
     if not hinted:
-        assert (memory[CHANGES], memory[RESTARTS]) == (reference.changes, reference.restarts)
-        assert {x for x, _ in vertices_of(memory, int(memory[HERE]))} == set(reference.word)
+        assert (memory[layout.CHANGES], memory[layout.RESTARTS]) == (reference.changes, reference.restarts)
+        assert {x for x, _ in vertices_of(memory, int(memory[layout.HERE]))} == set(reference.word)
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -108,13 +98,13 @@ def test_no_adversary_biases_a_point_beyond_tijdemans_bound(k, m, kind, seed):
         s = sum(1 for weight in x if weight)
         assert sum(biases) == 0
         assert (2 * s - 2) * max(map(abs, biases)) <= (2 * s - 3) * m if s > 1 else not any(biases)
-    here = int(memory[HERE])
+    here = int(memory[layout.HERE])
     cell = vertices_of(memory, here)
     assert sorted(label for _, label in cell) == list(range(k))
     assert all(x[label] > 0 for x, label in cell)
     assert sums_of(memory, here) == [sum(column) for column in zip(*(x for x, _ in cell), strict=True)]
     spread = sum(abs(b) for biases in biases_of(memory).values() for b in biases)
-    assert memory[SPREAD] == spread
+    assert memory[layout.SPREAD] == spread
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 8, 101])
@@ -142,10 +132,10 @@ def test_a_table_that_grows_changes_nothing(k, m):
     forecasts, done, none = np.empty((3000, k)), 0, np.empty((0, k))
     played = outcomes, np.empty((0, k), np.int64), 1, np.empty(0), none, forecasts, none
     while (done := machine.replay(tight, NO_WINDOW, *played, done)) < 3000:
-        assert tight[USED] == capacity(tight)
+        assert tight[layout.USED] == layout.capacity(tight)
         tight = enlarged(tight)
     assert forecasts.tolist() == expected.tolist()
-    assert tight[MASK] + 1 <= 4 * tight[USED]
+    assert tight[layout.MASK] + 1 <= 4 * tight[layout.USED]
     assert certificate(tight) == certificate(roomy)
     assert biases_of(tight) == biases_of(roomy)
 
@@ -170,15 +160,5 @@ def test_walks_are_short(k, m):
     """A handful of exchanges a change, and few restarts: it is what makes the forecaster fast."""
     memory = ready(k, m)
     replay(memory, outcomes_of("drift", k, 20000, seed=3))
-    assert memory[PIVOTS] / memory[CHANGES] < 2 * k + 4
-    assert memory[RESTARTS] / memory[CHANGES] < 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("k", "m"), [(3, 4), (3, 100), (4, 12), (5, 6), (8, 4), (10, 3), (20, 2)])
-def test_millions_of_rounds_never_hang(k, m):
-    memory = ready(k, m, records=1 << 14)
-    for seed in range(3):
-        replay(memory, outcomes_of("drift", k, 10**6, seed))
-    for biases in biases_of(memory).values():
-        assert max(map(abs, biases)) < m
+    assert memory[layout.PIVOTS] / memory[layout.CHANGES] < 2 * k + 4
+    assert memory[layout.RESTARTS] / memory[layout.CHANGES] < 0.1

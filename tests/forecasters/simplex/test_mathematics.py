@@ -10,15 +10,7 @@ import numpy as np
 import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead
-from onlinecal.forecasters.simplex.guarantees import (
-    LAST_TABLED,
-    TABLED_POWERS,
-    bias_bound,
-    bias_formula,
-    point_bound,
-    point_swing,
-    swing_bound,
-)
+from onlinecal.forecasters.simplex import guarantees
 from tests.forecasters.simplex.label_biases import LAST, POWERS, summed
 from tests.forecasters.simplex.play import outcomes_of
 from tests.forecasters.simplex.reference import Reference, every_cell, grid_points
@@ -119,7 +111,7 @@ def test_on_all_sequences_labels_cells_and_bounds_are_as_proved(k, m, longest):
 
 def on_support(s, m):
     """The bound of all points of s classes with weight, from those of all points (inclusion, exclusion)."""
-    return sum((-1) ** (s - i) * comb(s, i) * bias_bound(i, m) for i in range(2, s + 1))
+    return sum((-1) ** (s - i) * comb(s, i) * guarantees.bias_bound(i, m) for i in range(2, s + 1))
 
 
 @pytest.mark.parametrize(("k", "m"), [(3, 3), (3, 4), (3, 7), (3, 8), (4, 4), (4, 6), (5, 5), (5, 6), (6, 7)])
@@ -134,7 +126,7 @@ def test_no_number_of_charges_drives_a_points_bias_beyond_what_is_computed(k, m)
                 last = game.tijdeman(x, last)
                 game.counts.setdefault(x, [0] * k)[last] += 1
                 largest = max(largest, sum(abs(game.bias(x, j)) for j in range(k)))
-            assert largest <= point_bound(k)
+            assert largest <= guarantees.point_bound(k)
             total += largest
     assert total == on_support(k, m)
 
@@ -148,18 +140,18 @@ def test_the_table_is_what_the_machines_rule_gives():
 
 def test_beyond_the_table_the_formula_holds():
     for s, m in [(3, 129), (4, 65), (9, 17), (17, 18), (3, 1024)]:
-        assert on_support(s, m) == comb(m - 1, s - 1) * point_bound(s)
-    assert bias_bound(4, 20, slack=1.0) == bias_formula(4, 20, 1.0)
-    assert bias_bound(4, 20, late=1) == bias_formula(4, 20, None, 1)
+        assert on_support(s, m) == comb(m - 1, s - 1) * guarantees.point_bound(s)
+    assert guarantees.bias_bound(4, 20, slack=1.0) == guarantees.bias_formula(4, 20, 1.0)
+    assert guarantees.bias_bound(4, 20, late=1) == guarantees.bias_formula(4, 20, None, 1)
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5, 6, 8, 10, 20])
 def test_biases_grow_with_the_grid_as_the_choice_of_a_grid_relies_on(k):
-    others = [m for m in range(1, LAST_TABLED + 2) if m not in TABLED_POWERS]
+    others = [m for m in range(1, guarantees.LAST_TABLED + 2) if m not in guarantees.TABLED_POWERS]
     for a, b in pairwise(others):
-        assert bias_bound(k, a) <= bias_bound(k, b)
+        assert guarantees.bias_bound(k, a) <= guarantees.bias_bound(k, b)
     for m in range(1, 300):
-        assert bias_bound(k, m) <= bias_bound(k, 2 * m)
+        assert guarantees.bias_bound(k, m) <= guarantees.bias_bound(k, 2 * m)
 
 
 STRETCHES = [(3, 6, None), (4, 4, None), (5, 3, None), (3, 3, 1.0), (4, 4, 2.0)]
@@ -179,12 +171,15 @@ def test_in_no_stretch_of_rounds_do_biases_move_by_more_than_the_bound(k, m, sla
     for i, before in enumerate(states):
         for after in states[i + 1 :]:
             moved.append(sum(np.abs(b - before.get(x, nothing)).sum() for x, b in after.items()))
-    bound = swing_bound(k, m, slack)
-    assert max(moved) <= bound <= 2 * bias_bound(k, m, slack)
+    bound = guarantees.swing_bound(k, m, slack)
+    assert max(moved) <= bound <= 2 * guarantees.bias_bound(k, m, slack)
     assert max(moved) > bound / 4
 
 
 def test_biases_can_move_from_one_edge_to_another():
     """With slack 1 a point of three classes may go from (-1, -1, 2) to (-1, 2, -1), not farther."""
-    assert [point_swing(s, 1.0) for s in (1, 2, 3)] == [0, 4, 6]
-    assert [point_swing(3, 1.0, 2), point_swing(3)] == [14, 2 * point_bound(3)]
+    assert [guarantees.point_swing(s, 1.0) for s in (1, 2, 3)] == [0, 4, 6]
+    assert [guarantees.point_swing(3, 1.0, 2), guarantees.point_swing(3)] == [
+        14,
+        2 * guarantees.point_bound(3),
+    ]
