@@ -22,10 +22,6 @@ UNIFORM = [{**rule, "n_cells": m} for rule in RULES for m in (1, 2, 3, 7)]
 ANYTIME = [{**rule, "grid": grid} for rule in RULES for grid in ("nested", "adaptive")]
 
 
-def label(config):
-    return " ".join(f"{key}={value}" for key, value in config.items()) or "default"
-
-
 configs = st.one_of(
     st.sampled_from(UNIFORM),
     st.sampled_from(ANYTIME),

@@ -109,16 +109,6 @@ def test_an_adversary_who_knows_the_delay_cannot_break_the_late_guarantee(kind, 
         assert forecaster.certificate <= forecaster.guarantee + 1e-9
 
 
-def test_the_lanes_of_late_labels_share_one_bound():
-    """D + 1 forecasters in turn: a union of calibrated sequences is calibrated, sqrt((D + 1) T) in all."""
-    rounds, delay = 2000, 3
-    lanes = [AlmostOneStepAhead(horizon=rounds // (delay + 1)) for _ in range(delay + 1)]
-    outcomes = np.random.default_rng(0).random(rounds) < 0.3
-    for t, y in enumerate(outcomes):
-        lanes[t % (delay + 1)].learn_one({}, bool(y))
-    assert sum(lane.certificate for lane in lanes) <= np.sqrt((delay + 1) * rounds)
-
-
 BOTH = [
     (lambda: AlmostOneStepAhead(hints=True), [2, -1, "1", None, float("nan"), [1]], "a number in"),
     (lambda: SimplexAlmostOneStepAhead(3, hints=True), [3, None, [1], float("nan")], "one of the classes"),

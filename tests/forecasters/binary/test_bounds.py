@@ -18,7 +18,6 @@ from tests.forecasters.configurations import (
     exact_distance,
     fresh,
     hinted_sequences,
-    label,
 )
 from tests.properties import examples
 
@@ -47,7 +46,7 @@ def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config, 
         check(forecaster, game)
 
 
-@pytest.mark.parametrize("config", RULES, ids=label)
+@pytest.mark.parametrize("config", RULES, ids=str)
 def test_with_a_horizon_it_holds_on_all_sequences_of_that_length(config):
     for horizon in range(1, LENGTH + 1):
         forecaster = fresh({**config, "horizon": horizon})

@@ -12,7 +12,6 @@ from onlinecal.compiling.instructions import highest_bit, lowest_bit
 from onlinecal.forecasters.binary import dyadic
 from onlinecal.forecasters.binary.cells import in_use
 from onlinecal.forecasters.binary.guided import LOGGED, mark, mark_run, marks_length, nearest_marked
-from tests.forecasters.configurations import label
 from tests.properties import examples
 
 CONFIGS = [
@@ -53,7 +52,7 @@ def check_replay(config, hints, outcomes):
     assert in_use(replayed.memory).tolist() == in_use(asked.memory).tolist()
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=label)
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_a_hinted_replay_is_what_happens_round_by_round(config):
     for hints, outcomes in streams(0):
         check_replay(config, hints, outcomes)
@@ -116,7 +115,7 @@ def test_lowest_and_highest_bit(word):
 
 
 @pytest.mark.parametrize("hinted", [True, False])
-@pytest.mark.parametrize("config", [{"n_cells": 51}, {"n_cells": 40, "slack": 0.75}, {}], ids=label)
+@pytest.mark.parametrize("config", [{"n_cells": 51}, {"n_cells": 40, "slack": 0.75}, {}], ids=str)
 def test_an_interrupted_replay_leaves_a_forecaster_that_goes_on(monkeypatch, config, hinted):
     hints, outcomes = next(streams(4))
     forecaster, whole = fresh(config, hinted), fresh(config, hinted)

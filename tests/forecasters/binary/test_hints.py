@@ -9,7 +9,7 @@ import pytest
 from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters.binary.cells import HIGH, HINTED, LAST, SCALE, TABLE, in_use
 from onlinecal.forecasters.binary.fixed import EXCESS
-from tests.forecasters.configurations import fresh, label
+from tests.forecasters.configurations import fresh
 
 CONFIGS = [
     *({}, {"slack": 0.75}, {"report": "midpoint"}, {"rule": "sign"}, {"grid": "nested"}, {"n_cells": 4}),
@@ -30,7 +30,7 @@ def test_a_report_that_follows_hints_needs_them():
             kind(hints="yes")
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=label)
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_before_anything_is_seen_a_round_without_a_hint_gets_the_cell_nearest_to_one_half(config):
     for asked_before in ([], [0.9], [0.1, 0.3]):
         forecaster = made(config)
@@ -42,7 +42,7 @@ def test_before_anything_is_seen_a_round_without_a_hint_gets_the_cell_nearest_to
         assert forecaster.predict_proba_one({})[True] == token.probability
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=label)
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_a_round_without_a_hint_gets_the_valid_cell_nearest_to_the_middle_of_the_last_one(config):
     rng, forecaster = np.random.default_rng(1), made({**config, "report": "hint"})
     for t in range(400):
@@ -55,7 +55,7 @@ def test_a_round_without_a_hint_gets_the_valid_cell_nearest_to_the_middle_of_the
         assert forecaster.memory[LAST] / forecaster.memory[1] == pytest.approx(token.lower + token.upper)
 
 
-@pytest.mark.parametrize("config", [*CONFIGS, {"n_cells": 1}, {"n_cells": 2}], ids=label)
+@pytest.mark.parametrize("config", [*CONFIGS, {"n_cells": 1}, {"n_cells": 2}], ids=str)
 def test_the_guarantee_holds_for_any_mix_of_rounds_with_hints_and_without(config):
     for outcomes in product((0, 1), repeat=6):
         for mix in range(0, 64, 7):
@@ -73,7 +73,7 @@ def test_the_guarantee_holds_for_any_mix_of_rounds_with_hints_and_without(config
             assert forecaster.promise(6) == promised
 
 
-@pytest.mark.parametrize("config", [{}, {"n_cells": 5}, {"n_cells": 5, "rule": "sign"}], ids=label)
+@pytest.mark.parametrize("config", [{}, {"n_cells": 5}, {"n_cells": 5, "rule": "sign"}], ids=str)
 def test_a_memory_that_does_not_fit_whether_there_are_hints_is_refused(config):
     forecaster = made(config)
     forecaster.replay([1, 0, 1], [0.3, 0.7, 0.1])
@@ -84,7 +84,7 @@ def test_a_memory_that_does_not_fit_whether_there_are_hints_is_refused(config):
 
 
 @pytest.mark.parametrize(
-    "config", [*({"n_cells": m} for m in (51, 52, 64)), {"n_cells": 51, "rule": "sign"}, {}], ids=label
+    "config", [*({"n_cells": m} for m in (51, 52, 64)), {"n_cells": 51, "rule": "sign"}, {}], ids=str
 )
 def test_hints_that_are_always_right_are_followed_from_the_first_visit(config):
     outcomes = np.random.default_rng(0).integers(0, 2, 2000)

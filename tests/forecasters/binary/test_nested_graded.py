@@ -143,15 +143,6 @@ def test_the_guarantee_is_the_theorems_number_for_the_grids_as_they_are(slack):
         assert forecaster._promise_for(forecaster.memory, rounds, 3) <= late + 1e-4
 
 
-def test_the_guarantee_is_soon_below_13_tenths_of_sqrt_t():
-    forecaster = AlmostOneStepAhead(grid="nested")
-    for t in np.geomspace(2433, 1e11, 3000).astype(np.int64).tolist():
-        assert forecaster.promise(t) <= 1.3 * math.sqrt(t) + math.log2(t) / 8 + 3
-    # each grid's points per round cost: 1/4 would be the least
-    prices = [max(exact_prices(grid)[0]) * (len(grid) - 1) for grid in plain_grids(7)]
-    assert [round(float(price), 3) for price in prices] == [1.0, 0.606, 0.515, 0.426, 0.281, 0.281, 0.281]
-
-
 @settings(max_examples=examples(40), deadline=None)
 @given(sequences(3000), st.sampled_from([0.5, 0.75, 2.0]))
 def test_compiled_code_the_interpreter_the_reference_tokens_and_pickles_agree(outcomes, slack):

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
-from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, label, sequences
+from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, sequences
 from tests.properties import examples
 
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -47,7 +47,7 @@ def test_the_certificate_is_what_it_says_and_below_the_guarantee(config, outcome
     assert ((charged >= 0) & (charged <= 1)).all()
 
 
-@pytest.mark.parametrize("config", [*UNIFORM[::3], *ANYTIME[6::4]], ids=label)
+@pytest.mark.parametrize("config", [*UNIFORM[::3], *ANYTIME[6::4]], ids=str)
 def test_on_all_short_sequences_of_quarters_the_certificate_is_below_the_guarantee(config):
     for outcomes in product(QUARTERS, repeat=4):
         forecaster = fresh(config)
@@ -92,7 +92,7 @@ def test_replay_tokens_and_river_are_the_same_game(config, outcomes, seed):
 
 
 @pytest.mark.parametrize(
-    "config", [{"n_cells": 7}, {"n_cells": 7, "rule": "sign"}, {"horizon": 200}, {}], ids=label
+    "config", [{"n_cells": 7}, {"n_cells": 7, "rule": "sign"}, {"horizon": 200}, {}], ids=str
 )
 def test_the_first_share_changes_the_units_and_nothing_else(config):
     """A share of 0 in all but name, as it rounds to 0: the run goes on as with the outcome 0."""

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -206,16 +205,3 @@ def test_the_certificate_is_that_of_the_rounds_in_the_window(config, window, pla
         for y in outcomes:
             river.learn_one({}, y)
         assert river.window_certificate == forecaster.window_certificate
-
-
-@pytest.mark.parametrize("n_cells", [1, 3, 1 << 20])
-@pytest.mark.parametrize("report", ["midpoint", "hint"])
-def test_the_dearest_rounds_are_kept_and_loaded(n_cells, report):
-    """Outcomes just below 1 for hints of 0, at every width of the cells: whatever is noted can be loaded."""
-    forecaster = AlmostOneStepAhead(window=5, n_cells=n_cells, report=report, hints=True)
-    dearest = [(1, 0.0), (0, 1.0), (1 - 2.0**-53, 0.0), (2.0**-60, 1.0), (1 - 2.0**-29.5, 0.0)]
-    for _ in range(2):
-        for y, hint in dearest:
-            forecaster.observe(forecaster.forecast(hint), y)
-        again = pickle.loads(pickle.dumps(forecaster))
-        assert again.window_certificate == forecaster.window_certificate

@@ -100,13 +100,6 @@ def soft_labels(k, rounds, seed, concentration=0.7):
     return labels
 
 
-def rises_of(memory, frame):
-    """By how much each outcome would raise the certificate."""
-    rising = [0.0] * int(memory[layout.CLASSES])
-    RULES.certificate_rises(memory, frame, [], rising)
-    return rising
-
-
 def replay(memory, outcomes, hints=None, soft=None):
     k = int(memory[layout.CLASSES])
     forecasts, charged = np.empty((len(outcomes), k)), np.zeros((len(outcomes), k))
@@ -149,7 +142,9 @@ def chase(memory, rounds, kind, seed=0):
         if kind == "least":
             outcome = int(np.argmin(sums))
         elif kind == "flip":
-            outcome = max(zip(rises_of(memory, here), range(k), strict=True))[1]
+            rises = [0.0] * k
+            RULES.certificate_rises(memory, here, [], rises)
+            outcome = max(zip(rises, range(k), strict=True))[1]
         else:
             outcome = int(rng.choice(np.flatnonzero(np.asarray(sums) < int(memory[layout.SCALE]) + 1)))
         played.append(outcome)
