@@ -119,10 +119,6 @@ def echo_step(state, t, forecast, rise_zero, rise_one, u):
     return outcome
 
 
-def echo_initial(values, horizon):
-    return np.array([values["bias"], 0.0])
-
-
 ECHO = Kind(
     "late-coin",
     "a coin whose tosses come a round late",
@@ -130,7 +126,7 @@ ECHO = Kind(
     "this test",
     (Parameter("bias", 0.5, "probability of a 1", low=0.0, high=1.0),),
     echo_step,
-    echo_initial,
+    lambda values, horizon: np.array([values["bias"], 0.0]),
 )
 
 

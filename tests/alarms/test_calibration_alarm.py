@@ -31,7 +31,7 @@ def forecast_after(past, tick):
 
 @pytest.mark.parametrize("tick", range(4))
 def test_means_over_all_outcomes_are_those_of_the_theorems(tick):
-    detectors, e_values = 0.0, 0.0
+    detectors, e_values, p_values = 0.0, 0.0, []
     for outcomes in itertools.product((0, 1), repeat=7):
         chance, forecasts = 1.0, []
         for t, y in enumerate(outcomes):
@@ -43,8 +43,11 @@ def test_means_over_all_outcomes_are_those_of_the_theorems(tick):
                 alarm.update(p, y)
             detectors += chance * alarm.statistic
             e_values += chance * alarm.e_value
+            p_values.append((alarm.p_value, chance))
     assert detectors == pytest.approx(7.0, rel=1e-12)
     assert e_values == pytest.approx(1.0, rel=1e-12)
+    p, chances = np.array(sorted(p_values)).T
+    assert (chances.cumsum() <= np.minimum(p, 1.0) + 1e-12)[np.append(np.diff(p) > 0, True)].all()
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
@@ -126,6 +129,7 @@ def test_many_at_once_are_the_same_as_one_by_one_and_so_are_copies():
         if t == 1234:
             one = pickle.loads(pickle.dumps(copy.deepcopy(one)))
         one.update(p[t], y[t])
+        assert one.drift_detected == (one.statistic >= 100.0)
         if one.drift_detected:
             found.append(t)
     many = CalibrationAlarm(0.01)

@@ -75,6 +75,7 @@ def test_after_an_alarm_it_begins_anew_and_copies_go_on_alike():
     for said, y in stream(0, 300, CHANGES["too narrow"]):
         before = alarm.drift_detected
         alarm.update(said, y)
+        assert alarm.drift_detected == (alarm.statistic >= 100.0)
         if before:
             fresh = DistributionAlarm(0.01)
             fresh.update(said, y)

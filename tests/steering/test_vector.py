@@ -21,10 +21,6 @@ def asked(state, row):
     return out
 
 
-def answers_of(state, k):
-    return state[vector.ANSWERS : vector.ANSWERS + vector.N_ANSWERS * k].reshape(vector.N_ANSWERS, k).copy()
-
-
 def hints(rows, labels, known=None):
     """What is made of rows, shape (T, k); the label of row t is learnt before row known[t] is asked about."""
     count, k = rows.shape
@@ -38,11 +34,6 @@ def hints(rows, labels, known=None):
         found[t] = asked(state, row)
         tickets.append(state[: vector.shared_of(k)].copy())
     return found
-
-
-def in_batches(count, size):
-    """When labels are known that come once a batch of so many rows is complete."""
-    return (np.arange(count) // size + 1) * size
 
 
 def softmax_rows(logits):
@@ -79,7 +70,7 @@ def play(k, count, row_of, label_of):
     losses, answers = np.empty(count), np.empty((count, vector.N_ANSWERS))
     for t in range(count):
         said = asked(state, row_of(t))
-        given_ = answers_of(state, k)
+        given_ = state[vector.ANSWERS :][: vector.N_ANSWERS * k].reshape(vector.N_ANSWERS, k).copy()
         label = label_of(t, said, given_)
         losses[t] = ((said - eye[label]) ** 2).sum()
         answers[t] = ((given_ - eye[label]) ** 2).sum(1)
@@ -194,7 +185,7 @@ def test_what_can_be_put_right_is_put_right(kind):
         (3000, np.arange(3000) + 31, 0, 0.95 * 0.9),
         (3000, np.arange(3000) + 301, 0, 0.5 * 0.9),
         # labels of their own that come together count each
-        (1000, in_batches(1000, 50), 500, 0.9),
+        (1000, (np.arange(1000) // 50 + 1) * 50, 500, 0.9),
     ],
     ids=["30 late", "300 late", "batches"],
 )

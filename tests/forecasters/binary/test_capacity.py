@@ -1,5 +1,7 @@
 """No accumulator ever wraps: a forecaster whose integers are full says so, and stays as it was."""
 
+import math
+
 import numpy as np
 import pytest
 from river import linear_model
@@ -100,8 +102,15 @@ def test_what_a_setting_is_said_to_bear_fits_its_integers(config):
 def test_a_horizon_that_cannot_be_played_is_refused():
     with pytest.raises(ValueError, match="horizon must be at most"):
         AlmostOneStepAhead(horizon=10**11, n_cells=2)
-    for horizon, made in ((10**11, {"n_cells": 1000}), (10**9 + 7, {}), (10**15, {})):
+    for horizon, made in ((10**11, {"n_cells": 1000}), (10**9 + 7, {})):
         assert AlmostOneStepAhead(horizon=horizon, **made).most_rounds > horizon
+
+
+@pytest.mark.slow
+def test_with_too_many_rounds_for_a_graded_grid_it_is_uniform():
+    forecaster = AlmostOneStepAhead(horizon=10**15)
+    assert forecaster.most_rounds > 10**15
+    assert forecaster.guarantee <= math.sqrt(10**15)
 
 
 def test_a_wrapper_whose_table_is_full_learns_nothing():

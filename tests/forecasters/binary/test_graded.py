@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal import AlmostOneStepAhead, calibration_distance
+from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import END, SCALE, TABLE
 from onlinecal.forecasters.binary.fixed import SHARED, STAGE, graded_memory
 from onlinecal.forecasters.binary.graded import GRAIN, best_half, graded_points, nested_points, prices
-from tests.forecasters.configurations import play_late, sequences
+from tests.forecasters.configurations import exact_distance, play_late, sequences
 from tests.properties import examples
 
 TOLERANCE = 1e-9
@@ -122,18 +122,17 @@ def forecaster_on(points, slack=0.5):
 
 
 @pytest.mark.parametrize("points", UNEVEN, ids=len)
-def test_on_all_short_sequences_the_exact_distance_is_below_the_certificate_and_windows_hold(points):
-    for outcomes in product((0, 1), repeat=9):
-        forecaster = forecaster_on(points)
-        forecasts = forecaster.replay(outcomes)
-        distance = calibration_distance(forecasts, outcomes, method="exact").exact
-        assert distance <= forecaster.certificate + TOLERANCE
+@pytest.mark.parametrize("rounds", [9, pytest.param(12, marks=pytest.mark.slow)])
+def test_on_all_short_sequences_the_exact_distance_is_below_the_certificate_and_windows_hold(points, rounds):
     rate, weight, _ = prices(points)
-    for outcomes in product((0, 1), repeat=12):
-        forecasts, charged = forecaster_on(points).replay(outcomes, return_look_ahead=True)
-        for start in range(12):
+    for outcomes in product((0, 1), repeat=rounds):
+        forecaster = forecaster_on(points)
+        forecasts, charged = forecaster.replay(outcomes, return_look_ahead=True)
+        distance = exact_distance(zip(forecasts.tolist(), outcomes, strict=True))
+        assert distance <= forecaster.certificate + TOLERANCE
+        for start in range(rounds):
             biases, moved = dict.fromkeys(charged, 0.0), 0.0
-            for length in range(1, 13 - start):
+            for length in range(1, rounds + 1 - start):
                 t = start + length - 1
                 biases[charged[t]] += charged[t] - outcomes[t]
                 moved += abs(forecasts[t] - charged[t])

@@ -62,7 +62,10 @@ def test_without_hints_no_point_of_a_uniform_grid_is_ever_biased_beyond_the_slac
     bound = 1.0 if config.get("rule") == "sign" else config.get("slack", 0.5)
     for y in outcomes:
         forecaster.learn_one({}, y)
-        assert np.abs(forecaster.look_ahead.biases).max() <= bound
+        points, biases = forecaster.look_ahead
+        assert np.abs(biases).max() <= bound
+        if config.get("rule") == "sign":
+            assert ((points - 1.0 - TOLERANCE <= biases) & (biases <= points + TOLERANCE)).all()
 
 
 @settings(max_examples=examples(120), deadline=None)

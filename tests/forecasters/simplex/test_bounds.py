@@ -16,10 +16,6 @@ from tests.measures.distance.reference import distance_by_set_partitions
 TOLERANCE = 1e-9
 
 
-def as_numbers(forecaster, outcomes):
-    return [forecaster.classes.index(y) for y in outcomes]
-
-
 CONFIGS = [
     {"n_classes": 3, "n_cells": 2},
     {"n_classes": 3, "horizon": 6},
@@ -38,9 +34,8 @@ def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config):
         for played in product(range(3), repeat=length):
             forecaster = SimplexAlmostOneStepAhead(**config)
             forecasts = forecaster.replay(list(played))
-            distance = distance_by_set_partitions(
-                forecasts, np.eye(forecasts.shape[1])[as_numbers(forecaster, played)]
-            )
+            numbers = [forecaster.classes.index(y) for y in played]
+            distance = distance_by_set_partitions(forecasts, np.eye(forecasts.shape[1])[numbers])
             assert distance <= forecaster.certificate + TOLERANCE
             assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 
