@@ -12,9 +12,8 @@ import pytest
 from numba.extending import register_jitable
 
 import adversaries
-from adversaries import Kind, Parameter, Phase, all_sequences, registry, sequence_chunks
+from adversaries import Kind, Parameter, all_sequences, registry, sequence_chunks
 from adversaries.kinds import mixture
-from adversaries.streams import replay_step
 from tests import ROOT
 from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 
@@ -22,18 +21,11 @@ from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 @pytest.mark.parametrize(
     "spec, name",
     [
-        ("coin", "coin"),
-        ("coin:bias=0.5", "coin"),
-        (" coin : bias = 0.70 ", "coin:bias=0.7"),
-        ("coin:bias=1.0", "coin:bias=1"),
-        ("blocks:length=1e2", "blocks:length=100"),
-        ("sinusoidal-drift:amplitude=0.25,period=12.5", "sinusoidal-drift:period=12.5,amplitude=0.25"),
+        ("sinusoidal-drift:amplitude=2.5e-1,period=12.5", "sinusoidal-drift:period=12.5,amplitude=0.25"),
         ("two-phase:first=coin,second=threshold", "two-phase"),
-        ("two-phase:first=coin:bias=0.7", "two-phase:first=coin:bias=0.7"),
-        ("two-phase:switch=4,second=[blocks:length=3]", "two-phase:second=blocks:length=3,switch=4"),
         (
-            "two-phase:first=[linear-drift:end=0.8,start=0.2],second=coin",
-            "two-phase:first=[linear-drift:start=0.2,end=0.8],second=coin",
+            "two-phase:switch=4,first=[linear-drift:end=0.8,start=0.2],second=blocks:length=3",
+            "two-phase:first=[linear-drift:start=0.2,end=0.8],second=blocks:length=3,switch=4",
         ),
     ],
 )
@@ -42,31 +34,17 @@ def test_specs_are_written_back_in_one_canonical_form(spec, name):
 
 
 @pytest.mark.parametrize(
-    "spec, parts",
+    "spec, message",
     [
-        ("coyn", ["unknown adversary 'coyn'", "did you mean 'coin'?", "Known: alternating, "]),
-        ("coin:bais=0.7", ["coin has no parameter 'bais'", "it takes bias"]),
-        ("bernoulli-forecast:bias=1", ["bernoulli-forecast has no parameter 'bias'", "it takes none"]),
-        ("coin:bias=1.5", ["coin: bias must be a number in [0, 1]", "'1.5'"]),
-        ("blocks:length=0", ["blocks: length must be a whole number in [1, 1e+09]", "'0'"]),
-        (
-            "certificate-greedy:depth=0",
-            ["certificate-greedy: depth must be a whole number in [1, 10]", "'0'"],
-        ),
-        ("constant:value=2", ["constant: value must be a whole number in [0, 1]", "'2'"]),
-        ("sinusoidal-drift:centre=0.9", ["amplitude must be at most 0.1", "centre=0.9", "got 0.4"]),
-        ("two-phase:first=coin],second=coin", ["square brackets", "do not match"]),
-        ("two-phase:first=coyn", ["unknown adversary 'coyn'"]),
-        ("two-phase:second=coin:bias=7", ["coin: bias must be", "'7'"]),
-        ("two-phase:switch=10", ["switch must be less than the horizon of 10 rounds, got 10"]),
+        ("two-phase:first=coyn", r"unknown adversary 'coyn'; did you mean 'coin'\? Known: alternating, "),
+        ("two-phase:second=coin:bias=1.5", r"coin: bias must be a number in \[0, 1\], got '1.5'"),
+        ("sinusoidal-drift:centre=0.9", r"amplitude must be at most 0\.1 .*centre=0\.9.* got 0\.4"),
+        ("two-phase:switch=10", "switch must be less than the horizon of 10 rounds, got 10"),
     ],
 )
-def test_a_bad_spec_is_refused_by_name_value_and_what_is_allowed(spec, parts):
-    with pytest.raises(ValueError) as refusal:
+def test_a_bad_spec_is_refused_by_name_value_and_what_is_allowed(spec, message):
+    with pytest.raises(ValueError, match=message):
         adversaries.create(spec, horizon=10)
-    message = str(refusal.value)
-    assert all(part in message for part in parts), message
-    assert "\n" not in message
 
 
 def test_a_horizon_is_a_number_of_rounds_for_which_a_parameter_may_stand_in():
@@ -84,27 +62,27 @@ def test_a_horizon_is_a_number_of_rounds_for_which_a_parameter_may_stand_in():
             adversaries.create(spec, horizon)
 
 
-def test_describe_has_a_row_for_everyone_in_the_catalogue():
-    rows = {row["name"]: row for row in adversaries.describe()}
-    assert list(rows) == list(adversaries.catalogue())
-    for name, kind in adversaries.catalogue().items():
-        assert name == kind.name == kind.name.lower().replace("_", "-")
-        assert rows[name]["power"] in {"oblivious", "adaptive", "internal", "mixed"}
+@pytest.mark.parametrize("several", [False, True])
+def test_describe_has_a_row_for_everyone_in_the_catalogue(several):
+    listed = adversaries.multiclass_catalogue if several else adversaries.catalogue
+    described = adversaries.describe_multiclass if several else adversaries.describe
+    rows = {row["name"]: row for row in described()}
+    assert list(rows) == list(listed())
+    assert {row["power"] for row in rows.values()} == {"oblivious", "adaptive", "internal", "mixed"}
+    for name, kind in listed().items():
         assert rows[name]["summary"]
         assert rows[name]["source"]
-        assert "\n" not in rows[name]["summary"]
-        assert all(f"{parameter.name}=" in rows[name]["parameters"] for parameter in kind.parameters)
-        assert all(parameter.about and parameter.allowed for parameter in kind.parameters)
+        assert rows[name]["needs_horizon"] == kind.needs_horizon
         for parameter in kind.parameters:
+            assert f"{parameter.name}=" in rows[name]["parameters"]
             if parameter.default is not None and parameter.form != "adversary":
                 assert parameter.read(str(parameter.default), name) == parameter.default
-    assert rows["coin"]["parameters"] == "bias=0.5"
     # what is handed out is a copy
-    adversaries.catalogue().clear()
-    assert "coin" in adversaries.catalogue()
+    listed().clear()
+    assert list(rows) == list(listed())
 
 
-@pytest.mark.parametrize("T", [1, 2, 5, 10])
+@pytest.mark.parametrize("T", [1, 5, 10])
 def test_all_sequences_are_there_in_binary_order_at_once_and_in_chunks(T):
     sequences = all_sequences(T)
     assert sequences.dtype == np.uint8
@@ -113,30 +91,19 @@ def test_all_sequences_are_there_in_binary_order_at_once_and_in_chunks(T):
         chunks = list(sequence_chunks(T, chunk))
         assert all(len(rows) == min(chunk, 2**T) for rows in chunks[:-1])
         assert (np.concatenate(chunks) == sequences).all()
-
-
-def test_chunks_of_long_games_come_one_by_one():
+    # those of long games come one by one
     first = next(sequence_chunks(62, chunk=4))
     assert first[:, -2:].tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
     assert first[:, :-2].sum() == 0
 
 
-@pytest.mark.parametrize(
-    "listed, arguments, message",
-    [
-        *((one, (T,), "T must be a whole number of at least 1")
-          for one in (all_sequences, sequence_chunks) for T in (0, -1, 2.0, "3", True)),
-        (all_sequences, (21,), r"at most 20 .* got 21; use sequence_chunks"),
-        (sequence_chunks, (63,), "at most 62, got 63"),
-        (sequence_chunks, (4, 0), "chunk must be at least 1, got 0"),
-    ],
-)  # fmt: skip
-def test_games_of_other_lengths_are_not_listed(listed, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        listed(*arguments)
-
-
-PAGE = (ROOT / "docs" / "adversaries.md").read_text()
+@pytest.mark.parametrize("listed, most", [(all_sequences, 20), (sequence_chunks, 62)])
+def test_games_of_other_lengths_are_not_listed(listed, most):
+    for T in (0, 2.0, "3", True):
+        with pytest.raises(ValueError, match="T must be a whole number of at least 1"):
+            listed(T)
+    with pytest.raises(ValueError, match=f"at most {most}.* got {most + 1}"):
+        listed(most + 1)
 
 
 @pytest.fixture(autouse=True)
@@ -152,10 +119,6 @@ def echo_step(state, t, forecast, rise_zero, rise_one, u):
     return outcome
 
 
-def echo_initial(values, horizon):
-    return np.array([values["bias"], 0.0])
-
-
 ECHO = Kind(
     "late-coin",
     "a coin whose tosses come a round late",
@@ -163,7 +126,7 @@ ECHO = Kind(
     "this test",
     (Parameter("bias", 0.5, "probability of a 1", low=0.0, high=1.0),),
     echo_step,
-    echo_initial,
+    lambda values, horizon: np.array([values["bias"], 0.0]),
 )
 
 
@@ -182,20 +145,10 @@ def test_a_registered_adversary_is_created_described_and_mixed():
     assert play_plainly(mixed, *game) == play_compiled(mixed, *game)
 
 
-def test_a_composed_adversary_may_be_registered_too():
-    def fixed(values, horizon, build):
-        return (Phase(replay_step, np.array([1.0, 0.0, 1.0]), 3, "oblivious"), *build("coin:bias=1", horizon))
-
-    adversaries.register(Kind("one-nought-one", "101, then ones", "oblivious", "this test", compose=fixed))
-    assert adversaries.create("one-nought-one").outcomes(6).tolist() == [1, 0, 1, 1, 1, 1]
-
-
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"name": "LateCoin"}, "must be in kebab-case, like early-stopped-coin, got 'LateCoin'"),
-        ({"name": "late-coin\n"}, "kebab-case"),
-        ({"name": None}, "kebab-case"),
+        *(({"name": name}, "must be in kebab-case") for name in ("LateCoin", "late-coin\n", None)),
         ({"step": None}, "late-coin: step must be callable, got None"),
         ({"initial": 5}, "late-coin: initial must be callable, got 5"),
         ({"compose": "echo"}, "late-coin: compose must be callable, got 'echo'"),
@@ -228,25 +181,23 @@ register(Kind("own", "always VALUE", "oblivious", "me", (), own_step, lambda val
 def test_a_reloaded_module_replaces_its_adversary_and_its_mixtures(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    file = tmp_path / "adversary_of_a_test.py"
-    names = []
-    for value in ("0", "1"):
-        file.write_text(MODULE.replace("VALUE", value))
+    file, names = tmp_path / "adversary_of_a_test.py", set()
+    for value in (0, 1):
+        file.write_text(MODULE.replace("VALUE", str(value)))
         importlib.invalidate_caches()
-        known = sys.modules.get(file.stem)
-        module = importlib.import_module(file.stem) if known is None else importlib.reload(known)
-        assert adversaries.create("own").outcomes(3).tolist() == [int(value)] * 3
-        mixed = adversaries.create("mixture:first=own,second=own")
-        assert mixed.outcomes(3).tolist() == [int(value)] * 3
-        names.append(mixed.phases[0].step.__qualname__)
-        assert mixture.mixture_step(module.own_step, module.own_step) is mixed.phases[0].step
-    assert names[0] != names[1]
+        module = importlib.reload(importlib.import_module(file.stem))
+        for spec in ("own", "mixture:first=own,second=own"):
+            adversary = adversaries.create(spec)
+            assert adversary.outcomes(3).tolist() == [value] * 3
+            names.add(adversary.phases[0].step.__qualname__)
+        assert mixture.mixture_step(module.own_step, module.own_step) is adversary.phases[0].step
+    assert len(names) == 3
     monkeypatch.delitem(sys.modules, file.stem)
 
 
 def test_every_adversary_has_its_line_on_the_page():
-    table = PAGE.partition("\n## All of them\n")[2].partition("\n## ")[0]
-    lines = table.splitlines()
+    page = (ROOT / "docs" / "adversaries.md").read_text()
+    lines = page.partition("\n## All of them\n")[2].partition("\n## ")[0].splitlines()
     for name, kind in adversaries.catalogue().items():
         (line,) = [line for line in lines if line.startswith(f"| `{name}` |")]
         for parameter in kind.parameters:

@@ -6,28 +6,20 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onlinecal import CalibrationAlarm
 from onlinecal.alarms import escrow
 from onlinecal.alarms.calibration_alarm import (
     N_REGIONS,
     N_SHIFTS,
-    STAKES,
-    STAKES_OF,
     STRETCHES,
     detectors_of,
-    direction_of,
     fill_ratios,
     region_of,
 )
 from onlinecal.engine.watch.account import MONEY, N_STAKES, ask, new_account, settle_bets
-
-
-def played(forecasts, outcomes, alpha=1e-9):
-    alarm = CalibrationAlarm(alpha)
-    for p, y in zip(forecasts, outcomes, strict=True):
-        alarm.update(p, y)
-    return alarm
 
 
 def forecast_after(past, tick):
@@ -39,49 +31,32 @@ def forecast_after(past, tick):
 
 @pytest.mark.parametrize("tick", range(4))
 def test_means_over_all_outcomes_are_those_of_the_theorems(tick):
-    detectors, e_values = 0.0, 0.0
+    detectors, e_values, p_values = 0.0, 0.0, []
     for outcomes in itertools.product((0, 1), repeat=7):
         chance, forecasts = 1.0, []
         for t, y in enumerate(outcomes):
             forecasts.append(forecast_after(outcomes[:t], tick))
             chance *= forecasts[-1] if y else 1.0 - forecasts[-1]
         if chance > 0.0:
-            alarm = played(forecasts, outcomes)
+            alarm = CalibrationAlarm(1e-9)
+            for p, y in zip(forecasts, outcomes, strict=True):
+                alarm.update(p, y)
             detectors += chance * alarm.statistic
             e_values += chance * alarm.e_value
+            p_values.append((alarm.p_value, chance))
     assert detectors == pytest.approx(7.0, rel=1e-12)
     assert e_values == pytest.approx(1.0, rel=1e-12)
+    p, chances = np.array(sorted(p_values)).T
+    assert (chances.cumsum() <= np.minimum(p, 1.0) + 1e-12)[np.append(np.diff(p) > 0, True)].all()
 
 
-def null_streams(kind, rng, shape):
-    p = {"uniform": rng.random(shape), "rare": np.full(shape, 0.004), "half": np.full(shape, 0.5)}.get(kind)
-    if kind == "shares":
-        p = rng.random(shape)
-        return p, rng.beta(2.0 * p, 2.0 * (1.0 - p))
-    if kind == "follows":
-        # the forecast depends on the outcome before
-        y = (rng.random(shape) < 0.4).astype(float)
-        p = np.full(shape, 0.4)
-        for t in range(1, shape[1]):
-            p[:, t] = np.where(y[:, t - 1] > 0, 0.7, 0.2)
-            y[:, t] = rng.random(shape[0]) < p[:, t]
-        return p, y
-    return p, (rng.random(shape) < p).astype(float)
-
-
-@pytest.mark.parametrize("kind", ["uniform", "rare", "half", "follows", "shares"])
-def test_a_thousand_calibrated_streams_raise_false_alarms_as_seldom_as_promised(kind):
-    streams, rounds, alpha = 1000, 1500, 0.01
-    p, y = null_streams(kind, np.random.default_rng(5), (streams, rounds))
-    waits, certain = [], 0
-    for forecasts, outcomes in zip(p, y, strict=True):
-        alarm = CalibrationAlarm(alpha)
-        found = alarm.update_many(forecasts, outcomes)
-        waits.append(found[0] + 1 if len(found) else rounds)
-        certain += alarm.p_value <= 0.05
-    # cut at the end of the stream, which only makes the mean smaller
-    assert np.mean(waits) >= 1.0 / alpha
-    assert certain <= 0.05 * streams + 3.0 * (0.05 * streams) ** 0.5
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_share_counts_as_so_much_of_each_outcome(p, y):
+    """So the means, and with them false alarms, are as promised for shares, too."""
+    ratios = np.empty((3, N_SHIFTS + len(STRETCHES)))
+    for row, outcome in zip(ratios, (0.0, 1.0, y), strict=True):
+        fill_ratios(row, p, outcome)
+    assert ratios[2] == pytest.approx((1.0 - y) * ratios[0] + y * ratios[1], rel=1e-12)
 
 
 CHANGES = {
@@ -154,6 +129,7 @@ def test_many_at_once_are_the_same_as_one_by_one_and_so_are_copies():
         if t == 1234:
             one = pickle.loads(pickle.dumps(copy.deepcopy(one)))
         one.update(p[t], y[t])
+        assert one.drift_detected == (one.statistic >= 100.0)
         if one.drift_detected:
             found.append(t)
     many = CalibrationAlarm(0.01)
@@ -171,28 +147,6 @@ def test_what_cannot_happen_is_found_and_stays_a_number():
     assert alarm.n_alarms > 500
     assert alarm.p_value < 1e-200
     assert np.isfinite(alarm.e_value)
-
-
-def test_stakes_and_names_of_bets():
-    assert STAKES.sum() == pytest.approx(1.0) == pytest.approx(STAKES_OF.sum())
-    places = {region_of(bet) for bet in range(len(STAKES))}
-    assert len(places) == 15
-    assert {direction_of(bet) for bet in range(len(STAKES))} == set(CHANGES) - {"region"}
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda alarm: alarm.update_many([0.5, 0.5], [1]), "same length, got 2 and 1"),
-        (lambda alarm: CalibrationAlarm(0.0), "alpha must be .* got 0.0"),
-    ],
-)
-def test_bad_input_changes_nothing(call, message):
-    alarm = played([0.5, 0.25], [1, 0])
-    before = alarm.statistic, alarm.e_value, alarm.n_rounds
-    with pytest.raises(ValueError, match=message):
-        call(alarm)
-    assert (alarm.statistic, alarm.e_value, alarm.n_rounds) == before
 
 
 ROUNDING = 1e-6
@@ -254,16 +208,15 @@ def test_without_open_forecasts_it_is_the_e_detector_of_its_bets():
 
 def test_means_over_all_outcomes_of_late_labels_that_share_them():
     # four forecasts of one event and two of another, settled in a row; a seventh that depends on the first
-    ends, stopped, alone = 0.0, 0.0, 0.0
+    ends, stopped = 0.0, 0.0
     for one, other, last in itertools.product((0, 1), repeat=3):
         chance = (0.3 if one else 0.7) * (0.6 if other else 0.4)
-        found, naive = Detector(), CalibrationAlarm(1e-9)
+        found = Detector()
         for n in range(4):
             found.ask(n, 0.3)
         for n in (4, 5):
             found.ask(n, 0.6)
         found.settle(0, one)
-        naive.update(0.3, one)
         # whoever knows the first knows the other three, and may stop while they are open
         bad = found.evidence if one == 0 else None
         p = 0.9 if one else 0.2
@@ -271,40 +224,11 @@ def test_means_over_all_outcomes_of_late_labels_that_share_them():
         found.ask(6, p)
         for n, y in ((1, one), (2, one), (5, other), (3, one), (4, other)):
             found.settle(n, y)
-            naive.update(0.6 if n > 3 else 0.3, y)
         found.settle(6, last)
-        naive.update(p, last)
         ends += chance * found.evidence
         stopped += chance * (found.evidence - 7.0 if bad is None else bad - 6.0)
-        alone += chance * naive.statistic
     assert 7.0 - 7.0 * ROUNDING < ends <= 7.0
     assert stopped <= 0.0
-    # the same bets in the order of settlement promise nothing here
-    assert alone > 7.05
-
-
-def waits(p, share, alpha, rounds, seed):
-    """Forecasts up to the first alarm, cut at so many rounds, where `share` forecasts have one outcome."""
-    rng, found, naive = np.random.default_rng(seed), Detector(1.0 / alpha), CalibrationAlarm(alpha)
-    first = [rounds, rounds]
-    for start in range(0, rounds, share):
-        y = float(rng.random() < p)
-        for n in range(share):
-            found.ask(n, p)
-        for n in range(share):
-            if found.settle(n, y):
-                first[0] = min(first[0], start + share)
-            naive.update(p, y)
-            if naive.drift_detected:
-                first[1] = min(first[1], start + n + 1)
-    return first
-
-
-def test_false_alarms_are_as_seldom_as_promised_where_forecasts_share_an_outcome():
-    alpha = 0.01
-    means = np.mean([waits(0.4, 8, alpha, 480, seed) for seed in range(120)], axis=0)
-    assert means[0] >= 1.0 / alpha
-    assert means[1] < 0.7 / alpha
 
 
 def test_what_is_never_settled_is_given_back_and_an_alarm_forgets_what_was_open():
@@ -313,13 +237,11 @@ def test_what_is_never_settled_is_given_back_and_an_alarm_forgets_what_was_open(
     found.settle("gone", 0.3)
     assert found.evidence == pytest.approx(1.0, rel=ROUNDING)
     found.ask("open", 0.05)
-    raised = 0
     for t in range(200):
         found.ask(t, 0.1)
         if found.settle(t, 1.0):
-            raised += 1
             break
-    assert raised
+    assert t < 199
     assert found.evidence == 0.0
     found.settle("open", 1.0)
     assert found.evidence == 0.0

@@ -5,10 +5,9 @@ import pickle
 
 import numpy as np
 import pytest
-from river import linear_model
 from scipy.stats import norm
 
-from onlinecal import CalibratedDistribution
+from onlinecal import CalibrationAlarm
 from onlinecal.alarms import DistributionAlarm
 from onlinecal.alarms.distribution_alarm import N_BETS, interval_of, ratios_of
 
@@ -53,19 +52,6 @@ def test_means_over_all_places_are_those_of_the_theorem():
     assert total == pytest.approx(5.0, rel=1e-12)
 
 
-def test_calibrated_streams_raise_false_alarms_as_seldom_as_promised():
-    waits = []
-    for seed in range(150):
-        alarm = DistributionAlarm(0.02)
-        for said, y in stream(seed, 400):
-            alarm.update(said, y)
-            if alarm.drift_detected:
-                break
-        waits.append(alarm.n_rounds)
-    # cut at the end of the stream, which only makes the mean smaller
-    assert np.mean(waits) >= 50.0
-
-
 @pytest.mark.parametrize("kind", CHANGES)
 def test_changes_are_found_soon_and_named(kind):
     delays, named, beginnings = [], 0, []
@@ -89,6 +75,7 @@ def test_after_an_alarm_it_begins_anew_and_copies_go_on_alike():
     for said, y in stream(0, 300, CHANGES["too narrow"]):
         before = alarm.drift_detected
         alarm.update(said, y)
+        assert alarm.drift_detected == (alarm.statistic >= 100.0)
         if before:
             fresh = DistributionAlarm(0.01)
             fresh.update(said, y)
@@ -101,29 +88,12 @@ def test_after_an_alarm_it_begins_anew_and_copies_go_on_alike():
     assert copy.statistic == alarm.statistic
 
 
-def test_a_wrapper_is_watched():
-    model = CalibratedDistribution(linear_model.LinearRegression(), thresholds=[-1.0, 0.0, 1.0], window=200)
-    alarm, rng = DistributionAlarm(1e-3), np.random.default_rng(3)
-    for t in range(1_500):
-        x = {"a": float(rng.standard_normal())}
-        y = x["a"] + float(rng.standard_normal()) * (0.5 if t < 1_000 else 3.0)
-        chances = model.predict_distribution_one(x)
-        alarm.update(chances, y)
-        model.learn_one(x, y)
-        if alarm.drift_detected and t >= 1_000:
-            break
-    assert 1_000 < t < 1_100
-    assert alarm.direction == "too narrow"
-
-
 @pytest.mark.parametrize(
     ("chances", "y", "message"),
     [
         ({}, 0.0, "chances must have at least one threshold"),
-        ({0.0: 1.2}, 0.0, "the chance of 0.0 must .* 1.2"),
         ({0.0: 0.5, 1.0: 0.4}, 0.0, "chances must not decrease, got 0.4 at 1.0 after 0.5"),
         ({1.0: 0.5, 0.0: 0.6}, 0.0, "thresholds must increase, got 0.0 after 1.0"),
-        ({0.0: 0.5}, float("nan"), "y must be"),
     ],
 )
 def test_what_is_no_distribution_is_refused_and_nothing_changes(chances, y, message):
@@ -131,6 +101,13 @@ def test_what_is_no_distribution_is_refused_and_nothing_changes(chances, y, mess
     with pytest.raises(ValueError, match=message):
         alarm.update(chances, y)
     assert alarm.n_rounds == alarm.statistic == 0
+
+
+@pytest.mark.parametrize("kind", [CalibrationAlarm, DistributionAlarm])
+def test_a_rate_of_false_alarms_is_between_zero_and_one(kind):
+    for alpha in (0.0, 1.0):
+        with pytest.raises(ValueError, match=f"alpha must be .* got {alpha}"):
+            kind(alpha)
 
 
 def test_a_target_at_a_threshold_is_at_most_it():

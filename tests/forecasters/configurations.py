@@ -1,5 +1,6 @@
 """The forecasters that every claim is tried on, and strategies for sequences that give them trouble."""
 
+import pickle
 from functools import lru_cache
 
 import numpy as np
@@ -19,10 +20,6 @@ BALANCED = [
 RULES = SIGN + BALANCED
 UNIFORM = [{**rule, "n_cells": m} for rule in RULES for m in (1, 2, 3, 7)]
 ANYTIME = [{**rule, "grid": grid} for rule in RULES for grid in ("nested", "adaptive")]
-
-
-def label(config):
-    return " ".join(f"{key}={value}" for key, value in config.items()) or "default"
 
 
 configs = st.one_of(
@@ -72,7 +69,7 @@ def play_late(forecaster, outcomes, most_open, rng, hint_of):
     for y in outcomes:
         if len(waiting) == most_open:
             settled.append(waiting.pop(rng.integers(most_open)))
-            forecaster.observe(*settled[-1])
+            forecaster.observe(*pickle.loads(pickle.dumps(settled[-1])))
             assert forecaster.certificate <= forecaster.guarantee + 1e-9
         waiting.append((forecaster.forecast(hint_of() if rng.random() < 0.5 else None), y))
     for pair in waiting:

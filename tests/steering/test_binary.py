@@ -29,13 +29,6 @@ def play(rounds):
     return np.array(found), np.array(answers).reshape(-1, N_ANSWERS)
 
 
-def steered(rounds):
-    """Squared errors of what came out, shape (T,), and of the seven answers, shape (T, 7)."""
-    outcomes = np.array([outcome for _, outcome in rounds])
-    mixed, answers = play(rounds)
-    return (mixed - outcomes) ** 2, (answers - outcomes[:, None]) ** 2
-
-
 def hints(p, y):
     """What is made of forecasts, shape (T,)."""
     return play(list(zip(p.tolist(), y.tolist(), strict=True)))[0]
@@ -50,8 +43,9 @@ def best_with_changes(answers, price):
 
 
 def check_regret(rounds):
-    mixed, answers = steered(rounds)
-    count = len(rounds)
+    count, outcomes = len(rounds), np.array([outcome for _, outcome in rounds])
+    mixed, answers = play(rounds)
+    mixed, answers = (mixed - outcomes) ** 2, (answers - outcomes[:, None]) ** 2
     allowed = math.log(count + 6.0) + math.log(1.0 + count / 99.0) / 2.0 - 1.0
     assert mixed.sum() <= answers[:, 0].sum() + allowed
     assert mixed.sum() <= best_with_changes(answers, math.log(67.0 * (count + 100.0)) / 2.0) + allowed
@@ -64,16 +58,12 @@ def test_regret_to_the_best_answer_on_every_sequence(rounds):
 
 
 @pytest.mark.parametrize("changes", [0, 1, 5])
-@pytest.mark.parametrize("kind", ["raw", "flipped", "folded", "random"])
-def test_regret_on_worlds_that_change(kind, changes):
-    rng = np.random.default_rng(changes)
-    rounds = []
+def test_regret_on_worlds_that_change(changes):
+    rng, rounds = np.random.default_rng(changes), []
     for t in range(4000):
         p = rng.random()
-        truth = {"raw": p, "flipped": 1 - p, "folded": p if p < 0.7 else 0.3, "random": rng.random()}[kind]
-        if (t * (changes + 1) // 4000) % 2:
-            truth = 1.0 - truth
-        rounds.append((p, int(rng.random() < truth)))
+        truth = p if p < 0.7 else 0.3
+        rounds.append((p, int((rng.random() < truth) ^ (t * (changes + 1) // 4000 % 2))))
     check_regret(rounds)
 
 
@@ -89,19 +79,6 @@ def test_regret_against_an_opponent_who_plays_on_the_mixture(seed):
         binary.learn_outcome(state, outcome)
         rounds.append((p, outcome))
     check_regret(rounds)
-
-
-def test_the_share_that_lets_an_answer_come_back_is_needed():
-    """After a flip what comes out follows what was wrong before: the bound with changes is not idle."""
-    rng = np.random.default_rng(0)
-    rounds = []
-    for t in range(6000):
-        p = rng.random()
-        rounds.append((p, int(rng.random() < (p if t < 3000 else 0.5))))
-    mixed, answers = steered(rounds)
-    assert mixed.sum() < answers.sum(0).min() + 1.0
-    assert mixed[:3000].sum() < answers[:3000].sum(0).min() + 5.0
-    assert mixed[3000:].sum() < answers[3000:].sum(0).min() + 5.0
 
 
 @settings(max_examples=examples(300), deadline=None)
@@ -124,7 +101,7 @@ def test_curves_stay_sane_whatever_comes(kind):
     """Covariances stay between 0 and those of the prior, what comes out is never surer than it may be."""
     rng = np.random.default_rng(0)
     state = new_steering()
-    for t in range(20_000):
+    for t in range(5_000):
         p = EXTREME[rng.integers(len(EXTREME))] if t % 2 else rng.random()
         outcome = {"random": t % 3 == 0, "opposite": p < 0.5, "agreeing": p > 0.5}[kind]
         hint = binary.hint_of(state, p)
@@ -181,16 +158,6 @@ def test_a_model_too_sure_or_too_timid_is_put_right_on_a_short_stream(factor):
         gained += log_loss(p, y) - log_loss(hints(p, y), y)
         possible += log_loss(p, y) - log_loss(truth, y)
     assert gained >= 0.7 * possible
-
-
-def test_where_squared_errors_say_nothing_weights_follow_log_loss():
-    """Events of 1 in 2,000, from a model that gives them 1 in 50: the probability itself loses its weight."""
-    rng = np.random.default_rng(6)
-    state = new_steering()
-    for outcome in (rng.random(5000) < 0.0005).tolist():
-        binary.hint_of(state, 0.02)
-        binary.learn_outcome(state, int(outcome))
-    assert state[WEIGHTS] < 0.1
 
 
 @pytest.mark.parametrize(("biased", "allowed"), [(0.0, 1.04), (0.7, 0.97)])

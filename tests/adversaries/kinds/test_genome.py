@@ -39,12 +39,8 @@ def test_a_genome_is_its_words_repeated_for_their_shares(genome, T):
 def test_a_genome_and_its_text_are_the_same(genome):
     assert Genome.parse(genome.text) == genome
     assert hash(Genome.parse(genome.text)) == hash(genome)
-    assert create(f"genome:blocks={genome.text}", horizon=5).name == f"genome:blocks={genome.text}"
-
-
-def test_a_genome_is_written_back_in_one_form():
-    spec = "mixture:first=genome:blocks= 03x01  2x0 "
-    assert create(spec, horizon=10).name == "mixture:first=genome:blocks=3x01 2x0"
+    spaced = "  ".join(f"0{block}" for block in genome.text.split())
+    assert create(f"genome:blocks= {spaced} ", horizon=5).name == f"genome:blocks={genome.text}"
 
 
 def test_the_last_word_goes_on_and_blocks_too_small_for_the_horizon_are_left_out():
@@ -59,9 +55,10 @@ def test_the_last_word_goes_on_and_blocks_too_small_for_the_horizon_are_left_out
         ("3x1 2y0", "written share x word, like 3x01, got '2y0'"),
         ("0x1", "share must be a whole number of at least 1, got 0"),
         ("1000001x1", "share must be at most 1000000, got 1000001"),
-        ("3x", "word must have 1 to 24 letters 0 and 1, got ''"),
-        ("3x2", "word must have 1 to 24 letters 0 and 1, got '2'"),
-        ("3x" + "01" * 13, "word must have 1 to 24 letters"),
+        *(
+            (f"3x{word}", f"word must have 1 to 24 letters 0 and 1, got '{word}'")
+            for word in ("2", "01" * 13)
+        ),
         ("1x0 " * 1001, "a genome has 1 to 1000 blocks, got 1001"),
         ("", "a genome has 1 to 1000 blocks, got 0"),
     ],
@@ -71,12 +68,6 @@ def test_a_bad_genome_is_refused_by_its_block(text, message):
         Genome.parse(text)
     with pytest.raises(ValueError, match=message if text else "genome: blocks must be a text, got ''"):
         create(f"genome:blocks=[{text}]", horizon=10)
-
-
-@pytest.mark.parametrize("block", [(1.0, "0"), (True, "0"), (1, 0), ("1", "0")])
-def test_a_genome_made_of_other_things_is_refused(block):
-    with pytest.raises(ValueError, match=r"a block's (share|word) must"):
-        Genome((block,))
 
 
 def test_a_champion_is_its_genome():
@@ -90,18 +81,13 @@ def test_a_champion_is_its_genome():
         create("champion:number=999999", horizon=10)
 
 
-FORECASTERS = {
-    "sign": lambda T: AlmostOneStepAhead(horizon=T, rule="sign", report="lower"),
-    "adaptive": lambda T: AlmostOneStepAhead(),
-}
-
-
-@pytest.mark.parametrize("champion", stored_champions(), ids=lambda champion: str(champion.number))
-def test_a_stored_champion_does_what_the_file_says(champion):
-    if champion.against not in FORECASTERS:
-        pytest.skip("measured against another forecaster")
-    T = champion.rounds
-    outcomes = champion.genome.outcomes(T)
-    forecasts = FORECASTERS[champion.against](T).replay(outcomes)
+@pytest.mark.parametrize(
+    "number", [one.number for one in stored_champions() if one.against in ("sign", "adaptive")]
+)
+def test_a_stored_champion_does_what_the_file_says(number):
+    champion = next(one for one in stored_champions() if one.number == number)
+    T, outcomes = champion.rounds, champion.genome.outcomes(champion.rounds)
+    paper = {"horizon": T, "rule": "sign", "report": "lower"}
+    forecasts = AlmostOneStepAhead(**(paper if champion.against == "sign" else {})).replay(outcomes)
     distance = calibration_distance(forecasts, outcomes, method="exact").exact
     assert distance / np.sqrt(T) == pytest.approx(champion.distance_over_root, abs=1e-4)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,7 +12,7 @@ from hypothesis import strategies as st
 from adversaries import create
 from adversaries.kinds import mixture
 from adversaries.kinds.adaptive import boundary_hugger_step, threshold_step
-from adversaries.kinds.oblivious import coin_step, markov_step
+from adversaries.kinds.oblivious import coin_step
 from tests.adversaries.play import RECORDED, play_compiled, play_plainly, scripted_game
 
 T = 400
@@ -25,7 +21,7 @@ T = 400
 @pytest.mark.parametrize(
     "first, second", [("coin:bias=0.8", "markov"), ("bias-builder", "early-stopped-coin"), ("epochs", "coin")]
 )
-@pytest.mark.parametrize("weight", [0.25, 0.5, 0.9])
+@pytest.mark.parametrize("weight", [0.0, 0.25, 0.9, 1.0])
 def test_a_mixture_equals_its_parts_on_stretched_draws(first, second, weight):
     forecasts, zero, one = scripted_game(T)
     spec = f"mixture:first={first},second={second},weight={weight}"
@@ -34,15 +30,6 @@ def test_a_mixture_equals_its_parts_on_stretched_draws(first, second, weight):
     for t, u in enumerate(np.random.default_rng(6).random(T)):
         part, own = (a, u / weight) if u < weight else (b, (u - weight) / (1 - weight))
         assert outcomes[t] == part.step(part.state, t, forecasts[t], zero[t], one[t], own)
-
-
-@pytest.mark.parametrize("part", ["coin:bias=0.3", "bisection", "two-coins"])
-def test_who_has_all_the_weight_plays_alone(part):
-    part = "mixture:first=coin:bias=0.2,second=coin:bias=0.9" if part == "two-coins" else part
-    game = scripted_game(T)
-    alone = play_plainly(create(part, horizon=T, seed=1), *game)
-    for spec in (f"mixture:first=[{part}],weight=1", f"mixture:second=[{part}],weight=0"):
-        assert play_plainly(create(spec, horizon=T, seed=1), *game) == alone
 
 
 @given(st.floats(0.0, 1.0, exclude_max=True), st.floats(0.0, 1.0))
@@ -71,22 +58,15 @@ def test_a_mixture_is_as_powerful_as_its_stronger_part_and_looks_as_far_ahead():
 
 
 def test_a_mixture_ends_with_its_shorter_part():
-    for spec in (f"mixture:first=[file:path=[{RECORDED}],outcome=won]", "mixture:second=river:name=Bananas"):
-        adversary = create(spec)
-        assert adversary.rounds == (300 if "file" in spec else 5300)
-        assert create(spec, horizon=50).rounds == 50
+    spec = f"mixture:first=[file:path=[{RECORDED}],outcome=won],second=river:name=Bananas"
+    assert [create(spec, horizon=rounds).rounds for rounds in (None, 50)] == [300, 50]
 
 
 @pytest.mark.parametrize("place", ["first", "second"])
-def test_parts_with_several_phases_are_refused(place):
-    with pytest.raises(
-        ValueError, match=rf"mixture: {place} must be played in one phase, but two-phase has 2"
-    ):
+def test_parts_with_several_phases_are_refused_but_two_phases_may_be_mixtures(place):
+    with pytest.raises(ValueError, match=f"{place} must be played in one phase, but two-phase has 2"):
         create(f"mixture:{place}=two-phase", horizon=10)
-
-
-def test_a_two_phase_game_may_be_played_by_mixtures():
-    adversary = create("two-phase:first=mixture,second=[mixture:first=markov]", horizon=20, seed=3)
+    adversary = create(f"two-phase:{place}=[mixture:first=markov]", horizon=20, seed=3)
     assert [phase.rounds for phase in adversary.phases] == [10, None]
     game = scripted_game(20)
     assert play_plainly(adversary, *game) == play_compiled(adversary, *game)
@@ -98,11 +78,10 @@ def test_a_mixture_is_made_once_and_found_under_its_name():
     assert pickle.loads(pickle.dumps(step)) is step
     others = [
         mixture.mixture_step(threshold_step, coin_step),
-        mixture.mixture_step(coin_step, markov_step),
-        mixture.mixture_step(mixture.mixture_step(coin_step, threshold_step), boundary_hugger_step),
+        mixture.mixture_step(step, boundary_hugger_step),
         mixture.mixture_step(coin_step, mixture.mixture_step(threshold_step, boundary_hugger_step)),
     ]
-    assert len({step.__qualname__ for step in (step, *others)}) == 5
+    assert len({step.__qualname__ for step in (step, *others)}) == 4
 
 
 @pytest.mark.parametrize(
@@ -112,52 +91,3 @@ def test_a_mixture_is_made_once_and_found_under_its_name():
 def test_other_names_are_not_there(name):
     with pytest.raises(AttributeError, match="has no attribute"):
         getattr(mixture, name)
-
-
-LOOPS = """
-import json
-import numpy as np
-from numba import njit
-from adversaries import create
-
-def loop_for(step):
-    @njit(cache=True)
-    def loop(state, uniforms, outcomes):
-        for t in range(len(outcomes)):
-            outcomes[t] = step(state, t, 0.5, 0.0, 0.0, uniforms[t])
-    return loop
-
-SPECS = [
-    "mixture",
-    "mixture:first=threshold,second=coin",
-    "mixture:first=markov,second=blocks",
-    "mixture:first=[mixture:first=markov,second=blocks],second=change-points",
-    "mixture:first=markov,second=[mixture:first=blocks,second=change-points]",
-]
-played = []
-for spec in SPECS:
-    adversary = create(spec, horizon=200, seed=1)
-    (phase,) = adversary.phases
-    loop = loop_for(phase.step)
-    outcomes = np.zeros(200, np.uint8)
-    loop(phase.state, adversary.generator().random(200), outcomes)
-    plain = [adversary.outcome() for _ in range(200)]
-    played.append([sum(loop.stats.cache_hits.values()), outcomes.tolist() == plain, outcomes.tolist()])
-print(json.dumps(played))
-"""
-
-
-def test_compiled_mixtures_are_found_again_on_disk_and_never_mistaken_for_each_other(tmp_path):
-    script = tmp_path / "loops.py"
-    script.write_text(LOOPS)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    runs = []
-    for _ in range(2):
-        run = subprocess.run(
-            [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True
-        )
-        runs.append(json.loads(run.stdout))
-    assert [hits for hits, _, _ in runs[0]] == [0] * 5
-    assert [hits for hits, _, _ in runs[1]] == [1] * 5
-    assert all(agrees for run in runs for _, agrees, _ in run)
-    assert [outcomes for _, _, outcomes in runs[0]] == [outcomes for _, _, outcomes in runs[1]]

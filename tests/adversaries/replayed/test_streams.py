@@ -9,103 +9,72 @@ import subprocess
 import sys
 
 import numpy as np
-import polars as pl
 import pytest
 
 from adversaries import create, replay_file, replay_river, replay_sequence
 from tests.adversaries.play import GIVEN, RECORDED, play_compiled, play_plainly, scripted_game
 
 ROWS = [
-    {"date": "2024-03-02", "p": 0.25, "y": 1, "happened": True},
-    {"date": "2024-03-01", "p": 0.5, "y": 0, "happened": False},
-    {"date": "2024-03-02", "p": 1.0, "y": 1, "happened": True},
-    {"date": "2024-02-29", "p": 0.0, "y": 0, "happened": False},
+    {"date": "2024-03-02", "p": 0.25, "y": 1, "happened": True, "round": 10},
+    {"date": "2024-03-01", "p": 0.5, "y": 0, "happened": 0, "round": 9},
+    {"date": "2024-03-02", "p": 1.0, "y": 1, "happened": 1.0, "round": 11},
+    {"date": "2024-02-29", "p": 1e-9, "y": 0, "happened": False, "round": 100},
 ]
 
 
-def write(path, rows):
-    frame = pl.DataFrame(rows, infer_schema_length=None, strict=False)
-    if path.suffix == ".csv":
-        frame.write_csv(path)
-    elif path.suffix in {".jsonl", ".ndjson"}:
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    else:
-        frame.write_parquet(path)
+@pytest.fixture
+def path(tmp_path):
+    return written(tmp_path / "games.jsonl", ROWS)
+
+
+def written(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n\n" for row in rows))
     return path
 
 
-@pytest.fixture(params=["csv", "jsonl", "ndjson", "parquet", "pq"])
-def path(request, tmp_path):
-    return tmp_path / f"games.{request.param}"
-
-
-@pytest.mark.parametrize("column", ["y", "happened"])
-def test_a_file_is_read_in_its_order(path, column):
-    stream = replay_file(write(path, ROWS), column, "p", time="date")
-    assert stream.name == path.name
-    assert len(stream) == 4
-    assert stream.outcomes.dtype == np.uint8
-    assert stream.outcomes.tolist() == [1, 0, 1, 0]
-    assert stream.hints.dtype == np.float64
-    assert stream.hints.tolist() == [0.25, 0.5, 1.0, 0.0]
-    assert [str(time)[:10] for time in stream.times] == [row["date"] for row in ROWS]
-    bare = replay_file(str(path), column)
+def test_a_file_is_read_in_its_order_or_sorted_by_a_column_and_equal_rows_stay_in_order(path):
+    stream, bare = replay_file(path, "y", "p", time="date"), replay_file(str(path), "happened")
+    assert (stream.name, len(stream)) == (path.name, 4)
+    assert (stream.outcomes.dtype, stream.hints.dtype) == (np.uint8, np.float64)
+    assert stream.outcomes.tolist() == bare.outcomes.tolist() == [1, 0, 1, 0]
+    assert stream.hints.tolist() == [0.25, 0.5, 1.0, 1e-9]
+    assert stream.times.tolist() == [row["date"] for row in ROWS]
     assert (bare.hints, bare.times) == (None, None)
+    by_date = replay_file(path, "y", "p", time="date", sort="date")
+    assert by_date.outcomes.tolist() == [0, 0, 1, 1]
+    assert by_date.hints.tolist() == [1e-9, 0.5, 0.25, 1.0]
+    assert by_date.times.tolist() == sorted(row["date"] for row in ROWS)
+    # numbers are sorted as numbers, and a stream also by its own columns
+    assert replay_file(path, "y", "p", sort="round").hints.tolist() == [0.5, 0.25, 1.0, 1e-9]
+    assert replay_file(path, "y", "p", sort="p").hints.tolist() == [1e-9, 0.25, 0.5, 1.0]
 
 
-def test_sorting_is_stable_and_takes_everything_along(path):
-    stream = replay_file(write(path, ROWS), "y", "p", time="date", sort="date")
-    assert stream.outcomes.tolist() == [0, 0, 1, 1]
-    assert stream.hints.tolist() == [0.0, 0.5, 0.25, 1.0]
-    assert [str(time)[:10] for time in stream.times] == sorted(row["date"] for row in ROWS)
-
-
-def test_numbers_sort_as_numbers_and_a_stream_may_be_sorted_by_its_own_columns(path):
-    rows = [
-        {"y": 0, "p": 0.5, "round": 10},
-        {"y": 1, "p": 1e-9, "round": 9},
-        {"y": 1, "p": 0.25, "round": 11},
-    ]
-    stream = replay_file(write(path, rows), "y", "p", time="p", sort="p")
-    assert stream.hints.tolist() == stream.times.tolist() == [1e-9, 0.25, 0.5]
-    assert replay_file(path, "y", "p", sort="y").hints.tolist() == [0.5, 1e-9, 0.25]
-    assert replay_file(path, "y", "p", sort="round").hints.tolist() == [1e-9, 0.5, 0.25]
-
-
-def test_json_lines_may_mix_numbers_and_booleans_but_not_words(tmp_path):
-    file = tmp_path / "a.jsonl"
-    file.write_text('{"y": true}\n{"y": 0}\n\n{"y": 1.0}\n')
-    assert replay_file(file, "y").outcomes.tolist() == [1, 0, 1]
-    file.write_text('{"y": 1}\n{"y": 0}\n{"y": "maybe"}\n')
-    with pytest.raises(ValueError, match="got 'maybe' at row 2"):
-        replay_file(file, "y")
-    file.write_text('{"x": 1}\n{"x": 0, "y": 1}\n')
-    with pytest.raises(ValueError, match="got nothing at row 0"):
-        replay_file(file, "y")
-
-
-def test_a_stream_cannot_be_sorted_by_missing_values(path):
-    rows = [*ROWS[:3], {**ROWS[3], "date": None}]
-    with pytest.raises(ValueError, match="cannot sort by 'date', which has no value at row 3"):
-        replay_file(write(path, rows), "y", sort="date")
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"y": "maybe"}, "got 'maybe' at row 3"),
+        ({"y": None}, "got nothing at row 3"),
+        ({"date": None}, "cannot sort by 'date', which has no value at row 3"),
+    ],
+)
+def test_rows_without_an_outcome_or_a_place_are_named(path, changes, message):
+    written(path, [*ROWS[:3], {**ROWS[3], **changes}])
+    with pytest.raises(ValueError, match=message):
+        replay_file(path, "y", sort="date" if "date" in changes else None)
 
 
 @pytest.mark.parametrize("name, rounds", [("Phishing", 1250), ("Bananas", 5300)])
 def test_rivers_own_datasets_are_streams_also_by_spec(name, rounds):
     stream = replay_river(name)
-    assert stream.name == f"river:{name}"
-    assert len(stream) == rounds
+    assert (stream.name, len(stream), stream.hints) == (f"river:{name}", rounds, None)
     assert set(stream.outcomes.tolist()) == {0, 1}
-    assert stream.hints is None
     assert create(f"river:name={name}").outcomes().tolist() == stream.outcomes.tolist()
 
 
-def test_an_unknown_river_dataset_lists_the_usable_ones():
-    with pytest.raises(ValueError, match=r"'Fishing'.*did you mean 'Phishing'\?.*Bananas.*Phishing"):
-        replay_river("Fishing")
-    for unusable in ("ChickWeights", "Elec2", "base"):
-        with pytest.raises(ValueError, match="Usable:"):
-            replay_river(unusable)
+@pytest.mark.parametrize("name", ["Fishing", "ChickWeights", "Elec2", "base"])
+def test_an_unknown_river_dataset_lists_the_usable_ones(name):
+    with pytest.raises(ValueError, match=f"'{name}'.*Usable: Bananas.*Phishing"):
+        replay_river(name)
 
 
 @pytest.mark.parametrize("dtype", [bool, int, float, np.uint8])
@@ -114,25 +83,10 @@ def test_sequences_of_any_number_type_are_streams_with_copies_of_their_own(dtype
     stream = replay_sequence(outcomes, [0.5, 0, 1])
     outcomes[:] = 0
     assert stream.outcomes.tolist() == [1, 0, 1]
-    assert stream.outcomes.dtype == np.uint8
     assert stream.hints.tolist() == [0.5, 0.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    "outcomes, hints, message",
-    [
-        ([], None, "outcomes is empty"),
-        ([0, 2], None, "outcomes must be 0/1 or boolean, got 2 at row 1"),
-        ([[0, 1]], None, r"outcomes must be one-dimensional, got shape \(1, 2\)"),
-        ([[0], [0, 1]], None, "outcomes must be a flat sequence"),
-        (["a"], None, "outcomes must be 0/1 or boolean, got 'a' at row 0"),
-        ([0, 1], [0.5], "same length, got 2 and 1"),
-        ([0, 1], [0.5, 1.5], r"hints must lie in \[0, 1\], got 1.5 at row 1"),
-    ],
-)
-def test_a_bad_sequence_is_refused(outcomes, hints, message):
-    with pytest.raises(ValueError, match=message):
-        replay_sequence(outcomes, hints)
+    for bad in (([0, 2], None), ([0, 1], [0.5]), ([0, 1], [0.5, 1.5])):
+        with pytest.raises(ValueError, match=r"outcomes|hints"):
+            replay_sequence(*bad)
 
 
 def test_a_stream_plays_as_an_adversary():
@@ -142,8 +96,7 @@ def test_a_stream_plays_as_an_adversary():
     assert (adversary.name, adversary.power) == ("coins", "oblivious")
     assert adversary.horizon == adversary.rounds == T
     game = scripted_game(T)
-    assert play_compiled(adversary, *game) == recorded.tolist()
-    assert play_plainly(adversary, *game) == recorded.tolist()
+    assert play_compiled(adversary, *game) == play_plainly(adversary, *game) == recorded.tolist()
     assert adversary.outcomes().tolist() == recorded.tolist()
     adversary.reset()
     assert adversary.outcome() == recorded[0]
@@ -182,67 +135,41 @@ def test_a_shorter_horizon_plays_the_first_rounds_and_a_longer_one_is_refused(sp
         create(spec, horizon=rounds + 1)
 
 
-def test_a_part_of_a_game_needs_only_its_part_of_the_stream():
-    spec = f"two-phase:first=[{GIVEN['file']}],second=river:name=Phishing"
-    adversary = create(spec, horizon=600)
-    expected = [*create(GIVEN["file"]).outcomes(), *create("river:name=Phishing").outcomes(300)]
-    assert adversary.outcomes().tolist() == expected
-    with pytest.raises(ValueError, match="only 300 rounds, fewer than the horizon of 301"):
-        create(spec, horizon=602)
-
-
 @pytest.mark.parametrize(
-    "name, setting, column, outcome",
-    [
-        ("games.csv", "games.csv", "a,b", "[a,b]"),
-        ("a, b.csv", "[a, b.csv]", "a,b", "[a,b]"),
-        ("[1].csv", "[1].csv", "a,b", "[a,b]"),
-        ("[1,2].csv", "[[1,2].csv]", "a,b", "[a,b]"),
-        ("x=1.csv", "x=1.csv", "a,b", "[a,b]"),
-        ("first:second.csv", "first:second.csv", "[y]", "[[y]]"),
-    ],
+    "name, setting", [("a, b.csv", "[a, b.csv]"), ("[1,2].csv", "[[1,2].csv]"), ("x=1:y.csv", "x=1:y.csv")]
 )
-def test_any_path_and_column_has_one_way_to_be_written(tmp_path, monkeypatch, name, setting, column, outcome):
+def test_any_path_and_column_has_one_way_to_be_written(tmp_path, monkeypatch, name, setting):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / name).write_text(f'round,"{column}"\n9,1\n8,0\n7,0\n6,1\n')
-    adversary = create(f"file:path={setting},sort=[round],outcome={outcome}")
-    assert adversary.name == f"file:path={setting},outcome={outcome},sort=round"
-    assert create(adversary.name).name == adversary.name
+    (tmp_path / name).write_text('round,"[a,b]"\n9,1\n8,0\n7,0\n6,1\n')
+    adversary = create(f"file:path={setting},sort=[round],outcome=[[a,b]]")
+    assert adversary.name == f"file:path={setting},outcome=[[a,b]],sort=round"
     assert adversary.outcomes().tolist() == [1, 0, 0, 1]
-    nested = create(f"mixture:second=[{adversary.name}]")
-    assert nested.name == f"mixture:second=[{adversary.name}]"
-    assert create(nested.name).name == nested.name
+    for own in (adversary.name, f"mixture:second=[{adversary.name}]"):
+        assert create(own).name == own
 
 
 @pytest.mark.parametrize(
     "spec, message",
     [
-        ("file", "file needs path: file:path=..."),
-        ("file:outcome=won", "file needs path"),
-        ("river", "river needs name: river:name=..."),
-        ("mixture:first=file", "file needs path"),
+        ("mixture:first=file", "file needs path: file:path=..."),
         ("file:path=[]", "file: path must be a text, got ''"),
         ("river:name=Fishing", "did you mean 'Phishing'"),
-        (f"file:path=[{RECORDED}]", "no column 'outcome'"),
         (f"file:path=[{RECORDED}],outcome=won,forecast=p", "has no column 'p'"),
+        ("file:path=nowhere.csv", "no such file: nowhere.csv"),
     ],
 )
 def test_what_is_missing_or_wrong_is_said(spec, message):
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises((ValueError, FileNotFoundError)) as refusal:
         create(spec)
     assert message in str(refusal.value)
 
 
-def test_a_missing_file_is_named():
-    with pytest.raises(FileNotFoundError, match=r"no such file: nowhere\.csv"):
-        create("file:path=nowhere.csv")
-
-
-def test_describing_reads_no_file_and_no_dataset():
+def test_importing_and_describing_stay_light_independent_and_read_no_file_and_no_dataset():
     script = (
         "import sys, adversaries; from adversaries.kinds import genome; rows = adversaries.describe()\n"
         "assert any(row['parameters'] == 'name=(required)' for row in rows)\n"
         "assert genome.stored_champions.cache_info().currsize == 0\n"
-        "sys.exit(bool({'polars', 'river'} & set(sys.modules)))"
+        "heavy = {'polars', 'river', 'onlinecal.forecasters', 'simulations', 'sklearn'}\n"
+        "sys.exit(bool(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -2,37 +2,26 @@
 
 import numpy as np
 
-from onlinecal.forecasters.baselines import (
-    ConstantForecaster,
-    DriftCorrectedHalf,
-    FosterForecaster,
-    FosterHartForecaster,
-    FosterVohraForecaster,
-    LinearOptimisationForecaster,
-    MinimaxForecaster,
-    PowerOfTwoChoices,
-    RunningMean,
-    UCalibratedForecaster,
-)
+from onlinecal.forecasters import baselines
 from onlinecal.forecasters.baselines.mixing import LISTS, POINTS, SUPPORT
 from onlinecal.forecasters.binary.cells import NO_HINT
 
 RANDOMISED = (
-    FosterForecaster,
-    FosterHartForecaster,
-    FosterVohraForecaster,
-    LinearOptimisationForecaster,
-    MinimaxForecaster,
+    baselines.FosterForecaster,
+    baselines.FosterHartForecaster,
+    baselines.FosterVohraForecaster,
+    baselines.LinearOptimisationForecaster,
+    baselines.MinimaxForecaster,
 )
-DETERMINISTIC = (ConstantForecaster, RunningMean, DriftCorrectedHalf)
-BASELINES = (*DETERMINISTIC, *RANDOMISED, PowerOfTwoChoices)
+DETERMINISTIC = (baselines.ConstantForecaster, baselines.RunningMean, baselines.DriftCorrectedHalf)
+BASELINES = (*DETERMINISTIC, *RANDOMISED, baselines.PowerOfTwoChoices)
 
 
 def parameters(kind, cells=None):
     """Arguments for a forecaster of this kind, on so many cells if it has a grid."""
     if kind in DETERMINISTIC:
         return {}
-    return {"horizon": 200} if kind is UCalibratedForecaster else {"horizon": 200, "n_cells": cells}
+    return {"horizon": 200} if kind is baselines.UCalibratedForecaster else {"horizon": 200, "n_cells": cells}
 
 
 def in_the_interpreter(forecaster, outcomes):

@@ -5,11 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-import adversaries
-from onlinecal import calibration_distance
 from onlinecal.forecasters import UCalibratedForecaster
 from onlinecal.forecasters.baselines.simple import geometric, share
-from simulations.games.duel import play
 
 THRESHOLDS = np.linspace(0.0, 1.0, 41)
 """Every proper loss is a mixture of these costs: acting costs tau in vain, not acting 1 - tau."""
@@ -18,12 +15,6 @@ THRESHOLDS = np.linspace(0.0, 1.0, 41)
 def costs(p, y):
     """Of acting on p >= tau, for each threshold."""
     return np.where(p >= THRESHOLDS, THRESHOLDS * (1 - y), (1 - THRESHOLDS) * y)
-
-
-def regrets(forecasts, outcomes):
-    paid = sum(costs(p, y) for p, y in zip(forecasts, outcomes, strict=True))
-    constants = [sum(costs(b, y) for y in outcomes) for b in np.linspace(0.0, 1.0, 81)]
-    return paid - np.min(constants, axis=0)
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5])
@@ -61,20 +52,4 @@ def test_the_expected_regret_is_within_the_bound_on_every_short_sequence(rate):
         paid = sum(told[t, heads[t], y] for t, y in enumerate(outcomes))
         best = np.min([sum(costs(b, y) for y in outcomes) for b in np.linspace(0, 1, 81)], axis=0)
         assert (paid - best <= forecaster.expected_regret(rounds)).all()
-
-
-@pytest.mark.parametrize("opponent", ["coin", "threshold", "linear-drift", "certificate-greedy"])
-def test_regret_is_small_against_adversaries_who_do_not_see_the_draw(opponent):
-    rounds, found = 3000, []
-    for seed in range(4):
-        forecaster = UCalibratedForecaster(rounds, seed=seed)
-        duel = play(forecaster, adversaries.create(opponent, rounds, seed), rounds)
-        found.append(regrets(duel.forecasts, duel.outcomes))
-    assert np.mean(found, axis=0).max() <= forecaster.expected_regret(rounds)
-    assert forecaster.expected_regret(rounds) <= 2 * np.sqrt(2 * rounds)
-
-
-def test_it_is_not_calibrated_where_outcomes_drift():
-    outcomes = np.repeat([0, 1], 1000)
-    forecasts = UCalibratedForecaster(2000).replay(outcomes)
-    assert calibration_distance(forecasts, outcomes).lower > 2000 / 8
+    assert UCalibratedForecaster(3000).expected_regret(3000) <= 2 * np.sqrt(2 * 3000)

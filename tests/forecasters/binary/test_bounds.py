@@ -18,7 +18,6 @@ from tests.forecasters.configurations import (
     exact_distance,
     fresh,
     hinted_sequences,
-    label,
 )
 from tests.properties import examples
 
@@ -33,28 +32,27 @@ def check(forecaster, game):
     assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 
 
-@pytest.mark.parametrize("config", UNIFORM[1::4] + ANYTIME, ids=label)
-def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config):
+@pytest.mark.parametrize(
+    ("config", "length"),
+    [
+        *((config, LENGTH) for config in UNIFORM[1::4] + ANYTIME),
+        *(pytest.param(config, LONGER, marks=pytest.mark.slow) for config in UNIFORM + ANYTIME),
+    ],
+    ids=str,
+)
+def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config, length):
     forecaster = fresh(config)
-    for game in every_game(forecaster, LENGTH):
+    for game in every_game(forecaster, length):
         check(forecaster, game)
 
 
-@pytest.mark.parametrize("config", RULES, ids=label)
+@pytest.mark.parametrize("config", RULES, ids=str)
 def test_with_a_horizon_it_holds_on_all_sequences_of_that_length(config):
     for horizon in range(1, LENGTH + 1):
         forecaster = fresh({**config, "horizon": horizon})
         for game in every_game(forecaster, horizon):
             if len(game) == horizon:
                 check(forecaster, game)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", UNIFORM + ANYTIME, ids=label)
-def test_on_all_longer_sequences(config):
-    forecaster = fresh(config)
-    for game in every_game(forecaster, LONGER):
-        check(forecaster, game)
 
 
 @settings(max_examples=examples(400), deadline=None)

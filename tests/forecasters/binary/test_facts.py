@@ -32,14 +32,6 @@ def test_the_brier_score_is_within_the_bound_of_every_map_on_all_short_histories
     assert tight > 0.6
 
 
-def test_no_multiple_of_the_distance_bounds_the_regret_against_every_map():
-    for small in (0.1, 0.01, 0.001):
-        p, y = np.tile([0.5 - small, 0.5 + small], 10), np.tile([1, 0], 10)
-        # the best map gives each forecast its own outcome, and is never wrong
-        assert np.sum((p - y) ** 2) == pytest.approx(20 * (0.5 + small) ** 2)
-        assert calibration_distance(p, y).upper <= 20 * small + 1e-12
-
-
 @given(history, history)
 @settings(deadline=None)
 def test_the_distance_of_a_union_is_at_most_the_sum(first, second):
@@ -50,50 +42,27 @@ def test_the_distance_of_a_union_is_at_most_the_sum(first, second):
     assert distance(first + second) <= distance(first) + distance(second) + 1e-9
 
 
-@pytest.mark.parametrize(
-    "adversary", ["change-points:changes=300", "linear-drift", "threshold-sweep", "blocks:length=900"]
-)
-def test_the_self_tuning_grid_keeps_few_points_in_nasty_worlds(adversary):
-    import adversaries
-    from simulations.games.duel import play
-
-    forecaster = AlmostOneStepAhead()
-    play(forecaster, adversaries.create(adversary, horizon=300_000), 300_000)
-    assert len(forecaster.look_ahead.points) - 2 <= 3 * np.sqrt(2 * 300_000)
-
-
-def bucketed(hints, outcomes_of, buckets, m):
-    """Forecasts and outcomes with a forecaster for each bucket; `outcomes_of` sees the forecast."""
-    tables = [AlmostOneStepAhead(n_cells=m, hints=True) for _ in range(buckets)]
-    forecasts, outcomes = [], []
-    for t, hint in enumerate(hints):
-        token = (table := tables[min(int(hint * buckets), buckets - 1)]).forecast(hint)
-        forecasts.append(token.probability)
-        outcomes.append(outcomes_of(t, token))
-        table.observe(token, outcomes[-1])
-    return np.array(forecasts), np.array(outcomes)
-
-
 ANSWERS = {
     "coins of the hint": lambda t, token: int((t * 0.6180339887) % 1.0 < token.hint),
     "against the forecast": lambda t, token: int(token.probability < 0.5),
     "against the hint": lambda t, token: int(token.hint < 0.5),
-    "for the hint": lambda t, token: int(token.hint > 0.5),
-    "in turn": lambda t, token: t % 2,
 }
 
 
-@pytest.mark.parametrize("answers", ANSWERS)
-@pytest.mark.parametrize("hinted", ["any", "two values", "alternating"])
-def test_with_hint_buckets_the_brier_score_is_near_that_of_the_hints(answers, hinted):
+@pytest.mark.parametrize("answers", ANSWERS.values(), ids=ANSWERS)
+@pytest.mark.parametrize("values", [None, 2])
+def test_with_hint_buckets_the_brier_score_is_near_that_of_the_hints(answers, values):
     rounds, hints = 2000, np.random.default_rng(3).random(2000)
-    buckets = used = round((rounds / 4) ** (1 / 3))
-    if hinted != "any":
-        used = 2
-        hints = np.where(hints < 0.5, 0.51, 1.0) if hinted == "two values" else np.tile([0.51, 1.0], 1000)
-    p, y = bucketed(hints.tolist(), ANSWERS[answers], buckets, math.isqrt((rounds - 1) // used) + 1)
-    bucket = np.minimum((hints * buckets).astype(int), buckets - 1)
+    buckets = round((rounds / 4) ** (1 / 3))
+    used, hints = values or buckets, hints if values is None else np.where(hints < 0.5, 0.51, 1.0)
+    bucket, p, y = np.minimum((hints * buckets).astype(int), buckets - 1), np.empty(rounds), np.empty(rounds)
+    m = math.isqrt((rounds - 1) // used) + 1
+    tables = [AlmostOneStepAhead(n_cells=m, hints=True) for _ in range(buckets)]
+    for t, (place, hint) in enumerate(zip(bucket.tolist(), hints.tolist(), strict=True)):
+        token = tables[place].forecast(hint)
+        p[t], y[t] = token.probability, answers(t, token)
+        tables[place].observe(token, y[t])
     means = np.bincount(bucket, y, buckets) / np.maximum(np.bincount(bucket, minlength=buckets), 1)
     score, slip = np.sum((p - y) ** 2), 2 * math.sqrt(used * rounds) + 1e-9
     assert score <= np.sum((means[bucket] - y) ** 2) + slip
-    assert score <= np.sum((hints - y) ** 2) + (rounds / (2 * buckets) if hinted == "any" else 0.0) + slip
+    assert score <= np.sum((hints - y) ** 2) + (rounds / (2 * buckets) if values is None else 0.0) + slip

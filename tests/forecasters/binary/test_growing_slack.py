@@ -13,7 +13,7 @@ SCHEDULES = {
     "lag": lambda t: 30,
     "growing": lambda t: t // 50,
     "days": lambda t: 59 - t % 60,
-    "burst": lambda t: 200 if 1000 <= t < 1200 else 2,
+    "burst": lambda t: 200 if 500 <= t < 700 else 2,
 }
 
 
@@ -23,11 +23,11 @@ def outcome_of(kind, t, forecast, hint, rng):
         "coin": rng.random() < 0.5,
         "against": forecast < 0.5,
         "away from the hint": forecast < hint,
-        "drift": rng.random() < t / 3000,
+        "drift": rng.random() < t / 1500,
     }[kind]
 
 
-def played(forecaster, schedule, kind, rounds=3000):
+def played(forecaster, schedule, kind, rounds=1500):
     """Forecasts and outcomes in their order of settlement; yields after each one."""
     rng = np.random.default_rng(3)
     due = [[] for _ in range(rounds + 1)]
@@ -60,7 +60,7 @@ def test_the_guarantee_of_growing_slack_holds_at_all_times(schedule, kind):
             assert (
                 calibration_distance(p, y.astype(int), method="exact").exact <= forecaster.certificate + 1e-9
             )
-        if n % 500 == 0:
+        if n % 300 == 0:
             positions = memory[TABLE : memory[END] : 2]
             biases = memory[TABLE + 1 : memory[END] : 2] - memory[TILT] * positions
             assert np.abs(biases).sum() == memory[SPREAD]
@@ -92,16 +92,6 @@ def test_slack_that_was_set_stays():
         for _ in range(50):
             forecaster.forecast(0.5)
         assert forecaster.memory[HIGH] == before
-
-
-@pytest.mark.parametrize("delay", [3, 40])
-def test_no_forecaster_avoids_half_of_what_is_open(delay):
-    """Fact 15b, for this one: all outcomes are 0 or all 1."""
-    forecaster = AlmostOneStepAhead(hints=True)
-    tokens = [forecaster.forecast(hint) for hint in np.linspace(0.1, 0.95, delay + 1).tolist()]
-    p = np.array([token.probability for token in tokens])
-    y = np.full(len(p), int(p.mean() < 0.5))
-    assert calibration_distance(p, y, method="exact").exact >= (delay + 1) / 2
 
 
 def test_a_bias_reaches_the_slack_and_all_that_is_open():

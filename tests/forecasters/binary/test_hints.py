@@ -7,67 +7,19 @@ import numpy as np
 import pytest
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
-from onlinecal.forecasters import rules as defaults
-from onlinecal.forecasters.binary import fixed
-from onlinecal.forecasters.binary.cells import GROWS, HIGH, HINTED, LAST, SCALE, TABLE, in_use
-from onlinecal.forecasters.binary.dyadic import EAGER, TUNED
+from onlinecal.forecasters.binary.cells import HIGH, HINTED, LAST, SCALE, TABLE, in_use
 from onlinecal.forecasters.binary.fixed import EXCESS
-from tests.forecasters.configurations import fresh, label
+from tests.forecasters.configurations import fresh
 
-WITHOUT = {"slack": defaults.SLACK_WITHOUT_HINTS, "report": defaults.REPORT_WITHOUT_HINTS}
-FIXED = {"slack": defaults.SLACK_ON_FIXED_GRIDS, "report": "hint"}
-TUNED_GRID = {"slack": defaults.SLACK_WITH_HINTS, "report": "hint"}
-SETTINGS = [
-    ({}, TUNED_GRID),
-    ({"slack": 0.75}, {"report": "hint"}),
-    ({"report": "midpoint"}, {"slack": defaults.SLACK_WITH_HINTS}),
-    ({"rule": "sign"}, {"report": "hint"}),
-    ({"grid": "nested"}, FIXED),
-    ({"n_cells": 4}, FIXED),
-    ({"n_cells": 7, "slack": 0.5}, {"report": "hint"}),
-    ({"n_cells": 3, "rule": "sign"}, {"report": "hint"}),
-    ({"horizon": 40}, {}),
-    ({"window": 30}, {}),
+CONFIGS = [
+    *({}, {"slack": 0.75}, {"report": "midpoint"}, {"rule": "sign"}, {"grid": "nested"}, {"n_cells": 4}),
+    *({"n_cells": 7, "slack": 0.5}, {"n_cells": 3, "rule": "sign"}, {"horizon": 40}, {"window": 30}),
 ]
-CONFIGS = [config for config, _ in SETTINGS]
 TOLERANCE = 1e-9
 
 
 def made(config):
     return AlmostOneStepAhead(**config, hints=True)
-
-
-@pytest.mark.parametrize(("config", "with_hints"), SETTINGS, ids=label)
-def test_what_is_not_set_is_what_could_be_set_but_for_eagerness(config, with_hints):
-    rng = np.random.default_rng(0)
-    outcomes = rng.random(500) < 0.3
-    for hints, settings in ((False, WITHOUT), (True, with_hints)):
-        # without hints a report that is not set leaves the choice of the grid: see test_graded.py and
-        # test_nested_graded.py
-        grid = {"grid": "uniform"} if "horizon" in config else {}
-        if not hints and config.get("grid") == "nested":
-            grid = {"report": "midpoint"}
-        plain = AlmostOneStepAhead(**config, **grid, hints=hints)
-        named = AlmostOneStepAhead(**{**settings, **config}, hints=hints)
-        if hints and plain.machine.rules is not fixed and config.get("grid") != "nested":
-            assert plain.memory[TUNED] == named.memory[TUNED] | EAGER
-            assert plain.guarantee == named.guarantee
-            continue
-        played, wanted = plain.replay(outcomes), named.replay(outcomes)
-        assert played.tolist() == wanted.tolist()
-        plain.memory[GROWS] = named.memory[GROWS]  # only slack that is not set grows with late labels
-        assert plain.memory.tolist() == named.memory.tolist()
-        assert plain.guarantee == named.guarantee
-
-
-@pytest.mark.parametrize("config", CONFIGS, ids=label)
-def test_without_hints_they_are_refused_in_words_and_nothing_happens(config):
-    forecaster = AlmostOneStepAhead(**config)
-    before = forecaster.memory.tolist()
-    for play in (lambda: forecaster.forecast(0.3), lambda: forecaster.replay([0, 1], [0.2, 0.3])):
-        with pytest.raises(ValueError, match="make it with hints=True"):
-            play()
-    assert (forecaster.memory.tolist(), forecaster.n_open) == (before, 0)
 
 
 def test_a_report_that_follows_hints_needs_them():
@@ -78,7 +30,7 @@ def test_a_report_that_follows_hints_needs_them():
             kind(hints="yes")
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=label)
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_before_anything_is_seen_a_round_without_a_hint_gets_the_cell_nearest_to_one_half(config):
     for asked_before in ([], [0.9], [0.1, 0.3]):
         forecaster = made(config)
@@ -90,7 +42,7 @@ def test_before_anything_is_seen_a_round_without_a_hint_gets_the_cell_nearest_to
         assert forecaster.predict_proba_one({})[True] == token.probability
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=label)
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_a_round_without_a_hint_gets_the_valid_cell_nearest_to_the_middle_of_the_last_one(config):
     rng, forecaster = np.random.default_rng(1), made({**config, "report": "hint"})
     for t in range(400):
@@ -103,25 +55,7 @@ def test_a_round_without_a_hint_gets_the_valid_cell_nearest_to_the_middle_of_the
         assert forecaster.memory[LAST] / forecaster.memory[1] == pytest.approx(token.lower + token.upper)
 
 
-def test_a_stream_without_any_hint_is_still_forecast_well():
-    outcomes = np.random.default_rng(0).random(20_000) < 0.75
-    for config in ({}, {"grid": "nested"}, {"horizon": 20_000}):
-        forecasts = made(config).replay(outcomes)
-        assert ((forecasts - 0.75) ** 2).mean() < 0.005
-
-
-def checked(forecaster, late=0):
-    """No bias beyond c, but for one charge of a free point and late labels; certificates below guarantees."""
-    slack = 1.0 if forecaster.rule == "sign" else forecaster.memory[HIGH] / forecaster.memory[SCALE]
-    points, biases = forecaster.look_ahead
-    charge = np.maximum(points, 1 - points)
-    assert (np.abs(biases) <= np.maximum(slack, charge) + late * charge + TOLERANCE).all()
-    assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
-    if forecaster.window_guarantee is not None:
-        assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
-
-
-@pytest.mark.parametrize("config", [*CONFIGS, {"n_cells": 1}, {"n_cells": 2}], ids=label)
+@pytest.mark.parametrize("config", [*CONFIGS, {"n_cells": 1}, {"n_cells": 2}], ids=str)
 def test_the_guarantee_holds_for_any_mix_of_rounds_with_hints_and_without(config):
     for outcomes in product((0, 1), repeat=6):
         for mix in range(0, 64, 7):
@@ -130,39 +64,16 @@ def test_the_guarantee_holds_for_any_mix_of_rounds_with_hints_and_without(config
             for t, y in enumerate(outcomes):
                 hint = (0.4, 0.9, 0.0)[t % 3] if mix >> t & 1 else None
                 forecaster.observe(forecaster.forecast(hint), y)
-            checked(forecaster)
+            slack = 1.0 if forecaster.rule == "sign" else forecaster.memory[HIGH] / forecaster.memory[SCALE]
+            points, biases = forecaster.look_ahead
+            # but for one charge of a free point
+            assert (np.abs(biases) <= np.maximum(slack, np.maximum(points, 1 - points)) + TOLERANCE).all()
+            assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+            assert (forecaster.window_certificate or 0) <= (forecaster.window_guarantee or 0) + TOLERANCE
             assert forecaster.promise(6) == promised
 
 
-@pytest.mark.parametrize("late", [0, 3])
-@pytest.mark.parametrize("config", CONFIGS, ids=label)
-def test_long_mixed_streams_too_in_events_replays_and_copies(config, late):
-    for part in (0.0, 0.3, 0.9):
-        rng = np.random.default_rng(int(10 * part))
-        forecaster, waiting = made(config), []
-        for t in range(500):
-            hint = rng.choice([0.1, 0.31, rng.random()]) if rng.random() < part else None
-            waiting.append(forecaster.forecast(hint))
-            while len(waiting) > late or (waiting and rng.random() < 0.4):
-                token = waiting.pop(rng.integers(len(waiting)))
-                forecaster.observe(token, (token.probability < 0.5) ^ (rng.random() < 0.2))
-            if t % 7 == 0:
-                checked(forecaster, late)
-        # a replay is the same as events, with hints and without
-        again = pickle.loads(pickle.dumps(forecaster))
-        outcomes, hints = rng.integers(0, 2, 200), rng.random(200)
-        for guide in (hints, [None] * 200):
-            forecasts = []
-            for y, hint in zip(outcomes, guide, strict=True):
-                token = forecaster.forecast(hint)
-                forecasts.append(token.probability)
-                forecaster.observe(token, y)
-            played = again.replay(outcomes, None if guide[0] is None else hints)
-            assert played.tolist() == forecasts
-            assert again.certificate == forecaster.certificate
-
-
-@pytest.mark.parametrize("config", [{}, {"n_cells": 5}, {"n_cells": 5, "rule": "sign"}], ids=label)
+@pytest.mark.parametrize("config", [{}, {"n_cells": 5}, {"n_cells": 5, "rule": "sign"}], ids=str)
 def test_a_memory_that_does_not_fit_whether_there_are_hints_is_refused(config):
     forecaster = made(config)
     forecaster.replay([1, 0, 1], [0.3, 0.7, 0.1])
@@ -172,23 +83,8 @@ def test_a_memory_that_does_not_fit_whether_there_are_hints_is_refused(config):
         pickle.loads(pickle.dumps(forecaster))
 
 
-ROUNDS = 10**6
-
-
 @pytest.mark.parametrize(
-    "config",
-    [
-        {"n_cells": 51},
-        {"n_cells": 52},
-        {"n_cells": 64},
-        {"n_cells": 51, "slack": 0.75},
-        {"n_cells": 51, "report": "hint"},
-        {"n_cells": 51, "rule": "sign"},
-        {"horizon": 2000},
-        {},
-        {"slack": 1.0, "report": "hint"},
-    ],
-    ids=label,
+    "config", [*({"n_cells": m} for m in (51, 52, 64)), {"n_cells": 51, "rule": "sign"}, {}], ids=str
 )
 def test_hints_that_are_always_right_are_followed_from_the_first_visit(config):
     outcomes = np.random.default_rng(0).integers(0, 2, 2000)
@@ -212,17 +108,6 @@ def test_whatever_hints_and_outcomes_the_certificate_is_below_the_guarantee(m, s
     beyond = np.maximum(np.abs(forecaster.look_ahead.biases) - forecaster.memory[HIGH] / m, 0).sum()
     assert forecaster.memory[EXCESS] / m == pytest.approx(beyond)
     assert len(in_use(forecaster.memory)) == TABLE + 2 * (m + 1)
-
-
-@pytest.mark.parametrize(
-    "bias", [0.2, 0.5, 0.85, *(pytest.param(p, marks=pytest.mark.slow) for p in (0.1, 0.3, 0.4))]
-)
-@pytest.mark.parametrize("hinted", [False, True])
-def test_on_every_coin_the_certificate_is_at_most_032_root_t(bias, hinted):
-    outcomes = np.random.default_rng(0).random(ROUNDS) < bias
-    forecaster = AlmostOneStepAhead(slack=0.5, report="midpoint", hints=hinted)
-    forecaster.replay(outcomes, np.full(ROUNDS, bias) if hinted else None)
-    assert forecaster.certificate <= 0.32 * np.sqrt(ROUNDS)
 
 
 def test_an_eager_grid_moves_good_hints_less_for_a_greater_certificate_within_the_same_guarantee():

@@ -8,25 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
+from onlinecal.forecasters.binary import cells as layout
 from onlinecal.forecasters.binary import dyadic, fixed
-from onlinecal.forecasters.binary.cells import (
-    ABOVE,
-    BELOW,
-    END,
-    HIGH,
-    LOW,
-    LOWER,
-    NO_HINT,
-    SCALE,
-    STEP,
-    TABLE,
-    TILT,
-    find,
-    in_use,
-    report,
-)
 from onlinecal.forecasters.binary.dyadic import sum_from
-from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences, label
+from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences
 from tests.properties import examples
 
 
@@ -36,35 +21,35 @@ def play_in_the_interpreter(forecaster, outcomes, hints):
     forecasts = []
     for y, hint in zip(outcomes.tolist(), hints.tolist(), strict=True):
         lower, step = rules.propose(memory, hint)
-        forecasts.append(report(memory, lower, step, hint))
-        rules.charge(memory, lower, step, y, y * memory[SCALE], forecasts[-1])
-    return forecasts, in_use(memory)
+        forecasts.append(layout.report(memory, lower, step, hint))
+        rules.charge(memory, lower, step, y, y * memory[layout.SCALE], forecasts[-1])
+    return forecasts, layout.in_use(memory)
 
 
 @settings(max_examples=examples(120), deadline=None)
 @given(configs, hinted_sequences())
 def test_compiled_code_and_the_interpreter_agree_bit_for_bit(config, played):
     outcomes, hints = played
-    for hinted, guide in ((True, hints), (True, none := np.full(len(hints), NO_HINT)), (False, none)):
+    for hinted, guide in ((True, hints), (True, none := np.full(len(hints), layout.NO_HINT)), (False, none)):
         forecaster = fresh(config, hinted)
         forecasts, memory = play_in_the_interpreter(forecaster, outcomes, guide)
-        compiled = forecaster.replay(outcomes, None if guide[0] == NO_HINT else guide)
+        compiled = forecaster.replay(outcomes, None if guide[0] == layout.NO_HINT else guide)
         assert compiled.tolist() == forecasts
-        assert in_use(forecaster.memory).tolist() == in_use(memory)
+        assert layout.in_use(forecaster.memory).tolist() == layout.in_use(memory)
 
 
 def all_valid_cells(forecaster, step):
     """Lower ends of the valid cells of that width, by looking at every one."""
     memory = forecaster.memory
-    scale = int(memory[SCALE])
+    scale = int(memory[layout.SCALE])
     points = np.arange(0, scale + 1, step)
     if forecaster.machine.rules is fixed:
-        sums, free = memory[TABLE + 1 :: 2], fixed.covered(memory)
+        sums, free = memory[layout.TABLE + 1 :: 2], fixed.covered(memory)
     else:
-        sums = np.array([sum_from(memory, find(memory, x), x) for x in points.tolist()])
+        sums = np.array([sum_from(memory, layout.find(memory, x), x) for x in points.tolist()])
         free = dyadic.unbiased_are_free(memory)
-    unbiased = free & (sums == memory[TILT] * points)
-    zero, one = (sums <= memory[HIGH]) | unbiased, (sums >= memory[LOW]) | unbiased
+    unbiased = free & (sums == memory[layout.TILT] * points)
+    zero, one = (sums <= memory[layout.HIGH]) | unbiased, (sums >= memory[layout.LOW]) | unbiased
     return points[:-1][zero[:-1] & one[1:]].tolist()
 
 
@@ -75,10 +60,10 @@ def test_the_reported_cell_is_the_valid_one_nearest_to_the_hint(config, played):
     forecaster = fresh(config, hints=True)
     forecaster.replay(outcomes, hints)
     memory, rules = forecaster.memory, forecaster.machine.rules
-    scale, step = int(memory[SCALE]), int(memory[STEP])
+    scale, step = int(memory[layout.SCALE]), int(memory[layout.STEP])
     if scale // step > 5000:
         return
-    assert memory[LOWER] in all_valid_cells(forecaster, step)
+    assert memory[layout.LOWER] in all_valid_cells(forecaster, step)
     for hint in [0.0, 1.0, 0.5, *hints[:20]]:
         target = hint * scale
         lower, width = rules.propose(memory.tolist(), hint)
@@ -90,7 +75,7 @@ def test_the_reported_cell_is_the_valid_one_nearest_to_the_hint(config, played):
 def nearest_of(cells, width, target, forecaster):
     """The cell that holds the target, or the nearer of its neighbours: by odds if the slack follows hints."""
     memory = forecaster.memory
-    scale = int(memory[SCALE])
+    scale = int(memory[layout.SCALE])
     home = min(int(target), scale - width) // width * width
     if home in cells:
         return home
@@ -106,113 +91,58 @@ def nearest_of(cells, width, target, forecaster):
     return below if target - lower_end <= upper_end - target else above
 
 
-def test_where_good_hints_are_expected_nearest_is_meant_in_log_odds():
-    """Fact 9, by brute force over all cells, where the nearest by distance is often another one."""
-    rng, forecaster, others = np.random.default_rng(0), AlmostOneStepAhead(hints=True), 0
-    for _ in range(3000):
-        hint = 0.5 * rng.random() ** 3
-        token = forecaster.forecast(hint)
-        lower, width = token.cell
-        unit = forecaster.memory[SCALE]
-        cells = np.array(all_valid_cells(forecaster, width))
-        if len(cells) and not (cells <= hint * unit)[(cells + width) >= hint * unit].any():
-            below, above = cells[cells + width < hint * unit], cells[cells > hint * unit]
-            if len(below) and len(above):
-                ends = np.array([below[-1] + width, hint * unit, above[0]]) / unit
-                odds = np.diff(np.log(ends / (1.0 - ends)))
-                assert lower == (below[-1] if odds[0] <= odds[1] else above[0])
-                others += (odds[0] <= odds[1]) != (ends[1] - ends[0] <= ends[2] - ends[1])
-        forecaster.observe(token, rng.random() < (hint if rng.random() < 0.5 else 0.02))
-    assert others > 30
-
-
 def test_the_current_cell_is_valid_or_free_also_after_a_late_round_of_the_next_cell():
     """It may charge a free end of the current cell with the other outcome; then that is free no longer."""
     forecaster = AlmostOneStepAhead()
     forecaster.replay([1] * 25)
-    memory, lower, step = forecaster.memory, int(forecaster.memory[LOWER]), int(forecaster.memory[STEP])
+    memory, lower, step = (
+        forecaster.memory,
+        int(forecaster.memory[layout.LOWER]),
+        int(forecaster.memory[layout.STEP]),
+    )
     assert dyadic.unbiased_are_free(memory)
-    assert sum_from(memory, find(memory, lower), lower) == lower
-    forecaster.settle(lower - step, step, 1, (lower - step / 2) / memory[SCALE])
+    assert sum_from(memory, layout.find(memory, lower), lower) == lower
+    forecaster.settle(lower - step, step, 1, (lower - step / 2) / memory[layout.SCALE])
     assert dyadic.unbiased_are_free(forecaster.memory)
-    assert forecaster.memory[LOWER] in all_valid_cells(forecaster, int(forecaster.memory[STEP]))
+    assert forecaster.memory[layout.LOWER] in all_valid_cells(forecaster, int(forecaster.memory[layout.STEP]))
     check_ends(forecaster)
 
 
-@pytest.mark.parametrize("config", UNIFORM, ids=label)
+@pytest.mark.parametrize("config", UNIFORM, ids=str)
 def test_without_hints_all_points_left_accept_zero_and_all_right_accept_one(config):
     forecaster = AlmostOneStepAhead(**{**config, "report": "midpoint", "hints": False})
     for y in np.random.default_rng(0).random(300) < 0.7:
         forecaster.learn_one({}, bool(y))
         memory = forecaster.memory
-        sums, cell = memory[TABLE + 1 :: 2], int(memory[LOWER])
-        assert np.all(sums[: cell + 1] <= memory[HIGH])
-        assert np.all(sums[cell + 1 :] >= memory[LOW])
-
-
-@pytest.mark.parametrize("config", [ANYTIME[0], ANYTIME[7], UNIFORM[3], {"horizon": 400}], ids=label)
-def test_one_step_ahead_answers_with_the_look_ahead_sequence(config):
-    outcomes = np.random.default_rng(5).integers(0, 2, 400)
-    shared = {key: value for key, value in config.items() if key != "report"}
-    _, charged = AlmostOneStepAhead(**shared, report="midpoint").replay(outcomes, return_look_ahead=True)
-    reference = OneStepAhead(**shared)
-    answers = [reference.answer(y) for y in outcomes]
-    assert answers == charged.tolist()
-    assert OneStepAhead(**shared).replay(outcomes).tolist() == answers
-    assert reference.certificate <= reference.guarantee
+        sums, cell = memory[layout.TABLE + 1 :: 2], int(memory[layout.LOWER])
+        assert np.all(sums[: cell + 1] <= memory[layout.HIGH])
+        assert np.all(sums[cell + 1 :] >= memory[layout.LOW])
 
 
 @pytest.mark.parametrize("rule", ["balanced", "sign"])
 @pytest.mark.parametrize("grid", [{"horizon": 1000}, {"grid": "nested"}, {"grid": "adaptive"}], ids=str)
-def test_the_look_ahead_is_that_of_the_midpoints_also_with_hints(grid, rule):
+def test_one_step_ahead_answers_with_the_look_ahead_of_the_midpoints_also_with_hints(grid, rule):
     rng = np.random.default_rng(6)
     outcomes, hints = rng.integers(0, 2, 1000), rng.random(1000)
-    shared = {**grid, "rule": rule, "slack": 0.5, "hints": True}
-    shadow = AlmostOneStepAhead(**shared, report="midpoint")
+    shared = {**grid, "rule": rule, "slack": 0.5}
+    for hinted in (False, True):
+        shadow = AlmostOneStepAhead(**shared, hints=hinted, report="midpoint")
+        reference, guide = OneStepAhead(**shared, hints=hinted), hints if hinted else None
+        _, answers = reference._replay(outcomes, guide, charged=True)
+        assert answers.tolist() == shadow.replay(outcomes, guide, return_look_ahead=True)[1].tolist()
     reference = OneStepAhead(**shared)
-    _, answers = reference._replay(outcomes, hints, charged=True)
-    assert answers.tolist() == shadow.replay(outcomes, hints, return_look_ahead=True)[1].tolist()
-    if grid == {"horizon": 1000}:
-        # the paper's grid for its own reports is another one
-        cells = {"midpoint": 23, "lower": 32} if rule == "sign" else {"midpoint": 32, "lower": 45}
-        for report_, n_cells in cells.items():
-            paper = AlmostOneStepAhead(**grid, rule=rule, report=report_)
-            assert fixed.cells_of(paper.memory) == n_cells
-        assert fixed.cells_of(reference.memory) == cells["midpoint"]
-
-
-@pytest.mark.parametrize("rule", ["balanced", "sign"])
-@pytest.mark.parametrize(
-    "config", [{"n_cells": 8}, {"n_cells": 8, "horizon": 64}, {"grid": "nested"}], ids=str
-)
-def test_one_step_ahead_keeps_its_ece_within_the_biases_of_the_inner_points(config, rule):
-    reference = OneStepAhead(**config, rule=rule)
-    for y in np.random.default_rng(4).random(64) < np.linspace(0, 1, 64):
-        reference.answer(y)
-        assert reference.certificate <= reference.guarantee
-    # 1/2 at each of the 7 inner points; max(v, 1 - v) adds up to 3/4 m - 1
-    assert reference.guarantee == (5.0 if rule == "sign" else 3.5)
-
-
-def test_replay_goes_on_from_the_present_state():
-    outcomes = np.random.default_rng(2).integers(0, 2, 1000)
-    for config in ({}, {"horizon": 1000}, {"grid": "nested"}):
-        whole, parts = fresh(config), fresh(config)
-        expected = whole.replay(outcomes)
-        pieces = [parts.replay(piece) for piece in np.split(outcomes, [1, 17, 500])]
-        assert np.concatenate(pieces).tolist() == expected.tolist()
-        assert parts.n_rounds == 1000
+    assert [reference.answer(y) for y in outcomes] == OneStepAhead(**shared).replay(outcomes).tolist()
 
 
 def check_ends(forecaster):
     memory = forecaster.memory.tolist()
-    positions = memory[TABLE : memory[END] : 2]
+    positions = memory[layout.TABLE : memory[layout.END] : 2]
     assert all(left < right for left, right in pairwise(positions))
-    assert memory[BELOW] == find(memory, memory[LOWER])
-    assert memory[ABOVE] == find(memory, memory[LOWER] + memory[STEP])
+    assert memory[layout.BELOW] == layout.find(memory, memory[layout.LOWER])
+    assert memory[layout.ABOVE] == layout.find(memory, memory[layout.LOWER] + memory[layout.STEP])
 
 
-@pytest.mark.parametrize("config", ANYTIME, ids=label)
+@pytest.mark.parametrize("config", ANYTIME, ids=str)
 @settings(max_examples=examples(15), deadline=None)
 @given(played=hinted_sequences(longest=200), most_open=st.integers(0, 5), seed=st.integers(0, 2**32 - 1))
 def test_the_header_knows_the_pairs_at_the_ends_of_the_current_cell(config, played, most_open, seed):

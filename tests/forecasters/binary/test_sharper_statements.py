@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
+from onlinecal.forecasters.binary.dyadic import BASE, FINE_BITS, ORPHANED, SAVED, UNIT
 from onlinecal.forecasters.binary.guarantees import Biases
 from tests.properties import examples
 
@@ -22,28 +22,6 @@ def test_the_sum_of_the_sign_rules_bounds_is_what_the_formula_says(m):
     exact = sum(max(Fraction(j, m), 1 - Fraction(j, m)) for j in range(1, m))
     assert SIGN.total(m) == pytest.approx(float(exact), rel=1e-15)
     assert Biases(0.5, 0).total(m, late=3) == pytest.approx(0.5 * (m - 1) + 3 * float(exact), rel=1e-15)
-
-
-@pytest.mark.parametrize("m", [2, 3, 5, 6])
-def test_on_all_sequences_the_sign_rule_keeps_biases_between_v_minus_one_and_v(m):
-    """Every state that can be reached, whatever valid cell is chosen, in whole units of 1/m."""
-    start = (0,) * (m + 1)
-    seen, edge = {start}, [start]
-    while edge:
-        biases = edge.pop()
-        for lower, y in product(range(m), (0, 1)):
-            if biases[lower] <= 0 <= biases[lower + 1]:
-                point = lower + y
-                changed = biases[point] + point - y * m
-                after = (*biases[:point], changed, *biases[point + 1 :])
-                if after not in seen:
-                    seen.add(after)
-                    edge.append(after)
-    worst = max(sum(map(abs, biases)) for biases in seen) / m
-    for j in range(1, m):
-        assert {max(b[j] for b in seen), min(b[j] for b in seen)} == {j, j - m}
-    # the bound of all points together is reached by some choice of cells
-    assert worst == pytest.approx(SIGN.total(m), rel=1e-15)
 
 
 @pytest.mark.parametrize(("report", "reach"), [("midpoint", 0.5), ("lower", 1.0)])
@@ -76,45 +54,6 @@ def test_the_sign_rule_without_a_horizon(grid, report, reach):
     assert forecaster.promise(after) >= 0.999 * factor * math.sqrt(reach * after)
 
 
-LATE = [
-    {"n_cells": 3},
-    {"n_cells": 3, "rule": "sign"},
-    {"n_cells": 4, "slack": 0.75, "report": "upper"},
-    {"grid": "nested"},
-    {"grid": "adaptive"},
-    {"grid": "adaptive", "rule": "sign", "report": "lower"},
-]
-
-
-@pytest.mark.parametrize("config", LATE, ids=str)
-@pytest.mark.parametrize("open_at_most", [2, 3])
-def test_with_late_labels_in_every_order_no_point_passes_its_bound(config, open_at_most):
-    """All ways to issue and settle that keep so many forecasts open, with all outcomes."""
-    late, forecaster = open_at_most - 1, AlmostOneStepAhead(**config)
-    rule = Biases(0.0, 1) if config.get("rule") == "sign" else Biases(config.get("slack", 0.5), 0)
-    forecaster.note_late(late)
-    states = {(forecaster.memory.tobytes(), ())}
-    for _ in range(5 if open_at_most == 2 else 4):
-        after = set()
-        for memory, cells in states:
-            forecaster.memory = np.frombuffer(memory, np.int64).copy()
-            waiting = list(cells)
-            while len(waiting) < open_at_most:
-                lower, step, p = forecaster.machine.issue(forecaster.memory, -1.0)
-                waiting.append((lower, step, p))
-            for place, y in product(range(open_at_most), (0, 1)):
-                forecaster.memory = np.frombuffer(memory, np.int64).copy()
-                lower, step, p = waiting[place]
-                forecaster.settle(lower, step, y, p)
-                points, biases = forecaster.look_ahead
-                for v, bias in zip(points, biases, strict=True):
-                    assert abs(bias) <= rule.slack + (rule.corners + late) * max(v, 1 - v) + 1e-12
-                assert forecaster.certificate <= forecaster.promise(forecaster.n_rounds) + 1e-12
-                left = tuple(waiting[:place] + waiting[place + 1 :])
-                after.add((forecaster.memory.tobytes(), left))
-        states = after
-
-
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 30), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.2, 0.7]))
 @example(11, 0, 0.0)
@@ -124,9 +63,6 @@ def test_the_account_of_the_self_tuning_grid_with_late_labels(report, most_open,
 
     D h_m is what late labels may leave at base points above c, which O counts, too.
     """
-    from onlinecal.forecasters.binary.dyadic import BASE, FINE_BITS, ORPHANED, SAVED, UNIT
-    from onlinecal.forecasters.binary.dyadic import UNIT as WHOLE
-
     rng = np.random.default_rng(seed)
     forecaster = AlmostOneStepAhead(report=report, slack=0.5, hints=report == "hint")
     reach, waiting, late = 0.5 if report == "midpoint" else 1.0, [], 0
@@ -142,7 +78,7 @@ def test_the_account_of_the_self_tuning_grid_with_late_labels(report, most_open,
             memory = forecaster.memory
             # SAVED begins with the allowance of (5/3) c
             saved = int(memory[SAVED]) / (UNIT << (FINE_BITS + 1))
-            inside = np.arange(int(memory[BASE]), WHOLE, int(memory[BASE])) / WHOLE
+            inside = np.arange(int(memory[BASE]), UNIT, int(memory[BASE])) / UNIT
             lateness = late * np.maximum(inside, 1 - inside).sum() + (late + 1) * (1 + reach)
             assert int(memory[ORPHANED]) / UNIT <= saved + lateness
             assert forecaster.certificate <= forecaster.promise(forecaster.n_rounds)

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
-from onlinecal.forecasters.binary.cells import AT_HINT, MOVED, REPORT
+from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.windows import Window
 from tests.forecasters.configurations import (
     ANYTIME,
@@ -20,7 +19,6 @@ from tests.forecasters.configurations import (
     exact_distance,
     fresh,
     hinted_sequences,
-    label,
 )
 from tests.properties import examples
 
@@ -38,7 +36,17 @@ def promised(config, window):
     return 2 * math.sqrt(length * reach * window) * (1 + 1e-9)
 
 
-def check_every_window(config, window, length=LENGTH):
+OTHERS = [RULES[0], RULES[3], RULES[6], RULES[7], {"grid": "adaptive"}, {"grid": "nested", "report": "lower"}]
+SHORT = [*(({}, window) for window in range(1, LENGTH + 1)), *zip(OTHERS, (2, 4, 5, 6, 7, 9), strict=True)]
+LONG = [
+    pytest.param(one, w, LONGER, marks=pytest.mark.slow)
+    for one in [{}, *RULES, *ANYTIME]
+    for w in range(1, LONGER + 1)
+]
+
+
+@pytest.mark.parametrize(("config", "window", "length"), [*((*one, LENGTH) for one in SHORT), *LONG], ids=str)
+def test_every_window_of_every_sequence_is_below_its_certificate_below_the_guarantee(config, window, length):
     """The last rounds of every prefix: so every window of all sequences of that length."""
     forecaster = fresh({**config, "window": window})
     for game in every_game(forecaster, length):
@@ -48,40 +56,11 @@ def check_every_window(config, window, length=LENGTH):
             assert forecaster.window_guarantee <= promised(config, window)
 
 
-@pytest.mark.parametrize("window", range(1, LENGTH + 1))
-def test_every_window_of_every_sequence_is_below_its_certificate_below_the_guarantee(window):
-    check_every_window({}, window)
-
-
-OTHERS = [RULES[0], RULES[3], RULES[6], RULES[7], {"grid": "adaptive"}, {"grid": "nested", "report": "lower"}]
-
-
-@pytest.mark.parametrize(("config", "window"), list(zip(OTHERS, (2, 4, 5, 6, 7, 9), strict=True)), ids=str)
-def test_so_it_is_with_other_settings(config, window):
-    check_every_window(config, window)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", [{}, *RULES, *ANYTIME], ids=label)
-@pytest.mark.parametrize("window", range(1, LONGER + 1))
-def test_so_it_is_with_all_settings(config, window):
-    check_every_window(config, window, LONGER)
-
-
 def test_the_guarantee_is_the_square_root_of_twice_the_window():
     for window in [*range(1, 200), 10**4, 10**6, 1 << 24]:
         forecaster = AlmostOneStepAhead(window=window, grid="uniform")
         assert forecaster.window_guarantee <= math.sqrt(2 * window) * (1 + 1e-12)
         assert len(forecaster.look_ahead.points) == 1 + math.ceil(math.sqrt(window / 2))
-
-
-def test_the_guarantee_of_windows_is_nearly_reached():
-    """Biases are led to one end of their intervals, then to the other: the factor 2 is needed."""
-    forecaster, largest = AlmostOneStepAhead(window=200, grid="uniform"), 0.0
-    for y in [0] * 400 + [1] * 400 + [0] * 400:
-        forecaster.learn_one({}, y)
-        largest = max(largest, forecaster.window_certificate)
-    assert 0.85 * forecaster.window_guarantee < largest
 
 
 windows = st.integers(1, 60)
@@ -110,20 +89,6 @@ def test_points_that_are_free_may_add_what_the_guarantee_says(config, window, pl
         assert forecaster.window_certificate <= forecaster.window_guarantee + TOLERANCE
 
 
-@pytest.mark.parametrize("window", [0, -1, 2.5, True, "10", (1 << 24) + 1])
-def test_what_is_no_window_is_refused(window):
-    with pytest.raises(ValueError, match="window"):
-        AlmostOneStepAhead(window=window)
-
-
-def test_grids_that_change_keep_the_certificate_and_promise_nothing():
-    for grid in ("nested", "adaptive"):
-        forecaster = AlmostOneStepAhead(window=100, grid=grid)
-        forecaster.replay(np.tile([0, 1, 1], 1000))
-        assert forecaster.window_guarantee is None
-        assert 0 < forecaster.window_certificate < 20
-
-
 def test_rounds_that_were_played_without_the_window_count_fully():
     """A compiled loop may have played on the memory alone: a distance of 1 each, while in the window."""
     forecaster = AlmostOneStepAhead(window=10)
@@ -136,56 +101,30 @@ def test_rounds_that_were_played_without_the_window_count_fully():
     forecaster.replay([1] * 10)
     other.replay([1] * 10)
     assert forecaster.window_certificate == other.window_certificate
-    earlier = AlmostOneStepAhead(window=10)
-    earlier.replay([1, 1])
-    forecaster.memory = earlier.memory
-    assert forecaster.window_certificate == 2.0
-
-
-def finer(memory, shift):
-    memory = memory.copy()
-    memory[[1, 3, 4]] <<= shift
-    return memory
-
-
-def test_a_window_follows_a_memory_whose_units_become_finer():
-    forecaster = AlmostOneStepAhead(window=10, n_cells=4)
-    forecaster.replay([0, 1, 1, 0, 1])
-    before, window = forecaster.window_certificate, forecaster._window
-    memory = finer(forecaster.memory, 3)
-    window.prepare(memory, 5, 6)
-    assert window.certificate(memory) == before
-    memory[7 + 2] += 1
-    # an outcome inside its cell is charged to itself
-    window.follow(memory, 16, 8, 20 / 32, int(memory[MOVED]))
-    assert window.rounds[-1].tolist() == [6, 20, 0, 0]
-    assert window.certificate(memory) == before
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
-    [("head", 7), ("size", 9), ("rounds", -1), ("rounds", 1 << 40), ("order", 0), ("type", 0)],
+    ("part", "place", "value"),
+    [
+        *(("head", place, value) for place, value in ((3, 7), (0, 9))),
+        *(("rounds", place, value) for place, value in (((2, 1), -1), ((2, 1), 1 << 40), ((2, 0), 0))),
+        *((part, None, None) for part in ("type", "units of before")),
+    ],
 )
-def test_a_window_from_outside_is_checked(place, value):
+def test_a_window_from_outside_is_checked(part, place, value):
     forecaster = AlmostOneStepAhead(window=10)
     forecaster.replay([0, 1, 1, 0, 1])
-    state = forecaster.__getstate__()
-    inner = state["_window"].__getstate__()
-    if place == "head":
-        inner["head"][3] = value
-    elif place == "size":
-        inner["head"][0] = value
-    elif place == "rounds":
-        inner["rounds"][2, 1] = value
-    elif place == "order":
-        inner["rounds"][2, 0] = value
-    else:
+    inner, window = copy.deepcopy(forecaster._window.__getstate__()), Window.__new__(Window)
+    if part == "units of before":
+        forecaster._expect_shares()
+    elif part == "type":
         inner["rounds"] = inner["rounds"].astype(float)
+    else:
+        inner[part][place] = value
 
     def load():
-        window = Window.__new__(Window)
         window.__setstate__(inner)
-        AlmostOneStepAhead.__new__(AlmostOneStepAhead).__setstate__({**state, "_window": window})
+        forecaster.__setstate__({**forecaster.__getstate__(), "_window": window})
 
     with pytest.raises(ValueError, match="window"):
         load()
@@ -261,61 +200,8 @@ def test_the_certificate_is_that_of_the_rounds_in_the_window(config, window, pla
     assert plain.certificate == whole.certificate
     assert whole.window_certificate == forecaster.window_certificate
     assert whole._window.rounds.tolist() == forecaster._window.rounds.tolist()
-    river = fresh({**config, "window": window}, hinted)
     if not hinted:
+        river = fresh({**config, "window": window})
         for y in outcomes:
             river.learn_one({}, y)
         assert river.window_certificate == forecaster.window_certificate
-
-
-@pytest.mark.parametrize("config", RULES + UNIFORM + ANYTIME, ids=label)
-def test_units_change_exactly(config):
-    """Points, changes, and distances on the grid to the bit; those of hints are rounded up by 2^-31 each."""
-    outcomes, hints = wins_then_shares(90, 1, 5)
-    forecaster = fresh({**config, "window": 50}, hints=True)
-    forecaster.replay(outcomes[:90], hints[:90])
-    before, certificate = forecaster._window.rounds, forecaster.window_certificate
-    unit, grain = int(forecaster.memory[1]), int(forecaster.memory[6])
-    forecaster._expect_shares()
-    after, finer = forecaster._window.rounds, int(forecaster.memory[1]) // unit
-    assert np.array_equal(after[:, :3], before[:, :3] * [1, finer, finer])
-    old, new = unit * grain, finer * unit * int(forecaster.memory[6])
-    over = [int(b) * old - int(a) * new for a, b in zip(before[:, 3], after[:, 3], strict=True)]
-    assert all(0 <= one < old for one in over)
-    if forecaster.memory[REPORT] != AT_HINT:
-        assert not any(over)
-        assert forecaster.window_certificate == pytest.approx(certificate, rel=1e-15)
-    assert certificate * (1 - 1e-15) <= forecaster.window_certificate <= certificate + 50 * 2.0**-31
-    again = pickle.loads(pickle.dumps(forecaster))
-    assert again.window_certificate == forecaster.window_certificate
-
-
-def test_a_surprise_is_one_in_all_units():
-    forecaster = AlmostOneStepAhead(window=10, n_cells=3)
-    forecaster._window.note_surprise(1)
-    forecaster._expect_shares()
-    assert forecaster._window.certificate(forecaster.memory, 1) == 1.0
-
-
-@pytest.mark.parametrize("n_cells", [1, 2, 3, 1000, 1 << 20])
-@pytest.mark.parametrize("report", ["midpoint", "hint"])
-def test_the_dearest_rounds_are_kept_and_loaded(n_cells, report):
-    """Outcomes just below 1 for hints of 0, at every width of the cells: whatever is noted can be loaded."""
-    forecaster = AlmostOneStepAhead(window=5, n_cells=n_cells, report=report, hints=True)
-    dearest = [(1, 0.0), (0, 1.0), (1 - 2.0**-53, 0.0), (2.0**-60, 1.0), (1 - 2.0**-29.5, 0.0)]
-    for _ in range(2):
-        for y, hint in dearest:
-            forecaster.observe(forecaster.forecast(hint), y)
-        again = pickle.loads(pickle.dumps(forecaster))
-        assert again.window_certificate == forecaster.window_certificate
-
-
-def test_a_window_in_units_of_before_is_no_window_of_the_memory():
-    forecaster = AlmostOneStepAhead(window=10)
-    forecaster.replay([0, 1, 1])
-    window = copy.deepcopy(forecaster._window)
-    forecaster._expect_shares()
-    with pytest.raises(ValueError, match="window"):
-        AlmostOneStepAhead.__new__(AlmostOneStepAhead).__setstate__(
-            {**forecaster.__getstate__(), "_window": window}
-        )

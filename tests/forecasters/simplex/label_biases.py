@@ -6,15 +6,8 @@
 import numpy as np
 
 from onlinecal.compiling import compiled
+from onlinecal.forecasters.simplex.machine import table as layout
 from onlinecal.forecasters.simplex.machine.memory import new_memory
-from onlinecal.forecasters.simplex.machine.table import (
-    POINT,
-    RECORDS,
-    SCALE,
-    SUPPORT,
-    earned_label,
-    fresh_label,
-)
 
 LAST = {3: 128, 4: 64, 5: 40, 6: 32, 7: 24, 8: 20}
 """The table has every m up to this, or up to 16, and these powers of two."""
@@ -24,11 +17,11 @@ POWERS = {3: (256, 512), 4: (128, 256), 5: (64, 128), 6: (64,), 7: (32,), 8: (32
 @compiled
 def largest_bias(memory, record, seen):
     """The largest sum of absolute biases that the record's point ever has, in units of 1/SCALE."""
-    s, scale = memory[record + SUPPORT], memory[SCALE]
-    x, biases = record + POINT, record + POINT + s
+    s, scale = memory[record + layout.SUPPORT], memory[layout.SCALE]
+    x, biases = record + layout.POINT, record + layout.POINT + s
     for c in range(s):
         memory[biases + c], seen[c] = 0, 0
-    label, largest = fresh_label(memory, x), 0
+    label, largest = layout.fresh_label(memory, x), 0
     while True:
         total = 0
         for c in range(s):
@@ -39,17 +32,17 @@ def largest_bias(memory, record, seen):
             if seen[label]:
                 return largest
             seen[label] = 1
-        label = earned_label(memory, record, label)
+        label = layout.earned_label(memory, record, label)
 
 
 @compiled
 def sum_over_points(memory, record, seen):
     """The sum of `largest_bias` over all points of the grid whose coordinates are all above zero."""
-    s = memory[record + SUPPORT]
-    x, rest = record + POINT, record + POINT + s - 1
+    s = memory[record + layout.SUPPORT]
+    x, rest = record + layout.POINT, record + layout.POINT + s - 1
     for c in range(s - 1):
         memory[x + c] = 1
-    memory[rest] = memory[SCALE] - s + 1
+    memory[rest] = memory[layout.SCALE] - s + 1
     total = 0
     while True:
         total += largest_bias(memory, record, seen)
@@ -68,8 +61,8 @@ def sum_over_points(memory, record, seen):
 def summed(s, m):
     """The same for s classes on the grid of m >= s, in units of 1/m."""
     memory = new_memory(s, m, 1, None, 8)
-    record = int(memory[RECORDS])
-    memory[record + SUPPORT] = s
+    record = int(memory[layout.RECORDS])
+    memory[record + layout.SUPPORT] = s
     return int(sum_over_points(memory, record, np.zeros(s, np.int64)))
 
 

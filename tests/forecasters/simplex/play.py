@@ -6,18 +6,9 @@ import numpy as np
 
 from onlinecal.forecasters.simplex.input import MIXED
 from onlinecal.forecasters.simplex.machine import compiled as machine
+from onlinecal.forecasters.simplex.machine import table as layout
 from onlinecal.forecasters.simplex.machine.memory import new_memory, records_of
 from onlinecal.forecasters.simplex.machine.rules import RULES, begin, lay_out, settle_parts
-from onlinecal.forecasters.simplex.machine.table import (
-    CLASSES,
-    HERE,
-    LABELS,
-    POINT,
-    SCALE,
-    SUMS,
-    part_of,
-    vertex_at,
-)
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 
 MANY = 1 << 12
@@ -31,20 +22,20 @@ def ready(k, m, slack=None, records=MANY):
     return memory
 
 
-def ready_list(k, m, slack=None, records=MANY, step=1):
-    memory = new_memory(k, m, step, slack, records).tolist()
+def ready_list(k, m, slack=None, records=MANY, step=1, report=0):
+    memory = new_memory(k, m, step, slack, records, growing=bool(report), report=report).tolist()
     begin(memory)
     return memory
 
 
 def sums_of(memory, frame):
-    return [int(s) for s in memory[frame + SUMS : frame + SUMS + int(memory[CLASSES])]]
+    return [int(s) for s in memory[frame + layout.SUMS : frame + layout.SUMS + int(memory[layout.CLASSES])]]
 
 
 def vertices_of(memory, frame):
     """The vertices of a frame's cell in cyclic order: [(point, label), ...]."""
-    k, labels = int(memory[CLASSES]), int(part_of(memory, frame, LABELS))
-    places = [int(vertex_at(memory, frame, i)) for i in range(k)]
+    k, labels = int(memory[layout.CLASSES]), int(layout.part_of(memory, frame, layout.LABELS))
+    places = [int(layout.vertex_at(memory, frame, i)) for i in range(k)]
     return [(tuple(int(c) for c in memory[x : x + k]), int(memory[labels + i])) for i, x in enumerate(places)]
 
 
@@ -53,7 +44,7 @@ def interpret(memory, outcomes, hints=None, soft=None):
 
     `soft` are the weights of MIXED outcomes, their parts and how far they were rounded.
     """
-    k, forecasts, sums, charged = int(memory[CLASSES]), [], [], []
+    k, forecasts, sums, charged = int(memory[layout.CLASSES]), [], [], []
     for t, outcome in enumerate(outcomes):
         forecast, point = [0.0] * k, [0.0] * k
         frame = RULES.announce(memory, [] if hints is None else hints[t], forecast)
@@ -109,15 +100,8 @@ def soft_labels(k, rounds, seed, concentration=0.7):
     return labels
 
 
-def rises_of(memory, frame):
-    """By how much each outcome would raise the certificate."""
-    rising = [0.0] * int(memory[CLASSES])
-    RULES.certificate_rises(memory, frame, [], rising)
-    return rising
-
-
 def replay(memory, outcomes, hints=None, soft=None):
-    k = int(memory[CLASSES])
+    k = int(memory[layout.CLASSES])
     forecasts, charged = np.empty((len(outcomes), k)), np.zeros((len(outcomes), k))
     guide = NO_HINTS if hints is None else hints
     soft = soft or (np.empty((0, k), np.int64), 1, np.empty(0))
@@ -128,9 +112,12 @@ def replay(memory, outcomes, hints=None, soft=None):
 
 def biases_of(memory):
     """{point: biases} in units of 1/SCALE."""
-    k = int(memory[CLASSES])
+    k = int(memory[layout.CLASSES])
     table = records_of(np.asarray(memory))
-    return {tuple(row[POINT : POINT + k].tolist()): row[POINT + k :].tolist() for row in table}
+    return {
+        tuple(row[layout.POINT : layout.POINT + k].tolist()): row[layout.POINT + k :].tolist()
+        for row in table
+    }
 
 
 def outcomes_of(kind, k, rounds, seed):
@@ -150,14 +137,16 @@ def chase(memory, rounds, kind, seed=0):
     """An adversary who sees the forecast: the list of the outcomes he chose."""
     rng, played = np.random.default_rng(seed), []
     for _ in range(rounds):
-        here = int(memory[HERE])
-        k, sums = int(memory[CLASSES]), sums_of(memory, here)
+        here = int(memory[layout.HERE])
+        k, sums = int(memory[layout.CLASSES]), sums_of(memory, here)
         if kind == "least":
             outcome = int(np.argmin(sums))
         elif kind == "flip":
-            outcome = max(zip(rises_of(memory, here), range(k), strict=True))[1]
+            rises = [0.0] * k
+            RULES.certificate_rises(memory, here, [], rises)
+            outcome = max(zip(rises, range(k), strict=True))[1]
         else:
-            outcome = int(rng.choice(np.flatnonzero(np.asarray(sums) < int(memory[SCALE]) + 1)))
+            outcome = int(rng.choice(np.flatnonzero(np.asarray(sums) < int(memory[layout.SCALE]) + 1)))
         played.append(outcome)
         assert machine.advance(memory, NO_WINDOW, outcome)
     return played

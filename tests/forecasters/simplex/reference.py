@@ -5,6 +5,7 @@ cells are lists of points, and `every_cell` lists the whole triangulation.
 """
 
 from fractions import Fraction
+from functools import partial
 from itertools import permutations
 
 
@@ -152,19 +153,12 @@ class Reference:
     def forecast(self, word=None):
         return [Fraction(sum(column), self.k * self.m) for column in zip(*(word or self.word), strict=True)]
 
-    def hinted_word(self, hint):
-        return self.restarted(hint, leaning=True)[0], self.artificial_label_under(hint)
-
-    def artificial_label_under(self, hint):
-        anchor = self.anchor_near(hint)
-        return lambda x: self.leaning(x, anchor)
-
     def play(self, outcome, hint=None):
         """One round: the forecast that was announced and the point that was charged."""
-        if hint is None:
-            word, label = self.word, self.label
-        else:
-            word, label = self.hinted_word(hint)
+        word, label = self.word, self.label
+        if hint is not None:
+            word, anchor = self.restarted(hint, leaning=True)[0], self.anchor_near(hint)
+            label = partial(self.leaning, anchor=anchor)
         forecast = self.forecast(word)
         (x,) = [x for x in word if label(x) == outcome]
         self.moved += sum(abs(p - Fraction(c, self.m)) for p, c in zip(forecast, x, strict=True))

@@ -10,32 +10,10 @@ from hypothesis import strategies as st
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MIXED, weights_of
 from onlinecal.forecasters.simplex.machine import compiled as machine
+from onlinecal.forecasters.simplex.machine import table as layout
 from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, certificate, enlarged, new_memory
-from onlinecal.forecasters.simplex.machine.table import (
-    CHANGES,
-    HERE,
-    MASK,
-    MOVED,
-    PIVOTS,
-    RESTARTS,
-    SPREAD,
-    USED,
-    capacity,
-)
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
-from tests.forecasters.simplex.play import (
-    MANY,
-    biases_of,
-    chase,
-    interpret,
-    outcomes_of,
-    ready,
-    ready_list,
-    replay,
-    soft_labels,
-    sums_of,
-    vertices_of,
-)
+from tests.forecasters.simplex import play
 from tests.forecasters.simplex.reference import Reference
 from tests.properties import examples
 
@@ -54,56 +32,44 @@ def hints_of(k, rounds, seed):
 
 
 @settings(max_examples=examples(120), deadline=None)
-@given(games, st.sampled_from([None, 1.0, 2.5]), st.booleans(), st.booleans())
+@given(games, st.sampled_from([None, 1.0, 2.5]), st.sampled_from(["no", "near", "followed"]), st.booleans())
 def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted, mixed):
     (k, m), kind, rounds, seed = game
-    outcomes, soft, parts = outcomes_of(kind, k, rounds, seed), None, 1
+    outcomes, soft, parts = play.outcomes_of(kind, k, rounds, seed), None, 1
     if mixed and k > 1:
-        parts, labels = 1 << 12, soft_labels(k, rounds, seed)
+        parts, labels = 1 << 12, play.soft_labels(k, rounds, seed)
         weights, rounded = weights_of(labels, parts)
         soft = weights, parts, rounded
         outcomes = np.where(labels.max(axis=1) == 1.0, labels.argmax(axis=1), MIXED)
-    hints = hints_of(k, rounds, seed) if hinted else None
-    plain = ready_list(k, m * parts, slack, FEW, parts)
+    hints = None if hinted == "no" else hints_of(k, rounds, seed)
+    plain = play.ready_list(k, m * parts, slack, FEW, parts, layout.FOLLOWS * (hinted == "followed"))
     compiled = np.array(plain)
-    forecasts, charged = replay(compiled, outcomes, hints, soft)
-    expected, _, points = interpret(plain, outcomes, hints, soft)
+    forecasts, charged = play.replay(compiled, outcomes, hints, soft)
+    expected, _, points = play.interpret(plain, outcomes, hints, soft)
     assert compiled.tolist() == plain
     assert forecasts.tolist() == expected
     assert charged.tolist() == points
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(games)
-def test_the_machine_plays_like_the_plain_reference(game):
+@settings(max_examples=examples(100), deadline=None)
+@given(games, st.sampled_from([None, 1.0, 2.0]), st.booleans())
+def test_the_machine_plays_like_the_plain_reference(game, slack, hinted):
     (k, m), kind, rounds, seed = game
-    outcomes = outcomes_of(kind, k, min(rounds, 120), seed)
-    memory, reference = ready_list(k, m), Reference(k, m)
-    _, sums, points = interpret(memory, outcomes)
-    for outcome, row, x in zip(outcomes.tolist(), sums, points, strict=True):
-        forecast, charged = reference.play(outcome)
+    rounds, slack = min(rounds, 60 if hinted else 120), slack if hinted else None
+    outcomes, hints = play.outcomes_of(kind, k, rounds, seed), [None] * rounds
+    memory, reference = play.ready_list(k, m, slack), Reference(k, m, slack)
+    if hinted:
+        rounded = np.round(hints_of(k, rounds, seed) * k * m)
+        hints = [[Fraction(int(u), k * m) for u in row] for row in rounded]
+    _, sums, points = play.interpret(memory, outcomes, rounded / (k * m) if hinted else None)
+    for outcome, row, x, hint in zip(outcomes.tolist(), sums, points, hints, strict=True):
+        forecast, charged = reference.play(outcome, hint)
         assert [Fraction(s, k * m) for s in row] == forecast
         assert x == [c / m for c in charged]
-    assert Fraction(int(memory[MOVED]), k * m) == reference.moved
-    assert Fraction(int(memory[SPREAD]), m) == reference.spread
-    assert (memory[CHANGES], memory[RESTARTS]) == (reference.changes, reference.restarts)
-    assert {x for x, _ in vertices_of(memory, int(memory[HERE]))} == set(reference.word)
-
-
-@settings(max_examples=examples(40), deadline=None)
-@given(games, st.sampled_from([None, 1.0, 2.0]))
-def test_with_hints_too(game, slack):
-    (k, m), kind, rounds, seed = game
-    outcomes = outcomes_of(kind, k, min(rounds, 60), seed)
-    hints = np.round(hints_of(k, len(outcomes), seed) * k * m) / (k * m)
-    memory, reference = ready_list(k, m, slack), Reference(k, m, slack)
-    _, sums, points = interpret(memory, outcomes, hints)
-    for t, outcome in enumerate(outcomes.tolist()):
-        hint = [Fraction(round(u * k * m), k * m) for u in hints[t]]
-        forecast, charged = reference.play(outcome, hint)
-        assert [Fraction(s, k * m) for s in sums[t]] == forecast
-        assert points[t] == [c / m for c in charged]
     assert Fraction(certificate(memory)).limit_denominator(10**9) == reference.certificate
+    if not hinted:
+        assert (memory[layout.CHANGES], memory[layout.RESTARTS]) == (reference.changes, reference.restarts)
+        assert {x for x, _ in play.vertices_of(memory, int(memory[layout.HERE]))} == set(reference.word)
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -114,83 +80,64 @@ def test_with_hints_too(game, slack):
     st.integers(0, 2**32 - 1),
 )
 def test_no_adversary_biases_a_point_beyond_tijdemans_bound(k, m, kind, seed):
-    memory = ready(k, m)
-    chase(memory, 400, kind, seed)
-    for x, biases in biases_of(memory).items():
+    memory = play.ready(k, m)
+    play.chase(memory, 400, kind, seed)
+    for x, biases in play.biases_of(memory).items():
         s = sum(1 for weight in x if weight)
         assert sum(biases) == 0
         assert (2 * s - 2) * max(map(abs, biases)) <= (2 * s - 3) * m if s > 1 else not any(biases)
-    here = int(memory[HERE])
-    cell = vertices_of(memory, here)
+    here = int(memory[layout.HERE])
+    cell = play.vertices_of(memory, here)
     assert sorted(label for _, label in cell) == list(range(k))
     assert all(x[label] > 0 for x, label in cell)
-    assert sums_of(memory, here) == [sum(column) for column in zip(*(x for x, _ in cell), strict=True)]
-    spread = sum(abs(b) for biases in biases_of(memory).values() for b in biases)
-    assert memory[SPREAD] == spread
+    assert play.sums_of(memory, here) == [sum(column) for column in zip(*(x for x, _ in cell), strict=True)]
+    spread = sum(abs(b) for biases in play.biases_of(memory).values() for b in biases)
+    assert memory[layout.SPREAD] == spread
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 7, 8, 30, 101, 1000])
+@pytest.mark.parametrize("m", [1, 2, 3, 8, 101])
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_two_classes_it_is_the_balanced_rule(m, kind):
-    outcomes = outcomes_of(kind, 2, 3000, seed=m)
+    outcomes = play.outcomes_of(kind, 2, 3000, seed=m)
     binary = AlmostOneStepAhead(n_cells=m)
     forecasts, charged = binary.replay(outcomes, return_look_ahead=True)
-    memory = ready(2, m)
-    vectors, points = replay(memory, outcomes)
+    memory = play.ready(2, m)
+    vectors, points = play.replay(memory, outcomes)
     assert vectors[:, 1].tolist() == forecasts.tolist()
     assert points[:, 1].tolist() == charged.tolist()
     assert certificate(memory) == pytest.approx(2 * binary.certificate, rel=1e-12)
     look_ahead = binary.look_ahead
     biases = dict(zip(look_ahead.points.tolist(), look_ahead.biases.tolist(), strict=True))
-    for x, pair in biases_of(memory).items():
+    for x, pair in play.biases_of(memory).items():
         assert biases[x[1] / m] == pair[1] / m == -pair[0] / m
 
 
 @pytest.mark.parametrize(("k", "m"), [(3, 9), (5, 4)])
 def test_a_table_that_grows_changes_nothing(k, m):
-    outcomes = outcomes_of("drift", k, 3000, seed=1)
-    roomy, tight = ready(k, m, records=MANY), ready(k, m, records=FEWEST_RECORDS)
-    expected, _ = replay(roomy, outcomes)
+    outcomes = play.outcomes_of("drift", k, 3000, seed=1)
+    roomy, tight = play.ready(k, m, records=play.MANY), play.ready(k, m, records=FEWEST_RECORDS)
+    expected, _ = play.replay(roomy, outcomes)
     forecasts, done, none = np.empty((3000, k)), 0, np.empty((0, k))
     played = outcomes, np.empty((0, k), np.int64), 1, np.empty(0), none, forecasts, none
     while (done := machine.replay(tight, NO_WINDOW, *played, done)) < 3000:
-        assert tight[USED] == capacity(tight)
+        assert tight[layout.USED] == layout.capacity(tight)
         tight = enlarged(tight)
     assert forecasts.tolist() == expected.tolist()
-    assert tight[MASK] + 1 <= 4 * tight[USED]
+    assert tight[layout.MASK] + 1 <= 4 * tight[layout.USED]
     assert certificate(tight) == certificate(roomy)
-    assert biases_of(tight) == biases_of(roomy)
+    assert play.biases_of(tight) == play.biases_of(roomy)
 
 
 @pytest.mark.parametrize(("k", "m", "step"), [(2, 5, 2), (3, 6, 4), (5, 3, 8)])
 def test_a_coarse_grid_in_fine_units_is_the_same_game(k, m, step):
     """What a grid that has become coarser is played on: coordinates are multiples of a step."""
-    outcomes = outcomes_of("drift", k, 1500, seed=6)
+    outcomes = play.outcomes_of("drift", k, 1500, seed=6)
     hints = hints_of(k, 1500, 6)
     for guide in (None, hints):
-        fine = new_memory(k, m * step, step, 1.0, MANY)
+        fine = new_memory(k, m * step, step, 1.0, play.MANY)
         machine.begin(fine)
-        coarse = ready(k, m, 1.0)
+        coarse = play.ready(k, m, 1.0)
         guide = None if guide is None else np.round(guide * k * m) / (k * m)
-        expected, _ = replay(coarse, outcomes, guide)
-        assert replay(fine, outcomes, guide)[0].tolist() == expected.tolist()
+        expected, _ = play.replay(coarse, outcomes, guide)
+        assert play.replay(fine, outcomes, guide)[0].tolist() == expected.tolist()
         assert certificate(fine) == pytest.approx(certificate(coarse), rel=1e-12)
-
-
-@pytest.mark.parametrize(("k", "m"), [(3, 20), (4, 6), (6, 3)])
-def test_walks_are_short(k, m):
-    """A handful of exchanges a change, and few restarts: it is what makes the forecaster fast."""
-    memory = ready(k, m)
-    replay(memory, outcomes_of("drift", k, 20000, seed=3))
-    assert memory[PIVOTS] / memory[CHANGES] < 2 * k + 4
-    assert memory[RESTARTS] / memory[CHANGES] < 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("k", "m"), [(3, 4), (3, 100), (4, 12), (5, 6), (8, 4), (10, 3), (20, 2)])
-def test_millions_of_rounds_never_hang(k, m):
-    memory = ready(k, m, records=1 << 14)
-    for seed in range(3):
-        replay(memory, outcomes_of("drift", k, 10**6, seed))
-    for biases in biases_of(memory).values():
-        assert max(map(abs, biases)) < m

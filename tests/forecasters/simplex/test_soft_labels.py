@@ -1,6 +1,7 @@
 """Outcomes that are distributions over the classes: Theorem 22 and Facts 23, 24 of docs/theory-simplex.md."""
 
 import pickle
+import re
 from itertools import product
 
 import numpy as np
@@ -50,18 +51,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
-@pytest.mark.parametrize(
-    ("k", "n", "length"),
-    [
-        (2, 4, 3),
-        (3, 2, 3),
-        (4, 2, 2),
-        *(
-            pytest.param(*longer, marks=pytest.mark.slow)
-            for longer in [(2, 4, 4), (3, 2, 4), (3, 3, 3), (4, 2, 3)]
-        ),
-    ],
-)
+@pytest.mark.parametrize(("k", "n", "length"), [(2, 4, 3), (3, 2, 3), (4, 2, 2)])
 def test_on_all_sequences_of_a_lattice_biases_keep_their_bounds(config, k, n, length):
     h = 1 / (2 * k - 2)
     for played in product(lattice(k, n), repeat=length):
@@ -94,24 +84,18 @@ def test_with_two_classes_it_is_the_binary_forecaster(m):
 def test_single_classes_are_played_as_labels(config):
     """Also one that is a class once it is rounded: but for the rounding, which is counted."""
     numbers = outcomes_of("drift", 4, 300, 1)
-    labels, rows, events, tokens, nearly, nearly_late = (
-        SimplexAlmostOneStepAhead(4, **config) for _ in range(6)
-    )
-    forecasts = labels.replay(numbers)
+    labels, rows, tokens, nearly = (SimplexAlmostOneStepAhead(4, **config) for _ in range(4))
+    forecasts, near = labels.replay(numbers), (1 - 1e-9) * np.eye(4)[numbers] + 1e-9 / 4
     assert np.array_equal(rows.replay(np.eye(4)[numbers]), forecasts)
-    near = (1 - 1e-9) * np.eye(4)[numbers] + 1e-9 / 4
     assert np.array_equal(nearly.replay(near), forecasts)
-    for y, row in zip(np.eye(4)[numbers], near, strict=True):
-        events.learn_one({}, y)
+    for y in np.eye(4)[numbers]:
         tokens.observe(tokens.forecast(), dict(enumerate(y.tolist())))
-        nearly_late.observe(nearly_late.forecast(), row)
-    for one in (rows, events, tokens):
+    for one in (rows, tokens):
         assert (one.certificate, one.guarantee) == (labels.certificate, labels.guarantee)
         assert np.array_equal(one.look_ahead.biases, labels.look_ahead.biases)
-    for one in (nearly, nearly_late):
-        # each round's is rounded up to the unit of distances, on one cell a side 1/(k parts)
-        assert 0 < one.certificate - labels.certificate < 300 * (3e-9 + 1 / (4 * one._run.parts))
-        assert np.array_equal(one.look_ahead.biases, labels.look_ahead.biases)
+    # each round's is rounded up to the unit of distances, on one cell a side 1/(k parts)
+    assert 0 < nearly.certificate - labels.certificate < 300 * (3e-9 + 1 / (4 * nearly._run.parts))
+    assert np.array_equal(nearly.look_ahead.biases, labels.look_ahead.biases)
 
 
 @pytest.mark.parametrize("outcome", ["c", {"c": 1.0}, {"a": 0.25, "c": 0.75}])
@@ -129,12 +113,10 @@ def test_a_soft_label_changes_nothing_but_the_units_and_the_guarantee_by_what_th
     forecaster = SimplexAlmostOneStepAhead(3, n_cells=8)
     forecaster.replay(outcomes_of("drift", 3, 200, 5))
     before, certificate = forecaster.look_ahead, forecaster.certificate
-    forecast, (cell, _) = forecaster.predict_proba_one({}), forecaster._run.announce(np.empty(0))
+    forecast = forecaster.predict_proba_one({})
     forecaster._run.divide(3)
     forecaster._run.check()
     assert forecaster.predict_proba_one({}) == forecast
-    now, _ = forecaster._run.announce(np.empty(0))
-    assert np.array_equal(np.array(now.vertices), np.array(cell.vertices) * MOST_PARTS)
     assert forecaster.certificate == certificate
     assert all(np.array_equal(a, b) for a, b in zip(before, forecaster.look_ahead, strict=True))
     assert int(forecaster.memory[SCALE]) == 8 * MOST_PARTS
@@ -151,37 +133,29 @@ def test_units_that_cannot_be_are_refused(wrong):
         forecaster._run.__setstate__({**state, "parts": wrong})
 
 
-WRONG = [
-    ([0.5, 0.4, 0.2], "sum to 1"),
-    ([0.5, 0.7, -0.2], "sum to 1"),
-    ([0.5, 0.5], "3 probabilities"),
-    ([[0.5, 0.3, 0.2]], "3 probabilities"),
-    ([0.5, float("nan"), 0.5], "sum to 1"),
-    ({0: 0.5, "hail": 0.5}, "hail"),
-    ({0: 0.5}, "sum to 1"),
-    ({}, "sum to 1"),
-    ({0: "much"}, "numbers"),
-    (np.array(["a", "b", "c"]), "numbers"),
-]
+WRONG = {
+    "sum to 1": ([0.5, 0.4, 0.2], [0.5, 0.7, -0.2], [0.5, float("nan"), 0.5], {0: 0.5}, {}),
+    "3 probabilities": ([0.5, 0.5], [[0.5, 0.3, 0.2]]),
+    "numbers": ({0: "much"}, np.array(["a", "b", "c"])),
+    "hail": ({0: 0.5, "hail": 0.5},),
+}
 
 
-@pytest.mark.parametrize(("outcome", "message"), WRONG, ids=str)
-def test_what_is_no_distribution_is_refused_and_nothing_changes(outcome, message):
+@pytest.mark.parametrize(("message", "outcome"), [(words, one) for words in WRONG for one in WRONG[words]])
+def test_what_is_no_distribution_is_refused_and_nothing_changes(message, outcome):
     forecaster = SimplexAlmostOneStepAhead(3)
     forecaster.replay(soft_labels(3, 50, 2))
     token, memory = forecaster.forecast(), forecaster.memory.copy()
-    for act, name in [
-        (lambda: forecaster.learn_one({}, outcome), "y"),
-        (lambda: forecaster.observe(token, outcome), "outcome"),
-        (lambda: forecaster.replay([0, outcome]), "outcomes"),
+    for act, arguments, name in [
+        (forecaster.learn_one, ({}, outcome), "y"),
+        (forecaster.observe, (token, outcome), "outcome"),
+        (forecaster.replay, ([0, outcome],), "outcomes .* at row 1"),
     ]:
         with pytest.raises(ValueError, match=message) as caught:
-            act()
-        assert name in str(caught.value)
+            act(*arguments)
+        assert re.search(name, str(caught.value))
         assert np.array_equal(forecaster.memory, memory)
         assert forecaster.n_open == 1
-    with pytest.raises(ValueError, match="at row 1"):
-        forecaster.replay([0, outcome])
 
 
 def test_what_goes_with_soft_labels_is_said():
@@ -201,10 +175,8 @@ def test_what_goes_with_soft_labels_is_said():
 def test_weights_are_whole_add_up_and_are_near(k, bits, seed):
     rng = np.random.default_rng(seed)
     vectors = rng.dirichlet(np.full(k, rng.choice([0.02, 0.3, 5.0])), 20) * (rng.random((20, k)) < 0.7)
-    vectors = vectors[vectors.sum(axis=1) > 0]
+    vectors = np.where(vectors.sum(axis=1, keepdims=True) > 0, vectors, 1.0)
     vectors /= vectors.sum(axis=1, keepdims=True)
-    if not len(vectors):
-        return
     parts = 1 << bits
     weights, rounded = weights_of(vectors, parts)
     assert (weights.sum(axis=1) == parts).all()
@@ -212,10 +184,8 @@ def test_weights_are_whole_add_up_and_are_near(k, bits, seed):
     assert not weights[vectors == 0].any()
     assert rounded == pytest.approx(np.abs(vectors - weights / parts).sum(axis=1), abs=1e-12)
     assert (rounded <= (k - 1) / parts + 1e-9).all()
-    for vector, row, far in zip(vectors, weights, rounded, strict=True):
-        alone, apart = weights_of(vector, parts)
-        assert alone.tolist() == row.tolist()
-        assert apart == far
+    alone, apart = weights_of(vectors[0], parts)
+    assert (alone.tolist(), apart) == (weights[0].tolist(), rounded[0])
 
 
 @settings(max_examples=examples(40), deadline=None)
