@@ -33,27 +33,22 @@ CHOSEN = {"lp, folds": LpRecalibrator(), "decision, folds": DecisionRecalibrator
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
 
-@pytest.mark.parametrize("name", WEIGHTED)
-def test_whole_weights_are_repeated_rows(name):
-    table, labels = source(150)
-    weights = np.random.default_rng(0).integers(0, 4, 150)
-    repeated = WEIGHTED[name].fit(np.repeat(table, weights, axis=0), np.repeat(labels, weights))
-    expected = repeated.predict_proba(table)
-    # scipy's optimiser ends near its minimum, not at it
-    close = 1e-3 if name in ("vector", "Dirichlet", "beta") else 1e-7
-    weighted = WEIGHTED[name].fit(table, labels, weights).predict_proba(table)
-    assert np.abs(weighted - expected).max() < close
-    unweighted = WEIGHTED[name].fit(table, labels).predict_proba(table)
-    assert np.abs(unweighted - expected).max() > close
-
-
 @pytest.mark.parametrize("name", [*WEIGHTED, *CHOSEN])
-def test_weights_of_1_are_none_and_rows_of_weight_0_are_left_out(name):
+def test_whole_weights_are_repeated_rows_and_rows_of_weight_0_are_left_out(name):
     table, labels = source(150)
     model = (WEIGHTED | CHOSEN)[name]
     plain = model.fit(table[:100], labels[:100]).predict_proba(table)
     ones = np.repeat([1.0, 0.0], [100, 50])
     assert np.abs(model.fit(table, labels, ones).predict_proba(table) - plain).max() < 1e-6
+    if name in CHOSEN:
+        return
+    weights = np.random.default_rng(0).integers(0, 4, 150)
+    repeated = model.fit(np.repeat(table, weights, axis=0), np.repeat(labels, weights))
+    expected = repeated.predict_proba(table)
+    # scipy's optimiser ends near its minimum, not at it
+    close = 1e-3 if name in ("vector", "Dirichlet", "beta") else 1e-7
+    assert np.abs(model.fit(table, labels, weights).predict_proba(table) - expected).max() < close
+    assert np.abs(model.fit(table, labels).predict_proba(table) - expected).max() > close
 
 
 @pytest.mark.parametrize(
@@ -71,12 +66,10 @@ def test_bad_weights_are_named(weights, message):
         TemperatureScaling().fit(np.full((3, 2), 0.5), [0, 1, 1], weights)
 
 
-def sure_source(n=400, n_classes=4, seed=0):
+def sure_source(n):
     """Probabilities that are far too sure, so that corrections run into the faces of the simplex."""
-    rng = np.random.default_rng(seed)
-    truth = rng.dirichlet(np.ones(n_classes), n)
-    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-    table = truth**6 + 0.02 * np.eye(n_classes)[0]
+    table, labels = source(n, power=6.0)
+    table = table + 0.02 * np.eye(4)[0]
     return table / table.sum(axis=1, keepdims=True), labels
 
 
@@ -89,10 +82,9 @@ MODELS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_no_label_gets_probability_0(name):
-    table, labels = sure_source()
+    table, labels = sure_source(400)
     answers = MODELS[name].fit(table[:300], labels[:300]).predict_proba(table)
     assert answers.min() > 0
     assert np.abs(answers.sum(axis=1) - 1).max() < 1e-12

@@ -15,6 +15,7 @@ from onlinecal.recalibration import (
     TopLabelIsotonic,
     VectorScaling,
 )
+from onlinecal.measures.scores import class_scores
 from onlinecal.recalibration.classical.linear import PRIOR, best_shares
 from onlinecal.recalibration.flooring import spread_rest
 
@@ -40,8 +41,6 @@ def test_dirichlet_calibration_finds_the_map_that_spoilt_the_truth():
     assert np.abs(found - 0.4 * (np.eye(4) - 0.25)).max() < 0.05
     tied = DirichletCalibration(1e4, 1e4).fit(table, labels)
     assert np.abs(tied.coef_ - np.diag(np.diag(tied.coef_))).max() < 1e-3
-    with pytest.raises(ValueError, match="off_diagonal must be a number of at least 0, got -1"):
-        DirichletCalibration(-1).fit(table, labels)
 
 
 def test_top_label_isotonic_calibrates_the_confidence_and_keeps_the_others_proportions_below_it():
@@ -87,15 +86,33 @@ def test_an_average_leans_to_what_held_out_rows_prefer():
     assert np.allclose(model.predict_proba(fresh), np.tensordot(model.shares_, parts, 1))
     plain = AveragedCalibration(model.recalibrators, n_folds=0).fit(table, labels)
     assert plain.shares_.tolist() == [0.5, 0.5]
-    at = np.arange(len(came)), came
-    assert np.log(model.predict_proba(fresh)[at]).mean() > np.log(plain.predict_proba(fresh)[at]).mean()
+    scores, own, *each = (
+        class_scores(one, came)
+        for one in (model.predict_proba(fresh), plain.predict_proba(fresh), *parts)
+    )
+    assert scores.log_loss < own.log_loss
+    # never worse than the mean of the scores of its parts: both losses are convex
+    assert (np.array(own[:2]) <= np.mean(each, axis=0)[:2]).all()
     for few in (table[:119], np.repeat(table[:9], 40, axis=0)):
         model = AveragedCalibration([TemperatureScaling(), VectorScaling()])
         model.fit(few, np.arange(len(few)) % 4)
         assert model.shares_.tolist() == [0.5, 0.5]
-    for bad in (1, -1, 2.5, "a"):
-        with pytest.raises(ValueError, match=f"n_folds must be .*, got {bad!r}"):
-            AveragedCalibration(n_folds=bad).fit(table, labels)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        *((AveragedCalibration(n_folds=bad), f"n_folds must be .*, got {bad!r}") for bad in (1, 2.5, "a")),
+        (AveragedCalibration([]), "recalibrators must be at least one"),
+        (AveragedCalibration(3), "recalibrators must be recalibrators of tables, got 3"),
+        (AveragedCalibration([TemperatureScaling(), 3]), "recalibrators must be .* of tables, got 3"),
+        (DirichletCalibration(-1), "off_diagonal must be a number of at least 0, got -1"),
+        (DirichletCalibration(pull=-1), "pull must be a number of at least 0, got -1"),
+    ],
+)
+def test_bad_parameters_are_named(model, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*source(60))
 
 
 MASSES = st.lists(
@@ -123,11 +140,16 @@ def test_what_stays_for_every_mass_and_probability(masses, p):
         assert max(shares) > p
 
 
-def test_water_that_overflows_goes_to_the_others_in_their_proportions():
-    assert spread_rest([6.0, 2.0, 1.0], 0.4) == pytest.approx([0.4, 0.2 * 2 / 3, 0.2 / 3])
-    assert spread_rest([6.0, 0.0, 0.0], 0.4) == pytest.approx([0.4, 0.1, 0.1])
-    assert spread_rest([6.0, 2.0], 0.8) == pytest.approx([0.15, 0.05])
-    assert spread_rest([6.0, 2.0], 0.2) == pytest.approx([0.6, 0.2])
+@pytest.mark.parametrize(
+    ("masses", "p", "shares"),
+    [
+        ([6.0, 2.0, 1.0], 0.4, [0.4, 0.2 * 2 / 3, 0.2 / 3]),
+        ([6.0, 0.0, 0.0], 0.4, [0.4, 0.1, 0.1]),
+        ([6.0, 2.0], 0.2, [0.6, 0.2]),
+    ],
+)
+def test_water_that_overflows_goes_to_the_others_in_their_proportions(masses, p, shares):
+    assert spread_rest(masses, p) == pytest.approx(shares)
 
 
 def test_top_label_isotonic_keeps_the_class_on_top():
