@@ -43,31 +43,19 @@ def drawn(n, k, seed=0):
     return table, rng.integers(0, k, n)
 
 
-@pytest.mark.parametrize("p", ORDERS)
-@pytest.mark.parametrize(("k", "n_levels"), [(2, 10), (3, 1), (3, 7), (10, 5), (40, 3)])
-def test_the_error_is_its_definition(p, k, n_levels):
-    table, labels = drawn(300, k)
-    expected = definition(table, labels, p, n_levels)
-    assert lp_calibration_error(table, labels, p, n_levels) == pytest.approx(expected, rel=1e-12)
-
-
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
-    weights=st.lists(
-        st.lists(st.integers(0, 6), min_size=3, max_size=3).filter(any), min_size=1, max_size=25
-    ),
-    n_levels=st.integers(1, 12),
-    data=st.data(),
+    st.integers(2, 40), st.integers(1, 12), st.integers(1, 150), st.integers(0, 2**32 - 1), st.booleans()
 )
-def test_the_error_falls_with_p_and_stays_below_the_bound(weights, n_levels, data):
-    table = np.array(weights, float)
-    table /= table.sum(axis=1, keepdims=True)
-    labels = data.draw(st.lists(st.integers(0, 2), min_size=len(table), max_size=len(table)))
+def test_the_error_is_its_definition_falls_with_p_and_stays_below_the_bound(k, n_levels, n, seed, coarse):
+    rng = np.random.default_rng(seed)
+    table, labels = drawn(n, k, seed)
+    if coarse:
+        table = rng.multinomial(6, np.full(k, 1 / k), n) / 6
     errors = [lp_calibration_error(table, labels, p, n_levels) for p in ORDERS]
+    assert errors == pytest.approx([definition(table, labels, p, n_levels) for p in ORDERS], rel=1e-9, abs=1e-15)
     assert all(later <= earlier + 1e-12 for earlier, later in pairwise(errors))
     assert all(error <= 2 ** (1 / p) + 1e-12 for error, p in zip(errors, ORDERS, strict=True))
-    for error, p in zip(errors, ORDERS, strict=True):
-        assert error == pytest.approx(definition(table, labels, p, n_levels), rel=1e-9, abs=1e-15)
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
@@ -147,14 +135,10 @@ def test_the_report_splits_the_error_into_its_parts():
         (part.class_number, part.error) for part in parts[:5]
     ]
     assert lp_calibration_report(table, labels, inf, 4, top=1)[0].share == 1.0
-
-
-def test_a_calibrated_table_has_nothing_to_report():
     assert lp_calibration_report([[0.5, 0.5]] * 2, [0, 1], 2, 10) == []
-    assert lp_calibration_error([[0.5, 0.5]] * 2, [0, 1], 2, 10) == 0.0
 
 
-@pytest.mark.parametrize("p", [1.5, 2, 4, inf])
+@pytest.mark.parametrize("p", [1.5, 2, inf])
 @pytest.mark.parametrize("weighed", [False, True])
 def test_intervals_hold_the_truth_of_a_known_source(p, weighed):
     """Two forecasts, each true with another probability: the error of the source is known.
@@ -163,9 +147,7 @@ def test_intervals_hold_the_truth_of_a_known_source(p, weighed):
     they come, whatever the rows are.
     """
     forecasts, truth = np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([0.25, 0.625])
-    gaps = np.abs(forecasts[:, 1] - truth) / 2
-    errors = np.repeat(gaps, 2)
-    expected = errors.max() if p == inf else (errors**p).sum() ** (1 / p)
+    expected = norm(np.repeat(np.abs(forecasts[:, 1] - truth) / 2, 2), float(p))
     rng = np.random.default_rng(5)
     held = {"bootstrap": 0, "proven": 0}
     for seed in range(60):
@@ -250,17 +232,6 @@ def test_the_proven_interval_takes_off_what_chance_adds(p, weighed):
     assert found.upper == pytest.approx(2 ** (1 / p))
 
 
-def test_intervals_repeat_for_a_seed_and_shrink_with_n():
-    table, labels = drawn(2000, 3)
-    once = lp_calibration_interval(table, labels, n_resamples=50, seed=1)
-    assert once == lp_calibration_interval(table, labels, n_resamples=50, seed=1)
-    few = lp_calibration_interval(table[:200], labels[:200], method="proven")
-    many = lp_calibration_interval(table, labels, method="proven")
-    assert many.upper - lp_calibration_error(table, labels) < few.upper - lp_calibration_error(
-        table[:200], labels[:200]
-    )
-
-
 def settled(table, labels, p, n_levels):
     error = RunningLpError(p)
     for row, label in zip(table, labels.tolist(), strict=True):
@@ -281,12 +252,19 @@ def test_it_is_the_error_of_the_history_and_never_below_it(seed, rounds, k, p):
 
 def test_level_sets_beyond_the_room_are_bounded(monkeypatch):
     monkeypatch.setattr(level_sets, "MOST_LEVEL_SETS", 5)
-    rng = np.random.default_rng(0)
-    table, labels = rng.dirichlet([1.0, 1.0, 1.0], 300), rng.integers(0, 3, 300)
+    table, labels = drawn(300, 3)
     error = settled(table, labels, 2.0, 4)
     assert len(error.biases) == 5
     exact = 300 * lp_calibration_error(table, labels, 2, 4)
     assert exact < error.value <= exact + 2.0 * error.rest + 1e-6
+    # a round that is only counted may cost two: the whole probability on one class, and another one came
+    monkeypatch.setattr(level_sets, "MOST_LEVEL_SETS", 1)
+    running = RunningLpError(1.0)
+    running.add(((0, 10),), {0: 1.0}, 0)
+    for rounds in (1, 2, 3):
+        running.add(((1, 10),), {1: 1.0}, 0)
+        assert running.rest == rounds
+        assert 2.0 * rounds <= running.value <= 2.0 * rounds + 1e-6
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 5.0])
@@ -299,14 +277,3 @@ def test_no_deterministic_forecaster_can_promise_less_than_a_share_of_all_rounds
     labels = (levels_of(table, n_levels)[:, 0] >= n_levels // 2).astype(int)
     least = (0.5 - 1e-7) * 2.0 ** (1.0 / p) * (2.0 * n_levels + 1.0) ** (1.0 / p - 1.0)
     assert lp_calibration_error(table, labels, p, n_levels) >= least
-
-
-def test_a_round_that_is_only_counted_may_cost_two(monkeypatch):
-    """The whole probability on one class, and another one came: 2 in l1, the most that there is."""
-    monkeypatch.setattr(level_sets, "MOST_LEVEL_SETS", 1)
-    running = RunningLpError(1.0)
-    running.add(((0, 10),), {0: 1.0}, 0)
-    for rounds in (1, 2, 3):
-        running.add(((1, 10),), {1: 1.0}, 0)
-        assert running.rest == rounds
-        assert 2.0 * rounds <= running.value <= 2.0 * rounds + 1e-6

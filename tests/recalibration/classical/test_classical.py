@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from onlinecal.measures.scores import class_scores
 from onlinecal.recalibration import (
     AveragedCalibration,
     DirichletCalibration,
@@ -15,7 +16,6 @@ from onlinecal.recalibration import (
     TopLabelIsotonic,
     VectorScaling,
 )
-from onlinecal.measures.scores import class_scores
 from onlinecal.recalibration.classical.linear import PRIOR, best_shares
 from onlinecal.recalibration.flooring import spread_rest
 
