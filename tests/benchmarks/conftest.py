@@ -77,7 +77,7 @@ def recorded(folder, table="rivals.json"):
 
 
 def above_rivals(own, rivals):
-    """By how many percent Brier score and log loss are above those of the best rival, each the best of its."""
+    """By how many percent Brier score and log loss are above those of the best rival."""
     best = {kind: min(rival[kind] for rival in rivals.values()) for kind in ("brier", "log")}
     return [100.0 * (own[kind] / best[kind] - 1.0) for kind in best]
 

@@ -84,9 +84,9 @@ def tuned(make, ends, target):
 def test_delays_are_first_or_second_at_equal_false_alarm_rate(note):
     waits = mean_wait(ours(0.0))
     assert waits >= 1.0 / ALPHA
-    runs = {
-        name: make(0.0 if ends is None else tuned(make, ends, waits)) for name, (make, ends) in DETECTORS.items()
-    }
+    runs = {}
+    for name, (make, ends) in DETECTORS.items():
+        runs[name] = make(0.0 if ends is None else tuned(make, ends, waits))
     note("| change | " + " | ".join(runs) + " |")
     note("| none | " + " | ".join(f"{mean_wait(run):,.0f}" for run in runs.values()) + " |")
     for kind, change in CHANGES.items():

@@ -47,8 +47,9 @@ def mean_scores(network, models, n_actions, splits):
                 continue
             model = make()
             mapped = Q if model is None else model.fit(P, y).predict_proba(Q)
-            scores, gaps = class_scores(mapped, z), decision_loss_gap(
-                mapped, z, gaussian_losses(n_actions, P.shape[1])
+            scores, gaps = (
+                class_scores(mapped, z),
+                decision_loss_gap(mapped, z, gaussian_losses(n_actions, P.shape[1])),
             )
             error = lp_calibration_error(mapped, z, 2, 5)
             each = (scores.log_loss, scores.brier, scores.accuracy, error, gaps.mean(), gaps.max())

@@ -87,5 +87,5 @@ def test_beside_a_plain_loop(tmp_path, note, keys, hot_keys, least, hints):
         took, _ = wall(lambda: engine_loop(tmp_path / "ledger.db", parts, hot_keys))
     finally:
         gc.set_threshold(*thresholds)
-    note(f"{keys:,} keys, {hot_keys:,} hot, hints {hints}: a plain loop takes {plain / took:.2f} times as long")
+    note(f"{keys:,} keys, {hot_keys:,} hot, hints {hints}: {plain / took:.2f} of a plain loop")
     assert plain / took >= least

@@ -27,17 +27,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from onlinecal import (
-    BoostedRecalibrator,
     CalibratedClassifier,
     DecisionRecalibrator,
-    GroupRecalibrator,
     LpRecalibrator,
     RecalibratedClassifierCV,
     calibration_distance,
@@ -45,19 +42,17 @@ from onlinecal import (
     datasets,
     recalibrate_stream,
 )
-from onlinecal.measures.groups import group_mean_error
 from onlinecal.measures.scores import class_scores, event_scores
 from onlinecal.recalibration import AveragedCalibration, TemperatureScaling
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from tests.benchmarks.conftest import timed
+from tests.benchmarks.test_group_quality import Rows, mcgrad
 from tests.networks import Told, halves
 from tests.wrappers.scripted import Said
 
 PACKAGES = ("netcal", "mcgrad", "mapie", "venn_abers")
 NETWORKS = ("wideresnet-16-4-cifar-10", "lenet-5-cifar-10", "densenet-bc-100-cifar-100")
 BINS = 15
-SPLITS = 10
-"""Of groups."""
 SLOW_CLASSES = 20
 """More classes than this take some peers minutes."""
 
@@ -141,26 +136,9 @@ METHODS: dict[str, Callable[..., Any]] = {
 SLOW = {"beta, netcal", "vector, netcal", "Venn-Abers", "top label, MAPIE", "Dirichlet, here"}
 
 
-def digits() -> tuple[Any, Any, Any, Any]:
-    """The table of docs/tutorials/network.md: one half to fit, one to measure."""
-    X, y = load_digits(return_X_y=True)
-    rng = np.random.default_rng(0)
-    order = rng.permutation(len(y))
-    X, y = X[order] / 16 + 0.3 * rng.standard_normal(X.shape), y[order]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = MLPClassifier(64, max_iter=400, random_state=0).fit(X[:600], y[:600])
-    P, labels = model.predict_proba(X[600:]), y[600:].astype(np.int64)
-    half = len(labels) // 2
-    return P[:half], labels[:half], P[half:], labels[half:]
-
-
-TABLES = {"digits, a small network": digits, **{name: partial(halves, name) for name in NETWORKS}}
-
-
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_tables(note, name):
-    P, y, Q, z = TABLES[name]()
+    P, y, Q, z = halves(name)
     note(f"{name:27s} {'log loss':>8s} {'Brier':>7s} {'accuracy':>8s} {'top label':>9s} {'classwise':>9s}")
     found = {}
     for method, mapped in METHODS.items():
@@ -176,68 +154,9 @@ def test_tables(note, name):
             f"{method:27s} {scores.log_loss:8.4f} {scores.brier:7.4f} {scores.accuracy:8.4f} "
             f"{scores.ece:9.4f} {classwise_calibration_error(table, z, BINS):9.4f} {spent:7.1f} s"
         )
-    if name in NETWORKS:
-        best, average = found["temperature, here"], found["AveragedCalibration()"]
-        assert average.log_loss <= 1.005 * best.log_loss
-        assert average.brier <= 1.005 * best.brier
-
-
-def by_mcgrad(p: Any, y: Any, top: Any, q: Any, new: Any) -> Any:
-    methods = importlib.import_module("mcgrad.methods")
-    named = {"categorical_feature_column_names": ["top"]}
-    frames = [pd.DataFrame({"p": one, "top": labels.astype(str)}) for one, labels in ((p, top), (q, new))]
-    model = methods.MCGrad().fit(frames[0].assign(y=y), "p", "y", **named)
-    return model.predict(frames[1], "p", **named)
-
-
-def by_boosting(p: Any, y: Any, top: Any, q: Any, new: Any) -> Any:
-    known = np.unique(top)
-    return BoostedRecalibrator().fit(top[:, None] == known, y, p).predict(new[:, None] == known, q)
-
-
-def by_groups(p: Any, y: Any, top: Any, q: Any, new: Any) -> Any:
-    known = np.unique(top)
-    return GroupRecalibrator().fit(p, y, top[:, None] == known).predict(q, new[:, None] == known)
-
-
-GROUPED: dict[str, Callable[..., Any]] = {
-    "none": lambda p, y, top, q, new: q,
-    "MCGrad": by_mcgrad,
-    "BoostedRecalibrator()": by_boosting,
-    "GroupRecalibrator()": by_groups,
-}
-
-
-@pytest.mark.parametrize("name", NETWORKS[:2])
-def test_groups_of_networks(note, name):
-    """Is the top label right? The groups are the labels: means of ten splits into halves.
-
-    One split says little of the worst group: each has some 500 rows to fit and as many to measure, so that
-    its mean is uncertain by .02 or .03. `behind` is the mean of differences to MCGrad, split by split, and
-    its standard error.
-    """
-    found: dict[str, list[Any]] = {}
-    for seed in range(SPLITS):
-        P, y, Q, z = halves(name, seed)
-        top, new = P.argmax(axis=1), Q.argmax(axis=1)
-        right, members = (new == z).astype(np.uint8), new[:, None] == np.unique(top)
-        for method, mapped in GROUPED.items():
-            spent, q = played(mapped, P.max(axis=1), (top == y).astype(int), top, Q.max(axis=1), new)
-            if q is None:
-                continue
-            q = np.clip(q, 0.0, 1.0)
-            scores, worst = event_scores(q, right), np.abs(group_mean_error(q, right, members)).max()
-            found.setdefault(method, []).append((scores.log_loss, scores.brier, worst, spent))
-    means = {method: np.mean(each, axis=0) for method, each in found.items()}
-    for method, (loss, brier, bias, spent) in means.items():
-        text = ""
-        if "MCGrad" in found and method.endswith("()"):
-            behind = np.array(found[method])[:, 2] - np.array(found["MCGrad"])[:, 2]
-            error = behind.std(ddof=1) / SPLITS**0.5
-            text = f"behind MCGrad {behind.mean():+.4f} ±{error:.4f}"
-            assert behind.mean() <= 2.0 * error
-            assert loss <= 1.005 * means["MCGrad"][0]
-        note(f"{name:27s} {method:22s} {loss:8.4f} {brier:7.4f} {bias:10.4f} {spent:7.1f} s {text}")
+    best, average = found["temperature, here"], found["AveragedCalibration()"]
+    assert average.log_loss <= 1.005 * best.log_loss
+    assert average.brier <= 1.005 * best.brier
 
 
 CLASSIFIERS = {
@@ -291,6 +210,11 @@ def of_two(mapped: Callable[..., Any]) -> Callable[..., Any]:
         return np.stack([1.0 - q, q], axis=1)
 
     return both
+
+
+def by_mcgrad(p: Any, y: Any, q: Any) -> Any:
+    rows, new = (pd.DataFrame({"p": one, "all": "all"}) for one in (p, q))
+    return mcgrad(Rows(rows["p"], y, rows[["all"]]), Rows(new["p"], None, new[["all"]]))
 
 
 class Stream:
@@ -366,7 +290,7 @@ ONLINE: dict[str, Callable[[Stream], Any]] = {
     "isotonic, scikit-learn": refitted(by_scikit_learn("isotonic")),
     "Venn-Abers": refitted(by_venn_abers),
     "beta, netcal": refitted(of_two(by_netcal("scaling", "BetaCalibration")), 2000, T),
-    "MCGrad": refitted(of_two(lambda p, y, q: by_mcgrad(p, y, 0 * y, q, np.zeros(len(q), int))), 2000, T),
+    "MCGrad": refitted(of_two(by_mcgrad), 2000, T),
     "onlinecal": here,
 }
 """Beta calibration of netcal and MCGrad take seconds a fit: every 2,000 rows, to all there are."""
@@ -403,7 +327,9 @@ def test_streams(note):
             far = calibration_distance(q, stream.y, normalize=True, budget=0.1).upper
             off = max(abs((q - stream.y)[at : at + 1000].mean()) for at in range(0, len(q) - 999, 1000))
             found[method] = (scores.brier, far)
-            note(f"{method:34s} {scores.brier:8.4f} {scores.log_loss:8.4f} {far:8.4f} {off:8.4f} {spent:8.2f}")
+            note(
+                f"{method:34s} {scores.brier:8.4f} {scores.log_loss:8.4f} {far:8.4f} {off:8.4f} {spent:8.2f}"
+            )
         assert found["onlinecal"][0] <= 1.01 * min(brier for brier, _ in found.values()), name
     # the last of them
     assert found["onlinecal"][1] < 0.05, "outcomes that read the forecast"

@@ -77,15 +77,15 @@ def main(kind, n, width, dtype):
 @pytest.mark.parametrize(
     ("kind", "n", "width", "dtype"),
     [
-        *(("lp", n, width, dtype) for n, width in ((10**7, 10), (10**6, 100)) for dtype in ("float32", "float64")),
+        *(("lp", *size, dtype) for size in ((10**7, 10), (10**6, 100)) for dtype in ("float32", "float64")),
         ("groups", 10**7, 10, "float64"),
         ("groups", 10**6, 100, "float64"),
     ],
 )
 def test_defaults_on_many_rows(note, kind, n, width, dtype):
     """In processes of their own, so that the most memory is that of the rows and one fit."""
-    command = [sys.executable, "-m", "tests.benchmarks.test_recalibration_speed", kind, str(n), str(width), dtype]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    command = ["-m", "tests.benchmarks.test_recalibration_speed", kind, str(n), str(width), dtype]
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     note(
         f"{kind}, n = {n:,}, {width} columns, {dtype}: {found['cpu']:.1f} s of a core, {found['sorts']:.0f}"

@@ -16,19 +16,14 @@ EVENTS, KEYS, BATCHES, WAIT = 100_000, 1000, 6, 2000
 
 def make_batches():
     """Rows (type, id, key, position, hint, value, time): hinted queries, and outcomes that come late."""
-    rng, position, waiting, batches = random.Random(0), 0, [], []
-    for _ in range(BATCHES):
-        rows = []
-        while len(rows) < EVENTS:
-            if len(waiting) > WAIT:
-                id, key = waiting.pop(rng.randrange(len(waiting)))
-                rows.append(("outcome", id, key, position, None, str(rng.randrange(2)), float(position)))
-            else:
-                waiting.append((f"q{position}", f"shop/{rng.randrange(KEYS)}"))
-                rows.append(("query", *waiting[-1], position, rng.random(), None, float(position)))
-            position += 1
-        batches.append(rows)
-    return batches
+    rng, rows = random.Random(0), []
+    for t in range(BATCHES * EVENTS // 2):
+        at, late = len(rows), t - WAIT
+        rows.append(("query", f"q{t}", f"shop/{7 * t % KEYS}", at, rng.random(), None, float(at)))
+        if late >= 0:
+            came = str(rng.randrange(2))
+            rows.append(("outcome", f"q{late}", f"shop/{7 * late % KEYS}", at + 1, None, came, at + 1.0))
+    return [rows[start : start + EVENTS] for start in range(0, len(rows), EVENTS)]
 
 
 def engine_speeds(batches, path):

@@ -15,6 +15,7 @@ from tests.benchmarks.conftest import above_rivals, recorded
 
 FAMILIES = ("real_", "syn_", "shift_", "rare_", "honest_", "")
 """Recorded models, generators that drift, a truth that moves, 1 in 200, honest forecasts; all."""
+SCORES = {"Brier": "+.2f", "log loss": "+.2f", "window": ".4f"}
 OWN = ("steering", "slack 1", "slack 1.5", "slack 2")
 PLAYERS = (*OWN, "base", "obs", "platt05", "win_beta", "calibeat20")
 
@@ -54,14 +55,15 @@ def test_against_the_best_rival_in_hindsight(note):
             for slack in (1, 1.5, 2)
         }
         rows[name] = {
-            player: (*above_rivals(score, rivals), score["window"]) for player, score in (rivals | own).items()
+            player: (*above_rivals(score, rivals), score["window"])
+            for player, score in (rivals | own).items()
         }
     note("% above the best rival of each stream, and the worst bias of 1000 rounds; means over the streams")
     note(f"streams, {', '.join(PLAYERS)}")
     for family in FAMILIES:
         names = [name for name in rows if name.startswith(family)]
         means = np.array([[rows[name][player] for name in names] for player in PLAYERS]).mean(1).T
-        for title, places, line in zip(("Brier", "log", "window"), ("+.2f", "+.2f", ".4f"), means, strict=True):
+        for (title, places), line in zip(SCORES.items(), means, strict=True):
             note(f"| {family}, {len(names)} | {title} | {' | '.join(format(x, places) for x in line)} |")
     for player in OWN:
         brier, log, window = np.array([row[player] for row in rows.values()]).T

@@ -82,13 +82,21 @@ FUNCTIONS = m.functional_multicalibration_error
 @pytest.mark.parametrize(
     ("measure", "given", "options", "message"),
     [
-        *((m.expected_calibration_error, ONE, {"bins": bins}, "bins must be") for bins in (0, 1.5, True, "ten")),
+        *(
+            (m.expected_calibration_error, ONE, {"bins": bins}, "bins must be")
+            for bins in (0, 1.5, True, "ten")
+        ),
         (m.calibration_distance, ONE, {"method": "guess"}, "method.*'guess'"),
         (m.calibration_distance, ONE, {"budget": 0}, "budget.*0"),
         (m.calibration_distance, ONE, {"rtol": -1.0}, "rtol.*-1.0"),
         (m.calibration_distance, ONE, {"look_ahead": [2.0]}, "look_ahead.*2.0 at row 0"),
         (m.calibration_distance, ONE, {"look_ahead": [0.5, 0.5]}, "forecasts and look_ahead"),
-        (m.calibration_distance, ([0.5, 0.5], [0.5, 1]), {"method": "exact"}, "'auto' or 'bracket' .* NP-hard"),
+        (
+            m.calibration_distance,
+            ([0.5, 0.5], [0.5, 1]),
+            {"method": "exact"},
+            "'auto' or 'bracket' .* NP-hard",
+        ),
         (m.lower_calibration_distance, ONE, {"n_nodes": 1}, "n_nodes must be .* got 1"),
         (COUNTS, ([0.5], [1], [-1]), {}, "ones.*-1 at row 0"),
         (COUNTS, ([0.5], [1.5], [1]), {}, "zeros.*1.5 at row 0"),
@@ -108,7 +116,12 @@ FUNCTIONS = m.functional_multicalibration_error
         (m.linf_conditional_error, TWO, {"n_levels": 0}, "n_levels.*0"),
         (m.classwise_calibration_error, TWO, {"bins": 0}, "bins must be"),
         (m.top_label_calibration_error, TWO, {"bins": 0}, "bins must be"),
-        (DISTANCE, (np.full((300, 3), 1 / 3), [0, 1, 2] * 100), EXACT, "'auto' or 'bracket' .*'exact' with 300"),
+        (
+            DISTANCE,
+            (np.full((300, 3), 1 / 3), [0, 1, 2] * 100),
+            EXACT,
+            "'auto' or 'bracket' .*'exact' with 300",
+        ),
         (DISTANCE, (np.eye(8), range(8)), EXACT, "for more than 7 classes, got 'exact' with 8"),
         (DISTANCE, (np.eye(3), np.eye(3)), EXACT, "'auto' or 'bracket' with soft labels, got 'exact'"),
         (DISTANCE, (FOUR, np.full((4, 3), 0.5)), {}, r"labels must sum to 1 .* got 1\.5 at row 0"),
@@ -141,7 +154,12 @@ FUNCTIONS = m.functional_multicalibration_error
         (m.multicalibration_error, ([0.5], [0.5], [[1]]), {}, "outcomes must be 0/1"),
         (FUNCTIONS, (*ONE, [np.inf]), {}, r"functions must be finite, got .*inf.* at row 0, column 0"),
         (FUNCTIONS, ([0.5, 0.5], [0, 1], [0.0]), {}, "functions must be a table"),
-        (m.multicalibration_report, (*ONE, [[1]]), {"names": ["a", "b"]}, "names must be one for each of the 1"),
+        (
+            m.multicalibration_report,
+            (*ONE, [[1]]),
+            {"names": ["a", "b"]},
+            "names must be one for each of the 1",
+        ),
         *(
             (m.chance_level, ([0.5, 0.5], "ece_bins", [0, 1]), options, message)
             for options, message in (

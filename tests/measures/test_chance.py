@@ -2,7 +2,6 @@
 
 import math
 from itertools import product
-from math import comb
 
 import numpy as np
 import pytest
@@ -51,13 +50,6 @@ def test_means_are_those_over_all_outcomes_and_scores_those_of_the_measures(meas
             y = np.array([0, 1, *bits], np.uint8)
             mean += np.prod(np.where(y == 1, p, 1 - p)) * score(p, y)
         assert chance.mean == pytest.approx(mean, rel=1e-12 if chance.is_exact else 0.05)
-
-
-def test_the_expected_error_is_exact_where_forecasts_times_rounds_are_whole():
-    n = 6
-    for v in (0.5, 1 / 3, 0.1):
-        mean = sum(abs(v * n - k) * comb(n, k) * v**k * (1 - v) ** (n - k) for k in range(n + 1))
-        assert chance_level([v] * n, "ece", n_draws=1).mean == pytest.approx(mean / n, rel=1e-12)
 
 
 @pytest.mark.parametrize("measure", ["brier", "ece", "smooth"])

@@ -227,7 +227,9 @@ def test_what_cannot_be_asked_is_refused(kind):
         kind(pos_val="a", top_label=True)
     with pytest.raises(ValueError, match="top_label must be False or True, got 1"):
         kind(top_label=1)
-    with pytest.raises(ValueError, match=r"y_pred must be a dictionary of labels for top_label=True, got 0\.3"):
+    with pytest.raises(
+        ValueError, match=r"y_pred must be a dictionary of labels for top_label=True, got 0\.3"
+    ):
         kind(top_label=True).update("a", 0.3)
     with pytest.raises(ValueError, match="y_pred must be a number"):
         kind(top_label=True).update("a", {"a": 0.3, "b": float("nan")})

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from onlinecal import plots
 from onlinecal.plots.decisions import draw_methods
 from onlinecal.plots.ledger import draw_certificates
-from onlinecal.plots.over_rounds import running_biases_data
 from onlinecal.plots.recalibrations import (
     draw_boosting,
     draw_gaps,
@@ -23,9 +22,7 @@ from onlinecal.plots.recalibrations import (
     draw_scoreboard,
 )
 from onlinecal.plots.reliability_diagram import named, plan_costs, reliability_panels, transport_panels
-from simulations.plots.games import draw_film
 from simulations.plots.sweeps.against_rounds import draw_trajectories
-from simulations.plots.sweeps.landscape import draw_landscape, prepare_landscape
 
 RNG = np.random.default_rng(5)
 P = RNG.random(900)
@@ -47,7 +44,7 @@ def words(axis: Axes) -> list[str]:
 
 
 def inside(figure: Figure) -> Figure:
-    """The figure: no title, of the figure or of a panel, is cut at an edge, or runs into the one beside it or below."""
+    """The figure: no title, of it or of a panel, is cut at an edge or runs into another one."""
     FigureCanvasAgg(figure).draw()
     titles = [axis.title if axis.title.get_text() else axis._left_title for axis in figure.axes]
     shown = [one.get_window_extent() for one in [*figure.texts, *titles] if one.get_text()]
@@ -113,21 +110,6 @@ def test_every_certificate_and_guarantee_is_a_line_under_a_whole_title():
         for column in (0.5 * values, values):
             assert [(float(t), v) for t, v in zip(rounds, column, strict=True)] in lines(axis)
         assert {"guarantee", "file:path=nba,outcome=home_won"} <= set(words(axis))
-
-
-@pytest.mark.parametrize("against", ["file:path=g.csv,outcome=won", "threshold"])
-def test_a_film_has_dots_where_forecasts_jump_and_says_what_it_is_of(against):
-    for forecasts, jumps in ((P, True), (np.linspace(0, 1, 900), False)):
-        table = named(running_biases_data(forecasts, Y), "recorded", against)
-        figure = draw_film(table)
-        course = table.group_by("round").agg(pl.col("forecast").first()).sort("round")
-        shown = list(zip(course["round"].cast(float), course["forecast"], strict=True))
-        panel = figure.axes[0]
-        assert (shown in lines(panel)) != jumps
-        assert set(shown) <= set(points(panel)) or not jumps
-        words_of = figure.texts[0].get_text()
-        assert ("under attack by" in words_of) == (against == "threshold")
-        assert against in words_of
 
 
 @pytest.mark.parametrize("one_age", [True, False])
@@ -252,28 +234,3 @@ def test_losses_are_dots_as_far_above_the_line_as_they_cost_more():
     table = pl.DataFrame({"method": "none", "predicted": P, "true": P**2 + 0.1, "each": "loss"})
     (axis,) = draw_methods(table).axes
     assert np.array(points(axis)) == pytest.approx(np.column_stack([P, P**2 + 0.1 - P]))
-
-
-def test_powers_of_T_are_named_and_lines_are_the_medians():
-    rows = [
-        {
-            "forecaster": forecaster,
-            "adversary": adversary,
-            "rounds": T,
-            "seed": seed,
-            **dict.fromkeys(
-                ("distance_upper", "distance_lower", "ece", "certificate", "regret"), T**0.5 * seed
-            ),
-        }
-        for forecaster in ("nested", "balanced")
-        for adversary in ("coin", "markov")
-        for T in (100, 1000, 10_000)
-        for seed in (1, 2)
-    ]
-    table = prepare_landscape(pl.DataFrame(rows))
-    figure = inside(draw_landscape(table))
-    assert "exponent of T ± standard error" in figure.texts[1].get_text().replace("\n", " ")
-    assert {"T^(1/3)", "√T", "T^(2/3)"} <= set(words(figure.axes[0]))
-    for axis in figure.axes:
-        wanted = [(float(T), 1.5 * T**0.5) for T in (100, 1000, 10_000)]
-        assert sum(np.allclose(line, wanted) for line in lines(axis) if len(line) == 3) == 2

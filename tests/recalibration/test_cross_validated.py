@@ -71,13 +71,11 @@ def test_temperature_scaling_is_that_of_scikit_learns_calibrated_classifier(clas
 
 def test_it_is_searched_in_a_pipeline_and_lowers_the_loss_of_rows_held_out():
     inner = RecalibratedClassifierCV(GaussianNB(), LpRecalibrator(n_levels=5, tolerance=0.02), cv=3)
-    grid = {"recalibratedclassifiercv__recalibrator__n_levels": [2, 6], "standardscaler": ["passthrough"]}
+    grid = {"recalibratedclassifiercv__recalibrator__n_levels": [2, 6]}
     search = GridSearchCV(make_pipeline(StandardScaler(), inner), grid, scoring="neg_log_loss", cv=3)
-    assert search.fit(X, Y).best_estimator_[-1].recalibrator.n_levels in (2, 6)
-    assert set(search.predict(X)) <= set(Y)
     own, ours = (
         log_loss(Y, cross_val_predict(model, X, Y, cv=3, method="predict_proba"))
-        for model in (GaussianNB(), RecalibratedClassifierCV(GaussianNB(), cv=3))
+        for model in (GaussianNB(), search)
     )
     assert ours < own
 
@@ -152,15 +150,6 @@ def test_who_takes_no_weights_and_that_there_are_fewer_folds_is_said():
         with pytest.warns(UserWarning, match=message):
             fitted = RecalibratedClassifierCV(*model).fit(X, labels, sample_weight=weights)
     assert len(fitted.calibrated_classifiers_) == 3
-
-
-def test_one_classifier_for_all_rows_has_equal_shares():
-    labels = X[:, 0] > 13.0
-    pairs = RecalibratedClassifierCV(GaussianNB(), ensemble=False).fit(X, labels).calibrated_classifiers_
-    assert np.ptp(pairs[0].recalibrator.shares_) == 0.0
-    frozen = FrozenEstimator(GaussianNB().fit(X[::2], labels[::2]))
-    pairs = RecalibratedClassifierCV(frozen).fit(X[1::2], labels[1::2]).calibrated_classifiers_
-    assert np.ptp(pairs[0].recalibrator.shares_) > 0.0
 
 
 def test_a_frozen_classifier_is_asked_about_all_rows():

@@ -42,7 +42,12 @@ def test_tables_and_labels_that_are_none(kind):
 
 OF_GROUPS = [
     (y, p, GROUPS, r"got 0.1 at row 0.*are probabilities and outcomes swapped\?"),
-    (p, NAMES, GROUPS, "y must be 0/1 or boolean, got 'no' at row 0: texts are compared first, as y == 'yes'"),
+    (
+        p,
+        NAMES,
+        GROUPS,
+        "y must be 0/1 or boolean, got 'no' at row 0: texts are compared first, as y == 'yes'",
+    ),
     (p, 2 * y - 1, GROUPS, r"got -1 at row 0: of -1 and 1 make \(y \+ 1\) // 2"),
     (p, y + 1, GROUPS, "y must be 0/1 or boolean, got 2 at row 1: of 1 and 2 make y - 1"),
     (p, [0, None, 1, 1] * 10, GROUPS, "got None at row 1: leave the row out"),

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from onlinecal.measures.decision.errors import (
-    climb,
     decision_calibration_error,
     decision_loss_gap,
     loss_set_gaps,
-    soft_errors,
     worst_partition,
 )
 from onlinecal.measures.decision.losses import (
@@ -25,7 +23,6 @@ from onlinecal.measures.decision.losses import (
 from onlinecal.measures.fixed_order import BLOCK
 from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
 from tests.measures.decision.reference import population, supremum_by_brute_force, supremum_over_intervals
-from tests.networks import predictions
 
 
 def draw(rng, n, n_classes, sharpness=1.0):
@@ -65,7 +62,10 @@ def test_losses_of_blocks_of_rows_add_up_to_those_row_by_row(n_actions):
     losses, counts = rng.standard_normal((25, n_actions, 3)), rng.random(len(labels))
     _, *by_row = row_losses(table, labels, losses)
     for found, counted, rows in zip(
-        decision_losses(table, labels, losses), mean_losses(table, labels, losses, counts), by_row, strict=True
+        decision_losses(table, labels, losses),
+        mean_losses(table, labels, losses, counts),
+        by_row,
+        strict=True,
     ):
         np.testing.assert_allclose(found, rows.mean(axis=1), atol=1e-14)
         np.testing.assert_allclose(counted, np.average(rows, axis=1, weights=counts), atol=1e-14)
@@ -100,19 +100,6 @@ def test_proposition_1_bayes_decisions_are_the_best_of_a_list_up_to_two_gaps(see
     assert 0.0 < saved.max() <= 2.0 * worst + 1e-12
 
 
-def test_a_climb_ends_on_the_peak_of_a_narrow_ridge():
-    peak, steep = np.array([[0.3, -1.0], [2.0, 0.7]]), np.array([[0.01, 3.0], [0.2, 40.0]])
-
-    def hill(x):
-        return float(-(steep * (x - peak) ** 2).sum()), -2.0 * steep * (x - peak)
-
-    value, point = climb(hill, np.zeros((2, 2)), 200)
-    assert value == pytest.approx(0.0, abs=1e-6)
-    assert point == pytest.approx(peak, abs=0.01)
-    # a gradient of zero: nowhere to go
-    assert climb(lambda point: (1.0, np.zeros(2)), np.ones(2), 5)[1].tolist() == [1.0, 1.0]
-
-
 @pytest.mark.parametrize("n_actions", [1, 2, 3, 5])
 @pytest.mark.parametrize("seed", range(4))
 def test_two_classes_are_exact(n_actions, seed):
@@ -140,21 +127,6 @@ def test_the_found_supremum_is_that_of_brute_force(n, n_classes, n_actions, seed
     table, labels = draw(np.random.default_rng(seed), n, n_classes)
     found = decision_calibration_error(table, labels, n_actions, "hard")
     assert found == pytest.approx(supremum_by_brute_force(table, labels, n_actions), rel=1e-9)
-
-
-@pytest.mark.parametrize("n_actions", [2, 4])
-def test_the_analytic_gradient_is_that_of_finite_differences(n_actions):
-    rng = np.random.default_rng(5)
-    table, labels = draw(rng, 30, 3)
-    residual = residuals(table, labels)
-    weights = 3.0 * rng.standard_normal((n_actions, 3))
-    objective = soft_errors(table, residual)
-    _, slope = objective(weights)
-    for place in np.ndindex(weights.shape):
-        step = np.zeros_like(weights)
-        step[place] = 1e-6
-        up, down = (objective(weights + sign * step)[0] for sign in (1, -1))
-        assert slope[place] == pytest.approx((up - down) / 2e-6, abs=1e-7)
 
 
 def test_hard_roundings_are_on_average_at_least_as_bad_as_a_soft_partition():
@@ -219,20 +191,3 @@ def test_the_width_of_a_list_of_losses_keeps_its_promise_by_hoeffding(n_losses, 
     assert width < math.sqrt(2.0)
     failing = 2 * n_losses * math.exp(-2 * 5_000 * width**2 / 8.0)
     assert failing == pytest.approx(delta)
-
-
-@pytest.mark.parametrize(
-    ("name", "n_actions", "figure"),
-    [
-        ("wideresnet-16-4-cifar-10", 2, 0.0322),
-        ("wideresnet-16-4-cifar-10", 3, 0.0437),
-        ("lenet-5-cifar-10", 2, 0.0523),
-        ("lenet-5-cifar-10", 3, 0.0778),
-        pytest.param("densenet-bc-100-cifar-100", 2, 0.0769, marks=pytest.mark.slow),
-        pytest.param("densenet-bc-100-cifar-100", 3, 0.1163, marks=pytest.mark.slow),
-    ],
-)
-def test_known_gaps_of_real_networks(name, n_actions, figure):
-    table, labels = predictions(name)
-    predicted, true = decision_losses(table, labels, gaussian_losses(n_actions, table.shape[1]))
-    assert np.abs(predicted - true).mean() == pytest.approx(figure, abs=6e-5)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal.measures import calibration_distance
-from onlinecal.measures.counts import count_rounds, merged, prefix_sums
-from onlinecal.measures.distance import bracket, exact, levels
+from onlinecal.measures.counts import count_rounds, prefix_sums
+from onlinecal.measures.distance import bracket, levels
 from onlinecal.measures.distance.bracket import pooled_levels
 from onlinecal.measures.distance.exact import search_below
 from onlinecal.measures.distance.fractional import relaxation, rounding
@@ -69,25 +69,6 @@ def test_a_small_budget_is_kept_by_every_stage(monkeypatch, name):
     assert sum(tried for _, tried in passes) <= 2 * most * (len(nodes) + 1)
 
 
-def test_a_search_stops_where_its_work_is_spent(monkeypatch):
-    searches = watched(monkeypatch, bracket, "search_below")
-    rng = np.random.default_rng(1)
-    p = np.sort(rng.random(8000))
-    calibration_distance(p, rng.random(8000) < p, budget=BUDGET)
-    assert searches
-    assert not searches[-1].complete
-    # the last row looked at may exceed what was left
-    assert sum(one.work for one in searches) <= 1.1 * bracket.SEARCH_WORK * BUDGET
-
-
-def test_a_search_too_long_to_set_up_is_not_begun():
-    rng = np.random.default_rng(2)
-    counts, _, _ = count_rounds(rng.random(500), rng.integers(0, 2, 500))
-    relaxed = relaxation.relax(counts, relaxation.relaxation_nodes(counts, 200))
-    search = exact.search_below(counts, relaxed, 1.0, 1000)
-    assert (search.levels, search.complete, search.work) == (None, False, 0)
-
-
 def test_a_solver_that_runs_into_its_limit_gets_fewer_nodes_and_proves_a_bound(monkeypatch):
     monkeypatch.setattr(relaxation, "ITERATIONS", 1)
     rng = np.random.default_rng(3)
@@ -106,13 +87,6 @@ def test_the_distance_by_sums_is_the_distance(history):
     sums = prefix_sums(counts)
     for found in (conditional_means(counts), pooled_levels(counts), pooled_levels(counts, sums, 4)):
         assert distance_by_sums(sums, found) == pytest.approx(distance_to(counts, found), abs=1e-11)
-
-
-def test_two_sorted_runs_are_merged_without_repeats():
-    rng = np.random.default_rng(4)
-    for size in (0, 1, 50):
-        first, second = np.sort(rng.integers(0, 30, size)), np.sort(rng.integers(0, 30, 20))
-        np.testing.assert_array_equal(merged(first, second), np.union1d(first, second))
 
 
 def counted(p, y):

@@ -14,7 +14,6 @@ from onlinecal.measures import (
 from onlinecal.measures.counts import count_rounds, prefix_sums
 from onlinecal.measures.distance.bracket import pooled_levels
 from onlinecal.measures.distance.fractional.relaxation import (
-    constraint_maxima,
     feasible_potentials,
     one_way_bound,
     potential_bound,
@@ -22,9 +21,7 @@ from onlinecal.measures.distance.fractional.relaxation import (
     relaxation_nodes,
 )
 from onlinecal.measures.distance.fractional.rounding import (
-    _with_fillers,
     curve_of_masses,
-    path_through_windows,
     round_near,
     search_tables,
 )
@@ -48,17 +45,6 @@ def test_any_potentials_are_made_feasible_on_the_whole_line(seed, n_nodes):
     p, y = rng.integers(0, 9, 30) / 8, rng.integers(0, 2, 30)
     counts, _, _ = count_rounds(p, y)
     assert potential_bound(counts, nodes, u0, u1) <= calibration_distance(p, y, "exact").exact + 1e-9
-
-
-def test_maxima_between_nodes_are_those_of_a_fine_grid():
-    rng = np.random.default_rng(0)
-    nodes = np.unique(np.concatenate([[0.0, 1.0], rng.random(8)]))
-    u0, u1 = rng.normal(size=len(nodes)), rng.normal(size=len(nodes))
-    for k, maximum in enumerate(constraint_maxima(nodes, u0, u1)):
-        x = np.linspace(nodes[k], nodes[k + 1], 20001)
-        values = (1 - x) * np.interp(x, nodes, u0) + x * np.interp(x, nodes, u1)
-        assert values.max() <= maximum + 1e-12
-        assert values.max() >= maximum - 1e-6
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -113,15 +99,3 @@ def test_rounding_near_the_relaxation_comes_close_to_it():
     assert distance <= 1.1 * relaxation.lower
     assert distance < 0.2 * distance_to(counts, conditional_means(counts))
     assert work > 0
-
-
-def test_a_path_through_windows_needs_its_work():
-    rng = np.random.default_rng(5)
-    counts, _, _ = count_rounds(rng.integers(0, 5, 60) / 4, rng.integers(0, 2, 60))
-    relaxation = relax(counts, relaxation_nodes(counts, 100))
-    curve = _with_fillers(curve_of_masses(counts, relaxation.nodes, relaxation.masses))
-    lowest = np.repeat(curve.ones[:, None], 5, axis=1) - 4
-    tables = search_tables(counts, prefix_sums(counts), relaxation)
-    for most in (10**9, 100):
-        places, _ = path_through_windows(tables, curve, lowest, np.inf, most)
-        assert (places[-1, 0] < 0) == (most == 100)

@@ -94,5 +94,3 @@ def test_data_frames_name_the_groups(frame):
     _, first, _ = str(report).splitlines()
     figures = " ".join(first.split())
     assert figures == "young 2 0.667 0.3500 0.5000 0.4450 0.296667 0.136667 0.200 -> 1.000 in 1"
-
-

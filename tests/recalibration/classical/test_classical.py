@@ -1,6 +1,7 @@
 """Temperatures, Dirichlet maps, isotonic top labels, averages; a set probability stays on top if it can."""
 
 import math
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -18,14 +19,9 @@ from onlinecal.recalibration import (
 )
 from onlinecal.recalibration.classical.linear import PRIOR, best_shares
 from onlinecal.recalibration.flooring import spread_rest
+from tests.recalibration.test_starting import source
 
-
-def source(n=1500, seed=0):
-    rng = np.random.default_rng(seed)
-    truth = rng.dirichlet(np.ones(4), n)
-    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-    table = truth**2.5
-    return table / table.sum(axis=1, keepdims=True), labels
+drawn = partial(source, power=2.5, lean=0.0)
 
 
 def test_temperature_scaling_needs_no_label_of_every_class_and_takes_certain_rows():
@@ -34,7 +30,7 @@ def test_temperature_scaling_needs_no_label_of_every_class_and_takes_certain_row
 
 
 def test_dirichlet_calibration_finds_the_map_that_spoilt_the_truth():
-    table, labels = source(20_000)
+    table, labels = drawn(20_000)
     model = DirichletCalibration(0.0, 0.0).fit(table, labels)
     # probabilities are truth^2.5 up to a factor per row, so W = 0.4 I up to a constant row
     found = model.coef_ - model.coef_.mean(axis=0)
@@ -44,7 +40,7 @@ def test_dirichlet_calibration_finds_the_map_that_spoilt_the_truth():
 
 
 def test_top_label_isotonic_calibrates_the_confidence_and_keeps_the_others_proportions_below_it():
-    table, labels = source()
+    table, labels = drawn(1500)
     model = TopLabelIsotonic().fit(table, labels)
     top, rows = table.argmax(axis=1), np.arange(len(table))
     mapped = model.predict_proba(table)
@@ -78,17 +74,16 @@ def test_shares_have_the_least_log_loss_with_their_prior():
 
 
 def test_an_average_leans_to_what_held_out_rows_prefer():
-    table, labels = source(1500)
+    table, labels = drawn(1500)
     model = AveragedCalibration([TemperatureScaling(), TopLabelIsotonic()]).fit(table, labels)
     assert model.shares_[0] > 2 / 3
-    fresh, came = source(3000, 1)
+    fresh, came = drawn(3000, seed=1)
     parts = [one.predict_proba(fresh) for one in model.recalibrators_]
     assert np.allclose(model.predict_proba(fresh), np.tensordot(model.shares_, parts, 1))
     plain = AveragedCalibration(model.recalibrators, n_folds=0).fit(table, labels)
     assert plain.shares_.tolist() == [0.5, 0.5]
     scores, own, *each = (
-        class_scores(one, came)
-        for one in (model.predict_proba(fresh), plain.predict_proba(fresh), *parts)
+        class_scores(one, came) for one in (model.predict_proba(fresh), plain.predict_proba(fresh), *parts)
     )
     assert scores.log_loss < own.log_loss
     # never worse than the mean of the scores of its parts: both losses are convex
@@ -112,7 +107,7 @@ def test_an_average_leans_to_what_held_out_rows_prefer():
 )
 def test_bad_parameters_are_named(model, message):
     with pytest.raises(ValueError, match=message):
-        model.fit(*source(60))
+        model.fit(*drawn(60))
 
 
 MASSES = st.lists(
@@ -150,17 +145,3 @@ def test_what_stays_for_every_mass_and_probability(masses, p):
 )
 def test_water_that_overflows_goes_to_the_others_in_their_proportions(masses, p, shares):
     assert spread_rest(masses, p) == pytest.approx(shares)
-
-
-def test_top_label_isotonic_keeps_the_class_on_top():
-    rng = np.random.default_rng(1)
-    table = rng.dirichlet(np.full(20, 0.15), 2000)
-    top = table.argmax(axis=1)
-    # right three times in ten, whatever the confidence: far less than it says
-    labels = np.where(rng.random(2000) < 0.3, top, rng.integers(20, size=2000))
-    mapped = TopLabelIsotonic().fit(table, labels).predict_proba(table)
-    assert np.mean(table.max(axis=1)) > 0.35
-    able = mapped[np.arange(2000), top] >= 1 / 20
-    assert able.mean() > 0.99
-    assert np.array_equal(mapped.argmax(axis=1)[able], top[able])
-    assert np.allclose(mapped.sum(axis=1), 1.0)

@@ -12,15 +12,11 @@ from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.rounds import HeldOut, WorstOfGivenLosses, full_step, shrunk_step
 from onlinecal.recalibration.flooring import floored
 from onlinecal.version import STATE_FORMAT
+from tests.recalibration.test_starting import source as drawn
 
 
 def source(n, n_classes=3, seed=0):
-    """Probabilities that are too sure, and lean to the first class, with labels from the truth."""
-    rng = np.random.default_rng(seed)
-    truth = rng.dirichlet(np.ones(n_classes), n)
-    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-    table = truth**3 / (truth**3).sum(axis=1, keepdims=True)
-    return 0.9 * table + 0.1 * np.eye(n_classes)[0], labels
+    return drawn(n, n_classes, seed, power=3.0)
 
 
 CONFIGURATIONS = {
@@ -224,14 +220,12 @@ def test_warm_starts_add_rounds():
     ("parameters", "message"),
     [
         ({"n_actions": 0}, "n_actions must be a whole number of at least 1, got 0"),
-        ({"epsilon": 0.0}, "epsilon must be a positive number, got 0.0"),
         ({"partition": "firm"}, "partition must be one of soft, hard, got 'firm'"),
         ({"start": "warm"}, "start must be one of auto, temperature, vector, .*, none, got 'warm'"),
         ({"share": -0.1}, r"share must be None or a number from 0 to 1, got -0\.1"),
         ({"limit": 0.5}, r"limit must be None or a number above 1, got 0\.5"),
         ({"step": "long"}, "step must be one of shrunk, full, got 'long'"),
         ({"n_folds": 1}, "n_folds must be 0 or at least 2, got 1"),
-        ({"max_rounds": 0}, "max_rounds must be a whole number"),
         ({"losses": np.zeros((1, 2, 5))}, "losses must have 3 classes, got 5"),
         ({}, "at least 10 rows, got 3"),
     ],

@@ -12,17 +12,7 @@ from onlinecal.recalibration.flooring import project_rows
 from onlinecal.recalibration.lp.algorithm import round_bound, run
 from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
 from tests.properties import examples
-from tests.recalibration.lp.reference import Reference, projected
-
-
-def source(n, k, seed, concentration=0.5, favour=0.4):
-    """Forecasts that give the first class too much, and labels drawn from the truth."""
-    rng = np.random.default_rng(seed)
-    truth = rng.dirichlet(np.full(k, concentration), n)
-    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=k - 1)
-    promised = (1 - favour) * truth
-    promised[:, 0] += favour
-    return promised, labels
+from tests.recalibration.lp.reference import Reference, projected, source
 
 
 def played(table, labels, n_levels, tolerance, p=2.0, with_means=False):
@@ -132,5 +122,3 @@ def test_an_even_merge_takes_the_other_groups_prediction():
     # (.75, .25) moves to (.375, .625); the other one stands at (.25, .75)
     assert outcome.history.squared_error[1] == pytest.approx(2 * 0.25**2)
     assert outcome.group_of_bin.tolist() == [0, 0]
-
-

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from onlinecal import LpRecalibrator, lp_calibration_error
+from onlinecal import LpRecalibrator
 from onlinecal.measures.lp.level_sets import levels_of, norm
 from onlinecal.recalibration import SampleSizeWarning, epsilon_for, lp_sample_complexity
 from onlinecal.recalibration.lp.algorithm import contradicts, round_bound
@@ -17,11 +17,9 @@ from onlinecal.recalibration.lp.statistics import (
     laplace_scale,
     mass_pool_size,
     noisy_pools,
-    plug_in_statistics,
     sample_sizes,
 )
 from onlinecal.remarks import LabelWarning
-from tests.networks import halves
 
 inf = math.inf
 
@@ -106,7 +104,7 @@ def test_bad_numbers_are_named(call, message):
 
 
 def error_of(mapped, truth, masses, p, n_levels):
-    """Err_p with the labels' probabilities in place of labels: no chance is left but that of the forecasts."""
+    """Err_p with the labels' probabilities in place of labels: no chance is left but the forecasts."""
     _, of = np.unique(levels_of(mapped, n_levels), axis=0, return_inverse=True)
     sums = np.zeros((of.max() + 1, mapped.shape[1]))
     np.add.at(sums, of.ravel(), masses[:, None] * (mapped - truth))
@@ -208,30 +206,6 @@ def test_fresh_rows_have_a_small_error_with_the_asked_number_of_rows(p, epsilon,
     assert rise <= 4 / needs.n_levels * (1 + math.log2(36 / needs.beta))
 
 
-@pytest.mark.parametrize(("p", "levels"), [(2, 3), (inf, 4)])
-def test_the_error_on_fresh_rows_falls_like_one_over_the_root_of_n(p, levels):
-    """At a fixed n_levels the groups are fixed, and their frequencies are known to 1/sqrt(n)."""
-    sizes = 500 * 4 ** np.arange(5)
-    errors = []
-    source = Source(4, levels, 3, n_forecasts=12)
-    for n in sizes.tolist():
-        total = 0.0
-        for seed in range(12):
-            rng = np.random.default_rng([n, seed])
-            which = rng.choice(len(source.masses), n, p=source.masses)
-            labels = (source.truth[which].cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=3)
-            statistics = plug_in_statistics(
-                source.forecasts[which], labels, levels, 1e-3 / math.sqrt(n), False
-            )
-            model = LpRecalibrator.as_in_paper(p, n_levels=levels, tolerance=1e-3 / math.sqrt(n))
-            model.settings_for(4)
-            model.fit_statistics(statistics)
-            total += source.error(model.predict_proba, p, levels)
-        errors.append(total / 12)
-    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
-    assert -0.6 < slope < -0.4
-
-
 @pytest.mark.filterwarnings("error::onlinecal.recalibration.SampleSizeWarning")
 def test_fit_says_what_its_rows_guarantee_where_there_is_a_guarantee():
     promised, labels, _ = drawn(40_000, 3, 0)
@@ -280,12 +254,3 @@ def test_pools_are_dealt_by_the_seed_and_estimates_that_contradict_each_other_en
 def test_what_contradicts_itself(labels, enough, too_little):
     assert not contradicts(0.5, np.array(labels), enough)
     assert too_little is None or contradicts(0.5, np.array(labels), too_little)
-
-
-@pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
-def test_the_papers_coupling_finds_nothing_to_correct_on_a_good_network():
-    table, labels, fresh, truth = halves("wideresnet-16-4-cifar-10")
-    model = LpRecalibrator.as_in_paper(p=2, epsilon=0.1).fit(table, labels)
-    assert model.n_levels_ == 200
-    assert lp_calibration_error(fresh, truth, 2, 200) < 0.1
-    assert model.n_rounds_ <= 10
