@@ -176,25 +176,24 @@ WRAPPED: dict[str, Callable[[Any], Any]] = {
 
 
 def test_classifiers_of_scikit_learn(note):
-    """Means of three splits into halves."""
-    note(f"{'log loss / Brier':33s}" + "".join(f"{method:>26s}" for method in WRAPPED))
+    """Means of three splits into halves: log loss and Brier score of each method."""
     every = []
     for data, load in LOADERS.items():
         X, y = load(return_X_y=True)
         splits = [*StratifiedShuffleSplit(3, test_size=0.5, random_state=0).split(X, y)]
         for called, model in CLASSIFIERS.items():
             means = []
-            for make in WRAPPED.values():
+            for method, make in WRAPPED.items():
                 mapped = ours(partial(make, model))
                 tables = [played(mapped, X[fit], y[fit], X[test])[1] for fit, test in splits]
                 each = [class_scores(table, y[test]) for table, (_, test) in zip(tables, splits, strict=True)]
                 means.append(np.mean(each, axis=0)[[1, 0]])
+                note(f"{data:10s} {called:22s} {method:26s} {means[-1][0]:.4f} {means[-1][1]:.4f}")
             every.append(means)
-            note(f"{data:10s} {called:22s}" + "".join(f"{a:17.4f} / {b:.4f}" for a, b in means))
-    loss, brier = np.mean(every, axis=0).T
-    note(f"{'mean':33s}" + "".join(f"{a:17.4f} / {b:.4f}" for a, b in zip(loss, brier, strict=True)))
-    assert loss[3] < loss[:3].min()
-    assert brier[3] < brier[:3].min()
+    for method, scores in zip(WRAPPED, np.mean(every, axis=0), strict=True):
+        note(f"mean {method:26s} {scores[0]:.4f} {scores[1]:.4f}")
+    means = np.mean(every, axis=0)
+    assert (means[3] < means[:3].min(axis=0)).all()
 
 
 EVERY, WINDOW, FIRST = 500, 2000, 100

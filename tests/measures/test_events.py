@@ -88,7 +88,7 @@ def test_the_two_bin_error_is_the_mean_over_all_edges(history):
 
 
 def test_no_forecasts_have_a_smaller_mean_of_the_two_bin_error_than_the_chances():
-    chances, grid = np.array([0.2, 0.2, 0.6]), np.arange(0.0, 1.01, 0.1)
+    chances, grid = np.array([0.2, 0.2, 0.6]), np.arange(6) / 5
     outcomes = np.array(list(product((0, 1), repeat=3)))
     weights = np.prod(np.where(outcomes == 1, chances, 1.0 - chances), axis=1)
 

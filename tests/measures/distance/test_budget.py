@@ -139,7 +139,7 @@ def test_pruned_and_plain_lattice_agree_on_longer_histories(seed):
 
 
 def test_no_effort_makes_a_bracket_wrong():
-    for p, y in streams(150, 9):
+    for p, y in streams(100, 9):
         counts, _, _ = count_rounds(p, y)
         distance = distance_to(counts, exact_levels(counts))
         for effort in (0.001, 0.01, 0.1, 1.0, np.inf):
@@ -153,7 +153,7 @@ def test_no_effort_makes_a_bracket_wrong():
 
 
 def test_a_relative_tolerance_ends_the_work_early():
-    p, y = next(streams(500, 2))
+    p, y = next(streams(250, 2))
     rough = calibration_distance(p, y, "bracket", rtol=0.5)
     assert rough.upper - rough.lower <= 0.5 * rough.upper
     assert rough.exact is None

@@ -276,7 +276,7 @@ def test_what_is_wrong_in_one_of_few_groups_is_found_by_few_columns():
 
 
 def test_every_kind_of_table():
-    X, p, y = rows(400, 3)
+    X, p, y = rows(200, 3)
     expected = BoostedRecalibrator(n_folds=2).fit(X, y, p).predict(X, p)
     for frame in (pd.DataFrame(X, columns=list("abc")), pl.DataFrame(X, schema=list("abc"))):
         model = BoostedRecalibrator(n_folds=2).fit(frame, y, p)
@@ -288,7 +288,7 @@ def test_every_kind_of_table():
     assert sparse == pytest.approx(expected, abs=0.05)
     alone = BoostedRecalibrator(n_folds=2).fit(X, y)
     assert alone.start_.kind == "none"
-    assert log_loss(alone.predict(X), y) < log_loss(np.full(400, y.mean()), y)
+    assert log_loss(alone.predict(X), y) < log_loss(np.full(200, y.mean()), y)
     shares = BoostedRecalibrator(n_folds=3).fit(X, 0.2 + 0.5 * y, p)
     assert 0 < shares.predict(X, p).min() < shares.predict(X, p).max() < 1
     frame = pl.DataFrame({"age": [40, 50], "job": ["cook", "smith"]})
