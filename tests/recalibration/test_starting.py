@@ -136,7 +136,7 @@ def test_auto_starts_with_the_simplest_map_that_is_as_good_as_any(best):
     few = LpRecalibrator(share=0).fit(np.delete(table, rare, 0), np.delete(labels, rare))
     assert few.start_name_ in ("none", "temperature")
     # near a temperature where rows are few
-    for n, pull in ((400, PULL), (600, 0.0)):
+    for n, pull in ((400, PULL), (600, 0.0)) if best == "dirichlet" else ():
         assert LpRecalibrator(share=0).fit(*skewed(n, 1, "dirichlet")).start_.pull == pull
     assert LpRecalibrator().fit(table[:9], labels[:9]).start_ is None
     assert LpRecalibrator(n_folds=0).fit(table, labels).start_name_ in ("temperature", "none")

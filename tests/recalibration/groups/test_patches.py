@@ -107,23 +107,6 @@ def test_unrounded_patches_keep_every_promise(table, alpha, patch):
 
 
 @settings(deadline=None, max_examples=examples(100))
-@given(tables(), st.sampled_from([0.1, 0.01, 0.001]), st.randoms(use_true_random=False))
-def test_the_order_of_shifts_does_not_change_a_bit(table, alpha, random):
-    p, y, members = table
-    model = GroupRecalibrator.as_in_paper(alpha, "shift", n_levels=10).fit(p, y, members)
-    forecasts = p.copy()
-    for epoch in range(int(model.history_["epoch"].max(initial=-1)) + 1):
-        level = np.floor(forecasts * 10 + 0.5)
-        total = np.zeros(len(p))
-        patches = [patch for patch in model.history_ if patch["epoch"] == epoch]
-        random.shuffle(patches)
-        for patch in patches:
-            total += np.where((level == patch["level"]) & members[:, patch["group"]], patch["shift"], 0.0)
-        forecasts = np.clip(forecasts + total, 0.0, 1.0)
-    assert (forecasts == model.predict(p, members)).all()
-
-
-@settings(deadline=None, max_examples=examples(100))
 @given(tables(), st.sampled_from([0.3, 0.01, 0.0001]))
 def test_means_alone(table, alpha):
     p, y, members = table
