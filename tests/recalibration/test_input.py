@@ -210,11 +210,11 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_no_label_gets_probability_0(name):
     table, labels = sure_source(400)
-    answers = MODELS[name].fit(table[:300], labels[:300]).predict_proba(table)
+    answers = MODELS[name].fit(table[:100], labels[:100]).predict_proba(table)
     assert answers.min() > 0
     assert np.abs(answers.sum(axis=1) - 1).max() < 1e-12
     if name == "decision, full steps":
-        assert answers.min() >= MODELS[name].floor_ == 1 / (4 * 301)
+        assert answers.min() >= MODELS[name].floor_ == 1 / (4 * 101)
 
 
 @pytest.mark.parametrize("given", [False, True])

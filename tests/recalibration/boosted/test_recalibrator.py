@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from onlinecal import BoostedRecalibrator
 from onlinecal.measures import functional_multicalibration_error
-from onlinecal.recalibration.boosted.rounds import Part
+from onlinecal.recalibration.boosted.rounds import LinearRound, Part
 from tests.measures.distance.reference import set_partitions
 from tests.properties import examples
 
@@ -277,19 +277,20 @@ def test_what_is_wrong_in_one_of_few_groups_is_found_by_few_columns():
 
 def test_every_kind_of_table():
     X, p, y = rows(200, 3)
-    expected = BoostedRecalibrator(n_folds=2).fit(X, y, p).predict(X, p)
+    linear = BoostedRecalibrator(LinearRound(), n_folds=2)
+    expected = linear.fit(X, y, p).predict(X, p)
     for frame in (pd.DataFrame(X, columns=list("abc")), pl.DataFrame(X, schema=list("abc"))):
-        model = BoostedRecalibrator(n_folds=2).fit(frame, y, p)
+        model = linear.fit(frame, y, p)
         assert (model.predict(frame, p) == expected).all()
         assert model.feature_names_in_.tolist() == list("abc")
         with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
             model.predict(pd.DataFrame(X, columns=list("bac")), p)
-    sparse = BoostedRecalibrator(n_folds=2).fit(csr_matrix(X), y, p).predict(csr_matrix(X), p)
+    sparse = linear.fit(csr_matrix(X), y, p).predict(csr_matrix(X), p)
     assert sparse == pytest.approx(expected, abs=0.05)
-    alone = BoostedRecalibrator(n_folds=2).fit(X, y)
+    alone = linear.fit(X, y)
     assert alone.start_.kind == "none"
     assert log_loss(alone.predict(X), y) < log_loss(np.full(200, y.mean()), y)
-    shares = BoostedRecalibrator(n_folds=3).fit(X, 0.2 + 0.5 * y, p)
+    shares = linear.fit(X, 0.2 + 0.5 * y, p)
     assert 0 < shares.predict(X, p).min() < shares.predict(X, p).max() < 1
     frame = pl.DataFrame({"age": [40, 50], "job": ["cook", "smith"]})
     for texts, where in ((frame, "'job'"), ([[1, "cook"], [2, "smith"]], "1")):
