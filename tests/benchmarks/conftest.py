@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from functools import partial
 
 import numpy as np
 import pytest
+
+from tests import DATA
 
 LINES: list[str] = []
 """What a run of the benchmarks prints at its end."""
@@ -15,11 +18,16 @@ LINES: list[str] = []
 NUMBERS = np.random.default_rng(0).random(10**6)
 
 
-def seconds(call, clock=time.process_time):
-    """What a call takes of the processor, which other processes cannot make much longer."""
+def timed(call, clock=time.process_time):
+    """What a call takes, and its answer: of the processor, whom other processes cannot make much slower."""
     start = clock()
-    call()
-    return clock() - start
+    answer = call()
+    return clock() - start, answer
+
+
+def seconds(call):
+    """Of the processor."""
+    return timed(call)[0]
 
 
 def sort_million():
@@ -55,6 +63,23 @@ def compare(request):
 def note():
     """note(line): a line of the closing table of qualities."""
     return LINES.append
+
+
+def recorded(folder, table="rivals.json"):
+    """Of each stream in shared/data: name, forecasts (T,) or (T, k), outcomes, scores of its rivals."""
+    path = DATA / folder / table
+    if not path.exists():
+        pytest.skip(f"needs ../shared/data/{folder}")
+    for name, rivals in sorted(json.loads(path.read_text()).items()):
+        stream = np.load(path.with_name(f"{name}.npz"))
+        p = stream["P" if "P" in stream else "p"].astype(float)
+        yield name, p / p.sum(1, keepdims=True) if p.ndim == 2 else p, stream["y"].astype(int), rivals
+
+
+def above_rivals(own, rivals):
+    """By how many percent Brier score and log loss are above those of the best rival."""
+    best = {kind: min(rival[kind] for rival in rivals.values()) for kind in ("brier", "log")}
+    return [100.0 * (own[kind] / best[kind] - 1.0) for kind in best]
 
 
 def pytest_collection_modifyitems(items):

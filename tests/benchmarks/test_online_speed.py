@@ -11,27 +11,27 @@ from onlinecal import AlmostOneStepAhead, CalibratedClassifier, SimplexAlmostOne
 from simulations.games.duel import play
 from tests.benchmarks.conftest import sort_million
 
-ROUNDS = 10**7
-DUEL_ROUNDS = 10**6
+ROUNDS, DUEL_ROUNDS, EVENTS = 10**7, 10**6, 10**5
+RNG = np.random.default_rng
+STREAMS = {
+    "fair coins": lambda n: RNG(0).integers(0, 2, n, dtype=np.uint8),
+    "drift": lambda n: (RNG(0).random(n) < np.linspace(0, 1, n)).astype(np.uint8),
+    "alternating": lambda n: (np.arange(n) % 2).astype(np.uint8),
+    "constant": lambda n: np.ones(n, np.uint8),
+}
 
 
-def stream(kind, rounds=ROUNDS):
-    rng = np.random.default_rng(0)
-    return {
-        "fair coins": lambda: rng.integers(0, 2, rounds, dtype=np.uint8),
-        "drift": lambda: (rng.random(rounds) < np.linspace(0, 1, rounds)).astype(np.uint8),
-        "alternating": lambda: (np.arange(rounds) % 2).astype(np.uint8),
-        "constant": lambda: np.ones(rounds, np.uint8),
-    }[kind]()
+def settings_of(grid, rounds):
+    """Of a forecaster on this grid: the uniform and the graded one need to know T."""
+    return {"horizon": rounds, "grid": grid} if grid in ("uniform", "graded") else {"grid": grid}
 
 
-@pytest.mark.parametrize("kind", ["fair coins", "drift", "alternating", "constant"])
+@pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize("grid", ["uniform", "adaptive"])
 def test_replay_against_cumsum(compare, kind, grid):
-    outcomes = stream(kind)
+    outcomes, settings = STREAMS[kind](ROUNDS), settings_of(grid, ROUNDS)
     floats = outcomes.astype(float)
-    horizon = ROUNDS if grid == "uniform" else None
-    AlmostOneStepAhead(horizon=horizon).replay(outcomes[:10])
+    AlmostOneStepAhead(**settings).replay(outcomes[:10])
 
     def replay(forecaster):
         forecaster.replay(outcomes)
@@ -41,63 +41,73 @@ def test_replay_against_cumsum(compare, kind, grid):
         replay,
         lambda: np.cumsum(floats),
         {"uniform": 5, "adaptive": 9}[grid],
-        setup=lambda: (AlmostOneStepAhead(horizon=horizon, grid=grid),),
+        setup=lambda: (AlmostOneStepAhead(**settings),),
     )
 
 
-@pytest.mark.parametrize("kind", ["fair coins", "drift", "alternating", "constant"])
+@pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize("grid", ["graded", "nested"])
 def test_replay_on_uneven_grids_against_the_uniform_one(compare, kind, grid):
     """What is found in a table takes as long, wherever its points are; some rounds more at a doubling."""
-    outcomes = stream(kind, 3 * 10**6)
-    known = {"horizon": len(outcomes)}
-    settings = known if grid == "graded" else {}
-    AlmostOneStepAhead(grid=grid, **settings).replay(outcomes[:10])
+    outcomes = STREAMS[kind](3 * 10**6)
+    settings, uniform = (settings_of(one, len(outcomes)) for one in (grid, "uniform"))
+    AlmostOneStepAhead(**settings).replay(outcomes[:10])
     compare(
         lambda forecaster: forecaster.replay(outcomes),
-        lambda: AlmostOneStepAhead(grid="uniform", **known).replay(outcomes),
+        lambda: AlmostOneStepAhead(**uniform).replay(outcomes),
         rounds=25,
-        setup=lambda: (AlmostOneStepAhead(grid=grid, **settings),),
+        setup=lambda: (AlmostOneStepAhead(**settings),),
         at_most=1.3,
     )
 
 
-@pytest.mark.parametrize("grid", ["graded", "nested"])
-def test_one_event_on_uneven_grids_against_one_on_the_uniform_one(compare, grid):
-    labels = [bool(y) for y in stream("fair coins", 10**5)]
+def one_by_one(learner, rounds):
+    for x, y in rounds:
+        learner.predict_proba_one(x)
+        learner.learn_one(x, y)
 
-    def pairs(learner):
-        for y in labels:
-            learner.predict_proba_one({})
-            learner.learn_one({}, y)
 
-    settings = {"horizon": 10**5} if grid == "graded" else {}
-    pairs(AlmostOneStepAhead(grid=grid, **settings))
+def uniform():
+    return AlmostOneStepAhead(**settings_of("uniform", EVENTS))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "other", "at_most"),
+    [
+        *(
+            (kind, settings, dummy.PriorClassifier, 1.5)
+            for kind in ("fair coins", "drift", "constant")
+            for settings in ({}, {"horizon": EVENTS}, {"grid": "nested"})
+        ),
+        *(("fair coins", settings_of(grid, EVENTS), uniform, 1.1) for grid in ("graded", "nested")),
+    ],
+)
+def test_one_event_against_the_prior_classifier_and_the_uniform_grid(compare, kind, settings, other, at_most):
+    rounds = [({}, bool(y)) for y in STREAMS[kind](EVENTS)]
+    one_by_one(AlmostOneStepAhead(**settings), rounds)
     compare(
-        pairs,
-        lambda: pairs(AlmostOneStepAhead(grid="uniform", horizon=10**5)),
+        lambda forecaster: one_by_one(forecaster, rounds),
+        lambda: one_by_one(other(), rounds),
+        at_most,
         rounds=10,
-        setup=lambda: (AlmostOneStepAhead(grid=grid, **settings),),
-        at_most=1.1,
+        setup=lambda: (AlmostOneStepAhead(**settings),),
     )
 
 
-@pytest.mark.parametrize("chance", ["uniform", "beta", "constant .3"])
+HINTS = {
+    "uniform": lambda: RNG(0).random(ROUNDS),
+    "beta": lambda: RNG(0).beta(2, 5, ROUNDS),
+    "constant .3": lambda: np.full(ROUNDS, 0.3),
+}
+
+
+@pytest.mark.parametrize("chance", HINTS)
 @pytest.mark.parametrize("report", ["midpoint", "hint"])
 @pytest.mark.parametrize("grid", ["uniform", "adaptive"])
 def test_replay_with_honest_hints_against_the_same_without(compare, chance, report, grid):
-    rng = np.random.default_rng(0)
-    hints = {
-        "uniform": lambda: rng.random(ROUNDS),
-        "beta": lambda: rng.beta(2, 5, ROUNDS),
-        "constant .3": lambda: np.full(ROUNDS, 0.3),
-    }[chance]()
-    outcomes = (rng.random(ROUNDS) < hints).astype(np.uint8)
-    settings = {
-        "horizon": ROUNDS if grid == "uniform" else None,
-        "slack": 1.0 if report == "hint" else 0.5,
-        "report": report,
-    }
+    hints = HINTS[chance]()
+    outcomes = (RNG(1).random(ROUNDS) < hints).astype(np.uint8)
+    settings = settings_of(grid, ROUNDS) | {"slack": 1.0 if report == "hint" else 0.5, "report": report}
     AlmostOneStepAhead(**settings, hints=True).replay(outcomes[:10], hints[:10])
     compare(
         lambda forecaster: forecaster.replay(outcomes, hints),
@@ -114,11 +124,10 @@ def test_replay_with_honest_hints_against_the_same_without(compare, chance, repo
 )
 @pytest.mark.parametrize("grid", ["uniform", "nested", "adaptive"])
 def test_duel_against_cumsum(compare, adversary, grid):
-    floats = np.random.default_rng(0).random(DUEL_ROUNDS)
-    horizon = DUEL_ROUNDS if grid == "uniform" else None
+    floats = RNG(0).random(DUEL_ROUNDS)
 
     def players():
-        forecaster = AlmostOneStepAhead(horizon=horizon, grid=grid)
+        forecaster = AlmostOneStepAhead(**settings_of(grid, DUEL_ROUNDS))
         return forecaster, adversaries.create(adversary, DUEL_ROUNDS, seed=1)
 
     play(*players(), DUEL_ROUNDS)
@@ -131,45 +140,24 @@ def test_duel_against_cumsum(compare, adversary, grid):
     )
 
 
-@pytest.mark.parametrize("kind", ["fair coins", "drift", "constant"])
-@pytest.mark.parametrize("config", [{}, {"horizon": 10**5}, {"grid": "nested"}], ids=str)
-def test_one_event_against_the_prior_classifier(compare, kind, config):
-    labels = [bool(y) for y in stream(kind, 10**5)]
-    x = {}
-
-    def pairs(learner):
-        for y in labels:
-            learner.predict_proba_one(x)
-            learner.learn_one(x, y)
-
-    pairs(AlmostOneStepAhead(**config))
-    compare(
-        pairs,
-        lambda: pairs(dummy.PriorClassifier()),
-        1.5,
-        setup=lambda: (AlmostOneStepAhead(**config),),
-    )
-
-
 SIMPLEX_ROUNDS = 10**6
 
 
 def drifting(k):
-    rng = np.random.default_rng(0)
-    return np.concatenate(
-        [rng.choice(k, 50, p=rng.dirichlet(np.ones(k))) for _ in range(SIMPLEX_ROUNDS // 50)]
-    )
+    rng = RNG(0)
+    parts = (rng.choice(k, 50, p=rng.dirichlet(np.ones(k))) for _ in range(SIMPLEX_ROUNDS // 50))
+    return np.concatenate([*parts])
 
 
-@pytest.mark.parametrize(("k", "m"), [(2, 1000), (3, 100), (4, 30), (8, 4)])
-def test_simplex_replay_against_the_binary_one(compare, k, m):
+# a binary round takes some 9 ns where a round of three classes is to take .4 us
+@pytest.mark.parametrize(("k", "m", "at_most"), [(2, 1000, 60), (3, 100, 60), (4, 30, 120), (8, 4, 180)])
+def test_simplex_replay_against_the_binary_one(compare, k, m, at_most):
     outcomes, binary = drifting(k), drifting(2)
     SimplexAlmostOneStepAhead(k, n_cells=m).replay(outcomes[:10])
     compare(
         lambda forecaster: forecaster.replay(outcomes),
         lambda: AlmostOneStepAhead(n_cells=1000).replay(binary),
-        # a binary round takes some 9 ns where a round of three classes is to take .4 us
-        {2: 60, 3: 60, 4: 120, 8: 180}[k],
+        at_most,
         rounds=3,
         setup=lambda: (SimplexAlmostOneStepAhead(k, n_cells=m),),
     )
@@ -177,7 +165,7 @@ def test_simplex_replay_against_the_binary_one(compare, k, m):
 
 def hinted_stream(kind):
     """Hints (T, 3) and outcomes: chances that wander or jump and are true, or jump and say nothing."""
-    rng, t = np.random.default_rng(1), np.arange(SIMPLEX_ROUNDS // 10)[:, None]
+    rng, t = RNG(1), np.arange(SIMPLEX_ROUNDS // 10)[:, None]
     jumping = rng.dirichlet(np.ones(3), len(t))
     wandering = 1.2 + np.sin(t / np.array([5000, 3777, 2911]) + np.arange(3))
     wandering /= wandering.sum(axis=1, keepdims=True)
@@ -199,46 +187,24 @@ def test_hints_against_none(compare, kind, slack):
     )
 
 
-MODELS = {
-    "LogisticRegression": linear_model.LogisticRegression,
-    "PriorClassifier": dummy.PriorClassifier,
-}
-
-
-def coins(count=100_000):
-    rng = np.random.default_rng(0)
-    return [
-        ({"a": a}, bool(y)) for a, y in zip(rng.random(count).tolist(), rng.random(count) < 0.4, strict=True)
-    ]
-
-
-COINS = coins()
-
-
-def wrapped_pairs(model):
-    for x, y in COINS:
-        model.predict_proba_one(x)
-        model.learn_one(x, y)
-
-
 @pytest.mark.parametrize("settings", [{}, {"n_buckets": 10}], ids=["plain", "ten buckets"])
-@pytest.mark.parametrize("name", MODELS)
-def test_the_wrapper_against_the_prior_classifier(compare, name, settings):
-    build = MODELS[name]
-    wrapped_pairs(CalibratedClassifier(build(), **settings))
+@pytest.mark.parametrize("build", [linear_model.LogisticRegression, dummy.PriorClassifier])
+def test_the_wrapper_against_the_prior_classifier(compare, build, settings):
+    a, y = RNG(0).random((2, EVENTS))
+    rounds = [({"a": one}, other < 0.4) for one, other in zip(a.tolist(), y.tolist(), strict=True)]
+    one_by_one(CalibratedClassifier(build(), **settings), rounds)
     compare(
-        lambda: wrapped_pairs(CalibratedClassifier(build(), **settings)),
-        lambda: wrapped_pairs(dummy.PriorClassifier()),
+        lambda: one_by_one(CalibratedClassifier(build(), **settings), rounds),
+        lambda: one_by_one(dummy.PriorClassifier(), rounds),
         6 if settings else 4,
-        less=lambda: wrapped_pairs(build()),
+        less=lambda: one_by_one(build(), rounds),
     )
 
 
 @pytest.mark.parametrize(("late", "n_groups", "at_most"), [(0, 1, 100), (100, 1, 100), (0, 20_000, 300)])
 def test_a_million_rows_of_a_column(compare, late, n_groups, at_most):
-    rng = np.random.default_rng(0)
-    p = rng.random(10**6)
-    y, settled_at = rng.random(10**6) < p**1.5, np.arange(10**6) // (late + 1) * (late + 1) + late
-    groups = rng.integers(0, n_groups, 10**6) if n_groups > 1 else None
+    p, u = RNG(0).random((2, 10**6))
+    y, settled_at = u < p**1.5, np.arange(10**6) // (late + 1) * (late + 1) + late
+    groups = RNG(1).integers(0, n_groups, 10**6) if n_groups > 1 else None
     recalibrate_stream(p[:300], y[:300])
     compare(lambda: recalibrate_stream(p, y, settled_at, groups=groups), sort_million, at_most, rounds=2)

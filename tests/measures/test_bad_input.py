@@ -73,54 +73,63 @@ def test_a_table_of_classes(measure, probabilities, labels, message):
 
 
 COUNTS = m.calibration_distance_from_counts
+ONE, TWO = ([0.5], [0]), ([[0.5, 0.5]], [0])
+DISTANCE, EXACT, FOUR = m.multiclass_calibration_distance, {"method": "exact"}, np.full((4, 3), 1 / 3)
+GROUPED = [0.1, 0.2, 0.3], [0, 1, 0]
+FUNCTIONS = m.functional_multicalibration_error
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("measure", "given", "options", "message"),
     [
         *(
-            (partial(m.expected_calibration_error, [0.5], [1], bins=bins), "bins must be")
-            for bins in (0, -1, 1.5, True, "ten")
+            (m.expected_calibration_error, ONE, {"bins": bins}, "bins must be")
+            for bins in (0, 1.5, True, "ten")
         ),
-        (partial(m.calibration_distance, [0.5], [0], method="guess"), "method.*'guess'"),
-        (partial(m.calibration_distance, [0.5], [0], budget=0), "budget.*0"),
-        (partial(m.calibration_distance, [0.5], [0], rtol=-1.0), "rtol.*-1.0"),
-        (partial(m.calibration_distance, [0.5], [0], look_ahead=[2.0]), "look_ahead.*2.0 at row 0"),
-        (partial(m.calibration_distance, [0.5], [0], look_ahead=[0.5, 0.5]), "forecasts and look_ahead"),
-        (partial(COUNTS, [0.5], [1], [-1]), "ones.*-1 at row 0"),
-        (partial(COUNTS, [0.5], [1.5], [1]), "zeros.*1.5 at row 0"),
-        (partial(COUNTS, [0.5], [0], [0]), "no round"),
-        (partial(COUNTS, [0.5, 0.6], [1], [1]), "values and zeros"),
-        (partial(m.smooth_calibration_error_from_counts, [0.5], [-1], [1]), "zeros.*-1 at row 0"),
-        (partial(m.CalibrationMonitor, resolution=0), "resolution"),
+        (m.calibration_distance, ONE, {"method": "guess"}, "method.*'guess'"),
+        (m.calibration_distance, ONE, {"budget": 0}, "budget.*0"),
+        (m.calibration_distance, ONE, {"rtol": -1.0}, "rtol.*-1.0"),
+        (m.calibration_distance, ONE, {"look_ahead": [2.0]}, "look_ahead.*2.0 at row 0"),
+        (m.calibration_distance, ONE, {"look_ahead": [0.5, 0.5]}, "forecasts and look_ahead"),
+        (
+            m.calibration_distance,
+            ([0.5, 0.5], [0.5, 1]),
+            {"method": "exact"},
+            "'auto' or 'bracket' .* NP-hard",
+        ),
+        (m.lower_calibration_distance, ONE, {"n_nodes": 1}, "n_nodes must be .* got 1"),
+        (COUNTS, ([0.5], [1], [-1]), {}, "ones.*-1 at row 0"),
+        (COUNTS, ([0.5], [1.5], [1]), {}, "zeros.*1.5 at row 0"),
+        (COUNTS, ([0.5], [0], [0]), {}, "no round"),
+        (COUNTS, ([0.5, 0.6], [1], [1]), {}, "values and zeros"),
+        (m.smooth_calibration_error_from_counts, ([0.5], [-1], [1]), {}, "zeros.*-1 at row 0"),
+        (m.CalibrationMonitor, (), {"resolution": 0}, "resolution"),
         *(
-            (partial(measure, [[0.5, 0.5]], [0], **{name: value}), f"{name} must be .*, got {value!r}")
+            (measure, TWO, {name: value}, f"{name} must be .*, got {value!r}")
             for measure in (m.lp_calibration_error, m.lp_calibration_report, m.lp_calibration_interval)
-            for name, value in (("p", 0.5), ("p", nan), ("p", "two"), ("n_levels", 0), ("n_levels", 2.5))
+            for name, value in (("p", 0.5), ("p", nan), ("n_levels", 0), ("n_levels", 2.5))
         ),
-        (partial(m.lp_calibration_interval, [[0.5, 0.5]], [0], method="guess"), "one of bootstrap, proven"),
-        (partial(m.lp_calibration_interval, [[0.5, 0.5]], [0], confidence=1.0), "between 0 and 1, got 1.0"),
-        (partial(m.lp_calibration_interval, [[0.5, 0.5]], [0], n_resamples=0), "n_resamples must be a whole"),
-        (partial(m.linf_conditional_error, [[0.5, 0.5]], [0], min_rows=0), "min_rows.*0"),
-        (partial(m.linf_conditional_error, [[0.5, 0.5]], [0], n_levels=0), "n_levels.*0"),
-        *(
-            (partial(measure, [[0.5, 0.5]], [0], bins=0), "bins must be")
-            for measure in (m.classwise_calibration_error, m.top_label_calibration_error)
-        ),
+        (m.lp_calibration_interval, TWO, {"method": "guess"}, "one of bootstrap, proven"),
+        (m.lp_calibration_interval, TWO, {"confidence": 1.0}, "between 0 and 1, got 1.0"),
+        (m.lp_calibration_interval, TWO, {"n_resamples": 0}, "n_resamples must be a whole"),
+        (m.linf_conditional_error, TWO, {"min_rows": 0}, "min_rows.*0"),
+        (m.linf_conditional_error, TWO, {"n_levels": 0}, "n_levels.*0"),
+        (m.classwise_calibration_error, TWO, {"bins": 0}, "bins must be"),
+        (m.top_label_calibration_error, TWO, {"bins": 0}, "bins must be"),
         (
-            partial(
-                m.multiclass_calibration_distance, np.full((300, 3), 1 / 3), [0, 1, 2] * 100, method="exact"
-            ),
-            "method must be 'auto' or 'bracket' .*got 'exact' with 300",
+            DISTANCE,
+            (np.full((300, 3), 1 / 3), [0, 1, 2] * 100),
+            EXACT,
+            "'auto' or 'bracket' .*'exact' with 300",
         ),
-        (
-            partial(m.multiclass_calibration_distance, np.eye(8), range(8), method="exact"),
-            "method must be 'auto' or 'bracket' for more than 7 classes, got 'exact' with 8",
-        ),
-        (partial(m.decision_calibration_error, [[0.5, 0.5]], [0], 0), "n_actions must .* 1, got 0"),
-        (partial(m.decision_calibration_error, [[0.5, 0.5]], [0], 2, "firm"), "soft, hard, got 'firm'"),
+        (DISTANCE, (np.eye(8), range(8)), EXACT, "for more than 7 classes, got 'exact' with 8"),
+        (DISTANCE, (np.eye(3), np.eye(3)), EXACT, "'auto' or 'bracket' with soft labels, got 'exact'"),
+        (DISTANCE, (FOUR, np.full((4, 3), 0.5)), {}, r"labels must sum to 1 .* got 1\.5 at row 0"),
+        (DISTANCE, (FOUR, np.eye(3)), {}, r"labels must have the shape \(4, 3\) .* got \(3, 3\)"),
+        (m.decision_calibration_error, (*TWO, 0), {}, "n_actions must .* 1, got 0"),
+        (m.decision_calibration_error, (*TWO, 2, "firm"), {}, "soft, hard, got 'firm'"),
         *(
-            (partial(m.decision_loss_gap, [[0.5, 0.5]], [0], losses), message)
+            (m.decision_loss_gap, (*TWO, losses), {}, message)
             for losses, message in (
                 ([[[1.0, np.inf]]], "got .*inf.* at loss 0, action 0, class 1"),
                 ([[[1.0, 2.0, 3.0]]], "losses must have 2 classes, got 3"),
@@ -128,9 +137,45 @@ COUNTS = m.calibration_distance_from_counts
                 ("cheap", "losses must be numbers"),
             )
         ),
-        (partial(confidence_width, 10, 2, 3, 0.0), "delta"),
+        (confidence_width, (10, 2, 3, 0.0), {}, "delta"),
+        *(
+            (m.multicalibration_error, (*GROUPED, groups), {}, message)
+            for groups, message in (
+                (np.ones((2, 1)), "groups must have a row for each of the 3 forecasts, got 2"),
+                (np.full((3, 1), 2), "groups must be boolean or 0/1, got .*2.* at row 0, group 0"),
+                (np.array([[0], [1], [nan]]), "groups must be boolean or 0/1, got .*nan.* at row 2, group 0"),
+                (np.array([[0], [1], [None]]), "groups must be boolean or 0/1, got None at row 2, group 0"),
+                (np.empty((3, 0)), "groups must be a table"),
+                ([[1], [1, 0], [1]], "ragged"),
+                (np.array([["a"], ["b"], ["c"]]), "groups must be boolean or 0/1, got values like"),
+            )
+        ),
+        (m.multicalibration_error, (*ONE, [[1]]), {"n_levels": 0}, "n_levels must be a whole number"),
+        (m.multicalibration_error, ([0.5], [0.5], [[1]]), {}, "outcomes must be 0/1"),
+        (FUNCTIONS, (*ONE, [np.inf]), {}, r"functions must be finite, got .*inf.* at row 0, column 0"),
+        (FUNCTIONS, ([0.5, 0.5], [0, 1], [0.0]), {}, "functions must be a table"),
+        (
+            m.multicalibration_report,
+            (*ONE, [[1]]),
+            {"names": ["a", "b"]},
+            "names must be one for each of the 1",
+        ),
+        *(
+            (m.chance_level, ([0.5, 0.5], "ece_bins", [0, 1]), options, message)
+            for options, message in (
+                ({"n_draws": 0}, "n_draws must be a whole number of at least 1, got 0"),
+                ({"groups": [1]}, "forecasts and groups"),
+                ({"groups": ["a", None]}, "groups must be values of one kind"),
+                ({"bins": 0}, "bins must be"),
+                ({"limit": -1.0}, "limit must be a positive number"),
+                ({"seed": -1}, "seed must be"),
+            )
+        ),
+        (m.chance_level, ([0.5], "ace"), {}, "measure must be one of brier, .*, got 'ace'"),
+        (m.chance_level, ([0.5], "brier", [0.5]), {}, "outcomes must be .* 0.5"),
+        (m.chance_level, ([1.5], "brier", [1]), {}, "forecasts must lie in"),
     ],
 )
-def test_settings_and_counts(call, message):
+def test_settings_and_counts(measure, given, options, message):
     with pytest.raises(ValueError, match=message):
-        call()
+        measure(*given, **options)

@@ -1,5 +1,7 @@
 """Errors of forecasts of one event: by equal forecasts or bins, the smooth one, and a stream's monitor."""
 
+from __future__ import annotations
+
 import math
 from itertools import product
 
@@ -13,11 +15,16 @@ from scipy.stats import norm
 from onlinecal.measures import (
     CalibrationMonitor,
     calibration_distance,
+    classwise_calibration_error,
+    confidence_calibration_error,
     cumulative_calibration_error,
     expected_calibration_error,
+    linf_conditional_error,
+    lp_calibration_error,
     smooth_calibration_error,
     smooth_calibration_error_from_counts,
     smooth_calibration_witness,
+    top_label_calibration_error,
     two_bin_error,
 )
 from onlinecal.measures.counts import count_rounds
@@ -25,18 +32,23 @@ from onlinecal.measures.scores import chance_of_range
 from tests.measures.distance.reference import histories, look_ahead_run
 from tests.properties import examples
 
+PARTS = st.sampled_from([1.0, 0.5, 0.25])
+"""Outcomes are 0 and 1, or 0 and a share."""
 
-@given(histories(12), st.sampled_from([None, 1, 3, 6, 100]))
-@example(([0.285, 0.29], [0, 1]), 100)
-@example(([-0.0, 0.0], [0, 1]), None)
-def test_it_sums_absolute_biases_over_equal_forecasts_or_bins(history, bins):
+
+@given(histories(12), PARTS, st.sampled_from([None, 1, 3, 6, 100]))
+@example(([0.285, 0.29], [0, 1]), 1.0, 100)
+@example(([-0.0, 0.0], [0, 1]), 1.0, None)
+def test_it_sums_absolute_biases_over_equal_forecasts_or_bins(history, part, bins):
     """A forecast on an edge belongs to the bin that it opens, 0.29 to 29/100; the last bin is closed."""
-    p, y = history
+    p, y = history[0], (part * np.array(history[1])).tolist()
     sets = [v if bins is None else max(i for i in range(bins) if i / bins <= v) for v in p]
     rounds = list(zip(sets, p, y, strict=True))
     expected = sum(abs(math.fsum(v - o for at, v, o in rounds if at == u)) for u in set(sets))
     assert expected_calibration_error(p, y, bins, normalize=False) == pytest.approx(expected, abs=1e-12)
     assert expected_calibration_error(p, y, bins) == pytest.approx(expected / len(p), abs=1e-12)
+    # tied forecasts leave no rounding error
+    assert expected_calibration_error([0.1] * 10, [1] + [0] * 9) == 0.0
 
 
 @given(histories(9))
@@ -51,7 +63,9 @@ def test_the_cumulative_error_is_the_largest_bias_over_an_interval_of_forecasts(
     found = cumulative_calibration_error(p, y, normalize=False)
     assert found.error == pytest.approx(largest, abs=1e-12)
     assert cumulative_calibration_error(p, y).error == pytest.approx(largest / len(p), abs=1e-12)
-    assert 0.0 <= found.p_value <= 1.0
+    # forecasts that are certain are right, or cannot be calibrated
+    certain = [cumulative_calibration_error([0.0, 1.0], y).p_value for y in ([0, 1], [1, 1])]
+    assert certain == [1.0, 0.0]
 
 
 def test_the_p_value_of_the_cumulative_error_is_that_of_calibrated_forecasts():
@@ -69,11 +83,6 @@ def test_the_p_value_of_the_cumulative_error_is_that_of_calibrated_forecasts():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("y", "p_value"), [([0, 1], 1.0), ([1, 1], 0.0)])
-def test_forecasts_that_are_certain_are_right_or_cannot_be_calibrated(y, p_value):
-    assert cumulative_calibration_error([0.0, 1.0], y).p_value == p_value
-
-
 @given(histories(9))
 def test_the_two_bin_error_is_the_mean_over_all_edges(history):
     p, y = np.array(history[0]), np.array(history[1])
@@ -83,12 +92,10 @@ def test_the_two_bin_error_is_the_mean_over_all_edges(history):
     squares = [np.sum((p - y)[p < q]) ** 2 + np.sum((p - y)[p >= q]) ** 2 for q in edges]
     expected = float(np.dot(np.diff(ends), squares)) / len(p) ** 2
     assert two_bin_error(p, y) == pytest.approx(expected, abs=1e-12)
-    twice = two_bin_error(p, y, sample_weight=np.full(len(p), 2.0))
-    assert twice == pytest.approx(expected, abs=1e-12)
 
 
 def test_no_forecasts_have_a_smaller_mean_of_the_two_bin_error_than_the_chances():
-    chances, grid = np.array([0.2, 0.2, 0.6]), np.arange(0.0, 1.01, 0.1)
+    chances, grid = np.array([0.2, 0.2, 0.6]), np.arange(6) / 5
     outcomes = np.array(list(product((0, 1), repeat=3)))
     weights = np.prod(np.where(outcomes == 1, chances, 1.0 - chances), axis=1)
 
@@ -105,10 +112,6 @@ def test_no_forecasts_have_a_smaller_mean_of_the_two_bin_error_than_the_chances(
         assert (value < honest + 1e-9) == (max(biases) < 1e-9)
     # the expected calibration error rewards forecasts that are wrong on purpose
     assert mean(expected_calibration_error, (0.3, 0.3, 0.3)) < mean(expected_calibration_error, chances)
-
-
-def test_tied_forecasts_leave_no_rounding_error():
-    assert expected_calibration_error([0.1] * 10, [1] + [0] * 9) == 0.0
 
 
 def smooth_error_by_linear_program(p, y):
@@ -137,42 +140,42 @@ def test_it_equals_the_linear_program():
 
 
 @settings(max_examples=examples(100), deadline=None)
-@given(histories(40))
-def test_the_witness_is_lipschitz_and_attains_the_error(history):
-    p, y = history
+@given(histories(40), PARTS)
+def test_the_witness_is_lipschitz_and_attains_the_error(history, part):
+    p, y = history[0], part * np.array(history[1])
     values, weights = smooth_calibration_witness(p, y)
     assert (np.abs(weights) <= 1).all()
     assert (np.abs(np.diff(weights)) <= np.diff(values) + 1e-15).all()
     attained = sum(np.interp(v, values, weights) * (o - v) for v, o in zip(p, y, strict=True))
     assert attained == pytest.approx(smooth_calibration_error(p, y, normalize=False), abs=1e-9)
-
-
-def test_counts_give_the_same_error():
-    p, y = [0.2, 0.2, 0.7, 0.7, 0.7], [1, 0, 1, 1, 0]
-    counted = smooth_calibration_error_from_counts([0.7, 0.2, 0.7], [1, 1, 0], [1, 1, 1], normalize=False)
-    assert counted == smooth_calibration_error(p, y, normalize=False)
-    mean = smooth_calibration_error_from_counts([0.7, 0.2], [1, 1], [2, 1], normalize=True)
-    assert mean == pytest.approx(counted / 5)
+    if part == 1.0:
+        counts, _, _ = count_rounds(p, y)
+        counted = smooth_calibration_error_from_counts(counts.values, counts.zeros, counts.ones)
+        assert counted == pytest.approx(smooth_calibration_error(p, y), abs=1e-12)
 
 
 def test_on_a_grid_the_monitor_loses_nothing():
     p, y, _ = look_ahead_run(lambda t, v: int(t % 5 < 2), 400, 20)
     monitor = CalibrationMonitor()
-    for forecast, outcome in zip(p, y, strict=True):
+    assert monitor.calibration_distance().upper == monitor.smooth_calibration_error().upper == 0.0
+    for t, (forecast, outcome) in enumerate(zip(p, y, strict=True)):
         monitor.update(forecast, outcome)
-    answer, whole = monitor.calibration_distance(), calibration_distance(p, y, "bracket")
-    assert (answer.lower, answer.upper) == (whole.lower, whole.upper)
+        if t in (0, 1, 399):
+            answer = monitor.calibration_distance()
+            whole = calibration_distance(p[: t + 1], y[: t + 1], "bracket")
+            assert (answer.lower, answer.upper) == (whole.lower, whole.upper)
+            assert monitor.calibration_distance(normalize=True).upper == pytest.approx(whole.upper / (t + 1))
     assert monitor.smooth_calibration_error().upper == pytest.approx(smooth_calibration_error(p, y))
-    assert monitor.moved == 0.0
-    assert monitor.n_rounds == 400
+    assert (monitor.moved, monitor.n_rounds) == (0.0, 400)
 
 
 def test_memory_is_bounded_and_what_it_costs_widens_the_bracket():
     rng = np.random.default_rng(0)
     p = rng.random(300)
     y = rng.random(300) < p**2
-    monitor = CalibrationMonitor(resolution=20)
-    monitor.update_many(p, y)
+    monitor, one = CalibrationMonitor(resolution=20), CalibrationMonitor(resolution=20)
+    monitor.update_many(p[:100], y[:100])
+    monitor.update_many(p[100:], y[100:])
     assert len(monitor.counts().values) <= 2 * 20 + 1
     assert 0 < monitor.moved <= 300 / 40
     exact = calibration_distance(p, y, "exact").exact
@@ -181,26 +184,89 @@ def test_memory_is_bounded_and_what_it_costs_widens_the_bracket():
     assert answer.upper - answer.lower <= 2 * monitor.moved + 0.5
     smooth = monitor.smooth_calibration_error()
     assert smooth.lower <= smooth_calibration_error(p, y) <= smooth.upper
-
-
-def test_rounds_one_by_one_or_many_at_once_are_the_same():
-    rng = np.random.default_rng(1)
-    p, y = rng.integers(0, 60, 500) / 59, rng.integers(0, 2, 500)
-    one, many = CalibrationMonitor(resolution=10), CalibrationMonitor(resolution=10)
+    # rounds one by one or many at once are the same
     for forecast, outcome in zip(p, y, strict=True):
         one.update(forecast, outcome)
-    many.update_many(p[:200], y[:200])
-    many.update_many(p[200:], y[200:])
     for name in ("values", "zeros", "ones"):
-        np.testing.assert_array_equal(getattr(one.counts(), name), getattr(many.counts(), name))
-    assert one.moved == pytest.approx(many.moved)
+        np.testing.assert_array_equal(getattr(one.counts(), name), getattr(monitor.counts(), name))
+    assert one.moved == pytest.approx(monitor.moved)
 
 
-def test_it_answers_before_the_first_round_and_between_rounds():
-    monitor = CalibrationMonitor()
-    assert monitor.calibration_distance().upper == 0.0
-    assert monitor.smooth_calibration_error().upper == 0.0
-    monitor.update(0.25, True)
-    assert monitor.calibration_distance().upper == 0.75
-    monitor.update(0.75, 0)
-    assert monitor.calibration_distance(normalize=True).upper == pytest.approx(0.25)
+EVENTS = [classwise_calibration_error, confidence_calibration_error, top_label_calibration_error]
+
+
+@st.composite
+def tables(draw):
+    """Rows on a grid of 1/8, so that level sets and ties are many and all sums exact, and labels."""
+    n, k = draw(st.integers(1, 30)), draw(st.integers(2, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return rng.multinomial(8, np.full(k, 1 / k), n) / 8, rng.integers(0, k, n)
+
+
+def by_sets(rows):
+    """Sum over keys of |sum of biases|; rows are (key, bias)."""
+    sums: dict[object, float] = {}
+    for key, bias in rows:
+        sums[key] = sums.get(key, 0.0) + bias
+    return sum(map(abs, sums.values()))
+
+
+def bin_of(v, bins):
+    return v if bins is None else min(int(v * bins), bins - 1)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(tables(), st.sampled_from([None, 1, 2, 4, 16]))
+def test_the_three_errors_are_those_of_loops_over_rows(table, bins):
+    p, y = table
+    n, k = p.shape
+    top = [max(range(k), key=lambda j: row[j]) for row in p]
+    classwise = by_sets(
+        ((j, bin_of(p[i, j], bins)), p[i, j] - (y[i] == j)) for i in range(n) for j in range(k)
+    )
+    confident = [(bin_of(p[i].max(), bins), p[i].max() - (y[i] == top[i])) for i in range(n)]
+    expected = [
+        classwise,
+        by_sets(confident),
+        by_sets(((t, key), bias) for t, (key, bias) in zip(top, confident, strict=True)),
+    ]
+    for error, value in zip(EVENTS, expected, strict=True):
+        assert error(p, y, bins, normalize=False) == pytest.approx(value, abs=1e-12)
+        assert error(p, y, bins, normalize=True) == pytest.approx(value / n, abs=1e-12)
+    assert expected[1] <= expected[2] + 1e-12
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(tables(), st.sampled_from([1, 2, 3, 8]), st.integers(1, 4))
+def test_the_largest_conditional_error_is_that_of_a_loop_over_level_sets(table, n_levels, min_rows):
+    p, y = table
+    sets: dict[tuple, list[int]] = {}
+    for i, row in enumerate(p):
+        sets.setdefault(tuple(np.floor(row * n_levels + 1e-9).tolist()), []).append(i)
+    expected = max(
+        (
+            abs(np.mean([p[i, j] - (y[i] == j) for i in rows]))
+            for rows in sets.values()
+            if len(rows) >= min_rows
+            for j in range(p.shape[1])
+        ),
+        default=0.0,
+    )
+    assert linf_conditional_error(p, y, n_levels, min_rows) == pytest.approx(expected, abs=1e-12)
+    weighted, largest = lp_calibration_error(p, y, np.inf, n_levels), linf_conditional_error(p, y, n_levels)
+    smallest = min(map(len, sets.values()))
+    assert weighted - 1e-12 <= largest <= weighted * len(p) / smallest + 1e-12
+
+
+def test_classes_with_soft_labels_have_the_errors_of_their_shares():
+    rng = np.random.default_rng(5)
+    p = np.array([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])[rng.integers(0, 2, 40)]
+    y, labels = rng.dirichlet(np.ones(3), 40), rng.integers(0, 3, 40)
+    shares = [expected_calibration_error(p[:, j], y[:, j]) for j in range(3)]
+    assert classwise_calibration_error(p, y) == pytest.approx(sum(shares))
+    assert classwise_calibration_error(p, np.eye(3)[labels]) == classwise_calibration_error(p, labels)
+    for measure in EVENTS[1:]:
+        with pytest.raises(ValueError, match="labels must be one-dimensional"):
+            measure(p, y)
+    # a row that exceeds one by rounding is taken
+    assert [error([[1.0 + 1e-7, 0.0]], [0]) for error in EVENTS] == [0.0, 0.0, 0.0]

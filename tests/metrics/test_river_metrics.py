@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import datasets, evaluate, metrics, tree, utils
+from river import utils
 
 from onlinecal import calibration_distance, cumulative_calibration_error, expected_calibration_error
-from onlinecal.measures import smooth_calibration_error, two_bin_error
+from onlinecal.measures import CalibrationMonitor, smooth_calibration_error, two_bin_error
 from onlinecal.metrics import (
     ECE,
     Brier,
@@ -85,6 +85,9 @@ def test_answers_may_be_numbers_or_dictionaries(name):
         dictionaries.update(np.bool_(y), {False: 1 - p, True: p} if p else {False: 1.0})
         others.update(int(y), np.float64(p))
     assert numbers.get() == dictionaries.get() == others.get() > 0
+    assert not numbers.bigger_is_better
+    # crumbs left by normalising are taken for the end
+    assert fed(BUILT[name](), [(1.0000000000000002, True), (-1e-17, False)]).get() == 0.0
 
 
 def test_other_labels_have_to_be_named():
@@ -93,16 +96,11 @@ def test_other_labels_have_to_be_named():
     metric.update("ham", {"spam": 0.3, "ham": 0.7})
     metric.update("eggs", {"ham": 1.0})
     assert metric.get() == pytest.approx((0.01 + 0.09 + 0.0) / 3)
-    assert metric.clone().pos_val == "spam"
     # the number one may be one label of many
     metric = Brier(pos_val=1)
     for y in (0, 1, 2):
         metric.update(y, {0: 0.2, 1: 0.5, 2: 0.3})
     assert metric.get() == pytest.approx(0.25)
-
-
-def test_crumbs_left_by_normalising_are_taken_for_the_end():
-    assert fed(Brier(), [(1.0000000000000002, True), (-1e-17, False)]).get() == 0.0
 
 
 @pytest.mark.parametrize("name", list(BUILT)[1:])
@@ -118,28 +116,18 @@ def test_a_round_that_was_not_counted_cannot_be_reverted(name, y, p):
     assert metric.get() == before
 
 
-def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match="bins must be a whole number of at least 1, got 0"):
-        ECE(bins=0)
-    with pytest.raises(ValueError, match="resolution"):
-        CalibrationDistance(resolution=0)
-    with pytest.raises(ValueError, match="budget must be positive, got 0"):
-        CalibrationDistance(budget=0)
-    with pytest.raises(ValueError, match=r"w must be a whole number, .* whole rounds, got 1\.5"):
-        CalibrationDistance().update(True, 0.5, 1.5)
-
-
 @pytest.mark.parametrize("name", BUILT)
-def test_weights_count_as_so_many_rounds(name):
-    weighed, repeated = BUILT[name](), fed(BUILT[name](), [(0.3, True)] * 3 + [(0.4, False)])
-    weighed.update(True, 0.3, 3)
-    weighed.update(False, 0.4)
+@settings(max_examples=examples(25), deadline=None)
+@given(rounds=ROUNDS, times=st.integers(1, 4))
+def test_whole_weights_count_as_so_many_rounds_and_are_taken_back(name, rounds, times):
+    weighed, again = BUILT[name](), fed(BUILT[name](), rounds * times)
+    for p, y in rounds:
+        weighed.update(y, p, times)
     weighed.update(False, 0.9, 0)
-    assert weighed.get() == pytest.approx(repeated.get(), abs=1e-12)
+    assert weighed.get() == pytest.approx(again.get(), abs=1e-9)
     weighed.update(True, 0.7, 2)
-    assert weighed.get() != pytest.approx(repeated.get())
     weighed.revert(True, 0.7, 2)
-    assert weighed.get() == pytest.approx(repeated.get(), abs=1e-12)
+    assert weighed.get() == pytest.approx(again.get(), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", list(BUILT)[1:-1])
@@ -154,40 +142,20 @@ def test_weights_between_whole_numbers_reach_the_measure_and_are_taken_back(name
     assert metric.get() == 0.0
 
 
-def test_small_errors_are_better():
-    good, bad = fed(Brier(), [(0.9, True)]), fed(Brier(), [(0.4, True)])
-    assert good.is_better_than(bad)
-    assert not bad.is_better_than(good)
-    for build in BUILT.values():
-        assert not build().bigger_is_better
-        assert not build().requires_labels
-
-
-def test_they_run_in_progressive_validation_together_with_rivers_own():
-    model = tree.HoeffdingTreeClassifier()
-    ours = CalibrationDistance(budget=0.05) + ECE(bins=15) + SmoothCalibration() + Brier()
-    both = metrics.LogLoss() + metrics.Accuracy() + Brier()
-    evaluate.progressive_val_score(datasets.Phishing().take(300), model.clone(), ours)
-    evaluate.progressive_val_score(datasets.Phishing().take(300), model.clone(), both)
-    distance, binned, smooth, brier = ours.get()
-    assert brier == both[2].get()
-    assert 0.0 < distance <= 1.0
-    # half the smooth error is below the distance, on either side of the true value
-    assert smooth / 2 <= distance + 1e-9
-    assert binned > 0.0
-    assert "CalibrationDistance: " in repr(ours)
-
-
-def test_an_interval_holds_the_true_value_when_forecasts_are_merged():
+def test_the_interval_is_that_of_a_monitor_as_coarse():
     rng = np.random.default_rng(0)
-    p = rng.random(400)
+    p, monitor = rng.random(400), CalibrationMonitor(resolution=20)
     y = rng.random(400) < p**2
+    monitor.update_many(p, y)
     rounds = list(zip(p.tolist(), y.tolist(), strict=True))
-    coarse = fed(CalibrationDistance(resolution=20), rounds)
-    exact = calibration_distance(p, y, method="exact", normalize=True).exact
-    assert coarse.interval.lower <= exact <= coarse.interval.upper == coarse.get()
-    smooth = fed(SmoothCalibration(resolution=20), rounds).interval
-    assert smooth.lower <= smooth_calibration_error(p, y, normalize=True) <= smooth.upper
+    for kind, found in (
+        (CalibrationDistance, monitor.calibration_distance(normalize=True)),
+        (SmoothCalibration, monitor.smooth_calibration_error()),
+    ):
+        metric = fed(kind(resolution=20), rounds)
+        assert metric.interval == pytest.approx(found)
+        assert metric.get() == pytest.approx(found.upper)
+        assert found.lower < found.upper
 
 
 KINDS = [Brier, ECE, lambda **k: ECE(bins=15, **k), SmoothCalibration, CalibrationDistance]
@@ -265,6 +233,20 @@ def test_what_cannot_be_asked_is_refused(kind):
         kind(top_label=True).update("a", 0.3)
     with pytest.raises(ValueError, match="y_pred must be a number"):
         kind(top_label=True).update("a", {"a": 0.3, "b": float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ECE(bins=0), "bins must be a whole number of at least 1, got 0"),
+        (lambda: CalibrationDistance(resolution=0), "resolution"),
+        (lambda: CalibrationDistance(budget=0), "budget must be positive, got 0"),
+        (lambda: CalibrationDistance().update(True, 0.5, 1.5), r"w must be a whole number, .* got 1\.5"),
+    ],
+)
+def test_bad_settings_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.mark.parametrize("kind", KINDS)

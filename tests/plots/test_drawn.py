@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from onlinecal import plots
 from onlinecal.plots.decisions import draw_methods
 from onlinecal.plots.ledger import draw_certificates
-from onlinecal.plots.over_rounds import running_biases_data
 from onlinecal.plots.recalibrations import (
     draw_boosting,
     draw_gaps,
@@ -23,9 +22,7 @@ from onlinecal.plots.recalibrations import (
     draw_scoreboard,
 )
 from onlinecal.plots.reliability_diagram import named, plan_costs, reliability_panels, transport_panels
-from simulations.plots.games import draw_film
 from simulations.plots.sweeps.against_rounds import draw_trajectories
-from simulations.plots.sweeps.landscape import draw_landscape, prepare_landscape
 
 RNG = np.random.default_rng(5)
 P = RNG.random(900)
@@ -46,8 +43,8 @@ def words(axis: Axes) -> list[str]:
     return [text.get_text() for text in axis.texts]
 
 
-def assert_inside(figure: Figure) -> None:
-    """No title, of the figure or of a panel, is cut at an edge, or runs into the one beside it or below."""
+def inside(figure: Figure) -> Figure:
+    """The figure: no title, of it or of a panel, is cut at an edge or runs into another one."""
     FigureCanvasAgg(figure).draw()
     titles = [axis.title if axis.title.get_text() else axis._left_title for axis in figure.axes]
     shown = [one.get_window_extent() for one in [*figure.texts, *titles] if one.get_text()]
@@ -55,6 +52,7 @@ def assert_inside(figure: Figure) -> None:
         assert box.x0 >= 0
         assert box.x1 <= figure.bbox.width
         assert not any(box.overlaps(other) for other in shown[:place])
+    return figure
 
 
 def side_by_side(data: Any) -> pl.DataFrame:
@@ -67,8 +65,7 @@ def panels_of(figure: Figure) -> dict[str, Axes]:
 
 def test_every_group_of_forecasts_is_a_dot_and_no_word_lies_under_one():
     table = side_by_side(plots.reliability_data)
-    figure = reliability_panels(table)
-    assert_inside(figure)
+    figure = inside(reliability_panels(table))
     assert [*panels_of(figure)] == [*NAMES]
     for name, axis in panels_of(figure).items():
         mine = table.filter(pl.col("forecaster") == name)
@@ -86,8 +83,7 @@ def test_every_group_of_forecasts_is_a_dot_and_no_word_lies_under_one():
 
 def test_every_move_is_a_dot_and_what_it_costs_is_said_apart_from_the_title():
     table = side_by_side(plots.transport_data)
-    figure = transport_panels(table)
-    assert_inside(figure)
+    figure = inside(transport_panels(table))
     for name, axis in panels_of(figure).items():
         mine = table.filter(pl.col("forecaster") == name)
         assert points(axis) == list(zip(mine["forecast"], mine["value"], strict=True))
@@ -103,49 +99,23 @@ def test_every_move_is_a_dot_and_what_it_costs_is_said_apart_from_the_title():
 
 def test_every_certificate_and_guarantee_is_a_line_under_a_whole_title():
     rounds = np.unique(np.geomspace(1, 9000, 60).astype(int))
-    games = {
-        name: np.sqrt((place + 1) * rounds)
-        for place, name in enumerate(("adaptive:slack=1,report=hint", NAMES[0]))
-    }
+    names = {"adaptive:slack=1,report=hint": np.sqrt(rounds), NAMES[0]: np.sqrt(2 * rounds)}
+    course = {"adversary": "file:path=nba,outcome=home_won", "round": rounds}
     table = pl.concat(
-        pl.DataFrame(
-            {
-                "forecaster": name,
-                "adversary": "file:path=nba,outcome=home_won",
-                "round": rounds,
-                "certificate": 0.5 * values,
-                "guarantee": values,
-            }
-        )
-        for name, values in games.items()
+        pl.DataFrame({"forecaster": name, **course, "certificate": 0.5 * values, "guarantee": values})
+        for name, values in names.items()
     )
-    figure = draw_trajectories(table)
-    assert_inside(figure)
-    for axis, values in zip(figure.axes, games.values(), strict=True):
-        drawn = lines(axis)
+    figure = inside(draw_trajectories(table))
+    for axis, values in zip(figure.axes, names.values(), strict=True):
         for column in (0.5 * values, values):
-            assert [(float(t), v) for t, v in zip(rounds, column, strict=True)] in drawn
+            assert [(float(t), v) for t, v in zip(rounds, column, strict=True)] in lines(axis)
         assert {"guarantee", "file:path=nba,outcome=home_won"} <= set(words(axis))
 
 
-@pytest.mark.parametrize("against", ["file:path=g.csv,outcome=won", "threshold"])
-def test_a_film_has_dots_where_forecasts_jump_and_says_what_it_is_of(against):
-    for forecasts, jumps in ((P, True), (np.linspace(0, 1, 900), False)):
-        table = named(running_biases_data(forecasts, Y), "recorded", against)
-        figure = draw_film(table)
-        course = table.group_by("round").agg(pl.col("forecast").first()).sort("round")
-        shown = list(zip(course["round"].cast(float), course["forecast"], strict=True))
-        panel = figure.axes[0]
-        assert (shown in lines(panel)) != jumps
-        assert set(shown) <= set(points(panel)) or not jumps
-        words_of = figure.texts[0].get_text()
-        assert ("under attack by" in words_of) == (against == "threshold")
-        assert against in words_of
-
-
-def test_keys_of_one_age_do_not_lie_on_one_another():
+@pytest.mark.parametrize("one_age", [True, False])
+def test_keys_of_one_age_do_not_lie_on_one_another(one_age):
     n = 300
-    rounds = RNG.integers(300, 330, n)
+    rounds = RNG.integers(300, 330, n) * (1 if one_age else 1 + np.arange(n) % 9)
     table = pl.DataFrame(
         {
             "key": [f"k{i}" for i in range(n)],
@@ -155,42 +125,33 @@ def test_keys_of_one_age_do_not_lie_on_one_another():
             "guarantee": np.sqrt(3.0 * rounds) * np.where(np.arange(n) < 9, 20.0, 1.0),
         }
     )
-    for one_age in (True, False):
-        shown = table if one_age else table.with_columns(rounds=pl.col("rounds") * (1 + pl.int_range(n) % 9))
-        figure = draw_certificates(shown)
-        assert_inside(figure)
-        (axis,) = figure.axes
-        dots = np.array(points(axis))
-        heights = (shown["certificate"] / shown["rounds"]).to_numpy()
-        mine = dots[np.isin(dots[:, 1], heights)][:n]
-        assert sorted(mine[:, 1]) == pytest.approx(sorted(heights))
-        promised = np.minimum(shown["guarantee"] / shown["rounds"], 1.0)
-        assert np.isin(promised, dots[:, 1]).all()
-        assert (len(np.unique(mine[:, 0])) == n) == one_age
-        assert ("keys in the order of" in axis.get_xlabel()) == one_age
+    figure = inside(draw_certificates(table))
+    (axis,) = figure.axes
+    dots, heights = np.array(points(axis)), (table["certificate"] / rounds).to_numpy()
+    mine = dots[np.isin(dots[:, 1], heights)][:n]
+    assert sorted(mine[:, 1]) == pytest.approx(sorted(heights))
+    assert np.isin(np.minimum(table["guarantee"] / rounds, 1.0), dots[:, 1]).all()
+    assert (len(np.unique(mine[:, 0])) == n) == one_age
+    assert ("keys in the order of" in axis.get_xlabel()) == one_age
 
 
 def test_an_interval_that_goes_on_beyond_the_panel_has_a_sign():
     names = ("none", "platt", "beta", "isotonic", "groups", "boost", "vector")
-    rows = [
-        {
-            "method": name,
-            "measure": measure,
-            "value": 0.2,
-            "difference": -0.01,
-            "difference_low": -0.01 - wide,
-            "difference_high": -0.01 + wide,
-            "best": None,
-        }
+    wide = [0.4 if name == "beta" else 0.002 for name in names]
+    table = pl.concat(
+        pl.DataFrame({"method": names, "measure": measure, "difference_low": wide}).with_columns(
+            value=0.2,
+            difference=-0.01,
+            difference_low=-0.01 - pl.col("difference_low"),
+            difference_high=-0.01 + pl.col("difference_low"),
+            best=pl.lit(None, pl.String),
+            title=pl.lit("x.csv"),
+            below=pl.lit("y"),
+            chosen=pl.lit("platt"),
+        )
         for measure in ("Brier", "log loss", "ECE", "accuracy")
-        for name in names
-        for wide in [0.4 if name == "beta" else 0.002]
-    ]
-    table = pl.DataFrame(rows, schema_overrides={"best": pl.String})
-    figure = draw_scoreboard(
-        table.with_columns(title=pl.lit("x.csv"), below=pl.lit("y"), chosen=pl.lit("platt"))
     )
-    assert_inside(figure)
+    figure = inside(draw_scoreboard(table))
     for axis in figure.axes:
         middle = (axis.bbox.x0 + axis.bbox.x1) / 2
         signs = {text.get_text(): text.get_window_extent().x0 for text in axis.texts}
@@ -201,64 +162,60 @@ def test_an_interval_that_goes_on_beyond_the_panel_has_a_sign():
 
 
 ROUNDS = np.arange(7)
-
-
-def course(part, **columns):
-    return pl.DataFrame({"part": part, "round": ROUNDS, "patches": ROUNDS, **columns})
-
-
-def parts_of(**columns):
-    """A table of fitted and of tested rows, whose errors are twice as large."""
-    both = [course(part, **{k: v * (1 + at) for k, v in columns.items()}) for at, part in enumerate(PARTS)]
-    return pl.concat(both)
-
-
-PARTS = ("fit", "test")
 FALLING = 0.4 / (1.0 + ROUNDS)
 
 
-@pytest.mark.parametrize(
-    "draw, table, x, columns",
-    [
-        (draw_patches, parts_of(worst=FALLING, chance=FALLING / 3, squared_error=FALLING), "patches", 2),
-        (draw_boosting, parts_of(squared_error=FALLING).with_columns(level_sets=5), "round", 1),
-        (draw_gaps, parts_of(mean=FALLING, worst=3 * FALLING).with_columns(n_losses=9), "round", 2),
-    ],
-)
-def test_errors_of_both_parts_are_lines_against_rounds_and_their_ends_are_named(draw, table, x, columns):
-    if draw is draw_patches:
-        table = table.with_columns(alpha=pl.lit(0.01))
-    if draw is draw_gaps:
-        table = table.with_columns(round=pl.col("round") - 1)
-    figure = draw(table)
-    assert_inside(figure)
-    assert len(figure.axes) == columns
-    names = {draw_patches: ["worst", "squared_error"], draw_gaps: ["mean", "worst"]}.get(
-        draw, ["squared_error"]
+def rounds_of(round_=ROUNDS, **columns):
+    """A table of fitted and of tested rows, whose errors are twice as large."""
+    parts = enumerate(("fit", "test"))
+    return pl.concat(
+        pl.DataFrame({"part": part, "round": round_, **{k: v * (1 + at) for k, v in columns.items()}})
+        for at, part in parts
     )
-    for axis, name in zip(figure.axes, names, strict=True):
-        for part in PARTS:
-            mine = table.filter(pl.col("part") == part)
-            if draw is draw_gaps:
-                left = [(-1.6, mine[name][0]), (0.0, mine[name][1])]
-                assert left in lines(axis)
-                assert left[0] in points(axis)
-                mine = mine.filter(pl.col("round") >= 0)
-            assert list(zip(mine[x].cast(float), mine[name], strict=True)) in lines(axis)
-        if draw is draw_gaps:
-            assert words(axis) == [f"{table[name][7]:.4f}", f"{table[name][-1]:.4f}"]
-        elif draw is draw_boosting:
-            assert words(axis) == [*(f"{table[name][at]:.4f}" for at in (6, -1)), *["5"] * 6]
-        elif name == "worst":
-            assert words(axis) == ["alpha = 0.01"]
-            assert list(zip(mine[x].cast(float), mine["chance"], strict=True)) in lines(axis)
+
+
+def drawn_lines(table, column, x="round"):
+    """Of the rows of each part, from round 0 on, the line that a column should be."""
+    for _, mine in table.filter(pl.col("round") >= 0).group_by("part"):
+        yield list(zip(mine[x].cast(float), mine[column], strict=True))
+
+
+def test_errors_of_patches_are_lines_beside_chance_and_alpha():
+    errors = {"worst": FALLING, "chance": FALLING / 3, "squared_error": FALLING}
+    table = rounds_of(**errors).with_columns(patches=pl.col("round"), alpha=pl.lit(0.01))
+    figure = inside(draw_patches(table))
+    worst, squared = figure.axes
+    assert words(worst) == ["alpha = 0.01"]
+    for axis, names in ((worst, ("worst", "chance")), (squared, ("squared_error",))):
+        for name in names:
+            assert all(line in lines(axis) for line in drawn_lines(table, name, "patches"))
+
+
+def test_errors_of_boosting_are_lines_whose_ends_and_level_sets_are_named():
+    table = rounds_of(squared_error=FALLING).with_columns(level_sets=5)
+    figure = inside(draw_boosting(table))
+    (axis,) = figure.axes
+    assert all(line in lines(axis) for line in drawn_lines(table, "squared_error"))
+    assert words(axis) == [*(f"{table['squared_error'][at]:.4f}" for at in (6, -1)), *["5"] * 6]
+
+
+def test_gaps_of_losses_begin_left_of_the_rounds_with_those_of_the_table():
+    table = rounds_of(ROUNDS - 1, mean=FALLING, worst=3 * FALLING).with_columns(n_losses=9)
+    figure = inside(draw_gaps(table))
+    for axis, name in zip(figure.axes, ("mean", "worst"), strict=True):
+        assert all(line in lines(axis) for line in drawn_lines(table, name))
+        for at in (0, 7):
+            left = [(-1.6, table[name][at]), (0.0, table[name][at + 1])]
+            assert left in lines(axis)
+            assert left[0] in points(axis)
+        assert words(axis) == [f"{table[name][7]:.4f}", f"{table[name][-1]:.4f}"]
 
 
 def test_rounds_that_merged_have_dots_and_the_first_and_the_last_error_are_named():
     merged = ROUNDS % 3 == 2
-    table = course("fit", error=FALLING, squared_error=2 * FALLING, merged=merged, p=np.inf).drop("part")
-    figure = draw_lp_rounds(table)
-    assert_inside(figure)
+    columns = {"error": FALLING, "squared_error": 2 * FALLING, "merged": merged, "p": np.inf}
+    table = pl.DataFrame({"round": ROUNDS, "patches": ROUNDS, **columns})
+    figure = inside(draw_lp_rounds(table))
     for axis, name in zip(figure.axes, ("error", "squared_error"), strict=True):
         assert points(axis) == [(float(at), table[name][int(at)]) for at in ROUNDS[merged]]
         assert words(axis) == [f"{table[name][at]:.4f}" for at in (0, -1)]
@@ -277,29 +234,3 @@ def test_losses_are_dots_as_far_above_the_line_as_they_cost_more():
     table = pl.DataFrame({"method": "none", "predicted": P, "true": P**2 + 0.1, "each": "loss"})
     (axis,) = draw_methods(table).axes
     assert np.array(points(axis)) == pytest.approx(np.column_stack([P, P**2 + 0.1 - P]))
-
-
-def test_powers_of_T_are_named_and_lines_are_the_medians():
-    rows = [
-        {
-            "forecaster": forecaster,
-            "adversary": adversary,
-            "rounds": T,
-            "seed": seed,
-            **dict.fromkeys(
-                ("distance_upper", "distance_lower", "ece", "certificate", "regret"), T**0.5 * seed
-            ),
-        }
-        for forecaster in ("nested", "balanced")
-        for adversary in ("coin", "markov")
-        for T in (100, 1000, 10_000)
-        for seed in (1, 2)
-    ]
-    table = prepare_landscape(pl.DataFrame(rows))
-    figure = draw_landscape(table)
-    assert_inside(figure)
-    said = figure.texts[1].get_text().replace("\n", " ")
-    assert "T^(1/3), √T, T^(2/3), T." in said and "exponent of T ± standard error" in said
-    for axis in figure.axes:
-        wanted = [(float(T), 1.5 * T**0.5) for T in (100, 1000, 10_000)]
-        assert sum(np.allclose(line, wanted) for line in lines(axis) if len(line) == 3) == 2

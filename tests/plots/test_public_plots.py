@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, plots
 from onlinecal.measures import decision_loss_gap, lp_calibration_error, multicalibration_report
-from onlinecal.plots.style import OURS, highest, lowest, wilson_interval
+from onlinecal.plots.style import OURS, wilson_interval
 from onlinecal.recalibration import gaussian_losses
 
 T = 200
@@ -120,19 +120,6 @@ def test_certificates_are_sums_or_averages():
     assert plots.certificate_data(proven).columns == ["round", "certificate"]
 
 
-@pytest.mark.parametrize("name", [name for name in PICTURES if name != "model_weights"])
-def test_pandas_and_polars_are_drawn_like_arrays(name):
-    given = arguments(name)
-    table = TABLES[name](*given)
-
-    def in_polars(one):
-        return pl.Series(one) if one.ndim == 1 else pl.DataFrame(one, schema=list(map(str, range(3))))
-
-    for way in (in_pandas, in_polars, np.ndarray.tolist):
-        assert TABLES[name](*map(way, given)).equals(table)
-    assert TABLES[name](*(in_pandas(one, np.arange(T)[::-1]) for one in given)).equals(table)
-
-
 FURTHER = {
     "transport": {"witness": FORECASTS},
     "running_biases": {"look_ahead": FORECASTS},
@@ -143,23 +130,37 @@ FURTHER = {
 
 
 @pytest.mark.parametrize("name", [name for name in PICTURES if name != "model_weights"])
-def test_columns_of_pandas_with_other_indices_are_refused(name):
-    first, *others = map(in_pandas, arguments(name))
-    turned = [in_pandas(one.to_numpy(), np.arange(T)[::-1]) for one in others]
-    for place, one in enumerate(turned):
+def test_pandas_and_polars_are_drawn_like_arrays_and_other_indices_are_refused(name):
+    given = arguments(name)
+    table = TABLES[name](*given)
+
+    def in_polars(one):
+        return pl.Series(one) if one.ndim == 1 else pl.DataFrame(one, schema=list(map(str, range(3))))
+
+    def turned(one):
+        return in_pandas(one, np.arange(T)[::-1])
+
+    for way in (in_pandas, in_polars, np.ndarray.tolist, turned):
+        assert TABLES[name](*map(way, given)).equals(table)
+    first, *others = map(in_pandas, given)
+    for place, one in enumerate(given[1:]):
         with pytest.raises(ValueError, match="must have the same index"):
-            TABLES[name](first, *others[:place], one, *others[place + 1 :])
+            TABLES[name](first, *others[:place], turned(one), *others[place + 1 :])
     for option, values in FURTHER.get(name, {}).items():
         with pytest.raises(ValueError, match=f"and {option} must have the same index"):
-            TABLES[name](first, *others, **{option: in_pandas(values, np.arange(T)[::-1])})
+            TABLES[name](first, *others, **{option: turned(values)})
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_the_axes_come_back_and_nothing_else_is_changed(name):
+def test_the_axes_come_back_with_what_somebody_wrote_and_nothing_else_is_changed(name):
     given = arguments(name)
     before, backend = dict(matplotlib.rcParams), matplotlib.get_backend()
     axes = Figure().subplots()
+    axes.set(title="mine", xlabel="here")
     assert PICTURES[name](*given, ax=axes) is axes
+    assert (axes.get_title(), axes.get_title("left"), axes.get_xlabel()) == ("mine", "", "here")
+    lines_are_named = name in ("level_sets", "group_biases", "group_mean_biases")
+    assert lines_are_named != bool(axes.get_ylabel())
     assert not pyplot.get_fignums()
     own = PICTURES[name](*given)
     assert own is not axes
@@ -167,16 +168,6 @@ def test_the_axes_come_back_and_nothing_else_is_changed(name):
     own.figure.canvas.draw()
     assert dict(matplotlib.rcParams) == before
     assert matplotlib.get_backend() == backend
-
-
-@pytest.mark.parametrize("name", PICTURES)
-def test_what_somebody_wrote_on_the_axes_stays(name):
-    axes = Figure().subplots()
-    axes.set(title="mine", xlabel="here")
-    PICTURES[name](*arguments(name), ax=axes)
-    assert (axes.get_title(), axes.get_title("left"), axes.get_xlabel()) == ("mine", "", "here")
-    lines_are_named = name in ("level_sets", "group_biases", "group_mean_biases")
-    assert lines_are_named != bool(axes.get_ylabel())
 
 
 @pytest.mark.parametrize("name", ["reliability", "running_distance", "certificate", "decision_losses"])
@@ -208,76 +199,51 @@ def test_averages_of_certificates_go_onto_the_axes_of_the_distance():
     assert axes.get_ylim() == limits
 
 
-BAD = {
-    "reliability": [
-        (([0.5, 1.5], [0, 1]), {}, "forecasts must lie in .* got 1.5 at row 1"),
-        (([0.5], [0]), {"confidence": 1.0}, "confidence must be a number between 0 and 1, got 1.0"),
-    ],
-    "transport": [
-        (([0.5, float("nan")], [0, 1]), {}, "forecasts must lie in .* got nan at row 1"),
-        (([0.5], [0]), {"witness": [2.0]}, "witness must lie in .* got 2.0"),
-        (([0.5], [0]), {"budget": -1.0}, "budget"),
-    ],
-    "running_distance": [
-        (([], []), {}, "forecasts is empty"),
-        (([0.5], [0]), {"rounds": 0}, "rounds must be a whole number of at least 1, got 0"),
-        (([0.5], [0]), {"rounds": [2]}, "rounds must be whole numbers from 1 to 1 in order"),
-        (([0.5] * 3, [0] * 3), {"rounds": [2, 1]}, "rounds must be whole numbers from 1 to 3 in order"),
-        (([0.5], [0]), {"rounds": [0.5]}, "rounds must be whole numbers"),
-    ],
-    "running_biases": [
-        (([0.5], [0, 1]), {}, "forecasts and outcomes must have the same length, got 1 and 2"),
-        (([0.5], [0]), {"rounds": [2]}, "rounds must be whole numbers from 1 to 1 in order"),
-        (([0.5], [0]), {"bins": 0}, "bins must be a whole number of at least 1, got 0"),
-        (([0.5], [0]), {"look_ahead": [3.0]}, "look_ahead must lie in .* got 3.0"),
-        (([0.5, 0.5], [0, 0]), {"look_ahead": [0.5]}, "forecasts and look_ahead must have the same length"),
-    ],
-    "level_sets": [
-        (([[0.5, 0.6]], [0]), {}, "probabilities must sum to 1 in every row, got 1.1 at row 0"),
-        (([[0.5, 0.5]], [0]), {"after": [[0.5, 0.6]]}, "after must sum to 1 in every row"),
-        (([[0.5, 0.5]], [0]), {"after": [[1.0]]}, r"after must have the shape .* \(1, 2\), got \(1, 1\)"),
-        (([[0.5, 0.5]], [0]), {"classes": ["a"]}, "classes must name the 2 columns of probabilities, got 1"),
-        (([[0.5, 0.5]], [0]), {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
-        (([[0.5, 0.5]], [0]), {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
-    ],
-    "decision_losses": [
-        (([[0.5, 0.6]], [0]), {}, "probabilities must sum to 1 in every row, got 1.1 at row 0"),
-        (([[0.5, 0.5]], [0], [[1.0, float("nan")]]), {}, "losses must be finite, got .*nan.* class 1"),
-    ],
-    "group_mean_biases": [
-        (([0.5, 1.5], [0, 1], [[1], [1]]), {}, "forecasts must lie in .* got 1.5 at row 1"),
-        (([0.5], [0], [[0]]), {}, "groups must have rounds, all are empty"),
-        (([0.5], [0], [[1]]), {"after": [0.5, 0.5]}, "forecasts and after must have the same length"),
-        (([0.5], [0], [[1]]), {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
-        (([0.5], [0], [[1]]), {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
-    ],
-    "group_biases": [
-        (([0.5, 1.5], [0, 1], [[1], [1]]), {}, "forecasts must lie in .* got 1.5 at row 1"),
-        (([0.5], [0], [[0]]), {}, "groups must have rounds, all are empty"),
-        (([0.5], [0], [[1]]), {"after": [2.0]}, "after must lie in .* got 2.0"),
-        (([0.5], [0], [[1]]), {"after": [0.5, 0.5]}, "forecasts and after must have the same length"),
-        (([0.5], [0], [[1]]), {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
-    ],
-    "certificate": [
-        (([1.0, -1.0],), {}, "certificates must be finite and not negative, got -1.0 at row 1"),
-        (([1.0], [float("inf")]), {}, "guarantees must be finite and not negative, got inf at row 0"),
-        (([1.0], [1.0, 2.0]), {}, "certificates and guarantees must have the same length, got 1 and 2"),
-        (([1.0],), {"rounds": [1, 2]}, "certificates and rounds must have the same length, got 1 and 2"),
-        ((["a"],), {}, "certificates must be numbers"),
-    ],
-}
+ONE, TABLE_OF_ONE, GROUP = ([0.5], [0]), ([[0.5, 0.5]], [0]), ([0.5], [0], [[1]])
+EMPTY = ([0.5], [0], [[0]])
+BAD = [
+    ("reliability", ([0.5, 1.5], [0, 1]), {}, "forecasts must lie in .* got 1.5 at row 1"),
+    ("reliability", ONE, {"confidence": 1.0}, "confidence must be a number between 0 and 1, got 1.0"),
+    ("transport", ONE, {"witness": [2.0]}, "witness must lie in .* got 2.0"),
+    ("transport", ONE, {"budget": -1.0}, "budget"),
+    ("running_distance", ([], []), {}, "forecasts is empty"),
+    ("running_distance", ONE, {"rounds": 0}, "rounds must be a whole number of at least 1, got 0"),
+    ("running_distance", ([0.5] * 3, [0] * 3), {"rounds": [2, 1]}, "rounds must be .* from 1 to 3 in order"),
+    ("running_distance", ONE, {"rounds": [0.5]}, "rounds must be whole numbers"),
+    ("running_biases", ONE, {"rounds": [2]}, "rounds must be whole numbers from 1 to 1 in order"),
+    ("running_biases", ONE, {"bins": 0}, "bins must be a whole number of at least 1, got 0"),
+    ("running_biases", ONE, {"look_ahead": [3.0]}, "look_ahead must lie in .* got 3.0"),
+    ("running_biases", ONE, {"look_ahead": [0.5] * 2}, "forecasts and look_ahead must have the same length"),
+    ("level_sets", ([[0.5, 0.6]], [0]), {}, "probabilities must sum to 1 in every row, got 1.1 at row 0"),
+    ("level_sets", TABLE_OF_ONE, {"after": [[0.5, 0.6]]}, "after must sum to 1 in every row"),
+    ("level_sets", TABLE_OF_ONE, {"after": [[1.0]]}, r"after must have the shape .* \(1, 2\), got \(1, 1\)"),
+    ("level_sets", TABLE_OF_ONE, {"classes": ["a"]}, "classes must name the 2 columns .*, got 1"),
+    ("level_sets", TABLE_OF_ONE, {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
+    ("level_sets", TABLE_OF_ONE, {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
+    ("decision_losses", (*TABLE_OF_ONE, [[1.0, math.nan]]), {}, "losses must be finite, got .*nan.* class 1"),
+    ("group_mean_biases", EMPTY, {}, "groups must have rounds, all are empty"),
+    ("group_mean_biases", GROUP, {"after": [0.5] * 2}, "forecasts and after must have the same length"),
+    ("group_mean_biases", GROUP, {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
+    ("group_mean_biases", GROUP, {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
+    ("group_biases", EMPTY, {}, "groups must have rounds, all are empty"),
+    ("group_biases", GROUP, {"after": [2.0]}, "after must lie in .* got 2.0"),
+    ("group_biases", GROUP, {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
+    ("certificate", ([1.0, -1.0],), {}, "certificates must be finite and not negative, got -1.0 at row 1"),
+    ("certificate", ([1.0], [math.inf]), {}, "guarantees must be finite and not negative, got inf at row 0"),
+    ("certificate", ([1.0], [1.0, 2.0]), {}, "certificates and guarantees must have the same length"),
+    ("certificate", ([1.0],), {"rounds": [1, 2]}, "certificates and rounds must have the same length"),
+    ("certificate", (["a"],), {}, "certificates must be numbers"),
+]
 
 
-@pytest.mark.parametrize(("name", "case"), [(name, case) for name, cases in BAD.items() for case in cases])
-def test_bad_input_is_named_and_nothing_is_drawn(name, case):
-    given, options, words = case
+@pytest.mark.parametrize(("name", "given", "options", "words"), BAD)
+def test_bad_input_is_named_and_nothing_is_drawn(name, given, options, words):
     axes = Figure().subplots()
     children = axes.get_children()
-    with pytest.raises(ValueError, match=words):
-        PICTURES[name](*given, ax=axes, **options)
+    for ax in (axes, None):
+        with pytest.raises(ValueError, match=words):
+            PICTURES[name](*given, ax=ax, **options)
     assert axes.get_children() == children
-    with pytest.raises(ValueError, match=words):
-        PICTURES[name](*given, **options)
     assert not pyplot.get_fignums()
 
 
@@ -289,10 +255,8 @@ def test_names_are_functions_also_after_their_modules_are_loaded():
 
 N = 300
 DRAWN = np.random.default_rng(7)
-TENTHS = DRAWN.random(N).round(1)
-COINS = DRAWN.integers(0, 2, N)
-TABLE = DRAWN.dirichlet((1, 1, 1), N)
-CLASSES = DRAWN.integers(0, 3, N)
+TENTHS, COINS = DRAWN.random(N).round(1), DRAWN.integers(0, 2, N)
+TABLE, CLASSES = DRAWN.dirichlet((1, 1, 1), N), DRAWN.integers(0, 3, N)
 
 
 @pytest.mark.parametrize("charged", [None, DRAWN.random(N).round(1)])
@@ -334,10 +298,9 @@ def test_level_sets_carry_the_error_and_wilsons_intervals(p):
     sizes = ((table["forecast"] - table["frequency"]) * table["mass"]).abs().to_numpy()
     assert np.linalg.norm(sizes, p) == pytest.approx(lp_calibration_error(TABLE, CLASSES, p, 3))
     assert (np.diff(sizes) <= 1e-15).all()
-    for row in table.to_dicts():
-        ones = round(row["frequency"] * row["rows"])
-        expected = binomtest(ones, row["rows"]).proportion_ci(0.9, "wilson")
-        assert (row["low"], row["high"]) == pytest.approx(expected, abs=1e-12)
+    ones = (table["frequency"] * table["rows"]).round()
+    intervals = np.column_stack(wilson_interval(ones.to_numpy(), table["rows"].to_numpy(), 0.9))
+    assert table.select("low", "high").to_numpy() == pytest.approx(intervals, abs=1e-12)
 
 
 def test_level_sets_stay_those_of_before_and_have_the_names_of_the_columns():
@@ -407,15 +370,6 @@ def test_only_the_worst_are_shown():
     groups = np.eye(N, dtype=bool)[:, :30]
     axes = plots.group_biases(TENTHS, COINS, groups, Figure().subplots(), shown=7)
     assert len(axes.get_yticklabels()) == 7
-
-
-def test_the_ends_are_those_of_all_columns_together_or_what_one_asks_for():
-    columns = pl.Series([3, 1, None], dtype=pl.Int64), pl.Series([math.nan, 2.5, None, -0.5])
-    assert (lowest(*columns), highest(*columns)) == (-0.5, 3.0)
-    assert [type(end(*columns)) for end in (lowest, highest)] == [float, float]
-    nothing = pl.Series([None, math.nan], dtype=pl.Float64), pl.Series([], dtype=pl.Int64)
-    assert (lowest(*nothing), highest(*nothing)) == (0.0, 0.0)
-    assert (lowest(*nothing, empty=7.0), highest(*nothing, empty=-7.0)) == (7.0, -7.0)
 
 
 def test_weights_of_models_are_averages_of_neighbouring_rows():

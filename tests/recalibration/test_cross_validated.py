@@ -24,8 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 from onlinecal import LpRecalibrator, RecalibratedClassifierCV
-from onlinecal.measures.scores import class_scores
-from onlinecal.recalibration import AveragedCalibration, TemperatureScaling
+from onlinecal.recalibration import TemperatureScaling
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning"),
@@ -55,9 +54,8 @@ def test_checks_of_scikit_learn(estimator, check):
 
 
 @pytest.mark.parametrize("ensemble", [True, False])
-@pytest.mark.parametrize(
-    ("classifier", "binary"), [(GaussianNB(), True), (GaussianNB(), False), (SCORES, True), (SCORES, False)]
-)
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("classifier", [GaussianNB(), SCORES])
 def test_temperature_scaling_is_that_of_scikit_learns_calibrated_classifier(classifier, binary, ensemble):
     rows, labels = (X[NUMBERS < 2], NUMBERS[NUMBERS < 2]) if binary else (X, NUMBERS)
     theirs = CalibratedClassifierCV(classifier, method="temperature", ensemble=ensemble)
@@ -66,25 +64,20 @@ def test_temperature_scaling_is_that_of_scikit_learns_calibrated_classifier(clas
     except ValueError:
         pytest.skip("this scikit-learn has no temperature scaling")
     ours = RecalibratedClassifierCV(classifier, TemperatureScaling(), ensemble=ensemble).fit(rows, labels)
-    if ensemble is False or classifier is not SCORES:
-        assert len(ours.calibrated_classifiers_) == (5 if ensemble else 1)
+    assert len(ours.calibrated_classifiers_) == (5 if ensemble else 1)
     # theirs takes scores (-s, s) of two classes, ours (0, s): the same map, with another temperature
     assert np.abs(ours.predict_proba(rows) - theirs.predict_proba(rows)).max() < 2e-3
 
 
-def test_searches_pipelines_and_cross_validation():
+def test_it_is_searched_in_a_pipeline_and_lowers_the_loss_of_rows_held_out():
     inner = RecalibratedClassifierCV(GaussianNB(), LpRecalibrator(n_levels=5, tolerance=0.02), cv=3)
-    grid = {"recalibratedclassifiercv__recalibrator__n_levels": [2, 6], "standardscaler": ["passthrough"]}
+    grid = {"recalibratedclassifiercv__recalibrator__n_levels": [2, 6]}
     search = GridSearchCV(make_pipeline(StandardScaler(), inner), grid, scoring="neg_log_loss", cv=3)
-    assert search.fit(X, Y).best_estimator_[-1].recalibrator.n_levels in (2, 6)
-    assert set(search.predict(X)) <= set(Y)
-    model = RecalibratedClassifierCV(GaussianNB(), cv=3)
-    table = cross_val_predict(model, X, Y, cv=3, method="predict_proba")
-    assert log_loss(Y, table) < log_loss(
-        Y, cross_val_predict(GaussianNB(), X, Y, cv=3, method="predict_proba")
+    own, ours = (
+        log_loss(Y, cross_val_predict(model, X, Y, cv=3, method="predict_proba"))
+        for model in (GaussianNB(), search)
     )
-    searched = GridSearchCV(model, {"recalibrator": [None, TemperatureScaling()]}, cv=2).fit(X, Y)
-    assert len(searched.cv_results_["params"]) == 2
+    assert ours < own
 
 
 def test_texts_frames_jobs_and_copies_change_nothing():
@@ -95,12 +88,9 @@ def test_texts_frames_jobs_and_copies_change_nothing():
         model = clone(model).set_params(n_jobs=2).fit(frame, Y)
         assert model.classes_.tolist() == ["red", "rose", "white"]
         assert model.feature_names_in_.tolist() == names
-        assert model.n_features_in_ == len(names)
         for twin in (model, pickle.loads(pickle.dumps(model)), clone(model).fit(frame, pd.Series(Y))):
-            answers = twin.predict_proba(frame)
-            assert isinstance(answers, np.ndarray)
             # frames lie otherwise in memory, sums differ by rounding, and the best temperature with them
-            assert np.abs(answers - expected).max() < 1e-7
+            assert np.abs(twin.predict_proba(frame) - expected).max() < 1e-7
     for pair in model.calibrated_classifiers_:
         assert pair.recalibrator.classes_.tolist() == ["red", "rose", "white"]
 
@@ -145,34 +135,21 @@ def test_weights_and_other_arguments_reach_their_rows():
         RecalibratedClassifierCV(GaussianNB().set_fit_request(sample_weight=True)).fit(X, Y)
 
 
-def test_who_takes_no_weights_is_named():
-    class Unweighted(Recorder):
-        def fit(self, X, y):
-            return super().fit(X, y)
+class Unweighted(Recorder):
+    def fit(self, X, y):
+        return super().fit(X, y)
 
-    weights = np.ones(len(Y))
-    with pytest.warns(
-        UserWarning, match="estimator KNeighborsClassifier takes no sample_weight: only Recorder"
+
+def test_who_takes_no_weights_and_that_there_are_fewer_folds_is_said():
+    weights, rare = np.ones(len(Y)), np.where(np.arange(len(Y)) % 60 == 0, "rare", "often")
+    for model, labels, message in (
+        ((KNeighborsClassifier(), Recorder()), Y, "estimator KNeighborsClassifier takes no sample_weight"),
+        ((GaussianNB(), Unweighted()), Y, "recalibrator Unweighted takes no sample_weight: only GaussianNB"),
+        ((GaussianNB(),), rare, r"cv=5 becomes 3: there are 3 rows of class 'rare'"),
     ):
-        RecalibratedClassifierCV(KNeighborsClassifier(), Recorder()).fit(X, Y, sample_weight=weights)
-    with pytest.warns(UserWarning, match="recalibrator Unweighted takes no sample_weight: only GaussianNB"):
-        RecalibratedClassifierCV(GaussianNB(), Unweighted()).fit(X, Y, sample_weight=weights)
-
-
-def test_one_classifier_for_all_rows_has_equal_shares():
-    labels = X[:, 0] > 13.0
-    pairs = RecalibratedClassifierCV(GaussianNB(), ensemble=False).fit(X, labels).calibrated_classifiers_
-    assert np.ptp(pairs[0].recalibrator.shares_) == 0.0
-    frozen = FrozenEstimator(GaussianNB().fit(X[::2], labels[::2]))
-    pairs = RecalibratedClassifierCV(frozen).fit(X[1::2], labels[1::2]).calibrated_classifiers_
-    assert np.ptp(pairs[0].recalibrator.shares_) > 0.0
-
-
-def test_there_are_no_more_folds_than_rows_of_the_rarest_class():
-    labels = np.where(np.arange(len(Y)) % 60 == 0, "rare", "often")
-    with pytest.warns(UserWarning, match=r"cv=5 becomes 3: there are 3 rows of class 'rare'"):
-        model = RecalibratedClassifierCV(GaussianNB()).fit(X, labels)
-    assert len(model.calibrated_classifiers_) == 3
+        with pytest.warns(UserWarning, match=message):
+            fitted = RecalibratedClassifierCV(*model).fit(X, labels, sample_weight=weights)
+    assert len(fitted.calibrated_classifiers_) == 3
 
 
 def test_a_frozen_classifier_is_asked_about_all_rows():
@@ -190,41 +167,44 @@ def test_a_frozen_classifier_is_asked_about_all_rows():
 
 def test_folds_may_lack_a_class_or_rows():
     order = np.argsort(NUMBERS, kind="stable")
-    model = RecalibratedClassifierCV(GaussianNB(), cv=KFold(3)).fit(X[order], Y[order])
-    table = model.predict_proba(X)
+    table = RecalibratedClassifierCV(GaussianNB(), cv=KFold(3)).fit(X[order], Y[order]).predict_proba(X)
     assert table.shape == (len(Y), 3)
     assert np.allclose(table.sum(axis=1), 1.0)
     some = ShuffleSplit(2, test_size=0.3, random_state=0)
     for ensemble in (True, False):
-        model = RecalibratedClassifierCV(GaussianNB(), cv=some, ensemble=ensemble).fit(X, Y)
-        again = RecalibratedClassifierCV(GaussianNB(), cv=list(some.split(X)), ensemble=ensemble).fit(X, Y)
-        assert (model.predict_proba(X) == again.predict_proba(X)).all()
+        told = [
+            RecalibratedClassifierCV(GaussianNB(), cv=cv, ensemble=ensemble).fit(X, Y).predict_proba(X)
+            for cv in (some, list(some.split(X)))
+        ]
+        assert (told[0] == told[1]).all()
 
 
 def test_scores_of_any_size_keep_what_they_say():
     rows, labels = make_classification(600, n_informative=5, random_state=0)
-    huge = SGDClassifier(random_state=0).fit(1e4 * rows[:200], labels[:200])
-    small = SGDClassifier(random_state=0).fit(1e4 * rows[:200], labels[:200])
+    rows = 1e4 * rows
+    huge, small = (SGDClassifier(random_state=0).fit(rows[:200], labels[:200]) for _ in range(2))
     small.coef_, small.intercept_ = small.coef_ * 1e-9, small.intercept_ * 1e-9
-    assert np.abs(huge.decision_function(1e4 * rows)).max() > 1e4
-    huge, small = (
-        RecalibratedClassifierCV(FrozenEstimator(one)).fit(1e4 * rows[200:400], labels[200:400])
+    assert np.abs(huge.decision_function(rows)).max() > 1e4
+    answers, others = (
+        RecalibratedClassifierCV(FrozenEstimator(one))
+        .fit(rows[200:400], labels[200:400])
+        .predict_proba(rows[400:])
         for one in (huge, small)
     )
-    answers = huge.predict_proba(1e4 * rows[400:])
-    assert np.abs(answers - small.predict_proba(1e4 * rows[400:])).max() < 0.01
+    assert np.abs(answers - others).max() < 0.01
     assert log_loss(labels[400:], answers) < 0.6
 
 
 def test_shares_of_neighbours_that_are_zero_are_less_than_one_neighbour():
     rows, labels = make_classification(1000, n_informative=5, flip_y=0.1, random_state=0)
-    model = RecalibratedClassifierCV(KNeighborsClassifier(10), TemperatureScaling()).fit(
-        rows[:500], labels[:500]
-    )
-    assert {pair.reading.least for pair in model.calibrated_classifiers_} == {0.05}
-    theirs = CalibratedClassifierCV(KNeighborsClassifier(10)).fit(rows[:500], labels[:500])
-    ours, theirs = (log_loss(labels[500:], one.predict_proba(rows[500:])) for one in (model, theirs))
-    assert ours < 1.02 * theirs
+    ours = RecalibratedClassifierCV(KNeighborsClassifier(10), TemperatureScaling())
+    theirs = CalibratedClassifierCV(KNeighborsClassifier(10))
+    losses = [
+        log_loss(labels[500:], one.fit(rows[:500], labels[:500]).predict_proba(rows[500:]))
+        for one in (ours, theirs)
+    ]
+    assert {pair.reading.least for pair in ours.calibrated_classifiers_} == {0.05}
+    assert losses[0] < 1.02 * losses[1]
 
 
 class Crooked(Recorder):
@@ -273,7 +253,6 @@ EXPECTED = TemperatureScaling(classes=NAMES).fit(TABLE, LABELS).predict_proba(TA
 def test_frames_name_their_classes_and_come_out_named(frame):
     model = TemperatureScaling().fit(frame, LABELS)
     assert model.classes_.tolist() == model.get_feature_names_out().tolist() == NAMES
-    assert (model.predict_proba(frame) == EXPECTED).all()
     for kind, made in (("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("default", np.ndarray)):
         out = model.set_output(transform=kind).transform(frame)
         assert isinstance(out, made)
@@ -285,39 +264,16 @@ def test_frames_name_their_classes_and_come_out_named(frame):
     numbers = TemperatureScaling().fit(frame, np.searchsorted(NAMES, LABELS))
     assert numbers.classes_.tolist() == [0, 1, 2]
     assert numbers.get_feature_names_out().tolist() == NAMES
-    assert TemperatureScaling(classes=NAMES).fit(TABLE, LABELS).get_feature_names_out().tolist() == NAMES
 
 
 def test_labels_may_be_one_hot():
     hot = pd.get_dummies(pd.Series(LABELS))
-    for given in (
-        hot.to_numpy(),
-        hot.to_numpy(float).tolist(),
-        hot[["fox", "cat", "dog"]],
-        pl.from_pandas(hot),
-    ):
+    for given in (hot.to_numpy(float).tolist(), hot[["fox", "cat", "dog"]], pl.from_pandas(hot)):
         model = TemperatureScaling(classes=NAMES).fit(TABLE, given)
         assert (model.predict_proba(TABLE) == EXPECTED).all()
-    assert TemperatureScaling().fit(pd.DataFrame(TABLE, columns=NAMES), hot).classes_.tolist() == NAMES
     for bad, message in (
         (np.ones((200, 2)), r"y must have shape \(n,\), or one-hot \(n, 3\), got \(200, 2\)"),
         (np.where(np.arange(200)[:, None] == 7, 1, hot), r"one 1 and else 0 in every row, got .* at row 7"),
     ):
         with pytest.raises(ValueError, match=message):
             TemperatureScaling().fit(TABLE, bad)
-
-
-def test_an_average_is_never_worse_than_the_average_and_never_certain():
-    model = AveragedCalibration(classes=NAMES).fit(TABLE[:100], LABELS[:100])
-    numbers = np.searchsorted(NAMES, LABELS[100:])
-    each = [class_scores(one.predict_proba(TABLE[100:]), numbers) for one in model.recalibrators_]
-    own = class_scores(model.predict_proba(TABLE[100:]), numbers)
-    assert (np.array(own[:2]) <= np.mean(each, axis=0)[:2]).all()
-    assert model.predict_proba(TABLE).min() > 0.0
-    one = AveragedCalibration([TemperatureScaling()], NAMES).fit(TABLE, LABELS)
-    assert (one.predict_proba(TABLE) == EXPECTED).all()
-    with pytest.raises(ValueError, match="recalibrators must be at least one"):
-        AveragedCalibration([]).fit(TABLE, np.searchsorted(NAMES, LABELS))
-    for given in (3, [TemperatureScaling(), 3]):
-        with pytest.raises(ValueError, match="recalibrators must be recalibrators of tables, got 3"):
-            AveragedCalibration(given).fit(TABLE, np.searchsorted(NAMES, LABELS))

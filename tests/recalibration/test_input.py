@@ -5,9 +5,25 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from onlinecal import BoostedRecalibrator, DecisionRecalibrator, GroupRecalibrator, LpRecalibrator
+from onlinecal import (
+    BoostedRecalibrator,
+    DecisionRecalibrator,
+    GroupRecalibrator,
+    LpRecalibrator,
+    decision_calibration_error,
+    decision_loss_gap,
+)
 from onlinecal.measures import group_mean_error, multicalibration_error, multicalibration_report
-from onlinecal.recalibration import TemperatureScaling
+from onlinecal.recalibration import (
+    BetaCalibration,
+    DirichletCalibration,
+    PerClassIsotonic,
+    TemperatureScaling,
+    TopLabelIsotonic,
+    VectorScaling,
+    gaussian_losses,
+)
+from tests.recalibration.test_starting import source
 
 p = np.array([0.1, 0.5, 0.9, 0.3] * 10)
 P, y = np.column_stack([1 - p, p]), np.array([0, 1, 1, 0] * 10)
@@ -15,90 +31,59 @@ GROUPS, FEATURES = np.ones((40, 1)), np.random.default_rng(0).random((40, 2))
 TABLES = [TemperatureScaling, LpRecalibrator, DecisionRecalibrator]
 NAMES = np.where(y == 1, "yes", "no")
 
+OF_TABLES = [
+    (100 * P, y, r"P must lie in \[0, 1\], got 90.0 at row 0, class 0: are they percent\? divide by 100"),
+    (np.log(P), y, "got -0.10.* at row 0, class 0: are they scores or log odds"),
+    ([[0.5, 0.5], [None, 1.0]] * 20, y, "got None at row 1, class 0: leave the row out"),
+    ([["0.5", "0.5"]] * 40, y, "got '0.5' at row 0, class 0: make numbers of texts"),
+    ("p.csv", y, "P must be a table, got the text 'p.csv': a file is read first"),
+    ({"no": 1 - p, "yes": p}, y, r"got a dict with the keys \['no', 'yes'\]: pandas.DataFrame"),
+    (p, y, r"got shape \(40,\): for two classes give numpy.column_stack\(\[1 - P, P\]\)"),
+    (y, P, "P must be a table and y a column, got them the other way round"),
+    (P, NAMES, "got 'no' at row 0: name the columns of P by classes=, or give P as a data frame"),
+    (P, 2 * y - 1, r"got -1 at row 0: of -1 and 1 make \(y \+ 1\) // 2"),
+    (P, y + 1, r"got 2 at row 1: are they counted from 1\?"),
+    (P, [0, None, 1, 1] * 10, "got None at row 1: leave the row out"),
+    (P, "labels.csv", "y must be a column, got the text 'labels.csv': a file is read first"),
+    (P, {0: 1}, r"y must be a column, got a dict with the keys \[0\]"),
+]
+
 
 @pytest.mark.parametrize("kind", TABLES)
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (100 * P, r"P must lie in \[0, 1\], got 90.0 at row 0, class 0: are they percent\? divide by 100"),
-        (np.log(P), "got -0.10.* at row 0, class 0: are they scores or log odds"),
-        ([[0.5, 0.5], [None, 1.0]] * 20, "got None at row 1, class 0: leave the row out"),
-        ([["0.5", "0.5"]] * 40, "got '0.5' at row 0, class 0: make numbers of texts"),
-        ("probabilities.csv", "P must be a table, got the text 'probabilities.csv': a file is read first"),
-        ({"no": 1 - p, "yes": p}, r"got a dict with the keys \['no', 'yes'\]: pandas.DataFrame"),
-        (p, r"got shape \(40,\): for two classes give numpy.column_stack\(\[1 - P, P\]\)"),
-    ],
-)
-def test_tables_that_are_none(kind, table, message):
+def test_tables_and_labels_that_are_none(kind):
+    for table, labels, message in OF_TABLES:
+        with pytest.raises(ValueError, match=message):
+            kind().fit(table, labels)
+
+
+OF_GROUPS = [
+    (y, p, GROUPS, r"got 0.1 at row 0.*are probabilities and outcomes swapped\?"),
+    (
+        p,
+        NAMES,
+        GROUPS,
+        "y must be 0/1 or boolean, got 'no' at row 0: texts are compared first, as y == 'yes'",
+    ),
+    (p, 2 * y - 1, GROUPS, r"got -1 at row 0: of -1 and 1 make \(y \+ 1\) // 2"),
+    (p, y + 1, GROUPS, "y must be 0/1 or boolean, got 2 at row 1: of 1 and 2 make y - 1"),
+    (p, [0, None, 1, 1] * 10, GROUPS, "got None at row 1: leave the row out"),
+    (100 * p, y, GROUPS, r"got 10.0 at row 0: are they percent\? divide by 100"),
+    ([0.5, None, 0.3, 0.1] * 10, y, GROUPS, "got None at row 1: leave the row out"),
+    ("p.csv", y, GROUPS, "must be a column, got the text 'p.csv': a file is read first"),
+    ({"p": p}, y, GROUPS, r"must be a column, got a dict with the keys \['p'\]"),
+    (p, y, "region", "groups must be a table, got the text 'region'"),
+    (p, y, {"region": ["north"] * 40}, "groups must be a table, got a dict with the keys"),
+    (p, y, ["north", "south"] * 20, "got values like np.str_.'north'.: categories are given as a data frame"),
+]
+
+
+@pytest.mark.parametrize(("forecasts", "outcomes", "groups", "message"), OF_GROUPS)
+def test_forecasts_outcomes_and_groups_that_are_none(forecasts, outcomes, groups, message):
     with pytest.raises(ValueError, match=message):
-        kind().fit(table, y)
-
-
-@pytest.mark.parametrize("kind", TABLES)
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (NAMES, "got 'no' at row 0: name the columns of P by classes=, or give P as a data frame"),
-        (2 * y - 1, r"got -1 at row 0: of -1 and 1 make \(y \+ 1\) // 2"),
-        (y + 1, r"got 2 at row 1: are they counted from 1\?"),
-        ([0, None, 1, 1] * 10, "got None at row 1: leave the row out"),
-        ("labels.csv", "y must be a column, got the text 'labels.csv': a file is read first"),
-        ({0: 1}, r"y must be a column, got a dict with the keys \[0\]"),
-    ],
-)
-def test_labels_that_are_none(kind, labels, message):
-    with pytest.raises(ValueError, match=message):
-        kind().fit(P, labels)
-
-
-def test_arguments_in_the_wrong_order():
-    with pytest.raises(ValueError, match="P must be a table and y a column, got them the other way round"):
-        LpRecalibrator().fit(y, P)
-    with pytest.raises(ValueError, match=r"got 0.1 at row 0.*are probabilities and outcomes swapped\?"):
-        GroupRecalibrator().fit(y, p, GROUPS)
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "message"),
-    [
-        (NAMES, "got 'no' at row 0: texts are compared first, as y == 'yes'"),
-        (2 * y - 1, r"got -1 at row 0: of -1 and 1 make \(y \+ 1\) // 2"),
-        (y + 1, "got 2 at row 1: of 1 and 2 make y - 1"),
-        ([0, None, 1, 1] * 10, "got None at row 1: leave the row out"),
-    ],
-)
-def test_outcomes_that_are_none(outcomes, message):
-    with pytest.raises(ValueError, match="y must be 0/1 or boolean, " + message):
-        GroupRecalibrator().fit(p, outcomes, GROUPS)
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        (100 * p, r"got 10.0 at row 0: are they percent\? divide by 100"),
-        ([0.5, None, 0.3, 0.1] * 10, "got None at row 1: leave the row out"),
-        ("p.csv", "must be a column, got the text 'p.csv': a file is read first"),
-        ({"p": p}, r"must be a column, got a dict with the keys \['p'\]"),
-    ],
-)
-def test_columns_of_forecasts_that_are_none(column, message):
-    with pytest.raises(ValueError, match=message):
-        GroupRecalibrator().fit(column, y, GROUPS)
-    with pytest.raises(ValueError, match=message):
-        BoostedRecalibrator().fit(FEATURES, y, column)
-
-
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        ("region", "groups must be a table, got the text 'region'"),
-        ({"region": ["north"] * 40}, "groups must be a table, got a dict with the keys"),
-        (["north", "south"] * 20, "got values like np.str_.'north'.: categories are given as a data frame"),
-    ],
-)
-def test_groups_that_are_none(groups, message):
-    with pytest.raises(ValueError, match=message):
-        GroupRecalibrator().fit(p, y, groups)
+        GroupRecalibrator().fit(forecasts, outcomes, groups)
+    if outcomes is y and groups is GROUPS:
+        with pytest.raises(ValueError, match=message):
+            BoostedRecalibrator().fit(FEATURES, y, forecasts)
 
 
 def frames(table, names):
@@ -119,7 +104,6 @@ def test_names_frames_and_one_hot_tables_are_as_good_as_numbers(number):
     for forecasts, outcomes in (
         (named, NAMES),
         (named, one_hot),
-        (P, y),
         (P, np.eye(2)[y]),
         (frames(p[:, None], ["p"])[number], frames(y[:, None], ["y"])[number]),
         (p[:, None], y == 1),
@@ -127,23 +111,9 @@ def test_names_frames_and_one_hot_tables_are_as_good_as_numbers(number):
         model = GroupRecalibrator.as_in_paper(0.01).fit(forecasts, outcomes, groups)
         assert np.array_equal(model.predict(forecasts, groups), alone.predict(p, groups))
         assert str(model.report(forecasts, outcomes, groups)) == str(alone.report(p, y, groups))
-    with pytest.raises(
-        ValueError, match=r"p must have the columns \['no', 'yes'\] of fit, got \['yes', 'no'\]"
-    ):
-        GroupRecalibrator().fit(named, NAMES, groups).predict(frames(P, ["yes", "no"])[number], groups)
-
-
-@pytest.mark.parametrize("kind", [pd.Series, lambda values: pl.Series("", values)])
-def test_a_series_of_categories_is_a_frame_of_one_column(kind):
-    side = ["left", "right"] * 20
-    model = GroupRecalibrator.as_in_paper(0.01).fit(p, y, kind(side))
-    assert len(model.group_names_) == 3
-    assert np.array_equal(
-        model.predict(p, kind(side)),
-        GroupRecalibrator.as_in_paper(0.01)
-        .fit(p, y, pd.DataFrame({"side": side}))
-        .predict(p, pd.DataFrame({"side": side})),
-    )
+    turned = frames(P, ["yes", "no"])[number]
+    with pytest.raises(ValueError, match=r"p must have the columns \['no', 'yes'\] of fit, got \['yes'"):
+        GroupRecalibrator().fit(named, NAMES, groups).predict(turned, groups)
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -151,8 +121,6 @@ def test_pandas_objects_of_other_rows_are_refused(kind):
     table, shuffled = pd.DataFrame(P), pd.Series(y, index=range(40, 0, -1))
     with pytest.raises(ValueError, match="P and y must have the same index, since rows are matched by pos"):
         kind().fit(table, shuffled)
-    with pytest.raises(ValueError, match="p and y must have the same index"):
-        GroupRecalibrator().fit(pd.Series(p), shuffled, GROUPS)
     kind().fit(table, pd.Series(y))
 
 
@@ -160,6 +128,7 @@ def test_groups_and_features_of_other_rows_are_refused():
     elsewhere = pd.DataFrame({"a": np.arange(40) % 2 == 0}, index=range(40, 0, -1))
     forecasts, model = pd.Series(p), GroupRecalibrator().fit(p, y, elsewhere)
     for call in (
+        lambda: GroupRecalibrator().fit(forecasts, pd.Series(y, index=range(40, 0, -1)), GROUPS),
         lambda: GroupRecalibrator().fit(forecasts, y, elsewhere),
         lambda: model.predict(forecasts, elsewhere),
         lambda: BoostedRecalibrator().fit(elsewhere, pd.Series(y)),
@@ -169,3 +138,101 @@ def test_groups_and_features_of_other_rows_are_refused():
     ):
         with pytest.raises(ValueError, match="must have the same index, since rows are matched by position"):
             call()
+
+
+WEIGHTED = {
+    "temperature": TemperatureScaling(),
+    "vector": VectorScaling(),
+    "Dirichlet": DirichletCalibration(),
+    "isotonic": PerClassIsotonic(),
+    "top label": TopLabelIsotonic(),
+    "beta": BetaCalibration(),
+    "lp": LpRecalibrator(start="temperature", share=1.0),
+    "lp, constant": LpRecalibrator.as_in_paper(n_levels=3, tolerance=0.01),
+    "decision, as in the paper": DecisionRecalibrator.as_in_paper(2, 0.02, partition="hard", max_rounds=1),
+    "decision, soft": DecisionRecalibrator.as_in_paper(2, 0.02, max_rounds=2),
+    "decision, given losses": DecisionRecalibrator.as_in_paper(losses=1.0 - np.eye(4), max_rounds=3),
+}
+CHOSEN = {"lp, folds": LpRecalibrator(), "decision, folds": DecisionRecalibrator(2, max_rounds=2, n_folds=2)}
+
+pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
+
+
+@pytest.mark.parametrize("name", [*WEIGHTED, *CHOSEN])
+def test_whole_weights_are_repeated_rows_and_rows_of_weight_0_are_left_out(name):
+    table, labels = source(150)
+    model = (WEIGHTED | CHOSEN)[name]
+    plain = model.fit(table[:100], labels[:100]).predict_proba(table)
+    ones = np.repeat([1.0, 0.0], [100, 50])
+    assert np.abs(model.fit(table, labels, ones).predict_proba(table) - plain).max() < 1e-6
+    if name in CHOSEN:
+        return
+    weights = np.random.default_rng(0).integers(0, 4, 150)
+    repeated = model.fit(np.repeat(table, weights, axis=0), np.repeat(labels, weights))
+    expected = repeated.predict_proba(table)
+    # scipy's optimiser ends near its minimum, not at it
+    close = 1e-3 if name in ("vector", "Dirichlet", "beta") else 1e-7
+    assert np.abs(model.fit(table, labels, weights).predict_proba(table) - expected).max() < close
+    assert np.abs(model.fit(table, labels).predict_proba(table) - expected).max() > close
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, -1.0, 1.0], r"sample_weight must be at least 0 and finite, got -1\.0 at row 1"),
+        ([1.0, np.nan, 1.0], "sample_weight must be at least 0 and finite, got nan at row 1"),
+        ([1.0, 1.0], "sample_weight must have a weight for each of 3 rows, got 2"),
+        ([0, 0, 0], "sample_weight must be positive for some row, got 0 for all"),
+        (["a", "b", "c"], "sample_weight must be numbers, got 'a'"),
+    ],
+)
+def test_bad_weights_are_named(weights, message):
+    with pytest.raises(ValueError, match=message):
+        TemperatureScaling().fit(np.full((3, 2), 0.5), [0, 1, 1], weights)
+
+
+def sure_source(n):
+    """Probabilities that are far too sure, so that corrections run into the faces of the simplex."""
+    table, labels = source(n, power=6.0)
+    table = table + 0.02 * np.eye(4)[0]
+    return table / table.sum(axis=1, keepdims=True), labels
+
+
+MODELS = {
+    "decision": DecisionRecalibrator(2),
+    "decision, full steps": DecisionRecalibrator(3, 0.1, start="none", step="full", n_folds=0, keep=0),
+    "lp": LpRecalibrator.as_in_paper(n_levels=3, tolerance=0.002, within="shift"),
+    "temperature": TemperatureScaling(),
+    "top label": TopLabelIsotonic(),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_label_gets_probability_0(name):
+    table, labels = sure_source(400)
+    answers = MODELS[name].fit(table[:100], labels[:100]).predict_proba(table)
+    assert answers.min() > 0
+    assert np.abs(answers.sum(axis=1) - 1).max() < 1e-12
+    if name == "decision, full steps":
+        assert answers.min() >= MODELS[name].floor_ == 1 / (4 * 101)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_floor_costs_the_guarantee_one_row_at_most(given):
+    table, labels = sure_source(60)
+    losses = gaussian_losses(2, 4, 30) if given else None
+    plain = {"epsilon": 0.05, "losses": losses}
+    bare = DecisionRecalibrator.as_in_paper(2, **plain).fit(table, labels)
+    model = DecisionRecalibrator.as_in_paper(2, floor=True, **plain).fit(table, labels)
+    assert model.reached_
+    assert bare.predict_proba(table).min() == 0
+    answers = model.predict_proba(table)
+    allowed = 0.05 + np.sqrt(1 - 1 / 4) / 61
+    if given:
+        assert decision_loss_gap(answers, labels, losses).max() <= allowed
+    else:
+        assert np.array_equal(answers, (1 - 4 * model.floor_) * bare.predict_proba(table) + model.floor_)
+        # linear scores of the floored rows are linear scores of the rows: regions are the same
+        left = decision_calibration_error(bare.predict_proba(table), labels, 2, "hard")
+        found = decision_calibration_error(answers, labels, 2, "hard")
+        assert found <= left + np.sqrt(1 - 1 / 4) / 61 + 1e-9

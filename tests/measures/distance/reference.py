@@ -7,6 +7,8 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
+from onlinecal import AlmostOneStepAhead
+
 
 def set_partitions(items):
     """Every way to split a list into non-empty sets."""
@@ -53,25 +55,14 @@ def histories(max_rounds, min_rounds=1):
 
 
 def look_ahead_run(outcome_of, n_rounds, m):
-    """Almost-One-Step-Ahead with the balanced rule on a grid of m cells and midpoint reports.
+    """Forecasts on a grid of m cells, outcomes, and the points of the grid that rounds are charged to.
 
-    outcome_of(t, forecast) plays the other side. Returns forecasts, outcomes and charged points.
+    outcome_of(t, forecast) plays the other side.
     """
-    biases = [0] * (m + 1)  # in units of 1/m, as whole numbers
-
-    def accepts_one(i):
-        return 2 * biases[i] > m - 2 * i
-
-    cell = m // 2
-    forecasts, outcomes, charged = np.empty(n_rounds), np.empty(n_rounds, dtype=np.uint8), np.empty(n_rounds)
+    forecaster = AlmostOneStepAhead(n_cells=m)
+    forecasts, outcomes = np.empty(n_rounds), np.empty(n_rounds, dtype=np.uint8)
     for t in range(n_rounds):
-        while accepts_one(cell):
-            cell -= 1
-        while not accepts_one(cell + 1):
-            cell += 1
-        forecasts[t] = (2 * cell + 1) / (2 * m)
+        forecasts[t] = forecaster.predict_proba_one({})[True]
         outcomes[t] = outcome_of(t, forecasts[t])
-        point = cell + int(outcomes[t])
-        biases[point] += point - m * int(outcomes[t])
-        charged[t] = point / m
-    return forecasts, outcomes, charged
+        forecaster.learn_one({}, int(outcomes[t]))
+    return forecasts, outcomes, (np.floor(forecasts * m) + outcomes) / m

@@ -23,15 +23,6 @@ histories = st.integers(1, 30).flatmap(
 )
 
 
-def written_out(p, y, members):
-    total = 0.0
-    for v in set(p.tolist()):
-        inside = (p == v) & members
-        if inside.any():
-            total += inside.mean() * (v - y[inside].mean()) ** 2
-    return total
-
-
 @settings(deadline=None)
 @given(histories, st.sampled_from([None, 2]))
 def test_both_errors_are_their_definitions(history, n_levels):
@@ -47,20 +38,14 @@ def test_both_errors_are_their_definitions(history, n_levels):
     by_function = [
         sum(one.mean() * (h[one] * (y[one] - p[one].mean())).mean() ** 2 for one in sets) for h in functions.T
     ]
-    assert multicalibration_error(p, y, members, n_levels) == pytest.approx(by_group, abs=1e-12)
-    found = functional_multicalibration_error(p, y, functions, n_levels)
-    assert found == pytest.approx(by_function, abs=1e-12)
-
-
-@settings(deadline=None)
-@given(histories)
-def test_the_two_definitions_agree_on_zero_and_are_ordered(history):
-    p, y, members = (np.array(part) for part in history)
-    by_group = multicalibration_error(p, y, members)
-    by_function = functional_multicalibration_error(p, y, members.astype(float))
-    assert (by_function <= by_group + 1e-12).all()
-    smallest = 1.0 / len(p)  # no P(g | f = v) that is not 0 is below it
-    assert (by_group * smallest <= by_function + 1e-12).all()
+    found = multicalibration_error(p, y, members, n_levels)
+    assert found == pytest.approx(by_group, abs=1e-12)
+    of_functions = functional_multicalibration_error(p, y, functions, n_levels)
+    assert of_functions == pytest.approx(by_function, abs=1e-12)
+    if n_levels is None:
+        # both are 0 together: no P(g | f = v) that is not 0 is below 1/n
+        assert (of_functions[:3] <= found + 1e-12).all()
+        assert (found / len(p) <= of_functions[:3] + 1e-12).all()
 
 
 @settings(deadline=None)
@@ -70,17 +55,17 @@ def test_the_report_holds_the_same_errors_and_the_worst_level_set(history):
     report = multicalibration_report(p, y, members)
     assert [line.violation for line in report.lines] == pytest.approx(multicalibration_error(p, y, members))
     means = group_mean_error(p, y, members)
-    for g, line in enumerate(report.lines):
-        inside = members[:, g]
+    for inside, mean, line in zip(members.T, means, report.lines, strict=True):
         assert line.count == inside.sum()
         if line.count == 0:
             assert line.worst is None
-            assert np.isnan(means[g])
+            assert np.isnan(mean)
             continue
-        assert line.forecast - line.outcome == pytest.approx(means[g], abs=1e-12)
+        assert line.forecast - line.outcome == pytest.approx(mean, abs=1e-12)
         assert line.squared_error == pytest.approx(np.mean((p - y)[inside] ** 2))
-        parts = {v: written_out(p[p == v], y[p == v], inside[p == v]) * np.mean(p == v) for v in set(p)}
-        assert line.worst.violation == pytest.approx(max(parts.values()), abs=1e-12)
+        cells = [inside & (p == v) for v in set(p[inside])]
+        parts = [cell.sum() * (p[cell].mean() - y[cell].mean()) ** 2 / len(p) for cell in cells]
+        assert line.worst.violation == pytest.approx(max(parts), abs=1e-12)
         cell = inside & np.isclose(p, line.worst.forecast)
         assert line.worst.count == cell.sum()
         assert line.worst.outcome == pytest.approx(y[cell].mean())
@@ -109,33 +94,3 @@ def test_data_frames_name_the_groups(frame):
     _, first, _ = str(report).splitlines()
     figures = " ".join(first.split())
     assert figures == "young 2 0.667 0.3500 0.5000 0.4450 0.296667 0.136667 0.200 -> 1.000 in 1"
-
-
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        (np.ones((2, 1)), "groups must have a row for each of the 3 forecasts, got 2"),
-        (np.full((3, 1), 2), "groups must be boolean or 0/1, got .*2.* at row 0, group 0"),
-        (np.array([[0], [1], [np.nan]]), "groups must be boolean or 0/1, got .*nan.* at row 2, group 0"),
-        (np.array([[0], [1], [None]]), "groups must be boolean or 0/1, got None at row 2, group 0"),
-        (np.empty((3, 0)), "groups must be a table"),
-        ([[1], [1, 0], [1]], "ragged"),
-        (np.array([["a"], ["b"], ["c"]]), "groups must be boolean or 0/1, got values like"),
-    ],
-)
-def test_bad_groups_are_named(groups, message):
-    with pytest.raises(ValueError, match=message):
-        multicalibration_error([0.1, 0.2, 0.3], [0, 1, 0], groups)
-
-
-def test_bad_functions_and_outcomes_are_named():
-    with pytest.raises(ValueError, match=r"functions must be finite, got .*inf.* at row 1, column 0"):
-        functional_multicalibration_error([0.5, 0.5], [0, 1], [0.0, np.inf])
-    with pytest.raises(ValueError, match="functions must be a table"):
-        functional_multicalibration_error([0.5, 0.5], [0, 1], [0.0])
-    with pytest.raises(ValueError, match="outcomes must be 0/1"):
-        multicalibration_error([0.5, 0.5], [0, 0.5], [[1], [1]])
-    with pytest.raises(ValueError, match="n_levels must be a whole number"):
-        multicalibration_error([0.5, 0.5], [0, 1], [[1], [1]], n_levels=0)
-    with pytest.raises(ValueError, match="names must be one for each of the 1 groups, got 2"):
-        multicalibration_report([0.5, 0.5], [0, 1], [[1], [1]], names=["a", "b"])

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from onlinecal import BoostedRecalibrator
 from onlinecal.measures import functional_multicalibration_error
-from onlinecal.recalibration.boosted.rounds import Part
+from onlinecal.recalibration.boosted.rounds import LinearRound, Part
 from tests.measures.distance.reference import set_partitions
 from tests.properties import examples
 
@@ -65,37 +65,35 @@ def test_least_squares_halts_in_time_and_is_multicalibrated(seed, alpha, bound, 
     assert (falls[:-1] >= alpha / (2 * bound)).all()
     assert falls[-1] < alpha / (2 * bound)
     f, h = worst_functions(model, X, y, start if given_start else np.full(len(y), y.mean()), bound)
-    assert np.mean((f - y) ** 2) == pytest.approx(model.squared_error_) == pytest.approx(errors[-2])
+    *_, last = stages = list(model.staged_predict(X, initial))
+    assert (last == f).all()
+    assert [np.mean((stage - y) ** 2) for stage in stages] == pytest.approx(errors[:-1])
+    assert errors[-2] == pytest.approx(model.squared_error_)
     assert (functional_multicalibration_error(f, y, h) <= alpha + 1e-9).all()
     assert model.skipped_mass_ == 0.0
     assert model.violation_bound_ <= alpha + 1e-12
 
 
-@settings(deadline=None, max_examples=examples(25))
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.3, 0.1, 0.03]), st.sampled_from([2, 5, 20]))
-def test_small_level_sets_keep_their_value_and_are_owned_up_to(seed, alpha, min_rows):
+@settings(deadline=None, max_examples=examples(30))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.3, 0.1, 0.03]),
+    st.sampled_from([1, 2, 5, 20]),
+    st.sampled_from([None, 1, 4, 10]),
+)
+def test_small_level_sets_and_coarse_grids_promise_less_and_keep_it(seed, alpha, min_rows, n_levels):
     X, y, start = table(seed)
-    model = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha, min_rows=min_rows).fit(X, y, start)
-    f, h = worst_functions(model, X, y, start, 1.0)
+    model = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha, min_rows=min_rows, n_levels=n_levels)
+    f, h = worst_functions(model.fit(X, y, start), X, y, start, 1.0)
     values, counts = np.unique(f, return_counts=True)
+    assert n_levels in (None, model.n_levels_)
     assert model.rounds_[-1].n_level_sets == len(values)
     assert model.rounds_[-1].n_skipped == (counts < min_rows).sum()
     assert model.skipped_mass_ == pytest.approx(counts[counts < min_rows].sum() / len(y))
     assert model.violation_bound_ == pytest.approx(alpha / 2 + 1 / model.n_levels_ + model.skipped_mass_)
     assert (functional_multicalibration_error(f, y, h) <= model.violation_bound_ + 1e-9).all()
     if model.n_rounds_ == 1:
-        rounded = np.floor(start * model.n_levels_ + 0.5) / model.n_levels_
-        assert (f == rounded).all()
-
-
-def test_a_level_set_below_the_minimum_is_not_learnt_by_heart():
-    X, y = np.arange(10.0)[:, None], np.resize([0.0, 1.0], 10)
-    start = np.arange(10) / 10
-    model = BoostedRecalibrator.as_in_paper(DecisionTreeRegressor(), alpha=0.01, min_rows=2).fit(X, y, start)
-    assert (model.predict(X, start) == start).all()
-    assert model.skipped_mass_ == 1.0
-    learnt = BoostedRecalibrator.as_in_paper(DecisionTreeRegressor(), alpha=0.01, min_rows=1).fit(X, y, start)
-    assert learnt.squared_error_ == 0.0
+        assert (f == np.floor(start * model.n_levels_ + 0.5) / model.n_levels_).all()
 
 
 @pytest.mark.parametrize("name", ["rising", "steps"])
@@ -103,16 +101,6 @@ def test_it_reaches_the_bayes_predictor_under_weak_learning(name):
     x, y = domain(TRUTHS[name])
     model = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha=0.0002, min_rows=1).fit(x[:, None], y)
     assert model.predict(np.arange(5)[:, None]) == pytest.approx(TRUTHS[name], abs=0.02)
-
-
-def test_it_can_stop_short_of_it_without():
-    x, y = domain(TRUTHS["valley"])
-    model = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha=0.0002, min_rows=1).fit(x[:, None], y)
-    assert np.ptp(model.predict(np.arange(5)[:, None])) == 0.0
-    square = np.column_stack([x, (x - 2) ** 2])
-    model.fit(square, y)
-    points = np.column_stack([np.arange(5), (np.arange(5) - 2) ** 2])
-    assert model.predict(points) == pytest.approx(TRUTHS["valley"], abs=0.02)
 
 
 def test_held_out_rows_take_rounds_back():
@@ -129,17 +117,6 @@ def test_held_out_rows_take_rounds_back():
     error = np.mean((model.predict(X, start)[aside] - y[aside]) ** 2)
     assert error == pytest.approx(min(held))
     assert model.squared_error_ == model.rounds_[model.n_kept_].squared_error
-
-
-@settings(deadline=None, max_examples=examples(20))
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 4, 10]))
-def test_coarse_grids_promise_less_and_keep_it(seed, n_levels):
-    X, y, start = table(seed)
-    model = BoostedRecalibrator.as_in_paper(LinearRegression(), 0.02, min_rows=1, n_levels=n_levels)
-    model.fit(X, y, start)
-    f, h = worst_functions(model, X, y, start, 1.0)
-    assert model.violation_bound_ == pytest.approx(0.01 + 1 / n_levels)
-    assert (functional_multicalibration_error(f, y, h) <= model.violation_bound_ + 1e-9).all()
 
 
 class Recorder(BaseEstimator):
@@ -159,45 +136,37 @@ def test_answers_beyond_the_range_are_clipped():
     assert model.predict(X).tolist() == [1, 1, 0, 0]
 
 
-def test_classifiers_and_regressors_may_give_the_start():
+def test_classifiers_regressors_and_functions_may_give_the_start():
     X, y, _ = table(3, 400)
     y = (y > 0.5).astype(int)
-    classifier = LogisticRegression().fit(X, y)
+    classifier, line = LogisticRegression().fit(X, y), LinearRegression().fit(X, y)
     start = classifier.predict_proba(X)[:, 1]
     by_array = BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, start)
     expected = by_array.predict(X, start)
-    assert (BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, classifier).predict(X) == expected).all()
-    line = LinearRegression().fit(X, y)
+    for asked in (classifier, lambda rows: classifier.predict_proba(rows)[:, 1]):
+        model = BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, asked)
+        assert (model.predict(X) == expected).all()
     assert BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, line).predict(X).max() <= 1.0
     with pytest.raises(ValueError, match="initial is needed"):
         by_array.predict(X)
 
 
-def test_stages_are_the_rounds_that_were_kept():
-    X, y, _ = table(6, 800)
-    model = BoostedRecalibrator.as_in_paper(alpha=0.02, min_rows=1).fit(X, y)
-    stages = list(model.staged_predict(X))
-    assert len(stages) == model.n_kept_ + 1 > 1
-    assert (stages[-1] == model.predict(X)).all()
-    errors = [round_.squared_error for round_ in model.rounds_[: len(stages)]]
-    assert [np.mean((stage - y) ** 2) for stage in stages] == pytest.approx(errors, abs=1e-12)
-    assert model.score(X, y) == pytest.approx(-errors[-1])
+BAD = [
+    ({"step": "level sets", "alpha": 0}, "alpha must be a number above 0 and at most 1, got 0"),
+    ({"step": "level sets", "alpha": 1e-7}, "bound/alpha must be at most 524288"),
+    ({"step": "level sets", "validation_fraction": -0.1}, "validation_fraction must be a number in .* -0.1"),
+    ({"alpha": 0.01}, "alpha goes with step='level sets', .* got 0.01 with step='log-odds'"),
+    ({"n_levels": 9}, "n_levels goes with step='level sets'"),
+    ({"validation_fraction": 0.2}, "validation_fraction goes with step='level sets'"),
+    ({"step": "odds"}, "step must be one of log-odds, level sets, got 'odds'"),
+    ({"start": "odds"}, "start must be one of auto, none"),
+]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"alpha": 0}, "alpha must be a number above 0 and at most 1, got 0"),
-        ({"bound": 0.0}, "bound must be a positive number, got 0.0"),
-        ({"alpha": 1e-7}, "bound/alpha must be at most 524288"),
-        ({"n_levels": 0}, "n_levels must be a whole number of at least 1, got 0"),
-        ({"validation_fraction": -0.1}, "validation_fraction must be a number in .* got -0.1"),
-        ({"min_rows": 0}, "min_rows must be a whole number of at least 1, got 0"),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "message"), BAD)
 def test_bad_parameters_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
-        BoostedRecalibrator.as_in_paper(**parameters).fit([[0.0], [1.0]], [0, 1])
+        BoostedRecalibrator(**parameters).fit([[0.0], [1.0]], [0, 1])
 
 
 def domain(truth):
@@ -306,27 +275,27 @@ def test_what_is_wrong_in_one_of_few_groups_is_found_by_few_columns():
     assert np.log(2 * 9) < gain < np.log(2 * 1500)
 
 
-def test_every_kind_of_start_and_of_table():
-    X, p, y = rows(400, 3)
-    base = LogisticRegression().fit(X[:, :1], y)
-    start = base.predict_proba(X[:, :1])[:, 1]
-    given = BoostedRecalibrator(n_folds=2).fit(X, y, start)
-    expected = given.predict(X, start)
+def test_every_kind_of_table():
+    X, p, y = rows(200, 3)
+    linear = BoostedRecalibrator(LinearRound(), n_folds=2)
+    expected = linear.fit(X, y, p).predict(X, p)
     for frame in (pd.DataFrame(X, columns=list("abc")), pl.DataFrame(X, schema=list("abc"))):
-        model = BoostedRecalibrator(n_folds=2).fit(frame, y, start)
-        assert (model.predict(frame, start) == expected).all()
+        model = linear.fit(frame, y, p)
+        assert (model.predict(frame, p) == expected).all()
         assert model.feature_names_in_.tolist() == list("abc")
         with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
-            model.predict(pd.DataFrame(X, columns=list("bac")), start)
-    sparse = BoostedRecalibrator(n_folds=2).fit(csr_matrix(X), y, start).predict(csr_matrix(X), start)
+            model.predict(pd.DataFrame(X, columns=list("bac")), p)
+    sparse = linear.fit(csr_matrix(X), y, p).predict(csr_matrix(X), p)
     assert sparse == pytest.approx(expected, abs=0.05)
-    asked = BoostedRecalibrator(n_folds=2).fit(X, y, lambda table: base.predict_proba(table[:, :1])[:, 1])
-    assert (asked.predict(X) == expected).all()
-    alone = BoostedRecalibrator(n_folds=2).fit(X, y)
+    alone = linear.fit(X, y)
     assert alone.start_.kind == "none"
-    assert log_loss(alone.predict(X), y) < log_loss(np.full(400, y.mean()), y)
-    shares = BoostedRecalibrator(n_folds=3).fit(X, 0.2 + 0.5 * y, p)
+    assert log_loss(alone.predict(X), y) < log_loss(np.full(200, y.mean()), y)
+    shares = linear.fit(X, 0.2 + 0.5 * y, p)
     assert 0 < shares.predict(X, p).min() < shares.predict(X, p).max() < 1
+    frame = pl.DataFrame({"age": [40, 50], "job": ["cook", "smith"]})
+    for texts, where in ((frame, "'job'"), ([[1, "cook"], [2, "smith"]], "1")):
+        with pytest.raises(ValueError, match=f"X must hold numbers, got 'cook' in column {where} at row 0"):
+            BoostedRecalibrator().fit(texts, [0, 1])
 
 
 @pytest.mark.parametrize("regressor", [LinearRegression(), KNeighborsRegressor(30)])
@@ -359,34 +328,6 @@ def test_weights():
         BoostedRecalibrator().fit(X, y, p, np.where(np.arange(300) == 2, -1, 1))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"alpha": 0.01}, "alpha goes with step='level sets', .* got 0.01 with step='log-odds'"),
-        ({"n_levels": 9}, "n_levels goes with step='level sets'"),
-        ({"validation_fraction": 0.2}, "validation_fraction goes with step='level sets'"),
-        ({"step": "odds"}, "step must be one of log-odds, level sets, got 'odds'"),
-        ({"start": "odds"}, "start must be one of auto, none"),
-        ({"n_folds": 1}, "n_folds must be a whole number of at least 2, got 1"),
-    ],
-)
-def test_bad_parameters_of_rounds_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        BoostedRecalibrator(**parameters).fit([[0.0], [1.0]], [0, 1])
-
-
-def test_features_that_are_texts_are_named():
-    frame = pd.DataFrame({"age": [40, 50], "job": ["cook", "smith"]})
-    for table in (frame, pl.from_pandas(frame)):
-        with pytest.raises(
-            ValueError, match="X must hold numbers, got 'cook' in column 'job' at row 0: encode"
-        ):
-            BoostedRecalibrator().fit(table, [0, 1])
-    with pytest.raises(ValueError, match="got 'cook' in column 1 at row 0"):
-        BoostedRecalibrator().fit([[1, "cook"], [2, "smith"]], [0, 1])
-    BoostedRecalibrator().fit(np.array([[1, 0.5], [None, 2]], dtype=object), [0, 1])
-
-
 def test_rounds_are_linear_first_and_then_trees():
     X, p, y = rows(3000, 8)
     model = BoostedRecalibrator(n_folds=3).fit(X, y, p)
@@ -396,8 +337,7 @@ def test_rounds_are_linear_first_and_then_trees():
     assert len(model.held_out_) == model.n_rounds_ + 1 <= model.max_rounds_ + 1 == 121
     # missing values, and features far from those that were fitted
     Z = np.where(np.arange(X.size).reshape(X.shape) % 7 == 0, np.nan, X)
-    holes = BoostedRecalibrator(n_folds=3).fit(Z, y, p)
-    assert np.isfinite(holes.predict(Z, p)).all()
+    assert np.isfinite(BoostedRecalibrator(n_folds=3).fit(Z, y, p).predict(Z, p)).all()
     far = np.where(np.arange(3) == 1, 1e12, X)
     assert (model.predict(far, p) == model.predict(np.where(np.arange(3) == 1, X[:, 1].max(), X), p)).all()
 
@@ -411,12 +351,6 @@ def test_of_many_rows_some_are_fitted(monkeypatch):
     assert model.held_out_ == pytest.approx(
         BoostedRecalibrator(n_folds=2, seed=3).fit(X[some], y[some], p[some], weights[some]).held_out_
     )
-
-
-def test_one_row_is_enough():
-    with pytest.warns(UserWarning, match="y is 1 in all 1 rounds"):
-        model = BoostedRecalibrator().fit([[0.0]], [1], [0.3])
-    assert model.predict([[0.0]], [0.3]).tolist() == [0.3]
 
 
 def test_sure_forecasts_ask_for_no_step_beyond_what_the_least_variance_allows():

@@ -1,6 +1,7 @@
 """Temperatures, Dirichlet maps, isotonic top labels, averages; a set probability stays on top if it can."""
 
 import math
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from onlinecal.measures.scores import class_scores
 from onlinecal.recalibration import (
     AveragedCalibration,
     DirichletCalibration,
@@ -17,14 +19,9 @@ from onlinecal.recalibration import (
 )
 from onlinecal.recalibration.classical.linear import PRIOR, best_shares
 from onlinecal.recalibration.flooring import spread_rest
+from tests.recalibration.test_starting import source
 
-
-def source(n=1500, seed=0):
-    rng = np.random.default_rng(seed)
-    truth = rng.dirichlet(np.ones(4), n)
-    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-    table = truth**2.5
-    return table / table.sum(axis=1, keepdims=True), labels
+drawn = partial(source, power=2.5, lean=0.0)
 
 
 def test_temperature_scaling_needs_no_label_of_every_class_and_takes_certain_rows():
@@ -33,19 +30,17 @@ def test_temperature_scaling_needs_no_label_of_every_class_and_takes_certain_row
 
 
 def test_dirichlet_calibration_finds_the_map_that_spoilt_the_truth():
-    table, labels = source(20_000)
+    table, labels = drawn(20_000)
     model = DirichletCalibration(0.0, 0.0).fit(table, labels)
     # probabilities are truth^2.5 up to a factor per row, so W = 0.4 I up to a constant row
     found = model.coef_ - model.coef_.mean(axis=0)
     assert np.abs(found - 0.4 * (np.eye(4) - 0.25)).max() < 0.05
     tied = DirichletCalibration(1e4, 1e4).fit(table, labels)
     assert np.abs(tied.coef_ - np.diag(np.diag(tied.coef_))).max() < 1e-3
-    with pytest.raises(ValueError, match="off_diagonal must be a number of at least 0, got -1"):
-        DirichletCalibration(-1).fit(table, labels)
 
 
 def test_top_label_isotonic_calibrates_the_confidence_and_keeps_the_others_proportions_below_it():
-    table, labels = source()
+    table, labels = drawn(1500)
     model = TopLabelIsotonic().fit(table, labels)
     top, rows = table.argmax(axis=1), np.arange(len(table))
     mapped = model.predict_proba(table)
@@ -79,23 +74,40 @@ def test_shares_have_the_least_log_loss_with_their_prior():
 
 
 def test_an_average_leans_to_what_held_out_rows_prefer():
-    table, labels = source(1500)
+    table, labels = drawn(1500)
     model = AveragedCalibration([TemperatureScaling(), TopLabelIsotonic()]).fit(table, labels)
     assert model.shares_[0] > 2 / 3
-    fresh, came = source(3000, 1)
+    fresh, came = drawn(3000, seed=1)
     parts = [one.predict_proba(fresh) for one in model.recalibrators_]
     assert np.allclose(model.predict_proba(fresh), np.tensordot(model.shares_, parts, 1))
     plain = AveragedCalibration(model.recalibrators, n_folds=0).fit(table, labels)
     assert plain.shares_.tolist() == [0.5, 0.5]
-    at = np.arange(len(came)), came
-    assert np.log(model.predict_proba(fresh)[at]).mean() > np.log(plain.predict_proba(fresh)[at]).mean()
+    scores, own, *each = (
+        class_scores(one, came) for one in (model.predict_proba(fresh), plain.predict_proba(fresh), *parts)
+    )
+    assert scores.log_loss < own.log_loss
+    # never worse than the mean of the scores of its parts: both losses are convex
+    assert (np.array(own[:2]) <= np.mean(each, axis=0)[:2]).all()
     for few in (table[:119], np.repeat(table[:9], 40, axis=0)):
         model = AveragedCalibration([TemperatureScaling(), VectorScaling()])
         model.fit(few, np.arange(len(few)) % 4)
         assert model.shares_.tolist() == [0.5, 0.5]
-    for bad in (1, -1, 2.5, "a"):
-        with pytest.raises(ValueError, match=f"n_folds must be .*, got {bad!r}"):
-            AveragedCalibration(n_folds=bad).fit(table, labels)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        *((AveragedCalibration(n_folds=bad), f"n_folds must be .*, got {bad!r}") for bad in (1, 2.5, "a")),
+        (AveragedCalibration([]), "recalibrators must be at least one"),
+        (AveragedCalibration(3), "recalibrators must be recalibrators of tables, got 3"),
+        (AveragedCalibration([TemperatureScaling(), 3]), "recalibrators must be .* of tables, got 3"),
+        (DirichletCalibration(-1), "off_diagonal must be a number of at least 0, got -1"),
+        (DirichletCalibration(pull=-1), "pull must be a number of at least 0, got -1"),
+    ],
+)
+def test_bad_parameters_are_named(model, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*drawn(60))
 
 
 MASSES = st.lists(
@@ -123,22 +135,13 @@ def test_what_stays_for_every_mass_and_probability(masses, p):
         assert max(shares) > p
 
 
-def test_water_that_overflows_goes_to_the_others_in_their_proportions():
-    assert spread_rest([6.0, 2.0, 1.0], 0.4) == pytest.approx([0.4, 0.2 * 2 / 3, 0.2 / 3])
-    assert spread_rest([6.0, 0.0, 0.0], 0.4) == pytest.approx([0.4, 0.1, 0.1])
-    assert spread_rest([6.0, 2.0], 0.8) == pytest.approx([0.15, 0.05])
-    assert spread_rest([6.0, 2.0], 0.2) == pytest.approx([0.6, 0.2])
-
-
-def test_top_label_isotonic_keeps_the_class_on_top():
-    rng = np.random.default_rng(1)
-    table = rng.dirichlet(np.full(20, 0.15), 2000)
-    top = table.argmax(axis=1)
-    # right three times in ten, whatever the confidence: far less than it says
-    labels = np.where(rng.random(2000) < 0.3, top, rng.integers(20, size=2000))
-    mapped = TopLabelIsotonic().fit(table, labels).predict_proba(table)
-    assert np.mean(table.max(axis=1)) > 0.35
-    able = mapped[np.arange(2000), top] >= 1 / 20
-    assert able.mean() > 0.99
-    assert np.array_equal(mapped.argmax(axis=1)[able], top[able])
-    assert np.allclose(mapped.sum(axis=1), 1.0)
+@pytest.mark.parametrize(
+    ("masses", "p", "shares"),
+    [
+        ([6.0, 2.0, 1.0], 0.4, [0.4, 0.2 * 2 / 3, 0.2 / 3]),
+        ([6.0, 0.0, 0.0], 0.4, [0.4, 0.1, 0.1]),
+        ([6.0, 2.0], 0.2, [0.6, 0.2]),
+    ],
+)
+def test_water_that_overflows_goes_to_the_others_in_their_proportions(masses, p, shares):
+    assert spread_rest(masses, p) == pytest.approx(shares)

@@ -8,15 +8,6 @@ def grid(p, m):
     return np.asarray(p, dtype=float) if m is None else np.floor(np.asarray(p) * m + 0.5) / m
 
 
-def violation(f, y, inside):
-    """mu(g) K2(f, g) for exact level sets."""
-    total = 0.0
-    for v in np.unique(f[inside]):
-        cell = inside & (f == v)
-        total += cell.mean() * (v - y[cell].mean()) ** 2
-    return total
-
-
 def value_patches(p, y, members, alpha, m=None):
     """Forecasts after the patches, on a grid or not; per patch the level, the group, violation and fall."""
     f, story = grid(p, m), []

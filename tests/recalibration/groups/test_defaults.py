@@ -2,14 +2,19 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from onlinecal import GroupRecalibrator, multicalibration_error
 from onlinecal.recalibration.groups.start import StartMap, lowers
 from tests.properties import examples
 from tests.recalibration.groups.reference import tables
+from tests.recalibration.groups.test_patches import patched
+
+pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
 
 
 def logistic(z):
@@ -27,46 +32,6 @@ def population(n, seed):
     return logistic(z), (rng.random(n) < truth).astype(int), members, truth
 
 
-def test_shifts_keep_what_the_predictor_knew():
-    p, y, members, _ = population(40_000, 5)
-    q, _, groups, truth = population(40_000, 105)
-    lost = {}
-    for patch in ("value", "shift"):
-        model = GroupRecalibrator.as_in_paper(3e-4, patch, n_levels=30).fit(p, y, members)
-        lost[patch] = np.mean((model.predict(q, groups) - truth) ** 2)
-    assert lost["shift"] < lost["value"]
-
-
-@pytest.mark.parametrize("patch", ["value", "shift"])
-def test_a_hidden_group_is_found_repaired_and_shown(patch):
-    rng = np.random.default_rng(0)
-    n = 20_000
-    table = pd.DataFrame(
-        {"region": rng.choice(["north", "south", "east"], n), "kind": rng.choice(["a", "b", "c", "d"], n)}
-    )
-    truth = rng.beta(2, 2, n)
-    hidden = ((table["region"] == "south") & (table["kind"] == "c")).to_numpy()
-    p = np.where(hidden, 1 - truth, truth)
-    y = (rng.random(n) < truth).astype(int)
-    train, test = np.arange(n) < n // 2, np.arange(n) >= n // 2
-    model = GroupRecalibrator.as_in_paper(1e-3, patch, n_levels=20).fit(p[train], y[train], table[train])
-    repair = model.report(p[test], y[test], table[test])
-    assert repair.before.worst.name == "region=south & kind=c"
-    lines = {row["group"]: row for row in repair.rows()}
-    found = lines["region=south & kind=c"]
-    assert found["violation_before"] > 5 * 1e-3
-    assert found["violation_after"] < 0.2 * found["violation_before"]
-    assert found["squared_error_after"] < found["squared_error_before"] - 0.02
-    elsewhere = [row for row in repair.rows() if row["mass"] < 0.5 and row is not found]
-    assert all(row["squared_error_after"] < row["squared_error_before"] + 0.005 for row in elsewhere)
-    first = str(repair).splitlines()[1]
-    assert first.startswith("region=south & kind=c")
-    assert f"{found['violation_after']:.6f}" in first
-
-
-pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
-
-
 def losses(p, y):
     """Log loss and squared error."""
     return np.array([-np.log(np.where(y == 1, p, 1 - p)).mean(), np.mean((p - y) ** 2)])
@@ -77,44 +42,48 @@ def inside(p):
     return np.clip(p, 0.01, 0.99)
 
 
+@pytest.mark.parametrize("patch", ["value", "shift"])
+def test_a_hidden_group_is_found_repaired_and_shown(patch):
+    rng = np.random.default_rng(0)
+    n, name = 20_000, "region=south & kind=c"
+    table = pd.DataFrame(
+        {"region": rng.choice(["north", "south", "east"], n), "kind": rng.choice([*"abcd"], n)}
+    )
+    truth = rng.beta(2, 2, n)
+    hidden = ((table["region"] == "south") & (table["kind"] == "c")).to_numpy()
+    p, y = np.where(hidden, 1 - truth, truth), (rng.random(n) < truth).astype(int)
+    train, test = np.arange(n) < n // 2, np.arange(n) >= n // 2
+    model = GroupRecalibrator.as_in_paper(1e-3, patch, n_levels=20).fit(p[train], y[train], table[train])
+    repair = model.report(p[test], y[test], table[test])
+    assert repair.before.worst.name == name
+    found = next(row for row in repair.rows() if row["group"] == name)
+    assert found["violation_before"] > 5 * 1e-3
+    assert found["violation_after"] < 0.2 * found["violation_before"]
+    assert found["squared_error_after"] < found["squared_error_before"] - 0.02
+    elsewhere = [row for row in repair.rows() if row["mass"] < 0.5 and row is not found]
+    assert all(row["squared_error_after"] < row["squared_error_before"] + 0.005 for row in elsewhere)
+    first = str(repair).splitlines()[1]
+    assert first.startswith(name)
+    assert f"{found['violation_after']:.6f}" in first
+
+
 @settings(deadline=None, max_examples=examples(60))
 @given(
     tables(), st.sampled_from([1.0, 0.3, 0.03, 0.003]), st.sampled_from([1, 7, 30]), st.sampled_from([0, 5])
 )
 def test_log_odds_patches_keep_every_promise(table, alpha, m, shrinkage):
     p, y, members = table
-    p = inside(p)
-    model = GroupRecalibrator.as_in_paper(alpha, "log-odds", n_levels=m, shrinkage=shrinkage).fit(
-        p, y, members
-    )
-    stages = list(model.staged_predict(p, members))
+    model, after = patched((inside(p), y, members), alpha, "log-odds", n_levels=m, shrinkage=shrinkage)
+    stages = list(model.staged_predict(inside(p), members))
     assert len(stages) == model.n_patches_ + 1
-    assert (stages[-1] == model.predict(p, members)).all()
-    assert model.n_patches_ <= model.max_patches_
+    assert (stages[-1] == after).all()
     history = model.history_
+    assert losses(inside(p), y)[0] - history["fall"].sum() == pytest.approx(losses(after, y)[0], abs=1e-9)
     # a patch saves what is proved, and what is left in its cell has the sign it had
     mass = history["count"] / len(p)
     proved = mass * (history["forecast"] - history["outcome"]) ** 2
     proved /= 2 * (7 / 12 + shrinkage / np.maximum(history["count"], 1))
     assert (history["fall"] >= proved - 1e-12).all()
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_the_first_log_odds_patch_is_the_one_that_is_proved_to_save_most(seed):
-    """Bias g and spread h of a cell, sums over its rows: at least g^2/(2 (h + |g|/3))."""
-    rng = np.random.default_rng(seed)
-    p, members = inside(rng.random(60)), rng.random((60, 3)) < 0.4
-    y = (rng.random(60) < p**2).astype(int)
-    made = GroupRecalibrator.as_in_paper(1e-4, "log-odds", n_levels=4).fit(p, y, members).history_[0]
-    level = np.floor(p * 4 + 0.5)
-    proved = {}
-    for g in range(3):
-        for i in range(-1, 5):
-            cell = members[:, g] & ((level == i) | (i < 0))
-            bias, spread = (y - p)[cell].sum(), (p * (1 - p))[cell].sum()
-            proved[i, g] = bias**2 / (2 * (spread + abs(bias) / 3)) if cell.any() else 0.0
-    assert proved[made["level"], made["group"]] == pytest.approx(max(proved.values()))
-    assert made["fall"] * 60 >= max(proved.values())
 
 
 def test_gains_are_believed_beyond_a_standard_error_and_what_the_best_of_many_gains_by_chance():
@@ -131,17 +100,7 @@ def test_gains_are_believed_beyond_a_standard_error_and_what_the_best_of_many_ga
     assert not lowers(others - noisy, others, "log-odds", 2)
 
 
-def test_without_folds_all_groups_end_within_alpha():
-    p, y, members, _ = population(3_000, 0)
-    model = GroupRecalibrator.as_in_paper(2e-4, "log-odds", n_levels=20).fit(p, y, members)
-    after = model.predict(p, members)
-    assert multicalibration_error(p, y, members, 20).max() > 1e-3
-    assert multicalibration_error(after, y, members, 20).max() <= 2e-4
-    assert losses(p, y)[0] - model.history_["fall"].sum() == pytest.approx(losses(after, y)[0], abs=1e-9)
-    assert model.history_["epoch"].max() > 0
-
-
-@pytest.mark.parametrize("n", [60, 200, 1000])
+@pytest.mark.parametrize("n", [1, 60, 200, 1000])
 def test_forecasts_that_are_right_are_left_alone(n):
     rng = np.random.default_rng(n)
     truth = rng.uniform(0.05, 0.95, n)
@@ -151,15 +110,12 @@ def test_forecasts_that_are_right_are_left_alone(n):
     assert (model.predict(truth, members) == truth).all()
 
 
-@pytest.mark.parametrize("n", [200, 1000, 5000])
-def test_what_is_wrong_is_mended_on_fresh_rows(n):
+@pytest.mark.parametrize(("n", "most"), [(200, 1.0), (1000, 0.99), (5000, 0.93)])
+def test_what_is_wrong_is_mended_on_fresh_rows(n, most):
     p, y, members, _ = population(n, 3)
     q, fresh, groups, _ = population(20_000, 103)
-    model = GroupRecalibrator().fit(p, y, members)
-    after = model.predict(q, groups)
-    assert (losses(after, fresh) < [1, 0.99, 0.93][[200, 1000, 5000].index(n)] * losses(q, fresh)).all()
-    again = GroupRecalibrator().fit(p, y, members)
-    assert (again.predict(q, groups) == after).all()
+    after = GroupRecalibrator().fit(p, y, members).predict(q, groups)
+    assert (losses(after, fresh) < most * losses(q, fresh)).all()
 
 
 def test_starts_are_the_maps_of_the_least_log_loss():
@@ -170,30 +126,17 @@ def test_starts_are_the_maps_of_the_least_log_loss():
     a, b, c = StartMap("platt").fit(p, y, weights).coefficients_
     assert (a, c) == pytest.approx((0.5, 0.7), abs=0.05)
     assert a == b
-    for kind, count in (("temperature", 1), ("platt", 2), ("beta", 3)):
-        best = StartMap(kind).fit(p, y, weights)
+    free = {"temperature": [[1, 1, 0]], "platt": [[1, 1, 0], [0, 0, 1]], "beta": np.eye(3)}
+    for kind, directions in free.items():
+        best, other = StartMap(kind).fit(p, y, weights), StartMap(kind)
         first = losses(best(p, 0.0), y)[0]
-        for _ in range(20):
-            other = StartMap(kind)
-            step = 0.02 * rng.normal(size=3)
-            other.coefficients_ = best.coefficients_ + {
-                1: [step[0], step[0], 0], 2: [step[0], step[0], step[1]], 3: step
-            }[count]  # fmt: skip
+        for step in 0.02 * rng.normal(size=(20, len(directions))) @ np.array(directions):
+            other.coefficients_ = best.coefficients_ + step
             assert losses(other(p, 0.0), y)[0] > first - 1e-6
     everyone = np.ones((20_000, 1))
-    chosen = GroupRecalibrator().fit(p, y, everyone)
-    assert chosen.start_.kind in ("platt", "beta")
+    assert GroupRecalibrator().fit(p, y, everyone).start_.kind in ("platt", "beta")
     isotonic = GroupRecalibrator(start="isotonic").fit(p, y, everyone)
-    assert isotonic.start_.kind == "isotonic"
     assert losses(isotonic.predict(p, everyone), y)[0] < losses(p, y)[0]
-
-
-def test_outcomes_that_forecasts_separate_have_a_start_too():
-    p, y = np.linspace(0.1, 0.9, 50), np.arange(50) >= 25
-    model = GroupRecalibrator(start="beta", n_folds=2).fit(p, y, np.ones((50, 1)))
-    after = model.predict(p, np.ones((50, 1)))
-    assert (after >= 1 / 102).all()
-    assert (after <= 101 / 102).all()
 
 
 def test_certain_forecasts_do_not_stay_certain():
@@ -207,6 +150,10 @@ def test_certain_forecasts_do_not_stay_certain():
         assert after.max() <= 1 - 9e-7
     plain = GroupRecalibrator.as_in_paper(0.001, "value").fit(p, y, groups).predict(p, groups)
     assert {0.0, 1.0} & set(plain.tolist())
+    # outcomes that forecasts separate have a start too
+    apart, everyone = np.linspace(0.1, 0.9, 50), np.ones((50, 1))
+    model = GroupRecalibrator(start="beta", n_folds=2).fit(apart, apart > 0.5, everyone)
+    assert np.abs(model.predict(apart, everyone) - 0.5).max() <= 0.5 - 1 / 102 + 1e-12
 
 
 @pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
@@ -228,13 +175,136 @@ def test_whole_weights_are_repeated_rows(patch):
 
 
 def test_groups_of_categories_have_the_mass_of_their_weights():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"side": ["left"] * 90 + ["right"] * 10})
-    p, y = np.full(100, 0.5), np.arange(100) % 2
-    weights = np.where(frame["side"] == "left", 1.0, 0.1)
+    frame = pd.DataFrame({"side": ["left"] * 90 + ["right"] * 10})
+    p, y, weights = np.full(100, 0.5), np.arange(100) % 2, np.repeat([1.0, 0.1], [90, 10])
     assert len(GroupRecalibrator(min_mass=0.05).fit(p, y, frame).group_names_) == 3
-    model = GroupRecalibrator(min_mass=0.05).fit(p, y, frame, weights)
-    assert model.group_names_ == ["everyone", "side=left"]
+    assert GroupRecalibrator(min_mass=0.05).fit(p, y, frame, weights).group_names_ == [
+        "everyone",
+        "side=left",
+    ]
+
+
+@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
+def test_stages_end_with_the_prediction(patch):
+    p, y, members, _ = population(400, 2)
+    model = GroupRecalibrator.as_in_paper(0.003, patch).fit(p, y, members)
+    stages = list(model.staged_predict(p, members))
+    assert len(stages) == model.n_patches_ + 1 > 5
+    assert (stages[-1] == model.predict(p, members)).all()
+    assert np.array_equal(list(model.staged_predict(p, members, [0, 3])), [stages[0], stages[3]])
+    errors = [np.mean((stage - y) ** 2) for stage in stages]
+    if patch in ("value", "unrounded"):
+        assert -np.diff(errors) == pytest.approx(model.history_["fall"], abs=1e-9)
+    with pytest.raises(ValueError, match="stops must be at most"):
+        list(model.staged_predict(p, members, [model.n_patches_ + 1]))
+
+
+RNG = np.random.default_rng(0)
+N = 3000
+COLOUR = RNG.choice(["red", "green", "blue", "rare"], N, p=[0.5, 0.3, 0.195, 0.005])
+SIZE = RNG.integers(1, 4, N)
+P = RNG.random(N)
+Y = (RNG.random(N) < np.clip(P + 0.25 * (COLOUR == "red") - 0.3 * (SIZE == 2), 0, 1)).astype(int)
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
+
+
+@pytest.fixture(params=FRAMES)
+def frame(request):
+    return FRAMES[request.param]
+
+
+def test_categories_make_all_one_way_and_two_way_groups(frame):
+    table = frame({"colour": COLOUR, "size": SIZE})
+    model = GroupRecalibrator.as_in_paper(0.001, n_levels=32, min_mass=0.02).fit(P, Y, table)
+    one_way = [f"colour={c}" for c in ("red", "green", "blue")] + [f"size={s}" for s in (1, 2, 3)]
+    two_way = [f"colour={c} & size={s}" for c in ("red", "green", "blue") for s in (1, 2, 3)]
+    assert set(model.group_names_) == {"everyone", *one_way, *two_way}
+    assert len(model.group_names_) == model.n_groups_ == 16
+    members = np.column_stack(
+        [np.ones(N, bool), (COLOUR == "red") & (SIZE == 1), (COLOUR == "red") & (SIZE == 2), COLOUR == "blue"]
+    )
+    after = model.predict(P, table)
+    assert (multicalibration_error(after, Y, members) <= 0.001 + 1e-12).all()
+
+
+def test_new_and_missing_categories(frame):
+    table = frame({"colour": ["red", None] * 50, "size": [1.0, 2.0, float("nan"), 2.0] * 25})
+    y = np.resize([1, 0], 100)
+    model = GroupRecalibrator.as_in_paper(0.01, "shift").fit(np.full(100, 0.5), y, table)
+    assert {"colour=missing", "size=missing"} <= set(model.group_names_)
+    assert "colour=missing & size=2.0" not in model.group_names_  # the same rows as colour=missing
+    new = frame({"colour": ["violet", "red", None], "size": [7.0, 1.0, 2.0]})
+    unknown, red, missing = model.predict(np.full(3, 0.5), new)
+    assert unknown == pytest.approx(0.5, abs=0.1)  # only in "everyone"
+    assert (red, missing) == pytest.approx((1.0, 0.0), abs=0.11)
+    for groups, message in (
+        (frame({"colour": ["red"]}), "groups lacks the column 'size'"),
+        ([[1, 0]], "groups must be a data frame"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict([0.5], groups)
+
+
+def test_boolean_frames_are_matrices_found_by_name_and_a_series_is_a_frame(frame):
+    left = RNG.random(N) < 0.4
+    model = GroupRecalibrator.as_in_paper(0.001).fit(P, Y, frame({"left": left, "right": ~left}))
+    assert model.group_names_ == ["left", "right"]
+    swapped = model.predict(P, frame({"right": ~left, "left": left}))
+    assert (swapped == model.predict(P, np.column_stack([left, ~left]))).all()
+    table = frame({"colour": COLOUR})
+    alone, in_frame = (
+        GroupRecalibrator.as_in_paper(0.001).fit(P, Y, one) for one in (table["colour"], table)
+    )
+    assert (alone.predict(P, table["colour"]) == in_frame.predict(P, table)).all()
+
+
+def test_predicates_are_asked_about_any_table(frame):
+    def large(table):
+        return np.asarray(table["size"]) > 2
+
+    table = frame({"colour": COLOUR, "size": SIZE})
+    model = GroupRecalibrator.as_in_paper(0.001)
+    model.set_params(predicates=[large, lambda t: np.asarray(t["colour"]) == "red"]).fit(P, Y, table)
+    assert model.group_names_ == ["large", "1"]
+    members = np.column_stack([SIZE > 2, COLOUR == "red"])
+    plain = GroupRecalibrator.as_in_paper(0.001).fit(P, Y, members)
+    assert (plain.predict(P, members) == model.predict(P, table)).all()
+    assert clone(model).set_params(predicates={"big": large}).fit(P, Y, table).group_names_ == ["big"]
+    for predicate, message in (
+        (lambda t: [True], "the answer of predicate 'f' must have a row for each"),
+        (3, "predicates must be functions, got 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            GroupRecalibrator(predicates={"f": predicate}).fit(P, Y, table)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"patch": "move"}, "patch must be one of log-odds, value, shift, .*, unrounded shift, got 'move'"),
+        ({"target": "medians"}, "target must be one of multicalibration, means, got 'medians'"),
+        ({"target": "means"}, "patch must be 'shift' or 'log-odds' for the target 'means', got 'value'"),
+        ({"target": "means", "patch": "shift", "n_levels": 3}, "n_levels must be None"),
+        ({"patch": "unrounded", "n_levels": 10}, "n_levels must be None for the patch 'unrounded', got 10"),
+        (
+            {"patch": "unrounded shift", "n_levels": 10},
+            "n_levels must be None for the patch 'unrounded shift'",
+        ),
+        ({"alpha": 0.01, "n_levels": 5}, r"n_levels must be above 1/\(2 sqrt\(alpha\)\) = 5, got 5"),
+        ({"validation_fraction": 1.0}, r"validation_fraction must be a number in \[0, 1\), got 1.0"),
+        ({"validation_fraction": 0.9999}, "validation_fraction=0.9999 leaves none of 2 rows"),
+        (
+            {"n_folds": 5, "validation_fraction": 0.2},
+            "n_folds must be None or 0 with validation_fraction=0.2",
+        ),
+        ({"predicates": []}, "predicates is empty"),
+        ({"start": "sigmoid"}, "start must be one of auto, none, temperature"),
+        ({"patch": "log-odds", "shrinkage": -1}, "shrinkage must be a finite number of at least 0, got -1"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        GroupRecalibrator.as_in_paper(**parameters).fit([0.1, 0.9], [0, 1], [[1], [1]])
 
 
 @pytest.mark.parametrize(
@@ -247,41 +317,3 @@ def test_groups_of_categories_have_the_mass_of_their_weights():
 def test_bad_weights_are_named(weights, message):
     with pytest.raises(ValueError, match=message):
         GroupRecalibrator(patch="value").fit([0.1, 0.9], [0, 1], [[1], [1]], weights)
-
-
-@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
-def test_stages_end_with_the_prediction(patch):
-    p, y, members, _ = population(400, 2)
-    model = GroupRecalibrator.as_in_paper(0.003, patch).fit(p, y, members)
-    stages = list(model.staged_predict(p, members))
-    assert len(stages) == model.n_patches_ + 1 > 5
-    assert (stages[-1] == model.predict(p, members)).all()
-    some = list(model.staged_predict(p, members, [0, 3]))
-    assert (some[0] == stages[0]).all()
-    assert (some[1] == stages[3]).all()
-    errors = [np.mean((stage - y) ** 2) for stage in stages]
-    if patch in ("value", "unrounded"):
-        assert -np.diff(errors) == pytest.approx(model.history_["fall"], abs=1e-9)
-    with pytest.raises(ValueError, match="stops must be at most"):
-        list(model.staged_predict(p, members, [model.n_patches_ + 1]))
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"start": "sigmoid"}, "start must be one of auto, none, temperature"),
-        ({"n_folds": 1}, "n_folds must be a whole number of at least 2, got 1"),
-        (
-            {"n_folds": 5, "validation_fraction": 0.2},
-            "n_folds must be None or 0 with validation_fraction=0.2",
-        ),
-        ({"shrinkage": -1}, "shrinkage must be a finite number of at least 0, got -1"),
-    ],
-)
-def test_bad_parameters_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        GroupRecalibrator(**parameters).fit([0.1, 0.9], [0, 1], [[1], [1]])
-
-
-def test_one_row_is_enough():
-    assert GroupRecalibrator().fit([0.3], [1], [[1]]).predict([0.3], [[1]]).tolist() == [0.3]

@@ -4,25 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from onlinecal import LpRecalibrator, lp_calibration_error
 from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
 from onlinecal.recalibration.flooring import project_rows
 from onlinecal.recalibration.lp.algorithm import round_bound, run
+from onlinecal.recalibration.lp.recalibrator import LevelSetMap
 from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
 from tests.properties import examples
-from tests.recalibration.lp.reference import Reference, projected
-
-
-def source(n, k, seed, concentration=0.5, favour=0.4):
-    """Forecasts that give the first class too much, and labels drawn from the truth."""
-    rng = np.random.default_rng(seed)
-    truth = rng.dirichlet(np.full(k, concentration), n)
-    labels = (truth.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=k - 1)
-    promised = (1 - favour) * truth
-    promised[:, 0] += favour
-    return promised, labels
+from tests.recalibration.lp.reference import Reference, projected, source
 
 
 def played(table, labels, n_levels, tolerance, p=2.0, with_means=False):
@@ -30,24 +22,15 @@ def played(table, labels, n_levels, tolerance, p=2.0, with_means=False):
     return statistics, run(statistics, n_levels, tolerance, p)
 
 
-def squared(table, labels):
-    return ((table - np.eye(table.shape[1])[labels]) ** 2).sum(axis=1).mean()
-
-
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.floats(-2, 3), min_size=1, max_size=12))
+# rounding moves points in and out
+@example([1.0 - 1e-16, 1e-22, 3e-18, 1e-17, 5e-17, 2e-16])
 def test_the_projection_is_the_nearest_point_of_the_simplex(values):
     z = np.array(values)
     found = project_rows(z[None])[0]
     assert found == pytest.approx(projected(z), abs=1e-12)
     assert found.sum() == pytest.approx(1.0, abs=1e-12)
-
-
-def test_the_projection_ends_where_rounding_moves_points_in_and_out():
-    z = np.array([1.0 - 1e-16, 1e-22, 3e-18, 1e-17, 5e-17, 2e-16])
-    for scale in (1.0, 1.0 + 1e-16, 1.0 - 2e-16):
-        found = project_rows(z[None] * scale)[0]
-        assert found.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("with_means", [False, True])
@@ -133,14 +116,6 @@ def test_groups_of_one_size_in_M_never_overlap():
         assert len(set().union(*same)) == size * len(same)
 
 
-def test_nothing_is_done_to_what_is_calibrated():
-    table = np.repeat([[0.25, 0.75], [0.5, 0.5]], 4, axis=0)
-    _, outcome = played(table, np.array([0, 1, 1, 1, 0, 0, 1, 1]), 4, 0.01)
-    assert len(outcome.history.group) == 0
-    assert outcome.history.error.tolist() == [0.0]
-    assert outcome.predictions.tolist() == [[0.25, 0.75], [0.5, 0.5]]
-
-
 def test_an_even_merge_takes_the_other_groups_prediction():
     """Two level sets of equal mass, the first moves into the second's: the paper's <= decides."""
     table = np.repeat([[0.9, 0.1], [0.1, 0.9]], 10, axis=0)
@@ -151,8 +126,104 @@ def test_an_even_merge_takes_the_other_groups_prediction():
     assert outcome.group_of_bin.tolist() == [0, 0]
 
 
-def test_a_class_never_promised_and_always_met():
-    table = np.tile([1.0, 0.0, 0.0], (50, 1))
-    _, outcome = played(table, np.full(50, 2), 5, 0.01)
-    assert outcome.predictions[0] == pytest.approx([0, 0, 1], abs=0.01)
-    assert squared(outcome.predictions[[0] * 50], np.full(50, 2)) < 1e-3
+pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    k=st.integers(2, 5),
+    n=st.integers(1, 120),
+    p=st.sampled_from([1.5, 2, 4, math.inf]),
+    epsilon=st.sampled_from([0.05, 0.2, 0.6]),
+    seed=st.integers(0, 10**6),
+)
+def test_the_error_on_the_rows_of_the_fit_is_at_most_epsilon(k, n, p, epsilon, seed):
+    """Lemma 15, where estimates are exact; and the squared error of Lemmas 11 to 13."""
+    table, labels = source(n, k, seed)
+    model = LpRecalibrator.as_in_paper(p, epsilon).fit(table, labels)
+    mapped = model.predict_proba(table)
+    error = lp_calibration_error(mapped, labels, p, model.n_levels_)
+    assert error <= model.fitted_error_bound_ + 1e-9
+    assert model.fitted_error_bound_ <= epsilon
+    hot = np.eye(k)[labels]
+    rise = ((mapped - hot) ** 2).sum(axis=1).mean() - ((table - hot) ** 2).sum(axis=1).mean()
+    assert rise <= 4 / math.ceil(1 / model.beta_) * (1 + math.log2(36 / model.beta_)) + 1e-9
+    coarse = LpRecalibrator.as_in_paper(p, n_levels=3, tolerance=0.02).fit(table, labels)
+    error = lp_calibration_error(coarse.predict_proba(table), labels, p, 3)
+    assert error <= coarse.fitted_error_bound_ + 1e-9
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(n=st.integers(1, 200), k=st.integers(2, 6), levels=st.integers(1, 6), seed=st.integers(0, 10**6))
+def test_shifts_cost_squared_error_by_merges_only(n, k, levels, seed):
+    table, labels = source(n, k, seed)
+    model = LpRecalibrator.as_in_paper(n_levels=levels, tolerance=0.01, within="shift").fit(table, labels)
+    mapped = model.predict_proba(table)
+    assert mapped.sum(axis=1) == pytest.approx(1.0)
+    assert (mapped >= 0).all()
+    hot = np.eye(k)[labels]
+
+    def rise(answers):
+        return ((answers - hot) ** 2).sum(axis=1).mean() - ((table - hot) ** 2).sum(axis=1).mean()
+
+    bare = LevelSetMap(model.map_.levels, model.map_.values, levels, shift=True)
+    merges = (model.history_.stage_one + model.history_.stage_two).sum()
+    assert rise(bare(table)) <= merges + 1e-9
+    # and by the floor: the squared error is convex, that of the uniform distribution 1 - 1/k
+    assert rise(mapped) <= rise(bare(table)) + (1 - 1 / k) / (n + 1) + 1e-12
+
+
+def test_rows_of_level_sets_get_their_groups_prediction_or_their_own_where_there_is_no_group():
+    table, labels = source(300, 3)
+    seldom = np.array([[0.0, 0.05, 0.95], [0.12, 0.88, 0.0]])
+    fitted = LpRecalibrator.as_in_paper(n_levels=4, tolerance=0.01).fit(table, labels)
+    ends = fitted.predict_proba(fitted.level_sets_ + (1 - fitted.level_sets_.sum(axis=1, keepdims=True)) / 3)
+    assert (ends == fitted.predictions_[fitted.group_of_level_set_]).all()
+    assert fitted.predict_proba(seldom) == pytest.approx(rho(np.array([[0, 0, 3], [0, 3, 0]]), 4))
+    shifted = LpRecalibrator.as_in_paper(n_levels=4, tolerance=0.01, within="shift").fit(table, labels)
+    assert (shifted.predict_proba(seldom) == seldom).all()
+    every = np.concatenate([table, seldom])
+    for model in (fitted, shifted):
+        assert (model.map_(every) == [model.map_.one(row) for row in every]).all()
+
+
+@pytest.mark.parametrize(
+    "classes", [["cat", "dog", "eel"], [10, 20, 30], [("a", 1), ("a", 2), None], [False, "no", 1.5]]
+)
+def test_labels_of_any_kind(classes):
+    table, numbers = source(400, 3)
+    labels = [classes[number] for number in numbers]
+    model = LpRecalibrator(n_levels=4, tolerance=0.01, classes=classes).fit(table, labels)
+    assert list(model.classes_) == classes
+    expected = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, numbers)
+    assert (model.predict_proba(table) == expected.predict_proba(table)).all()
+    assert list(model.predict(table[:20])) == [classes[number] for number in expected.predict(table[:20])]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "labels", "message"),
+    [
+        ({"p": 1}, [0, 1], "p must be a number above 1, or inf, got 1"),
+        ({"tolerance": -0.1}, [0, 1], r"tolerance must be a number between 0 and 1, got -0\.1"),
+        ({"estimation": "all"}, [0, 1], "estimation must be one of plug-in, pools, got 'all'"),
+        ({"within": "bin"}, [0, 1], "within must be one of constant, shift, got 'bin'"),
+        ({"within": "shift", "estimation": "pools"}, [0, 1], "within='shift' needs estimation='plug-in'"),
+        ({"least_rows": -1}, [0, 1], "least_rows must be a number of at least 0, got -1"),
+        ({"classes": ["a"]}, ["a", "a"], "classes must name the 2 columns of P, got 1 of them"),
+        ({"classes": ["a", "a"]}, ["a", "a"], "classes must differ, got 'a' twice"),
+        ({"classes": ["a", "b"]}, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),
+        ({"classes": ["a", "b"]}, 3, "y must be a sequence of labels, got 3"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, labels, message):
+    with pytest.raises(ValueError, match=message):
+        LpRecalibrator(**parameters).fit([[0.5, 0.5], [0.2, 0.8]], labels)
+
+
+@pytest.mark.parametrize(("n", "tolerance"), [(8, 0.25), (300, 0.01), (30_000, 0.005)])
+def test_errors_of_three_rows_are_left_alone(n, tolerance):
+    rng = np.random.default_rng(0)
+    table, labels = rng.dirichlet(np.ones(3), n), rng.integers(0, 3, n)
+    model = LpRecalibrator(p=np.inf, epsilon=0.01, n_folds=0).fit(table, labels)
+    assert model.tolerance_ == pytest.approx(tolerance)
+    assert LpRecalibrator.as_in_paper(np.inf, 0.01).settings_for(3, n).beta == 0.01
