@@ -23,34 +23,8 @@ from onlinecal import recalibration as r
 from onlinecal import wrappers as w
 from onlinecal.alarms import DistributionAlarm
 from onlinecal.measures import CalibrationMonitor
-from tests.fed import (
-    APPROVAL,
-    FORECASTS,
-    GAMES,
-    LABELS,
-    MEMBERS,
-    NO_ANSWERS,
-    NO_CLASSES,
-    NO_CLASSIFIED,
-    NO_FEATURES,
-    NO_GROUPS,
-    NO_HINTS,
-    NO_LABELS,
-    NO_OUTCOMES,
-    NO_ROUNDS,
-    NO_SHARES,
-    NO_TABLES,
-    NO_TARGET,
-    NO_TARGETS,
-    NO_VECTORS,
-    NO_WATCH,
-    OUTCOMES,
-    PHISHING,
-    SEGMENTS,
-    TABLE,
-    UNEXPECTED,
-    Refusal,
-)
+from tests import fed
+from tests.fed import Refusal
 
 BASES = {f.Baseline: "what one's own baselines are made from"}
 """Public classes with a method that learns, and no estimators: why."""
@@ -88,28 +62,16 @@ def learn(model: Any, rounds: Any) -> list[Any]:
     return answers
 
 
-def update(metric: Any, rounds: Any) -> list[Any]:
-    for y, p in rounds:
-        metric.update(y, p)
-    return [metric.get()]
+def updated(*told: str) -> Callable[[Any, Any], list[Any]]:
+    """Updates with every round; what these attributes and methods say in the end."""
 
+    def play(model: Any, rounds: Any) -> list[Any]:
+        for one in rounds:
+            model.update(*one)
+        found = [getattr(model, name) for name in told]
+        return [one() if callable(one) else one for one in found]
 
-def count(monitor: Any, rounds: Any) -> list[Any]:
-    for y, p in rounds:
-        monitor.update(p, y)
-    return [monitor.calibration_distance(), monitor.smooth_calibration_error(), monitor.n_rounds]
-
-
-def watch(alarm: Any, rounds: Any) -> list[Any]:
-    for y, p in rounds:
-        alarm.update(p, y)
-    return [alarm.statistic, alarm.e_value, alarm.p_value, alarm.finding, alarm.n_alarms]
-
-
-def watch_targets(alarm: Any, rounds: Any) -> list[Any]:
-    for chances, y in rounds:
-        alarm.update(chances, y)
-    return [alarm.statistic, alarm.direction, alarm.change_point, alarm.n_alarms]
+    return play
 
 
 def predictions(model: Any, rows: Any) -> list[Any]:
@@ -229,48 +191,54 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
 """For each public estimator the settings that every claim is tried on."""
 
 
-def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list[Any]], Any, list[Refusal]]:
-    """How an estimator is played, what it is fed, and what it refuses."""
+def way_of(
+    kind: type, settings: dict[str, Any]
+) -> tuple[Callable[[Any, Any], list[Any]], Any, list[Refusal]]:
+    """How an estimator is played, what it is given, and what it refuses."""
     if kind in (w.CalibratedRegressor, w.CalibratedDistribution):
         beyond = [("learn_one", ({}, 1001), "y must be a number from low=.* got 1001")]
-        return learn, APPROVAL, [*NO_TARGETS, *(beyond if kind is w.CalibratedRegressor else [])]
+        return learn, fed.APPROVAL, fed.NO_TARGETS + (beyond if kind is w.CalibratedRegressor else [])
     if kind is CalibrationMonitor:
-        return count, GAMES, NO_ROUNDS
+        told = "calibration_distance", "smooth_calibration_error", "n_rounds"
+        return updated(*told), fed.FORECAST_GAMES, fed.NO_ROUNDS
     if kind is CalibrationAlarm:
-        return watch, GAMES, NO_WATCH
+        told = "statistic", "e_value", "p_value", "finding", "n_alarms"
+        return updated(*told), fed.FORECAST_GAMES, fed.NO_WATCH
     if kind is DistributionAlarm:
-        return watch_targets, [({0.0: 0.5 * p, 1.0: p}, 2.0 * y) for y, p in GAMES], NO_TARGET
+        told = "statistic", "direction", "change_point", "n_alarms"
+        return updated(*told), fed.TARGETS, fed.NO_TARGET
     if kind.__module__.startswith("onlinecal.metrics"):
-        return update, GAMES, NO_ANSWERS
+        return updated("get"), fed.GAMES, fed.NO_ANSWERS
     if kind is r.GroupRecalibrator:
-        return fit, (FORECASTS, OUTCOMES, MEMBERS), NO_GROUPS
+        return fit, (fed.FORECASTS, fed.OUTCOMES, fed.MEMBERS), fed.NO_GROUPS
     if kind is r.RecalibratedClassifierCV:
-        return fit, (TABLE, LABELS), NO_CLASSIFIED
+        return fit, (fed.TABLE, fed.LABELS), fed.NO_CLASSIFIED
     if kind is r.BoostedRecalibrator:
-        return fit, (MEMBERS.astype(float), OUTCOMES), NO_FEATURES
+        return fit, (fed.MEMBERS.astype(float), fed.OUTCOMES), fed.NO_FEATURES
     if kind.__module__.startswith("onlinecal.recalibration"):
-        return fit, (TABLE, LABELS), NO_TABLES
+        return fit, (fed.TABLE, fed.LABELS), fed.NO_TABLES
     if kind is f.SimplexAlmostOneStepAhead:
         if "n_classes" in settings:
-            vectors = NO_VECTORS if settings.get("hints") else UNEXPECTED
-            return learn, [({}, label) for label in LABELS.tolist()], [*NO_CLASSES, *vectors]
-        return learn, SEGMENTS, NO_CLASSES
+            vectors = fed.NO_VECTORS if settings.get("hints") else fed.UNEXPECTED
+            return learn, [({}, label) for label in fed.LABELS.tolist()], fed.NO_CLASSES + vectors
+        return learn, fed.SEGMENTS, fed.NO_CLASSES
     if kind.__module__.startswith("onlinecal.wrappers"):
-        return learn, SEGMENTS if "strategy" in settings else PHISHING, NO_LABELS
+        return learn, fed.SEGMENTS if "strategy" in settings else fed.PHISHING, fed.NO_LABELS
     if kind is f.AlmostOneStepAhead:
-        return learn, PHISHING, [*NO_SHARES, *(NO_HINTS if settings.get("hints") else UNEXPECTED)]
-    return learn, PHISHING, NO_SHARES if kind is f.OneStepAhead else NO_OUTCOMES
+        hints = fed.NO_HINTS if settings.get("hints") else fed.UNEXPECTED
+        return learn, fed.PHISHING, fed.NO_SHARES + hints
+    return learn, fed.PHISHING, fed.NO_SHARES if kind is f.OneStepAhead else fed.NO_OUTCOMES
 
 
 def examples() -> Iterator[tuple[str, Example]]:
     """An example a setting, with its name."""
     for kind, configs in SETTINGS.items():
         for number, settings in enumerate(configs):
-            play, given, refused = fed(kind, settings)
+            play, rounds, refused = way_of(kind, settings)
             if play is fit:
-                first, rest = (tuple(part[rows] for part in given) for rows in (np.s_[:100], np.s_[100:]))
+                first, rest = (tuple(part[rows] for part in rounds) for rows in (np.s_[:100], np.s_[100:]))
             else:
-                first, rest = given[: len(given) // 2], given[len(given) // 2 :]
+                first, rest = rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :]
             build = lambda kind=kind, settings=settings: kind(**copy.deepcopy(settings))  # noqa: E731
             yield f"{kind.__name__}-{number}", Example(build, play, first, rest, refused, settings)
 

@@ -16,6 +16,8 @@ SEGMENTS = list(datasets.ImageSegments().take(240))
 APPROVAL = list(datasets.TrumpApproval().take(240))
 RNG = np.random.default_rng(0)
 GAMES = [(bool(RNG.random() < p), p) for p in RNG.integers(0, 21, 60) / 20]
+FORECAST_GAMES = [(p, y) for y, p in GAMES]
+TARGETS = [({0.0: 0.5 * p, 1.0: p}, 2.0 * y) for p, y in FORECAST_GAMES]
 TABLE, LABELS = RNG.dirichlet(np.full(3, 0.6), 200), RNG.integers(0, 3, 200)
 LABELS = np.where(RNG.random(200) < 0.6, TABLE.argmax(axis=1), LABELS)
 FORECASTS, MEMBERS = RNG.random(200), RNG.random((200, 2)) < 0.5

@@ -64,6 +64,13 @@ class World:
         return int(self.rng.choice(self.k, p=chances / chances.sum()))
 
 
+def history(kind, k):
+    """What a world says in all rounds, shape (ROUNDS, k), and the numbers of the labels that come."""
+    world = World(kind, k)
+    said = np.array([world.says(t) for t in range(ROUNDS)])
+    return said, np.array([world.comes(t, p, p) for t, p in enumerate(said)])
+
+
 def played(world, late, ask, settle, check=lambda t, record: None):
     """Ask and settle every round, `late` rounds later: the (answer, label's number) that were settled.
 
@@ -106,10 +113,9 @@ def least_on_top(answers, labels):
     return lower([max(answer.values()) for answer in answers], [top == label for top, label in pairs])
 
 
-def least_of_all(answers, labels, names):
-    """The distance of the whole vectors, in l1."""
-    p = np.array([[answer.get(name, 0.0) for name in names] for answer in answers])
-    y = np.array([names.index(label) for label in labels])
+def least_of_vectors(record):
+    """The distance of whole vectors, in l1, of pairs (probabilities, label's number)."""
+    p, y = (np.array(one) for one in zip(*record, strict=True))
     return multiclass_calibration_distance(p, y, budget=0.1, method="bracket").lower
 
 
@@ -120,8 +126,7 @@ def hold(distance, certificate, guarantee):
 
 
 def plays_one_step_ahead(kind, late):
-    model, world = OneStepAhead(n_cells=10), World(kind, 2)
-    outcomes = [world.comes(t, said, said) for t, said in enumerate(map(world.says, range(ROUNDS)))]
+    model, (_, outcomes) = OneStepAhead(n_cells=10), history(kind, 2)
     hold(lower(model.replay(outcomes), outcomes), model.certificate, model.guarantee)
 
 
@@ -149,8 +154,7 @@ def plays_a_simplex_forecaster(kind, late, **config):
         return [token.probabilities[number] for number in range(3)], token
 
     record = played(World(kind, 3), late, ask, model.observe)
-    answers = [dict(enumerate(given)) for given, _ in record]
-    hold(least_of_all(answers, [y for _, y in record], [0, 1, 2]), model.certificate, model.guarantee)
+    hold(least_of_vectors(record), model.certificate, model.guarantee)
 
 
 class Growing(Scripted):
@@ -203,7 +207,8 @@ def plays_a_classifier(kind, late, strategy, k, declared=False, **config):
             p = [answer.get(positive, 0.0) for answer in answers]
             return lower(p, [label == positive for label in labels])
         if model.current_strategy == "simplex":
-            return least_of_all(answers, labels, names)
+            vectors = [[answer.get(name, 0.0) for name in names] for answer in answers]
+            return least_of_vectors(list(zip(vectors, map(names.index, labels), strict=True)))
         return least_on_top(answers, labels)
 
     played(World(kind, k), late, partial(asked, model, names), settle)
@@ -214,9 +219,7 @@ def plays_a_classifier(kind, late, strategy, k, declared=False, **config):
 
 
 def plays_columns(kind, late, k, **config):
-    world = World(kind, max(k, 2))
-    said = np.array([world.says(t) for t in range(ROUNDS)])
-    y = np.array([world.comes(t, p, p) for t, p in enumerate(said)])
+    said, y = history(kind, max(k, 2))
     settled_at = np.arange(ROUNDS) + late if late else None
     result = recalibrate_stream(said[:, 1] if k == 1 else said, y, settled_at, **config)
     out, norm = np.asarray(result.probabilities), result.report().norm
@@ -225,7 +228,7 @@ def plays_columns(kind, late, k, **config):
     elif "against the rest" in norm:
         distance = sum(lower(out[:, j], y == j) for j in range(k))
     elif "together" in norm:
-        distance = multiclass_calibration_distance(out, y, budget=0.1, method="bracket").lower
+        distance = least_of_vectors(list(zip(out, y, strict=True)))
     elif "on top" in norm:
         distance = lower(out.max(axis=1), out.argmax(axis=1) == y)
     else:
@@ -234,9 +237,7 @@ def plays_columns(kind, late, k, **config):
 
 
 def plays_several_columns(kind, late):
-    world = World(kind, 2)
-    said = np.array([world.says(t) for t in range(ROUNDS)])
-    y = np.array([world.comes(t, p, p) for t, p in enumerate(said)])
+    said, y = history(kind, 2)
     # the other model is wrong, and silent every fourth round
     columns = {"one": said[:, 1], "other": np.where(np.arange(ROUNDS) % 4 == 1, np.nan, said[:, 0])}
     result = combine_forecasts(columns, y, np.arange(ROUNDS) + late if late else None)
@@ -309,22 +310,17 @@ def plays_a_distribution(kind, late):
 def plays_a_key(kind, late, k, **config):
     names = ["a", "b", "c"] if k == 3 else [0, 1]
     key = KeyConfig(kind="simplex", classes=names) if k == 3 else KeyConfig(**config)
-    engine = Engine(config=EngineConfig(default=key))
 
     def ask(t, said):
         hint = float(said[1]) if k == 2 else dict(zip(names, said.tolist(), strict=True))
         (answer,) = engine.handle([Query(str(t), "one", hint=hint)])
-        return [answer.probability] if k == 2 else [*answer.probability.values()], t
+        return answer.probability if k == 2 else [*answer.probability.values()], t
 
-    record = played(World(kind, k), late, ask, lambda t, y: engine.handle([Outcome(str(t), names[y])]))
-    (last,) = engine.handle([Query("last", "one")])
-    if k == 2:
-        distance = lower([given[0] for given, _ in record], [y for _, y in record])
-    else:
-        answers = [dict(enumerate(given)) for given, _ in record]
-        distance = least_of_all(answers, [y for _, y in record], [0, 1, 2])
+    with Engine(config=EngineConfig(default=key)) as engine:
+        record = played(World(kind, k), late, ask, lambda t, y: engine.handle([Outcome(str(t), names[y])]))
+        (last,) = engine.handle([Query("last", "one")])
+    distance = lower(*zip(*record, strict=True)) if k == 2 else least_of_vectors(record)
     assert 0.0 < distance <= last.certificate + ROUNDING or kind == "constant"
-    engine.close()
 
 
 PLAYERS = {

@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import pytest
 from river import linear_model
-from typer.testing import CliRunner
 
 from onlinecal import (
     BoostedRecalibrator,
@@ -22,7 +21,8 @@ from onlinecal import (
 )
 from onlinecal.recalibration import TemperatureScaling
 from onlinecal.remarks import agreement, label_remarks, outcome_remarks
-from simulations.cli.console import app
+from tests.commands import run
+from tests.estimators import learn
 
 N, K = 600, 10
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
@@ -50,26 +50,18 @@ def test_honest_columns_are_passed_over(table, events):
     assert label_remarks(*table) == outcome_remarks(y, p, "won", "p") == []
 
 
-def test_a_column_of_zeros_and_ones_is_not_a_column_of_ten_classes(table):
+def test_what_is_hardly_meant_so_is_remarked_on(table, events):
     rows, labels = table
-    right = (rows.argmax(axis=1) == labels).astype(int)
-    missing, *rest = label_remarks(rows, right, None, "'hit'")
+    # zeros and ones are no column of ten classes
+    missing, *rest = label_remarks(rows, (rows.argmax(axis=1) == labels).astype(int), None, "'hit'")
     assert missing.startswith("8 of the 10 classes (2, 3, 4, 5, 6, ...) never come in 'hit'")
     assert "(0 and 1 are read as class numbers)" in missing
     assert all("less than by chance" in text for text in rest)
-
-
-def test_columns_in_another_order_and_labels_off_by_one_are_worse_than_chance(table):
-    rows, labels = table
-    for wrong in (np.roll(rows, 1, axis=1), rows[:, ::-1]):
-        (text,) = label_remarks(wrong, labels)
+    # columns in another order, and labels off by one, are worse than chance
+    others = (np.roll(rows, 1, axis=1), labels), (rows[:, ::-1], labels), (rows, (labels + 1) % K)
+    for (text,) in (label_remarks(*one) for one in others):
         assert "less than by chance" in text
         assert "in the order of the classes" in text
-    (text,) = label_remarks(rows, (labels + 1) % K)
-    assert "less than by chance" in text
-
-
-def test_an_outcome_and_its_opposite(events):
     p, y = events
     (text,) = outcome_remarks(1 - y, p, "lost", "p")
     assert text.startswith("p is on the right side of 1/2 in ")
@@ -101,113 +93,73 @@ def test_recalibrators_warn_of_labels_when_they_are_fitted(table, kind):
 
 def test_recalibrators_of_one_event_warn_of_outcomes(events):
     p, y = events
-    everyone = np.ones((N, 1), bool)
     with pytest.warns(LabelWarning, match="is y what was forecast, or its opposite"):
-        GroupRecalibrator().fit(p, 1 - y, everyone)
+        GroupRecalibrator().fit(p, 1 - y, np.ones((N, 1), bool))
     with pytest.warns(LabelWarning, match="y is 1 in all 600 rounds"):
         BoostedRecalibrator(n_folds=2).fit(p[:, None], np.ones(N))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", LabelWarning)
-        GroupRecalibrator().fit(p, y, everyone)
-        BoostedRecalibrator(n_folds=2).fit(p[:, None], y)
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, table, events):
-    folder = tmp_path_factory.mktemp("remarks")
-    rows, labels = table
+    folder, (rows, labels), (p, y) = tmp_path_factory.mktemp("remarks"), table, events
     columns = {f"p_c{c}": rows[:, c] for c in range(K)}
-    frame = pl.DataFrame({**columns, "y": [f"c{c}" for c in labels], "hit": labels % 2})
-    frame.write_csv(folder / "classes.csv")
-    p, y = events
-    lost = {"p": p, "won": y, "lost": 1 - y, "never": 0 * y, "sex": np.arange(N) % 2}
-    pl.DataFrame(lost).write_csv(folder / "events.csv")
+    pl.DataFrame({**columns, "y": [f"c{c}" for c in labels], "hit": labels % 2}).write_csv(
+        folder / "classes.csv"
+    )
+    pl.DataFrame({"p": p, "won": y, "lost": 1 - y, "sex": np.arange(N) % 2}).write_csv(folder / "events.csv")
     losses = ["action," + ",".join(f"c{c}" for c in range(K)), "go" + ",0" * K, "stay" + ",1,0,0,0,0" * 2]
     (folder / "losses.csv").write_text("\n".join(losses))
     np.savez(folder / "classes.npz", predictions=np.roll(rows, 1, axis=1), ground_truth=labels)
     return folder
 
 
-EVENTS = ("--forecast", "p", "--outcome")
-GROUPS = ("recalibrate", "events.csv", "--method", "groups", "--group", "sex", *EVENTS)
-LP = ("recalibrate", "classes.csv", "--method", "lp", "--set", "n_levels=2")
-COMMANDS = {
-    "recalibrate-lp": ((*LP, "--label", "hit"), (*LP, "--label", "y"), "(c2, c3, c4, c5, c6, ...) never"),
-    "recalibrate-decision": (
-        ("recalibrate", "classes.npz", "--method", "decision", "--losses", "losses.csv"),
-        None,
-        "are the columns of probabilities in the order of the classes",
-    ),
-    "recalibrate-groups": ((*GROUPS, "lost"), (*GROUPS, "won"), "lost what was forecast, or its opposite?"),
-    "measure": (
-        ("measure", "events.csv", *EVENTS, "lost"),
-        ("measure", "events.csv", *EVENTS, "won"),
-        "p is on the right side of 1/2 in",
-    ),
-    "measure-constant": (("measure", "events.csv", *EVENTS, "never"), None, "never is 0 in all 600 rounds"),
-    "evaluate": (("evaluate", "events.csv", *EVENTS, "lost"), None, "is lost what was forecast"),
-    "simulate": (
-        ("simulate", "--adversary", "file:path=[{}/events.csv],outcome=lost,forecast=p"),
-        None,
-        "is lost what was forecast",
-    ),
-    "simulate-classes": (
-        ("simulate", "--adversary", "file:path=[{}/classes.npz]", "--forecaster", "uniform"),
-        None,
-        "are the columns of probabilities in the order of the classes",
-    ),
-}  # fmt: skip
+OPPOSITE, ORDER = (
+    "lost what was forecast, or its opposite?",
+    "columns of probabilities in the order of the classes",
+)
+LP = "recalibrate {}/classes.csv --method lp --set n_levels=2"
+VERBS = [
+    (f"{LP} --label hit", "(c2, c3, c4, c5, c6, ...) never come"),
+    (f"{LP} --label y", None),
+    ("recalibrate {}/classes.npz --method decision --losses {}/losses.csv", ORDER),
+    ("recalibrate {}/events.csv --method groups --group sex --forecast p --outcome lost", OPPOSITE),
+    ("measure {}/events.csv --forecast p --outcome lost", OPPOSITE),
+    ("measure {}/events.csv --forecast p --outcome won", None),
+    ("evaluate {}/events.csv --forecast p --outcome lost", OPPOSITE),
+    ("simulate --adversary file:path=[{}/events.csv],outcome=lost,forecast=p", OPPOSITE),
+    ("simulate --adversary file:path=[{}/classes.npz] --forecaster uniform", ORDER),
+]
 
 
-SUFFIXES = ("csv", "npz")
-
-
-def ran(files, arguments):
-    answer = CliRunner().invoke(
-        app,
-        [
-            *(str(files / a) if a.partition(".")[2] in SUFFIXES else a.format(files) for a in arguments),
-            "--json",
-        ],
-    )
+@pytest.mark.parametrize(("line", "words"), VERBS)
+def test_verbs_remark_on_stderr_and_in_their_json(files, line, words):
+    answer = run(*line.replace("{}", str(files)).split(), "--json")
     assert answer.exit_code == 0, answer.stderr
-    return answer.stderr, json.loads(answer.stdout)["warnings"]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_verbs_say_so_once_on_stderr_and_in_their_json(files, name):
-    wrong, right, words = COMMANDS[name]
-    said, listed = ran(files, wrong)
-    assert sum(words in line for line in said.splitlines()) == 1
-    assert said.startswith("onlinecal: warning: ")
-    assert sum(words in text for text in listed) == 1
-    if right is not None:
-        said, listed = ran(files, right)
-        assert not any(word in said + str(listed) for word in ("never come", "chance", "opposite"))
+    remarks = json.loads(answer.stdout)["warnings"]
+    if words is None:
+        assert not any(word in answer.stderr + str(remarks) for word in ("never come", "chance", "opposite"))
+    else:
+        assert answer.stderr.startswith("onlinecal: warning: ")
+        assert sum(words in one for one in answer.stderr.splitlines()) == 1
+        assert sum(words in text for text in remarks) == 1
 
 
 @pytest.mark.parametrize(
     "wrap", [CalibratedClassifier, PlattScaling, lambda m: GroupCalibratedClassifier(m, ["a"])]
 )
 def test_a_model_that_names_none_of_the_labels_is_warned_of_once(wrap):
-    model = wrap(linear_model.LogisticRegression())
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LabelWarning)
-        for t in range(20):
-            model.predict_proba_one({"a": t % 2})
-            model.learn_one({"a": t % 2}, "10"[t % 2])
+    with pytest.warns(LabelWarning) as caught:
+        learn(wrap(linear_model.LogisticRegression()), [({"a": t % 2}, "10"[t % 2]) for t in range(20)])
     (text,) = [str(one.message) for one in caught if one.category is LabelWarning]
     assert "labels False, True, and none of them has come; those that have are '1', '0'" in text
 
 
 def test_a_wrapper_names_the_labels_as_the_stream_does():
     model = DecisionCalibratedClassifier(linear_model.LogisticRegression(), first_fit=20)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LabelWarning)
-        for t in range(20):
-            model.learn_one({"a": t % 2}, "10"[t % 2])
-    text, *_ = [str(one.message) for one in caught if one.category is LabelWarning]
-    assert text.startswith("2 of the 4 classes (False, True) never come in the labels kept")
+    with pytest.warns(
+        LabelWarning, match=r"^2 of the 4 classes \(False, True\) never come in the labels kept"
+    ):
+        learn(model, [({"a": t % 2}, "10"[t % 2]) for t in range(20)])
 
 
 def test_class_numbers_from_one_are_refused_with_a_guess():
