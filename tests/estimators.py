@@ -86,11 +86,10 @@ def fit(model: Any, rows: Any) -> list[Any]:
 linear = linear_model.LinearRegression
 logistic, bayes = linear_model.LogisticRegression, naive_bayes.GaussianNB
 LEVELS = {"n_levels": 5, "first_fit": 20}
-CELLS = {"horizon": 200, "n_cells": 6}
+WITH_CELLS = [{"horizon": 200, "n_cells": 6}, {"horizon": 200}]
 SETTINGS: dict[type, list[dict[str, Any]]] = {
     f.AlmostOneStepAhead: [
         {},
-        {"horizon": 1000},
         {"window": 100},
         {"grid": "nested", "rule": "sign", "report": "lower"},
         {"slack": 1.0, "grid": "nested", "hints": True},
@@ -100,21 +99,18 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     f.ConstantForecaster: [{}],
     f.RunningMean: [{}],
     f.DriftCorrectedHalf: [{}],
-    f.FosterForecaster: [CELLS, {"horizon": 200}],
-    f.FosterHartForecaster: [CELLS, {"horizon": 200}],
-    f.FosterVohraForecaster: [CELLS, {"horizon": 200}],
-    f.LinearOptimisationForecaster: [CELLS, {"horizon": 200}],
-    f.MinimaxForecaster: [CELLS, {"horizon": 200}],
+    f.FosterForecaster: WITH_CELLS,
+    f.FosterHartForecaster: WITH_CELLS,
+    f.FosterVohraForecaster: WITH_CELLS,
+    f.LinearOptimisationForecaster: WITH_CELLS,
+    f.MinimaxForecaster: WITH_CELLS,
     f.UCalibratedForecaster: [{}, {"horizon": 200, "rate": 0.3}],
-    f.PowerOfTwoChoices: [CELLS, {"horizon": 200}],
+    f.PowerOfTwoChoices: WITH_CELLS,
     f.SimplexAlmostOneStepAhead: [
         {},
-        {"horizon": 1000},
-        {"n_cells": 4, "slack": 1.5},
         {"n_classes": 3},
         {"n_classes": 3, "grid": "adaptive"},
         {"n_classes": 3, "window": 100, "hints": True},
-        {"n_classes": 3, "hints": True},
         {"hints": True},
     ],
     w.CalibratedClassifier: [
@@ -122,7 +118,6 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"classifier": bayes()},
         {"classifier": tree.HoeffdingTreeClassifier()},
         {"classifier": preprocessing.StandardScaler() | logistic()},
-        {"classifier": logistic(), "n_buckets": 4, "slack": 2.0},
         {"classifier": logistic(), "n_buckets": "auto"},
         {"classifier": logistic(), "n_buckets": 2, "window": 50},
         {"classifier": bayes(), "strategy": "simplex"},

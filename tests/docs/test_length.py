@@ -1,14 +1,9 @@
-"""Pages that a reader gets through: how many words each has, and how many of its sentences are long.
-
-`python -m tests.docs.test_length` lists the words and the long sentences of every page.
-"""
+"""Pages that a reader gets through: how many words each has, and how many of its sentences are long."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-
-import pytest
 
 from tests import ROOT
 
@@ -49,13 +44,10 @@ def long_sentences(page: Path) -> list[str]:
     return [one for one in sentences(page.read_text(encoding="utf-8")) if len(one.split()) > LONG]
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name not in THEORY])
-def test_a_page_is_short(name):
-    assert words(PAGES[name]) <= MOST_WORDS
-
-
-def test_the_pages_together_are_short():
-    assert sum(map(words, [*PAGES.values(), ROOT / "README.md"])) <= MOST_WORDS_TOGETHER
+def test_pages_are_short_alone_and_together():
+    counts = {name: words(page) for name, page in PAGES.items()}
+    assert {name: n for name, n in counts.items() if n > MOST_WORDS and name not in THEORY} == {}
+    assert sum(counts.values()) + words(ROOT / "README.md") <= MOST_WORDS_TOGETHER
 
 
 def test_few_sentences_are_long():
@@ -65,21 +57,6 @@ def test_few_sentences_are_long():
 
 def test_sentences_are_found_in_paragraphs_lists_and_tables():
     text = "# A heading\n\nOne, two. *Three* [four](page.md)!\n\n- Five\n- six `of code`\n\n"
-    text += "| seven | eight. Nine |\n"
-    found = [" ".join(one.split()) for one in sentences(text)]
-    assert [one for one in found if one] == [
-        "One, two.",
-        "*Three* four!",
-        "Five",
-        "six code",
-        "seven",
-        "eight.",
-        "Nine",
-    ]
-
-
-if __name__ == "__main__":
-    for name, path in sorted(PAGES.items(), key=lambda one: words(one[1])):
-        print(f"{words(path):6}  {'' if name in THEORY else len(long_sentences(path)):>3}  {name}")
-    beside = sum(words(page) for name, page in PAGES.items() if name not in THEORY)
-    print(f"{beside:6}  words beside the theory, {sum(map(words, PAGES.values()))} in all")
+    found = [" ".join(one.split()) for one in sentences(text + "| seven | eight. Nine |\n")]
+    expected = ["One, two.", "*Three* four!", "Five", "six code", "seven", "eight.", "Nine"]
+    assert [one for one in found if one] == expected

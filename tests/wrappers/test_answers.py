@@ -100,16 +100,6 @@ def test_nan_counts_as_no_opinion():
     assert [one.answer for one in silent] == [one.answer for one in undecided]
 
 
-def test_auto_changes_with_the_number_of_labels():
-    model, known = CalibratedClassifier(naive_bayes.GaussianNB()), set()
-    for x, y in datasets.ImageSegments().take(400):
-        model.predict_proba_one(x)
-        model.learn_one(x, y)
-        known.add(y)
-        assert model.current_strategy == ("binary" if len(known) < 3 else "classwise")
-    assert len(known) == 7
-
-
 def test_classwise_answers_are_the_nearest_distribution_and_are_what_is_certified():
     model, gaps = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="classwise"), []
     for x, y in datasets.ImageSegments().take(600):
@@ -186,24 +176,6 @@ def test_a_model_that_memorises_gains_nothing(asked, strategy):
     for (_, before), (kind, t) in itertools.pairwise(model.classifier.diary):
         assert kind == "learn" or t > before
     assert not asked or np.mean(errors) > 0.24
-
-
-@pytest.mark.parametrize("buckets", [1, 5])
-@pytest.mark.parametrize("fights", [False, True])
-def test_the_brier_score_is_near_that_of_the_best_constant_in_each_bucket(buckets, fights):
-    model, rng = CalibratedClassifier(Said(), n_buckets=buckets), np.random.default_rng(2)
-    groups = {}
-    for t, said in enumerate(rng.random(1500).tolist()):
-        p = model.predict_proba_one(x := {"p": said, "t": t}).get(True, 1.0)
-        y = p < 0.5 if fights else bool(rng.random() < said)
-        if model._binary is not None:
-            groups.setdefault(model._binary.tables.index(model._binary._table), []).append((p, y))
-        model.learn_one(x, y)
-    gap = 0.0
-    for forecasts, outcomes in (np.array(group).T for group in groups.values()):
-        gap += np.sum((forecasts - outcomes) ** 2) - np.sum((outcomes.mean() - outcomes) ** 2)
-    assert gap <= 2 * model.certificate
-    assert 2 * sum(table.guarantee for table in model._binary.tables) <= 4 * math.sqrt(3 * buckets * 1500)
 
 
 def test_many_labels_keep_the_models_choice_and_its_calibrated_confidence():

@@ -160,18 +160,6 @@ def test_tokens_features_and_withdrawn_forecasts_in_any_order(flips, n_labels, s
         assert distance(given) <= model.certificate + 1e-9 <= model.guarantee + 2e-9
 
 
-def test_tokens_in_time_cost_no_guarantee_and_are_what_features_are():
-    by_token, by_features = CalibratedClassifier(Said()), CalibratedClassifier(Said())
-    for x, y in coins(300):
-        token = by_token.forecast(x)
-        assert token.answer == by_features.predict_proba_one(x)
-        by_token.observe(token, y)
-        # equal features are those that were asked about
-        by_features.learn_one(dict(x), y)
-    assert by_token.certificate == by_features.certificate
-    assert by_token.guarantee == by_features.guarantee
-
-
 def test_what_is_no_open_token_is_refused_and_nothing_is_learnt():
     model, other = CalibratedClassifier(Said()), CalibratedClassifier(Said())
     token, foreign = model.forecast({"p": 0.5}), other.forecast({"p": 0.5})
@@ -226,25 +214,30 @@ def test_rows_that_are_learnt_without_being_asked_about_warm_up_and_are_no_round
 
 
 def test_what_a_waiting_forecast_takes():
-    def taken(model, questions):
-        for x in questions[:200]:
-            model.predict_proba_one(x)
-            model.learn_one(x, model.classes[x["t"] % 2])
+    names = list("abcdefghij")
+    table = np.random.default_rng(0).dirichlet(np.ones(10), 900).tolist()
+    ten = [{"answer": tuple(zip(names, row, strict=True)), "t": t} for t, row in enumerate(table)]
+    for model, questions, most in (
+        (CalibratedClassifier(Said(), classes=[False, True]), [x for x, _ in coins(900)], 1100),
+        (CalibratedClassifier(Scripted(), classes=names), ten, 3400),
+    ):
+        played(model, [(x, model.classes[0]) for x in questions[:200]])
         tracemalloc.start()
         for x in questions[200:]:
             model.predict_proba_one(x)
         size, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        return size / (len(questions) - 200)
+        assert size / 700 < 1.25 * most
 
-    rng, names = np.random.default_rng(0), list("abcdefghij")
-    two = [dict(zip("pqrsu", row, strict=True), t=t) for t, row in enumerate(rng.random((900, 5)).tolist())]
-    ten = [
-        {"answer": tuple(zip(names, row, strict=True)), "t": t}
-        for t, row in enumerate(rng.dirichlet(np.ones(10), 900).tolist())
-    ]
-    assert taken(CalibratedClassifier(Said(), classes=[False, True]), two) < 1.25 * 1100
-    assert taken(CalibratedClassifier(Scripted(), classes=names), ten) < 1.25 * 3400
+
+def test_of_equal_features_the_oldest_forecast_is_settled_first_or_the_last_if_it_is_asked_for():
+    pending = late_labels.Pending(9)
+    for forecast in "abc":
+        pending.add({"x": 1}, forecast, since=0)
+    assert pending.note({"x": 1}, "late", {}, last=True)
+    assert pending.take({"x": 1}) == "a"
+    taken = [pending.take_oldest() for _ in range(2)]
+    assert [(forecast, due.label) for forecast, due in taken] == [("b", late_labels.NOTHING), ("c", "late")]
 
 
 class Unhashable:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
 from onlinecal.wrappers.strategies import projection
-from onlinecal.wrappers.strategies.projection import PATIENCE, Projection, SplittingBuckets
+from onlinecal.wrappers.strategies.projection import Projection, SplittingBuckets
 from tests.wrappers.scripted import Said, coins, distance, played
 
 
@@ -89,15 +89,6 @@ def test_the_brier_score_is_near_that_of_any_hints_on_any_outcomes(answers, hint
     widths = sum(count * math.sqrt(patience / limits[place]) for place, count in used)
     paid = widths / 2 + 2 * sum(table.certificate for table in buckets.tables)
     assert regret[-1] <= paid <= proved[-1]
-
-
-def test_the_bound_has_something_to_lose():
-    """A fight over all hints costs a fair part of T^(2/3): the rate is no artefact of the proof's."""
-    rng, n, buckets = np.random.default_rng(0), 8_000, Buckets(24)
-    hints = rng.random(n)
-    p, y = np.array([buckets.play(hint, OUTCOMES["fight"](rng)) for hint in hints.tolist()]).T
-    regret = np.cumsum((p - y) ** 2 - (hints - y) ** 2)
-    assert min(regret[1_000 - 1] / 1_000 ** (2 / 3), regret[-1] / n ** (2 / 3)) > 0.1
 
 
 @given(
@@ -207,16 +198,6 @@ def test_buckets_that_come_later_know_of_late_labels(impatient):
         part.settle(y)
     assert len(part.tables) > 1
     assert {table._late for table in part.tables} == {7}
-
-
-def test_the_first_bucket_has_ninety_six_rounds_at_slack_one():
-    part = Projection(1.0, "auto", None)
-    for t in range(PATIENCE):
-        assert len(part.tables) == 1
-        part.ask(0.4)
-        part.settle(t % 2)
-    assert len(part.tables) == 3
-    assert Projection(2.5, "auto", None)._splitting.limits == [240]
 
 
 @pytest.mark.parametrize("number", [2, 5])
