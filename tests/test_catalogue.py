@@ -52,6 +52,7 @@ def test_what_is_joined_is_split_again_and_numbers_are_as_short_as_they_are():
         {"a": "n:b=[m:c=1,d=2],e=3"},
     ):
         assert split_spec(join_spec("n", settings), "animal") == ("n", settings)
+    assert split_spec("n:a=[x]y,b=[[z]]", "animal") == ("n", {"a": "[x]y", "b": "[z]"})
     assert join_spec("n", {"a": 1.0, "b": 0.25, "c": 10**9}) == "n:a=1,b=0.25,c=1000000000"
 
 

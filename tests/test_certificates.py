@@ -21,9 +21,7 @@ from onlinecal import (
     OneStepAhead,
     SimplexAlmostOneStepAhead,
     calibration_distance,
-    combine_forecasts,
     multiclass_calibration_distance,
-    recalibrate_stream,
 )
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query
 from tests.wrappers.scripted import Scripted
@@ -59,13 +57,6 @@ class World:
             "adversarial": np.eye(self.k)[int(np.argmin(given))],
         }[self.kind]
         return int(self.rng.choice(self.k, p=chances / chances.sum()))
-
-
-def history(kind, k):
-    """What a world says in all rounds, shape (ROUNDS, k), and the numbers of the labels that come."""
-    world = World(kind, k)
-    said = np.array([world.says(t) for t in range(ROUNDS)])
-    return said, np.array([world.comes(t, p, p) for t, p in enumerate(said)])
 
 
 def played(world, late, ask, settle, check=lambda t, record: None):
@@ -123,7 +114,8 @@ def hold(distance, certificate, guarantee):
 
 
 def plays_one_step_ahead(kind, late):
-    model, (_, outcomes) = OneStepAhead(n_cells=10), history(kind, 2)
+    model, world = OneStepAhead(n_cells=10), World(kind, 2)
+    outcomes = [world.comes(t, said, said) for t, said in enumerate(map(world.says, range(ROUNDS)))]
     hold(lower(model.replay(outcomes), outcomes), model.certificate, model.guarantee)
 
 
@@ -215,32 +207,6 @@ def plays_a_classifier(kind, late, strategy, k, declared=False, **config):
             assert least <= model.certificates.get(label, 0.0) + ROUNDING
 
 
-def plays_columns(kind, late, k, **config):
-    said, y = history(kind, max(k, 2))
-    settled_at = np.arange(ROUNDS) + late if late else None
-    result = recalibrate_stream(said[:, 1] if k == 1 else said, y, settled_at, **config)
-    out, norm = np.asarray(result.probabilities), result.report().norm
-    if k == 1:
-        distance = lower(out, y)
-    elif "against the rest" in norm:
-        distance = sum(lower(out[:, j], y == j) for j in range(k))
-    elif "together" in norm:
-        distance = least_of_vectors(list(zip(out, y, strict=True)))
-    elif "on top" in norm:
-        distance = lower(out.max(axis=1), out.argmax(axis=1) == y)
-    else:
-        distance = lower(out[:, 1], y == 1)
-    hold(distance, result.certificate[-1], result.guarantee)
-
-
-def plays_several_columns(kind, late):
-    said, y = history(kind, 2)
-    # the other model is wrong, and silent every fourth round
-    columns = {"one": said[:, 1], "other": np.where(np.arange(ROUNDS) % 4 == 1, np.nan, said[:, 0])}
-    result = combine_forecasts(columns, y, np.arange(ROUNDS) + late if late else None)
-    hold(lower(result.probabilities, y), result.certificate[-1], result.guarantee)
-
-
 def plays_several_models(kind, late):
     model, record = CombinedClassifier([Scripted(), Scripted()]), []
 
@@ -323,29 +289,22 @@ PLAYERS = {
         {"strategy": "simplex", "k": 3, "declared": True, "window": 5},
     ),
     "CombinedClassifier": (plays_several_models, {}),
-    "CombinedForecasts": (plays_several_columns, {}),
     "GroupCalibratedClassifier": (
         plays_groups,
         {"scheme": "atoms", "names": [False, True]},
         {"scheme": "atoms", "names": ["ham", "spam"]},
         {"scheme": "shared", "names": ["ham", "spam"]},
     ),
-    "RecalibratedStream": (
-        plays_columns,
-        {"k": 1},
-        {"k": 1, "groups": np.arange(ROUNDS) % 3},
-        {"k": 2, "strategy": "classwise"},
-        {"k": 3},
-        {"k": 4, "slack": 0.5},
-        {"k": 3, "strategy": "simplex"},
-        {"k": 12},
-    ),
     "key of Engine": (plays_a_key, {"k": 2}, {"k": 2, "horizon": ROUNDS}, {"k": 3}),
 }
 
 
-ELSEWHERE = {"CalibratedRegressor", "CalibratedDistribution"}
-"""Those of regressors: tests/wrappers/test_regressors.py plays every sequence."""
+ELSEWHERE = {
+    "CalibratedRegressor": "wrappers/test_regressors.py plays every sequence",
+    "CalibratedDistribution": "wrappers/test_regressors.py plays every sequence",
+    "RecalibratedStream": "the same to the bit as CalibratedClassifier: wrappers/test_stream.py",
+    "CombinedForecasts": "the same to the bit as CombinedClassifier: wrappers/test_combine.py",
+}
 
 
 def certified():
@@ -359,7 +318,7 @@ def certified():
 
 
 def test_every_public_object_with_a_certificate_is_played():
-    assert {*certified(), "key of Engine"} == set(PLAYERS) | ELSEWHERE
+    assert {*certified(), "key of Engine"} == {*PLAYERS, *ELSEWHERE}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

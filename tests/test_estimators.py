@@ -21,30 +21,25 @@ PROVEN = ("certificate", "certificates", "guarantee", "window_certificate", "win
 
 
 def river_checks() -> Iterator[Any]:
-    """River's, with each of its data for a class's first settings, by default with the last data for others.
+    """River's, with each of its data for a class's first settings, with the last data for others.
 
-    What grows with 2,000 rounds is looked at by default with the first data and the first settings.
+    What grows with 2,000 rounds is looked at with the first data and the first settings.
     """
-    known: set[type] = set()
+    known: set[tuple[type, str]] = set()
     for name, example in EXAMPLES.items():
         learner = example.build()
         # river feeds labels of its own, which one with fixed classes refuses
         if not isinstance(learner, base.Estimator) or {"n_classes", "classes"} & set(example.settings):
             continue
-        first = type(learner) not in known
-        known.add(type(learner))
-        found = [
-            one for one in checks.yield_checks(learner) if one.__name__ not in learner._unit_test_skips()
-        ]
-        names = [check.__name__ for check in found]
-        for i, check in enumerate(found):
-            last = names[i] not in names[i + 1 :]
-            if names[i] == "check_bounded_memory_growth":
-                by_default = first and names[i] not in names[:i]
-            else:
-                by_default = first or last
-            marks = [] if by_default else [pytest.mark.slow]
-            yield pytest.param(name, check, id=f"{name}-{names[i]}-{i}", marks=marks)
+        found = {one.__name__: one for one in checks.yield_checks(learner)}
+        is_first = type(learner) not in {kind for kind, _ in known}
+        for i, check in enumerate(checks.yield_checks(learner) if is_first else found.values()):
+            what = type(learner), check.__name__
+            if check.__name__ not in learner._unit_test_skips() and not (
+                "growth" in what[1] and what in known
+            ):
+                yield pytest.param(name, check, id=f"{name}-{check.__name__}-{i}")
+            known.add(what)
 
 
 @pytest.mark.parametrize("kind", public_estimators())
@@ -94,28 +89,19 @@ def test_a_copy_taken_mid_stream_goes_on_identically(name, duplicate):
     assert proven(twin) == proven(model)
 
 
-def clone(model: Any) -> Any:
-    return model.clone() if isinstance(model, base.Base) else sklearn.base.clone(model)
-
-
 def parameters(model: Any) -> Any:
     given = model._get_params() if isinstance(model, base.Base) else model.get_params()
     return {key: repr(value) for key, value in given.items()}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name, one in EXAMPLES.items()
-        if isinstance(one.build(), (base.Base, sklearn.base.BaseEstimator))
-    ],
-)
+@each
 def test_a_clone_starts_afresh_with_the_same_parameters(name):
     example = EXAMPLES[name]
     model = example.build()
+    if not isinstance(model, base.Base | sklearn.base.BaseEstimator):
+        return
     expected = example.play(model, example.first)
-    fresh = clone(model)
+    fresh = model.clone() if isinstance(model, base.Base) else sklearn.base.clone(model)
     assert parameters(fresh) == parameters(example.build())
     assert not getattr(fresh, "n_rounds", 0)
     if not isinstance(fresh, base.Base):

@@ -5,18 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from onlinecal import (
-    AlmostOneStepAhead,
-    CalibrationAlarm,
-    CalibrationMonitor,
-    SimplexAlmostOneStepAhead,
-    brier_decomposition,
-    calibration_distance,
-    chance_level,
-    lower_calibration_distance,
-    multiclass_calibration_distance,
-    recalibrate_stream,
-)
+import onlinecal as oc
 from onlinecal.engine import Engine, Outcome, Query, read_report
 from onlinecal.html import MOST, Table, render
 from onlinecal.measures import multicalibration_report
@@ -27,22 +16,22 @@ Y = np.arange(60) % 2
 
 
 def answers(folder):
-    monitor, alarm = CalibrationMonitor(), CalibrationAlarm()
+    monitor, alarm = oc.CalibrationMonitor(), oc.CalibrationAlarm()
     monitor.update_many(P, Y)
     alarm.update_many(P, Y)
-    stream = recalibrate_stream(P, Y, groups=[EVIL, "b"] * 30)
+    stream = oc.recalibrate_stream(P, Y, groups=[EVIL, "b"] * 30)
     with Engine(folder / "ledger") as engine:
         engine.handle([Query("1", EVIL, hint=0.3), Outcome("1", 1)])
         summary = engine.summary(EVIL)
     return [
-        AlmostOneStepAhead(hints=True).forecast(hint=0.7),
-        SimplexAlmostOneStepAhead(labels=[EVIL, "b", "c"]).forecast(),
-        calibration_distance(P, Y),
-        lower_calibration_distance(P, Y),
-        multiclass_calibration_distance(np.stack([P, 1 - P], axis=1), Y),
+        oc.AlmostOneStepAhead(hints=True).forecast(hint=0.7),
+        oc.SimplexAlmostOneStepAhead(labels=[EVIL, "b", "c"]).forecast(),
+        oc.calibration_distance(P, Y),
+        oc.lower_calibration_distance(P, Y),
+        oc.multiclass_calibration_distance(np.stack([P, 1 - P], axis=1), Y),
         monitor.calibration_distance(),
-        brier_decomposition(P, Y),
-        chance_level(P, "ece_bins", Y, n_draws=9),
+        oc.brier_decomposition(P, Y),
+        oc.chance_level(P, "ece_bins", Y, n_draws=9),
         multicalibration_report(P, Y, (P > 0.5)[:, None], names=[EVIL]),
         alarm.finding,
         stream,
@@ -86,7 +75,7 @@ def test_answers_are_shown_as_tables_with_their_figures_and_names_are_escaped(tm
         words = read(shown)
         assert (EVIL in repr(answer)) <= any("alert" in word for word in words), answer
         assert "<div" not in repr(answer)
-    report = recalibrate_stream(P, Y).report()
+    report = oc.recalibrate_stream(P, Y).report()
     assert {f"{report.brier_in:.4g}", f"{report.log_loss_out:.4g}"} <= set(read(report._repr_html_()))
 
 

@@ -94,18 +94,11 @@ def after_own_adversary(_names: dict[str, Any]) -> None:
     assert set(plain) == {0, 1}
 
 
-def after_baselines(names: dict[str, Any]) -> None:
-    """The page's own baseline is one like the others."""
-    assert players.create("rounded-mean:cells=10").spec == "rounded-mean"
-    assert names["forecaster"].clone().n_cells == 10
-    assert names["RoundedMean"]().replay([1, 1, 0, 1]).tolist() == [0.5, 0.7, 0.8, 0.6]
-
-
 def after_scale(_names: dict[str, Any]) -> None:
     assert pl.read_parquet("answers/*.parquet")["type"].to_list() == ["forecast"]
 
 
-AFTER = {"own-adversary": after_own_adversary, "baselines": after_baselines, "scale": after_scale}
+AFTER = {"own-adversary": after_own_adversary, "scale": after_scale}
 WITH_EXTRAS = ("scale", "tutorials/http-engine")
 """Pages that want more than the base dependencies, and say so."""
 TRAINED = ("network",)

@@ -117,10 +117,12 @@ def test_late_labels_in_any_order(seed, slack, horizon):
         AtomForecaster(slack, "hint", horizon, 6),
     ):
         waiting, record = [], []
-        for _ in range(200):
-            groups = tuple(name for name in "abc" if rng.random() < 0.5)
-            waiting.append(forecaster.ask(groups, rng.random()))
-            while waiting and rng.random() < 0.6:
+        for t in range(201):
+            if t < 200:
+                groups = tuple(name for name in "abc" if rng.random() < 0.5)
+                waiting.append(forecaster.ask(groups, rng.random()))
+            # fewer than are asked for, and the rest at once
+            while waiting and (rng.random() < 0.4 or t == 200):
                 ticket = waiting.pop(int(rng.integers(len(waiting))))
                 y = int(ticket.probability < 0.5)
                 forecaster.settle(ticket, y)

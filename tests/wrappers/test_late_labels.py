@@ -86,23 +86,6 @@ def test_labels_whose_forecasts_were_given_up_settle_nothing(build):
     assert calibration_distance(p, y).upper <= model.certificate + 1e-9 <= model.guarantee + 2e-9
 
 
-@by_each
-def test_tokens_tell_equal_features_apart(build):
-    """Answers near .1 and .9 for the same features, whose labels come in the other order."""
-    model, given, rng = build(Telling()), [], np.random.default_rng(1)
-    for _ in range(200):
-        asked = []
-        for p in (0.1, 0.9):
-            model.classifier.p = p
-            asked.append((model.forecast({}), bool(rng.random() < p)))
-        for token, y in reversed(asked):
-            given.append((token.answer[True], float(y)))
-            model.observe(token, y)
-    p, y = np.array(given).T
-    assert calibration_distance(p, y).upper <= model.certificate + 1e-9 <= model.guarantee + 2e-9
-    assert counts(model) == (400, 0, 0)
-
-
 class Telling(Scripted):
     """Answers True with the probability that it was told last, whatever the features."""
 
@@ -112,18 +95,30 @@ class Telling(Scripted):
         return {False: 1.0 - self.p, True: self.p}
 
 
-def test_without_tokens_labels_of_equal_features_are_taken_in_the_order_of_forecasts():
-    # what is assumed, and that it matters: the certificate is one of pairs that never were
-    model, given = CalibratedClassifier(Telling()), []
+@pytest.mark.parametrize("by_tokens", [True, False])
+@by_each
+def test_tokens_tell_equal_features_apart_and_else_labels_are_taken_in_the_order_of_forecasts(
+    build, by_tokens
+):
+    model, given = build(Telling()), []
     for _ in range(200):
+        asked = []
         for p in (0.1, 0.9):
             model.classifier.p = p
-            given.append((model.predict_proba_one({})[True], p > 0.5))
-        for label in (True, False):
-            model.learn_one({}, label)
-    p, y = np.array(given, dtype=float).T
-    assert model.n_rounds == 400
-    assert calibration_distance(p, 1 - y).upper <= model.certificate < calibration_distance(p, y).lower
+            asked.append(model.forecast({}) if by_tokens else model.predict_proba_one({}))
+        # the labels come in the other order
+        for one, y in zip(reversed(asked), (True, False), strict=True):
+            if by_tokens:
+                model.observe(one, y)
+            else:
+                model.learn_one({}, y)
+            given.append(((one.answer if by_tokens else one)[True], float(y)))
+    p, y = np.array(given).T
+    assert counts(model) == (400, 0, 0)
+    # what is assumed without tokens, and that it matters: the certificate is one of pairs that never were
+    pairs = y if by_tokens else 1 - y
+    assert calibration_distance(p, pairs).upper <= model.certificate + 1e-9 <= model.guarantee + 2e-9
+    assert by_tokens or model.certificate < calibration_distance(p, y).lower
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -199,12 +194,12 @@ def test_rows_that_are_learnt_without_being_asked_about_warm_up_and_are_no_round
     assert warm.guarantee == cold.guarantee
     errors, record = {warm: [], cold: []}, []
     for x, y in rounds(60):
-        for model in (warm, cold):
+        for model in (cold, warm):
             answer = model.predict_proba_one(x)
             errors[model].append((1 - answer[y]) ** 2)
-            if model is warm:
-                record.append(Round(answer, model.forecasts_one(x), y))
+            forecasts = model.forecasts_one(x)
             model.learn_one(x, y)
+        record.append(Round(answer, forecasts, y))
         warm.learn_one({**x, "t": -1}, y)
     assert np.mean(errors[warm]) < np.mean(errors[cold])
     assert counts(warm) == (60, 560, 0)
@@ -215,10 +210,10 @@ def test_rows_that_are_learnt_without_being_asked_about_warm_up_and_are_no_round
 
 def test_what_a_waiting_forecast_takes():
     names = list("abcdefghij")
-    table = np.random.default_rng(0).dirichlet(np.ones(10), 900).tolist()
+    table = np.random.default_rng(0).dirichlet(np.ones(10), 600).tolist()
     ten = [{"answer": tuple(zip(names, row, strict=True)), "t": t} for t, row in enumerate(table)]
     for model, questions, most in (
-        (CalibratedClassifier(Said(), classes=[False, True]), [x for x, _ in coins(900)], 1100),
+        (CalibratedClassifier(Said(), classes=[False, True]), [x for x, _ in coins(600)], 1100),
         (CalibratedClassifier(Scripted(), classes=names), ten, 3400),
     ):
         played(model, [(x, model.classes[0]) for x in questions[:200]])
@@ -227,7 +222,7 @@ def test_what_a_waiting_forecast_takes():
             model.predict_proba_one(x)
         size, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert size / 700 < 1.25 * most
+        assert size / 400 < 1.25 * most
 
 
 def test_of_equal_features_the_oldest_forecast_is_settled_first_or_the_last_if_it_is_asked_for():

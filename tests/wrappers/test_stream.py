@@ -9,7 +9,6 @@ import pytest
 
 from onlinecal import CalibratedClassifier, LabelWarning, recalibrate_stream
 from onlinecal.wrappers.strategies import projection
-from onlinecal.wrappers.strategies.catalogue import KINDS
 from tests.wrappers.scripted import Scripted
 
 ROWS = 300
@@ -144,20 +143,6 @@ def test_each_group_has_forecasters_of_its_own(k, at):
     assert pickle.loads(pickle.dumps(result)).report() == report
 
 
-def test_rows_of_one_match_do_not_leak_into_each_other():
-    rng = np.random.default_rng(3)
-    match = np.repeat(np.arange(64), 100)
-    y = rng.integers(0, 2, 64)[match]
-    p = np.clip(0.5 + 0.1 * rng.standard_normal(6400), 0, 1)
-    leaky = recalibrate_stream(p, y).report()
-    result = recalibrate_stream(p, y, settled_at=match * 100 + 99)
-    assert leaky.brier_out < 0.1 < 0.22 < result.report().brier_out
-    # nothing that is said within a match depends on its own outcome
-    other = np.where(match == 63, 1 - y, y)
-    again = recalibrate_stream(p, other, settled_at=match * 100 + 99)
-    assert np.array_equal(again.probabilities, result.probabilities)
-
-
 def test_times_settle_as_row_numbers_do():
     (p, y), at, start = column(), late(), datetime(2024, 1, 1)
     expected = recalibrate_stream(p, y, at).probabilities
@@ -278,12 +263,6 @@ OF_TABLES = [
 def test_bad_input_is_named(given, changed, message):
     with pytest.raises(ValueError, match=message):
         recalibrate_stream(**{**given, **changed})
-
-
-@pytest.mark.parametrize("k, played", [(1, "binary"), (2, "binary"), (3, "classwise")])
-def test_no_strategies_are_made_that_are_not_played(monkeypatch, k, played):
-    monkeypatch.setattr("onlinecal.wrappers.stream.KINDS", {played: KINDS[played]})
-    assert len(recalibrate_stream(*history(k, 50)).probabilities) == 50
 
 
 def test_a_column_compiles_nothing_that_plays_single_rounds(monkeypatch):

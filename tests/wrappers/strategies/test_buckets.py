@@ -1,6 +1,5 @@
 """Buckets that split: what Theorem 17b of docs/theory.md promises, and that books go on."""
 
-import copy
 import math
 
 import numpy as np
@@ -198,15 +197,3 @@ def test_buckets_that_come_later_know_of_late_labels(impatient):
         part.settle(y)
     assert len(part.tables) > 1
     assert {table._late for table in part.tables} == {7}
-
-
-@pytest.mark.parametrize("number", [2, 5])
-def test_a_number_of_buckets_have_equal_widths(number):
-    part, used = Projection(1.0, number, None), set()
-    for raw in np.linspace(0.0, 1.0, 41).tolist():
-        twin = copy.deepcopy(part)
-        hint = twin._steered.hint(twin._state, raw)
-        part.ask(raw)
-        used.add(part.ticket().bucket)
-        assert part.ticket().bucket == min(int(number * hint), number - 1)
-    assert used == set(range(number))

@@ -104,33 +104,6 @@ def test_every_window_is_certified_node_by_node(late):
             assert model.window_certificate <= model.window_guarantee + 1e-6
 
 
-@pytest.mark.parametrize(
-    ("k", "horizon", "name"),
-    [
-        (3, 1_000_000, "simplex"),
-        (3, 100_000, "classwise"),
-        (3, 1000, "classwise"),
-        (5, 10_000, "classwise"),
-        (26, 10_000, "tree"),
-        (26, 100_000, "classwise"),
-        (20, 300, "top-label"),
-    ],
-)
-def test_with_a_horizon_auto_is_what_can_be_guaranteed(k, horizon, name):
-    model = CalibratedClassifier(Scripted(), horizon=horizon)
-    for t, label in enumerate(LETTERS[:k]):
-        model.learn_one({"answer": {}, "t": t}, label)
-    assert model.current_strategy == name
-    strategies = model._strategies
-    guaranteed = {one: strategies[one].outlook(k, horizon) for one in ("simplex", "classwise", "tree")}
-    assert name == "top-label" or guaranteed[name].share <= (0.2 if name == "simplex" else 0.5)
-    # what it could guarantee is what its rounds are guaranteed in the end, as they were forecast
-    if horizon == 1000:
-        played(model, stream(k, horizon - k, 1))
-        tables = [table for part in strategies[name].bounded() for table in part.tables]
-        assert sum(table.guarantee for table in tables) == pytest.approx(guaranteed[name].guarantee, rel=0.01)
-
-
 def test_an_empty_joint_guarantee_is_remarked_on_when_there_are_too_many_labels():
     model = CalibratedClassifier(Scripted(), strategy="simplex", horizon=200)
     for t, label in enumerate("ab"):
@@ -149,18 +122,3 @@ def test_an_empty_guarantee_is_remarked_on_once_where_it_was_asked_for(strategy,
     SimplexAlmostOneStepAhead(10)
     found = [one.filename for one in recwarn if one.category is GuaranteeWarning]
     assert found == [__file__] * 2 * said
-
-
-@pytest.mark.filterwarnings("ignore::onlinecal.GuaranteeWarning")
-@pytest.mark.parametrize(
-    ("settings", "brier", "log_loss"),
-    [({"strategy": "simplex"}, 0.004, 0.005), ({"horizon": 4000}, 0.003, 0.006)],
-)
-def test_neither_the_joint_certificate_nor_a_horizon_costs_skill(settings, brier, log_loss):
-    rng, n, k = np.random.default_rng(0), 4000, 4
-    truth = rng.dirichlet(np.full(k, 0.6), n)
-    labels = np.minimum((truth.cumsum(1) < rng.random((n, 1))).sum(1), k - 1)
-    overconfident = truth**2 / (truth**2).sum(1, keepdims=True)
-    plain, other = (recalibrate_stream(overconfident, labels, **one).report() for one in ({}, settings))
-    assert other.brier_out <= (1 + brier) * plain.brier_out
-    assert other.log_loss_out <= (1 + log_loss) * plain.log_loss_out
