@@ -179,6 +179,8 @@ def test_pools_on_a_stream():
 
 def test_a_class_that_turns_up_late():
     model = LpCalibratedClassifier(Told(), n_levels=4, first_fit=20)
+    assert model.predict_proba_one({}) == {}
+    assert model.predict_proba_one({"a": float("nan"), "b": -1.0}) == {"a": 0.5, "b": 0.5}
     learn(model, [({"a": 0.9, "b": 0.1}, "ab"[i % 2]) for i in range(100)])
     late = model.predict_proba_one({"a": 0.9, "b": 0.05, "z": 0.05})
     assert list(late) == ["a", "b", "z"]
@@ -186,12 +188,3 @@ def test_a_class_that_turns_up_late():
     assert late["a"] == pytest.approx(0.5, abs=0.05)
     learn(model, [({"a": 0.9, "b": 0.05, "z": 0.05}, "z")] * 400)
     assert model.predict_proba_one({"a": 0.9, "b": 0.1})["z"] > 0.6
-
-
-def test_before_any_label_and_with_odd_answers():
-    model = LpCalibratedClassifier(Told(), n_levels=4)
-    assert model.predict_proba_one({}) == {}
-    assert model.predict_proba_one({"a": float("nan"), "b": -1.0}) == {"a": 0.5, "b": 0.5}
-    model.learn_one({}, "a")
-    model.recalibrate()
-    assert sum(model.predict_proba_one({}).values()) == pytest.approx(1.0)

@@ -103,23 +103,17 @@ def test_forecasts_that_expire_are_given_up_where_silence_says_nothing():
         model.observe(token, True)
 
 
-@pytest.mark.parametrize("how", ["withdrawn", "waiting"])
-def test_reports_of_one_kind_beside_silence_are_warned_of_once(how, recwarn):
-    model = CalibratedClassifier(Said(), classes=[False, True])
-    for x, happened in zip(QUESTIONS, HAPPENED, strict=True):
-        token = model.forecast(x)
-        if happened:
-            model.observe(token, True)
+@pytest.mark.parametrize("how", ["withdrawn", "waiting", "late", "rare"])
+def test_reports_of_one_kind_beside_silence_are_warned_of_once_and_late_or_rare_ones_are_not(how, recwarn):
+    model, tokens = CalibratedClassifier(Said(), classes=[False, True]), []
+    for t, x in enumerate(QUESTIONS):
+        tokens.append(model.forecast(x))
+        if how in ("late", "rare"):
+            if t >= 50:
+                model.observe(tokens[t - 50], bool(HAPPENED[t - 50] if how == "late" else t > 250))
+        elif HAPPENED[t]:
+            model.observe(tokens[t], True)
         elif how == "withdrawn":
-            model.withdraw(token)
-    assert len([each for each in recwarn if "if only what happened" in str(each.message)]) == 1
-
-
-def test_labels_that_are_merely_late_or_rare_are_not_warned_of(recwarn):
-    for happens in (HAPPENED, np.arange(ROWS) > 200):
-        model, tokens = CalibratedClassifier(Said(), classes=[False, True]), []
-        for x in QUESTIONS:
-            tokens.append(model.forecast(x))
-            if len(tokens) > 50:
-                model.observe(tokens[-51], bool(happens[len(tokens) - 51]))
-    assert not recwarn.list
+            model.withdraw(tokens[t])
+    assert len(recwarn) == (how in ("withdrawn", "waiting"))
+    assert all("if only what happened" in str(each.message) for each in recwarn)

@@ -39,32 +39,18 @@ def test_a_delay_costs_the_guarantee_what_the_theorem_says_and_no_more(delay):
     assert late.guarantee == pytest.approx(prompt.guarantee + delay * (0.75 * cells - 1))
 
 
-def test_not_more_than_so_many_forecasts_wait():
-    model, rounds = CalibratedClassifier(Said(), most_waiting=50), coins(200)
-    for x, _ in rounds:
-        model.predict_proba_one(x)
-    assert model.n_open == 51  # and the open one
-    (x, y), *rest = rounds
-    with pytest.warns(
-        LabelWarning, match="149 were given up, since more than most_waiting=50 wait"
-    ) as caught:
-        model.learn_one(dict(x), y)
-    assert [one.filename for one in caught] == [__file__]
-    for x, y in rest:
-        model.learn_one(dict(x), y)
-    # the first label without its forecast had the open round wait too
-    assert counts(model) == (50, 150, 0)
-    assert model.certificate <= model.guarantee
-    tokens = [model.forecast({"p": 0.5}) for _ in range(52)]
-    model.observe(tokens[0], True)
+def test_a_token_that_was_given_up_brings_a_label_without_its_forecast():
+    model = CalibratedClassifier(Said(), most_waiting=1)
+    tokens = [model.forecast({"p": 0.5}) for _ in range(3)]
+    with pytest.warns(LabelWarning, match="1 were given up, since more than most_waiting=1 waited"):
+        model.observe(tokens[0], True)
     model.withdraw(tokens[1])
     model.observe(tokens[2], True)
-    assert counts(model) == (51, 151, 49)
+    assert counts(model) == (1, 1, 0)
 
 
 @by_each
-@pytest.mark.filterwarnings("ignore:a label came for features:onlinecal.LabelWarning")
-def test_labels_whose_forecasts_were_given_up_settle_nothing(build):
+def test_labels_whose_forecasts_were_given_up_settle_nothing(build, recwarn):
     # the truth turns round while the labels are out: a fresh forecast would be another than the one given
     count, lag, most, rng = 3000, 1000, 300, np.random.default_rng(0)
     rounds = [
@@ -79,6 +65,9 @@ def test_labels_whose_forecasts_were_given_up_settle_nothing(build):
             assert model.n_rounds == 0
     for x, y in rounds[-lag:]:
         model.learn_one(x, y)
+    (warned,) = recwarn
+    assert "were given up, since more than most_waiting=300 waited" in str(warned.message)
+    assert warned.filename == __file__
     # the newest are those that still waited
     kept = model.n_rounds
     assert (kept in (most, most + 1), model.n_unmatched) == (True, count - kept)

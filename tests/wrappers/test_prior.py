@@ -1,12 +1,14 @@
-"""Base rates of training that are not those of the stream: odds are put right before anything is learnt."""
+"""Base rates of training that are not those of the stream: odds are put right before anything is learnt.
+
+That a column and a wrapper put the same right is tried in test_stream.py.
+"""
 
 import numpy as np
-import polars as pl
 import pytest
 
 from onlinecal import CalibratedClassifier, LabelWarning, recalibrate_stream
 from onlinecal.wrappers.prior import corrected_rows, prior_weights
-from tests.wrappers.scripted import Told, played
+from tests.wrappers.scripted import Told
 
 pytestmark = pytest.mark.filterwarnings("ignore:the recalibrated probabilities:onlinecal.LabelWarning")
 
@@ -21,27 +23,6 @@ def test_the_posterior_under_other_base_rates_is_bayes_rule(trained, actual):
     table = corrected_rows(np.column_stack([1 - said, said]), prior_weights((trained, actual), [0, 1]))
     assert np.allclose(table[:, 1], right, rtol=1e-12)
     assert np.allclose(table.sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_a_column_and_a_wrapper_put_the_same_right(k):
-    rng = np.random.default_rng(1)
-    said, labels = rng.dirichlet(np.ones(max(k, 2)), 200), rng.integers(0, max(k, 2), 200)
-    if k == 1:
-        said[:, 0] = 1.0 - said[:, 1]
-    classes = list("abc"[:k]) if k > 1 else [0, 1]
-    thirds, shares = dict.fromkeys("abc", 1 / 3), {"a": 0.6, "b": 0.3, "c": 0.1}
-    prior = (thirds, shares) if k == 3 else (0.5, 0.1)
-    given = said[:, 1] if k == 1 else pl.DataFrame(said, classes)
-    outcomes = np.array(classes)[labels]
-    result = recalibrate_stream(given, outcomes, prior=prior)
-    model = CalibratedClassifier(Told(), classes=classes, prior=prior, strategy="binary" if k < 3 else "auto")
-    rounds = zip(said.tolist(), outcomes.tolist(), strict=True)
-    record = played(model, [(dict(zip(classes, p, strict=True)), y) for p, y in rounds])
-    answers = np.array([list(one.answer.values()) for one in record])
-    assert np.array_equal(np.asarray(result.probabilities), answers[:, 1] if k == 1 else answers)
-    # the report compares with what was given, which is the model's own
-    assert result.report().brier_in == recalibrate_stream(given, outcomes).report().brier_in
 
 
 def test_impossible_answers_stay_what_they_are():

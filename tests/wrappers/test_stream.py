@@ -95,6 +95,9 @@ SETTINGS = [
     (3, {"strategy": "simplex", "horizon": ROWS}),
     (4, {"horizon": ROWS}),
     (12, {}),
+    (1, {"prior": (0.5, 0.1)}),
+    (2, {"prior": (0.5, 0.1)}),
+    (3, {"prior": (dict.fromkeys(range(3), 1 / 3), {0: 0.6, 1: 0.3, 2: 0.1})}),
 ]
 
 
@@ -146,11 +149,10 @@ def test_each_group_has_forecasters_of_its_own(k, at):
 def test_times_settle_as_row_numbers_do():
     (p, y), at, start = column(), late(), datetime(2024, 1, 1)
     expected = recalibrate_stream(p, y, at).probabilities
-    times = [start + timedelta(hours=row) for row in range(ROWS)]
-    settled = [start + timedelta(hours=int(row)) for row in at]
+    times, settled = ([start + timedelta(hours=int(row)) for row in rows] for rows in (range(ROWS), at))
     for when, made in (
         (settled, times),
-        (np.array(settled, dtype="datetime64[s]"), np.array(times, dtype="datetime64[s]")),
+        (np.array(settled, "datetime64[s]"), np.array(times, "datetime64[s]")),
         (pl.Series(settled), pl.Series(times)),
         (at * 60.0, np.arange(ROWS) * 60.0),
     ):
@@ -205,7 +207,9 @@ def test_the_report_compares_what_comes_in_and_out(k):
     def squares(q):
         return pytest.approx(((q - came) ** 2).reshape(3000, -1).sum(axis=1).mean())
 
-    assert report.brier_in == squares(p)
+    # it compares with what was given, which is the model's own
+    prior = (0.5, 0.4) if k < 3 else (dict.fromkeys(range(3), 1 / 3),) * 2
+    assert report.brier_in == squares(p) == recalibrate_stream(p, y, prior=prior).report().brier_in
     assert report.brier_out == squares(out)
     assert report.brier_constant == squares(came.mean(axis=0))
     assert report.log_loss_out == pytest.approx(-np.log(of_label).mean())
