@@ -85,6 +85,12 @@ def fit(model: Any, rows: Any) -> list[Any]:
 
 linear = linear_model.LinearRegression
 logistic, bayes = linear_model.LogisticRegression, naive_bayes.GaussianNB
+
+
+def scaled(model: Any = None) -> Any:
+    return preprocessing.StandardScaler() | (logistic() if model is None else model)
+
+
 LEVELS = {"n_levels": 5, "first_fit": 20}
 WITH_CELLS = [{"horizon": 200, "n_cells": 6}, {"horizon": 200}]
 SETTINGS: dict[type, list[dict[str, Any]]] = {
@@ -95,7 +101,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"slack": 1.0, "grid": "nested", "hints": True},
         {"hints": True},
     ],
-    f.OneStepAhead: [{}, {"n_cells": 30, "rule": "sign"}],
+    f.OneStepAhead: [{"n_cells": 30, "rule": "sign"}],
     f.ConstantForecaster: [{}],
     f.RunningMean: [{}],
     f.DriftCorrectedHalf: [{}],
@@ -114,33 +120,25 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"hints": True},
     ],
     w.CalibratedClassifier: [
-        {"classifier": logistic()},
-        {"classifier": bayes()},
         {"classifier": tree.HoeffdingTreeClassifier()},
-        {"classifier": preprocessing.StandardScaler() | logistic()},
+        {"classifier": scaled()},
         {"classifier": logistic(), "n_buckets": "auto"},
         {"classifier": logistic(), "n_buckets": 2, "window": 50},
-        {"classifier": bayes(), "strategy": "simplex"},
-        {"classifier": bayes(), "strategy": "top-label"},
-        {"classifier": bayes(), "strategy": "classwise"},
-        {"classifier": bayes(), "strategy": "tree"},
+        *({"classifier": bayes(), "strategy": one} for one in ("simplex", "top-label", "classwise", "tree")),
         {"classifier": bayes(), "expire_after": 5, "classes": [False, True], "prior": (0.5, 0.3)},
         {"classifier": w.BinnedMean(logistic())},
         {"classifier": SGDClassifier(loss="log_loss", random_state=0), "classes": [False, True]},
     ],
-    w.CombinedClassifier: [
-        {"classifiers": [logistic(), bayes()]},
-        {"classifiers": [preprocessing.StandardScaler() | logistic(), bayes(), logistic()], "slack": 1.0},
-    ],
-    w.PlattScaling: [{"classifier": logistic()}, {"classifier": preprocessing.StandardScaler() | logistic()}],
-    w.BinnedMean: [{"classifier": logistic()}, {"classifier": tree.HoeffdingTreeClassifier()}],
+    w.CombinedClassifier: [{"classifiers": [scaled(), bayes(), logistic()], "slack": 1.0}],
+    w.PlattScaling: [{"classifier": scaled()}],
+    w.BinnedMean: [{"classifier": tree.HoeffdingTreeClassifier()}],
     w.DecisionCalibratedClassifier: [
         {"classifier": logistic(), "first_fit": 60},
         {"classifier": logistic(), "first_fit": 60, "memory": "reservoir", "capacity": 100},
     ],
     w.GroupCalibratedClassifier: [
-        {"classifier": logistic(), "groups": {"any": bool}, "scheme": "atoms"},
-        {"classifier": logistic(), "groups": {"any": bool}, "scheme": "shared"},
+        {"classifier": logistic(), "groups": {"any": bool}, "scheme": scheme}
+        for scheme in ("atoms", "shared")
     ],
     # shifts of naive Bayes' 1e-57 are not alike to six digits, which river's checks ask for
     w.LpCalibratedClassifier: [
@@ -148,7 +146,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"classifier": bayes(), **LEVELS},
     ],
     w.CalibratedRegressor: [
-        {"regressor": preprocessing.StandardScaler() | linear(), "high": 100.0},
+        {"regressor": scaled(linear()), "high": 100.0},
         {"regressor": linear(), "low": -1000.0, "high": 1000.0, "slack": 0.5, "horizon": 200},
     ],
     w.CalibratedDistribution: [

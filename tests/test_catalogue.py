@@ -26,12 +26,10 @@ TAG = Parameter("tag", None, "what is on its ear", form="text", required=True)
 PREY = Parameter("prey", "cow:tag=x", "what it eats", form="adversary")
 
 
-def build(settings):
-    """The animal."""
+def build(settings): ...
 
 
-def other(settings):
-    """Another one."""
+def other(settings): ...
 
 
 COW = Animal("cow", "eats grass", build, (LEGS, TAG))

@@ -110,6 +110,5 @@ def test_importing_loads_none_of_the_libraries():
 
 def test_the_packages_say_that_they_are_typed():
     targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
-    assert targets["wheel"]["packages"] == ["onlinecal", "adversaries", "simulations"]
     for package in targets["wheel"]["packages"]:
         assert find_spec(package).loader.get_data(str(ROOT / package / "py.typed")) == b""

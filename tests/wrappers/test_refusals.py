@@ -45,57 +45,59 @@ WRAPPERS = {
 each = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 linear, logistic = linear_model.LinearRegression, linear_model.LogisticRegression
 
-OF_ALL = [
-    ({"slack": 0.4}, r"slack must be a number from 0\.5 to 1000, got 0\.4"),
-    ({"n_buckets": 0}, "n_buckets must be a whole number of at least 1, got 0"),
-    ({"n_buckets": "AUTO"}, "n_buckets must be a whole number of at least 1 or 'auto', got 'AUTO'"),
-    ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
-    ({"strategy": "simples"}, "must be one of auto, binary, simplex, top-label, classwise, tree, got 'sim"),
-    ({"most_waiting": 0}, "most_waiting must be a whole number of at least 1, got 0"),
-    ({"strategy": "simplex", "window": 10}, "simplex"),
-    ({"n_buckets": "auto", "window": 10}, "window=10 does not go with n_buckets='auto'"),
-    *(({"window": window}, "window") for window in (0, 1.5, "10")),
-    *(({"classes": classes}, "classes must") for classes in (["a"], ["a", "a"], "ab", [None, 1])),
-    ({"expire_as": False}, "expire_as says nothing without expire_after, got False"),
-    ({"moment": "day"}, "moment says nothing without expire_after, got 'day'"),
-    ({"expire_after": timedelta(1)}, "expire_after must be a whole number of at least 1, got"),
-    ({"expire_after": -1.0, "moment": "day"}, "expire_after must be a span above 0, .* got -1.0"),
-    ({"expire_after": 5, "moment": 3}, "moment must be the name of a feature, or a function of all, got 3"),
-    (
-        {"expire_after": 5, "expire_as": "no", "classes": [False, True]},
-        r"expire_as must be one of the classes .* got 'no'",
-    ),
-]
-OF_GROUPS = [
-    ({"groups": []}, "groups is empty"),
-    ({"groups": 3}, "groups must be names and functions, or a list of columns, got 3"),
-    ({"groups": {"a": 3}}, "groups must map names to functions, got 'a': 3"),
-    ({"groups": {EVERYONE: bool}}, "groups must map names to functions, got 'everyone'"),
-    ({"groups": ["a"], "scheme": "x"}, "scheme must be one of atoms, shared, got 'x'"),
-    ({"groups": ["a"], "horizon": 9}, "n_atoms is needed beside a horizon"),
-]
-OF_DECISIONS = [
-    ({"memory": "endless"}, "memory must be one of window, reservoir, got 'endless'"),
-    ({"capacity": 5}, "capacity must be at least 10, got 5"),
-    ({"first_fit": 0}, "first_fit must be a whole number of at least 1, got 0"),
-]
-OF_LEVEL_SETS = [
-    ({"epsilon": 2}, "epsilon must be a number between 0 and 1, got 2"),
-    ({"window": 5}, "window must be a whole number of at least 8, got 5"),
-    ({"fading": 1.0}, r"fading must be a number between 0 and 1, got 1\.0"),
-    ({"fading": 0.9, "window": 80}, "window and fading exclude each other, got 80 and 0.9"),
-    ({"within": "shift", "estimation": "pools"}, "within='shift' needs"),
-]
-OF_MAPS = [
-    (partial(BinnedMean, n_bins=0), "n_bins must be a whole number of at least 1, got 0"),
-    (partial(PlattScaling, optimizer=optim.SGD), "optimizer must be a river optimizer"),
-]
+BAD_SETTINGS = {
+    CalibratedClassifier: [
+        ({"slack": 0.4}, r"slack must be a number from 0\.5 to 1000, got 0\.4"),
+        ({"n_buckets": 0}, "n_buckets must be a whole number of at least 1, got 0"),
+        ({"n_buckets": "AUTO"}, "n_buckets must be a whole number of at least 1 or 'auto', got 'AUTO'"),
+        ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
+        (
+            {"strategy": "simples"},
+            "must be one of auto, binary, simplex, top-label, classwise, tree, got 'sim",
+        ),
+        ({"most_waiting": 0}, "most_waiting must be a whole number of at least 1, got 0"),
+        ({"strategy": "simplex", "window": 10}, "simplex"),
+        ({"n_buckets": "auto", "window": 10}, "window=10 does not go with n_buckets='auto'"),
+        *(({"window": window}, "window") for window in (0, 1.5, "10")),
+        *(({"classes": classes}, "classes must") for classes in (["a"], ["a", "a"], "ab", [None, 1])),
+        ({"expire_as": False}, "expire_as says nothing without expire_after, got False"),
+        ({"moment": "day"}, "moment says nothing without expire_after, got 'day'"),
+        ({"expire_after": timedelta(1)}, "expire_after must be a whole number of at least 1, got"),
+        ({"expire_after": -1.0, "moment": "day"}, "expire_after must be a span above 0, .* got -1.0"),
+        (
+            {"expire_after": 5, "moment": 3},
+            "moment must be the name of a feature, or a function of all, got 3",
+        ),
+        (
+            {"expire_after": 5, "expire_as": "no", "classes": [False, True]},
+            r"expire_as must be one of the classes .* got 'no'",
+        ),
+    ],
+    GroupCalibratedClassifier: [
+        ({"groups": []}, "groups is empty"),
+        ({"groups": 3}, "groups must be names and functions, or a list of columns, got 3"),
+        ({"groups": {"a": 3}}, "groups must map names to functions, got 'a': 3"),
+        ({"groups": {EVERYONE: bool}}, "groups must map names to functions, got 'everyone'"),
+        ({"groups": ["a"], "scheme": "x"}, "scheme must be one of atoms, shared, got 'x'"),
+        ({"groups": ["a"], "horizon": 9}, "n_atoms is needed beside a horizon"),
+    ],
+    DecisionCalibratedClassifier: [
+        ({"memory": "endless"}, "memory must be one of window, reservoir, got 'endless'"),
+        ({"capacity": 5}, "capacity must be at least 10, got 5"),
+        ({"first_fit": 0}, "first_fit must be a whole number of at least 1, got 0"),
+    ],
+    LpCalibratedClassifier: [
+        ({"epsilon": 2}, "epsilon must be a number between 0 and 1, got 2"),
+        ({"window": 5}, "window must be a whole number of at least 8, got 5"),
+        ({"fading": 1.0}, r"fading must be a number between 0 and 1, got 1\.0"),
+        ({"fading": 0.9, "window": 80}, "window and fading exclude each other, got 80 and 0.9"),
+        ({"within": "shift", "estimation": "pools"}, "within='shift' needs"),
+    ],
+    BinnedMean: [({"n_bins": 0}, "n_bins must be a whole number of at least 1, got 0")],
+    PlattScaling: [({"optimizer": optim.SGD}, "optimizer must be a river optimizer")],
+}
 BAD = [
-    *((partial(CalibratedClassifier, **settings), message) for settings, message in OF_ALL),
-    *((partial(GroupCalibratedClassifier, **settings), message) for settings, message in OF_GROUPS),
-    *((partial(DecisionCalibratedClassifier, **settings), message) for settings, message in OF_DECISIONS),
-    *((partial(LpCalibratedClassifier, **settings), message) for settings, message in OF_LEVEL_SETS),
-    *OF_MAPS,
+    *((partial(kind, **one), message) for kind, found in BAD_SETTINGS.items() for one, message in found),
     (lambda model: CombinedClassifier([model]), "classifiers must be of at least 2 models, got 1"),
     (lambda model: CombinedClassifier("ab"), "classifiers must be a list of river classifiers, got str"),
     (lambda model: CombinedClassifier([model, linear()]), "classifier must be a river"),
