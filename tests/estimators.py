@@ -23,34 +23,8 @@ from onlinecal import recalibration as r
 from onlinecal import wrappers as w
 from onlinecal.alarms import DistributionAlarm
 from onlinecal.measures import CalibrationMonitor
-from tests.fed import (
-    APPROVAL,
-    FORECASTS,
-    GAMES,
-    LABELS,
-    MEMBERS,
-    NO_ANSWERS,
-    NO_CLASSES,
-    NO_CLASSIFIED,
-    NO_FEATURES,
-    NO_GROUPS,
-    NO_HINTS,
-    NO_LABELS,
-    NO_OUTCOMES,
-    NO_ROUNDS,
-    NO_SHARES,
-    NO_TABLES,
-    NO_TARGET,
-    NO_TARGETS,
-    NO_VECTORS,
-    NO_WATCH,
-    OUTCOMES,
-    PHISHING,
-    SEGMENTS,
-    TABLE,
-    UNEXPECTED,
-    Refusal,
-)
+from tests import fed
+from tests.fed import Refusal
 
 BASES = {f.Baseline: "what one's own baselines are made from"}
 """Public classes with a method that learns, and no estimators: why."""
@@ -88,28 +62,16 @@ def learn(model: Any, rounds: Any) -> list[Any]:
     return answers
 
 
-def update(metric: Any, rounds: Any) -> list[Any]:
-    for y, p in rounds:
-        metric.update(y, p)
-    return [metric.get()]
+def updated(*told: str) -> Callable[[Any, Any], list[Any]]:
+    """Updates with every round; what these attributes and methods say in the end."""
 
+    def play(model: Any, rounds: Any) -> list[Any]:
+        for one in rounds:
+            model.update(*one)
+        found = [getattr(model, name) for name in told]
+        return [one() if callable(one) else one for one in found]
 
-def count(monitor: Any, rounds: Any) -> list[Any]:
-    for y, p in rounds:
-        monitor.update(p, y)
-    return [monitor.calibration_distance(), monitor.smooth_calibration_error(), monitor.n_rounds]
-
-
-def watch(alarm: Any, rounds: Any) -> list[Any]:
-    for y, p in rounds:
-        alarm.update(p, y)
-    return [alarm.statistic, alarm.e_value, alarm.p_value, alarm.finding, alarm.n_alarms]
-
-
-def watch_targets(alarm: Any, rounds: Any) -> list[Any]:
-    for chances, y in rounds:
-        alarm.update(chances, y)
-    return [alarm.statistic, alarm.direction, alarm.change_point, alarm.n_alarms]
+    return play
 
 
 def predictions(model: Any, rows: Any) -> list[Any]:
@@ -123,67 +85,60 @@ def fit(model: Any, rows: Any) -> list[Any]:
 
 linear = linear_model.LinearRegression
 logistic, bayes = linear_model.LogisticRegression, naive_bayes.GaussianNB
+
+
+def scaled(model: Any = None) -> Any:
+    return preprocessing.StandardScaler() | (logistic() if model is None else model)
+
+
 LEVELS = {"n_levels": 5, "first_fit": 20}
-CELLS = {"horizon": 200, "n_cells": 6}
+WITH_CELLS = [{"horizon": 200, "n_cells": 6}, {"horizon": 200}]
 SETTINGS: dict[type, list[dict[str, Any]]] = {
     f.AlmostOneStepAhead: [
         {},
-        {"horizon": 1000},
         {"window": 100},
         {"grid": "nested", "rule": "sign", "report": "lower"},
         {"slack": 1.0, "grid": "nested", "hints": True},
         {"hints": True},
     ],
-    f.OneStepAhead: [{}, {"n_cells": 30, "rule": "sign"}],
+    f.OneStepAhead: [{"n_cells": 30, "rule": "sign"}],
     f.ConstantForecaster: [{}],
     f.RunningMean: [{}],
     f.DriftCorrectedHalf: [{}],
-    f.FosterForecaster: [CELLS, {"horizon": 200}],
-    f.FosterHartForecaster: [CELLS, {"horizon": 200}],
-    f.FosterVohraForecaster: [CELLS, {"horizon": 200}],
-    f.LinearOptimisationForecaster: [CELLS, {"horizon": 200}],
-    f.MinimaxForecaster: [CELLS, {"horizon": 200}],
+    f.FosterForecaster: WITH_CELLS,
+    f.FosterHartForecaster: WITH_CELLS,
+    f.FosterVohraForecaster: WITH_CELLS,
+    f.LinearOptimisationForecaster: WITH_CELLS,
+    f.MinimaxForecaster: WITH_CELLS,
     f.UCalibratedForecaster: [{}, {"horizon": 200, "rate": 0.3}],
-    f.PowerOfTwoChoices: [CELLS, {"horizon": 200}],
+    f.PowerOfTwoChoices: WITH_CELLS,
     f.SimplexAlmostOneStepAhead: [
         {},
-        {"horizon": 1000},
-        {"n_cells": 4, "slack": 1.5},
         {"n_classes": 3},
         {"n_classes": 3, "grid": "adaptive"},
         {"n_classes": 3, "window": 100, "hints": True},
-        {"n_classes": 3, "hints": True},
         {"hints": True},
     ],
     w.CalibratedClassifier: [
-        {"classifier": logistic()},
-        {"classifier": bayes()},
         {"classifier": tree.HoeffdingTreeClassifier()},
-        {"classifier": preprocessing.StandardScaler() | logistic()},
-        {"classifier": logistic(), "n_buckets": 4, "slack": 2.0},
+        {"classifier": scaled()},
         {"classifier": logistic(), "n_buckets": "auto"},
         {"classifier": logistic(), "n_buckets": 2, "window": 50},
-        {"classifier": bayes(), "strategy": "simplex"},
-        {"classifier": bayes(), "strategy": "top-label"},
-        {"classifier": bayes(), "strategy": "classwise"},
-        {"classifier": bayes(), "strategy": "tree"},
+        *({"classifier": bayes(), "strategy": one} for one in ("simplex", "top-label", "classwise", "tree")),
         {"classifier": bayes(), "expire_after": 5, "classes": [False, True], "prior": (0.5, 0.3)},
         {"classifier": w.BinnedMean(logistic())},
         {"classifier": SGDClassifier(loss="log_loss", random_state=0), "classes": [False, True]},
     ],
-    w.CombinedClassifier: [
-        {"classifiers": [logistic(), bayes()]},
-        {"classifiers": [preprocessing.StandardScaler() | logistic(), bayes(), logistic()], "slack": 1.0},
-    ],
-    w.PlattScaling: [{"classifier": logistic()}, {"classifier": preprocessing.StandardScaler() | logistic()}],
-    w.BinnedMean: [{"classifier": logistic()}, {"classifier": tree.HoeffdingTreeClassifier()}],
+    w.CombinedClassifier: [{"classifiers": [scaled(), bayes(), logistic()], "slack": 1.0}],
+    w.PlattScaling: [{"classifier": scaled()}],
+    w.BinnedMean: [{"classifier": tree.HoeffdingTreeClassifier()}],
     w.DecisionCalibratedClassifier: [
         {"classifier": logistic(), "first_fit": 60},
         {"classifier": logistic(), "first_fit": 60, "memory": "reservoir", "capacity": 100},
     ],
     w.GroupCalibratedClassifier: [
-        {"classifier": logistic(), "groups": {"any": bool}, "scheme": "atoms"},
-        {"classifier": logistic(), "groups": {"any": bool}, "scheme": "shared"},
+        {"classifier": logistic(), "groups": {"any": bool}, "scheme": scheme}
+        for scheme in ("atoms", "shared")
     ],
     # shifts of naive Bayes' 1e-57 are not alike to six digits, which river's checks ask for
     w.LpCalibratedClassifier: [
@@ -191,7 +146,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"classifier": bayes(), **LEVELS},
     ],
     w.CalibratedRegressor: [
-        {"regressor": preprocessing.StandardScaler() | linear(), "high": 100.0},
+        {"regressor": scaled(linear()), "high": 100.0},
         {"regressor": linear(), "low": -1000.0, "high": 1000.0, "slack": 0.5, "horizon": 200},
     ],
     w.CalibratedDistribution: [
@@ -229,48 +184,54 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
 """For each public estimator the settings that every claim is tried on."""
 
 
-def fed(kind: type, settings: dict[str, Any]) -> tuple[Callable[[Any, Any], list[Any]], Any, list[Refusal]]:
-    """How an estimator is played, what it is fed, and what it refuses."""
+def way_of(
+    kind: type, settings: dict[str, Any]
+) -> tuple[Callable[[Any, Any], list[Any]], Any, list[Refusal]]:
+    """How an estimator is played, what it is given, and what it refuses."""
     if kind in (w.CalibratedRegressor, w.CalibratedDistribution):
         beyond = [("learn_one", ({}, 1001), "y must be a number from low=.* got 1001")]
-        return learn, APPROVAL, [*NO_TARGETS, *(beyond if kind is w.CalibratedRegressor else [])]
+        return learn, fed.APPROVAL, fed.NO_TARGETS + (beyond if kind is w.CalibratedRegressor else [])
     if kind is CalibrationMonitor:
-        return count, GAMES, NO_ROUNDS
+        told = "calibration_distance", "smooth_calibration_error", "n_rounds"
+        return updated(*told), fed.FORECAST_GAMES, fed.NO_ROUNDS
     if kind is CalibrationAlarm:
-        return watch, GAMES, NO_WATCH
+        told = "statistic", "e_value", "p_value", "finding", "n_alarms"
+        return updated(*told), fed.FORECAST_GAMES, fed.NO_WATCH
     if kind is DistributionAlarm:
-        return watch_targets, [({0.0: 0.5 * p, 1.0: p}, 2.0 * y) for y, p in GAMES], NO_TARGET
+        told = "statistic", "direction", "change_point", "n_alarms"
+        return updated(*told), fed.TARGETS, fed.NO_TARGET
     if kind.__module__.startswith("onlinecal.metrics"):
-        return update, GAMES, NO_ANSWERS
+        return updated("get"), fed.GAMES, fed.NO_ANSWERS
     if kind is r.GroupRecalibrator:
-        return fit, (FORECASTS, OUTCOMES, MEMBERS), NO_GROUPS
+        return fit, (fed.FORECASTS, fed.OUTCOMES, fed.MEMBERS), fed.NO_GROUPS
     if kind is r.RecalibratedClassifierCV:
-        return fit, (TABLE, LABELS), NO_CLASSIFIED
+        return fit, (fed.TABLE, fed.LABELS), fed.NO_CLASSIFIED
     if kind is r.BoostedRecalibrator:
-        return fit, (MEMBERS.astype(float), OUTCOMES), NO_FEATURES
+        return fit, (fed.MEMBERS.astype(float), fed.OUTCOMES), fed.NO_FEATURES
     if kind.__module__.startswith("onlinecal.recalibration"):
-        return fit, (TABLE, LABELS), NO_TABLES
+        return fit, (fed.TABLE, fed.LABELS), fed.NO_TABLES
     if kind is f.SimplexAlmostOneStepAhead:
         if "n_classes" in settings:
-            vectors = NO_VECTORS if settings.get("hints") else UNEXPECTED
-            return learn, [({}, label) for label in LABELS.tolist()], [*NO_CLASSES, *vectors]
-        return learn, SEGMENTS, NO_CLASSES
+            vectors = fed.NO_VECTORS if settings.get("hints") else fed.UNEXPECTED
+            return learn, [({}, label) for label in fed.LABELS.tolist()], fed.NO_CLASSES + vectors
+        return learn, fed.SEGMENTS, fed.NO_CLASSES
     if kind.__module__.startswith("onlinecal.wrappers"):
-        return learn, SEGMENTS if "strategy" in settings else PHISHING, NO_LABELS
+        return learn, fed.SEGMENTS if "strategy" in settings else fed.PHISHING, fed.NO_LABELS
     if kind is f.AlmostOneStepAhead:
-        return learn, PHISHING, [*NO_SHARES, *(NO_HINTS if settings.get("hints") else UNEXPECTED)]
-    return learn, PHISHING, NO_SHARES if kind is f.OneStepAhead else NO_OUTCOMES
+        hints = fed.NO_HINTS if settings.get("hints") else fed.UNEXPECTED
+        return learn, fed.PHISHING, fed.NO_SHARES + hints
+    return learn, fed.PHISHING, fed.NO_SHARES if kind is f.OneStepAhead else fed.NO_OUTCOMES
 
 
 def examples() -> Iterator[tuple[str, Example]]:
     """An example a setting, with its name."""
     for kind, configs in SETTINGS.items():
         for number, settings in enumerate(configs):
-            play, given, refused = fed(kind, settings)
+            play, rounds, refused = way_of(kind, settings)
             if play is fit:
-                first, rest = (tuple(part[rows] for part in given) for rows in (np.s_[:100], np.s_[100:]))
+                first, rest = (tuple(part[rows] for part in rounds) for rows in (np.s_[:100], np.s_[100:]))
             else:
-                first, rest = given[: len(given) // 2], given[len(given) // 2 :]
+                first, rest = rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :]
             build = lambda kind=kind, settings=settings: kind(**copy.deepcopy(settings))  # noqa: E731
             yield f"{kind.__name__}-{number}", Example(build, play, first, rest, refused, settings)
 

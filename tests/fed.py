@@ -16,6 +16,8 @@ SEGMENTS = list(datasets.ImageSegments().take(240))
 APPROVAL = list(datasets.TrumpApproval().take(240))
 RNG = np.random.default_rng(0)
 GAMES = [(bool(RNG.random() < p), p) for p in RNG.integers(0, 21, 60) / 20]
+FORECAST_GAMES = [(p, y) for y, p in GAMES]
+TARGETS = [({0.0: 0.5 * p, 1.0: p}, 2.0 * y) for p, y in FORECAST_GAMES]
 TABLE, LABELS = RNG.dirichlet(np.full(3, 0.6), 200), RNG.integers(0, 3, 200)
 LABELS = np.where(RNG.random(200) < 0.6, TABLE.argmax(axis=1), LABELS)
 FORECASTS, MEMBERS = RNG.random(200), RNG.random((200, 2)) < 0.5
@@ -27,9 +29,7 @@ NO_OUTCOMES: list[Refusal] = [
         for y in (2, -1, "yes", None, 1.2, NAN, [1], np.array([0, 1]))
     ),
     ("replay", ([],), "outcomes is empty"),
-    ("replay", ([0, 1, 2],), "outcomes must be 0/1 or boolean, got 2 at row 2"),
     ("replay", ([[0, 1]],), "outcomes must be one-dimensional"),
-    ("replay", (["a"],), "outcomes must be 0/1"),
 ]
 NO_SHARES: list[Refusal] = [
     *(
@@ -39,20 +39,16 @@ NO_SHARES: list[Refusal] = [
     ("replay", ([],), "outcomes is empty"),
     ("replay", ([0, 0.5, 1.2],), r"outcomes must be numbers in \[0, 1\] or boolean, got 1.2 at row 2"),
     ("replay", ([0, NAN],), "outcomes must be .* got nan at row 1"),
-    ("replay", ([[0, 1]],), "outcomes must be one-dimensional"),
-    ("replay", (["a"],), "outcomes at row 0 must be .* got 'a'"),
 ]
 NO_HINTS: list[Refusal] = [
     ("replay", ([0, 1], [0.5]), "same length"),
     ("replay", ([0, 1], [0.5, 1.5]), r"hints must lie in \[0, 1\], got 1.5 at row 1"),
-    ("replay", ([0, 1], [0.5, NAN]), "hints must lie in .* got nan at row 1"),
 ]
 UNEXPECTED: list[Refusal] = [("replay", ([0, 1], [0.5, 0.5]), "make it with hints=True")]
 NO_CLASSES: list[Refusal] = [
     *(("learn_one", ({}, y), "y must be .*, got") for y in (None, NAN, INF, [1], {}, np.array([0, 1]))),
     ("replay", ([],), "outcomes is empty"),
     ("replay", ("012",), "outcomes must be a flat sequence of class labels, got '012'"),
-    ("replay", (5,), "outcomes must be a flat sequence"),
     ("replay", (np.zeros((2, 2), int),), "one-dimensional"),
 ]
 NO_VECTORS: list[Refusal] = [
@@ -60,8 +56,6 @@ NO_VECTORS: list[Refusal] = [
     ("replay", ([0, 1], [[0.5, 0.5, 0.0]]), "same length"),
     ("replay", ([0, 1], [0.5, 0.5]), r"hints must have shape \(2, 3\), got \(2,\)"),
     ("replay", ([0, 1], [[0.5, 0.5, 0], [0.5, 0.6, 0]]), "hints must be numbers in .* at row 1"),
-    ("replay", ([0], [[0.5, NAN, 0.5]]), "hints must be numbers"),
-    ("replay", ([0], [["a", "b", "c"]]), "hints must be numbers"),
 ]
 NO_ANSWERS: list[Refusal] = [
     *(
@@ -74,7 +68,6 @@ NO_ANSWERS: list[Refusal] = [
 ]
 NO_ROUNDS: list[Refusal] = [
     ("update", (1.5, 0), "forecast must be a number in .* got 1.5"),
-    ("update", (NAN, 0), "forecast must be a number in .* got nan"),
     ("update", (0.5, 2), "outcome must be .* got 2"),
     ("update_many", ([0.5, 2.0], [0, 1]), "forecasts must lie in .* got 2.0 at row 1"),
     ("update_many", ([0.5, 0.5], [0, 3]), "outcomes must be .* got 3 at row 1"),
@@ -97,31 +90,24 @@ HALVES = [[0.5, 0.5], [0.2, 0.8]]
 NO_TABLES: list[Refusal] = [
     ("fit", ([[0.5, 0.6], [0.5, 0.5]], [0, 1]), r"P must sum to 1 in every row, got 1\.1 at row 0"),
     ("fit", ([[0.5, 0.5], [INF, 0.5]], [0, 1]), "P must lie in .* got inf at row 1"),
-    ("fit", ([[0.5, 0.5], [NAN, 0.5]], [0, 1]), "P must lie in .* got nan at row 1"),
     ("fit", ([[1.0], [1.0]], [0, 0]), "P must have at least 2 columns, got 1"),
     ("fit", (HALVES, [0, 2]), r"y must be class numbers 0\.\.1, got 2 at row 1"),
-    ("fit", (HALVES, [0]), "P and y must have the same length, got 2 and 1"),
     ("predict_proba", ([[0.5, 0.5]],), "X has 2 features, but .* is expecting 3 features"),
     ("predict_proba", ([[0.5, 0.5, 0.5]],), "P must sum to 1"),
 ]
 ALL = [[1], [1]]
 NO_GROUPS: list[Refusal] = [
     ("fit", ([0.1, 1.2], [0, 1], ALL), r"p must lie in \[0, 1\], got 1.2 at row 1"),
-    ("fit", ([0.1, NAN], [0, 1], ALL), r"p must lie in \[0, 1\], got nan at row 1"),
     ("fit", ([0.1, 0.2], [0, 2], ALL), "y must be 0/1 or boolean, got 2 at row 1"),
-    ("fit", ([0.1, 0.2], [0], ALL), "p and y must have the same length, got 2 and 1"),
     ("fit", ([0.1, 0.2], [0, 1], [[1]]), "groups must have a row for each of the 2 forecasts, got 1"),
     ("fit", ([0.1, 0.2], [0, 1], [[1], [3]]), "groups must be boolean or 0/1, got .*3.* at row 1, group 0"),
-    ("fit", ([], [], []), "p is empty"),
     ("predict", ([0.5], [[1]]), "groups must have the 2 columns of fit, got 1"),
 ]
 LINE = [[0.0], [1.0]]
 NO_FEATURES: list[Refusal] = [
     ("fit", (LINE, [0, 2]), r"y must lie in \[0, 1\], got 2.0 at row 1"),
-    ("fit", (LINE, [0]), "X and y must have the same length, got 2 and 1"),
     ("fit", ([0.0, 1.0], [0, 1]), "X must be two-dimensional"),
     ("fit", ([[0.0], [1.0, 2.0]], [0, 1]), "X must be a table with rows of equal length"),
-    ("fit", (np.empty((0, 3)), [0, 1]), "X is empty"),
     ("fit", (LINE, [0, 1], [0.5]), "initial must have a forecast for each of the 2 rows, got 1"),
     ("fit", (LINE, [0, 1], [0.5, 1.5]), r"initial must lie in \[0, 1\], got 1.5 at row 1"),
     ("fit", (LINE, [0, 1], lambda X: [0.5, NAN]), r"initial must lie in \[0, 1\], got nan at row 1"),
@@ -130,9 +116,7 @@ NO_FEATURES: list[Refusal] = [
 NO_CLASSIFIED: list[Refusal] = [
     ("fit", (TABLE, np.zeros(200)), r"y must have labels of at least two classes, got one class: 0\.0"),
     ("fit", (TABLE, np.arange(200) == 7), "cv=5 needs at least 2 rows of every class, got 1 of class True"),
-    ("fit", (TABLE, np.zeros((200, 2))), "y should be a 1d array"),
     ("fit", (TABLE, LABELS, np.ones(3)), "y and sample_weight must have the same length, got 200 and 3"),
-    ("fit", (TABLE, LABELS[:9]), "inconsistent numbers of samples"),
     ("fit", (np.where(TABLE > 0.9, NAN, TABLE), LABELS), "contains NaN"),
     ("predict_proba", (HALVES,), "X has 2 features, but .* is expecting 3 features"),
 ]

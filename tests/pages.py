@@ -33,9 +33,6 @@ BLOCK = re.compile(
     r"(?:\n?```text\n(?P<output>.*?)^```\n)?(?:\n!\[[^]]*\]\((?P<picture>[^)]+)\)\n)?",
     re.S | re.M,
 )
-COMMAND = re.compile(
-    r"^```sh\n(?P<code>(?:onlinecal|cat) [^`]*)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?", re.M | re.S
-)
 DPI = 110
 NOT_RUN = ("loans.csv",)
 """Pieces of commands that are left out: on a reader's own file."""
@@ -188,53 +185,46 @@ def assert_pictured(picture: Path, figure: Figure, within: float) -> None:
     np.testing.assert_allclose(numbers, others, rtol=within, atol=within, err_msg=str(picture))
 
 
-def rewrite(page: Path) -> None:
-    """Run a page, and put what its blocks print and draw in place."""
+def rewritten(page: Path, commands: bool) -> str:
+    """A page whose blocks were run here, with what they print in place; what they draw is kept as pictures.
+
+    With `commands` those of shell that take minutes are run, too, and Python only where it draws something.
+    """
     names: dict[str, Any] = {"__name__": "page"}
+    runs_python = not commands or any(block.picture for block in blocks_of(page))
 
     def again(match: re.Match[str]) -> str:
         language, code, output, picture = match.groups()
-        if language == "sh" and not runs_shell(page):
-            return match.group(0)
         if language == "sh":
-            text = said_by_shell(code)
+            known = code.startswith(("onlinecal ", "cat ")) and not any(piece in code for piece in NOT_RUN)
+            if not (runs_shell(page) or (commands and known)):
+                return match.group(0)
+            text = said_by_shell(code, columns=140 if commands else 110)
+        elif not runs_python:
+            return match.group(0)
         else:
             text = "".join(f"{line}\n" for _, line in printed(code, names))
-            if output is None and not runs_shell(page):  # its figures stand in comments beside the prints
-                text = ""
+        if output is None and not runs_shell(page):  # its figures stand in comments beside the prints
+            text = ""
         answer = f"```{language}\n{code}```\n" + (f"\n```text\n{text}```\n" if text else "")
-        if picture:
+        if picture and language != "sh":
             save(drawn(), page.parent / picture)
             pyplot.close("all")
-            answer += match.group(0)[match.group(0).rindex("\n![") :]
-        return answer
+        return answer + (match.group(0)[match.group(0).rindex("\n![") :] if picture else "")
 
-    page = page.resolve()
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        text = BLOCK.sub(again, page.read_text(encoding="utf-8"))
-    page.write_text(text, encoding="utf-8")
+    return BLOCK.sub(again, page.read_text(encoding="utf-8"))
 
 
-def run_commands(pages: list[Path]) -> None:
-    """Run the commands of pages in one folder, and put the texts below them and pictures in place."""
-
-    def again(match: re.Match[str]) -> str:
-        if any(piece in match["code"] for piece in NOT_RUN):
-            return match.group(0)
-        text = said_by_shell(match["code"], columns=140).rstrip("\n") + "\n"
-        print(f"$ {match['code']}{text}", flush=True)
-        return f"```sh\n{match['code']}```\n" + ("" if match["output"] is None else f"\n```text\n{text}```\n")
-
+def rewrite(pages: list[Path], commands: bool) -> None:
+    """Run pages in one folder, where the data are if their commands are run, and put all in place."""
     pages = [page.resolve() for page in pages]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for path in DATA.glob("*.*"):
+        for path in DATA.glob("*.*") if commands else ():
             Path(path.name).symlink_to(path)
         for page in pages:
-            page.write_text(COMMAND.sub(again, page.read_text(encoding="utf-8")), encoding="utf-8")
-            if any(block.picture for block in blocks_of(page)):
-                rewrite(page)
+            page.write_text(rewritten(page, commands), encoding="utf-8")
         for name, place in PICTURES.items():
-            if Path(place).exists():
+            if commands and Path(place).exists():
                 # in few colours, a third as large
                 picture = Image.open(place).convert("RGB").quantize(128)
                 picture.save(ROOT / "docs" / "images" / f"{name}.png", optimize=True)
@@ -242,8 +232,5 @@ def run_commands(pages: list[Path]) -> None:
 
 if __name__ == "__main__":
     os.environ["PATH"] = with_commands()
-    if sys.argv[1] == "--commands":
-        run_commands([Path(name) for name in sys.argv[2:]])
-    else:
-        for name in sys.argv[1:]:
-            rewrite(Path(name))
+    given = sys.argv[1:]
+    rewrite([Path(name) for name in given if name != "--commands"], commands=given[0] == "--commands")

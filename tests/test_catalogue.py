@@ -26,12 +26,10 @@ TAG = Parameter("tag", None, "what is on its ear", form="text", required=True)
 PREY = Parameter("prey", "cow:tag=x", "what it eats", form="adversary")
 
 
-def build(settings):
-    """The animal."""
+def build(settings): ...
 
 
-def other(settings):
-    """Another one."""
+def other(settings): ...
 
 
 COW = Animal("cow", "eats grass", build, (LEGS, TAG))
@@ -43,21 +41,16 @@ def animals():
     return Catalogue("animal", (COW, CAT))
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
+def test_what_is_joined_is_split_again_and_numbers_are_as_short_as_they_are():
+    for settings in (
         {},
         {"a": "1"},
         {"a": "x,y=2", "b": "[x]"},
         {"a": "[x],[y]", "b": "p"},
         {"a": "n:b=[m:c=1,d=2],e=3"},
-    ],
-)
-def test_what_is_joined_is_split_again(settings):
-    assert split_spec(join_spec("n", settings), "animal") == ("n", settings)
-
-
-def test_numbers_are_written_as_short_as_they_are():
+    ):
+        assert split_spec(join_spec("n", settings), "animal") == ("n", settings)
+    assert split_spec("n:a=[x]y,b=[[z]]", "animal") == ("n", {"a": "[x]y", "b": "[z]"})
     assert join_spec("n", {"a": 1.0, "b": 0.25, "c": 10**9}) == "n:a=1,b=0.25,c=1000000000"
 
 
@@ -76,15 +69,12 @@ def test_a_spec_gives_every_parameter_its_value_and_is_written_back(animals):
     [
         (3, "the animal's spec must be a string, got 3"),
         ("kat", "unknown animal 'kat'; did you mean 'cat'? Known: cat, cow"),
-        ("zzzzz", "unknown animal 'zzzzz'. Known: cat, cow"),
         ("cow", "cow needs tag: cow:tag=..."),
         ("cow:tag=a,ears=2", "cow has no parameter 'ears'; it takes legs, tag"),
         ("cow:tag=a,legs=2.5", "cow: legs must be a whole number in [0, 1000], got '2.5'"),
-        ("cow:tag=a,legs=nan", "cow: legs must be a whole number in [0, 1000], got 'nan'"),
         ("cow:tag=", "expected key=value after the colon in animal 'cow:tag=', got 'tag='"),
         ("cow:tag=a,tag=b", "tag is given twice in animal 'cow:tag=a,tag=b'"),
         ("cow:tag=[a", "the square brackets in animal 'cow:tag=[a' do not match"),
-        ("cat:speed=-1", "cat: speed must be a number of at least 0, got '-1'"),
         ("cat:speed=inf", "cat: speed must be a number of at least 0, got 'inf'"),
         ("cat:sound=1", "cat: sound must be one of high, low, got '1'"),
         ("cat:prey=cow", "cow needs tag: cow:tag=..."),
@@ -97,18 +87,17 @@ def test_a_wrong_spec_is_refused_in_these_words(animals, spec, message):
 
 
 def test_ones_own_is_replaced_from_the_same_place_only(animals):
-    dog = Animal("dog", "barks", build)
-    animals.add(dog)
-    animals.add(COW)
     again = Animal("dog", "barks louder", build)
-    animals.add(again)
+    for animal in (Animal("dog", "barks", build), COW, again):
+        animals.add(animal)
     assert animals.find("dog") is again
-    with pytest.raises(ValueError, match="the name 'dog' is taken by another animal: barks louder"):
-        animals.add(Animal("dog", "barks", other))
-    with pytest.raises(ValueError, match="the name 'cow' is taken by another animal: eats grass"):
-        animals.add(Animal("cow", "barks", build))
-    with pytest.raises(ValueError, match="must be in kebab-case, like early-stopped-coin, got 'Dog 2'"):
-        animals.add(Animal("Dog 2", "barks", build))
+    for animal, message in (
+        (Animal("dog", "barks", other), "the name 'dog' is taken by another animal: barks louder"),
+        (Animal("cow", "barks", build), "the name 'cow' is taken by another animal: eats grass"),
+        (Animal("Dog 2", "barks", build), "must be in kebab-case, like early-stopped-coin, got 'Dog 2'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            animals.add(animal)
     assert list(animals.entries) == ["cow", "cat", "dog"]
     assert animals.own_names == {"cow", "cat"}
 

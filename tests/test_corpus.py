@@ -5,6 +5,7 @@ Where a change is meant, `python -m tests.corpus --write` keeps the new answers,
 
 import pytest
 
+from onlinecal.elementary import in_turn
 from tests.corpus.entries import corpus, kept, same
 from tests.corpus.surface import SURFACE, surface
 
@@ -19,3 +20,8 @@ def test_answers_are_what_they_were(part):
 
 def test_public_signatures_and_options_are_what_they_were():
     assert surface() == SURFACE.read_text().splitlines()
+
+
+def test_sums_are_rounded_after_each_number_under_every_python():
+    assert in_turn([0.1, 0.2, 0.3]) == 0.1 + 0.2 + 0.3 == 0.6000000000000001
+    assert repr(in_turn([])) == "0"

@@ -20,7 +20,7 @@ def gap(p, y, threshold, width):
 
 def test_all_outcomes_keep_what_the_certificate_promises_of_every_threshold():
     largest = 0.0
-    for outcomes in itertools.product((0, 1), repeat=10):
+    for outcomes in itertools.product((0, 1), repeat=8):
         forecaster, p = AlmostOneStepAhead(n_cells=4, hints=False), []
         for y in outcomes:
             token = forecaster.forecast()
@@ -58,14 +58,11 @@ def test_a_stream_says_the_same_per_row():
         table.decision_certificate(0.05)
 
 
-@pytest.mark.parametrize("width", [0.0, -0.1, 1.5, float("nan"), "wide"])
-def test_a_width_that_cannot_be(width):
-    with pytest.raises(ValueError, match="width must be a width above 0 and at most 1"):
-        decision_bound(1.0, width)
+def test_widths_and_thresholds_that_cannot_be():
+    for width in (0.0, -0.1, 1.5, float("nan"), "wide"):
+        with pytest.raises(ValueError, match="width must be a width above 0 and at most 1"):
+            decision_bound(1.0, width)
     with pytest.raises(ValueError, match="width must be"):
-        threshold_costs([0.5], [1], 0.5, width)
-
-
-def test_a_threshold_that_cannot_be():
+        threshold_costs([0.5], [1], 0.5, 0.0)
     with pytest.raises(ValueError, match="threshold must be a number from 0 to 1, got 20"):
         threshold_costs([0.5], [1], 20, 0.05)

@@ -1,4 +1,4 @@
-"""What the pages name is there, and the examples in docstrings are true; `test_pages.py` runs the pages."""
+"""Pages are short, what they name is there, and examples in docstrings are true; `test_pages.py` runs."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ MADE = ("names", "verbs")
 """Folders of pages that `make docs` writes."""
 PAGES = [*ROOT.glob("*.md"), *(path for path in ROOT.glob("docs/**/*.md") if path.parent.name not in MADE)]
 
+THEORY = ("theory", "theory-simplex", "theory-tables", "theory-alarms", "theory-baselines")
+MOST_WORDS = 1500
+MOST_WORDS_TOGETHER = 70_000
+LONG = 40
+MOST_LONG_SENTENCES = 20
+
 
 def anchors(page: Path) -> set[str]:
     """What links to headings of a page say, as forges make them of the headings."""
@@ -51,12 +57,10 @@ def test_links_lead_to_files_and_headings(page):
         assert not anchor or anchor in anchors(goal), f"{target}#{anchor}"
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.stem != "CHANGELOG"], ids=lambda page: page.name
-)
-def test_pages_name_tests_that_exist(page):
-    for path in re.findall(r"\btests/[\w/]+\.py\b", page.read_text()):
-        assert (ROOT / path).exists(), path
+def test_pages_name_tests_that_exist():
+    for page in PAGES:
+        for path in re.findall(r"\btests/[\w/]+\.py\b", page.read_text()) if page.stem != "CHANGELOG" else ():
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
 
 
 @pytest.mark.parametrize("package", ["measures", "metrics", "wrappers"])
@@ -70,3 +74,45 @@ def test_what_the_pages_name_can_be_imported(package):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in named:
                 assert node.name in module.__all__, f"{path.name}: {node.name}"
                 assert getattr(module, node.name) is not None
+
+
+def words(page: Path) -> int:
+    """Everything between blanks: tables and code are read, too."""
+    return len(page.read_text(encoding="utf-8").split())
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a page: of paragraphs, items of lists and cells of tables, without code and links."""
+    text = re.sub(r"^```.*?^```\n|^:::.*?\n|^:\w+:.*?\n|^\$\$.*?\$\$", "\n", text, flags=re.M | re.S)
+    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"`[^`]*`|\$[^$\n]+\$", "code", text)
+    text = re.sub(r"^ *(?:[-*+]|\d+\.) |^#+ .*$|^: ", "\n\n", text, flags=re.M)
+    text = re.sub(r"^\|.*$", lambda row: row[0].replace("|", "\n\n"), text, flags=re.M)
+    found = []
+    for paragraph in re.split(r"\n\s*\n", text):
+        found += re.split(r"(?<=[.!?:])[)*_\"]*\s+(?=[^a-z\s])", paragraph)
+    return found
+
+
+def long_sentences(page: Path) -> list[str]:
+    """Those of more than 40 words."""
+    return [one for one in sentences(page.read_text(encoding="utf-8")) if len(one.split()) > LONG]
+
+
+def test_pages_are_short_alone_and_together():
+    counts = {page: words(page) for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    assert [page for page, n in counts.items() if n > MOST_WORDS and page.stem not in THEORY] == []
+    assert sum(counts.values()) + words(ROOT / "README.md") <= MOST_WORDS_TOGETHER
+
+
+def test_few_sentences_are_long():
+    pages = [page for page in PAGES if page.is_relative_to(ROOT / "docs") and page.stem not in THEORY]
+    found = [f"{page.stem}: {one}" for page in pages for one in long_sentences(page)]
+    assert len(found) <= MOST_LONG_SENTENCES, "\n".join(found)
+
+
+def test_sentences_are_found_in_paragraphs_lists_and_tables():
+    text = "# A heading\n\nOne, two. *Three* [four](page.md)!\n\n- Five\n- six `of code`\n\n"
+    found = [" ".join(one.split()) for one in sentences(text + "| seven | eight. Nine |\n")]
+    expected = ["One, two.", "*Three* four!", "Five", "six code", "seven", "eight.", "Nine"]
+    assert [one for one in found if one] == expected

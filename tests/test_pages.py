@@ -39,11 +39,8 @@ PAGES = {
     **{f"tutorials/{path.stem}": path for path in ROOT.glob("docs/tutorials/*.md")},
 }
 BLOCKS = {name: blocks for name, path in PAGES.items() if (blocks := blocks_of(path))}
-NOT_RUN = {
-    ("operate", "from zlib"): "run in its place among the commands",
-    ("operate", "read_parquet"): "run in its place among the commands",
-}
-"""By page and a piece of the block, why not."""
+AMONG_COMMANDS = ("from zlib", "read_parquet")
+"""Pieces of blocks of the page `operate` that are run in their place among its commands."""
 
 
 def borrowed(name: str) -> None:
@@ -51,10 +48,6 @@ def borrowed(name: str) -> None:
     if not (DATA / name).exists():
         pytest.skip(f"{name} is not here")
     Path(name).symlink_to(DATA / name)
-
-
-def before_adversaries() -> None:
-    Path("games.csv").write_text("date,won\n2,0\n1,1\n3,1\n")
 
 
 def before_http_engine() -> None:
@@ -73,20 +66,15 @@ def before_scale() -> dict[str, Any]:
     pl.DataFrame([row], schema_overrides={"value": pl.String}).write_parquet("events/0.parquet")
     rng = np.random.default_rng(0)
     P, y = rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60)
-    frame = pl.DataFrame({"cat": P[:, 0], "dog": P[:, 1], "fox": P[:, 2], "p": P[:, 0], "y": y == 0})
-    frame = frame.with_columns(
-        pl.col("y").alias("clicked"),
-        pl.Series("label", y),
-        pl.Series("country", list("abc") * 20),
-        pl.Series("device", ["phone", "desk"] * 30),
-        pl.concat_list("cat", "dog", "fox").alias("probabilities"),
-    )
+    columns = {"p": P[:, 0], "y": y == 0, "clicked": y == 0, "label": y, "probabilities": P.tolist()}
+    groups = {"country": list("abc") * 20, "device": ["phone", "desk"] * 30}
+    frame = pl.DataFrame({**dict(zip(("cat", "dog", "fox"), P.T, strict=True)), **columns, **groups})
     table = local_session(2).createDataFrame(frame.to_pandas())
     return {"table": table, "P": P, "y": y, "frame": frame}
 
 
 BEFORE = {
-    "adversaries": before_adversaries,
+    "adversaries": lambda: Path("games.csv").write_text("date,won\n2,0\n1,1\n3,1\n") and None,
     "tutorials/http-engine": before_http_engine,
     "recalibrate": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
     "recalibrate-decisions": lambda: borrowed("lenet-5-cifar-10.npz"),
@@ -106,24 +94,13 @@ def after_own_adversary(_names: dict[str, Any]) -> None:
     assert set(plain) == {0, 1}
 
 
-def after_baselines(names: dict[str, Any]) -> None:
-    """The page's own baseline is one like the others."""
-    assert players.create("rounded-mean:cells=10").spec == "rounded-mean"
-    assert names["forecaster"].clone().n_cells == 10
-    assert names["RoundedMean"]().replay([1, 1, 0, 1]).tolist() == [0.5, 0.7, 0.8, 0.6]
-
-
 def after_scale(_names: dict[str, Any]) -> None:
     assert pl.read_parquet("answers/*.parquet")["type"].to_list() == ["forecast"]
 
 
-AFTER = {"own-adversary": after_own_adversary, "baselines": after_baselines, "scale": after_scale}
-
-
+AFTER = {"own-adversary": after_own_adversary, "scale": after_scale}
 WITH_EXTRAS = ("scale", "tutorials/http-engine")
 """Pages that want more than the base dependencies, and say so."""
-
-
 TRAINED = ("network",)
 """Pages with figures of a network that is trained on them, which depends on the processor's BLAS."""
 
@@ -160,17 +137,12 @@ def test_the_blocks_of_a_page_run_and_print_what_stands_beside_them(page, monkey
     monkeypatch.setenv("PATH", with_commands())
     try:
         for block in BLOCKS[page]:
-            if not any(page == where and piece in block.code for where, piece in NOT_RUN):
+            if page != "operate" or not any(piece in block.code for piece in AMONG_COMMANDS):
                 check(block, names, PAGES[page])
         AFTER.get(page, lambda names: None)(names)
     finally:
         for server in (value for value in names.values() if isinstance(value, subprocess.Popen)):
             server.kill()
-
-
-def test_what_is_not_run_is_there():
-    for page, piece in NOT_RUN:
-        assert [block for block in BLOCKS[page] if piece in block.code], (page, piece)
 
 
 OPERATE = (ROOT / "docs/operate.md").read_text(encoding="utf-8")
@@ -182,6 +154,7 @@ def test_the_commands_of_the_page_work_one_after_the_other(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", with_commands())
     assert len(COMMANDS) > 7
+    assert all(any(piece in block for _, block in COMMANDS) for piece in AMONG_COMMANDS)
     for language, block in COMMANDS:
         if language == "sh":
             for line in block.replace("\\\n", "").splitlines():
@@ -192,12 +165,9 @@ def test_the_commands_of_the_page_work_one_after_the_other(tmp_path, monkeypatch
         for line, text in lines:
             assert_kept(told[line], text)
     assert (tmp_path / "answers.jsonl").read_text().count("forecast") == 3
-
-
-def test_the_page_tells_of_every_file_that_is_deployed():
+    # and the page tells of every file that is deployed
     for path in ROOT.glob("deploy/*"):
-        if path.suffix != ".dockerignore" and path.name != "token":
-            assert f"(../deploy/{path.name})" in OPERATE
+        assert f"(../deploy/{path.name})" in OPERATE or path.name in (".dockerignore", "token")
 
 
 def test_the_page_of_the_engine_shows_what_is_answered_over_http(tmp_path):

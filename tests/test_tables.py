@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from onlinecal.rounds import Reading, forecast_column, outcome_column, read_rounds
-from onlinecal.tables import check_columns, read_columns, read_frame
+from onlinecal.tables import read_columns, read_frame
 
 FRAME = pl.DataFrame({"p": [0.25, 1.0], "y": [1, 0], "day": ["2024-01-02", "2024-01-01"]})
 
@@ -22,47 +22,18 @@ def file(request, tmp_path):
     return path
 
 
-def test_a_frame_has_the_columns_of_the_file(file):
+def test_a_frame_has_the_columns_of_the_file_and_rounds_the_same_numbers(file):
     assert read_columns(file) == ["p", "y", "day"]
-    assert read_frame(file).equals(FRAME)
+    frame = read_frame(file)
+    assert frame.equals(FRAME)
     assert read_frame(file, ["y"])["y"].to_list() == [1, 0]
     with pytest.raises(ValueError, match=r"has no column 'dy'; did you mean 'day'\? Its columns: p, y, day"):
         read_frame(file, ["dy"])
-
-
-def test_rounds_and_frames_read_the_same_numbers(file):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        read_frame(file.with_name("b.csv"))
     rounds = read_rounds(file, "y", ["p"], sort="day")
-    frame = read_frame(file)
     assert rounds.outcomes.tolist() == outcome_column(frame["y"], file).tolist()[::-1]
     assert rounds.forecasts["p"].tolist() == forecast_column(frame["p"], file).tolist()[::-1]
-
-
-def test_numbers_may_be_texts_and_booleans_but_nothing_else(tmp_path):
-    ones = pl.Series("y", ["1", " True", "false", "0.0"])
-    assert outcome_column(ones, tmp_path).tolist() == [1, 1, 0, 0]
-    assert outcome_column(pl.Series("y", [True, False]), tmp_path).dtype == np.uint8
-    assert forecast_column(pl.Series("p", ["0.5", "1"]), tmp_path).tolist() == [0.5, 1.0]
-    for values, got in (([1, 2], "2"), (["1", "maybe"], "'maybe'"), ([True, None], "nothing")):
-        with pytest.raises(ValueError, match=f"column 'y' must be 0, 1 or boolean, got {got} at row 1"):
-            outcome_column(pl.Series("y", values), tmp_path)
-    with pytest.raises(ValueError, match=r"column 'p' must lie in \[0, 1\], got nan at row 0"):
-        forecast_column(pl.Series("p", [float("nan")]), tmp_path)
-
-
-def test_what_is_no_table_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such file"):
-        read_frame(tmp_path / "a.csv")
-    for name, text, words in (
-        ("a.txt", "p\n1\n", 'cannot tell what .* Standard input, "-", is read without one'),
-        ("a.csv", "p,y\n", "holds no rounds"),
-        ("b.csv", " \n\n", "holds no rounds"),
-        ("a.parquet", "p\n1\n", "cannot be read as parquet"),
-    ):
-        (tmp_path / name).write_text(text)
-        with pytest.raises(ValueError, match=words):
-            read_frame(tmp_path / name)
-    with pytest.raises(ValueError, match=r"the table has no column 'z'\. Its columns: p"):
-        check_columns(["p"], ["z"])
 
 
 ROWS = "p{0}y\n0.25{0}1\n1{0}0\n"
@@ -107,45 +78,52 @@ def test_tables_in_npz_are_columns_and_must_be_equally_long(tmp_path):
         read_rounds(tmp_path / "b.npz", "y", ["p"])
 
 
-def rounds_of(path, text, **options):
+def rounds_of(path, text, options):
     path.write_text(text)
     return read_rounds(path, "y", ["p"], reading=Reading(**options))
 
 
-def test_columns_are_read_as_options_say(tmp_path):
-    path = tmp_path / "a.csv"
-    found = rounds_of(path, "p,y\n63,b\n5%,a\n0,c\n", positive="b", scale="percent")
-    assert found.forecasts["p"].tolist() == [0.63, 0.05, 0.0]
-    assert found.outcomes.tolist() == [1, 0, 0]
-    assert found.remarks == ["2 values of y count as 0: 'a', 'c'"]
-    found = rounds_of(path, "p,y\n0,2\n-1000,1\ninf,2.0\n", positive="2", scale="logits")
-    assert found.forecasts["p"].tolist() == [0.5, 0.0, 1.0]
-    assert found.outcomes.tolist() == [1, 0, 1]
-    found = rounds_of(path, "p,y\n0.5,1\n,0\nNA,0\n0.5,maybe\n1,0\n", drop_invalid=True)
-    assert found.forecasts["p"].tolist() == [0.5, 1.0]
-    assert found.frame["p"].to_list() == [0.5, 1.0]
-    (text,) = found.remarks
-    assert text.startswith("3 of 5 rows of")
-    assert "2 by p, which must lie in [0, 1], as nothing at row 1 does not; 1 by y" in text
-    assert "as 'maybe' at row 3" in text
+@pytest.mark.parametrize(
+    ("options", "text", "p", "y", "remark"),
+    [
+        ({"positive": "b", "scale": "percent"}, "63,b 5%,a 0,c", [0.63, 0.05, 0], [1, 0, 0], "0: 'a', 'c'"),
+        ({"positive": "2", "scale": "logits"}, "0,2 -1000,1 inf,2.0", [0.5, 0, 1], [1, 0, 1], ""),
+        (
+            {"drop_invalid": True},
+            "0.5,1 ,0 NA,0 0.5,a 1,0",
+            [0.5, 1],
+            [1, 0],
+            "2 by p, which must lie in [0, 1]",
+        ),
+    ],
+)
+def test_columns_are_read_as_options_say(tmp_path, options, text, p, y, remark):
+    found = rounds_of(tmp_path / "a.csv", f"p,y {text}".replace(" ", "\n"), options)
+    assert found.forecasts["p"].tolist() == p
+    assert found.outcomes.tolist() == y
+    assert remark in "".join(found.remarks)
+    assert len(found.frame) == len(y)
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "words"),
+    ("name", "text", "options", "words"),
     [
-        ("p;y\n0,5;1\n", {}, "got '0,5' at row 0: a decimal comma"),
-        ("p,y\n0,5,1\n", {}, "a row has more fields than the header: decimal commas"),
-        ("0.5,1\n0.3,0\n", {}, "has no header"),
-        ("p,y\n50,1\n", {}, r"are they percentages \(--scale percent\)"),
-        ("p,y\n0.5,1\n-3,1\n", {}, r"got '-3' at row 1: are they log-odds \(--scale logits\)"),
-        ("p,y\n0.5,1\nNA,1\n", {}, r"got 'NA' at row 1 \(1 rows like that\); --drop-invalid"),
-        ("p,y\n0.5,won\n0.5,lost\n", {}, "--positive LABEL says .* its values: 'won', 'lost'"),
-        ("p,y\n0.5,won\n", {"positive": "Won"}, "never has the value 'Won'; did you mean 'won'"),
-        ("p,y\n0.5,won\n0.5,NA\n", {"positive": "won"}, "'y' must have a value, got 'NA' at row 1"),
-        ("p,y\n2,1\n3,1\n", {"drop_invalid": True}, "got '2' at row 0"),
-        ("p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "no row has good values"),
+        ("a.txt", "p\n1\n", {}, 'cannot tell what .* Standard input, "-", is read without one'),
+        ("a.parquet", "p\n1\n", {}, "cannot be read as parquet"),
+        ("a.csv", "p,y\n", {}, "holds no rounds"),
+        ("a.csv", " \n\n", {}, "holds no rounds"),
+        ("a.csv", "p,y\n0.5,1\n1,maybe\n", {}, "'y' must be 0, 1 or boolean, got 'maybe' at row 1"),
+        ("a.csv", "p;y\n0,5;1\n", {}, "got '0,5' at row 0: a decimal comma"),
+        ("a.csv", "p,y\n0,5,1\n", {}, "a row has more fields than the header: decimal commas"),
+        ("a.csv", "0.5,1\n0.3,0\n", {}, "has no header"),
+        ("a.csv", "p,y\n50,1\n", {}, r"are they percentages \(--scale percent\)"),
+        ("a.csv", "p,y\n0.5,1\n-3,1\n", {}, r"got '-3' at row 1: are they log-odds \(--scale logits\)"),
+        ("a.csv", "p,y\n0.5,1\nNA,1\n", {}, r"got 'NA' at row 1 \(1 rows like that\); --drop-invalid"),
+        ("a.csv", "p,y\n0.5,won\n0.5,lost\n", {}, "--positive LABEL says .* its values: 'won', 'lost'"),
+        ("a.csv", "p,y\n0.5,won\n", {"positive": "Won"}, "never has the value 'Won'; did you mean 'won'"),
+        ("a.csv", "p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "no row has good values"),
     ],
 )
-def test_refusals_say_what_may_help(tmp_path, text, options, words):
+def test_refusals_say_what_may_help(tmp_path, name, text, options, words):
     with pytest.raises(ValueError, match=words):
-        rounds_of(tmp_path / "a.csv", text, **options)
+        rounds_of(tmp_path / name, text, options)

@@ -2,6 +2,7 @@
 
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -57,18 +58,12 @@ def test_code_of_others_is_none_of_our_business(listener):
     assert [compile_for(listener, one, told=False) for one in (njit(compile_for), console)] == [None, None]
 
 
-def test_nobody_needs_to_be_there_to_read_it(listener, monkeypatch):
+def test_where_nobody_is_there_to_read_or_no_thread_can_be_started_nothing_is_told(listener, monkeypatch):
     monkeypatch.setattr("sys.stderr", None)
-    listener.tell("onlinecal.measures")
-    assert listener.told == {"onlinecal.measures"}
-
-
-def test_where_no_thread_can_be_started_nothing_is_told(listener, monkeypatch):
-    def refused(_):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(progress.threading.Thread, "start", refused)
+    listener.tell("onlinecal.steering")
+    monkeypatch.setattr(progress.threading.Thread, "start", Mock(side_effect=RuntimeError("no new thread")))
     compile_for(listener, maximal_intervals, told=False)
+    assert listener.told == {"onlinecal.steering"}
     assert listener.spent == {"onlinecal.measures": pytest.approx(0.25, abs=0.1)}
 
 

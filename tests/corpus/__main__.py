@@ -15,25 +15,17 @@ def main() -> None:
     parser.add_argument("only", nargs="?", default="", help="entries whose names begin so; all by default")
     parser.add_argument("--write", action="store_true", help="keep what is answered today")
     asked = parser.parse_args()
-    before = (
-        {name: one for name, one in kept().items() if name.startswith(asked.only)} if KEPT.exists() else {}
-    )
-    now = corpus(asked.only)
+    before = {name: one for name, one in kept().items() if name.startswith(asked.only)}
+    now, today = corpus(asked.only), surface()
     for name in sorted({*before, *now}):
-        if name not in now:
-            print(f"gone     {name}")
-        elif name not in before:
-            print(f"new      {name}")
-        elif not same(before[name], now[name]):
-            print(f"changed  {name}: {before[name]} -> {now[name]}")
-    as_before = sum(name in now and same(one, now[name]) for name, one in before.items())
-    print(f"{as_before} of {len(before)} entries are as they were")
-    was = SURFACE.read_text().splitlines() if SURFACE.exists() else []
-    today = surface()
+        if name not in now or name not in before or not same(before[name], now[name]):
+            print(f"{name}: {before.get(name, 'nothing')} -> {now.get(name, 'nothing')}")
+    print(f"{len(before)} entries were kept, {len(now)} were played")
+    was = SURFACE.read_text().splitlines()
     for line in difflib.unified_diff(was, today, "signatures before", "signatures now", lineterm="", n=0):
         print(line)
     if asked.write:
-        held = kept() if KEPT.exists() and asked.only else {}
+        held = kept() if asked.only else {}
         KEPT.write_text(json.dumps({**held, **now}, indent=0, sort_keys=True) + "\n")
         SURFACE.write_text("\n".join(today) + "\n")
 

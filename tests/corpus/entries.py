@@ -14,6 +14,7 @@ import random
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from onlinecal.alarms import CalibrationAlarm
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, check_ledger, read_report
 from simulations.cli.console import app
 from tests.engine.scripts import CONFIG, lines_of, script
-from tests.estimators import EXAMPLES
+from tests.estimators import EXAMPLES, Example
 from tests.wrappers.scripted import Scripted, coins, played
 
 Play = Callable[[], Iterable[Any]]
@@ -73,31 +74,33 @@ def digest(values: Iterable[Any]) -> str:
     return hashlib.sha256(b"|".join(map(words, values))).hexdigest()[:16]
 
 
-def rounds(forecaster: Any, outcomes: Any, hints: Any = None, late: int = 0, window: bool = False) -> Play:
+def rounds(
+    kind: Any, given: dict[str, Any], outcomes: Any, hints: Any = None, late: int = 0, window: bool = False
+) -> Iterable[Any]:
     """Forecasts by tokens, each outcome so many rounds late, and the certificate on the way."""
+    model, waiting = kind(**given, **({} if hints is None else {"hints": True})), []
+    for t, outcome in enumerate(outcomes):
+        token = model.forecast() if hints is None else model.forecast(hint=hints[t])
+        waiting.append((token, outcome))
+        yield token.probabilities if hasattr(token, "probabilities") else token.probability
+        if len(waiting) > late:
+            model.observe(*waiting.pop(0))
+        yield model.certificate
+    for token, outcome in waiting:
+        model.observe(token, outcome)
+    yield from (model.certificate, model.guarantee)
+    if window:
+        yield from (model.window_certificate, model.window_guarantee)
 
-    def play() -> Iterable[Any]:
-        model, waiting = forecaster(), []
-        for t, outcome in enumerate(outcomes):
-            token = model.forecast() if hints is None else model.forecast(hint=hints[t])
-            waiting.append((token, outcome))
-            yield token.probabilities if hasattr(token, "probabilities") else token.probability
-            if len(waiting) > late:
-                model.observe(*waiting.pop(0))
-            yield model.certificate
-        for token, outcome in waiting:
-            model.observe(token, outcome)
-        yield from (
-            model.certificate,
-            model.guarantee(1000) if callable(model.guarantee) else model.guarantee,
-        )
-        if window:
-            yield from (model.window_certificate, model.window_guarantee)
 
-    return play
+def learnt(model: Any, outcomes: Any) -> Iterable[Any]:
+    for outcome in outcomes.tolist():
+        yield model.predict_proba_one({})
+        model.learn_one({}, outcome)
 
 
 def binary() -> Iterable[tuple[str, Play]]:
+    kind = forecasters.AlmostOneStepAhead
     settings: dict[str, dict[str, Any]] = {
         "default": {},
         "horizon": {"horizon": T},
@@ -108,152 +111,111 @@ def binary() -> Iterable[tuple[str, Play]]:
         "window": {"window": 50},
     }
     for name, given in settings.items():
-        make = lambda given=given: forecasters.AlmostOneStepAhead(**given)  # noqa: E731
-        yield f"binary/{name}", rounds(make, COINS, window="window" in given)
-        yield f"binary/{name}/late", rounds(make, COINS, late=17, window="window" in given)
-        yield f"binary/{name}/shares", rounds(make, SHARES)
+        play, window = partial(rounds, kind, given), "window" in given
+        yield f"binary/{name}", partial(play, COINS, window=window)
+        yield f"binary/{name}/late", partial(play, COINS, late=17, window=window)
+        yield f"binary/{name}/shares", partial(play, SHARES)
         if given.get("rule") != "sign":
-            hinted = lambda given=given: forecasters.AlmostOneStepAhead(**given, **HINTED)  # noqa: E731
-            yield f"binary/{name}/hints", rounds(hinted, COINS, HINTS, window="window" in given)
-            yield f"binary/{name}/hints late", rounds(hinted, COINS, HINTS, late=17)
-    yield "binary/replay", lambda: [forecasters.AlmostOneStepAhead().replay(np.tile(COINS, 20))]
-    yield (
-        "binary/replay/hints",
-        lambda: [forecasters.AlmostOneStepAhead(**HINTED).replay(np.tile(COINS, 20), np.tile(HINTS, 20))],
-    )
+            yield f"binary/{name}/hints", partial(play, COINS, HINTS, window=window)
+            yield f"binary/{name}/hints late", partial(play, COINS, HINTS, late=17)
+    many, told = np.tile(COINS, 20), np.tile(HINTS, 20)
+    yield "binary/replay", lambda: [kind().replay(many)]
+    yield "binary/replay/hints", lambda: [kind(hints=True).replay(many, told)]
     yield "binary/one step", lambda: learnt(forecasters.OneStepAhead(n_cells=30), COINS)
 
 
-HINTED: dict[str, Any] = {"hints": True}
-"""What a forecaster that is given hints is made with."""
-
-
-def learnt(model: Any, outcomes: Any) -> Iterable[Any]:
-    for outcome in outcomes.tolist():
-        yield model.predict_proba_one({})
-        model.learn_one({}, outcome)
-
-
 def baselines() -> Iterable[tuple[str, Play]]:
-    cells = {"horizon": T, "n_cells": 6}
+    def play(kind: Any) -> Iterable[Any]:
+        with_cells = kind.__name__.startswith(("Foster", "Linear", "Minimax", "Power"))
+        return learnt(kind(**({"horizon": T, "n_cells": 6} if with_cells else {})), COINS[:200])
+
     for name in forecasters.__all__:
         kind = getattr(forecasters, name)
-        if (
-            isinstance(kind, type)
-            and issubclass(kind, forecasters.Baseline)
-            and kind is not forecasters.Baseline
-        ):
-            with_cells = name.startswith(("Foster", "Linear", "Minimax", "Power"))
-            yield (
-                f"baseline/{name}",
-                lambda kind=kind, given=cells if with_cells else {}: learnt(kind(**given), COINS[:200]),
-            )
+        if isinstance(kind, type) and forecasters.Baseline in kind.__mro__[1:]:
+            yield f"baseline/{name}", partial(play, kind)
 
 
 def simplex() -> Iterable[tuple[str, Play]]:
+    kind, labels = forecasters.SimplexAlmostOneStepAhead, LABELS.tolist()
     settings: dict[str, dict[str, Any]] = {
         "default": {"n_classes": 3},
         "horizon": {"n_classes": 3, "horizon": T},
-        "nested": {"n_classes": 3, "grid": "nested"},
         "cells": {"n_classes": 3, "n_cells": 4, "slack": 1.5},
         "window": {"n_classes": 3, "window": 50},
     }
     for name, given in settings.items():
-        make = lambda given=given: forecasters.SimplexAlmostOneStepAhead(**given)  # noqa: E731
-        hinted = lambda given=given: forecasters.SimplexAlmostOneStepAhead(**given, **HINTED)  # noqa: E731
-        yield f"simplex/{name}", rounds(make, LABELS.tolist(), window="window" in given)
-        yield f"simplex/{name}/late", rounds(make, LABELS.tolist(), late=11)
-        yield f"simplex/{name}/hints", rounds(hinted, LABELS.tolist(), TABLE)
+        play = partial(rounds, kind, given)
+        yield f"simplex/{name}", partial(play, labels, window="window" in given)
+        yield f"simplex/{name}/late", partial(play, labels, late=11)
+        yield f"simplex/{name}/hints", partial(play, labels, TABLE)
         if name in ("default", "horizon"):
-            yield f"simplex/{name}/soft", rounds(make, list(SOFT))
-            yield f"simplex/{name}/soft hints late", rounds(hinted, list(SOFT), TABLE, late=11)
-    words_seen = [NAMES[label] for label in LABELS]
-    yield (
-        "simplex/discovered",
-        lambda: learnt(forecasters.SimplexAlmostOneStepAhead(), np.array(words_seen, dtype=object)),
-    )
+            yield f"simplex/{name}/soft", partial(play, list(SOFT))
+            yield f"simplex/{name}/soft hints late", partial(play, list(SOFT), TABLE, late=11)
+    seen = np.array([NAMES[label] for label in labels], dtype=object)
+    yield "simplex/discovered", lambda: learnt(kind(), seen)
 
 
 def distances() -> Iterable[tuple[str, Play]]:
-    def found(answer: Any) -> list[Any]:
+    def found(p: Any, outcomes: Any) -> list[Any]:
+        answer = measures.calibration_distance(p, outcomes)
         return [answer.lower, answer.upper, answer.exact, getattr(answer, "witness", None)]
 
+    def smooth(outcomes: Any) -> list[float]:
+        return [measures.smooth_calibration_error(HINTS, outcomes)]
+
+    def below(outcomes: Any) -> list[float]:
+        return [measures.lower_calibration_distance(COARSE, outcomes).lower]
+
+    def of_classes(outcomes: Any) -> list[float]:
+        few = np.round(TABLE[:40] * 4) / 4
+        few[:, 2] = 1 - few[:, 0] - few[:, 1]
+        few = np.clip(few, 0, 1) / np.clip(few, 0, 1).sum(axis=1, keepdims=True)
+        answer = measures.multiclass_calibration_distance(few, outcomes[:40], budget=0.02)
+        return [answer.lower, answer.upper]
+
     for name, outcomes in (("coins", COINS), ("shares", SHARES)):
-        yield (
-            f"distance/{name}",
-            lambda outcomes=outcomes: found(measures.calibration_distance(COARSE, outcomes)),
-        )
-        yield (
-            f"distance/{name}/smooth",
-            lambda outcomes=outcomes: [measures.smooth_calibration_error(HINTS, outcomes)],
-        )
-        yield (
-            f"distance/{name}/lower",
-            lambda outcomes=outcomes: [measures.lower_calibration_distance(COARSE, outcomes).lower],
-        )
-    yield "distance/fine", lambda: found(measures.calibration_distance(HINTS[:60], COINS[:60]))
-    few = np.round(TABLE[:40] * 4) / 4
-    few[:, 2] = 1 - few[:, 0] - few[:, 1]
-    few = np.clip(few, 0, 1) / np.clip(few, 0, 1).sum(axis=1, keepdims=True)
-    yield (
-        "distance/classes",
-        lambda: bracket(measures.multiclass_calibration_distance(few, LABELS[:40], budget=0.02)),
-    )
-    yield (
-        "distance/classes/soft",
-        lambda: bracket(measures.multiclass_calibration_distance(few, SOFT[:40], budget=0.02)),
-    )
-
-
-def bracket(answer: Any) -> list[Any]:
-    return [answer.lower, answer.upper]
+        yield f"distance/{name}", partial(found, COARSE, outcomes)
+        yield f"distance/{name}/smooth", partial(smooth, outcomes)
+        yield f"distance/{name}/lower", partial(below, outcomes)
+    yield "distance/fine", partial(found, HINTS[:60], COINS[:60])
+    yield "distance/classes", partial(of_classes, LABELS)
+    yield "distance/classes/soft", partial(of_classes, SOFT)
 
 
 def other_measures() -> Iterable[tuple[str, Play]]:
+    def said(name: str, p: Any, y: Any) -> list[str]:
+        return [repr(getattr(onlinecal, name)(p, y))]
+
     for name in ("expected_calibration_error", "smooth_calibration_error", "brier_decomposition"):
-        yield f"measure/{name}", lambda name=name: [repr(getattr(onlinecal, name)(COARSE, COINS))]
-    for name in (
-        "lp_calibration_error",
-        "linf_conditional_error",
-        "top_label_calibration_error",
-        "classwise_calibration_error",
-        "confidence_calibration_error",
-    ):
-        few = np.round(TABLE, 1)
-        few = few / few.sum(axis=1, keepdims=True)
-        yield f"measure/{name}", lambda name=name, few=few: [repr(getattr(onlinecal, name)(few, LABELS))]
+        yield f"measure/{name}", partial(said, name, COARSE, COINS)
+    few = np.round(TABLE, 1)
+    few = few / few.sum(axis=1, keepdims=True)
+    of_classes = "lp", "top_label", "classwise", "confidence"
+    for name in ("linf_conditional_error", *(f"{one}_calibration_error" for one in of_classes)):
+        yield f"measure/{name}", partial(said, name, few, LABELS)
     yield "measure/groups", lambda: [repr(onlinecal.multicalibration_error(COARSE, COINS, GROUPS))]
     yield "measure/decision", lambda: [onlinecal.decision_calibration_error(TABLE, LABELS, n_actions=2)]
     yield "measure/chance", lambda: [repr(onlinecal.chance_level(COARSE, "smooth", COINS, seed=0).p_value)]
 
 
 def classifiers() -> Iterable[tuple[str, Play]]:
-    def answers(model: Any, stream: Any, late: int) -> Iterable[Any]:
+    def answers(stream: Any, given: dict[str, Any], late: int) -> Iterable[Any]:
+        model = wrappers.CalibratedClassifier(Scripted(), **given)
         for one in played(model, stream, late):
             yield one.answer
         yield from (model.certificate, model.n_rounds)
 
-    pairs = coins(T)
-    said = [({"answer": {False: 1 - x["p"], True: x["p"]}, "t": t}, y) for t, (x, y) in enumerate(pairs)]
+    said = [({"answer": {False: 1 - x["p"], True: x["p"]}, "t": t}, y) for t, (x, y) in enumerate(coins(T))]
     several = [
         ({"answer": dict(zip(NAMES, row.tolist(), strict=True)), "t": t}, NAMES[label])
         for t, (row, label) in enumerate(zip(TABLE, LABELS, strict=True))
     ]
-    wrapped = lambda **given: wrappers.CalibratedClassifier(Scripted(), **given)  # noqa: E731
-    for name, given in {"default": {}, "window": {"window": 60}, "buckets": {"n_buckets": 4}}.items():
-        for late in (0, 13):
-            yield (
-                f"wrapper/{name}/{late}",
-                lambda given=given, late=late: answers(wrapped(**given), said, late),
-            )
-    for strategy in ("auto", "simplex", "classwise", "top-label", "tree"):
-        for late in (0, 13):
-            yield (
-                f"wrapper/{strategy}/{late}",
-                lambda strategy=strategy, late=late: answers(
-                    wrapped(strategy=strategy, classes=NAMES), several, late
-                ),
-            )
+    for late in (0, 13):
+        for name, given in {"default": {}, "window": {"window": 60}, "buckets": {"n_buckets": 4}}.items():
+            yield f"wrapper/{name}/{late}", partial(answers, said, given, late)
+        for strategy in ("auto", "simplex", "classwise", "top-label", "tree"):
+            settings = {"strategy": strategy, "classes": NAMES}
+            yield f"wrapper/{strategy}/{late}", partial(answers, several, settings, late)
 
 
 def columns() -> Iterable[tuple[str, Play]]:
@@ -272,11 +234,8 @@ def columns() -> Iterable[tuple[str, Play]]:
     yield "column/late", lambda: made(HINTS, COINS, LATE)
     yield "column/groups", lambda: made(HINTS, COINS, groups=np.arange(T) % 3)
     for strategy in ("auto", "simplex", "classwise", "top-label"):
-        yield f"table/{strategy}", lambda strategy=strategy: made(TABLE, LABELS, strategy=strategy)
-        yield (
-            f"table/{strategy}/late",
-            lambda strategy=strategy: made(TABLE, LABELS, LATE, strategy=strategy),
-        )
+        yield f"table/{strategy}", partial(made, TABLE, LABELS, strategy=strategy)
+        yield f"table/{strategy}/late", partial(made, TABLE, LABELS, LATE, strategy=strategy)
 
 
 def engine() -> Iterable[tuple[str, Play]]:
@@ -303,16 +262,15 @@ def engine() -> Iterable[tuple[str, Play]]:
                 event["hint"] = shares if many else weights[0] / 10
         return events
 
+    def unhinted(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{name: value for name, value in event.items() if name != "hint"} for event in events]
+
     for kind in ("plain", "lanes", "brief", "brief lanes", "weather", "skies"):
         yield f"engine/{kind}/hints", lambda kind=kind: answers_of(CONFIG, hinted(script(2, 300, 6, (kind,))))
     windowed = EngineConfig(KeyConfig(window=40))
     yield "engine/window/hints", lambda: answers_of(windowed, hinted(script(3, 300, 6, ("plain",))))
     plain = KeyConfig(horizon=500, rule="sign", report="lower", steering=False, hints=False)
     yield "engine/grid", lambda: answers_of(EngineConfig(plain), unhinted(script(2, 300, 6, ("grid",))))
-
-
-def unhinted(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: value for name, value in event.items() if name != "hint"} for event in events]
 
 
 def games() -> Iterable[tuple[str, Play]]:
@@ -337,15 +295,11 @@ def games() -> Iterable[tuple[str, Play]]:
     for adversary in ("threshold", "epochs", "bias-lifter", "champion"):
         for forecaster in ("adaptive", "balanced"):
             line = f"simulate --adversary {adversary} --forecaster {forecaster} --rounds 600"
-            yield f"game/{adversary}/{forecaster}", lambda line=line: said(line)
-    yield (
-        "game/hints",
-        lambda: on_file(
-            "simulate --adversary file:path=[{}],outcome=won,forecast=said --forecaster adaptive"
-        ),
-    )
-    yield "game/classes", lambda: said("simulate --classes 3 --adversary least-likely --rounds 300")
-    yield "game/worst", lambda: said("worst --forecaster adaptive --rounds 8")
+            yield f"game/{adversary}/{forecaster}", partial(said, line)
+    line = "simulate --adversary file:path=[{}],outcome=won,forecast=said --forecaster adaptive"
+    yield "game/hints", partial(on_file, line)
+    yield "game/classes", partial(said, "simulate --classes 3 --adversary least-likely --rounds 300")
+    yield "game/worst", partial(said, "worst --forecaster adaptive --rounds 8")
 
 
 def watching() -> Iterable[tuple[str, Play]]:
@@ -355,69 +309,47 @@ def watching() -> Iterable[tuple[str, Play]]:
             alarm.update(p, y)
             yield alarm.statistic
 
+    def scored(name: str) -> Iterable[Any]:
+        metric = getattr(metrics, name)()
+        for p, y in zip(COARSE.tolist(), COINS.tolist(), strict=True):
+            metric.update(y, p)
+        return [metric.get()]
+
     yield "alarm", alarmed
     for name in metrics.__all__:
-        yield f"metric/{name}", lambda name=name: scored(getattr(metrics, name)())
+        yield f"metric/{name}", partial(scored, name)
 
 
-def scored(metric: Any) -> Iterable[Any]:
-    for p, y in zip(COARSE.tolist(), COINS.tolist(), strict=True):
-        metric.update(y, p)
-    return [metric.get()]
+PARTS = (binary, baselines, simplex, distances, other_measures, classifiers, columns, engine, games, watching)
+"""Of entries whose numbers are the same everywhere."""
 
 
-def exact() -> dict[str, Play]:
-    """Every entry whose numbers are the same everywhere."""
-    parts = (
-        binary,
-        baselines,
-        simplex,
-        distances,
-        other_measures,
-        classifiers,
-        columns,
-        engine,
-        games,
-        watching,
-    )
-    return {name: play for part in parts for name, play in part()}
-
-
-def fitted() -> dict[str, Play]:
+def fitted() -> Iterable[tuple[str, Play]]:
     """Every recalibrator: log loss and Brier score of what it makes of the rows that it was fitted to."""
 
-    def scores(name: str) -> Iterable[float]:
-        one = EXAMPLES[name]
+    def scores(one: Example) -> list[float]:
         rows = tuple(np.concatenate([a, b]) for a, b in zip(one.first, one.rest, strict=True))
-        made = np.array(one.play(one.build(), rows), dtype=float)
-        outcomes = np.asarray(rows[1])
-        chosen = (
-            made[np.arange(len(made)), np.unique(outcomes, return_inverse=True)[1]]
-            if made.ndim == 2
-            else np.where(outcomes, made, 1 - made)
-        )
+        made, outcomes = np.array(one.play(one.build(), rows), dtype=float), np.asarray(rows[1])
+        if made.ndim == 1:
+            made = np.column_stack([1 - made, made])
+        chosen = made[np.arange(len(made)), np.unique(outcomes, return_inverse=True)[1]]
         return [float(np.mean(-np.log(np.maximum(chosen, 1e-6)))), float(np.mean((1 - chosen) ** 2))]
 
-    kinds = {
-        name
-        for name in recalibration.__all__
-        if isinstance(getattr(recalibration, name), type) and hasattr(getattr(recalibration, name), "fit")
-    }
-    return {
-        f"fit/{name}": lambda name=name: scores(name) for name in EXAMPLES if name.rpartition("-")[0] in kinds
-    }
+    for name, one in EXAMPLES.items():
+        if name.rpartition("-")[0] in recalibration.__all__:
+            yield f"fit/{name}", partial(scores, one)
 
 
 def corpus(only: str = "") -> dict[str, Any]:
     """By entry, as far as its name begins so: a digest, or a list of scores."""
-    found: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for plays, short in ((exact(), digest), (fitted(), list)):
-            for name, play in plays.items():
-                if name.startswith(only):
-                    found[name] = answer(play, short)
-    return found
+        return {
+            name: answer(play, list if part is fitted else digest)
+            for part in (*PARTS, fitted)
+            for name, play in part()
+            if name.startswith(only)
+        }
 
 
 def answer(play: Play, short: Callable[[Iterable[Any]], Any]) -> Any:

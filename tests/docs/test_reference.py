@@ -8,6 +8,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import get_type_hints
 
@@ -26,9 +27,6 @@ sys.path.insert(0, str(ROOT / "docs" / "site"))
 
 import reference
 from sphinx.util.typing import stringify_annotation
-
-HOUSE = {"onlinecal.compiling"}
-"""Packages whose names are for the house."""
 
 NAMES = {
     f"{package}.{name}": thing
@@ -58,11 +56,10 @@ def described(text: str) -> set[str]:
 
 
 def parameters(thing) -> list[str]:
-    try:
+    with suppress(ValueError):  # of a type made in C
         found = inspect.signature(thing).parameters
-    except ValueError:  # of a type made in C
-        return []
-    return [name for name in found if not name.startswith("_") and name not in ("self", "cls", "args")]
+        return [name for name in found if not name.startswith("_") and name not in ("self", "cls", "args")]
+    return []
 
 
 def methods(thing):
@@ -73,19 +70,16 @@ def methods(thing):
             yield name, method
 
 
-def test_every_public_name_has_a_page():
+def test_every_public_name_has_a_page_and_every_package_is_in_the_navigation():
+    index = (ROOT / "docs/reference/index.md").read_text()
+    assert [name for name in reference.PACKAGES if f"\nnames/{name}\n" not in index] == []
     pages = {id(thing) for thing in NAMES.values()}
     for package in (onlinecal, adversaries):
         for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-            if info.ispkg and info.name not in HOUSE:
+            if info.ispkg and info.name != "onlinecal.compiling":  # whose names are for the house
                 module = importlib.import_module(info.name)
                 for name in getattr(module, "__all__", []):
                     assert id(getattr(module, name)) in pages, f"{info.name}.{name}"
-
-
-def test_every_package_is_in_the_navigation():
-    page = (ROOT / "docs/reference/index.md").read_text()
-    assert [name for name in reference.PACKAGES if f"\nnames/{name}\n" not in page] == []
 
 
 FOR_THE_HOUSE = {"Rules", "SimplexRun"}
@@ -117,28 +111,20 @@ def test_what_public_methods_return_has_a_public_name():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_and_its_parameters_are_described(name):
+def test_a_name_its_parameters_and_those_of_its_methods_are_described(name):
     thing = NAMES[name]
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
         assert reference.said_of(name.rpartition(".")[0], name.rpartition(".")[2])
         return
     text = reference.docstring_of(thing)
     assert text
+    known = described(text)
     if not (inspect.isclass(thing) and issubclass(thing, Exception)):
-        assert [one for one in parameters(thing) if one not in described(text)] == []
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if inspect.isclass(NAMES[name])])
-def test_the_parameters_of_methods_are_described(name):
-    thing = NAMES[name]
-    known = EVERYWHERE | described(reference.docstring_of(thing))
-    missing = [
-        f"{method}({one})"
-        for method, function in methods(thing)
-        for one in parameters(function)
-        if one not in known and not re.search(rf"\b{one}\b", inspect.getdoc(function) or "")
-    ]
-    assert missing == []
+        assert [one for one in parameters(thing) if one not in known] == []
+    for method, function in methods(thing) if inspect.isclass(thing) else ():
+        for one in parameters(function):
+            said = one in known | EVERYWHERE or re.search(rf"\b{one}\b", inspect.getdoc(function) or "")
+            assert said, f"{method}({one})"
 
 
 def verbs(group, prefix=""):
@@ -168,30 +154,13 @@ def test_what_help_says_with_stars_and_dollars_is_said_on_the_page():
 
 
 def test_what_a_function_returns_is_a_field_between_its_parameters_and_errors():
-    def shown(text):
-        lines = [
-            "It does.",
-            "",
-            ":param x: One.",
-            "",
-            ".. rubric:: Returns",
-            *text,
-            "",
-            ":raises ValueError: Bad.",
-        ]
-        reference.with_returns(None, "function", "", None, None, lines)
-        return lines[3:-1]
-
-    assert shown(["", "bool", "    True if so,", "    else not."]) == [
-        "",
-        ":returns: True if so,",
-        "    else not.",
-        "",
-    ]
-    assert shown(["", "The sum: of", "all."]) == ["", ":returns: The sum: of", "    all.", ""]
+    before, after = ["It does.", "", ":param x: One."], [":raises ValueError: Bad."]
+    lines = [*before, "", ".. rubric:: Returns", "", "bool", "    True if so,", "    else not.", "", *after]
+    reference.with_returns(None, "function", "", None, None, lines)
+    assert lines == [*before, "", ":returns: True if so,", "    else not.", "", *after]
 
 
-def test_types_of_arrays_are_called_as_in_the_sources():
+def test_types_are_called_as_in_the_sources_and_looked_up_where_a_class_stands():
     def typed(x: ArrayLike | None, y: Callable[[NDArray[np.int64]], int]) -> NDArray[np.float64]: ...
 
     kinds = {name: stringify_annotation(kind, "smart") for name, kind in get_type_hints(typed).items()}
@@ -202,9 +171,6 @@ def test_types_of_arrays_are_called_as_in_the_sources():
         "y": "Callable[[NDArray[int64]], int]",
         "return": "NDArray[float64]",
     }
-
-
-def test_the_types_of_a_class_are_looked_up_where_it_stands():
     kinds = reference.parameter_types("onlinecal.AlmostOneStepAhead")
     assert kinds["report"] == "~typing.Literal['midpoint', 'lower', 'upper', 'hint'] | None"
     assert reference.parameter_types("onlinecal.recalibrate_stream") == {}

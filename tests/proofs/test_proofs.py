@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -55,33 +55,20 @@ def program(compiled) -> Path:
     return folder / "forecaster"
 
 
-class Played(NamedTuple):
-    """A sequence as it was played: forecasts, charged points, and at the end the bias of every point."""
-
-    forecasts: NDArray[np.float64]
-    charged: NDArray[np.float64]
-    biases: NDArray[np.float64]
-
-
 def as_proved(
     program: Path, report: str, unit: int, points: NDArray[np.int64], sequences: list[NDArray[np.uint8]]
-) -> list[Played]:
-    """What the extracted forecaster plays on the grid of these points, in units of 1/unit."""
+) -> Iterator[tuple[NDArray[np.float64], ...]]:
+    """What the extracted forecaster plays on the grid of these points, in units of 1/unit.
+
+    Of each sequence forecasts, charged points, and at the end the bias of every point.
+    """
     lines = [" ".join(map(str, [report, unit, *points])), *("".join(map(str, ys)) for ys in sequences)]
     verdict, *answers = run([str(program)], program.parent, "\n".join(lines) + "\n").splitlines()
     assert verdict == "good"
-    games = []
     for ys, answer in zip(sequences, answers, strict=True):
         rounds, sums = answer.split(";")
         cells, reported = np.array([pair.split(",") for pair in rounds.split()], int).reshape(-1, 2).T
-        biases = np.array(sums.split(), int) - points
-        games.append(Played(reported / (2 * unit), points[cells + ys] / unit, biases / unit))
-    return games
-
-
-def as_it_runs(parameters: dict[str, Any], ys: NDArray[np.uint8]) -> Played:
-    forecaster = AlmostOneStepAhead(**parameters)
-    return Played(*forecaster.replay(ys, return_look_ahead=True), forecaster.look_ahead.biases)
+        yield reported / (2 * unit), points[cells + ys] / unit, (np.array(sums.split(), int) - points) / unit
 
 
 def grid_of(forecaster: AlmostOneStepAhead) -> tuple[int, NDArray[np.int64]]:
@@ -133,7 +120,9 @@ def test_the_rule_that_is_proved_is_the_rule_that_runs(program, parameters, sequ
     unit, points = grid_of(AlmostOneStepAhead(**parameters))
     report = "certain" if "horizon" in parameters else "midpoint"
     for ys, proved in zip(sequences, as_proved(program, report, unit, points, sequences), strict=True):
-        for one, other in zip(proved, as_it_runs(parameters, ys), strict=True):
+        forecaster = AlmostOneStepAhead(**parameters)
+        runs = *forecaster.replay(ys, return_look_ahead=True), forecaster.look_ahead.biases
+        for one, other in zip(proved, runs, strict=True):
             np.testing.assert_array_equal(one, other)
 
 

@@ -21,21 +21,15 @@ class Scripted(base.Classifier):
         return dict(x["answer"])
 
 
-class Told(base.Classifier):
+class Told(Scripted):
     """Answers with its features, which are probabilities."""
-
-    def learn_one(self, x, y):
-        pass
 
     def predict_proba_one(self, x):
         return dict(x)
 
 
-class Said(base.Classifier):
+class Said(Scripted):
     """Answers True with the probability that the features carry under "p"."""
-
-    def learn_one(self, x, y):
-        pass
 
     def predict_proba_one(self, x):
         return {False: 1.0 - x["p"], True: x["p"]}
@@ -47,18 +41,23 @@ class Round(NamedTuple):
     label: object
 
 
-def played(model, rounds, late=0):
+def in_rounds(model, rounds, ask, late=0):
     """Ask about every round; its label comes when `late` more have been asked about. What was answered."""
-    waiting, record = deque(), []
+    waiting = deque()
     for x, y in rounds:
-        answer = model.predict_proba_one(x)
-        record.append(Round(answer, model.forecasts_one(x), y))
+        yield ask(x)
         waiting.append((dict(x), y) if late else (x, y))
         if len(waiting) > late:
             model.learn_one(*waiting.popleft())
     for x, y in waiting:
         model.learn_one(x, y)
-    return record
+
+
+def played(model, rounds, late=0):
+    """What was answered in rounds, what was forecast, and the labels."""
+    rounds = list(rounds)
+    answers = in_rounds(model, rounds, lambda x: (model.predict_proba_one(x), model.forecasts_one(x)), late)
+    return [Round(*answer, y) for answer, (_, y) in zip(answers, rounds, strict=True)]
 
 
 def events(record):

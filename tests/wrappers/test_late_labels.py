@@ -4,14 +4,12 @@ import copy
 import gc
 import pickle
 import tracemalloc
-import warnings
 import weakref
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import base
 
 from onlinecal import CalibratedClassifier, LabelWarning, calibration_distance
 from onlinecal.wrappers import GroupCalibratedClassifier, WrappedForecast, late_labels
@@ -19,73 +17,57 @@ from tests.properties import examples
 from tests.wrappers.scripted import Round, Said, Scripted, coins, distance, played
 
 WRAPPERS = {
-    "classifier": lambda most, model=None: CalibratedClassifier(model or Said(), most_waiting=most),
-    "atoms": lambda most, model=None: GroupCalibratedClassifier(model or Said(), ["a"], most_waiting=most),
-    "shared": lambda most, model=None: GroupCalibratedClassifier(
-        model or Said(), {"any": lambda x: True}, scheme="shared", most_waiting=most
-    ),
+    "classifier": CalibratedClassifier,
+    "atoms": lambda model, **most: GroupCalibratedClassifier(model, ["a"], **most),
+    "shared": lambda model, **most: GroupCalibratedClassifier(model, {"any": bool}, scheme="shared", **most),
 }
+by_each = pytest.mark.parametrize("build", WRAPPERS.values(), ids=WRAPPERS)
+
+
+def counts(model):
+    return model.n_rounds, model.n_unmatched, model.n_open
 
 
 @pytest.mark.parametrize("delay", [0, 1, 20])
 def test_a_delay_costs_the_guarantee_what_the_theorem_says_and_no_more(delay):
-    rounds = coins(300)
     late, prompt = (CalibratedClassifier(Said(), horizon=300) for _ in range(2))
-    played(late, rounds, delay)
-    played(prompt, rounds)
-    inner_points = prompt._binary.tables[0].memory
-    assert late.guarantee >= prompt.guarantee
-    cells = int(np.ceil(np.sqrt(300)))
+    played(late, coins(300), delay)
+    played(prompt, coins(300))
     # the sum of max(v, 1 - v) over the inner points, for an even number of cells
+    cells = int(np.ceil(np.sqrt(300)))
+    assert len(prompt._binary.tables[0].memory) >= cells + 1
     assert late.guarantee == pytest.approx(prompt.guarantee + delay * (0.75 * cells - 1))
-    assert len(inner_points) >= cells + 1
 
 
-def test_not_more_than_so_many_forecasts_wait():
-    model = CalibratedClassifier(Said(), most_waiting=50)
-    rounds = coins(200)
-    for x, _ in rounds:
-        model.predict_proba_one(x)
-    assert model.n_open == 51  # and the open one
-    for x, y in rounds[:150]:
-        with warnings.catch_warnings(record=True) as caught:
-            model.learn_one(dict(x), y)
-        if x is rounds[0][0]:
-            assert [one.category for one in caught] == [LabelWarning]
-            assert "149 were given up, since more than most_waiting=50 waited" in str(caught[0].message)
-            assert caught[0].filename == __file__
-        else:
-            assert not caught
-    for x, y in rounds[150:]:
-        model.learn_one(dict(x), y)
-    # the first label without its forecast had the open round wait too
-    assert (model.n_rounds, model.n_unmatched, model.n_open) == (50, 150, 0)
-    assert model.certificate <= model.guarantee
+def test_a_token_that_was_given_up_brings_a_label_without_its_forecast():
+    model = CalibratedClassifier(Said(), most_waiting=1)
+    tokens = [model.forecast({"p": 0.5}) for _ in range(3)]
+    with pytest.warns(LabelWarning, match="1 were given up, since more than most_waiting=1 waited"):
+        model.observe(tokens[0], True)
+    model.withdraw(tokens[1])
+    model.observe(tokens[2], True)
+    assert counts(model) == (1, 1, 0)
 
 
-@pytest.mark.parametrize("build", WRAPPERS.values(), ids=WRAPPERS)
-@pytest.mark.parametrize(
-    ("count", "lag", "most"),
-    [(3000, 1000, 300), pytest.param(60_000, 25_000, 10_000, marks=pytest.mark.slow)],
-)
-@pytest.mark.filterwarnings("ignore:a label came for features:onlinecal.LabelWarning")
-def test_labels_whose_forecasts_were_given_up_settle_nothing(build, count, lag, most):
+@by_each
+def test_labels_whose_forecasts_were_given_up_settle_nothing(build, recwarn):
     # the truth turns round while the labels are out: a fresh forecast would be another than the one given
-    rng = np.random.default_rng(0)
-    p = rng.choice([0.1, 0.9], count)
+    count, lag, most, rng = 3000, 1000, 300, np.random.default_rng(0)
     rounds = [
         ({"p": q, "t": t}, bool(rng.random() < (q if t // lag % 2 else 1 - q)))
-        for t, q in enumerate(p.tolist())
+        for t, q in enumerate(rng.choice([0.1, 0.9], count).tolist())
     ]
-    model, given = build(most), []
+    model, given = build(Said(), most_waiting=most), []
     for t, (x, _) in enumerate(rounds):
         given.append(model.predict_proba_one(x)[True])
         if t >= lag:
-            before = model.n_rounds
             model.learn_one(*rounds[t - lag])
-            assert model.n_rounds == before
+            assert model.n_rounds == 0
     for x, y in rounds[-lag:]:
         model.learn_one(x, y)
+    (warned,) = recwarn
+    assert "were given up, since more than most_waiting=300 waited" in str(warned.message)
+    assert warned.filename == __file__
     # the newest are those that still waited
     kept = model.n_rounds
     assert (kept in (most, most + 1), model.n_unmatched) == (True, count - kept)
@@ -93,51 +75,39 @@ def test_labels_whose_forecasts_were_given_up_settle_nothing(build, count, lag, 
     assert calibration_distance(p, y).upper <= model.certificate + 1e-9 <= model.guarantee + 2e-9
 
 
-@pytest.mark.parametrize("build", WRAPPERS.values(), ids=WRAPPERS)
-def test_tokens_tell_equal_features_apart(build):
-    def at_odds(model, observe):
-        """Answers near .1 and .9 for the same features, whose labels come in the other order."""
-        given, rng = [], np.random.default_rng(1)
-        for _ in range(200):
-            asked = []
-            for p in (0.1, 0.9):
-                model.classifier.p = p
-                asked.append((model.forecast({}), bool(rng.random() < p)))
-            for token, y in reversed(asked):
-                given.append((token.answer[True], float(y)))
-                observe(model, token, y)
-        return np.array(given).T
-
-    model = build(1000, Telling())
-    p, y = at_odds(model, lambda model, token, y: model.observe(token, y))
-    assert calibration_distance(p, y).upper <= model.certificate + 1e-9 <= model.guarantee + 2e-9
-    assert (model.n_rounds, model.n_open, model.n_unmatched) == (400, 0, 0)
-
-
-class Telling(base.Classifier):
+class Telling(Scripted):
     """Answers True with the probability that it was told last, whatever the features."""
 
     p = 0.5
-
-    def learn_one(self, x, y):
-        assert x == {}
 
     def predict_proba_one(self, x):
         return {False: 1.0 - self.p, True: self.p}
 
 
-def test_without_tokens_labels_of_equal_features_are_taken_in_the_order_of_forecasts():
-    # what is assumed, and that it matters: the certificate is one of pairs that never were
-    model, given = CalibratedClassifier(Telling()), []
+@pytest.mark.parametrize("by_tokens", [True, False])
+@by_each
+def test_tokens_tell_equal_features_apart_and_else_labels_are_taken_in_the_order_of_forecasts(
+    build, by_tokens
+):
+    model, given = build(Telling()), []
     for _ in range(200):
+        asked = []
         for p in (0.1, 0.9):
             model.classifier.p = p
-            given.append((model.predict_proba_one({})[True], p > 0.5))
-        for label in (True, False):
-            model.learn_one({}, label)
-    p, y = np.array(given, dtype=float).T
-    assert model.n_rounds == 400
-    assert calibration_distance(p, 1 - y).upper <= model.certificate < calibration_distance(p, y).lower
+            asked.append(model.forecast({}) if by_tokens else model.predict_proba_one({}))
+        # the labels come in the other order
+        for one, y in zip(reversed(asked), (True, False), strict=True):
+            if by_tokens:
+                model.observe(one, y)
+            else:
+                model.learn_one({}, y)
+            given.append(((one.answer if by_tokens else one)[True], float(y)))
+    p, y = np.array(given).T
+    assert counts(model) == (400, 0, 0)
+    # what is assumed without tokens, and that it matters: the certificate is one of pairs that never were
+    pairs = y if by_tokens else 1 - y
+    assert calibration_distance(p, pairs).upper <= model.certificate + 1e-9 <= model.guarantee + 2e-9
+    assert by_tokens or model.certificate < calibration_distance(p, y).lower
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -149,23 +119,21 @@ def test_without_tokens_labels_of_equal_features_are_taken_in_the_order_of_forec
 def test_tokens_features_and_withdrawn_forecasts_in_any_order(flips, n_labels, seed):
     rng = np.random.default_rng(seed)
     model = CalibratedClassifier(Said(), classes=[False, True, "none"][:n_labels])
-    waiting, given, withdrawn = [], [], 0
+    waiting, given = [], []
     for p, y in flips:
         x = {"p": p}
         if rng.random() < 0.5:
-            token = model.forecast(x)
-            waiting.append((token, model._round().forecasts(model._labels), y))
+            asked = model.forecast(x)
         else:
-            x["t"] = len(given) + len(waiting)
-            forecasts = model.forecasts_one(x)
-            waiting.append((x, forecasts, y))
+            asked = x | {"t": len(given) + len(waiting)}
+            model.predict_proba_one(asked)
+        waiting.append((asked, model._round().forecasts(model._labels), y))
         while waiting and rng.random() < 0.4:
             asked, forecasts, y = waiting.pop(rng.integers(len(waiting)))
             if isinstance(asked, WrappedForecast):
                 asked = pickle.loads(pickle.dumps(asked))
                 if rng.random() < 0.3:
                     model.withdraw(asked)
-                    withdrawn += 1
                     continue
                 model.observe(asked, y)
             else:
@@ -176,117 +144,84 @@ def test_tokens_features_and_withdrawn_forecasts_in_any_order(flips, n_labels, s
         assert distance(given) <= model.certificate + 1e-9 <= model.guarantee + 2e-9
 
 
-def test_tokens_in_time_cost_no_guarantee_and_are_what_features_are():
-    by_token, by_features = CalibratedClassifier(Said()), CalibratedClassifier(Said())
-    for x, y in coins(300):
-        token = by_token.forecast(x)
-        assert token.answer == by_features.predict_proba_one(x)
-        assert token.features is x
-        by_token.observe(token, y)
-        # equal features are those that were asked about
-        by_features.learn_one(dict(x), y)
-    assert by_token.certificate == by_features.certificate
-    assert by_token.guarantee == by_features.guarantee
-
-
 def test_what_is_no_open_token_is_refused_and_nothing_is_learnt():
     model, other = CalibratedClassifier(Said()), CalibratedClassifier(Said())
     token, foreign = model.forecast({"p": 0.5}), other.forecast({"p": 0.5})
     before = pickle.dumps(model)
-    for wrong, message in (
-        (0.5, "forecast must be a WrappedForecast that forecast\\(\\) issued, got 0.5"),
-        (foreign, "forecast 0 was issued by another forecaster"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            model.observe(wrong, True)
-        with pytest.raises(ValueError, match=message):
-            model.withdraw(wrong)
+    for give in (lambda wrong: model.observe(wrong, True), model.withdraw):
+        with pytest.raises(ValueError, match=r"must be a WrappedForecast that .* issued, got 0\.5"):
+            give(0.5)
+        with pytest.raises(ValueError, match="forecast 0 was issued by another forecaster"):
+            give(foreign)
     with pytest.raises(ValueError, match="y must be a class label"):
         model.observe(token, 0.5)
     assert pickle.dumps(model) == before
-    twin = copy.deepcopy(model)
-    model.observe(token, True)
-    twin.observe(token, True)
-    for one in (model, twin):
+    for one in (copy.deepcopy(model), model):
+        one.observe(token, True)
         with pytest.raises(ValueError, match="forecast 0 has been settled before"):
             one.observe(token, True)
         assert one.n_rounds == 1
 
 
-def test_a_token_that_was_given_up_brings_a_label_without_its_forecast():
-    model = CalibratedClassifier(Said(), most_waiting=1)
-    tokens = [model.forecast({"p": 0.5}) for _ in range(3)]
-    with pytest.warns(LabelWarning, match="1 were given up, since more than most_waiting=1 waited"):
-        model.observe(tokens[0], True)
-    model.withdraw(tokens[1])
-    model.observe(tokens[2], True)
-    assert (model.n_rounds, model.n_unmatched, model.n_open) == (1, 1, 0)
-    with pytest.raises(ValueError, match="most_waiting must be a whole number of at least 1, got 0"):
-        CalibratedClassifier(Said(), most_waiting=0)
-
-
+@pytest.mark.filterwarnings("ignore:a label came for features:onlinecal.LabelWarning")
 @pytest.mark.parametrize("window", [None, 20])
 @pytest.mark.parametrize("strategy", ["binary", "classwise", "simplex", "top-label", "tree"])
 def test_rows_that_are_learnt_without_being_asked_about_warm_up_and_are_no_rounds(strategy, window):
-    labels = ["a", "b"] if strategy == "binary" else ["a", "b", "c"]
-    rng = np.random.default_rng(3)
+    labels, rng = list("ab" if strategy == "binary" else "abc"), np.random.default_rng(3)
 
     def rounds(count):
-        for t in range(count):
-            said = rng.dirichlet(np.ones(len(labels)))
+        for t, said in enumerate(rng.dirichlet(np.ones(len(labels)), count)):
             # the model names the wrong label
             yield {"answer": tuple(zip(labels, said.tolist(), strict=True)), "t": t}, labels[said.argmin()]
 
-    build = lambda: CalibratedClassifier(Scripted(), strategy=strategy, window=window, classes=labels)  # noqa: E731
-    warm, cold = build(), build()
+    warm, cold = (
+        CalibratedClassifier(Scripted(), strategy=strategy, window=window, classes=labels) for _ in range(2)
+    )
     for x, y in rounds(500):
         warm.learn_one(x, y)
     assert (warm.n_rounds, warm.n_unmatched, warm.certificate) == (0, 500, 0)
     assert warm.guarantee == cold.guarantee
     errors, record = {warm: [], cold: []}, []
     for x, y in rounds(60):
-        for model in (warm, cold):
+        for model in (cold, warm):
             answer = model.predict_proba_one(x)
             errors[model].append((1 - answer[y]) ** 2)
-            if model is warm:
-                record.append(Round(answer, model.forecasts_one(x), y))
+            forecasts = model.forecasts_one(x)
             model.learn_one(x, y)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LabelWarning)
-            warm.learn_one({**x, "t": -1}, y)
+        record.append(Round(answer, forecasts, y))
+        warm.learn_one({**x, "t": -1}, y)
     assert np.mean(errors[warm]) < np.mean(errors[cold])
-    assert (warm.n_rounds, warm.n_unmatched) == (60, 560)
+    assert counts(warm) == (60, 560, 0)
     assert distance(record) <= warm.certificate <= warm.guarantee
     if window is not None and strategy != "tree":
         assert distance(record[-window:]) <= warm.window_certificate <= warm.window_guarantee
 
 
 def test_what_a_waiting_forecast_takes():
-    def taken(model, rows):
-        for x, y in rows[:200]:
-            model.predict_proba_one(x)
-            model.learn_one(x, y)
+    names = list("abcdefghij")
+    table = np.random.default_rng(0).dirichlet(np.ones(10), 600).tolist()
+    ten = [{"answer": tuple(zip(names, row, strict=True)), "t": t} for t, row in enumerate(table)]
+    for model, questions, most in (
+        (CalibratedClassifier(Said(), classes=[False, True]), [x for x, _ in coins(600)], 1100),
+        (CalibratedClassifier(Scripted(), classes=names), ten, 3400),
+    ):
+        played(model, [(x, model.classes[0]) for x in questions[:200]])
         tracemalloc.start()
-        for x, _ in rows[200:]:
+        for x in questions[200:]:
             model.predict_proba_one(x)
         size, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        return size / (len(rows) - 200)
+        assert size / 400 < 1.25 * most
 
-    rng, names = np.random.default_rng(0), "abcdefghij"
-    two = [
-        ({**{f"f{i}": float(v) for i, v in enumerate(rng.random(5))}, "p": rng.random()}, t % 2 == 0)
-        for t in range(3000)
-    ]
-    ten = [
-        (
-            {"answer": tuple(zip(names, rng.dirichlet(np.ones(10)).tolist(), strict=True)), "t": t},
-            names[t % 10],
-        )
-        for t in range(3000)
-    ]
-    assert taken(CalibratedClassifier(Said()), two) < 1.25 * 1100
-    assert taken(CalibratedClassifier(Scripted(), classes=list(names)), ten) < 1.25 * 3400
+
+def test_of_equal_features_the_oldest_forecast_is_settled_first_or_the_last_if_it_is_asked_for():
+    pending = late_labels.Pending(9)
+    for forecast in "abc":
+        pending.add({"x": 1}, forecast, since=0)
+    assert pending.note({"x": 1}, "late", {}, last=True)
+    assert pending.take({"x": 1}) == "a"
+    taken = [pending.take_oldest() for _ in range(2)]
+    assert [(forecast, due.label) for forecast, due in taken] == [("b", late_labels.NOTHING), ("c", "late")]
 
 
 class Unhashable:
@@ -298,26 +233,16 @@ class Unhashable:
         return isinstance(other, Unhashable)
 
 
-def test_features_that_cannot_be_hashed_are_known_by_identity():
-    rounds = [({"p": 0.4, "words": Unhashable()}, bool(t % 2)) for t in range(20)]
-    model = CalibratedClassifier(Said())
-    for x, _ in rounds:
-        model.predict_proba_one(x)
-    for x, y in reversed(rounds):
-        model.learn_one(x, y)
-    assert (model.n_rounds, model.n_unmatched, model.n_open) == (20, 0, 0)
-
-
-def test_copies_of_features_with_lists_and_arrays_find_their_forecasts():
-    def features(t):
-        return {"p": 0.4, "t": [t, {"u": {t}}], "v": np.arange(t), 7: (t, [])}
-
-    model = CalibratedClassifier(Said())
-    for t in range(20):
-        model.predict_proba_one(features(t))
-    for t in reversed(range(20)):
-        model.learn_one(copy.deepcopy(features(t)), bool(t % 2))
-    assert (model.n_rounds, model.n_unmatched, model.n_open) == (20, 0, 0)
+def test_features_that_cannot_be_hashed_are_known_by_identity_and_copies_of_others_by_what_is_in_them():
+    alone = [{"p": 0.4, "words": Unhashable()} for _ in range(20)]
+    with_parts = [{"p": 0.4, "t": [t, {"u": {t}}], "v": np.arange(t), 7: (t, [])} for t in range(20)]
+    for rows, again in ((alone, alone), (with_parts, copy.deepcopy(with_parts))):
+        model = CalibratedClassifier(Said())
+        for x in rows:
+            model.predict_proba_one(x)
+        for t, x in reversed(list(enumerate(again))):
+            model.learn_one(x, bool(t % 2))
+        assert counts(model) == (20, 0, 0)
     apart = [[1], (1,), {1}, {1: 1}, np.array([1]), np.array([[1]]), 1, [[1]]]
     assert len({late_labels.features_key({"a": value}) for value in apart}) == len(apart)
 

@@ -1,17 +1,16 @@
-"""Base rates of training that are not those of the stream: odds are put right before anything is learnt."""
+"""Base rates of training that are not those of the stream: odds are put right before anything is learnt.
+
+That a column and a wrapper put the same right is tried in test_stream.py.
+"""
 
 import numpy as np
-import polars as pl
 import pytest
 
 from onlinecal import CalibratedClassifier, LabelWarning, recalibrate_stream
 from onlinecal.wrappers.prior import corrected_rows, prior_weights
-from tests.wrappers.scripted import Scripted
+from tests.wrappers.scripted import Told
 
 pytestmark = pytest.mark.filterwarnings("ignore:the recalibrated probabilities:onlinecal.LabelWarning")
-
-SHARES = {"a": 0.6, "b": 0.3, "c": 0.1}
-THIRDS = dict.fromkeys("abc", 1 / 3)
 
 
 @pytest.mark.parametrize(("trained", "actual"), [(0.5, 0.01), (0.01, 0.5), (0.3, 0.3)])
@@ -26,54 +25,15 @@ def test_the_posterior_under_other_base_rates_is_bayes_rule(trained, actual):
     assert np.allclose(table.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_a_column_and_a_wrapper_put_the_same_right(k):
-    rng = np.random.default_rng(1)
-    said = rng.dirichlet(np.ones(max(k, 2)), 200)
-    labels = rng.integers(0, max(k, 2), 200)
-    classes = list("abc") if k == 3 else [0, 1]
-    prior = (THIRDS, SHARES) if k == 3 else (0.5, 0.1)
-    given = said[:, 1] if k == 1 else pl.DataFrame(said, list(map(str, classes)))
-    outcomes = labels if k < 3 else np.array(classes)[labels]
-    result = recalibrate_stream(given, outcomes, prior=prior)
-    settings = {"strategy": "binary"} if k < 3 else {}
-    model = CalibratedClassifier(Scripted(), classes=classes, prior=prior, **settings)
-    answers = []
-    for p, y in zip(said.tolist(), labels.tolist(), strict=True):
-        if k == 1:
-            p = [1.0 - p[1], p[1]]
-        x = {"answer": dict(zip(classes, p, strict=True))}
-        answers.append(list(model.predict_proba_one(x).values()))
-        model.learn_one(x, classes[y])
-    found = np.asarray(result.probabilities)
-    assert np.array_equal(found, np.array(answers)[:, 1] if k == 1 else answers)
-    # the report compares with what was given, which is the model's own
-    assert result.report().brier_in == recalibrate_stream(given, outcomes).report().brier_in
-
-
-def test_the_first_rows_are_right():
-    rng = np.random.default_rng(2)
-    y = rng.random(20_000) < 0.01
-    x = rng.standard_normal(20_000) + 1.5 * y
-    odds = np.exp(1.5 * x - 1.5**2 / 2)
-    said = odds / (1 + odds)  # right where half of all rows are ones
-    truth = 0.01 * odds / (0.99 + 0.01 * odds)
-    plain = recalibrate_stream(said, y).probabilities
-    helped = recalibrate_stream(said, y, prior=(0.5, 0.01)).probabilities
-    assert np.mean((helped - truth)[:100] ** 2) < 0.1 * np.mean((plain - truth)[:100] ** 2)
-    # the very first rows are kept away from 0
-    assert np.abs(helped - truth)[10:100].max() < 0.05
-
-
 def test_impossible_answers_stay_what_they_are():
-    weights = prior_weights((0.5, 0.01), [0, 1])
-    assert corrected_rows(np.array([[1.0, 0.0], [0.0, 1.0]]), weights).tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    model = CalibratedClassifier(Scripted(), classes=[0, 1], prior=(0.5, 0.01))
-    assert sum(model.predict_proba_one({"answer": {}}).values()) == 1.0
-    assert model.predict_proba_one({"answer": {0: 0.0, 1: 7.0}})[1] > 0.9
+    sure = [[1.0, 0.0], [0.0, 1.0]]
+    assert corrected_rows(np.array(sure), prior_weights((0.5, 0.01), [0, 1])).tolist() == sure
+    model = CalibratedClassifier(Told(), classes=[0, 1], prior=(0.5, 0.01))
+    assert sum(model.predict_proba_one({}).values()) == 1.0
+    assert model.predict_proba_one({0: 0.0, 1: 7.0})[1] > 0.9
     # a label without a forecast is learnt from what would have been said
     with pytest.warns(LabelWarning, match="no forecast waits for"):
-        model.learn_one({"answer": {0: 0.5, 1: 0.5}}, 1)
+        model.learn_one({0: 0.5, 1: 0.5}, 1)
     assert model.n_unmatched == 1
 
 
@@ -81,7 +41,6 @@ def test_impossible_answers_stay_what_they_are():
     ("prior", "message"),
     [
         (0.5, "prior must be a pair, .* as .0.5, 0.01., got 0.5"),
-        ((0.5,), "prior must be a pair"),
         ((0.5, 1.0), r"prior\[1\] must be a number between 0 and 1, got 1.0"),
         (({0: 0.5, 1: 0.6}, 0.1), r"prior\[0\] must have shares with sum 1, got 1.1"),
         (({0: 0.5}, 0.1), r"prior\[0\] must have a share of each class, got none of 1"),
@@ -93,11 +52,11 @@ def test_bad_base_rates_are_named(prior, message):
     with pytest.raises(ValueError, match=message):
         recalibrate_stream([0.5, 0.1], [0, 1], prior=prior)
     with pytest.raises(ValueError, match=message):
-        CalibratedClassifier(Scripted(), classes=[0, 1], prior=prior)
+        CalibratedClassifier(Told(), classes=[0, 1], prior=prior)
 
 
 def test_more_classes_need_a_share_of_each_and_a_wrapper_needs_classes():
     with pytest.raises(ValueError, match=r"prior\[0\] must be a dict .* of each class, of 3, got 0.5"):
         recalibrate_stream(np.full((4, 3), 1 / 3), [0, 1, 2, 0], prior=(0.5, 0.1))
     with pytest.raises(ValueError, match=r"prior needs classes=\[...\], .* got \(0.5, 0.1\) without"):
-        CalibratedClassifier(Scripted(), prior=(0.5, 0.1))
+        CalibratedClassifier(Told(), prior=(0.5, 0.1))

@@ -1,15 +1,15 @@
 """What can be wrapped; what the wrappers refuse, or warn of: models, settings, labels, answers."""
 
 import warnings
+from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import pytest
 from river import (
     anomaly,
-    cluster,
     compat,
     compose,
-    datasets,
     linear_model,
     multiclass,
     multioutput,
@@ -24,68 +24,189 @@ from sklearn.svm import LinearSVC
 from onlinecal import (
     BinnedMean,
     CalibratedClassifier,
+    CombinedClassifier,
     DecisionCalibratedClassifier,
     GroupCalibratedClassifier,
     LabelWarning,
     LpCalibratedClassifier,
     PlattScaling,
 )
-from tests.estimators import learn
+from onlinecal.wrappers.groups import EVERYONE
 from tests.wrappers.scripted import Said, Scripted
 
+WRAPPERS = {
+    "CalibratedClassifier": CalibratedClassifier,
+    "DecisionCalibratedClassifier": DecisionCalibratedClassifier,
+    "GroupCalibratedClassifier": lambda model: GroupCalibratedClassifier(model, ["g"]),
+    "LpCalibratedClassifier": LpCalibratedClassifier,
+    "PlattScaling": PlattScaling,
+    "BinnedMean": BinnedMean,
+}
+each = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+linear, logistic = linear_model.LinearRegression, linear_model.LogisticRegression
 
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        CalibratedClassifier,
-        PlattScaling,
-        LpCalibratedClassifier,
-        lambda model: GroupCalibratedClassifier(model, ["a"]),
-    ],
-)
-def test_a_weight_that_would_reach_the_model_alone_is_refused_and_nothing_is_learnt(wrap):
-    model = wrap(linear_model.LogisticRegression())
-    model.predict_proba_one({"a": 1.0})
-    with pytest.raises(ValueError, match=r"w must be left out, got 2\.0: only the wrapped model would learn"):
-        model.learn_one({"a": 1.0}, True, w=2.0)
-    assert model.predict_proba_one({"a": 1.0}) == wrap(linear_model.LogisticRegression()).predict_proba_one(
-        {"a": 1.0}
-    )
-    model.learn_one({"a": 1.0}, True, w=np.int64(1))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+BAD_SETTINGS = {
+    CalibratedClassifier: [
         ({"slack": 0.4}, r"slack must be a number from 0\.5 to 1000, got 0\.4"),
         ({"n_buckets": 0}, "n_buckets must be a whole number of at least 1, got 0"),
+        ({"n_buckets": "AUTO"}, "n_buckets must be a whole number of at least 1 or 'auto', got 'AUTO'"),
         ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
         (
             {"strategy": "simples"},
-            "strategy must be one of auto, binary, simplex, top-label, classwise, tree, got 'simples'",
+            "must be one of auto, binary, simplex, top-label, classwise, tree, got 'sim",
+        ),
+        ({"most_waiting": 0}, "most_waiting must be a whole number of at least 1, got 0"),
+        ({"strategy": "simplex", "window": 10}, "simplex"),
+        ({"n_buckets": "auto", "window": 10}, "window=10 does not go with n_buckets='auto'"),
+        *(({"window": window}, "window") for window in (0, 1.5, "10")),
+        *(({"classes": classes}, "classes must") for classes in (["a"], ["a", "a"], "ab", [None, 1])),
+        ({"expire_as": False}, "expire_as says nothing without expire_after, got False"),
+        ({"moment": "day"}, "moment says nothing without expire_after, got 'day'"),
+        ({"expire_after": timedelta(1)}, "expire_after must be a whole number of at least 1, got"),
+        ({"expire_after": -1.0, "moment": "day"}, "expire_after must be a span above 0, .* got -1.0"),
+        (
+            {"expire_after": 5, "moment": 3},
+            "moment must be the name of a feature, or a function of all, got 3",
+        ),
+        (
+            {"expire_after": 5, "expire_as": "no", "classes": [False, True]},
+            r"expire_as must be one of the classes .* got 'no'",
         ),
     ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, message):
+    GroupCalibratedClassifier: [
+        ({"groups": []}, "groups is empty"),
+        ({"groups": 3}, "groups must be names and functions, or a list of columns, got 3"),
+        ({"groups": {"a": 3}}, "groups must map names to functions, got 'a': 3"),
+        ({"groups": {EVERYONE: bool}}, "groups must map names to functions, got 'everyone'"),
+        ({"groups": ["a"], "scheme": "x"}, "scheme must be one of atoms, shared, got 'x'"),
+        ({"groups": ["a"], "horizon": 9}, "n_atoms is needed beside a horizon"),
+    ],
+    DecisionCalibratedClassifier: [
+        ({"memory": "endless"}, "memory must be one of window, reservoir, got 'endless'"),
+        ({"capacity": 5}, "capacity must be at least 10, got 5"),
+        ({"first_fit": 0}, "first_fit must be a whole number of at least 1, got 0"),
+    ],
+    LpCalibratedClassifier: [
+        ({"epsilon": 2}, "epsilon must be a number between 0 and 1, got 2"),
+        ({"window": 5}, "window must be a whole number of at least 8, got 5"),
+        ({"fading": 1.0}, r"fading must be a number between 0 and 1, got 1\.0"),
+        ({"fading": 0.9, "window": 80}, "window and fading exclude each other, got 80 and 0.9"),
+        ({"within": "shift", "estimation": "pools"}, "within='shift' needs"),
+    ],
+    BinnedMean: [({"n_bins": 0}, "n_bins must be a whole number of at least 1, got 0")],
+    PlattScaling: [({"optimizer": optim.SGD}, "optimizer must be a river optimizer")],
+}
+BAD = [
+    *((partial(kind, **one), message) for kind, found in BAD_SETTINGS.items() for one, message in found),
+    (lambda model: CombinedClassifier([model]), "classifiers must be of at least 2 models, got 1"),
+    (lambda model: CombinedClassifier("ab"), "classifiers must be a list of river classifiers, got str"),
+    (lambda model: CombinedClassifier([model, linear()]), "classifier must be a river"),
+    (lambda model: CombinedClassifier([model] * 2), "classifiers must be different objects"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD)
+def test_bad_settings_are_named(make, message):
     with pytest.raises(ValueError, match=message):
-        CalibratedClassifier(Said(), **settings)
+        make(Said())
 
 
-def test_bad_bins_are_refused():
-    with pytest.raises(ValueError, match="n_bins must be a whole number of at least 1, got 0"):
-        BinnedMean(Said(), n_bins=0)
+REFUSED = [
+    (linear(), "got LinearRegression, a regressor"),
+    (naive_bayes.GaussianNB, r"must be a model, got the class GaussianNB: write GaussianNB\(\.\.\.\)"),
+    (
+        SGDClassifier(loss="log_loss"),
+        r"got SGDClassifier of scikit-learn: wrap river\.compat\.convert_sklearn_to_river\(model, classes=",
+    ),
+    (RandomForestClassifier(), "cannot learn online .* with a recalibrator"),
+    (LinearSVC(), "no probabilities"),
+    (preprocessing.StandardScaler(), "StandardScaler, a transformer: end the pipeline"),
+    (preprocessing.StandardScaler() | linear(), "a pipeline that ends in LinearRegression, a regressor"),
+    (compose.Pipeline(), "an empty pipeline"),
+    (anomaly.HalfSpaceTrees(), "HalfSpaceTrees, an anomaly detector"),
+    (multioutput.ClassifierChain(logistic()), "several labels at once"),
+    (
+        multiclass.OneVsOneClassifier(logistic()),
+        "must answer with probabilities, got OneVsOneClassifier, which only names labels",
+    ),
+    (None, "must be a river classifier, got NoneType"),
+]
 
 
-@pytest.mark.parametrize("share", [0.7, np.float64(0.25), np.float32(0.5)])
-@pytest.mark.parametrize("strategy", ["auto", "binary"])
-def test_shares_are_refused_with_what_takes_them(share, strategy):
-    model = CalibratedClassifier(Said(), strategy=strategy)
-    with pytest.raises(ValueError, match=r"y must be .*, got .* between 0 and 1 go with AlmostOneStepAhead"):
-        model.learn_one({"p": 0.5}, share)
-    assert model.n_rounds == 0
+@each
+@pytest.mark.parametrize(("model", "text"), REFUSED, ids=[text for _, text in REFUSED])
+def test_what_is_no_classifier_is_refused_when_the_wrapper_is_made(wrap, model, text):
+    with pytest.raises(ValueError, match=f"^classifier must .*{text.removeprefix('must ')}"):
+        wrap(model)
+
+
+class Own:
+    """Has what is needed, and is none of river's."""
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_proba_one(self, x):
+        return {False: 0.25, True: 0.75}
+
+
+@each
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: preprocessing.StandardScaler() | BinnedMean(logistic()),
+        lambda: multiclass.OneVsRestClassifier(logistic()),
+        lambda: compat.convert_sklearn_to_river(SGDClassifier(loss="log_loss"), classes=[False, True]),
+        Own,
+    ],
+    ids=["pipeline to a wrapper", "one against the rest", "converted", "own"],
+)
+def test_whatever_answers_with_probabilities_can_be_wrapped_and_asked_past_the_wrapper(wrap, build):
+    inside = build()
+    model, x = wrap(inside), {"v": 3, "g": 1}
+    for t in range(30):
+        model.predict_proba_one({"v": t % 7, "g": t % 2})
+        model.learn_one({"v": t % 7, "g": t % 2}, t % 3 == 0)
+    assert model.raw_proba_one(x) == inside.predict_proba_one(x)
+    assert sum(model.predict_proba_one(x).values()) == pytest.approx(1.0)
+
+
+@each
+def test_a_weight_that_would_reach_the_model_alone_is_refused_and_nothing_is_learnt(wrap):
+    model = wrap(logistic())
+    model.predict_proba_one({"a": 1.0})
+    with pytest.raises(ValueError, match=r"w must be left out, got 2\.0: only the wrapped model would learn"):
+        model.learn_one({"a": 1.0}, True, w=2.0)
+    assert model.predict_proba_one({"a": 1.0}) == wrap(logistic()).predict_proba_one({"a": 1.0})
+    model.learn_one({"a": 1.0}, True, w=np.int64(1))
+
+
+SHARES = [0.7, np.float64(0.25), np.float32(0.5)]
+SOFT = [{"a": 0.5, "b": 0.5}, [0.5, 0.5], np.array([0.5, 0.5])]
+TAKES_THEM = {"AlmostOneStepAhead": SHARES, "SimplexAlmostOneStepAhead": SOFT}
+
+
+@pytest.mark.parametrize("classes", [None, ["a", "b"]])
+@pytest.mark.parametrize("takes", TAKES_THEM)
+def test_shares_and_soft_labels_are_refused_with_what_takes_them(takes, classes):
+    model = CalibratedClassifier(Scripted(), classes=classes)
+    for y in TAKES_THEM[takes]:
+        with pytest.raises(ValueError, match=rf"y must be a class label, got .* go with {takes}"):
+            model.learn_one({"answer": {"a": 0.5, "b": 0.5}}, y)
+    assert (model.n_rounds, model.n_unmatched) == (0, 0)
     # whole numbers are labels, whatever their type
-    model.learn_one({"p": 0.5}, 2.0)
+    CalibratedClassifier(Scripted()).learn_one({"answer": {}}, 2.0)
+
+
+def test_labels_that_were_not_declared_are_refused_and_nothing_changes():
+    model = CalibratedClassifier(Scripted(), classes=["no", "yes"])
+    x = {"answer": {"no": 0.9, "yes": 0.1}}
+    # known before the first round
+    assert set(model.predict_proba_one(x)) == {"no", "yes"}
+    assert set(model.forecasts_one(x)) == {"yes"}
+    with pytest.raises(ValueError, match=r"y must be one of the classes \['no', 'yes'\], got 'maybe'"):
+        model.learn_one(x, "maybe")
+    assert (model.certificate, model.n_rounds, model.n_open) == (0.0, 0, 1)
 
 
 @pytest.mark.parametrize("strategy", ["simplex", "classwise", "top-label", "tree"])
@@ -101,127 +222,3 @@ def test_an_answer_that_does_not_sum_to_one_is_warned_of_once(strategy):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict_proba_one({"answer": odd, "t": 1})
-
-
-@pytest.mark.parametrize("soft", [{"a": 0.5, "b": 0.5}, [0.5, 0.5], np.array([0.5, 0.5])])
-def test_soft_labels_are_refused_with_what_takes_them(soft):
-    model = CalibratedClassifier(Scripted(), classes=["a", "b"])
-    with pytest.raises(
-        ValueError, match=r"y must be a class label, .* soft labels go with SimplexAlmostOneStepAhead"
-    ):
-        model.learn_one({"answer": {"a": 0.5, "b": 0.5}}, soft)
-    assert model.n_rounds == 0
-
-
-WRAPPERS = {
-    "CalibratedClassifier": CalibratedClassifier,
-    "DecisionCalibratedClassifier": DecisionCalibratedClassifier,
-    "GroupCalibratedClassifier": lambda model: GroupCalibratedClassifier(model, ["g"]),
-    "LpCalibratedClassifier": LpCalibratedClassifier,
-    "PlattScaling": PlattScaling,
-    "BinnedMean": BinnedMean,
-}
-REFUSED = {
-    "a regressor": (linear_model.LinearRegression(), "got LinearRegression, a regressor"),
-    "a class": (
-        naive_bayes.GaussianNB,
-        r"must be a model, got the class GaussianNB: write GaussianNB\(\.\.\.\)",
-    ),
-    "a class that is none of river's": (dict, "must be a model, got the class dict"),
-    "scikit-learn": (
-        SGDClassifier(loss="log_loss"),
-        r"got SGDClassifier of scikit-learn: wrap river\.compat\.convert_sklearn_to_river\(model, classes=",
-    ),
-    "scikit-learn, all at once": (
-        RandomForestClassifier(),
-        r"cannot learn online .* with a recalibrator",
-    ),
-    "scikit-learn, no probabilities": (LinearSVC(), "no probabilities"),
-    "a transformer": (preprocessing.StandardScaler(), "StandardScaler, a transformer: end the pipeline"),
-    "a pipeline to a regressor": (
-        preprocessing.StandardScaler() | linear_model.LinearRegression(),
-        "a pipeline that ends in LinearRegression, a regressor",
-    ),
-    "a pipeline to a transformer": (
-        compose.Pipeline(preprocessing.StandardScaler(), preprocessing.MinMaxScaler()),
-        "a pipeline that ends in MinMaxScaler, a transformer",
-    ),
-    "an empty pipeline": (compose.Pipeline(), "an empty pipeline"),
-    "an anomaly detector": (anomaly.HalfSpaceTrees(), "HalfSpaceTrees, an anomaly detector"),
-    "a clusterer": (cluster.KMeans(), "must be a river classifier, got KMeans"),
-    "several labels at once": (
-        multioutput.ClassifierChain(linear_model.LogisticRegression()),
-        "several labels at once",
-    ),
-    "no probabilities": (
-        multiclass.OneVsOneClassifier(linear_model.LogisticRegression()),
-        "must answer with probabilities, got OneVsOneClassifier, which only names labels",
-    ),
-    "nothing": (None, "must be a river classifier, got NoneType"),
-    "a name": ("logistic", "must be a river classifier, got str"),
-}
-
-
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-@pytest.mark.parametrize("kind", REFUSED)
-def test_what_is_no_classifier_is_refused_when_the_wrapper_is_made(wrapper, kind):
-    model, text = REFUSED[kind]
-    with pytest.raises(ValueError, match=f"^classifier must .*{text.removeprefix('must ')}"):
-        WRAPPERS[wrapper](model)
-
-
-class Own:
-    """Has what is needed, and is none of river's."""
-
-    def learn_one(self, x, y):
-        pass
-
-    def predict_proba_one(self, x):
-        return {False: 0.25, True: 0.75}
-
-
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-@pytest.mark.parametrize(
-    "model",
-    [
-        preprocessing.StandardScaler() | linear_model.LogisticRegression(),
-        preprocessing.StandardScaler() | BinnedMean(linear_model.LogisticRegression()),
-        multiclass.OneVsRestClassifier(linear_model.LogisticRegression()),
-        compat.convert_sklearn_to_river(SGDClassifier(loss="log_loss"), classes=[False, True]),
-        Own(),
-    ],
-    ids=["pipeline", "pipeline to a wrapper", "one against the rest", "converted", "own"],
-)
-def test_whatever_answers_with_probabilities_can_be_wrapped(wrapper, model):
-    wrapped = WRAPPERS[wrapper](model)
-    for t in range(3):
-        wrapped.predict_proba_one({"g": 1.0})
-        wrapped.learn_one({"g": 1.0}, t == 1)
-    assert sum(wrapped.predict_proba_one({"g": 1.0}).values()) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("bad", [optim.SGD, 0.05])
-def test_platts_optimizer_is_an_object(bad):
-    with pytest.raises(ValueError, match="optimizer must be a river optimizer"):
-        PlattScaling(naive_bayes.GaussianNB(), bad)
-
-
-@pytest.mark.parametrize("build", WRAPPERS.values(), ids=WRAPPERS)
-def test_the_answer_of_the_wrapped_model_can_be_had(build):
-    inside = naive_bayes.GaussianNB()
-    model = build(inside)
-    for place in range(30):
-        model.learn_one({"v": place % 7, "g": place % 2}, place % 3 == 0)
-    x = {"v": 3, "g": 1}
-    assert model.raw_proba_one(x) == inside.predict_proba_one(x)
-    assert sum(model.predict_proba_one(x).values()) == pytest.approx(1.0)
-
-
-def test_wrappers_work_on_either_side_of_a_pipeline():
-    inside = preprocessing.StandardScaler() | CalibratedClassifier(linear_model.LogisticRegression())
-    outside = CalibratedClassifier(
-        compose.Pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression())
-    )
-    rounds = list(datasets.Phishing().take(400))
-    assert learn(inside, rounds)[-1].keys() == learn(outside, rounds)[-1].keys()
-    assert inside[-1].certificate <= inside[-1].guarantee

@@ -1,15 +1,14 @@
 """Wrapped regressors: certificates in the target's units, thresholds in order, late targets, skill."""
 
-from collections import deque
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import base, compose, linear_model, naive_bayes, preprocessing, tree
+from river import base, compose, linear_model, naive_bayes, preprocessing
 
 from onlinecal import CalibratedDistribution, CalibratedRegressor, calibration_distance
 from tests.properties import examples
+from tests.wrappers.scripted import in_rounds
 
 
 class Said(base.Regressor):
@@ -23,17 +22,9 @@ class Said(base.Regressor):
 
 
 def played(model, rounds, late=0):
-    """Ask about every round; its target comes when `late` more have been asked about. What was answered."""
+    """What a model answers if each target comes when `late` more have been asked about."""
     ask = getattr(model, "predict_distribution_one", model.predict_one)
-    waiting, answers = deque(), []
-    for x, y in rounds:
-        answers.append(ask(x))
-        waiting.append((dict(x), y) if late else (x, y))
-        if len(waiting) > late:
-            model.learn_one(*waiting.popleft())
-    for x, y in waiting:
-        model.learn_one(x, y)
-    return answers
+    return list(in_rounds(model, rounds, ask, late))
 
 
 LOW, HIGH = -20.0, 60.0
@@ -76,8 +67,8 @@ def test_thresholds_are_in_order_and_each_is_within_its_certificate(rounds, late
     assert all(list(answer) == THRESHOLDS for answer in answers)
     for i, threshold in enumerate(THRESHOLDS):
         events = [y <= threshold for _, y in rounds]
-        upper = calibration_distance(table[:, i], events, budget=0.05).lower
-        assert upper <= model.certificates[threshold] + 1e-9
+        lower = calibration_distance(table[:, i], events, budget=0.05).lower
+        assert lower <= model.certificates[threshold] + 1e-9
         own = model.certificates[threshold] - model.moved[threshold]
         assert own <= model.guarantees[threshold] + 1e-9
     assert len(model._pending) == 0
@@ -107,77 +98,58 @@ def test_quantiles_are_read_off_the_probabilities():
         model.quantile_one(x, 1.0)
 
 
-def linear():
-    return preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1)
-
-
-@pytest.mark.parametrize("build", [linear, lambda: tree.HoeffdingAdaptiveTreeRegressor(seed=1)])
-def test_skill_is_kept_and_a_model_that_is_off_is_put_right(build):
-    rng = np.random.default_rng(2)
-    rounds = []
-    for t in range(2000):
-        x = {"a": rng.normal(), "b": rng.normal()}
-        mean = 1 / (1 + np.exp(-x["a"] + 0.5 * x["b"] - np.sign(np.sin(t / 300))))
-        rounds.append((x, float(np.clip(mean + 0.1 * rng.normal(), 0, 1))))
+def test_skill_is_kept_and_a_model_that_is_off_is_put_right():
+    rng, rounds = np.random.default_rng(2), []
+    for t, (a, b, noise) in enumerate(rng.normal(size=(2000, 3)).tolist()):
+        mean = 1 / (1 + np.exp(-a + 0.5 * b - np.sign(np.sin(t / 300))))
+        rounds.append(({"a": a, "b": b}, float(np.clip(mean + 0.1 * noise, 0, 1))))
     y = np.array([y for _, y in rounds])
-    model, raw = CalibratedRegressor(build()), build()
-    answers, plain = np.array(played(model, rounds)), np.clip(played(raw, rounds), 0, 1)
-    assert np.mean((answers - y) ** 2) <= 1.05**2 * np.mean((plain - y) ** 2)
-    off = CalibratedRegressor(Said())
-    said = [({"p": min(y + 0.4, 1.0)}, y) for _, y in rounds]
-    assert np.mean(np.array(played(off, said)) - y) < 0.05 < np.mean([x["p"] for x, _ in said] - y)
-    assert off.certificate <= off.guarantee
-
-
-def test_models_without_a_forecast_and_repeated_questions_do_no_harm():
-    for model in (CalibratedRegressor(Said()), CalibratedDistribution(Said(), [0.5])):
-        for t, p in enumerate([None, float("nan"), float("inf"), 0.3] * 5):
-            x = {"p": p, "t": t}
-            played(model, [(x, 0.25)])
-            ask = getattr(model, "predict_distribution_one", model.predict_one)
-            assert ask(x) == ask(x)
-        assert model.n_rounds == 20
+    linear = preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1)
+    answers, plain = played(CalibratedRegressor(linear.clone()), rounds), played(linear, rounds)
+    assert np.mean((answers - y) ** 2) <= 1.05**2 * np.mean((np.clip(plain, 0, 1) - y) ** 2)
+    off = [({"p": min(y + 0.4, 1.0)}, y) for _, y in rounds]
+    assert np.mean(played(CalibratedRegressor(Said()), off) - y) < 0.05
 
 
 @pytest.mark.filterwarnings("ignore:a label came for features:onlinecal.LabelWarning")
-def test_targets_whose_forecasts_were_given_up_settle_nothing():
-    for model in (
+@pytest.mark.parametrize(
+    "model",
+    [
         CalibratedRegressor(Said(), most_waiting=10),
         CalibratedDistribution(Said(), [0.2, 0.5], most_waiting=10),
-    ):
-        ask = getattr(model, "predict_distribution_one", model.predict_one)
-        rounds = [({"p": t / 50, "t": t}, 0.5) for t in range(50)]
-        for x, _ in rounds:
-            ask(x)
-        for x, y in rounds:
-            model.learn_one(dict(x), y)
-        assert (model.n_rounds, model.n_unmatched) == (11, 39)
-        assert all(forecaster.n_open == 0 for forecaster in model._forecasters)
+    ],
+)
+def test_targets_whose_forecasts_were_given_up_settle_nothing(model):
+    played(model, [({"p": t / 50, "t": t}, 0.5) for t in range(50)], late=50)
+    assert (model.n_rounds, model.n_unmatched) == (11, 39)
+    assert all(forecaster.n_open == 0 for forecaster in model._forecasters)
+
+
+OF_A_MEAN = [
+    ({"regressor": linear_model.LinearRegression}, "regressor must be a model, got the class"),
+    ({"regressor": naive_bayes.GaussianNB()}, "regressor must be a river regressor, got Gauss"),
+    ({"regressor": compose.Pipeline()}, "got an empty pipeline"),
+    ({"low": 1.0, "high": 1.0}, "low must be below high=1.0, got 1.0"),
+    ({"low": 0.0, "high": float("inf")}, "high must be a finite number, got inf"),
+    ({"slack": 0.1}, "slack"),
+    ({"horizon": 0}, "horizon"),
+]
+OF_A_DISTRIBUTION = [
+    ({"thresholds": []}, "thresholds must name at least one"),
+    ({"thresholds": 3.0}, "thresholds must be a sequence of numbers, got 3.0"),
+    ({"thresholds": [1, 1]}, "thresholds must increase, got 1.0 at place 1"),
+    ({"thresholds": [1, float("nan")]}, "thresholds at place 1 must be a finite"),
+    ({"thresholds": [1], "window": 0}, "window"),
+]
 
 
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("kind", "given", "message"),
     [
-        (
-            lambda: CalibratedRegressor(linear_model.LinearRegression),
-            "regressor must be a model, got the class",
-        ),
-        (
-            lambda: CalibratedRegressor(naive_bayes.GaussianNB()),
-            "regressor must be a river regressor, got Gauss",
-        ),
-        (lambda: CalibratedRegressor(compose.Pipeline()), "got an empty pipeline"),
-        (lambda: CalibratedRegressor(Said(), 1.0, 1.0), "low must be below high=1.0, got 1.0"),
-        (lambda: CalibratedRegressor(Said(), 0.0, float("inf")), "high must be a finite number, got inf"),
-        (lambda: CalibratedRegressor(Said(), slack=0.1), "slack"),
-        (lambda: CalibratedRegressor(Said(), horizon=0), "horizon"),
-        (lambda: CalibratedDistribution(Said(), []), "thresholds must name at least one"),
-        (lambda: CalibratedDistribution(Said(), 3.0), "thresholds must be a sequence of numbers, got 3.0"),
-        (lambda: CalibratedDistribution(Said(), [1, 1]), "thresholds must increase, got 1.0 at place 1"),
-        (lambda: CalibratedDistribution(Said(), [1, float("nan")]), "thresholds at place 1 must be a finite"),
-        (lambda: CalibratedDistribution(Said(), [1], window=0), "window"),
+        *((CalibratedRegressor, *case) for case in OF_A_MEAN),
+        *((CalibratedDistribution, *case) for case in OF_A_DISTRIBUTION),
     ],
 )
-def test_wrong_settings_are_named(build, message):
+def test_wrong_settings_are_named(kind, given, message):
     with pytest.raises(ValueError, match=message):
-        build()
+        kind(**{"regressor": Said(), **given})

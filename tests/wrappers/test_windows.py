@@ -4,6 +4,7 @@ That their certificates hold is tried in tests/test_certificates.py, of a tree i
 """
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,50 +14,49 @@ from tests.wrappers.scripted import Said, Scripted, coins, played
 
 
 def test_one_table_has_the_forecasters_bound_and_several_share_one_grid():
-    for window in (100, 1000, 12345):
-        one = CalibratedClassifier(Said(), window=window)
-        played(one, coins(200))
-        surprises = one._strategies["certain"].bounded()[0].certificate
-        assert one.window_guarantee <= surprises + 2 * math.sqrt(2 * window) * 1.000001
-        shared = CalibratedClassifier(Said(), window=window, n_buckets=5)
-        played(shared, coins(200))
-        assert shared.window_guarantee <= surprises + 2 * math.sqrt(2 * window * 5) * 1.000001
-
-
-def test_what_does_not_go_is_refused():
-    with pytest.raises(ValueError, match="simplex"):
-        CalibratedClassifier(Said(), strategy="simplex", window=10)
-    with pytest.raises(ValueError, match="window=10 does not go with n_buckets='auto'"):
-        CalibratedClassifier(Said(), n_buckets="auto", window=10)
-    for window in (0, 1.5, "10"):
-        with pytest.raises(ValueError, match="window"):
-            CalibratedClassifier(Said(), window=window)
+    for window, buckets in product((100, 12345), (1, 5)):
+        model = CalibratedClassifier(Said(), window=window, n_buckets=buckets)
+        played(model, coins(200))
+        surprises = model._strategies["certain"].bounded()[0].certificate
+        assert model.window_guarantee <= surprises + 2 * math.sqrt(2 * window * buckets) * 1.000001
 
 
 @pytest.mark.parametrize(
-    ("k", "window", "settings", "name"),
+    ("k", "name", "settings"),
     [
-        (3, 10**6, {}, "simplex"),
-        (3, 10**4, {"slack": 1.0}, "simplex"),
-        (3, 10**4, {}, "classwise"),
-        (10, 1000, {}, "tree"),
-        (26, 1000, {}, "top-label"),
+        (3, "simplex", {"window": 10**6}),
+        (3, "simplex", {"window": 10**4, "slack": 1.0}),
+        (3, "classwise", {"window": 10**4}),
+        (10, "tree", {"window": 1000}),
+        (26, "top-label", {"window": 1000}),
+        (3, "simplex", {"horizon": 10**6}),
+        (3, "classwise", {"horizon": 1000}),
+        (26, "tree", {"horizon": 10**4}),
+        (26, "classwise", {"horizon": 10**5}),
+        (20, "top-label", {"horizon": 300}),
     ],
 )
-def test_auto_is_what_can_be_guaranteed_of_any_window(k, window, settings, name):
-    labels = list(range(k))
-    model = CalibratedClassifier(Scripted(), window=window, classes=labels, **settings)
+def test_auto_is_what_can_be_guaranteed_of_any_window_or_of_the_horizon(k, name, settings):
+    window, rounds = "window" in settings, settings.get("window") or settings["horizon"]
+    model, rng = (
+        CalibratedClassifier(Scripted(), classes=list(range(k)), **settings),
+        np.random.default_rng(k),
+    )
     assert model.current_strategy == name
-    outlook = model._plan.outlook(k, window, is_window=True)
+    outlook = model._plan.outlook(k, rounds, is_window=window)
     assert name == "top-label" or outlook.share <= (0.2 if name == "simplex" else 0.5)
-    rng = np.random.default_rng(k)
-    for t in range(200):
-        x = {"answer": dict(enumerate(rng.dirichlet(np.ones(k)))), "t": t}
-        model.predict_proba_one(x)
-        model.learn_one(x, int(rng.integers(k)))
-    # what it could guarantee is what its windows are guaranteed, as they were forecast
-    moved = sum(getattr(part, "window_given", 0.0) for part in model._parts())
-    assert model.window_guarantee == pytest.approx(outlook.guarantee + moved, rel=1e-6)
+    shares = rng.dirichlet(np.ones(k), 200 if window else min(rounds, 1000))
+    played(
+        model,
+        [({"answer": dict(enumerate(row)), "t": t}, int(rng.integers(k))) for t, row in enumerate(shares)],
+    )
+    # what it could guarantee is what its rounds, or its windows, are guaranteed, as they were forecast
+    if window:
+        moved = sum(getattr(part, "window_given", 0.0) for part in model._parts())
+        assert model.window_guarantee == pytest.approx(outlook.guarantee + moved, rel=1e-6)
+    elif rounds <= 1000:
+        tables = [table for part in model._plan.bounded() for table in part.tables]
+        assert sum(table.guarantee for table in tables) == pytest.approx(outlook.guarantee, rel=0.01)
 
 
 def test_auto_needs_the_labels_for_a_joint_window():
