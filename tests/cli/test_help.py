@@ -40,16 +40,6 @@ def test_a_line_of_help_breaks_only_where_the_next_word_does_not_fit(name, monke
                 assert len(line) + 1 + len(following.split()[0]) > width - 2, (line, following)
 
 
-def test_examples_stand_alone(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "200")
-    shown = prose("onlinecal forecasters", capsys)
-    assert shown[-3:] == [
-        ["Examples:"],
-        ["onlinecal forecasters"],
-        ["onlinecal simulate --forecaster foster:draw=seen --adversary threshold"],
-    ]
-
-
 @pytest.mark.parametrize("name", VERBS)
 def test_an_option_says_in_a_word_what_it_takes_and_a_flag_nothing(name, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
@@ -76,10 +66,9 @@ def test_no_help_waits_for_compilers_tables_or_plots():
     assert answer.stdout.strip() == "[]"
 
 
-LEAVES = [name for name, verb in VERBS.items() if not hasattr(verb, "commands")]
-
-
-@pytest.mark.parametrize("name", [name for name in LEAVES if name != "onlinecal warmup"])
+@pytest.mark.parametrize(
+    "name", [name for name in VERBS if not hasattr(VERBS[name], "commands") and "warmup" not in name]
+)
 def test_every_verb_shows_an_example_of_itself(name, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
     examples = [line for part in prose(name, capsys) for line in part]

@@ -1,7 +1,6 @@
 """Tables that are recalibrated: how files are read, split, cut into groups, and compared."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -15,17 +14,9 @@ from onlinecal.cli.recalibrating.asked import Asked
 from onlinecal.cli.recalibrating.groups import GroupColumns
 from onlinecal.cli.recalibrating.lp import chance_error
 from onlinecal.cli.recalibrating.reading import numbers, read_known, read_names, read_table, with_label
-from onlinecal.cli.recalibrating.splits import split_rows
-from onlinecal.plots.groups import level_name, level_set_errors
+from onlinecal.plots.groups import level_name
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic
 from tests.networks import Told
-
-
-@pytest.fixture
-def drawn():
-    rng = np.random.default_rng(8)
-    table = rng.dirichlet([1.0, 1.0, 1.0, 1.0], 4000)
-    return table, (table.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1)
 
 
 def test_labels_may_be_names_or_numbers(tmp_path):
@@ -64,99 +55,69 @@ def test_a_file_of_arrays_that_is_cut_off_is_named(tmp_path):
                 read(tmp_path / "cut.npz")
 
 
-def test_a_column_of_labels_with_a_usual_name_is_taken(tmp_path):
-    frame = pl.DataFrame({"p_cat": [0.5, 0.2], "p_dog": [0.5, 0.8], "Label": ["dog", "cat"]})
-    frame.write_csv(tmp_path / "a.csv")
-    asked = Asked(tmp_path / "a.csv")
-    assert with_label(asked).label == "Label"
-    assert with_label(replace(asked, label="p_cat")).label == "p_cat"
-    assert with_label(replace(asked, probabilities="p_cat,Label")).label is None
-
-
-def test_one_column_is_the_probability_of_label_one(tmp_path):
-    pl.DataFrame({"risk": [0.25, 1.0], "y": [0, 1]}).write_csv(tmp_path / "a.csv")
-    table = read_table(tmp_path / "a.csv", "risk", "y")
+def test_one_column_is_the_probability_of_label_one_and_labels_with_a_usual_name_are_taken(tmp_path):
+    path = tmp_path / "a.csv"
+    pl.DataFrame({"risk": [0.25, 1.0], "y": [0, 1]}).write_csv(path)
+    table = read_table(path, "risk", "y")
     assert table.probabilities.tolist() == [[0.75, 0.25], [0.0, 1.0]]
     assert table.labels.tolist() == [0, 1]
+    pl.DataFrame({"p_cat": [0.5], "p_dog": [0.5], "Label": ["dog"]}).write_csv(path)
+    for asked, label in (
+        (Asked(path), "Label"),
+        (Asked(path, label="p_cat"), "p_cat"),
+        (Asked(path, probabilities="p_cat,Label"), None),
+    ):
+        assert with_label(asked).label == label
 
 
 def test_bad_tables_are_refused_by_name(tmp_path):
-    pl.DataFrame({"p_a": [0.5], "p_b": [0.4], "y": ["c"]}).write_csv(tmp_path / "a.csv")
-    with pytest.raises(ValueError, match=r"a\.csv"):
-        read_table(tmp_path / "a.csv")
-    pl.DataFrame({"p_a": [0.5], "p_b": [0.5], "y": ["c"]}).write_csv(tmp_path / "b.csv")
-    with pytest.raises(ValueError, match="column 'y' must hold the classes a, b, got 'c' at row 0"):
-        read_table(tmp_path / "b.csv", label="y")
+    for values, words in (
+        ({"p_a": [0.5], "p_b": [0.4], "y": ["a"]}, r"a\.csv"),
+        ({"p_a": [0.5], "p_b": [0.5], "y": ["c"]}, "'y' must hold the classes a, b, got 'c' at row 0"),
+    ):
+        pl.DataFrame(values).write_csv(tmp_path / "a.csv")
+        with pytest.raises(ValueError, match=words):
+            read_table(tmp_path / "a.csv", label="y")
     np.savez(tmp_path / "c.npz", p=np.full((2, 2), 0.5), y=np.array([0, 1, 1]))
     with pytest.raises(ValueError, match="'y' has 3 labels for 2 rows of 'p'"):
         read_table(tmp_path / "c.npz")
 
 
-def test_the_split_has_every_row_once():
-    fit, test = split_rows(100, 0.3, 5)
-    assert (len(fit), len(test)) == (70, 30)
-    assert sorted([*fit, *test]) == list(range(100))
-    again, _ = split_rows(100, 0.3, 5)
-    assert again.tolist() == fit.tolist()
-    with pytest.raises(ValueError, match="10 rows are too few"):
-        split_rows(10, 0.5, 0)
-
-
-def test_a_level_set_is_the_rows_that_round_down_alike(drawn):
-    table, labels = drawn
-    bold = table**2 / (table**2).sum(axis=1, keepdims=True)
-    cells = level_set_errors(bold, table, labels, tuple("abcd"), 3, 2.0)
-    assert cells["share"].sum() == pytest.approx(1.0)
-    levels = np.floor(bold * 3 + 1e-7)
-    inside = (levels == levels[0]).all(axis=1)
-    name = level_name(levels[0] / 3, tuple("abcd"), 3)
-    mine = cells.row(by_predicate=(pl.col("level_set") == name) & (pl.col("class") == "a"), named=True)
-    assert (mine["rows"], mine["mass"]) == (inside.sum(), pytest.approx(inside.mean()))
-    assert mine["after"] == pytest.approx(table[inside, 0].mean())
-
-
 def test_level_sets_are_named_by_what_they_reach():
-    assert level_name(np.array([0.2, 0.6, 0.0]), ("cat", "dog", "owl"), 5) == "dog ≥ 0.6, cat ≥ 0.2"
-    assert level_name(np.zeros(3), ("cat", "dog", "owl"), 5) == "all < 0.2"
+    classes = ("cat", "dog", "owl")
+    assert level_name(np.array([0.2, 0.6, 0.0]), classes, 5) == "dog ≥ 0.6, cat ≥ 0.2"
+    assert level_name(np.zeros(3), classes, 5) == "all < 0.2"
 
 
-def test_chance_is_what_right_probabilities_are_left_with(drawn):
-    table, labels = drawn
+def test_chance_is_what_right_probabilities_are_left_with():
+    rng = np.random.default_rng(8)
+    table = rng.dirichlet([1.0, 1.0, 1.0, 1.0], 4000)
     chance = chance_error(table, 2.0, 3, seed=0)
-    rng = np.random.default_rng(6)
     seen = [lp_calibration_error(table, drawn_labels(table, rng), 2, 3) for _ in range(40)]
-    assert min(seen) < lp_calibration_error(table, labels, 2, 3) < max(seen)
     # `chance` is a mean of ten draws
     assert abs(chance - np.mean(seen)) < 4 * np.std(seen) * math.sqrt(1 / 10 + 1 / 40)
     variance = (table * (1 - table)).sum() / len(table) ** 2
     assert chance == pytest.approx(math.sqrt(variance), rel=0.1)
 
 
-def test_isotonic_per_class_is_scikit_learns(drawn):
-    table, labels = drawn
-    bold = table**3 / (table**3).sum(axis=1, keepdims=True)
-    told = FrozenEstimator(Told().fit(bold, labels))
-    theirs = CalibratedClassifierCV(told, method="isotonic", ensemble=False)
-    theirs.fit(bold, labels)
-    mine = PerClassIsotonic().fit(bold, labels).predict_proba(bold[:500])
-    assert mine == pytest.approx(theirs.predict_proba(bold[:500]), abs=1e-9)
+def test_isotonic_per_class_is_scikit_learns():
+    rng = np.random.default_rng(8)
+    table, labels = rng.dirichlet([0.3, 0.3, 0.3, 0.3], 4000), rng.integers(0, 4, 4000)
+    told = FrozenEstimator(Told().fit(table, labels))
+    theirs = CalibratedClassifierCV(told, method="isotonic", ensemble=False).fit(table, labels)
+    mine = PerClassIsotonic().fit(table, labels).predict_proba(table[:500])
+    assert mine == pytest.approx(theirs.predict_proba(table[:500]), abs=1e-9)
 
 
 def test_ranges_keep_values_and_missing_ones_apart():
     frame = pl.DataFrame({"x": [*range(1, 20), None], "side": ["l", "r"] * 10})
     columns = GroupColumns.of(frame, ["x", "side"])
     made = columns(frame)
-    assert made["x"][-1] is None
-    assert made["x"].n_unique() == 5
+    assert (made["x"][-1], made["x"].n_unique()) == (None, 5)
     assert made["side"].to_list() == frame["side"].to_list()
     low, middle, high = columns.cuts["x"]
-    new = columns(pl.DataFrame({"x": [-50.0, low, middle, high], "side": ["q"] * 4}))
-    assert new["x"].to_list() == [
-        f"below {low:g}",
-        f"{low:g} to {middle:g}",
-        f"{middle:g} to {high:g}",
-        f"from {high:g}",
-    ]
+    new = columns(pl.DataFrame({"x": [-50.0, low, middle, high], "side": ["q"] * 4}))["x"].to_list()
+    assert new == [f"below {low:g}", f"{low:g} to {middle:g}", f"{middle:g} to {high:g}", f"from {high:g}"]
 
 
 def test_texts_of_truth_are_numbers():
@@ -171,11 +132,15 @@ def test_loss_tables_are_put_in_the_order_of_the_classes(tmp_path):
     path = tmp_path / "loss.csv"
     path.write_text("action,dog,cat\nleave,0,1\nact,2,3\n")
     asked = Asked(tmp_path / "a.csv", losses=path)
-    table = read_losses(asked, ("cat", "dog"))
-    assert table.classes == ("cat", "dog")
-    assert table.values.tolist() == [[1.0, 0.0], [3.0, 2.0]]
-    named = read_losses(asked, ("0", "1"))
-    assert named.classes == ("dog", "cat")
-    assert named.values.tolist() == [[0.0, 1.0], [2.0, 3.0]]
-    with pytest.raises(ValueError, match="has losses for 2 classes, there are 3"):
-        read_losses(asked, ("0", "1", "2"))
+    for classes, named, values in (
+        (("cat", "dog"), ("cat", "dog"), [[1.0, 0.0], [3.0, 2.0]]),
+        (("0", "1"), ("dog", "cat"), [[0.0, 1.0], [2.0, 3.0]]),
+    ):
+        table = read_losses(asked, classes)
+        assert (table.classes, table.values.tolist()) == (named, values)
+    for classes, words in (
+        (("0", "1", "2"), "has losses for 2 classes, there are 3"),
+        (("cat", "owl"), "has no losses for class 'owl'; it has dog, cat"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read_losses(asked, classes)

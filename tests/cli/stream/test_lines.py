@@ -9,10 +9,6 @@ from onlinecal.engine.events import LONGEST_LINE, decode
 chunks = st.lists(st.binary(max_size=6) | st.sampled_from([b"\n", b"a\n", b"\n\n"]), max_size=12)
 
 
-def gathered(pieces, most):
-    return list(gather(pieces, most))
-
-
 @given(chunks)
 def test_lines_do_not_depend_on_how_the_bytes_were_cut(parts):
     cutter = LineCutter()
@@ -23,7 +19,7 @@ def test_lines_do_not_depend_on_how_the_bytes_were_cut(parts):
     assert cutter.rest() is None
 
 
-def test_of_a_line_that_is_too_long_only_its_length_is_kept():
+def test_of_a_line_that_is_too_long_only_its_length_is_kept_and_it_is_refused_in_the_same_words():
     cutter = LineCutter()
     sizes = []
     for _ in range(100):
@@ -33,16 +29,10 @@ def test_of_a_line_that_is_too_long_only_its_length_is_kept():
     assert max(sizes) == LONGEST_LINE
     assert len(long) == 100 * LONGEST_LINE + 2
     assert short == b"zz"
-
-
-def test_a_long_line_is_refused_in_the_same_words_in_one_chunk_and_in_many():
     size = LONGEST_LINE + 5
     assert decode(long_line(size)) == decode(b"x" * size)
     assert str(size) in decode(long_line(size)).detail
-
-
-def test_a_line_of_the_greatest_length_is_kept():
-    cutter = LineCutter()
+    # one of the greatest length is kept
     cutter.cut(b"x" * (LONGEST_LINE - 1))
     assert cutter.cut(b"x\n") == [b"x" * LONGEST_LINE]
 
@@ -77,11 +67,10 @@ pieces = st.none() | st.builds(Piece, lines, paths, st.integers(0, 99), st.boole
 @given(st.lists(pieces, max_size=8), st.integers(1, 5))
 def test_batches_hold_all_lines_in_order_and_say_where_they_end(pieces, most):
     """No line waits where there are no more (None), and what has no end yet is not noted as answered."""
-    assert gathered(iter(pieces), most) == line_by_line(pieces, most)
+    assert list(gather(iter(pieces), most)) == line_by_line(pieces, most)
 
 
 def test_long_lines_make_small_batches():
-    line = b"x" * LONGEST_LINE
-    batches = gathered([Piece([line] * 16)] * 60, 8192)
-    assert max(len(batch.lines) for batch in batches) * LONGEST_LINE < 2 * MOST_BYTES
-    assert sum(len(batch.lines) for batch in batches) == 960
+    batches = [len(one.lines) for one in gather([Piece([b"x" * LONGEST_LINE] * 16)] * 60, 8192)]
+    assert max(batches) * LONGEST_LINE < 2 * MOST_BYTES
+    assert sum(batches) == 960

@@ -1,5 +1,7 @@
 """A duel's compiled loop is the game that anyone can play by hand, bit for bit."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numba.extending import register_jitable
@@ -29,9 +31,27 @@ def play_by_hand(forecaster, adversary, rounds, hints=None):
     return np.array(forecasts), np.array(outcomes), np.array(certificates)
 
 
-def assert_same_game(spec, adversary_spec, hints=None):
-    player = players.create(spec)
-    by_hand, compiled = (player.build(ROUNDS, hinted=hints is not None) for _ in range(2))
+@pytest.mark.parametrize(
+    "spec, adversary_spec",
+    [
+        *product(
+            ["sign", "balanced", "nested", "adaptive"],
+            [
+                "coin:bias=0.8",
+                "certificate-greedy",
+                "two-phase:first=markov,second=certificate-greedy,switch=301",
+            ],
+        ),
+        *product(["balanced:slack=1,report=hint", "adaptive:report=hint", "sign:report=upper"], ["hints"]),
+    ],
+)
+def test_duel_equals_playing_round_by_round_and_charged_points_are_the_look_ahead_of_a_replay(
+    spec, adversary_spec
+):
+    player, hints = players.create(spec), None
+    if adversary_spec == "hints":
+        adversary_spec, hints = "coin:bias=0.8", np.random.default_rng(3).random(ROUNDS)
+    by_hand, compiled, replayed = (player.build(ROUNDS, hinted=hints is not None) for _ in range(3))
     adversary = adversaries.create(adversary_spec, ROUNDS, seed=5)
     duel = play(compiled, adversary, ROUNDS, hints)
     forecasts, outcomes, certificates = play_by_hand(by_hand, adversary, ROUNDS, hints)
@@ -40,29 +60,8 @@ def assert_same_game(spec, adversary_spec, hints=None):
     assert np.array_equal(duel.certificates, certificates[duel.checkpoints - 1])
     assert compiled.certificate == by_hand.certificate
     assert compiled.predict_proba_one({}) == by_hand.predict_proba_one({})
-
-
-@pytest.mark.parametrize("spec", ["sign", "balanced", "nested", "adaptive"])
-@pytest.mark.parametrize(
-    "adversary",
-    ["coin:bias=0.8", "certificate-greedy", "two-phase:first=markov,second=certificate-greedy,switch=301"],
-)
-def test_duel_equals_playing_round_by_round(spec, adversary):
-    assert_same_game(spec, adversary)
-
-
-@pytest.mark.parametrize(
-    "spec", ["balanced:slack=1,report=hint", "adaptive:report=hint", "sign:report=upper"]
-)
-def test_duel_with_hints_equals_playing_round_by_round(spec):
-    hints = np.random.default_rng(3).random(ROUNDS)
-    assert_same_game(spec, "coin:bias=0.8", hints)
-
-
-def test_charged_points_are_the_look_ahead_of_a_replay():
-    duel = play(AlmostOneStepAhead(horizon=ROUNDS), adversaries.create("coin", seed=1), ROUNDS)
-    forecasts, charged = AlmostOneStepAhead(horizon=ROUNDS).replay(duel.outcomes, return_look_ahead=True)
-    assert np.array_equal(duel.forecasts, forecasts)
+    again, charged = replayed.replay(duel.outcomes, hints, return_look_ahead=True)
+    assert np.array_equal(duel.forecasts, again)
     assert np.array_equal(duel.charged, charged)
 
 
@@ -76,25 +75,17 @@ def test_duel_goes_on_from_where_the_forecaster_stands():
     assert duel.certificates[-1] == forecaster.certificate
 
 
-def test_progress_counts_every_round():
-    told = []
-    play(AlmostOneStepAhead(horizon=9), adversaries.create("coin"), 300_000, progress=told.append)
-    assert sum(told) == 300_000
-    assert len(told) > 1
-
-
-def test_duel_refuses_more_rounds_than_a_stream_has():
-    stream = adversaries.replay_sequence([0, 1, 1])
+def test_duels_that_cannot_be_are_refused():
+    coin, stream = adversaries.create("coin"), adversaries.replay_sequence([0, 1, 1]).adversary()
     with pytest.raises(ValueError, match=r"at most the 3 .* got 4"):
-        play(AlmostOneStepAhead(horizon=4), stream.adversary(), 4)
-
-
-@pytest.mark.parametrize("hints", [[0.5], [0.5, np.nan], [0.5, 1.5]])
-def test_duel_refuses_hints_that_are_none(hints):
-    with pytest.raises(ValueError, match="hints must"):
-        play(AlmostOneStepAhead(horizon=2, hints=True), adversaries.create("coin"), 2, np.array(hints))
+        play(AlmostOneStepAhead(horizon=4), stream, 4)
+    for hints in ([0.5], [0.5, np.nan], [0.5, 1.5]):
+        with pytest.raises(ValueError, match="hints must"):
+            play(AlmostOneStepAhead(horizon=2, hints=True), coin, 2, np.array(hints))
     with pytest.raises(ValueError, match="make it with hints=True"):
-        play(AlmostOneStepAhead(horizon=2), adversaries.create("coin"), 2, np.array([0.5, 0.5]))
+        play(AlmostOneStepAhead(horizon=2), coin, 2, np.array([0.5, 0.5]))
+    with pytest.raises(ValueError, match="draw must be one of hidden, seen, got 'shown'"):
+        play(FosterForecaster(), coin, 10, draw="shown")
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 10, 12345])
@@ -154,14 +145,12 @@ def brute_force(depth):
 
 
 def assert_same_duel(spec, adversary_spec, draw, rounds, rises):
-    player = players.create(spec)
-    plain, compiled = player.build(rounds, seed=2), player.build(rounds, seed=2)
-    duel = play(compiled, adversaries.create(adversary_spec, rounds, seed=5), rounds, draw=draw)
-    adversary = adversaries.create(adversary_spec, rounds, seed=5)
-    forecasts, charged, outcomes, memory = in_the_interpreter(plain, adversary, rounds, draw, rises)
-    assert duel.forecasts.tolist() == forecasts.tolist()
-    assert duel.charged.tolist() == charged.tolist()
-    assert duel.outcomes.tolist() == outcomes.tolist()
+    plain, compiled = (players.create(spec).build(rounds, seed=2) for _ in range(2))
+    first, second = (adversaries.create(adversary_spec, rounds, seed=5) for _ in range(2))
+    duel = play(compiled, first, rounds, draw=draw)
+    *game, memory = in_the_interpreter(plain, second, rounds, draw, rises)
+    for found, expected in zip((duel.forecasts, duel.charged, duel.outcomes), game, strict=True):
+        assert found.tolist() == expected.tolist()
     assert duel.certificates[-1] == plain.rules.certificate(memory)
 
 
@@ -179,11 +168,11 @@ def is_below_half(state, t, forecast, rise_zero, rise_one, u):
 
 def test_a_step_may_answer_with_a_truth_value():
     kind = Kind("below", "whether the forecast is below 1/2", "adaptive", "a test", step=is_below_half)
-    theirs = play(
-        AlmostOneStepAhead(horizon=50), Adversary("below", kind, [Phase(is_below_half, np.empty(0))]), 50
-    )
-    ours = play(AlmostOneStepAhead(horizon=50), adversaries.create("threshold"), 50)
-    assert theirs.outcomes.tolist() == ours.outcomes.tolist()
+    theirs = Adversary("below", kind, [Phase(is_below_half, np.empty(0))])
+    found = [
+        play(AlmostOneStepAhead(horizon=50), one, 50) for one in (theirs, adversaries.create("threshold"))
+    ]
+    assert found[0].outcomes.tolist() == found[1].outcomes.tolist()
 
 
 def failing_step(state, t, forecast, rise_zero, rise_one, u):
@@ -198,22 +187,20 @@ def test_what_a_step_raises_in_a_compiled_loop_is_raised():
         play(AlmostOneStepAhead(horizon=4), adversary, 4)
 
 
-def test_draws_go_on_from_duel_to_duel_and_over_long_ones():
-    adversary = adversaries.create("alternating")
+def test_draws_go_on_from_duel_to_duel_and_over_long_ones_whose_progress_is_told():
+    adversary, told = adversaries.create("alternating"), []
     whole, parts = FosterForecaster(horizon=300_000), FosterForecaster(horizon=300_000)
-    expected = play(whole, adversary, 300_000).forecasts
+    expected = play(whole, adversary, 300_000, progress=told.append).forecasts
     pieces = [play(parts, adversary, number).forecasts for number in (1_000, 299_000)]
     assert np.concatenate(pieces).tobytes() == expected.tobytes()
+    assert sum(told) == 300_000
+    assert len(told) > 1
 
 
 def test_an_adversary_sees_the_draw_or_the_mean_of_the_draw():
-    rounds = 500
-    seen = play(FosterForecaster(horizon=rounds), adversaries.create("threshold"), rounds, draw="seen")
-    assert np.array_equal(seen.outcomes, seen.forecasts < 0.5)
-    hidden = play(FosterForecaster(horizon=rounds), adversaries.create("threshold"), rounds)
-    assert not np.array_equal(hidden.outcomes, hidden.forecasts < 0.5)
-    with pytest.raises(ValueError, match="draw must be one of hidden, seen, got 'shown'"):
-        play(FosterForecaster(), adversaries.create("coin"), 10, draw="shown")
+    for draw in ("seen", "hidden"):
+        duel = play(FosterForecaster(horizon=500), adversaries.create("threshold"), 500, draw=draw)
+        assert np.array_equal(duel.outcomes, duel.forecasts < 0.5) == (draw == "seen")
 
 
 AHEAD = ["balanced", "nested", "adaptive", "one-step-ahead", "running-mean", "foster", "minimax"]
@@ -224,9 +211,8 @@ OTHERS = ["foster-hart", "linear-optimisation", "two-choices", "drift-corrected"
 @pytest.mark.parametrize("depth", [3, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (2, 6))])
 @pytest.mark.parametrize("spec", [*AHEAD, *OTHERS])
 def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
-    assert_same_duel(
-        spec, f"certificate-greedy:depth={depth}", draw, 60 if depth == 6 else 40, brute_force(depth)
-    )
+    rounds = 60 if depth == 6 else 40
+    assert_same_duel(spec, f"certificate-greedy:depth={depth}", draw, rounds, brute_force(depth))
 
 
 @pytest.mark.parametrize("seen", [True, False])

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import adversaries
@@ -30,56 +29,38 @@ def catalogues(monkeypatch):
     monkeypatch.setattr(players, "_owners", {})
 
 
-@pytest.fixture
-def grid(tmp_path):
-    text = "\n".join(f"{key} = {value!r}" for key, value in GRID.items())
-    path = tmp_path / "grid.toml"
-    path.write_text(f"{text}\nload = ['own.py']\n")
-    (tmp_path / "own.py").symlink_to(OWN)
-    return path
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_own_forecaster_and_adversary_are_played_by_every_process(grid, tmp_path, jobs):
-    plan = read_plan(grid)
-    assert plan.load == (str(OWN),)
-    out = tmp_path / "out"
+def test_own_forecaster_and_adversary_are_played_by_every_process(tmp_path, jobs):
+    text = "\n".join(f"{key} = {value!r}" for key, value in GRID.items())
+    (tmp_path / "grid.toml").write_text(f"{text}\nload = ['own.py']\n")
+    (tmp_path / "own.py").symlink_to(OWN)
+    with pytest.raises(ValueError, match="unknown forecaster 'last-outcome'"):
+        make_plan(GRID)
+    plan, out = read_plan(tmp_path / "grid.toml"), tmp_path / "out"
+    assert plan.load == make_plan(GRID, load=[OWN, OWN]).load == (str(OWN),)
     store = Store(plan, out)
     assert play_games(store, Workers(jobs=jobs)) == 12
     store.write_tables()
-    results = read_table(out, "results")
-    beaten = results.filter(pl.col("forecaster") == "last-outcome", pl.col("adversary") == "contrarian")
+    beaten = read_table(out, "results").filter(forecaster="last-outcome", adversary="contrarian")
     # it says 0, 1, 0, 1, ... and hears 1, 0, 1, 0, ...: every round is wrong by 1
-    assert (beaten["ece"] == beaten["rounds"]).all()
-    assert (beaten["brier"] == beaten["rounds"]).all()
-    assert (beaten["distance_upper"] == beaten["rounds"] / 2).all()
+    for column, error in (("ece", 1), ("brier", 1), ("distance_upper", 1 / 2)):
+        assert (beaten[column] == beaten["rounds"] * error).all()
     assert [path.resolve() for path in loaded_files(out)] == [OWN]
     assert SweepPictures.read(out).draw("matrix").exists()
     assert play_games(Store(plan, out)) == 0
 
 
-def test_the_option_adds_to_the_key():
-    with pytest.raises(ValueError, match="unknown forecaster 'last-outcome'"):
-        make_plan(GRID)
-    plan = make_plan(GRID, load=[OWN, OWN])
-    assert plan.load == (str(OWN),)
-    assert plan.forecasters == ("last-outcome", "balanced")
-
-
 def test_a_changed_file_makes_other_games_of_its_own_players_only(tmp_path, monkeypatch):
-    cells = [
-        PlannedGame("balanced", "coin", 50, 1, 1.0, 20),
-        PlannedGame("balanced", "mixture:first=contrarian", 50, 1, 1.0, 20),
-        PlannedGame("last-outcome", "coin", 50, 1, 1.0, 20),
-    ]
+    pairs = [("balanced", "coin"), ("balanced", "mixture:first=contrarian"), ("last-outcome", "coin")]
+    cells = [PlannedGame(*pair, 50, 1, 1.0, 20) for pair in pairs]
     strangers = [cell.digest for cell in cells]
     players.load(OWN)
     known = [cell.digest for cell in cells]
-    assert [a == b for a, b in zip(strangers, known, strict=True)] == [True, False, False]
     (name,) = players._checksums
     monkeypatch.setitem(players._checksums, name, 1)
     changed = [cell.digest for cell in cells]
-    assert [a == b for a, b in zip(known, changed, strict=True)] == [True, False, False]
+    for one, other in ((strangers, known), (known, changed)):
+        assert [a == b for a, b in zip(one, other, strict=True)] == [True, False, False]
 
 
 def test_loading_twice_executes_once(tmp_path):
@@ -98,13 +79,7 @@ def test_loading_twice_executes_once(tmp_path):
         ("gone.py", None, FileNotFoundError, r"no such file: .*gone\.py"),
         ("own.txt", "", ValueError, r"own\.txt is no Python file"),
         ("bad.py", "x = 1\nx +\n", ValueError, r"bad\.py, line 2: SyntaxError"),
-        (
-            "bad.py",
-            "def f():\n    return 1 / 0\n\n\nf()\n",
-            ValueError,
-            r"bad\.py, line 2: ZeroDivisionError",
-        ),
-        ("bad.py", "\nimport nothing_of_this_name\n", ValueError, r"bad\.py, line 2: ModuleNotFoundError"),
+        ("bad.py", "def f():\n    1 / 0\n\n\nf()\n", ValueError, r"bad\.py, line 2: ZeroDivisionError"),
         (
             "bad.py",
             "from simulations.games import players\nplayers.register(players.Family('sign', '', None))\n",
@@ -114,15 +89,7 @@ def test_loading_twice_executes_once(tmp_path):
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path, name, text, error, message):
-    path = tmp_path / name
     if text is not None:
-        path.write_text(text)
+        (tmp_path / name).write_text(text)
     with pytest.raises(error, match=message):
-        players.load(path)
-
-
-def test_load_must_be_a_list_of_strings():
-    with pytest.raises(ValueError, match=r"load\[0\] must be a string, got 3"):
-        make_plan(GRID | {"load": [3]})
-    with pytest.raises(ValueError, match="load must be a list"):
-        make_plan(GRID | {"load": "own.py"})
+        players.load(tmp_path / name)
