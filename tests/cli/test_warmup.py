@@ -93,22 +93,18 @@ def test_the_usual_games_are_on_the_verbs_list():
 
 AFTER = """
 import sys
-from typer.testing import CliRunner
-from onlinecal import AlmostOneStepAhead
 from onlinecal.compiling import counting
-from simulations.cli.console import app
-from tests.pages import blocks_of, printed
 from tests import ROOT
+from tests.commands import record
+from tests.pages import blocks_of, printed
 
 with counting() as found:
-    AlmostOneStepAhead().replay([1, 0, 1])
     names = {"__name__": "page"}
     for block in blocks_of(ROOT / "README.md"):
         if block.language == "python":
             printed(block.code, names)
     for line in sys.argv[1:]:
-        answer = CliRunner().invoke(app, [*line.split(), "--json"])
-        assert answer.exit_code == 0, (line, answer.stderr, answer.exception)
+        record(*line.split())
         print(line, found.loops, flush=True)
 assert found.loops == 0, found
 """

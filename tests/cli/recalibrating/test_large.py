@@ -90,16 +90,15 @@ def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "CHUNK", 10)
     path = tmp_path / "rows.parquet"
 
-    def make(rows: slice) -> pl.DataFrame:
+    def make(rows):
         if rows.start >= 20:
             raise RuntimeError("no more")
-        return pl.DataFrame({"row": list(range(rows.start, rows.stop))})
+        return pl.DataFrame({"row": range(rows.start, rows.stop)})
 
     reading.Chunks(20, make).write(path)
-    assert pl.read_parquet(path)["row"].to_list() == list(range(20))
     with pytest.raises(Exception, match="no more"):
         reading.Chunks(100, make).write(path)
-    assert pl.read_parquet(path).height == 20
+    assert pl.read_parquet(path)["row"].to_list() == list(range(20))
     assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]
 
 

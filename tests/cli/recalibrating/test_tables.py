@@ -10,10 +10,11 @@ from sklearn.frozen import FrozenEstimator
 
 from onlinecal import lp_calibration_error
 from onlinecal.cli.recalibrating.alone import drawn_labels, read_losses
-from onlinecal.cli.recalibrating.asked import Asked
+from onlinecal.cli.recalibrating.asked import Asked, values_of
 from onlinecal.cli.recalibrating.groups import GroupColumns
 from onlinecal.cli.recalibrating.lp import chance_error
 from onlinecal.cli.recalibrating.reading import numbers, read_known, read_names, read_table, with_label
+from onlinecal.cli.recalibrating.splits import split_of
 from onlinecal.plots.groups import level_name
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic
 from tests.networks import Told
@@ -81,6 +82,17 @@ def test_bad_tables_are_refused_by_name(tmp_path):
     np.savez(tmp_path / "c.npz", p=np.full((2, 2), 0.5), y=np.array([0, 1, 1]))
     with pytest.raises(ValueError, match="'y' has 3 labels for 2 rows of 'p'"):
         read_table(tmp_path / "c.npz")
+
+
+def test_splits_are_shares_rules_or_columns_and_settings_numbers_words_or_texts():
+    assert split_of(None) == ("random", None)
+    assert split_of("0.3") == ("random", 0.3)
+    assert split_of("time") == ("time", None)
+    assert split_of("time:0.2") == ("time", 0.2)
+    assert split_of("a:b") == ("a:b", None)
+    found = values_of(["p=inf", "n_levels=None", "start=none", "epsilon=0.1", "max_rounds=7", "x=True"])
+    assert [*found.values()] == [float("inf"), None, "none", 0.1, 7, True]
+    assert type(found["max_rounds"]) is int
 
 
 def test_level_sets_are_named_by_what_they_reach():

@@ -3,14 +3,12 @@
 import gzip
 import json
 import os
-import shutil
-import signal
 import subprocess
 
 import pytest
 
 from onlinecal.cli.stream.inputs import WINDOW
-from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, piped, query, started, stream
+from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, piped, query, stream
 
 
 def queries(*numbers):
@@ -62,26 +60,13 @@ def test_a_file_that_cannot_be_read_ends_it_and_resume_goes_on_when_it_can(tmp_p
     assert (second.exit_code, first.stdout_bytes + second.stdout_bytes) == (0, expected(lines))
 
 
-def test_a_file_that_may_not_be_read_is_named(ledger, file, monkeypatch):
-    file.write_bytes(queries(0))
-
-    def refuse(path, *_):
-        raise PermissionError(13, "Permission denied", path)
-
-    monkeypatch.setattr("onlinecal.cli.stream.inputs.open", refuse, raising=False)
-    answer = stream("--ledger", ledger, "--input", file, "--quiet")
-    assert (answer.exit_code, answer.stdout_bytes) == (2, b"")
-    assert answer.stderr == f"onlinecal: {file} cannot be read: Permission denied\n"
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_resume_goes_on_in_each_file_where_it_was(ledger, tmp_path, pack, monkeypatch):
-    names = [f"{name}.jsonl{'.gz' if pack is gzip.compress else ''}" for name in "ab"]
-    files, lines = [tmp_path / name for name in names], late(300)
+@pytest.mark.parametrize("pack, end", [(bytes, ""), (gzip.compress, ".gz")], ids=["plain", "gzip"])
+def test_resume_goes_on_in_each_file_where_it_was(ledger, tmp_path, pack, end, monkeypatch):
+    files, lines = [tmp_path / f"{name}.jsonl{end}" for name in "ab"], late(300)
     cut = lines.index(b"\n", 4000) + 1
     files[0].write_bytes(pack(lines[:cut]))
     monkeypatch.chdir(tmp_path)
-    first = stream("--ledger", ledger, "--input", names[0], "--resume", "--batch", 50)
+    first = stream("--ledger", ledger, "--input", files[0].name, "--resume", "--batch", 50)
     append(files[0], pack(lines[cut:5000]) + pack(lines[5000:]))
     files[1].write_bytes(pack(queries(300)))
     second = stream("--ledger", ledger, "--input", tmp_path, "--resume", "--batch", 50)
@@ -119,35 +104,15 @@ def test_a_file_is_known_by_its_beginning_and_by_what_comes_before_the_position(
 def test_paths_need_not_be_text(ledger, tmp_path):
     folder = os.fsencode(tmp_path / "events") + b"\xff"
     os.mkdir(folder)
-    path = folder + b"/a\xfe.jsonl"
+    command = [*COMMAND, "--ledger", str(ledger), "--resume", "--input", folder]
     for lines in (queries(10), queries(10, 11)):
-        with open(path, "wb") as file:
+        with open(folder + b"/a\xfe.jsonl", "wb") as file:
             file.write(lines)
-        command = [*COMMAND, "--ledger", str(ledger), "--resume", "--input", folder]
-        answer = subprocess.run(
-            command, capture_output=True, timeout=300, env={**os.environ, "LC_ALL": "C.UTF-8"}
-        )
+        given = {**os.environ, "LC_ALL": "C.UTF-8"}
+        answer = subprocess.run(command, capture_output=True, timeout=300, env=given)
         assert answer.returncode == 0, answer.stderr
         [told] = answer.stdout.splitlines()
     assert json.loads(told)["id"] == "q11"
-
-
-@pytest.mark.skipif(shutil.which("tail") is None, reason="needs the command tail")
-def test_a_file_that_grows_and_is_rotated_comes_by_tail(ledger, file):
-    lines, answers = [queries(number) for number in range(10, 13)], b""
-    tail = ["tail", "-n", "+1", "-F", "-s", "0.1", str(file)]
-    file.touch()
-    with subprocess.Popen(tail, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as source:
-        with started("--ledger", ledger, stdin=source.stdout) as process:
-            for number, line in enumerate(lines):
-                if number == 2:
-                    file.rename(file.with_suffix(".1"))
-                append(file, line)
-                answers += process.stdout.readline()
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
-        source.kill()
-    assert answers == expected(b"".join(lines))
 
 
 def test_what_cannot_be_unpacked_is_refused(ledger, tmp_path):

@@ -10,7 +10,7 @@ import simulations.experiments
 from simulations.cli.experiment import FIGURES
 from simulations.experiments import EXPERIMENTS, NONE, made_up_table
 from simulations.games.measuring import MeasuredMulticlass
-from tests.commands import record, refused, run
+from tests.commands import record, run
 
 SEGMENTS = "river:name=ImageSegments"
 
@@ -61,34 +61,14 @@ def test_a_broken_bound_is_told_and_gives_exit_code_one(monkeypatch):
     assert "BROKEN: two and two are five (simplex, 3 classes)" in answer.stdout
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ("--classes 1", "--classes must be from 2 to 100, got 1"),
-        ("--classes 3 --classes 3", "--classes 3 is given twice"),
-        ("--classes 3 --forecaster nested --forecaster nested", "is listed twice"),
-        ("--classes 3 --forecaster simplex:slack=0.5", "slack must be None or a number from 0.75"),
-        (f"--classes 3 --adversary {SEGMENTS}", "has 7 classes, more than n_classes, 3"),
-        (f"--classes 7 --adversary {SEGMENTS} --rounds 9999", "has only 2310 rounds"),
-        ("--adversary file:path=nowhere.npz", "no such file: nowhere.npz"),
-        (f"--classes 3 --adversary file:path=[{__file__}]", "is not a numpy archive"),
-    ],
-)
-def test_wrong_requests_are_one_line_and_exit_code_two(arguments, message):
-    assert message in refused("simulate", *arguments.split())
-
-
 SMALL = ("--splits", 2, "--losses", 10, "--rounds", 2, "--jobs", 1)
-
-
-def saved(path, data):
-    np.savez(path, predictions=data.probabilities, ground_truth=data.labels)
-    return path
 
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory):
-    return saved(tmp_path_factory.mktemp("nets") / "net.npz", made_up_table(200, 3))
+    path, data = tmp_path_factory.mktemp("nets") / "net.npz", made_up_table(200, 3)
+    np.savez(path, predictions=data.probabilities, ground_truth=data.labels)
+    return path
 
 
 def test_a_picture_comes_with_its_numbers_and_those_of_every_split(net, tmp_path):
@@ -130,19 +110,3 @@ def test_it_speaks_json(net, tmp_path, monkeypatch):
     assert str(tmp_path / "drift.png") in found["files"]
     losses = [row for row in found["figures"]["drift"] if row["measure"] == "loss"]
     assert [(row["low"], row["mean"], row["high"]) for row in losses] == [(0.0, 0.5, 1.0)] * 2
-
-
-def test_wrong_requests_say_what_is_wrong(net, tmp_path):
-    taken, bare = tmp_path / "taken", tmp_path / "bare.npz"
-    taken.write_text("")
-    np.savez(bare, predictions=made_up_table(50, 3).probabilities)
-    few = saved(tmp_path / "few.npz", made_up_table(19, 3))
-    for arguments, words in (
-        ((net, "--figure", "map"), "unknown figure 'map'; known: steps, actions, classes, drift"),
-        (("demmo",), "no such file: demmo; did you mean 'demo'?"),
-        ((net, "--test-share", 2), "share of rows to test must be a number between 0 and 1, got 2.0"),
-        ((net, "--out", taken), "is a file, not a folder"),
-        ((bare,), "has no labels to fit to"),
-        ((few,), "19 rows are too few"),
-    ):
-        assert words in refused("experiment", *arguments)

@@ -118,28 +118,6 @@ def test_a_broken_bound_is_an_exit_code(monkeypatch):
     assert "BROKEN: distance to calibration" in answer.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("", "Missing argument 'STREAM"),
-        ("Phisching", "did you mean 'Phishing'?"),
-        ("TrumpApproval", "no classification dataset 'TrumpApproval'"),
-        ("Phishing --model logistc", "did you mean 'logistic'?"),
-        ("Phishing --model tree --model tree", "a model is listed twice"),
-        ("Phishing --rounds 99999", "at most the 1250"),
-        ("Phishing --outcome y", "need a file: there is no file Phishing"),
-        ("flip --scale percent", "need a file: there is no file flip"),
-        ("Phishing --buckets some", "at least 1 or 'auto', got 'some'"),
-        ("Phishing --late -1", "--late"),
-        ("flip flip", "a stream is listed twice"),
-        ("flip --model tree", "--model needs features"),
-        ("nowhere.csv --forecast p", "no such file: nowhere.csv"),
-    ],
-)
-def test_wrong_requests_get_one_line(arguments, words):
-    assert words in refused("evaluate", *arguments.split())
-
-
 MATCHES, MINUTES = 50, 40
 
 

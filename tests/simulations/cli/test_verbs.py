@@ -133,36 +133,6 @@ def test_sweep_then_plot(grid, tmp_path):
     assert [row["forecaster"] for row in machine["summary"]] == ["sign", "balanced"]
 
 
-@pytest.mark.parametrize(
-    "arguments,words",
-    [
-        ("simulate --adversary coi", "unknown adversary 'coi'; did you mean 'coin'? Known: alternating"),
-        ("simulate --forecaster sine", "unknown forecaster 'sine'; did you mean 'sign'?"),
-        ("simulate --rounds 0", "--rounds"),
-        ("simulate --seed -1", "--seed"),
-        ("simulate --adversary two-phase --rounds 1", "two-phase needs a horizon of at least 2"),
-        ("simulate --adversary file:path=nowhere.csv,outcome=y", "no such file: nowhere.csv"),
-        ("simulate --adversary river:name=Phishing --rounds 99999", "has only 1250 rounds"),
-        ("simulate --forecaster sign --forecaster sign", "listed twice"),
-        ("sweep nowhere.toml", "no such file: nowhere.toml"),
-        ("sweep demmo", "no such file: demmo; did you mean 'demo'? Without a file: demo, arena"),
-        ("sweep demo --format xls", "must be one of 'parquet', 'csv', got 'xls'"),
-        ("sweep", "Missing argument 'FILE'"),
-        ("sweep {}/bad.toml --out {}/out", "rounds[0] must be a whole number"),
-        ("sweep demo --out {}/bad.csv", "there is a file"),
-        ("plot nowhere", "no results in nowhere"),
-        ("plot nowhere --figure pie", "unknown figure 'pie'"),
-        ("forecasters --load nowhere.py", "no such file: nowhere.py"),
-        ("simulate --adversary file:path=[{}/bad.csv]", "has no column 'outcome'"),
-        ("simulate --adversary file:path=[{}/bad.csv],outcome=won", "got '2' at row 2"),
-    ],
-)
-def test_wrong_requests_get_one_line(arguments, words, tmp_path):
-    (tmp_path / "bad.csv").write_text("won\n1\n0\n2\n")
-    (tmp_path / "bad.toml").write_text('forecasters = ["sign"]\nadversaries = ["coin"]\nrounds = [0]\n')
-    assert words in refused(*arguments.replace("{}", str(tmp_path)).split())
-
-
 def test_help_lists_every_forecaster_of_the_catalogue():
     # tests that loaded files may have added names of their own
     assert list(FORECASTERS) == [name for name in players.catalogue() if "my-" not in name]

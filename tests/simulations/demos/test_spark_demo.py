@@ -8,7 +8,6 @@ import sys
 import polars as pl
 import pytest
 
-from simulations.demos import spark_demo as spark_keys
 from simulations.demos.spark_demo import Streams, compared, main, make_events, write_streams
 
 
@@ -50,19 +49,6 @@ def test_a_different_bit_is_found():
     off = wanted.with_columns(probability=pl.Series([0.5, 0.25000000000000006]))
     assert compared(off, wanted) == (2, 1)
     assert compared(wanted[:1], wanted) == (2, 1)
-
-
-def test_the_picture_says_in_how_many_streams_the_forecasts_win():
-    columns = {
-        "key": ["a", "b", "c"], "rounds": [10, 20, 30], "certificate": [1.0, 1.0, 6.0],
-        "forecasts_lower": [0.2, 0.3, 5.0], "forecasts_upper": [0.4, 0.5, 5.5],
-        "hints_lower": [0.9, 2.0, 3.0], "hints_upper": [1.0, 2.0, 3.0],
-    }  # fmt: skip
-    table = spark_keys.prepare(pl.DataFrame(columns))
-    assert table["certificate"].to_list() == [0.1, 0.05, 0.2]
-    words = [text.get_text() for text in spark_keys.draw(table).texts]
-    assert "Forecasts are nearer to calibrated than the hints in 2 of 3 streams" in words
-    assert any(word.startswith("For 1 the certificate alone") for word in words)
 
 
 def test_a_wrong_request_is_one_line(tmp_path, capsys):

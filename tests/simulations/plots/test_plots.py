@@ -185,17 +185,6 @@ def game_of(spec):
     return play_and_measure(players.create(spec), adversaries.create("epochs", 600, 3), 600, rtol=0.2)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 7, 5000])
-def test_moments_are_rounds_and_end_with_the_last(rounds):
-    moments = moments_of(MOMENTS, rounds)
-    assert moments[0] >= 1
-    assert moments[-1] == rounds
-    assert len(moments) == min(MOMENTS, rounds)
-    frames = film_frames(pl.DataFrame({"round": moments}))
-    assert frames[-1] == rounds
-    assert len(frames) <= 6
-
-
 def test_the_figure_has_a_film_per_forecaster_and_many_values_are_grouped():
     game = game_of("running-mean")
     table = prepare_film([game_of("sign"), game])
@@ -218,3 +207,9 @@ def test_short_games_and_recorded_forecasts_can_be_drawn():
         draw_film(prepare_film([game]))
     biases = prepare_film([raw]).filter(pl.col("round") == 3).sort("value")["bias"]
     assert biases.to_list() == pytest.approx([-0.8, 0.8])
+    for rounds in (1, 2, 7, 5000):
+        moments = moments_of(MOMENTS, rounds)
+        assert (moments[-1], len(moments)) == (rounds, min(MOMENTS, rounds))
+        frames = film_frames(pl.DataFrame({"round": moments}))
+        assert frames[-1] == rounds
+        assert len(frames) <= 6

@@ -3,19 +3,16 @@
 import json
 import logging
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from simulations.games import players
 from simulations.sweeps import playing
-from simulations.sweeps.plan import make_plan, read_plan
+from simulations.sweeps.plan import read_plan
 from simulations.sweeps.playing import Workers, play_games, work
 from simulations.sweeps.results import TABLES, Store, read_table
 from tests.commands import refused, run
@@ -28,7 +25,6 @@ rounds = [500, 1000]
 seeds = [1, 2]
 checkpoints = 20
 """
-OWN = Path(__file__).parents[1] / "own_players.py"
 
 
 @pytest.fixture
@@ -168,29 +164,10 @@ def test_workers_with_other_versions_refuse(dask, grid, tmp_path, monkeypatch):
         play_games(Store(read_plan(grid), tmp_path / "out"), dask)
 
 
-@pytest.fixture
-def own(monkeypatch, tmp_path):
-    """A sweep with players from a file, in catalogues of the test's own."""
-    import adversaries
-    from adversaries import registry
-
-    monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
-    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
-    monkeypatch.setattr(players, "_checksums", {})
-    monkeypatch.setattr(players, "_owners", {})
-    path = tmp_path / "mine.py"
-    shutil.copy(OWN, path)
-    return make_plan(
-        {"forecasters": ["last-outcome"], "adversaries": ["contrarian"], "rounds": [50]}, load=[path]
-    )
-
-
-def test_files_of_ones_own_must_be_where_the_worker_is(own, dask, tmp_path):
-    Path(own.load[0]).rename(tmp_path / "away.py")
-    with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*mine\.py"):
-        play_games(Store(own, tmp_path / "out"), dask)
-    (tmp_path / "away.py").rename(own.load[0])
-    assert play_games(Store(own, tmp_path / "out"), dask) == 1
+def test_files_of_ones_own_must_be_where_the_worker_is(dask, grid):
+    (game, *_) = read_plan(grid).games
+    with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*away\.py"):
+        list(work(playing.play_game, [(game, playing.identity(game), ["away.py"])], dask))
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])
@@ -217,9 +194,3 @@ def test_a_missing_package_is_named_with_its_extra(backend, package, grid, tmp_p
     monkeypatch.setitem(sys.modules, package, None)
     words = refused("sweep", grid, "--out", tmp_path / "out", "--backend", backend)
     assert f"--backend {backend} needs {package}: in a checkout" in words
-    for options, message in (
-        ("--scheduler 127.0.0.1:1", "--scheduler needs --backend dask or ray"),
-        ("--backend ray --scheduler 127.0.0.1:1 --jobs 2", "--jobs and --scheduler exclude"),
-        ("--backend spark", "Invalid value for '--backend'"),
-    ):
-        assert message in refused("sweep", grid, "--out", tmp_path / "out", *options.split())

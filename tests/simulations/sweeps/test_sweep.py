@@ -15,8 +15,6 @@ import pytest
 from scipy.stats import linregress
 
 import adversaries
-from onlinecal.compiling import counting
-from simulations.games import players
 from simulations.games.players import FAMILIES
 from simulations.sweeps.plan import find_plan, make_plan, read_plan
 from simulations.sweeps.playing import Workers, in_playing_order, play_games
@@ -185,22 +183,6 @@ def test_summary_finds_the_worst_game_and_broken_bounds_are_told_with_theirs(swe
     lines = broken_bounds(table.with_columns(certificate=pl.lit(1e9)))
     assert len(lines) == 16
     assert "balanced against coin, T = 50, seed 1" in lines[0]
-
-
-def test_loops_that_are_compiled_are_counted_the_first_time_only(tmp_path):
-    own = tmp_path / "fresh.py"
-    own.write_text(
-        "from numba import njit\n\n\n@njit\ndef inner(x):\n    return x + 1\n\n\n"
-        "@njit(cache=True)\ndef outer(x):\n    return inner(x) + 1\n"
-    )
-    module = players.load(own)
-    with counting() as first:
-        assert module.outer(1) == 3
-    with counting() as again:
-        assert module.outer(2) == 4
-    assert (first.loops, again.loops) == (1, 0)
-    assert "compiled 1 loop for the first time" in first.notice
-    assert again.notice is None
 
 
 LENGTHS = np.array([300, 1000, 3000, 10_000])

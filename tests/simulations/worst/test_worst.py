@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -23,7 +22,7 @@ from simulations.worst import minimax
 from simulations.worst.enumeration import Enumeration, WorstGame, _worse, enumerate_games, replay
 from simulations.worst.enumeration import _Best as Best
 from simulations.worst.minimax import Relaxation, calibrated_sequences, least_worst, stored, worst_distance
-from tests.commands import record, refused, run
+from tests.commands import record, run
 
 
 def brute_force(spec, rounds, measure="distance", draws=1, seed=0, built_for=None):
@@ -99,22 +98,6 @@ def test_of_equally_bad_sequences_the_first_is_named_whoever_finds_it():
     over = WorstGame(3, "111", 9.0, 1.0, math.sqrt(3), 9.0)
     (line,) = Enumeration("balanced", "distance", 1, 0, (over,)).broken_bounds()
     assert line == "BROKEN: distance 9 > bound 1.73205 (balanced, 111)"
-
-
-@pytest.mark.parametrize(
-    "arguments,message",
-    [
-        (["--rounds", 25], "rounds must be .*25"),
-        (["--draws", 0], "--draws"),
-        (["--measure", "brier"], "brier"),
-        (["--forecaster", "nobody"], "unknown forecaster 'nobody'"),
-        (["--minimax", "--rounds", 9], "rounds must be at most 8, got 9"),
-        (["--minimax", "--rounds", 3, "--out", "x"], "--minimax is about the distance, and has no picture"),
-        (["--minimax", "--rounds", 3, "--measure", "ece"], "--minimax is about the distance"),
-    ],
-)
-def test_bad_requests_are_refused(arguments, message):
-    assert re.search(message, refused("worst", *arguments))
 
 
 def test_the_picture_shows_the_worst_game_and_how_it_is_repaired():
