@@ -41,10 +41,14 @@ def test_a_line_of_help_breaks_only_where_the_next_word_does_not_fit(name, monke
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_an_option_says_in_a_word_what_it_takes_and_a_flag_nothing(name, monkeypatch, capsys):
+def test_examples_are_shown_and_an_option_says_in_a_word_what_it_takes_and_a_flag_nothing(
+    name, monkeypatch, capsys
+):
     monkeypatch.setenv("COLUMNS", "200")
     VERBS[name].main(["--help"], prog_name=name, standalone_mode=False)
     shown = capsys.readouterr().out
+    is_group = hasattr(VERBS[name], "commands")
+    assert is_group or "warmup" in name or re.search(rf"^ {name}\b", shown, flags=re.M)
     assert not re.search(r"^ Usage:.*[{}]", shown, flags=re.M)
     for line in shown.splitlines():
         assert not re.search(r"--.*(BOOL|list\[|<bool|<int|<str|range\b)", line, flags=re.I), line
@@ -64,12 +68,3 @@ def test_no_help_waits_for_compilers_tables_or_plots():
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in VERBS if not hasattr(VERBS[name], "commands") and "warmup" not in name]
-)
-def test_every_verb_shows_an_example_of_itself(name, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "200")
-    examples = [line for part in prose(name, capsys) for line in part]
-    assert any(line.startswith(name) for line in examples), examples

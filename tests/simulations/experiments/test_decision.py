@@ -126,15 +126,14 @@ def test_a_label_shift_reaches_its_ratio_and_keeps_rows_whole():
 
 def test_noise_grows_along_one_direction_and_a_factor_changes_no_answer():
     table, labels = made_up_table(200, 4).probabilities, np.zeros(200, int)
-    noisy = [
-        np.log(DRIFTS["noise"].corrupt(table, labels, size, np.random.default_rng(5))[0]) - np.log(table)
-        for size in (1.0, 2.0)
-    ]
-    centred = [one - one.mean(axis=1, keepdims=True) for one in noisy]
+    moves = []
+    for size in (1.0, 2.0):
+        noisy, _ = DRIFTS["noise"].corrupt(table, labels, size, np.random.default_rng(5))
+        moved = np.log(noisy) - np.log(table)
+        moves.append(moved - moved.mean(axis=1, keepdims=True))
     inner = table.min(axis=1) > 1e-6  # elsewhere the floor of the logarithm shows
-    assert centred[1][inner] == pytest.approx(2.0 * centred[0][inner], abs=1e-4)
+    assert moves[1][inner] == pytest.approx(2.0 * moves[0][inner], abs=1e-4)
     raised, same = DRIFTS["temperature"].corrupt(table, labels, 2.0, None)
-    assert (raised.argmax(axis=1) == table.argmax(axis=1)).all()
     assert raised == pytest.approx(table**2 / (table**2).sum(axis=1, keepdims=True), abs=1e-9)
     assert same is labels
 

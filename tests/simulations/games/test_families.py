@@ -39,15 +39,13 @@ def test_published_bounds(spec, label, bound):
 
 
 @pytest.mark.parametrize("spec", ["graded", "graded:slack=2", "graded:window=9"])
-@pytest.mark.parametrize("rounds", [1, 1000, 123_457])
-def test_the_graded_family_has_its_own_guarantee_for_a_bound(spec, rounds):
+def test_the_graded_family_has_its_own_guarantee_for_a_bound(spec):
     player = players.create(spec)
-    assert player.bound_label is None
-    assert player.bound(rounds) == player.build(rounds).promise(rounds)
-    assert players.create(player.spec) == player
+    assert (player.bound_label, players.create(player.spec)) == (None, player)
+    for rounds in (1, 1000, 123_457):
+        assert player.bound(rounds) == player.build(rounds).promise(rounds)
     # with hints it is the uniform grid
-    assert player.build(rounds, hinted=True).grid == "uniform"
-    assert player.build(rounds).grid == "graded"
+    assert (player.build(9).grid, player.build(9, hinted=True).grid) == ("graded", "uniform")
 
 
 def test_settings_reach_the_forecaster():
@@ -56,28 +54,25 @@ def test_settings_reach_the_forecaster():
     nested, plain = players.create("nested").build(300), AlmostOneStepAhead(grid="nested")
     assert np.array_equal(nested.memory, plain.memory)
     assert nested.promise(300) == plain.promise(300) < players.create("nested:report=midpoint").bound(300)
-    assert (nested.horizon, nested.hints, players.create("nested:hints=true").build(99).hints) == (
-        None,
-        False,
-        True,
-    )
+    assert (players.create("nested:hints=true").build(99).hints, nested.hints) == (True, False)
     with pytest.raises(ValueError, match="hints=false does not go with an adversary that gives hints"):
         players.create("nested:hints=false").build(99, hinted=True)
-    assert players.create("sign").build(99).rule == "sign"
+    points = {"foster:draw=seen": 6, "minimax:cells=9,draw=seen": 10, "constant:at=0.25": None}
+    for spec, n_points in (points | {"two-choices:cells=3": 4}).items():
+        player = players.create(spec)
+        assert (player.spec, player.draw) == (spec, "seen" if "seen" in spec else "hidden")
+        assert getattr(player.build(100), "n_points", None) == n_points
 
 
-@pytest.mark.parametrize(
-    "spec,message",
-    [
+def test_bad_specs_are_refused_with_what_is_known():
+    for spec, message in (
         ("balancd", r"did you mean 'balanced'\? Known: adaptive, balanced, constant, "),
         ("balanced:slak=1", "balanced has no parameter 'slak'; it takes slack, report, cells"),
         ("balanced:slack=0.4", r"slack must be a number in \[0.5, 1000\], got '0.4'"),
         ("nested:rule=sign,slack=1", "slack belongs to the balanced rule"),
-    ],
-)
-def test_bad_specs_are_refused_with_what_is_known(spec, message):
-    with pytest.raises(ValueError, match=message):
-        players.create(spec)
+    ):
+        with pytest.raises(ValueError, match=message):
+            players.create(spec)
 
 
 @pytest.mark.parametrize("name", players.catalogue())
@@ -95,22 +90,6 @@ def test_every_family_says_what_it_is_and_builds(name):
         assert (first != other) == is_random
 
 
-@pytest.mark.parametrize(
-    "spec, n_points",
-    [
-        ("foster:draw=seen", 6),
-        ("minimax:cells=9,draw=seen", 10),
-        ("constant:at=0.25", None),
-        ("two-choices:cells=3", 4),
-    ],
-)
-def test_settings_of_baselines_are_kept(spec, n_points):
-    player = players.create(spec)
-    assert player.spec == spec
-    assert player.draw == ("seen" if "seen" in spec else "hidden")
-    assert getattr(player.build(100), "n_points", None) == n_points
-
-
 def test_register_adds_a_family_and_refuses_a_taken_name(monkeypatch):
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
     mine = Family("always-a-third", "one third", lambda settings, rounds, seed: ConstantForecaster(1 / 3))
@@ -124,8 +103,6 @@ def test_register_adds_a_family_and_refuses_a_taken_name(monkeypatch):
 
 def test_the_page_on_baselines_has_every_family():
     page = (ROOT / "docs" / "baselines.md").read_text()
-    for name, family in players.catalogue().items():
-        if family.build.__module__ == "simulations.games.players" and name not in (
-            "sign", "balanced", "graded", "nested", "adaptive", "one-step-ahead",
-        ):  # fmt: skip
-            assert f"`{name}`" in page
+    ours = {"sign", "balanced", "graded", "nested", "adaptive", "one-step-ahead"}
+    for family in players.FAMILIES:
+        assert family.name in ours or f"`{family.name}`" in page
