@@ -1,4 +1,4 @@
-"""The verb `measure`: the library's numbers in a table, as JSON and as pictures; nothing from bad input."""
+"""The verbs `measure` and `combine`: the library's numbers in a table, as JSON, as pictures and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import sklearn.metrics
 
-from onlinecal import measures
+from onlinecal import combine_forecasts, measures
 from onlinecal.cli.measure import BY_CHANCE, LABELS
 from onlinecal.measures import summary
 from tests.commands import record, refused, run
@@ -217,3 +217,42 @@ def test_a_file_that_says_it_is_huge_is_refused_in_words(tmp_path):
             file.writestr(f"{name}.npy", header.getvalue())
     words = refused("measure", tmp_path / "huge.npz", "--forecast", "p", "--outcome", "y")
     assert "there is not enough memory" in words
+
+
+DAY = np.arange(ROUNDS) // 10
+
+
+@pytest.fixture(scope="module")
+def models_and_outcomes():
+    rng = np.random.default_rng(3)
+    one, other = rng.normal(size=(2, ROUNDS))
+    won = (rng.random(ROUNDS) < 1 / (1 + np.exp(-one - other))).astype(int)
+    silent = np.arange(ROUNDS) % 5 == 2
+    return {"one": 1 / (1 + np.exp(-one)), "other": np.where(silent, np.nan, 1 / (1 + np.exp(-other)))}, won
+
+
+@pytest.fixture(scope="module")
+def two_models(models_and_outcomes, tmp_path_factory):
+    models, won = models_and_outcomes
+    frame = pl.DataFrame({**models, "won": won, "day": DAY}).with_columns(pl.col("other").fill_nan(None))
+    frame.write_csv(path := tmp_path_factory.mktemp("combined") / "games.csv")
+    return [path, "--outcome", "won", "--forecast", "one", "--forecast", "other"]
+
+
+@pytest.mark.parametrize("options", ["", "--together day", "--settled-at day --sort day"])
+def test_combined_forecasts_are_the_librarys_answer(two_models, models_and_outcomes, tmp_path, options):
+    result = combine_forecasts(*models_and_outcomes, DAY * 10 + 9 if options else None)
+    given = [*two_models, *options.split()]
+    found, report = record("combine", *given, "--out", tmp_path), result.report()
+    assert found["certificate"] == result.certificate[-1]
+    assert found["brier_out"] == pytest.approx(report.brier_out)
+    assert found["models"]["other"]["n_rounds"] == ROUNDS - ROUNDS // 5
+    assert found["models"]["one"]["brier_out"] == pytest.approx(report.models["one"].brier_out)
+    written = pl.read_parquet(tmp_path / "combined.parquet")
+    assert np.array_equal(written["combined"].to_numpy(), result.probabilities)
+    assert np.array_equal(written["weight_one"].to_numpy(), result.weights[:, 0])
+    files = {"combined.parquet", "report.csv", "weights.png", "weights.svg", "weights.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == files
+    shown = run("combine", *given).stdout
+    for text in ("one", "other", "all together", "320", "proven distance to calibration of 400 rows"):
+        assert text in shown

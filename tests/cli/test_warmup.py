@@ -108,16 +108,15 @@ with counting() as found:
         print(line, found.loops, flush=True)
 assert found.loops == 0, found
 """
-COMMANDS = (
-    "worst --rounds 10 --jobs 1",
-    "simulate",
-    "simulate --adversary epochs --forecaster balanced:window=1000",
-    "simulate --adversary file:path=nba,outcome=home_won,forecast=forecast",
-    "simulate --adversary file:path=nba,outcome=home_won",
-    "simulate --classes 3",
-    "measure nba --draws 19",
-    "recalibrate nba",
-)
+COMMANDS = """
+worst --rounds 10 --jobs 1
+simulate
+simulate --adversary epochs --forecaster balanced:window=1000
+simulate --adversary file:path=nba,outcome=home_won,forecast=forecast
+simulate --classes 3
+measure nba --draws 19
+recalibrate nba
+"""
 
 
 @pytest.mark.slow
@@ -128,4 +127,4 @@ def test_after_it_the_readme_and_the_usual_commands_compile_nothing(tmp_path):
     warmed = subprocess.run([sys.executable, "-m", "onlinecal", "warmup"], **shared)
     assert re.fullmatch(r"compiled \d+ loops in \d+ s, kept in \S+\n", warmed.stdout)
     assert all(re.fullmatch(r"compiled: \d+ of \d+", line) for line in warmed.stderr.splitlines())
-    subprocess.run([sys.executable, "-c", AFTER, *COMMANDS], cwd=tmp_path, **shared)
+    subprocess.run([sys.executable, "-c", AFTER, *COMMANDS.strip().splitlines()], cwd=tmp_path, **shared)

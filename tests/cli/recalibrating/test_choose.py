@@ -190,18 +190,6 @@ def test_a_column_of_forecasts_is_tried_with_groups_and_features(folder, halves)
     assert record(*given)["left_out"].keys() == {"groups", "boost"}
 
 
-def test_methods_that_would_take_too_long_are_left_out_with_the_reason():
-    for n_fit, k, chosen, left_out in (
-        (5000, 100, None, {"dirichlet"}),
-        (300_000, 10, None, {"dirichlet", "decision"}),
-        (300_000, 10, "decision", {"dirichlet"}),
-        (5000, 2, None, {"top-label"}),
-    ):
-        methods, found = class_methods(replace(ASKED, choose=chosen), n_fit, k)
-        assert found.keys() == left_out
-        assert not methods.keys() & left_out
-
-
 def test_what_cannot_be_fitted_is_left_out_and_an_interrupt_shows_what_is_done(folder, tmp_path, monkeypatch):
     def failing(error):
         def fit(_part):
@@ -258,7 +246,7 @@ def test_rows_of_one_patient_stay_together(visits, kind):
         read_split(90, Asked(visits, split="part", together="patient"))
 
 
-def test_a_file_is_recognised_by_its_columns(visits, folder):
+def test_a_file_is_recognised_by_its_columns_and_methods_that_take_too_long_are_left_out(visits, folder):
     for asked in (Asked(visits), Asked(visits.with_suffix(".npz"), group=["part"])):
         assert recognise(asked) == (False, replace(asked, forecast="p", outcome="y"))
     one = Asked(folder / "events.csv", probabilities="risk", label="ill")
@@ -266,6 +254,9 @@ def test_a_file_is_recognised_by_its_columns(visits, folder):
         assert recognise(asked) == (True, asked)
     with pytest.raises(ValueError, match="standard input is read several times here"):
         recognise(Asked(Path("-")))
+    assert class_methods(ASKED, 5000, 2)[1].keys() == {"top-label"}
+    assert class_methods(ASKED, 300_000, 10)[1].keys() == {"dirichlet", "decision"}
+    assert class_methods(replace(ASKED, choose="decision"), 300_000, 10)[1].keys() == {"dirichlet"}
     # forecasts of 0 and 1 have log odds
     assert least_forecast(np.array([0.0, 0.4, 1.0])) == 0.25
     assert least_forecast(np.array([0.0, 1e-6, 1.0])) == 1e-6

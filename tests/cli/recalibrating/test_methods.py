@@ -98,32 +98,20 @@ def test_decision_says_what_the_class_says(compared, folder, tmp_path, sure):
 
 
 def test_a_loss_table_is_told_apart_by_the_names_of_its_classes(compared, folder, tmp_path, sure):
-    given = [
-        folder / "net.csv",
-        "--method",
-        "decision",
-        "--label",
-        "finding",
-        "--losses",
-        folder / "costs.csv",
-    ]
+    given = [folder / "net.csv", "--method", "decision", "--label", "finding"]
     costs = np.array([[0.0, 4.0, 0.0], [1.0, 0.0, 1.0]])  # cat, dog, owl
-    report, mapped, _, labels = compared(given, DecisionRecalibrator(losses=costs), sure[:1], sure[1])
-    chosen = (mapped @ costs.T).argmin(axis=1)
+    model, losses = DecisionRecalibrator(losses=costs), ["--losses", folder / "costs.csv"]
+    report, mapped, _, labels = compared([*given, *losses], model, sure[:1], sure[1])
+    chosen, predicted = (mapped @ costs.T).argmin(axis=1), (mapped @ costs.T).min(axis=1)
     true = costs[chosen, labels]
     assert value(report, "loss that comes", "test", "decision") == pytest.approx(true.mean())
-    predicted = (mapped @ costs.T).min(axis=1).mean()
-    assert value(report, "loss that is predicted", "test", "decision") == pytest.approx(predicted)
+    assert value(report, "loss that is predicted", "test", "decision") == pytest.approx(predicted.mean())
     taken = pl.read_csv(tmp_path / "decisions.csv").filter(kind="taken", other="after")["value"]
+    assert taken.to_list() == pytest.approx([1 - chosen.mean(), chosen.mean()])
     rows = report["tables"]["decisions before and after (test rows)"]
-    for number, (row, name) in enumerate(zip(rows, ("leave", "act"), strict=True)):
-        mine = chosen == number
-        assert (row["action"], row["rows_after"], taken[number]) == (
-            name,
-            mine.sum(),
-            pytest.approx(mine.mean()),
-        )
-        assert row["true_after"] == pytest.approx(true[mine].mean())
+    assert [row["action"] for row in rows] == ["leave", "act"]
+    assert [row["rows_after"] for row in rows] == np.bincount(chosen).tolist()
+    assert rows[0]["true_after"] == pytest.approx(true[chosen == 0].mean())
 
 
 def test_groups_say_what_the_class_says(compared, folder, tmp_path):

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from onlinecal.compiling import Compiled
 from simulations.cli.simulate import FORECASTERS
 from simulations.games import players
+from simulations.games.measuring import MeasuredMulticlass
 from simulations.sweeps.results import Store
 from tests.commands import record, refused, run
 
@@ -138,3 +140,47 @@ def test_help_lists_every_forecaster_of_the_catalogue():
     assert list(FORECASTERS) == [name for name in players.catalogue() if "my-" not in name]
     answer = " ".join(run("simulate", "--help").stdout.replace("│", " ").split())
     assert all(name in answer for name in FORECASTERS)
+
+
+def test_several_numbers_of_classes_in_one_table_and_their_measures_in_json():
+    both = ("--classes", 2, "--classes", 3, "--adversary", "least-likely")
+    shown = run("simulate", *both, "--rounds", 400).stdout
+    for word in ("simplex, 400 rounds against least-likely", "2 classes", "3 classes", "certificate"):
+        assert word in shown
+    game = ("--classes", 3, "--rounds", 500, "--forecaster", "simplex", "--forecaster", "uniform")
+    first, second = record("simulate", *game)["games"]
+    assert (first["forecaster"], first["classes"], first["rounds"]) == ("simplex", 3, 500)
+    assert first["distance_upper"] <= first["certificate"] <= first["guarantee"]
+    assert second["guarantee"] is None
+    assert record("simulate", *game, "--seed", 1)["games"][0]["brier"] != first["brier"]
+    labels = ("--classes", 7, "--adversary", "river:name=ImageSegments", "--rounds", 300)
+    assert record("simulate", *labels)["games"][0]["adversary"] == labels[3]
+
+
+def test_pictures_and_their_numbers_are_written(tmp_path):
+    out = tmp_path / "out"
+    answer = run("simulate", "--classes", 3, "--adversary", "dirichlet-drift", "--rounds", 1000, "--out", out)
+    assert answer.exit_code == 0
+    figures = {f"{name}.{kind}" for name in ("triangle", "distance") for kind in ("png", "svg", "csv")}
+    expected = {f"simplex_{figure}" for figure in figures} | {"results.csv", "trajectories.csv"}
+    assert {path.name for path in out.iterdir()} == expected
+    assert pl.read_csv(out / "results.csv")["rounds"].to_list() == [100, 316, 1000]
+
+
+def test_a_table_of_probabilities_is_played_as_hints_and_compared(tmp_path):
+    rng, path = np.random.default_rng(4), tmp_path / "net.npz"
+    p = rng.dirichlet(np.ones(3), 300)
+    labels = np.array([[rng.choice(3, p=row)] for row in p])
+    np.savez(path, predictions=p.astype(np.float32), ground_truth=labels)
+    recorded, follower = record("simulate", "--adversary", f"file:path=[{path}]")["games"]
+    assert (recorded["forecaster"], follower["forecaster"]) == ("recorded", "nested")
+    assert recorded["rounds"] == follower["rounds"] == 300
+    assert follower["certificate"] <= follower["guarantee"]
+    assert recorded["brier"] < follower["brier"] < 300 * 2 / 3
+
+
+def test_a_broken_bound_is_told_and_gives_exit_code_one(monkeypatch):
+    monkeypatch.setattr(MeasuredMulticlass, "broken_bounds", lambda one: ["two and two are five"])
+    answer = run("simulate", "--classes", 3, "--rounds", 50)
+    assert answer.exit_code == 1
+    assert "BROKEN: two and two are five (simplex, 3 classes)" in answer.stdout

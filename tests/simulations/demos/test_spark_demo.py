@@ -27,7 +27,7 @@ def test_every_outcome_comes_after_its_query_and_each_key_has_one_open_query():
     assert sorted(still_open["id"]) == sorted(f"{key}/last" for key in events["key"].unique())
 
 
-def test_files_are_written_once_and_hold_all_events(tmp_path):
+def test_files_are_written_once_and_hold_all_events(tmp_path, capsys):
     def written():
         write_streams(Streams(5, 20, 3), tmp_path)
         return {file: file.stat().st_mtime_ns for file in sorted((tmp_path / "events").iterdir())}
@@ -39,6 +39,8 @@ def test_files_are_written_once_and_hold_all_events(tmp_path):
     assert pl.read_parquet([*files]).sort("position").equals(make_events(Streams(5, 20, 3)))
     with pytest.raises(ValueError, match="holds other streams"):
         write_streams(Streams(6, 20, 3), tmp_path)
+    assert main(["--out", str(tmp_path), "--keys", "0"]) == 2
+    assert capsys.readouterr().err == "spark_demo: keys must be a whole number of at least 1, got 0\n"
 
 
 def test_a_different_bit_is_found():
@@ -49,11 +51,6 @@ def test_a_different_bit_is_found():
     off = wanted.with_columns(probability=pl.Series([0.5, 0.25000000000000006]))
     assert compared(off, wanted) == (2, 1)
     assert compared(wanted[:1], wanted) == (2, 1)
-
-
-def test_a_wrong_request_is_one_line(tmp_path, capsys):
-    assert main(["--out", str(tmp_path), "--keys", "0"]) == 2
-    assert capsys.readouterr().err == "spark_demo: keys must be a whole number of at least 1, got 0\n"
 
 
 @pytest.mark.slow

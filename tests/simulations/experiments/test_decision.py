@@ -1,22 +1,27 @@
-"""The decision paper's experiments: what a row of a figure says is what the library says of those rows."""
+"""The decision paper's experiments: a row of a figure says what the library says of those rows; the verb."""
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import polars as pl
 import pytest
 
+import simulations.experiments
 from onlinecal.cli.recalibrating.reading import Part
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from simulations.cli import experiment
 from simulations.experiments import (
     DRIFTS,
+    EXPERIMENTS,
     NEVER,
+    NONE,
     Experiment,
     chance_score,
     class_counts,
@@ -30,6 +35,7 @@ from simulations.experiments import (
     step_stops,
 )
 from simulations.plots.experiments import FIGURES
+from tests.commands import run
 
 LOSSES = 40
 
@@ -56,9 +62,8 @@ def only(frame, **which):
 def agree(row, table, labels, losses):
     gaps = decision_loss_gap(table, labels, losses)
     true = decision_losses(table, labels, losses).true / loss_norms(losses)
-    assert row["mean_gap"] == pytest.approx(gaps.mean(), abs=1e-9)
-    assert row["worst_gap"] == pytest.approx(gaps.max(), abs=1e-9)
-    assert row["loss"] == pytest.approx(true.mean(), abs=1e-9)
+    found = [row[name] for name in ("mean_gap", "worst_gap", "loss")]
+    assert found == pytest.approx([gaps.mean(), gaps.max(), true.mean()], abs=1e-9)
 
 
 def test_steps_are_those_of_the_algorithms_on_fitted_and_on_tested_rows(small, played):
@@ -179,3 +184,41 @@ def test_figures_show_means_and_spans_over_splits_and_losses_beside_the_same_spl
     for name, panels in (("drift", 9), ("actions", 2), ("classes", 2), ("steps", 3)):
         figure = FIGURES[name]
         assert len(figure.draw(figure.prepare(played[name])).axes) == panels
+
+
+SMALL = ("--splits", 2, "--losses", 10, "--rounds", 2, "--jobs", 1, "--out")
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory):
+    path, data = tmp_path_factory.mktemp("nets") / "net.npz", made_up_table(200, 3)
+    np.savez(path, predictions=data.probabilities, ground_truth=data.labels)
+    return path
+
+
+def test_a_picture_comes_with_its_numbers_and_those_of_every_split(net, tmp_path):
+    assert tuple(EXPERIMENTS) == experiment.FIGURES
+    answer = run("experiment", net, "--figure", "steps", "--actions", 2, *SMALL, tmp_path, "--json")
+    assert "steps: splits finished: 2 of 2" in answer.stderr
+    files = {"steps.png", "steps.svg", "steps.csv", "steps-splits.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == files
+    told = json.loads(answer.stdout)
+    assert str(tmp_path / "steps.png") in told["files"]
+    every = pl.read_csv(tmp_path / "steps-splits.csv", infer_schema_length=None)
+    assert set(every["split"]) == {0, 1}
+    drawn = pl.read_csv(tmp_path / "steps.csv", infer_schema_length=None)
+    assert len(told["figures"]["steps"]) == drawn.height
+    mine = every.filter(method=NONE, part="test")["mean_gap"]
+    row = only(drawn, method=NONE, part="test", measure="mean_gap")
+    assert (row["low"], row["mean"], row["high"]) == pytest.approx((mine.min(), mine.mean(), mine.max()))
+
+
+def test_an_interrupt_keeps_the_pictures_that_are_finished(net, tmp_path, monkeypatch):
+    def stop(experiment, split):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(simulations.experiments.EXPERIMENTS, "drift", stop)
+    answer = run("experiment", net, "--figure", "classes", "--figure", "drift", *SMALL, tmp_path)
+    assert answer.exit_code == 130
+    assert "interrupted: 1 of 2 pictures are finished" in answer.stderr
+    assert {path.stem for path in tmp_path.glob("*.png")} == {"classes"}

@@ -1,4 +1,6 @@
-"""A duel's compiled loop is the game that anyone can play by hand, bit for bit."""
+"""A duel's compiled loop is the game that anyone can play by hand, bit for bit, also of many classes."""
+
+from __future__ import annotations
 
 from itertools import product
 
@@ -8,27 +10,36 @@ from numba.extending import register_jitable
 
 import adversaries
 from adversaries import Adversary, Kind, Phase
-from onlinecal import AlmostOneStepAhead
+from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters import FosterForecaster
 from onlinecal.forecasters.binary.cells import NO_HINT
+from onlinecal.forecasters.simplex.guarantees import FOREVER
+from onlinecal.forecasters.simplex.machine import compiled as machine
+from onlinecal.forecasters.simplex.machine.memory import certificate, enlarged
+from onlinecal.forecasters.simplex.machine.table import LIMIT
+from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
+from simulations.games import duel as duel_module
 from simulations.games import players
-from simulations.games.duel import foresight, log_spaced, play
+from simulations.games.duel import log_spaced, play
+from simulations.games.several import CATALOGUE, Baseline, create_player
 
 ROUNDS = 700
 
 
-def play_by_hand(forecaster, adversary, rounds, hints=None):
+def play_by_hand(forecaster, adversary, rounds, hints=None, rises=lambda *_: (None,)):
     """Forecasts, outcomes and certificates, through forecast/observe and Adversary.outcome."""
     forecasts, outcomes, certificates = [], [], []
     for t in range(rounds):
         token = forecaster.forecast(None if hints is None else hints[t])
-        rises = forecaster.rules.certificate_rises(forecaster.memory, *token.cell, token.probability, True)
-        outcome = adversary.outcome(token.probability, *rises)
-        forecaster.observe(token, outcome)
-        forecasts.append(token.probability)
-        outcomes.append(outcome)
+        forecasts.append(token.vector if hasattr(token, "vector") else token.probability)
+        outcomes.append(adversary.outcome(forecasts[-1], *rises(forecaster, token)))
+        forecaster.observe(token, outcomes[-1])
         certificates.append(forecaster.certificate)
-    return np.array(forecasts), np.array(outcomes), np.array(certificates)
+    return np.array(forecasts), outcomes, np.array(certificates)
+
+
+def rises_of_two(forecaster, token):
+    return forecaster.rules.certificate_rises(forecaster.memory, *token.cell, token.probability, True)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +65,7 @@ def test_duel_equals_playing_round_by_round_and_charged_points_are_the_look_ahea
     by_hand, compiled, replayed = (player.build(ROUNDS, hinted=hints is not None) for _ in range(3))
     adversary = adversaries.create(adversary_spec, ROUNDS, seed=5)
     duel = play(compiled, adversary, ROUNDS, hints)
-    forecasts, outcomes, certificates = play_by_hand(by_hand, adversary, ROUNDS, hints)
+    forecasts, outcomes, certificates = play_by_hand(by_hand, adversary, ROUNDS, hints, rises_of_two)
     assert np.array_equal(duel.forecasts, forecasts)
     assert np.array_equal(duel.outcomes, outcomes)
     assert np.array_equal(duel.certificates, certificates[duel.checkpoints - 1])
@@ -80,13 +91,18 @@ def test_duel_goes_on_from_where_the_forecaster_stands_and_checkpoints_end_with_
 
 def test_duels_that_cannot_be_are_refused():
     coin, stream = adversaries.create("coin"), adversaries.replay_sequence([0, 1, 1]).adversary()
-    with pytest.raises(ValueError, match=r"at most the 3 .* got 4"):
-        play(AlmostOneStepAhead(horizon=4), stream, 4)
-    for hints in ([0.5], [0.5, np.nan], [0.5, 1.5]):
-        with pytest.raises(ValueError, match="hints must"):
-            play(AlmostOneStepAhead(horizon=2, hints=True), coin, 2, np.array(hints))
-    with pytest.raises(ValueError, match="make it with hints=True"):
-        play(AlmostOneStepAhead(horizon=2), coin, 2, np.array([0.5, 0.5]))
+    labels, blind = adversaries.replay_labels([0, 1, 2]).adversary(), AlmostOneStepAhead(horizon=2)
+    for forecaster, adversary, rounds, hints, words in (
+        (AlmostOneStepAhead(horizon=4), stream, 4, None, r"at most the 3 .* got 4"),
+        (Baseline(3), labels, 4, None, "at most the 3 that labels has, got 4"),
+        (Baseline(3), labels, 3, np.full((3, 2), 0.5), r"hints must have the shape \(3, 3\), got \(3, 2\)"),
+        (blind, coin, 2, np.array([0.5]), "hints must"),
+        (blind, coin, 2, np.array([0.5, np.nan]), "hints must"),
+        (blind, coin, 2, np.array([0.5, 1.5]), "hints must"),
+        (blind, coin, 2, np.array([0.5, 0.5]), "make it with hints=True"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            play(forecaster, adversary, rounds, hints)
     with pytest.raises(ValueError, match="draw must be one of hidden, seen, got 'shown'"):
         play(FosterForecaster(), coin, 10, draw="shown")
 
@@ -208,14 +224,91 @@ def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
     assert_same_duel(spec, f"certificate-greedy:depth={depth}", draw, rounds, brute_force(depth))
 
 
-def test_rounds_that_are_foreseen_may_halve_the_cells_of_a_nested_grid():
-    forecaster = AlmostOneStepAhead(grid="nested")
-    rules, cells = forecaster.rules, set()
-    foresee = foresight(rules)
-    for y in np.random.default_rng(1).integers(0, 2, 30):
-        announced = rules.announce(forecaster.memory, NO_HINT, 0.5)[:3]
-        expected = brute_force(4)(rules, [*forecaster.memory.tolist(), *[0] * 200], *announced, True)
-        assert foresee(forecaster.memory, *announced, True, 4) == tuple(expected)
-        forecaster.learn_one({}, int(y))
-        cells.add(len(forecaster.look_ahead.points))
-    assert cells == {3, 5, 9}
+def rises_of_several(forecaster, _token):
+    """What each outcome would do to the certificate, by trying it on a copy of the memory."""
+    answer = []
+    for outcome in range(forecaster.n_classes):
+        memory = enlarged(forecaster.memory)
+        memory[LIMIT] = FOREVER
+        before = certificate(memory)
+        assert machine.advance(memory, NO_WINDOW, outcome)
+        answer.append(certificate(memory) - before)
+    return (answer,)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"horizon": 300},
+        {"n_cells": 7},
+        {},
+        {"horizon": 300, "hints": True},
+        {"slack": 1.5, "report": "barycentre", "hints": True},
+        {"slack": 1.5, "report": "hint", "hints": True},
+    ],
+)
+@pytest.mark.parametrize("spec", ["two-phase:first=dirichlet-drift,second=least-likely", "target-sweep"])
+def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, spec):
+    duelling, forecaster, again = (SimplexAlmostOneStepAhead(k, **settings) for _ in range(3))
+    hints = np.random.default_rng(k).dirichlet(np.ones(k), 300) if "hints" in settings else None
+    adversary = adversaries.create_multiclass(spec, k, 300, seed=2)
+    duel = play(duelling.new_run(), adversary, 300, hints)
+    forecasts, outcomes, certificates = play_by_hand(forecaster, adversary, 300, hints)
+    assert np.array_equal(duel.forecasts, forecasts)
+    assert duel.outcomes.tolist() == outcomes
+    assert np.array_equal(duel.certificates, certificates[duel.checkpoints - 1])
+    assert duel.guarantees[-1] == forecaster.guarantee
+    replayed, charged = again.replay(outcomes, hints, return_look_ahead=True)
+    assert np.array_equal(duel.forecasts, replayed)
+    assert np.array_equal(duel.charged, charged)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_the_greedy_adversary_is_told_what_each_outcome_would_do(k):
+    adversary = adversaries.create_multiclass("certificate-greedy", k, 150, seed=6)
+    duelling, forecaster = (SimplexAlmostOneStepAhead(k, horizon=150) for _ in range(2))
+    duel = play(duelling.new_run(), adversary, 150)
+    forecasts, outcomes, _ = play_by_hand(forecaster, adversary, 150, rises=rises_of_several)
+    assert duel.outcomes.tolist() == outcomes
+    assert np.array_equal(duel.forecasts, forecasts)
+    # against a constant one class becomes frequent
+    assert np.bincount(play(Baseline(k), adversary, 150).outcomes).max() > 140
+
+
+def test_the_loop_may_be_left_and_entered_anywhere(monkeypatch):
+    T, told = 2000, []
+    adversary = adversaries.create_multiclass("two-phase:switch=777", 3, T)
+    whole = play(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, n_checkpoints=1)
+    assert whole.checkpoints.tolist() == [1, T]
+    monkeypatch.setattr(duel_module, "ROUNDS_AT_A_TIME", 91)
+    parts = play(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, progress=told.append)
+    assert np.array_equal(whole.forecasts, parts.forecasts)
+    assert np.array_equal(whole.outcomes, parts.outcomes)
+    assert (sum(told), adversary.n_rounds) == (T, 0)
+
+
+def test_baselines_forecast_what_they_say():
+    k, prior = 3, 2.0
+    adversary = adversaries.create_multiclass("weights", k, 400)
+    assert (play(Baseline(k), adversary, 400).forecasts == 1 / 3).all()
+    running = play(Baseline(k, prior), adversary, 400)
+    seen = np.eye(k)[running.outcomes].cumsum(axis=0) - np.eye(k)[running.outcomes]
+    assert np.allclose(running.forecasts, (seen + prior) / (seen.sum(axis=1, keepdims=True) + k * prior))
+    assert np.array_equal(running.charged, running.forecasts)
+    assert np.isnan(running.certificates).all()
+
+
+def test_unknown_players_are_refused():
+    assert [create_player(name).spec for name in CATALOGUE.entries] == list(CATALOGUE.entries)
+    for spec, message in (
+        ("balanced", "unknown forecaster of several classes 'balanced'"),
+        ("uniform:prior=1", "uniform has no parameter 'prior'; it takes none"),
+        ("simplex:cells=0", r"cells must be a whole number in \[1, "),
+    ):
+        with pytest.raises(ValueError, match=message):
+            create_player(spec)
+    player = create_player("simplex:slack=0.75")
+    assert player.build(3, 100) is not None
+    with pytest.raises(ValueError, match=r"slack must be None or a number from 0\.9"):
+        player.build(6, 100)

@@ -203,14 +203,16 @@ def test_one_seed_and_two_rounds_have_no_error_and_one_round_has_no_rate():
 
 def test_the_table_has_a_row_per_pair_and_measure():
     T, seed = (grid.ravel() for grid in np.meshgrid(LENGTHS, [1, 2]))
-    errors = 2 * T**0.5 + seed
-    results = pl.DataFrame(
-        {
-            "forecaster": "sign", "adversary": "coin", "rounds": T, "seed": seed,
-            "distance_upper": errors, "ece": 0.5 * T, "certificate": pl.Series([None] * len(T)),
-            "regret": errors - 1000.0,
-        }
-    )  # fmt: skip
+    errors, pair = 2 * T**0.5 + seed, {"forecaster": "sign", "adversary": "coin"}
+    games = {
+        **pair,
+        "rounds": T,
+        "seed": seed,
+        "distance_upper": errors,
+        "ece": 0.5 * T,
+        "regret": errors - 1e3,
+    }
+    results = pl.DataFrame(games).with_columns(certificate=None)
     table = rates_table(results)
     assert table["measure"].to_list() == ["distance", "ece", "regret"]
     distance, ece, regret = table.to_dicts()

@@ -128,17 +128,6 @@ def test_the_distance_is_that_to_the_nearest_of_the_calibrated_sequences(rounds)
     assert np.abs(sequences - p).sum(axis=1).min() == pytest.approx(distance, abs=1e-12)
 
 
-def test_the_worst_distance_of_a_forecaster_is_that_of_brute_force():
-    rng, T = np.random.default_rng(0), 5
-    histories = (history for t in range(T) for history in product((0, 1), repeat=t))
-    forecaster = {history: Fraction(int(rng.integers(0, 8)), 7) for history in histories}
-    distances = []
-    for outcomes in product((0, 1), repeat=T):
-        p = [float(forecaster[outcomes[:t]]) for t in range(T)]
-        distances.append(calibration_distance(p, outcomes, method="exact").exact)
-    assert float(worst_distance(forecaster, T)) == pytest.approx(max(distances), abs=1e-12)
-
-
 @pytest.mark.parametrize("T", VALUES)
 def test_the_bounds_meet(T):
     found = least_worst(T)
