@@ -32,21 +32,18 @@ sys.meta_path.append(Finder)
 @pytest.fixture
 def research(tmp_path):
     """Somebody's repository, with packages and modules of the same names; all of them raise."""
+    (tmp_path / "simulations").mkdir()
     for name in ("simulations/__init__.py", "adversaries.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("raise SystemExit('the wrong one was imported')\n")
     grid = 'forecasters = ["balanced"]\nadversaries = ["coin"]\nrounds = [50]\nseeds = [0, 1, 2, 3]\n'
     (tmp_path / "grid.toml").write_text(grid)
     return tmp_path
 
 
-def run(folder, start, *arguments, **environment):
+def run(folder, start, *arguments, path):
     command = [sys.executable, *start, *map(str, arguments)]
-    answer = subprocess.run(
-        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True
-    )
-    assert answer.returncode == 0, answer.stderr
-    return answer.stdout
+    given = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize(
@@ -58,13 +55,12 @@ def run(folder, start, *arguments, **environment):
     ],
 )
 def test_the_command_finds_its_own_packages(research, start, path):
-    answer = run(research, start, "adversaries", "--json", PYTHONPATH=path)
-    assert "coin" in answer
+    assert "coin" in run(research, start, "adversaries", "--json", path=path)
 
 
-@pytest.mark.parametrize("start", [["-m", "onlinecal"], ["-c", EDITABLE]])
-def test_worker_processes_find_them_too(research, start):
-    run(research, start, "sweep", "grid.toml", "--jobs", 2, "--out", "out", PYTHONPATH=f".{os.pathsep}{ROOT}")
+def test_worker_processes_find_them_too(research):
+    sweep = ("sweep", "grid.toml", "--jobs", 2, "--out", "out")
+    run(research, ["-c", EDITABLE], *sweep, path=f".{os.pathsep}{ROOT}")
     assert len(list((research / "out" / "games").glob("*.json"))) == 4
 
 

@@ -8,6 +8,7 @@ import tracemalloc
 
 import pytest
 
+from onlinecal.cli.stream import progress
 from onlinecal.engine import read_report
 from tests import ROOT
 from tests.cli.stream.events import (
@@ -28,15 +29,13 @@ def test_every_line_of_standard_input_is_answered_as_the_engine_answers_it(ledge
     lines = late(300)
     # the last line has no newline
     answer = piped(lines[:-1], "--ledger", ledger)
-    assert answer.returncode == 0
-    assert answer.stdout == expected(lines)
+    assert (answer.returncode, answer.stdout) == (0, expected(lines))
     assert is_sound(ledger)
     # whoever is first to run it is also told of compiling
     told = answer.stderr.decode().splitlines()
     [summary] = [line for line in told if not line.startswith("onlinecal: compiling")]
-    assert "events: 580 in" in summary
-    assert "300 forecast, 280 settled;" in summary
-    assert "280 rounds, 20 open, certificate" in summary
+    for words in ("events: 580 in", "300 forecast, 280 settled;", "280 rounds, 20 open, certificate"):
+        assert words in summary
 
 
 def test_a_trickle_is_answered_at_once_and_half_a_line_waits_for_the_other_half(ledger):
@@ -59,61 +58,45 @@ def test_a_trickle_is_answered_at_once_and_half_a_line_waits_for_the_other_half(
 def test_every_wrong_line_is_answered_and_the_rest_goes_on(ledger, file):
     wrong = [b"", b"{", b'{"type": "quer"}', b"x" * 100_000, b"\xff\xfe", b"[" * 10_000, b"null"]
     lines = b"\n".join([lines_of([query(0)]).strip(), *wrong, lines_of([query(1)])])
-    file.write_bytes(lines)
-    answer = stream("--ledger", ledger, "--input", file)
-    assert answer.exit_code == 0
-    assert answer.stdout_bytes == expected(lines)
+    # the last line has no end yet, and is answered again when it has
+    file.write_bytes(lines[:-10])
+    answer = stream("--ledger", ledger, "--input", file, "--resume")
     answers = [json.loads(line) for line in answer.stdout_bytes.splitlines()]
-    assert [one["type"] for one in answers] == ["forecast", *["rejected"] * len(wrong), "forecast"]
+    assert [one["type"] for one in answers] == ["forecast", *["rejected"] * (len(wrong) + 1)]
     assert "100000 bytes" in answers[4]["detail"]
-    assert "7 rejected" in answer.stderr
+    assert "8 rejected" in answer.stderr
+    file.write_bytes(lines)
+    again = stream("--ledger", ledger, "--input", file, "--resume").stdout_bytes
+    assert b"".join([*answer.stdout_bytes.splitlines(keepends=True)[:-1], again]) == expected(lines)
 
 
 def test_a_line_without_end_does_not_fill_the_memory(ledger, file):
     file.write_bytes(b"x\n")
     stream("--ledger", ledger, "--input", file)
-    os.truncate(file, 200_000_000)
+    os.truncate(file, 100_000_000)
     tracemalloc.start()
     try:
         answer = stream("--ledger", ledger, "--input", file)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert b"199999998 bytes" in answer.stdout_bytes.splitlines()[1]
+    assert b"99999998 bytes" in answer.stdout_bytes.splitlines()[1]
     assert peak < 20_000_000
 
 
 def test_files_and_folders_are_read_in_order(ledger, tmp_path):
-    folder = tmp_path / "events"
+    lines, folder = late(300).splitlines(keepends=True), tmp_path / "events"
     folder.mkdir()
-    lines = late(300).splitlines(keepends=True)
-    (folder / "b.jsonl").write_bytes(b"".join(lines[100:200]))
-    (folder / "a.jsonl").write_bytes(b"".join(lines[:100]))
+    for name, part in (("b", lines[100:200]), ("a", lines[:100]), ("../last", [b"".join(lines[200:])[:-1]])):
+        (folder / f"{name}.jsonl").write_bytes(b"".join(part))
     (folder / ".c.jsonl").write_text("being written")
     (folder / "notes.txt").write_text("no events")
-    last = tmp_path / "last.jsonl"
-    last.write_bytes(b"".join(lines[200:])[:-1])
-    answer = stream("--ledger", ledger, "--input", folder, "--input", last, "--batch", 7)
-    assert answer.exit_code == 0
-    assert answer.stdout_bytes == expected(b"".join(lines))
-
-
-def test_without_resume_everything_is_answered_again_as_before(ledger, file):
-    file.write_bytes(late(100))
-    once, again = (stream("--ledger", ledger, "--input", file, "--quiet") for _ in range(2))
-    assert once.stderr == again.stderr == ""
-    assert once.stdout_bytes == again.stdout_bytes == expected(late(100))
-    assert read_report(ledger).events == 180
-
-
-def test_resume_answers_a_line_again_that_had_no_end(ledger, file):
-    lines = lines_of([query(0), query(1)])
-    file.write_bytes(lines[:-10])
-    half = stream("--ledger", ledger, "--input", file, "--resume")
-    assert b"malformed" in half.stdout_bytes.splitlines()[1]
-    file.write_bytes(lines)
-    whole = stream("--ledger", ledger, "--input", file, "--resume")
-    assert whole.stdout_bytes == expected(lines).splitlines(keepends=True)[1]
+    inputs = ["--input", folder, "--input", tmp_path / "last.jsonl"]
+    answer = stream("--ledger", ledger, *inputs, "--batch", 7, "--quiet")
+    assert (answer.exit_code, answer.stdout_bytes, answer.stderr) == (0, expected(b"".join(lines)), "")
+    # without --resume everything is answered again as before
+    assert stream("--ledger", ledger, *inputs).stdout_bytes == answer.stdout_bytes
+    assert read_report(ledger).events == 580
 
 
 def test_the_configuration_is_taken_from_a_file_and_kept(ledger, file, tmp_path):
@@ -126,55 +109,41 @@ def test_the_configuration_is_taken_from_a_file_and_kept(ledger, file, tmp_path)
     assert first.stdout_bytes == again.stdout_bytes
 
 
-MOVED = ["--ledger", "l.db", "--into", "old.archive"]
+def test_a_log_gets_a_line_every_while_and_a_summary(ledger, file, monkeypatch):
+    monkeypatch.setattr(progress, "BETWEEN_LINES", 0.0)
+    file.write_bytes(late(20, delay=4) + b"no event\n")
+    *lines, summary = stream("--ledger", ledger, "--input", file, "--batch", 10).stderr.splitlines()
+    assert [line.split(",")[0] for line in lines] == [f"events: {n}" for n in (10, 20, 30, 37)]
+    assert "1 rejected, 3 keys hot, 4 forecasts open" in lines[-1]
+    assert summary.startswith("events: 37 in ")
+    assert "20 forecast, 16 settled, 1 rejected; all keys: 16 rounds, 4 open, certificate" in summary
 
 
-@pytest.mark.parametrize(
-    "arguments, told",
-    [
-        ([], "--ledger is missing"),
-        (["--ledger", "l.db", "--resume"], "--resume needs --input"),
-        (["--ledger", "l.db", "--input", "nowhere"], "nowhere is not there"),
-        (["--ledger", "l.db", "--input", "/dev/null"], "neither a file nor a folder"),
-        (["--ledger", "l.db", "--batch", "0"], "--batch"),
-        (["--ledger", "l.db", "--config", "nothing.toml"], "nothing.toml"),
-        (["--ledger", "no/folder/l.db"], "no/folder/l.db"),
-        (["--ledger", "text.db"], "text.db"),
-        (["report", "--ledger", "nowhere.db"], "there is no such ledger"),
-        (["check", "--ledger", "nowhere.db"], "there is no such ledger"),
-        (["repair", "--ledger", "nowhere.db", "--into", "new.db"], "there is no such ledger"),
-        (["report"], "--ledger"),
-        (["archive", *MOVED], "give one of --keep and --before"),
-        (["archive", *MOVED, "--keep", "1", "--before", "2"], "give one of --keep and --before"),
-    ],
-)
-def test_a_wrong_request_is_one_line(arguments, told, tmp_path, monkeypatch):
-    (tmp_path / "text.db").write_text("this is not a database, but long enough to be looked at" * 10)
-    monkeypatch.chdir(tmp_path)
-    answer = stream(*arguments)
-    assert answer.exit_code == 2
-    assert answer.stdout_bytes == b""
-    assert answer.stderr.count("\n") == 1
-    assert told in answer.stderr
-
-
-def test_a_ledger_in_use_is_not_written_by_another(ledger, file):
-    file.write_bytes(lines_of([query(1)]))
-    with started("--ledger", ledger) as process:
-        process.stdin.write(lines_of([query(0)]))
-        process.stdout.readline()
-        answer = stream("--ledger", ledger, "--input", file)
+def test_a_terminal_sees_one_line_that_moves(ledger):
+    master, slave = os.openpty()
+    with started("--ledger", ledger, stderr=slave) as process:
+        os.close(slave)
+        seen = b""
+        for number in range(30):
+            process.stdin.write(lines_of([query(number)]))
+            process.stdout.readline()
+        while b"keys hot" not in seen:
+            # the line is also drawn while nothing comes
+            seen += os.read(master, 1 << 16)
         process.stdin.close()
-    assert answer.exit_code == 2
-    assert "another process writes to this ledger" in answer.stderr
+        assert process.wait(60) == 0
+    while b"all keys" not in seen:
+        seen += os.read(master, 1 << 16)
+    os.close(master)
+    assert b"30 forecast; all keys: 0 rounds, 30 open" in seen.replace(b"\r\n", b"")
 
 
-def test_the_page_shows_what_is_answered(ledger):
+def test_the_page_shows_what_is_answered(ledger, file):
     page = (ROOT / "docs" / "engine.md").read_text(encoding="utf-8")
-    lines, answers = re.search(
-        r"\$ cat events.jsonl\n(.*?)\n\$ onlinecal stream [^\n]*\n(.*?)```", page, re.S
-    ).groups()
-    assert piped(lines.encode(), "--ledger", ledger).stdout.decode() == answers
+    shown = r"\$ cat events.jsonl\n(.*?)\n\$ onlinecal stream [^\n]*\n(.*?)```"
+    lines, answers = re.search(shown, page, re.S).groups()
+    file.write_text(lines)
+    assert stream("--ledger", ledger, "--input", file).stdout == answers
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import sqlite3
+import re
 from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
 from onlinecal.cli.stream import progress
 from onlinecal.compiling import folder as compiled_folder
 from onlinecal.engine import Engine, archive_ledger
 from onlinecal.engine.ledger import check as examining
 from onlinecal.version import STATE_FORMAT
-from simulations.cli.console import app
-from tests.engine.fault_tools import LINES
+from tests.commands import run
+from tests.engine.fault_tools import LINES, changed
 
 
 def doctor(ledger, *options):
     """Exit code, and what it says in JSON and for people."""
-    results = [
-        CliRunner().invoke(app, ["stream", "doctor", "--ledger", str(ledger), *options, *more])
-        for more in (["--json"], [])
-    ]
-    assert results[0].exit_code == results[1].exit_code
-    found = json.loads(results[0].stdout)
+    told, shown = (run("stream", "doctor", "--ledger", ledger, *options, *more) for more in (["--json"], []))
+    assert told.exit_code == shown.exit_code
+    found = json.loads(told.stdout)
     for one in found["wrong"]:
         assert one["do"]
-        assert one["wrong"] in results[1].stdout
-    return results[0].exit_code, found, results[1].stdout
-
-
-def alter(path, sql):
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(sql)
+        assert one["wrong"] in shown.stdout
+    return told.exit_code, found, shown.stdout
 
 
 @pytest.fixture
@@ -58,7 +48,6 @@ def test_a_ledger_that_is_well_and_is_left_as_it_was(ledger):
     assert (facts["format"], facts["keys"]) == (STATE_FORMAT, 4)
     assert facts["oldest_open"]["id"] in {json.loads(line)["id"] for line in LINES}
     assert found["program"]["compiled"]
-    assert found["program"]["format"] == STATE_FORMAT
     assert hashlib.sha256(ledger.read_bytes()).digest() == before
 
 
@@ -76,7 +65,6 @@ def test_a_ledger_in_use_tells_who_writes_and_what_states_lack(ledger, tmp_path)
     [
         ("UPDATE archives SET digest = x'00'", "archive is not as it was made", "backup"),
         ("PRAGMA user_version = 99", "format 99", "install the version"),
-        ("PRAGMA user_version = 6", "format 6", "install the version"),
         ("PRAGMA application_id = 1", "not a ledger", "right file"),
         ("DROP TABLE about", "no such table", "repair"),
         ("UPDATE about SET value = -2000000 WHERE name = 'tail'", "behind the log", "SIGTERM"),
@@ -85,7 +73,7 @@ def test_a_ledger_in_use_tells_who_writes_and_what_states_lack(ledger, tmp_path)
 )
 def test_what_is_wrong_is_said_with_what_to_do(ledger, tmp_path, sql, wrong, do):
     archive_ledger(ledger, tmp_path / "old.archive", keep=50)
-    alter(ledger, sql)
+    changed(ledger, sql)
     code, found, _ = doctor(ledger)
     assert code == 1
     assert any(wrong in one["wrong"] and do in one["do"] for one in found["wrong"]), found["wrong"]
@@ -97,38 +85,30 @@ def test_files_that_are_damaged_or_no_ledgers(ledger, tmp_path):
     for content in (data, data[:5000], b"no database", b""):
         ledger.write_bytes(content)
         code, found, _ = doctor(ledger)
-        assert (code, len(found["wrong"]) > 0) == (1, True)
-    for path in (tmp_path, tmp_path / "nowhere"):
-        assert doctor(path)[0] == 1
+        assert (code, bool(found["wrong"])) == (1, True)
+    assert doctor(tmp_path)[0] == doctor(tmp_path / "nowhere")[0] == 1
 
 
 def test_what_surrounds_a_ledger(ledger, monkeypatch):
     monkeypatch.setattr(examining, "LEAST_FREE", 1 << 60)
+    monkeypatch.setattr(examining, "LARGE_WAL", 1)
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1 << 30))
     monkeypatch.setattr(compiled_folder, "_places", list)
-    os.link(ledger, ledger.with_suffix(".other"))
-    code, found, _ = doctor(ledger, "--no-integrity")
+    with Engine(ledger) as engine:
+        for n in range(30):
+            lines = [json.dumps({"type": "query", "id": f"{n}/{i}", "key": "new"}) for i in range(90)]
+            engine.handle_lines("\n".join(lines).encode())
+        os.link(ledger, ledger.with_suffix(".other"))
+        code, found, _ = doctor(ledger, "--no-integrity")
     said = " ".join(one["wrong"] for one in found["wrong"])
     assert code == 1
-    for word in ("of disk are free", "no compiled code", "hard links"):
-        assert word in said
+    for words in ("of disk are free", "no compiled code", "hard links", "log of commits"):
+        assert words in said
     assert "integrity" not in found["ledger"]
 
 
 def test_a_check_tells_how_far_it_is(ledger, monkeypatch):
     monkeypatch.setattr(progress, "BETWEEN_LINES", 0.0)
-    result = CliRunner().invoke(app, ["stream", "check", "--ledger", str(ledger)])
-    told = result.stderr.splitlines()
+    told = run("stream", "check", "--ledger", ledger).stderr.splitlines()
     assert len(told) == 4  # keys
-    assert told[-1].split()[0::2] == ["checking:", "of", "events"]
-    assert told[-1].split()[1] == told[-1].split()[3]
-
-
-def test_a_log_of_commits_that_grows(ledger, monkeypatch):
-    monkeypatch.setattr(examining, "LARGE_WAL", 1)
-    with Engine(ledger) as engine:
-        for n in range(30):
-            lines = [json.dumps({"type": "query", "id": f"{n}/{i}", "key": "new"}) for i in range(90)]
-            engine.handle_lines("\n".join(lines).encode())
-        code, found, _ = doctor(ledger)
-    assert (code, "log of commits" in found["wrong"][0]["wrong"]) == (1, True)
+    assert re.fullmatch(r"checking: (\S+) of \1 events", told[-1])

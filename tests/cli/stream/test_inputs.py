@@ -1,16 +1,18 @@
-"""What `onlinecal stream` reads: files once, plain or of gzip, and with --resume on from where it was."""
+"""What `onlinecal stream` reads: lines and batches, files once, with --resume on from where it was."""
 
 import gzip
 import json
 import os
-import shutil
-import signal
 import subprocess
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onlinecal.cli.stream.inputs import WINDOW
-from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, piped, query, started, stream
+from onlinecal.cli.stream.lines import MOST_BYTES, Gathered, LineCutter, Piece, gather, long_line
+from onlinecal.engine.events import LONGEST_LINE, decode
+from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, piped, query, stream
 
 
 def queries(*numbers):
@@ -44,46 +46,31 @@ def test_what_is_no_file_is_passed_over_with_a_word(tmp_path, ledger):
 
 def test_a_file_that_cannot_be_read_ends_it_and_resume_goes_on_when_it_can(tmp_path, ledger):
     lines = late(300)
-    third = len(lines.splitlines(keepends=True)) // 3
-    parts = [
-        lines.splitlines(keepends=True)[third * i : third * (i + 1) if i < 2 else None] for i in range(3)
-    ]
-    plain, packed, last = tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz", tmp_path / "c.jsonl"
-    whole = gzip.compress(b"".join(parts[1]))
-    plain.write_bytes(b"".join(parts[0]))
+    each = lines.splitlines(keepends=True)
+    parts = [b"".join(each[start:end]) for start, end in ((0, 190), (190, 380), (380, None))]
+    plain, packed, last = (tmp_path / name for name in ("a.jsonl", "b.jsonl.gz", "c.jsonl"))
+    whole = gzip.compress(parts[1])
+    plain.write_bytes(parts[0])
     packed.write_bytes(whole[:-200])
-    last.write_bytes(b"".join(parts[2]))
+    last.write_bytes(parts[2])
     first = stream("--ledger", ledger, "--input", tmp_path, "--quiet", "--resume")
     assert first.exit_code == 2
     assert first.stderr == f"onlinecal: {packed} ends in the middle of its compressed data\n"
     # what comes before is answered, what comes after waits
-    assert len(first.stdout_bytes.splitlines()) >= third
+    assert len(first.stdout_bytes.splitlines()) >= 190
     assert expected(lines).startswith(first.stdout_bytes)
     packed.write_bytes(whole)
     second = stream("--ledger", ledger, "--input", tmp_path, "--quiet", "--resume")
     assert (second.exit_code, first.stdout_bytes + second.stdout_bytes) == (0, expected(lines))
 
 
-def test_a_file_that_may_not_be_read_is_named(ledger, file, monkeypatch):
-    file.write_bytes(queries(0))
-
-    def refuse(path, *_):
-        raise PermissionError(13, "Permission denied", path)
-
-    monkeypatch.setattr("onlinecal.cli.stream.inputs.open", refuse, raising=False)
-    answer = stream("--ledger", ledger, "--input", file, "--quiet")
-    assert (answer.exit_code, answer.stdout_bytes) == (2, b"")
-    assert answer.stderr == f"onlinecal: {file} cannot be read: Permission denied\n"
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_resume_goes_on_in_each_file_where_it_was(ledger, tmp_path, pack, monkeypatch):
-    names = [f"{name}.jsonl{'.gz' if pack is gzip.compress else ''}" for name in "ab"]
-    files, lines = [tmp_path / name for name in names], late(300)
+@pytest.mark.parametrize("pack, end", [(bytes, ""), (gzip.compress, ".gz")], ids=["plain", "gzip"])
+def test_resume_goes_on_in_each_file_where_it_was(ledger, tmp_path, pack, end, monkeypatch):
+    files, lines = [tmp_path / f"{name}.jsonl{end}" for name in "ab"], late(300)
     cut = lines.index(b"\n", 4000) + 1
     files[0].write_bytes(pack(lines[:cut]))
     monkeypatch.chdir(tmp_path)
-    first = stream("--ledger", ledger, "--input", names[0], "--resume", "--batch", 50)
+    first = stream("--ledger", ledger, "--input", files[0].name, "--resume", "--batch", 50)
     append(files[0], pack(lines[cut:5000]) + pack(lines[5000:]))
     files[1].write_bytes(pack(queries(300)))
     second = stream("--ledger", ledger, "--input", tmp_path, "--resume", "--batch", 50)
@@ -99,13 +86,12 @@ def test_another_file_of_that_name_is_read_from_its_beginning(ledger, file, befo
     file.write_bytes(queries(*range(100, 100 + before)))
     assert (file.stat().st_size > 2 * WINDOW) == (before > 1)
     resumed(ledger, file)
-    file.write_bytes(queries(*range(200, 201 + before)))
-    names, said = resumed(ledger, file)
-    assert names == ids(*range(200, 201 + before))
-    assert said == f"onlinecal: {file} is not the file that was answered: it is read from its beginning\n"
+    file.write_bytes(queries(*range(200, 200 + before)))
+    said = f"onlinecal: {file} is not the file that was answered: it is read from its beginning\n"
+    assert resumed(ledger, file) == (ids(*range(200, 200 + before)), said)
     # it is shorter than what was answered
-    file.write_bytes(queries(10))
-    assert resumed(ledger, file)[0] == ids(10)
+    file.write_bytes(queries(1))
+    assert resumed(ledger, file)[0] == ids(1)
     assert resumed(ledger, file) == ([], "")
 
 
@@ -122,68 +108,101 @@ def test_a_file_is_known_by_its_beginning_and_by_what_comes_before_the_position(
 def test_paths_need_not_be_text(ledger, tmp_path):
     folder = os.fsencode(tmp_path / "events") + b"\xff"
     os.mkdir(folder)
-    path = folder + b"/a\xfe.jsonl"
+    command = [*COMMAND, "--ledger", str(ledger), "--resume", "--input", folder]
     for lines in (queries(10), queries(10, 11)):
-        with open(path, "wb") as file:
+        with open(folder + b"/a\xfe.jsonl", "wb") as file:
             file.write(lines)
-        command = [*COMMAND, "--ledger", str(ledger), "--resume", "--input", folder]
-        answer = subprocess.run(
-            command, capture_output=True, timeout=300, env={**os.environ, "LC_ALL": "C.UTF-8"}
-        )
+        given = {**os.environ, "LC_ALL": "C.UTF-8"}
+        answer = subprocess.run(command, capture_output=True, timeout=300, env=given)
         assert answer.returncode == 0, answer.stderr
         [told] = answer.stdout.splitlines()
     assert json.loads(told)["id"] == "q11"
 
 
-@pytest.mark.skipif(shutil.which("tail") is None, reason="needs the command tail")
-def test_a_file_that_grows_and_is_rotated_comes_by_tail(ledger, file):
-    lines = [queries(number) for number in range(10, 14)]
-    file.write_bytes(lines[0])
-    tail = ["tail", "-n", "+1", "-F", "-s", "0.1", str(file)]
-    with subprocess.Popen(tail, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as source:
-        with started("--ledger", ledger, stdin=source.stdout) as process:
-            answers = [process.stdout.readline()]
-            append(file, lines[1])
-            answers.append(process.stdout.readline())
-            append(file, lines[2])
-            answers.append(process.stdout.readline())
-            file.rename(file.with_suffix(".1"))
-            file.write_bytes(lines[3])
-            answers.append(process.stdout.readline())
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
-        source.kill()
-    assert b"".join(answers) == expected(b"".join(lines))
-
-
-@pytest.mark.parametrize(
-    ("kind", "magic"),
-    [
-        ("zstd", b"\x28\xb5\x2f\xfd"),
-        ("xz", b"\xfd7zXZ\x00"),
-        ("bzip2", b"BZh91AY&SY"),
-        ("zip", b"PK\x03\x04"),
-    ],
-)
-def test_files_that_are_compressed_otherwise_are_refused(ledger, file, kind, magic):
-    file.write_bytes(magic + b"\n" * 1000)
-    answer = stream("--ledger", ledger, "--input", file, "--quiet")
-    assert (answer.exit_code, answer.stdout_bytes) == (2, b"")
-    assert f"events.jsonl is compressed with {kind}: unpack it first" in answer.stderr
-
-
-def test_a_damaged_file_of_gzip_is_named(ledger, tmp_path):
-    packed = tmp_path / "a.jsonl.gz"
-    data = bytearray(gzip.compress(late(3000)))
-    data[-6] ^= 1
-    packed.write_bytes(data)
-    answer = stream("--ledger", ledger, "--input", packed, "--quiet")
-    assert answer.exit_code == 2
-    assert f"{packed} has damaged compressed data" in answer.stderr
-    assert answer.stdout_bytes == expected(late(3000))
-
-
-def test_compressed_standard_input_is_refused(ledger):
+def test_what_cannot_be_unpacked_is_refused(ledger, tmp_path):
+    damaged = bytearray(gzip.compress(late(3000)))
+    damaged[-6] ^= 1
+    for name, data, words in (
+        ("a", b"\x28\xb5\x2f\xfd" + b"\n" * 1000, "is compressed with zstd: unpack it first"),
+        ("b", b"PK\x03\x04" + b"\n" * 1000, "is compressed with zip: unpack it first"),
+        ("c", damaged, "has damaged compressed data"),
+    ):
+        file = tmp_path / f"{name}.jsonl.gz"
+        file.write_bytes(data)
+        answer = stream("--ledger", ledger, "--input", file, "--quiet")
+        assert answer.exit_code == 2
+        assert f"{file} {words}" in answer.stderr
+        assert answer.stdout_bytes == (expected(late(3000)) if data is damaged else b"")
     answer = piped(gzip.compress(late(10)), "--ledger", ledger)
     assert (answer.returncode, answer.stdout) == (2, b"")
     assert b"standard input is compressed with gzip: unpack it first" in answer.stderr
+
+
+chunks = st.lists(st.binary(max_size=6) | st.sampled_from([b"\n", b"a\n", b"\n\n"]), max_size=12)
+
+
+@given(chunks)
+def test_lines_do_not_depend_on_how_the_bytes_were_cut(parts):
+    cutter = LineCutter()
+    lines = [line for part in parts for line in cutter.cut(part)]
+    *whole, last = b"".join(parts).split(b"\n")
+    assert lines == whole
+    assert cutter.rest() == (last or None)
+    assert cutter.rest() is None
+
+
+def test_of_a_line_that_is_too_long_only_its_length_is_kept_and_it_is_refused_in_the_same_words():
+    cutter = LineCutter()
+    sizes = []
+    for _ in range(100):
+        assert cutter.cut(b"x" * LONGEST_LINE) == []
+        sizes.append(len(cutter._begun))
+    [long, short] = cutter.cut(b"yy\nzz\n")
+    assert max(sizes) == LONGEST_LINE
+    assert len(long) == 100 * LONGEST_LINE + 2
+    assert short == b"zz"
+    size = LONGEST_LINE + 5
+    assert decode(long_line(size)) == decode(b"x" * size)
+    assert str(size) in decode(long_line(size)).detail
+    # one of the greatest length is kept
+    cutter.cut(b"x" * (LONGEST_LINE - 1))
+    assert cutter.cut(b"x\n") == [b"x" * LONGEST_LINE]
+
+
+def line_by_line(pieces, most):
+    """What `gather` makes, a line at a time."""
+    batches, lines, positions = [], [], {}
+    for piece in pieces:
+        place = 0 if piece is None else piece.start
+        for line in () if piece is None else piece.lines:
+            lines, place = [*lines, line], place + len(line) + 1
+            if piece.path is not None and piece.complete:
+                positions = {**positions, piece.path: place}
+            if len(lines) == most:
+                batches.append(marked(lines, positions))
+                lines, positions = [], {}
+        if piece is None and lines:
+            batches.append(marked(lines, positions))
+            lines, positions = [], {}
+    return [*batches, marked(lines, positions)] if lines else batches
+
+
+def marked(lines, positions):
+    return Gathered(lines, positions, {path: bytes(place) for path, place in positions.items()})
+
+
+lines = st.lists(st.sampled_from([b"", b"a", b"bcd"]), max_size=7)
+paths = st.sampled_from(["one", "two", None])
+pieces = st.none() | st.builds(Piece, lines, paths, st.integers(0, 99), st.booleans(), st.just(bytes))
+
+
+@given(st.lists(pieces, max_size=8), st.integers(1, 5))
+def test_batches_hold_all_lines_in_order_and_say_where_they_end(pieces, most):
+    """No line waits where there are no more (None), and what has no end yet is not noted as answered."""
+    assert list(gather(iter(pieces), most)) == line_by_line(pieces, most)
+
+
+def test_long_lines_make_small_batches():
+    batches = [len(one.lines) for one in gather([Piece([b"x" * LONGEST_LINE] * 16)] * 60, 8192)]
+    assert max(batches) * LONGEST_LINE < 2 * MOST_BYTES
+    assert sum(batches) == 960

@@ -6,25 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from onlinecal.compiling import Compiled
 from simulations.cli.simulate import FORECASTERS
 from simulations.games import players
+from simulations.games.measuring import MeasuredMulticlass
 from simulations.sweeps.results import Store
-from tests import DATA
-from tests.commands import refused, run
-
-NBA = DATA / "nba_games.csv"
-
-
-@pytest.fixture
-def stream(tmp_path):
-    path = tmp_path / "stream.csv"
-    rows = [f"{day},{0.2 + 0.6 * (day % 2)},{int(day % 3 > 0)}" for day in reversed(range(60))]
-    path.write_text("\n".join(["day,probability,won", *rows]))
-    return path
+from tests.commands import record, refused, run
 
 
 @pytest.fixture
@@ -39,15 +30,15 @@ def test_without_a_verb_help_is_shown_and_players_are_listed():
     assert run("--version").stdout.startswith("onlinecal ")
     assert "certificate-greedy" in run("adversaries").stdout
     assert "least-likely" in run("adversaries", "--classes").stdout
-    assert {"coin", "two-phase"} <= {row["name"] for row in json.loads(run("adversaries", "--json").stdout)}
+    assert {"coin", "two-phase"} <= {row["name"] for row in record("adversaries")}
     assert "linear-optimisation" in run("forecasters").stdout
-    rows = {row["name"]: row for row in json.loads(run("forecasters", "--json").stdout)}
-    assert rows["balanced"]["settings"] == (
-        "slack=0.5, report=midpoint|lower|upper|hint, cells=(not set), window=(not set), hints=(not set)"
+    rows = {row["name"]: row for row in record("forecasters")}
+    assert rows["balanced"]["settings"].startswith(
+        "slack=0.5, report=midpoint|lower|upper|hint, cells=(not set)"
     )
-    assert rows["foster"]["kind"] == "randomised"
-    assert "T^(2/3)" in rows["foster"]["known"]
-    assert rows["foster"]["source"] == "Foster (1999)"
+    foster = rows["foster"]
+    assert (foster["kind"], foster["source"]) == ("randomised", "Foster (1999)")
+    assert "T^(2/3)" in foster["known"]
     assert "last-outcome" not in rows
 
 
@@ -55,17 +46,13 @@ def test_sweep_loads_files_of_ones_own_and_plot_finds_them_again(tmp_path):
     own = Path(__file__).parents[1] / "own_players.py"
     path = tmp_path / "grid.toml"
     path.write_text('forecasters = ["last-outcome"]\nadversaries = ["contrarian"]\nrounds = [50, 100]\n')
-    onlinecal = [sys.executable, "-m", "onlinecal"]
     play = ["sweep", path, "--out", tmp_path / "out", "--jobs", "1"]
-    refused = run(*play)
-    assert refused.exit_code == 2
-    assert "unknown forecaster 'last-outcome'" in refused.stderr
-    played = subprocess.run([*onlinecal, *play, "--load", own], capture_output=True, text=True)
+    assert "unknown forecaster 'last-outcome'" in refused(*play)
+    shell = {"capture_output": True, "text": True, "check": True}
+    onlinecal = [sys.executable, "-m", "onlinecal"]
+    played = subprocess.run([*onlinecal, *play, "--load", own], **shell)
     assert "2 games: 2 played" in played.stdout
-    drawn = subprocess.run(
-        [*onlinecal, "plot", tmp_path / "out", "--figure", "distance"], capture_output=True, text=True
-    )
-    assert drawn.returncode == 0, drawn.stderr
+    subprocess.run([*onlinecal, "plot", tmp_path / "out", "--figure", "distance"], **shell)
     assert (tmp_path / "out" / "distance.png").exists()
 
 
@@ -83,55 +70,51 @@ def test_compiling_is_told_once(monkeypatch, grid, tmp_path):
 
 def test_simulate_compares_forecasters_shows_windows_where_there_are_any_and_dashes_for_no_promise():
     players = [word for name in ("balanced:window=50", "sign", "constant") for word in ("--forecaster", name)]
-    answer = run("simulate", *players, "--rounds", 200)
-    assert answer.exit_code == 0
-    lines = {re.split(r"\s{2,}", line.strip())[0]: line for line in answer.stdout.splitlines()}
-    for word in ("ECE", "distance to calibration", "certificate", "theorem's bound", "Brier regret"):
-        assert word in lines
+    shown = run("simulate", *players, "--rounds", 200).stdout.splitlines()
+    lines = {re.split(r"\s{2,}", line.strip())[0]: line for line in shown}
+    assert {"ECE", "distance to calibration", "certificate", "Brier regret"} <= lines.keys()
     assert "1.75√T" in lines["theorem's bound"]
     assert lines["guarantee of any such window"].split()[5:] == ["9", "(0.1800)", "–", "–"]
     assert lines["guarantee"].split()[-1] == "–"
     assert "window" not in run("simulate", "--rounds", 200).stdout
 
 
-def test_simulate_speaks_json():
-    answer = run("simulate", "--adversary", "coin:bias=0.9", "--rounds", 200, "--seed", 3, "--json")
-    (game,) = json.loads(answer.stdout)["games"]
+def test_simulate_speaks_json_and_draws_randomised_forecasters_by_its_seed():
+    (game,) = record("simulate", "--adversary", "coin:bias=0.9", "--rounds", 200, "--seed", 3)["games"]
     names = ("forecaster", "adversary", "rounds", "seed")
     assert [game[name] for name in names] == ["balanced", "coin:bias=0.9", 200, 3]
     assert game["distance_upper"] <= game["certificate"] <= game["guarantee"]
     assert game["regret"] <= game["regret_bound"] == 2 * game["distance_upper"]
+    foster = ["--forecaster", "foster", "--adversary", "threshold", "--rounds", "100", "--seed"]
+    errors = [record("simulate", *foster, seed)["games"][0]["ece"] for seed in (1, 1, 2, 3, 4)]
+    assert errors[0] == errors[1]
+    assert len({*errors}) > 1
 
 
-def test_simulate_replays_a_file_compares_its_own_forecasts_and_draws_into_a_folder(stream, tmp_path):
-    spec, out = f"file:path=[{stream}],outcome=won,forecast=probability,sort=day", tmp_path / "out"
-    answer = run("simulate", "--adversary", spec, "--json", "--out", out)
-    raw, ours = json.loads(answer.stdout)["games"]
-    assert raw["forecaster"] == "recorded"
-    assert raw["certificate"] is None
-    assert raw["rounds"] == ours["rounds"] == 60
-    assert raw["ones"] == 40
-    expected = sum((0.2 + 0.6 * (day % 2) - int(day % 3 > 0)) ** 2 for day in range(60))
-    assert raw["brier"] == pytest.approx(expected)
+def test_simulate_replays_a_file_compares_its_own_forecasts_and_draws_into_a_folder(tmp_path):
+    stream, out = tmp_path / "stream.csv", tmp_path / "out"
+    rows = [(day, 0.2 + 0.6 * (day % 2), int(day % 3 > 0)) for day in reversed(range(60))]
+    pl.DataFrame(rows, ["day", "probability", "won"], orient="row").write_csv(stream)
+    spec = f"file:path=[{stream}],outcome=won,forecast=probability,sort=day"
+    raw, ours = record("simulate", "--adversary", spec, "--out", out)["games"]
+    assert (raw["forecaster"], raw["certificate"]) == ("recorded", None)
+    assert (raw["rounds"], ours["rounds"], raw["ones"]) == (60, 60, 40)
+    assert raw["brier"] == pytest.approx(sum((p - won) ** 2 for _, p, won in rows))
     assert ours["certificate"] >= ours["distance_upper"]
-    for name in ("reliability.png", "transport.png", "trajectories.png", "transport.csv"):
+    names = ("reliability", "transport", "filmstrip", "trajectories")
+    for name in (f"{name}.{kind}" for name in names for kind in ("png", "csv")):
         assert (out / name).stat().st_size > 0
     assert pl.read_csv(out / "results.csv")["rounds"].to_list() == [60, 60]
-
-
-def test_real_forecasts_are_beaten_by_their_projection():
-    games = "file:path=nba,outcome=home_won,forecast=forecast"
-    answer = run("simulate", "--adversary", games, "--forecaster", "balanced:report=hint", "--json")
-    raw, ours = json.loads(answer.stdout)["games"]
+    # real forecasts are beaten by their projection
+    games = ("--adversary", "file:path=nba,outcome=home_won,forecast=forecast")
+    raw, ours = record("simulate", *games, "--forecaster", "balanced:report=hint")["games"]
     assert raw["brier"] / raw["rounds"] == pytest.approx(0.2147, abs=1e-4)
-    assert raw["distance_upper"] / raw["rounds"] == pytest.approx(0.047, abs=1e-3)
     assert ours["distance_upper"] < raw["distance_lower"] / 5
 
 
 def test_sweep_then_plot(grid, tmp_path):
     out = tmp_path / "out"
     answer = run("sweep", grid, "--out", out, "--jobs", 1)
-    assert answer.exit_code == 0
     assert "4 games: 4 played" in answer.stdout
     assert "4 of 4" in answer.stderr
     # two pairs, four measures
@@ -140,111 +123,64 @@ def test_sweep_then_plot(grid, tmp_path):
     assert "0 played, 4 were there already" in again.stdout
     refusal = refused("plot", out, "--figure", "distance", "--measure", "ece")
     assert "--measure is for the figures landscape and matrix" in refusal
-    drawn = run("plot", out, "--figure", "distance")
-    assert drawn.exit_code == 0
-    assert (out / "distance.png").exists()
-    assert not (out / "regret.png").exists()
-    assert "Every bound held." in drawn.stdout
+    assert "Every bound held." in run("plot", out, "--figure", "distance").stdout
+    assert [path.name for path in out.glob("*.png")] == ["distance.png"]
     # no file but the results is looked at
     pl.read_csv(out / "results.csv").with_columns(certificate=pl.lit(1e4)).write_csv(out / "results.csv")
     answer = run("plot", out, "--figure", "ece", "--json")
     assert answer.exit_code == 1
     machine = json.loads(answer.stdout)
-    broken = [line for line in machine["broken"] if line.startswith("BROKEN: certificate 10000 > guarantee")]
-    assert len(broken) == len(machine["broken"]) == 4
+    assert len(machine["broken"]) == 4
+    assert all(line.startswith("BROKEN: certificate 10000 > guarantee") for line in machine["broken"])
     assert [row["forecaster"] for row in machine["summary"]] == ["sign", "balanced"]
-
-
-@pytest.mark.parametrize(
-    "arguments,words",
-    [
-        (
-            ["simulate", "--adversary", "coi"],
-            "unknown adversary 'coi'; did you mean 'coin'? Known: alternating",
-        ),
-        (["simulate", "--forecaster", "sine"], "unknown forecaster 'sine'; did you mean 'sign'?"),
-        (["simulate", "--rounds", "0"], "--rounds"),
-        (["simulate", "--seed", "-1"], "--seed"),
-        (
-            ["simulate", "--adversary", "two-phase", "--rounds", "1"],
-            "two-phase needs a horizon of at least 2",
-        ),
-        (["simulate", "--adversary", "file:path=nowhere.csv,outcome=y"], "no such file: nowhere.csv"),
-        (["simulate", "--adversary", "file:outcome=y"], "path"),
-        (["simulate", "--adversary", "river:name=Phisching"], "did you mean 'Phishing'?"),
-        (["simulate", "--adversary", "river:name=Phishing", "--rounds", "99999"], "has only 1250 rounds"),
-        (["simulate", "--forecaster", "sign", "--forecaster", "sign"], "listed twice"),
-        (["sweep", "nowhere.toml"], "no such file: nowhere.toml"),
-        (["sweep", "demmo"], "no such file: demmo; did you mean 'demo'? Without a file: demo, arena"),
-        (["sweep", "demo", "--format", "xls"], "must be one of 'parquet', 'csv', got 'xls'"),
-        (["experiment", "demmo"], "no such file: demmo; did you mean 'demo'?"),
-        (["sweep"], "Missing argument 'FILE'"),
-        (["plot", "nowhere"], "no results in nowhere"),
-        (["plot", "nowhere", "--figure", "pie"], "unknown figure 'pie'"),
-        (["sweep", "demo", "--load", "nowhere.py"], "/nowhere.py"),
-        (["forecasters", "--load", "nowhere.py"], "no such file: nowhere.py"),
-        (["worst", "--forecaster", "nobody"], "unknown forecaster 'nobody'"),
-        (["worst", "--rounds", "25"], "rounds must be"),
-        (["worst", "--measure", "brier"], "brier"),
-    ],
-)
-def test_wrong_requests_get_one_line(arguments, words):
-    assert words in refused(*arguments)
-
-
-def test_bad_files_get_one_line(stream, tmp_path):
-    assert "has no column 'wn'; did you mean 'won'?" in refused(
-        "simulate", "--adversary", f"file:path=[{stream}],outcome=wn"
-    )
-    assert "has no column 'outcome'" in refused("simulate", "--adversary", f"file:path=[{stream}]")
-    bad = tmp_path / "bad.csv"
-    bad.write_text("won\n1\n0\n2\n")
-    assert "got '2' at row 2" in refused("simulate", "--adversary", f"file:path=[{bad}],outcome=won")
-    assert "there is a file" in refused("sweep", "demo", "--out", bad)
-    archive = tmp_path / "table.npz"
-    archive.write_bytes(b"PK")
-    assert "table.npz cannot be read as npz" in refused("recalibrate", archive)
-    grid = tmp_path / "grid.toml"
-    grid.write_text('forecasters = ["sign"]\nadversaries = ["coin"]\nrounds = [0]\n')
-    assert "rounds[0] must be a whole number" in refused("sweep", grid, "--out", tmp_path / "out")
-
-
-def test_worst_prints_the_worst_game_of_every_length_and_writes_record_and_picture(tmp_path):
-    answer = run("worst", "--forecaster", "sign", "--rounds", 6, "--jobs", 1)
-    assert answer.exit_code == 0
-    assert "worst of 64 games of 6 rounds: 011111, distance 2.3333 = 0.9526 √T" in answer.stdout
-    assert "built for 6" in answer.stdout
-    record = json.loads(
-        run(
-            "worst", "--forecaster", "adaptive", "--rounds", 5, "--jobs", 1, "--out", tmp_path, "--json"
-        ).stdout
-    )
-    assert record["games"][-1]["rounds"] == 5
-    assert record["broken"] == []
-    assert json.loads((tmp_path / "worst.json").read_text())["games"] == record["games"]
-    for name in ("worst.png", "worst.svg", "worst.csv"):
-        assert (tmp_path / name).stat().st_size > 100
-    drawn = "--forecaster foster --rounds 3 --draws 2 --measure ece --jobs 1"
-    answer = run("worst", *drawn.split())
-    assert answer.exit_code == 0
-    assert "Every error is a mean over 2 sequences of draws." in answer.stdout
-    assert "worst ECE" in answer.stdout
-
-
-def test_simulate_draws_randomised_forecasters_by_its_seed():
-    def forecasts(seed):
-        game = "--forecaster foster --adversary threshold --rounds 100"
-        answer = run("simulate", *game.split(), "--seed", seed, "--json")
-        return json.loads(answer.stdout)["games"][0]["ece"]
-
-    assert forecasts(1) == forecasts(1)
-    assert len({forecasts(seed) for seed in range(1, 5)}) > 1
 
 
 def test_help_lists_every_forecaster_of_the_catalogue():
     # tests that loaded files may have added names of their own
-    known = [name for name in players.catalogue() if "my-" not in name]
-    assert list(FORECASTERS) == known
+    assert list(FORECASTERS) == [name for name in players.catalogue() if "my-" not in name]
     answer = " ".join(run("simulate", "--help").stdout.replace("│", " ").split())
-    for name in FORECASTERS:
-        assert name in answer
+    assert all(name in answer for name in FORECASTERS)
+
+
+def test_several_numbers_of_classes_in_one_table_and_their_measures_in_json():
+    both = ("--classes", 2, "--classes", 3, "--adversary", "least-likely")
+    shown = run("simulate", *both, "--rounds", 400).stdout
+    for word in ("simplex, 400 rounds against least-likely", "2 classes", "3 classes", "certificate"):
+        assert word in shown
+    game = ("--classes", 3, "--rounds", 500, "--forecaster", "simplex", "--forecaster", "uniform")
+    first, second = record("simulate", *game)["games"]
+    assert (first["forecaster"], first["classes"], first["rounds"]) == ("simplex", 3, 500)
+    assert first["distance_upper"] <= first["certificate"] <= first["guarantee"]
+    assert second["guarantee"] is None
+    assert record("simulate", *game, "--seed", 1)["games"][0]["brier"] != first["brier"]
+    labels = ("--classes", 7, "--adversary", "river:name=ImageSegments", "--rounds", 300)
+    assert record("simulate", *labels)["games"][0]["adversary"] == labels[3]
+
+
+def test_pictures_and_their_numbers_are_written(tmp_path):
+    out = tmp_path / "out"
+    answer = run("simulate", "--classes", 3, "--adversary", "dirichlet-drift", "--rounds", 1000, "--out", out)
+    assert answer.exit_code == 0
+    figures = {f"{name}.{kind}" for name in ("triangle", "distance") for kind in ("png", "svg", "csv")}
+    expected = {f"simplex_{figure}" for figure in figures} | {"results.csv", "trajectories.csv"}
+    assert {path.name for path in out.iterdir()} == expected
+    assert pl.read_csv(out / "results.csv")["rounds"].to_list() == [100, 316, 1000]
+
+
+def test_a_table_of_probabilities_is_played_as_hints_and_compared(tmp_path):
+    rng, path = np.random.default_rng(4), tmp_path / "net.npz"
+    p = rng.dirichlet(np.ones(3), 300)
+    labels = np.array([[rng.choice(3, p=row)] for row in p])
+    np.savez(path, predictions=p.astype(np.float32), ground_truth=labels)
+    recorded, follower = record("simulate", "--adversary", f"file:path=[{path}]")["games"]
+    assert (recorded["forecaster"], follower["forecaster"]) == ("recorded", "nested")
+    assert recorded["rounds"] == follower["rounds"] == 300
+    assert follower["certificate"] <= follower["guarantee"]
+    assert recorded["brier"] < follower["brier"] < 300 * 2 / 3
+
+
+def test_a_broken_bound_is_told_and_gives_exit_code_one(monkeypatch):
+    monkeypatch.setattr(MeasuredMulticlass, "broken_bounds", lambda one: ["two and two are five"])
+    answer = run("simulate", "--classes", 3, "--rounds", 50)
+    assert answer.exit_code == 1
+    assert "BROKEN: two and two are five (simplex, 3 classes)" in answer.stdout

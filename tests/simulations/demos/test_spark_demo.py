@@ -8,7 +8,6 @@ import sys
 import polars as pl
 import pytest
 
-from simulations.demos import spark_demo as spark_keys
 from simulations.demos.spark_demo import Streams, compared, main, make_events, write_streams
 
 
@@ -28,19 +27,20 @@ def test_every_outcome_comes_after_its_query_and_each_key_has_one_open_query():
     assert sorted(still_open["id"]) == sorted(f"{key}/last" for key in events["key"].unique())
 
 
-def test_files_are_written_once_and_hold_all_events(tmp_path):
-    write_streams(Streams(5, 20, 3), tmp_path)
-    files = sorted((tmp_path / "events").iterdir())
+def test_files_are_written_once_and_hold_all_events(tmp_path, capsys):
+    def written():
+        write_streams(Streams(5, 20, 3), tmp_path)
+        return {file: file.stat().st_mtime_ns for file in sorted((tmp_path / "events").iterdir())}
+
+    files = written()
+    assert written() == files
+    assert [*files.values()] == sorted({*files.values()})
     assert len(files) == 3
-    assert pl.read_parquet(files).sort("position").equals(make_events(Streams(5, 20, 3)))
-    assert [file.stat().st_mtime for file in files] == sorted({file.stat().st_mtime for file in files})
-    before = [file.stat().st_mtime_ns for file in files]
-    write_streams(Streams(5, 20, 3), tmp_path)
-    assert [file.stat().st_mtime_ns for file in files] == before
+    assert pl.read_parquet([*files]).sort("position").equals(make_events(Streams(5, 20, 3)))
     with pytest.raises(ValueError, match="holds other streams"):
         write_streams(Streams(6, 20, 3), tmp_path)
-    with pytest.raises(ValueError, match="keys must be a whole number of at least 1, got 0"):
-        Streams(keys=0)
+    assert main(["--out", str(tmp_path), "--keys", "0"]) == 2
+    assert capsys.readouterr().err == "spark_demo: keys must be a whole number of at least 1, got 0\n"
 
 
 def test_a_different_bit_is_found():
@@ -53,54 +53,20 @@ def test_a_different_bit_is_found():
     assert compared(wanted[:1], wanted) == (2, 1)
 
 
-def test_the_picture_says_in_how_many_streams_the_forecasts_win():
-    keys = pl.DataFrame(
-        {
-            "key": ["a", "b", "c"],
-            "rounds": [10, 20, 30],
-            "certificate": [1.0, 1.0, 6.0],
-            "forecasts_lower": [0.2, 0.3, 5.0],
-            "forecasts_upper": [0.4, 0.5, 5.5],
-            "hints_lower": [0.9, 2.0, 3.0],
-            "hints_upper": [1.0, 2.0, 3.0],
-        }
-    )
-    table = spark_keys.prepare(keys)
-    assert table["certificate"].to_list() == [0.1, 0.05, 0.2]
-    figure = spark_keys.draw(table)
-    words = [text.get_text() for text in figure.texts]
-    assert "Forecasts are nearer to calibrated than the hints in 2 of 3 streams" in words
-    assert any(word.startswith("For 1 the certificate alone") for word in words)
-
-
-def test_a_wrong_request_is_one_line(tmp_path, capsys):
-    assert main(["--out", str(tmp_path), "--keys", "0"]) == 2
-    assert capsys.readouterr().err == "spark_demo: keys must be a whole number of at least 1, got 0\n"
-
-
 @pytest.mark.slow
+@pytest.mark.skipif(shutil.which("java") is None, reason="the Spark demo needs Java")
 def test_the_demo_plays_once_and_agrees_with_one_machine(tmp_path):
     pytest.importorskip("pyspark", reason="the Spark demo needs onlinecal[spark]")
-    if shutil.which("java") is None:
-        pytest.skip("the Spark demo needs Java")
-    command = [
-        sys.executable,
-        "-m",
-        "simulations.demos.spark_demo",
-        "--out",
-        str(tmp_path / "demo"),
-        "--keys",
-        "30",
-    ]
+    out = tmp_path / "demo"
+    options = ["--out", out, "--keys", "30", "--rounds", "40", "--master", "local[2]"]
     for told in ("micro-batches", "none: all had been played before"):
-        run = subprocess.run(
-            [*command, "--rounds", "40", "--master", "local[2]"], capture_output=True, text=True
-        )
+        command = [sys.executable, "-m", "simulations.demos.spark_demo", *options]
+        run = subprocess.run(command, capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
         assert told in run.stdout
         assert "forecasts equal, bit for bit" in run.stdout
-    assert json.loads((tmp_path / "demo" / "streams.json").read_text())["keys"] == 30
-    table = pl.read_csv(tmp_path / "demo" / "keys.csv")
+    assert json.loads((out / "streams.json").read_text())["keys"] == 30
+    table = pl.read_csv(out / "keys.csv")
     assert table.height == 30
     assert (table["forecasts_lower"] <= table["certificate"]).all()
-    assert (tmp_path / "demo" / "keys.png").exists()
+    assert (out / "keys.png").exists()

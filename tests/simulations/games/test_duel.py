@@ -1,4 +1,8 @@
-"""A duel's compiled loop is the game that anyone can play by hand, bit for bit."""
+"""A duel's compiled loop is the game that anyone can play by hand, bit for bit, also of many classes."""
+
+from __future__ import annotations
+
+from itertools import product
 
 import numpy as np
 import pytest
@@ -6,104 +10,101 @@ from numba.extending import register_jitable
 
 import adversaries
 from adversaries import Adversary, Kind, Phase
-from onlinecal import AlmostOneStepAhead
+from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters import FosterForecaster
 from onlinecal.forecasters.binary.cells import NO_HINT
+from onlinecal.forecasters.simplex.guarantees import FOREVER
+from onlinecal.forecasters.simplex.machine import compiled as machine
+from onlinecal.forecasters.simplex.machine.memory import certificate, enlarged
+from onlinecal.forecasters.simplex.machine.table import LIMIT
+from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
+from simulations.games import duel as duel_module
 from simulations.games import players
-from simulations.games.duel import foresight, log_spaced, play
+from simulations.games.duel import log_spaced, play
+from simulations.games.several import CATALOGUE, Baseline, create_player
 
 ROUNDS = 700
 
 
-def play_by_hand(forecaster, adversary, rounds, hints=None):
+def play_by_hand(forecaster, adversary, rounds, hints=None, rises=lambda *_: (None,)):
     """Forecasts, outcomes and certificates, through forecast/observe and Adversary.outcome."""
     forecasts, outcomes, certificates = [], [], []
     for t in range(rounds):
         token = forecaster.forecast(None if hints is None else hints[t])
-        rises = forecaster.rules.certificate_rises(forecaster.memory, *token.cell, token.probability, True)
-        outcome = adversary.outcome(token.probability, *rises)
-        forecaster.observe(token, outcome)
-        forecasts.append(token.probability)
-        outcomes.append(outcome)
+        forecasts.append(token.vector if hasattr(token, "vector") else token.probability)
+        outcomes.append(adversary.outcome(forecasts[-1], *rises(forecaster, token)))
+        forecaster.observe(token, outcomes[-1])
         certificates.append(forecaster.certificate)
-    return np.array(forecasts), np.array(outcomes), np.array(certificates)
+    return np.array(forecasts), outcomes, np.array(certificates)
 
 
-def assert_same_game(spec, adversary_spec, hints=None):
-    player = players.create(spec)
-    by_hand, compiled = (player.build(ROUNDS, hinted=hints is not None) for _ in range(2))
+def rises_of_two(forecaster, token):
+    return forecaster.rules.certificate_rises(forecaster.memory, *token.cell, token.probability, True)
+
+
+@pytest.mark.parametrize(
+    "spec, adversary_spec",
+    [
+        *product(
+            ["sign", "balanced", "nested", "adaptive"],
+            [
+                "coin:bias=0.8",
+                "certificate-greedy",
+                "two-phase:first=markov,second=certificate-greedy,switch=301",
+            ],
+        ),
+        *product(["balanced:slack=1,report=hint", "adaptive:report=hint", "sign:report=upper"], ["hints"]),
+    ],
+)
+def test_duel_equals_playing_round_by_round_and_charged_points_are_the_look_ahead_of_a_replay(
+    spec, adversary_spec
+):
+    player, hints = players.create(spec), None
+    if adversary_spec == "hints":
+        adversary_spec, hints = "coin:bias=0.8", np.random.default_rng(3).random(ROUNDS)
+    by_hand, compiled, replayed = (player.build(ROUNDS, hinted=hints is not None) for _ in range(3))
     adversary = adversaries.create(adversary_spec, ROUNDS, seed=5)
     duel = play(compiled, adversary, ROUNDS, hints)
-    forecasts, outcomes, certificates = play_by_hand(by_hand, adversary, ROUNDS, hints)
+    forecasts, outcomes, certificates = play_by_hand(by_hand, adversary, ROUNDS, hints, rises_of_two)
     assert np.array_equal(duel.forecasts, forecasts)
     assert np.array_equal(duel.outcomes, outcomes)
     assert np.array_equal(duel.certificates, certificates[duel.checkpoints - 1])
     assert compiled.certificate == by_hand.certificate
     assert compiled.predict_proba_one({}) == by_hand.predict_proba_one({})
-
-
-@pytest.mark.parametrize("spec", ["sign", "balanced", "nested", "adaptive"])
-@pytest.mark.parametrize(
-    "adversary",
-    ["coin:bias=0.8", "certificate-greedy", "two-phase:first=markov,second=certificate-greedy,switch=301"],
-)
-def test_duel_equals_playing_round_by_round(spec, adversary):
-    assert_same_game(spec, adversary)
-
-
-@pytest.mark.parametrize(
-    "spec", ["balanced:slack=1,report=hint", "adaptive:report=hint", "sign:report=upper"]
-)
-def test_duel_with_hints_equals_playing_round_by_round(spec):
-    hints = np.random.default_rng(3).random(ROUNDS)
-    assert_same_game(spec, "coin:bias=0.8", hints)
-
-
-def test_charged_points_are_the_look_ahead_of_a_replay():
-    duel = play(AlmostOneStepAhead(horizon=ROUNDS), adversaries.create("coin", seed=1), ROUNDS)
-    forecasts, charged = AlmostOneStepAhead(horizon=ROUNDS).replay(duel.outcomes, return_look_ahead=True)
-    assert np.array_equal(duel.forecasts, forecasts)
+    again, charged = replayed.replay(duel.outcomes, hints, return_look_ahead=True)
+    assert np.array_equal(duel.forecasts, again)
     assert np.array_equal(duel.charged, charged)
 
 
-def test_duel_goes_on_from_where_the_forecaster_stands():
-    forecaster = AlmostOneStepAhead(grid="nested")
-    adversary = adversaries.create("coin", seed=1)
+def test_duel_goes_on_from_where_the_forecaster_stands_and_checkpoints_end_with_the_last_round():
+    forecaster, adversary = AlmostOneStepAhead(grid="nested"), adversaries.create("coin", seed=1)
     play(forecaster, adversary, 100)
     duel = play(forecaster, adversary, 50)
     assert forecaster.n_rounds == 150
     assert duel.guarantees[-1] == forecaster.guarantee
     assert duel.certificates[-1] == forecaster.certificate
-
-
-def test_progress_counts_every_round():
-    told = []
-    play(AlmostOneStepAhead(horizon=9), adversaries.create("coin"), 300_000, progress=told.append)
-    assert sum(told) == 300_000
-    assert len(told) > 1
-
-
-def test_duel_refuses_more_rounds_than_a_stream_has():
-    stream = adversaries.replay_sequence([0, 1, 1])
-    with pytest.raises(ValueError, match=r"at most the 3 .* got 4"):
-        play(AlmostOneStepAhead(horizon=4), stream.adversary(), 4)
-
-
-@pytest.mark.parametrize("hints", [[0.5], [0.5, np.nan], [0.5, 1.5]])
-def test_duel_refuses_hints_that_are_none(hints):
-    with pytest.raises(ValueError, match="hints must"):
-        play(AlmostOneStepAhead(horizon=2, hints=True), adversaries.create("coin"), 2, np.array(hints))
-    with pytest.raises(ValueError, match="make it with hints=True"):
-        play(AlmostOneStepAhead(horizon=2), adversaries.create("coin"), 2, np.array([0.5, 0.5]))
-
-
-@pytest.mark.parametrize("rounds", [1, 2, 10, 12345])
-def test_checkpoints_are_distinct_and_end_with_the_last_round(rounds):
-    for number in (1, 2, 50):
+    for rounds, number in product((1, 2, 10, 12345), (1, 2, 50)):
         marks = log_spaced(rounds, number)
-        assert marks[0] == 1
-        assert marks[-1] == rounds
+        assert (marks[0], marks[-1]) == (1, rounds)
         assert (np.diff(marks) > 0).all()
+
+
+def test_duels_that_cannot_be_are_refused():
+    coin, stream = adversaries.create("coin"), adversaries.replay_sequence([0, 1, 1]).adversary()
+    labels, blind = adversaries.replay_labels([0, 1, 2]).adversary(), AlmostOneStepAhead(horizon=2)
+    for forecaster, adversary, rounds, hints, words in (
+        (AlmostOneStepAhead(horizon=4), stream, 4, None, r"at most the 3 .* got 4"),
+        (Baseline(3), labels, 4, None, "at most the 3 that labels has, got 4"),
+        (Baseline(3), labels, 3, np.full((3, 2), 0.5), r"hints must have the shape \(3, 3\), got \(3, 2\)"),
+        (blind, coin, 2, np.array([0.5]), "hints must"),
+        (blind, coin, 2, np.array([0.5, np.nan]), "hints must"),
+        (blind, coin, 2, np.array([0.5, 1.5]), "hints must"),
+        (blind, coin, 2, np.array([0.5, 0.5]), "make it with hints=True"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            play(forecaster, adversary, rounds, hints)
+    with pytest.raises(ValueError, match="draw must be one of hidden, seen, got 'shown'"):
+        play(FosterForecaster(), coin, 10, draw="shown")
 
 
 BASELINES = ["constant:at=0.3", "running-mean", "drift-corrected", "foster", "foster-hart", "foster-vohra",
@@ -154,14 +155,12 @@ def brute_force(depth):
 
 
 def assert_same_duel(spec, adversary_spec, draw, rounds, rises):
-    player = players.create(spec)
-    plain, compiled = player.build(rounds, seed=2), player.build(rounds, seed=2)
-    duel = play(compiled, adversaries.create(adversary_spec, rounds, seed=5), rounds, draw=draw)
-    adversary = adversaries.create(adversary_spec, rounds, seed=5)
-    forecasts, charged, outcomes, memory = in_the_interpreter(plain, adversary, rounds, draw, rises)
-    assert duel.forecasts.tolist() == forecasts.tolist()
-    assert duel.charged.tolist() == charged.tolist()
-    assert duel.outcomes.tolist() == outcomes.tolist()
+    plain, compiled = (players.create(spec).build(rounds, seed=2) for _ in range(2))
+    first, second = (adversaries.create(adversary_spec, rounds, seed=5) for _ in range(2))
+    duel = play(compiled, first, rounds, draw=draw)
+    *game, memory = in_the_interpreter(plain, second, rounds, draw, rises)
+    for found, expected in zip((duel.forecasts, duel.charged, duel.outcomes), game, strict=True):
+        assert found.tolist() == expected.tolist()
     assert duel.certificates[-1] == plain.rules.certificate(memory)
 
 
@@ -179,11 +178,10 @@ def is_below_half(state, t, forecast, rise_zero, rise_one, u):
 
 def test_a_step_may_answer_with_a_truth_value():
     kind = Kind("below", "whether the forecast is below 1/2", "adaptive", "a test", step=is_below_half)
-    theirs = play(
-        AlmostOneStepAhead(horizon=50), Adversary("below", kind, [Phase(is_below_half, np.empty(0))]), 50
-    )
-    ours = play(AlmostOneStepAhead(horizon=50), adversaries.create("threshold"), 50)
-    assert theirs.outcomes.tolist() == ours.outcomes.tolist()
+    theirs = Adversary("below", kind, [Phase(is_below_half, np.empty(0))])
+    one, other = (AlmostOneStepAhead(horizon=50) for _ in range(2))
+    expected = play(one, adversaries.create("threshold"), 50)
+    assert play(other, theirs, 50).outcomes.tolist() == expected.outcomes.tolist()
 
 
 def failing_step(state, t, forecast, rise_zero, rise_one, u):
@@ -198,62 +196,119 @@ def test_what_a_step_raises_in_a_compiled_loop_is_raised():
         play(AlmostOneStepAhead(horizon=4), adversary, 4)
 
 
-def test_draws_go_on_from_duel_to_duel_and_over_long_ones():
-    adversary = adversaries.create("alternating")
+def test_draws_go_on_from_duel_to_duel_and_over_long_ones_whose_progress_is_told():
+    adversary, told = adversaries.create("alternating"), []
     whole, parts = FosterForecaster(horizon=300_000), FosterForecaster(horizon=300_000)
-    expected = play(whole, adversary, 300_000).forecasts
+    expected = play(whole, adversary, 300_000, progress=told.append).forecasts
     pieces = [play(parts, adversary, number).forecasts for number in (1_000, 299_000)]
     assert np.concatenate(pieces).tobytes() == expected.tobytes()
+    assert sum(told) == 300_000
+    assert len(told) > 1
 
 
 def test_an_adversary_sees_the_draw_or_the_mean_of_the_draw():
-    rounds = 500
-    seen = play(FosterForecaster(horizon=rounds), adversaries.create("threshold"), rounds, draw="seen")
-    assert np.array_equal(seen.outcomes, seen.forecasts < 0.5)
-    hidden = play(FosterForecaster(horizon=rounds), adversaries.create("threshold"), rounds)
-    assert not np.array_equal(hidden.outcomes, hidden.forecasts < 0.5)
-    with pytest.raises(ValueError, match="draw must be one of hidden, seen, got 'shown'"):
-        play(FosterForecaster(), adversaries.create("coin"), 10, draw="shown")
+    for draw in ("seen", "hidden"):
+        duel = play(FosterForecaster(horizon=500), adversaries.create("threshold"), 500, draw=draw)
+        assert np.array_equal(duel.outcomes, duel.forecasts < 0.5) == (draw == "seen")
 
 
-AHEAD = ["balanced", "nested", "adaptive", "one-step-ahead", "running-mean", "foster", "minimax"]
-OTHERS = ["foster-hart", "linear-optimisation", "two-choices", "drift-corrected"]
+AHEAD = ["balanced", "nested", "adaptive", "one-step-ahead", "running-mean", "foster", "minimax",
+         "foster-hart", "linear-optimisation", "two-choices", "drift-corrected"]  # fmt: skip
 
 
 @pytest.mark.parametrize("draw", ["hidden", "seen"])
 @pytest.mark.parametrize("depth", [3, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (2, 6))])
-@pytest.mark.parametrize("spec", [*AHEAD, *OTHERS])
+@pytest.mark.parametrize("spec", AHEAD)
 def test_look_ahead_is_the_best_of_all_continuations(spec, depth, draw):
-    assert_same_duel(
-        spec, f"certificate-greedy:depth={depth}", draw, 60 if depth == 6 else 40, brute_force(depth)
-    )
+    rounds = 60 if depth == 6 else 40
+    assert_same_duel(spec, f"certificate-greedy:depth={depth}", draw, rounds, brute_force(depth))
 
 
-@pytest.mark.parametrize("seen", [True, False])
-@pytest.mark.parametrize("spec", [*AHEAD, *BASELINES])
-def test_foresight_of_one_round_equals_the_rises_and_more_rounds_foresee_no_less(spec, seen):
-    forecaster = players.create(spec).build(50, seed=1)
-    rules = forecaster.rules
-    foresee = foresight(rules)
-    for y in np.random.default_rng(1).integers(0, 2, 15):
-        announced = rules.announce(forecaster.memory, NO_HINT, 0.3)[:3]
-        before = forecaster.memory.tobytes()
-        now = rules.certificate_rises(forecaster.memory, *announced, seen)
-        assert foresee(forecaster.memory, *announced, seen, 1) == now
-        expected = brute_force(3)(rules, [*forecaster.memory.tolist(), *[0] * 64], *announced, seen)
-        assert foresee(forecaster.memory, *announced, seen, 3) == tuple(expected)
-        assert forecaster.memory.tobytes() == before
-        forecaster.learn_one({}, int(y))
+def rises_of_several(forecaster, _token):
+    """What each outcome would do to the certificate, by trying it on a copy of the memory."""
+    answer = []
+    for outcome in range(forecaster.n_classes):
+        memory = enlarged(forecaster.memory)
+        memory[LIMIT] = FOREVER
+        before = certificate(memory)
+        assert machine.advance(memory, NO_WINDOW, outcome)
+        answer.append(certificate(memory) - before)
+    return (answer,)
 
 
-def test_rounds_that_are_foreseen_may_halve_the_cells_of_a_nested_grid():
-    forecaster = AlmostOneStepAhead(grid="nested")
-    rules, cells = forecaster.rules, set()
-    foresee = foresight(rules)
-    for y in np.random.default_rng(1).integers(0, 2, 30):
-        announced = rules.announce(forecaster.memory, NO_HINT, 0.5)[:3]
-        expected = brute_force(4)(rules, [*forecaster.memory.tolist(), *[0] * 200], *announced, True)
-        assert foresee(forecaster.memory, *announced, True, 4) == tuple(expected)
-        forecaster.learn_one({}, int(y))
-        cells.add(len(forecaster.look_ahead.points))
-    assert cells == {3, 5, 9}
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"horizon": 300},
+        {"n_cells": 7},
+        {},
+        {"horizon": 300, "hints": True},
+        {"slack": 1.5, "report": "barycentre", "hints": True},
+        {"slack": 1.5, "report": "hint", "hints": True},
+    ],
+)
+@pytest.mark.parametrize("spec", ["two-phase:first=dirichlet-drift,second=least-likely", "target-sweep"])
+def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, spec):
+    duelling, forecaster, again = (SimplexAlmostOneStepAhead(k, **settings) for _ in range(3))
+    hints = np.random.default_rng(k).dirichlet(np.ones(k), 300) if "hints" in settings else None
+    adversary = adversaries.create_multiclass(spec, k, 300, seed=2)
+    duel = play(duelling.new_run(), adversary, 300, hints)
+    forecasts, outcomes, certificates = play_by_hand(forecaster, adversary, 300, hints)
+    assert np.array_equal(duel.forecasts, forecasts)
+    assert duel.outcomes.tolist() == outcomes
+    assert np.array_equal(duel.certificates, certificates[duel.checkpoints - 1])
+    assert duel.guarantees[-1] == forecaster.guarantee
+    replayed, charged = again.replay(outcomes, hints, return_look_ahead=True)
+    assert np.array_equal(duel.forecasts, replayed)
+    assert np.array_equal(duel.charged, charged)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_the_greedy_adversary_is_told_what_each_outcome_would_do(k):
+    adversary = adversaries.create_multiclass("certificate-greedy", k, 150, seed=6)
+    duelling, forecaster = (SimplexAlmostOneStepAhead(k, horizon=150) for _ in range(2))
+    duel = play(duelling.new_run(), adversary, 150)
+    forecasts, outcomes, _ = play_by_hand(forecaster, adversary, 150, rises=rises_of_several)
+    assert duel.outcomes.tolist() == outcomes
+    assert np.array_equal(duel.forecasts, forecasts)
+    # against a constant one class becomes frequent
+    assert np.bincount(play(Baseline(k), adversary, 150).outcomes).max() > 140
+
+
+def test_the_loop_may_be_left_and_entered_anywhere(monkeypatch):
+    T, told = 2000, []
+    adversary = adversaries.create_multiclass("two-phase:switch=777", 3, T)
+    whole = play(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, n_checkpoints=1)
+    assert whole.checkpoints.tolist() == [1, T]
+    monkeypatch.setattr(duel_module, "ROUNDS_AT_A_TIME", 91)
+    parts = play(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, progress=told.append)
+    assert np.array_equal(whole.forecasts, parts.forecasts)
+    assert np.array_equal(whole.outcomes, parts.outcomes)
+    assert (sum(told), adversary.n_rounds) == (T, 0)
+
+
+def test_baselines_forecast_what_they_say():
+    k, prior = 3, 2.0
+    adversary = adversaries.create_multiclass("weights", k, 400)
+    assert (play(Baseline(k), adversary, 400).forecasts == 1 / 3).all()
+    running = play(Baseline(k, prior), adversary, 400)
+    seen = np.eye(k)[running.outcomes].cumsum(axis=0) - np.eye(k)[running.outcomes]
+    assert np.allclose(running.forecasts, (seen + prior) / (seen.sum(axis=1, keepdims=True) + k * prior))
+    assert np.array_equal(running.charged, running.forecasts)
+    assert np.isnan(running.certificates).all()
+
+
+def test_unknown_players_are_refused():
+    assert [create_player(name).spec for name in CATALOGUE.entries] == list(CATALOGUE.entries)
+    for spec, message in (
+        ("balanced", "unknown forecaster of several classes 'balanced'"),
+        ("uniform:prior=1", "uniform has no parameter 'prior'; it takes none"),
+        ("simplex:cells=0", r"cells must be a whole number in \[1, "),
+    ):
+        with pytest.raises(ValueError, match=message):
+            create_player(spec)
+    player = create_player("simplex:slack=0.75")
+    assert player.build(3, 100) is not None
+    with pytest.raises(ValueError, match=r"slack must be None or a number from 0\.9"):
+        player.build(6, 100)

@@ -1,12 +1,20 @@
-"""The catalogue of forecasters: specs in, forecasters and proven bounds out."""
+"""The catalogue of forecasters: specs in, forecasters and bounds out; and those from one's own files."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import adversaries
+from adversaries import registry
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters import ConstantForecaster
 from simulations.games import players
 from simulations.games.players import Family
+from simulations.plots import SweepPictures
+from simulations.sweeps.plan import PlannedGame, make_plan, read_plan
+from simulations.sweeps.playing import Workers, play_games
+from simulations.sweeps.results import Store, loaded_files, read_table
 from tests import ROOT
 
 EVERY_KIND = [
@@ -20,127 +28,171 @@ EVERY_KIND = [
 @pytest.mark.parametrize("rounds", [1, 5, 10, 43, 1000, 4865, 123_457, 10**9])
 def test_bound_is_at_least_the_guarantee(spec, rounds):
     player = players.create(spec)
+    assert players.create(player.spec) == player
     bound, hinted = player.bound(rounds), player.bound(rounds, hinted=True)
     assert player.build(rounds).promise(rounds) <= bound * (1 + 1e-12)
     assert player.build(rounds, hinted=True).promise(rounds) <= hinted * (1 + 1e-12) < bound + 1
 
 
+@pytest.mark.parametrize(
+    "spec, label, bound",
+    [
+        ("sign", "1.75√T", 175), ("balanced", "√T", 100), ("nested", "√(3T)", 100 * 3**0.5),
+        ("adaptive", "√(3T)", 100 * 3**0.5), ("two-choices:cells=10", None, 500 + 11), ("foster", None, None),
+    ],
+)  # fmt: skip
+def test_published_bounds(spec, label, bound):
+    player = players.create(spec)
+    assert (player.bound_label, player.bound(10_000)) == (label, bound and pytest.approx(bound))
+
+
 @pytest.mark.parametrize("spec", ["graded", "graded:slack=2", "graded:window=9"])
-@pytest.mark.parametrize("rounds", [1, 1000, 123_457])
-def test_the_graded_family_has_its_own_guarantee_for_a_bound(spec, rounds):
+def test_the_graded_family_has_its_own_guarantee_for_a_bound(spec):
     player = players.create(spec)
-    assert player.bound_label is None
-    assert player.bound(rounds) == player.build(rounds).promise(rounds)
-    assert players.create(player.spec) == player
+    assert (player.bound_label, players.create(player.spec)) == (None, player)
+    for rounds in (1, 1000, 123_457):
+        assert player.bound(rounds) == player.build(rounds).promise(rounds)
     # with hints it is the uniform grid
-    assert player.build(rounds, hinted=True).grid == "uniform"
-    assert player.build(rounds).grid == "graded"
-
-
-def test_published_bounds():
-    for spec, label, factor in (("sign", "1.75√T", 1.75), ("balanced", "√T", 1), ("nested", "√(3T)", 3**0.5)):
-        for name in (spec, "adaptive") if spec == "nested" else (spec,):
-            assert players.create(name).bound_label == label
-            assert players.create(name).bound(10_000) == pytest.approx(100 * factor)
-
-
-def test_the_nested_player_is_what_the_plain_call_gives():
-    player, plain = players.create("nested").build(300), AlmostOneStepAhead(grid="nested")
-    assert np.array_equal(player.memory, plain.memory)
-    assert player.promise(300) == plain.promise(300) < players.create("nested:report=midpoint").bound(300)
-
-
-@pytest.mark.parametrize("spec", EVERY_KIND)
-def test_canonical_spec_makes_the_same_player(spec):
-    player = players.create(spec)
-    assert players.create(player.spec) == player
+    assert (player.build(9).grid, player.build(9, hinted=True).grid) == ("graded", "uniform")
 
 
 def test_settings_reach_the_forecaster():
     forecaster = players.create("balanced:slack=2,report=hint,cells=30").build(99)
     assert (forecaster.slack, forecaster.report, forecaster.n_cells) == (2.0, "hint", 30)
-    assert players.create("nested").build(99).horizon is None
-    assert players.create("nested:hints=true").build(99).hints
-    assert not players.create("nested").build(99).hints
+    nested, plain = players.create("nested").build(300), AlmostOneStepAhead(grid="nested")
+    assert np.array_equal(nested.memory, plain.memory)
+    assert nested.promise(300) == plain.promise(300) < players.create("nested:report=midpoint").bound(300)
+    assert (players.create("nested:hints=true").build(99).hints, nested.hints) == (True, False)
     with pytest.raises(ValueError, match="hints=false does not go with an adversary that gives hints"):
         players.create("nested:hints=false").build(99, hinted=True)
-    assert players.create("sign").build(99).rule == "sign"
+    points = {"foster:draw=seen": 6, "minimax:cells=9,draw=seen": 10, "constant:at=0.25": None}
+    for spec, n_points in (points | {"two-choices:cells=3": 4}).items():
+        player = players.create(spec)
+        assert (player.spec, player.draw) == (spec, "seen" if "seen" in spec else "hidden")
+        assert getattr(player.build(100), "n_points", None) == n_points
 
 
-@pytest.mark.parametrize(
-    "spec,message",
-    [
+def test_bad_specs_are_refused_with_what_is_known():
+    for spec, message in (
         ("balancd", r"did you mean 'balanced'\? Known: adaptive, balanced, constant, "),
         ("balanced:slak=1", "balanced has no parameter 'slak'; it takes slack, report, cells"),
         ("balanced:slack=0.4", r"slack must be a number in \[0.5, 1000\], got '0.4'"),
-        ("sign:report=middle", "report must be one of midpoint, lower, upper, hint, got 'middle'"),
         ("nested:rule=sign,slack=1", "slack belongs to the balanced rule"),
-    ],
-)
-def test_bad_specs_are_refused_with_what_is_known(spec, message):
-    with pytest.raises(ValueError, match=message):
-        players.create(spec)
+    ):
+        with pytest.raises(ValueError, match=message):
+            players.create(spec)
 
 
 @pytest.mark.parametrize("name", players.catalogue())
 def test_every_family_says_what_it_is_and_builds(name):
-    family = players.catalogue()[name]
-    assert family.name == name
+    family, player = players.catalogue()[name], players.create(name)
     assert all(text.strip() for text in (family.summary, family.rate, family.source))
-    assert family.kind in ("deterministic", "randomised", "reference")
-    player = players.create(name)
-    assert player.spec == name
+    is_random = family.kind == "randomised"
+    assert (family.name, player.spec, player.draw) == (name, name, "hidden")
+    assert ("draw" in player.settings) == is_random
     for rounds in (1, 2, 1000):
         forecaster = player.build(rounds, seed=3)
-        assert forecaster.n_rounds == 0
-        assert forecaster.certificate == 0.0
-        assert bool(len(forecaster.draws(5))) == (family.kind == "randomised")
-    assert player.draw == "hidden"
-    assert ("draw" in player.settings) == (family.kind == "randomised")
+        assert (forecaster.n_rounds, forecaster.certificate) == (0, 0.0)
+        first, second, other = (player.build(rounds, seed).draws(20).tolist() for seed in (3, 3, 4))
+        assert first == second
+        assert (first != other) == is_random
 
 
-@pytest.mark.parametrize(
-    "spec", ["foster:draw=seen", "minimax:cells=9,draw=seen", "constant:at=0.25", "two-choices:cells=3"]
-)
-def test_settings_of_baselines_are_kept(spec):
-    player = players.create(spec)
-    assert player.spec == spec
-    assert player.draw == ("seen" if "seen" in spec else "hidden")
-    points = getattr(player.build(100), "n_points", None)
-    assert points == {"minimax:cells=9,draw=seen": 10, "two-choices:cells=3": 4, "foster:draw=seen": 6}.get(
-        spec
-    )
-
-
-def test_only_the_references_among_the_baselines_have_a_bound():
-    assert players.create("two-choices:cells=10").bound(1000) == 50 + 11
-    assert players.create("foster").bound(1000) is None
-    assert players.create("running-mean").bound_label is None
-
-
-def test_equal_seeds_of_a_game_give_equal_draws():
-    player = players.create("foster")
-    first, second, other = (player.build(100, seed).draws(20).tolist() for seed in (1, 1, 2))
-    assert first == second != other
-
-
-def test_register_adds_a_family_and_refuses_a_taken_name(monkeypatch):
-    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
+def test_register_adds_a_family_and_refuses_a_taken_name():
     mine = Family("always-a-third", "one third", lambda settings, rounds, seed: ConstantForecaster(1 / 3))
-    players.register(mine)
-    players.register(mine)
+    for _ in range(2):
+        players.register(mine)
     assert players.create("always-a-third").build(10).predict_proba_one({})[True] == 1 / 3
     for taken in ("always-a-third", "foster"):
-        other = Family(taken, "another", test_settings_reach_the_forecaster)
         with pytest.raises(ValueError, match=f"the name '{taken}' is taken by another forecaster: "):
-            players.register(other)
-    assert players.catalogue()["foster"] in players.FAMILIES
+            players.register(Family(taken, "another", test_settings_reach_the_forecaster))
 
 
 def test_the_page_on_baselines_has_every_family():
     page = (ROOT / "docs" / "baselines.md").read_text()
-    for name, family in players.catalogue().items():
-        if family.build.__module__ == "simulations.games.players" and name not in (
-            "sign", "balanced", "graded", "nested", "adaptive", "one-step-ahead",
-        ):  # fmt: skip
-            assert f"`{name}`" in page
+    ours = {"sign", "balanced", "graded", "nested", "adaptive", "one-step-ahead"}
+    for family in players.FAMILIES:
+        assert family.name in ours or f"`{family.name}`" in page
+
+
+OWN = Path(__file__).parents[1] / "own_players.py"
+GRID = {
+    "forecasters": ["last-outcome", "balanced"],
+    "adversaries": ["contrarian", "coin", "mixture:first=contrarian"],
+    "rounds": [50, 500],
+}
+
+
+@pytest.fixture(autouse=True)
+def catalogues(monkeypatch):
+    """Catalogues of the test's own."""
+    monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
+    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
+    monkeypatch.setattr(players, "_checksums", {})
+    monkeypatch.setattr(players, "_owners", {})
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_own_forecaster_and_adversary_are_played_by_every_process(tmp_path, jobs):
+    text = "\n".join(f"{key} = {value!r}" for key, value in GRID.items())
+    (tmp_path / "grid.toml").write_text(f"{text}\nload = ['own.py']\n")
+    (tmp_path / "own.py").symlink_to(OWN)
+    with pytest.raises(ValueError, match="unknown forecaster 'last-outcome'"):
+        make_plan(GRID)
+    plan, out = read_plan(tmp_path / "grid.toml"), tmp_path / "out"
+    assert plan.load == make_plan(GRID, load=[OWN, OWN]).load == (str(OWN),)
+    store = Store(plan, out)
+    assert play_games(store, Workers(jobs=jobs)) == 12
+    store.write_tables()
+    beaten = read_table(out, "results").filter(forecaster="last-outcome", adversary="contrarian")
+    # it says 0, 1, 0, 1, ... and hears 1, 0, 1, 0, ...: every round is wrong by 1
+    for column, error in (("ece", 1), ("brier", 1), ("distance_upper", 1 / 2)):
+        assert (beaten[column] == beaten["rounds"] * error).all()
+    assert [path.resolve() for path in loaded_files(out)] == [OWN]
+    assert SweepPictures.read(out).draw("matrix").exists()
+    assert play_games(Store(plan, out)) == 0
+
+
+def test_a_changed_file_makes_other_games_of_its_own_players_only(tmp_path, monkeypatch):
+    pairs = [("balanced", "coin"), ("balanced", "mixture:first=contrarian"), ("last-outcome", "coin")]
+    cells = [PlannedGame(*pair, 50, 1, 1.0, 20) for pair in pairs]
+    strangers = [cell.digest for cell in cells]
+    players.load(OWN)
+    known = [cell.digest for cell in cells]
+    (name,) = players._checksums
+    monkeypatch.setitem(players._checksums, name, 1)
+    changed = [cell.digest for cell in cells]
+    for one, other in ((strangers, known), (known, changed)):
+        assert [a == b for a, b in zip(one, other, strict=True)] == [True, False, False]
+
+
+def test_loading_twice_executes_once(tmp_path):
+    path = tmp_path / "counted.py"
+    path.write_text("loaded = []\n")
+    first = players.load(path)
+    first.loaded.append(1)
+    assert players.load(path) is first
+    path.write_text("loaded = ['anew']\n")
+    assert players.load(path).loaded == ["anew"]
+
+
+@pytest.mark.parametrize(
+    "name,text,error,message",
+    [
+        ("gone.py", None, FileNotFoundError, r"no such file: .*gone\.py"),
+        ("own.txt", "", ValueError, r"own\.txt is no Python file"),
+        ("bad.py", "x = 1\nx +\n", ValueError, r"bad\.py, line 2: SyntaxError"),
+        ("bad.py", "def f():\n    1 / 0\n\n\nf()\n", ValueError, r"bad\.py, line 2: ZeroDivisionError"),
+        (
+            "bad.py",
+            "from simulations.games import players\nplayers.register(players.Family('sign', '', None))\n",
+            ValueError,
+            r"bad\.py, line 2: ValueError: the name 'sign' is taken by another forecaster: the paper's rule",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path, name, text, error, message):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(error, match=message):
+        players.load(tmp_path / name)

@@ -3,22 +3,19 @@
 import json
 import logging
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from simulations.games import players
 from simulations.sweeps import playing
-from simulations.sweeps.plan import make_plan, read_plan
+from simulations.sweeps.plan import read_plan
 from simulations.sweeps.playing import Workers, play_games, work
 from simulations.sweeps.results import TABLES, Store, read_table
-from tests.commands import run
+from tests.commands import refused, run
 
 distributed = pytest.importorskip("distributed")
 
@@ -28,7 +25,6 @@ rounds = [500, 1000]
 seeds = [1, 2]
 checkpoints = 20
 """
-OWN = Path(__file__).parents[1] / "own_players.py"
 
 
 @pytest.fixture
@@ -54,15 +50,10 @@ def dask_cluster():
     """Two processes of Dask on this machine, which give a task up when one of them dies."""
     import dask
 
+    here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **here) as cluster,
     ):
         yield cluster
 
@@ -106,34 +97,27 @@ def test_a_sweep_goes_on_whoever_plays_with_the_same_numbers(alone, grid, dask, 
 def test_ray_gives_the_same_numbers_and_says_nothing_of_its_own(alone, grid, tmp_path):
     pytest.importorskip("ray")
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "onlinecal", "sweep", grid, "--out", out]
-    answer = subprocess.run([*command, "--backend", "ray", "--jobs", "2"], capture_output=True, text=True)
+    command = [sys.executable, "-m", "onlinecal", "sweep", grid, "--out", out, "--backend", "ray"]
+    answer = subprocess.run([*command, "--jobs", "2"], capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.startswith("16 games: 16 played, 0 were there already.")
     assert answer.stdout.count("\n") == 1
-    told = [
-        line for line in answer.stderr.splitlines() if not line.startswith(("games finished:", "compiled"))
-    ]
-    assert told == []
+    usual = ("games finished:", "compiled")
+    assert [line for line in answer.stderr.splitlines() if not line.startswith(usual)] == []
     assert_same(out, alone)
 
 
 @pytest.mark.parametrize("backend", ["dask", pytest.param("ray", marks=pytest.mark.slow)])
-def test_an_interrupt_keeps_the_finished_games_and_ends_the_workers(backend, tmp_path):
+def test_an_interrupt_keeps_the_finished_games_and_ends_the_workers(backend, grid, tmp_path):
     pytest.importorskip(backend)
-    path, out = tmp_path / "grid.toml", tmp_path / "out"
-    path.write_text(
+    out = tmp_path / "out"
+    grid.write_text(
         'forecasters = ["balanced"]\nadversaries = ["coin"]\n'
         "rounds = [1000, 30_000_000]\nseeds = [1, 2, 3, 4]\n"
     )
-    command = [sys.executable, "-m", "onlinecal", "sweep", path, "--out", out, "--jobs", "1"]
-    process = subprocess.Popen(
-        [*command, "--backend", backend],
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-m", "onlinecal", "sweep", grid, "--out", out, "--jobs", "1"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    process = subprocess.Popen([*command, "--backend", backend], **pipes)
     try:
         deadline = time.monotonic() + 60
         while len(list(out.glob("games/*.json"))) < 4 and time.monotonic() < deadline:
@@ -143,8 +127,7 @@ def test_an_interrupt_keeps_the_finished_games_and_ends_the_workers(backend, tmp
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 130
-    assert stdout == ""
+    assert (process.returncode, stdout) == (130, "")
     assert "interrupted: 4 of 8 games are kept" in told
     assert "Traceback" not in told
     deadline = time.monotonic() + 10
@@ -160,7 +143,7 @@ def at_work(session):
     return [row for row in family if not row[3].startswith("Z")]
 
 
-def test_a_cluster_is_left_alone_and_what_a_task_raises_arrives_as_it_was(dask, dask_cluster):
+def test_a_cluster_is_left_alone_and_what_a_task_raises_arrives_as_it_was(dask, dask_cluster, monkeypatch):
     answers = work(time.sleep, [(0.01,)] * 50, dask)
     next(answers)
     answers.close()
@@ -168,9 +151,7 @@ def test_a_cluster_is_left_alone_and_what_a_task_raises_arrives_as_it_was(dask, 
         list(work(divmod, [(1, 0)], dask))
     assert dask_cluster.status.name == "running"
     assert sorted(work(abs, [(-1,), (2,)], dask)) == [1, 2]
-
-
-def test_a_task_whose_worker_dies_is_not_waited_for_for_ever(dask, monkeypatch):
+    # a task whose worker dies is not waited for for ever
     monkeypatch.setattr(playing, "LOST", 3.0)
     with pytest.raises(ConnectionError, match=r"Dask at tcp://127.0.0.1:\d+: no answer within 3 s"):
         list(work(os._exit, [(3,)], dask))
@@ -183,70 +164,33 @@ def test_workers_with_other_versions_refuse(dask, grid, tmp_path, monkeypatch):
         play_games(Store(read_plan(grid), tmp_path / "out"), dask)
 
 
-@pytest.fixture
-def own(monkeypatch, tmp_path):
-    """A sweep with players from a file, in catalogues of the test's own."""
-    import adversaries
-    from adversaries import registry
-
-    monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
-    monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
-    monkeypatch.setattr(players, "_checksums", {})
-    monkeypatch.setattr(players, "_owners", {})
-    path = tmp_path / "mine.py"
-    shutil.copy(OWN, path)
-    return make_plan(
-        {"forecasters": ["last-outcome"], "adversaries": ["contrarian"], "rounds": [50]}, load=[path]
-    )
-
-
-def test_files_of_ones_own_must_be_where_the_worker_is(own, dask, tmp_path):
-    Path(own.load[0]).rename(tmp_path / "away.py")
-    with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*mine\.py"):
-        play_games(Store(own, tmp_path / "out"), dask)
-    (tmp_path / "away.py").rename(own.load[0])
-    assert play_games(Store(own, tmp_path / "out"), dask) == 1
+def test_files_of_ones_own_must_be_where_the_worker_is(dask, grid):
+    (game, *_) = read_plan(grid).games
+    with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*away\.py"):
+        list(work(playing.play_game, [(game, playing.identity(game), ["away.py"])], dask))
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_a_scheduler_that_is_not_there_is_told_at_once(backend, grid, tmp_path):
+def test_a_scheduler_that_is_not_there_is_told_at_once(backend, grid, tmp_path, monkeypatch):
     pytest.importorskip(backend)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
+        if backend == "dask":
+            # somebody else listens, and does not answer
+            monkeypatch.setattr(playing, "PATIENCE", 0.5)
+            with pytest.raises(ValueError, match=f"no answer from Dask at {address}"):
+                list(work(abs, [(1,)], Workers("dask", address)))
+            monkeypatch.undo()
     # nobody listens any more
     begun = time.monotonic()
-    answer = run("sweep", grid, "--out", tmp_path / "out", "--backend", backend, "--scheduler", address)
+    given = ("--backend", backend, "--scheduler", address)
+    words = refused("sweep", grid, "--out", tmp_path / "out", *given)
     assert time.monotonic() - begun < playing.PATIENCE
-    assert answer.exit_code == 2
-    assert f"no answer from {backend.capitalize()} at {address}: [Errno" in answer.stderr
-
-
-def test_somebody_else_at_the_address_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(playing, "PATIENCE", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(ValueError, match=f"no answer from Dask at {address}"):
-            list(work(abs, [(1,)], Workers("dask", address)))
+    assert f"no answer from {backend.capitalize()} at {address}: [Errno" in words
 
 
 @pytest.mark.parametrize("backend,package", [("dask", "distributed"), ("ray", "ray")])
 def test_a_missing_package_is_named_with_its_extra(backend, package, grid, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    answer = run("sweep", grid, "--out", tmp_path / "out", "--backend", backend)
-    assert answer.exit_code == 2
-    assert f"--backend {backend} needs {package}: in a checkout" in answer.stderr
-
-
-@pytest.mark.parametrize(
-    "words,message",
-    [
-        (["--scheduler", "127.0.0.1:1"], "--scheduler needs --backend dask or ray"),
-        (["--backend", "ray", "--scheduler", "127.0.0.1:1", "--jobs", 2], "--jobs and --scheduler exclude"),
-        (["--backend", "dask", "--scheduler", "here"], "--scheduler must be HOST:PORT"),
-        (["--backend", "spark"], "Invalid value for '--backend'"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(words, message, grid, tmp_path):
-    answer = run("sweep", grid, "--out", tmp_path / "out", *words)
-    assert answer.exit_code == 2
-    assert message in answer.stderr
+    words = refused("sweep", grid, "--out", tmp_path / "out", "--backend", backend)
+    assert f"--backend {backend} needs {package}: in a checkout" in words

@@ -1,12 +1,10 @@
 """The landscape of the theory, as the games show it: who grows how fast against whom.
 
-Three things keep fitted exponents from being those of the theorems, whatever their standard errors. Where the
-distance is a sqrt(T) less something smaller, its exponent is above 1/2 and falls towards it as T grows; that
-it falls is asserted. A nested grid doubles whenever T has grown fourfold, so its distance / sqrt(T) goes up
-and down with log(T) as it settles; of it the constant is asserted alone. The fifteen biases of `epochs` have
-a value of the forecasters' grids each only when there are many more than T^(1/3) = 15 values: against it the
-ECE of randomised ones is asserted from T = 100,000 on. Of Foster and Vohra's forecaster
-docs/theory-baselines.md proves less than T^(2/3), and the games show more than that: some T^0.77 under drift.
+Three things keep fitted exponents from being those of the theorems. Where the distance is a sqrt(T) less
+something smaller, its exponent falls to 1/2 as T grows; that it falls is asserted. A nested grid doubles
+whenever T has grown fourfold; of it the constant is asserted alone. The fifteen biases of `epochs` have a
+value of the grids each only when there are many more: against it the ECE of randomised ones is asserted
+from T = 100,000 on. Foster and Vohra's forecaster shows more than T^(2/3), some T^0.77 under drift.
 """
 
 import math

@@ -1,0 +1,103 @@
+"""Wrong requests: one line that says what is wrong, exit code 2, and nothing is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simulations.experiments import made_up_table
+from tests.commands import refused
+
+SEGMENTS = "river:name=ImageSegments"
+LP, GROUPS = "recalibrate net.csv --label finding --method lp", "recalibrate events.csv --method groups"
+WRONG = [
+    ("measure nbaa --forecast p --outcome y", "no such file: nbaa"),
+    ("measure events.csv", "the outcomes? Name it with --outcome. Its columns: risk, ill"),
+    ("measure net.csv --outcome finding", "which column has the forecasts? Name it with --forecast"),
+    ("measure games.csv --forecast p --forecast p", "a forecast is listed twice: p, p"),
+    ("measure games.csv --outcome wn", "has no column 'wn'; did you mean 'won'?"),
+    ("measure games.csv --together match", "no value at row 0"),
+    ("measure games.csv --budget 0", "--budget must be a positive number or exact, got '0'"),
+    ("measure games.csv --forecast q", "must lie in [0, 1], got '1.5' at row 0"),
+    ("measure games.csv --out taken", "is a file, not a folder"),
+    ("combine games.csv --outcome won", "--forecast must be given for at least 2 models"),
+    ("combine games.csv --forecast p", "at least 2 models, got 'p' alone"),
+    ("combine events.csv --outcome risk --forecast risk --forecast age", "must be 0, 1 or boolean"),
+    ("recalibrate bad.npz", "bad.npz cannot be read as npz"),
+    ("recalibrate net.csv --method lq", "unknown method 'lq'. Known: lp, decision, groups, boost"),
+    ("recalibrate net.csv --method lp", "has no labels to fit to: name their column with --label"),
+    ("recalibrate net.csv --label finding --forecast p_cat", "--label and --forecast exclude each other"),
+    ("recalibrate net.csv --label finding --set alpha=1", "--set belongs to --method lp and decision and"),
+    ("recalibrate net.csv --label finding --split finding", "the column must say fit or test (or train"),
+    ("recalibrate net.csv --method groups --losses costs.csv", "--losses belongs to --method decision, not"),
+    (f"{LP} --set p", "--set must be NAME=VALUE, like n_levels=5, got 'p'"),
+    (f"{LP} --choose lp", "--choose belongs to the comparison of all, not to"),
+    (f"{LP} --split 0.9", "40 rows are too few: 4 to fit"),
+    (f"{LP} --split 0.2 --apply net.csv", "exclude each other"),
+    (f"{GROUPS} --outcome ill --group side", "--forecast is needed with --method groups"),
+    (f"{GROUPS} --outcome ill --forecast risk", "--group is needed"),
+    (
+        "recalibrate events.csv --method lp --probabilities risk,side --label ill",
+        "'side' must be numbers, got '",
+    ),
+    ("recalibrate events.csv --method boost --outcome ill --features age,side", "'side' must hold numbers"),
+    ("recalibrate events.csv", "which column has the outcomes? Name it with --outcome, or class"),
+    ("recalibrate events.csv --outcome ill --choose groups", "none of the methods tried: --group names"),
+    ("stream", "--ledger is missing"),
+    ("stream --ledger l.db --resume", "--resume needs --input"),
+    ("stream --ledger l.db --input nowhere", "nowhere is not there"),
+    ("stream --ledger l.db --input /dev/null", "neither a file nor a folder"),
+    ("stream repair --ledger nowhere.db --into new.db", "there is no such ledger"),
+    ("stream archive --ledger l.db --into old.archive", "give one of --keep and --before"),
+    ("evaluate", "Missing argument 'STREAM"),
+    ("evaluate Phisching", "did you mean 'Phishing'?"),
+    ("evaluate Phishing --rounds 99999", "at most the 1250"),
+    ("evaluate Phishing --outcome y", "need a file: there is no file Phishing"),
+    ("evaluate Phishing --buckets some", "at least 1 or 'auto', got 'some'"),
+    ("evaluate flip --model tree", "--model needs features"),
+    ("simulate --adversary coi", "unknown adversary 'coi'; did you mean 'coin'? Known: alternating"),
+    ("simulate --adversary river:name=Phishing --rounds 99999", "has only 1250 rounds"),
+    ("simulate --adversary file:path=games.csv", "has no column 'outcome'"),
+    ("simulate --adversary file:path=games.csv,outcome=match", "got nothing at row 0"),
+    ("simulate --classes 1", "--classes must be from 2 to 100, got 1"),
+    (f"simulate --classes 3 --adversary {SEGMENTS}", "has 7 classes, more than n_classes, 3"),
+    (f"simulate --classes 7 --adversary {SEGMENTS} --rounds 9999", "has only 2310 rounds"),
+    ("simulate --classes 3 --adversary file:path=games.csv", "is not a numpy archive"),
+    ("sweep demmo", "no such file: demmo; did you mean 'demo'? Without a file: demo, arena"),
+    ("sweep demo --out taken", "there is a file"),
+    ("sweep demo --scheduler 127.0.0.1:1", "--scheduler needs --backend dask or ray"),
+    ("sweep demo --backend ray --scheduler 127.0.0.1:1 --jobs 2", "--jobs and --scheduler exclude"),
+    ("plot nowhere", "no results in nowhere"),
+    ("forecasters --load nowhere.py", "no such file: nowhere.py"),
+    ("worst --minimax --rounds 9", "rounds must be at most 8, got 9"),
+    ("worst --minimax --rounds 3 --out x", "--minimax is about the distance, and has no picture"),
+    ("experiment few.npz --figure map", "unknown figure 'map'; known: steps, actions, classes, drift"),
+    ("experiment bare.npz", "has no labels to fit to"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path, few = tmp_path_factory.mktemp("refused"), made_up_table(19, 3)
+    (path / "games.csv").write_text("p,q,won,match\n0.5,1.5,1,\n0.25,0.5,0,1\n")
+    (path / "costs.csv").write_text("action,owl,cat,dog\nleave,0,0,4\nact,1,1,0\n")
+    (path / "bad.npz").write_bytes(b"PK")
+    (path / "taken").touch()
+    np.savez(path / "few.npz", predictions=few.probabilities, ground_truth=few.labels)
+    np.savez(path / "bare.npz", predictions=few.probabilities)
+    row = np.arange(40)
+    net = {"p_cat": 0.5 + 0 * row, "p_dog": 0.25 + 0 * row, "p_owl": 0.25 + 0 * row}
+    labels = ["cat", "dog", "cat", "owl"] * 10
+    pl.DataFrame({**net, "finding": labels}).write_csv(path / "net.csv")
+    events = {"risk": row / 40, "ill": row % 2, "side": ["left", "right"] * 20, "age": row}
+    pl.DataFrame(events).write_csv(path / "events.csv")
+    return path
+
+
+@pytest.mark.parametrize("request_, words", WRONG)
+def test_wrong_requests_get_one_line_and_write_nothing(folder, monkeypatch, request_, words):
+    monkeypatch.chdir(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert words in refused(*request_.split())
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
