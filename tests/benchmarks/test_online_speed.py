@@ -27,38 +27,33 @@ def settings_of(grid, rounds):
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-@pytest.mark.parametrize("grid", ["uniform", "adaptive"])
-def test_replay_against_cumsum(compare, kind, grid):
-    outcomes, settings = STREAMS[kind](ROUNDS), settings_of(grid, ROUNDS)
+@pytest.mark.parametrize(
+    ("grid", "rounds", "against", "at_most"),
+    [
+        ("uniform", ROUNDS, "cumsum", 5),
+        ("adaptive", ROUNDS, "cumsum", 9),
+        ("graded", 3 * 10**6, "uniform", 1.3),
+        ("nested", 3 * 10**6, "uniform", 1.3),
+    ],
+)
+def test_replay_against_cumsum_and_the_uniform_grid(compare, kind, grid, rounds, against, at_most):
+    """What is found in a table takes as long, wherever its points are; some rounds more at a doubling."""
+    outcomes, settings = STREAMS[kind](rounds), settings_of(grid, rounds)
     floats = outcomes.astype(float)
     AlmostOneStepAhead(**settings).replay(outcomes[:10])
 
     def replay(forecaster):
         forecaster.replay(outcomes)
-        assert forecaster.certificate <= math.sqrt(3 * ROUNDS)
+        assert forecaster.certificate <= math.sqrt(3 * rounds) or against == "uniform"
 
-    compare(
-        replay,
-        lambda: np.cumsum(floats),
-        {"uniform": 5, "adaptive": 9}[grid],
-        setup=lambda: (AlmostOneStepAhead(**settings),),
-    )
+    def baseline():
+        if against == "cumsum":
+            np.cumsum(floats)
+        else:
+            AlmostOneStepAhead(**settings_of("uniform", rounds)).replay(outcomes)
 
-
-@pytest.mark.parametrize("kind", STREAMS)
-@pytest.mark.parametrize("grid", ["graded", "nested"])
-def test_replay_on_uneven_grids_against_the_uniform_one(compare, kind, grid):
-    """What is found in a table takes as long, wherever its points are; some rounds more at a doubling."""
-    outcomes = STREAMS[kind](3 * 10**6)
-    settings, uniform = (settings_of(one, len(outcomes)) for one in (grid, "uniform"))
-    AlmostOneStepAhead(**settings).replay(outcomes[:10])
-    compare(
-        lambda forecaster: forecaster.replay(outcomes),
-        lambda: AlmostOneStepAhead(**uniform).replay(outcomes),
-        rounds=25,
-        setup=lambda: (AlmostOneStepAhead(**settings),),
-        at_most=1.3,
-    )
+    setup = lambda: (AlmostOneStepAhead(**settings),)  # noqa: E731
+    compare(replay, baseline, at_most, rounds=7 if against == "cumsum" else 25, setup=setup)
 
 
 def one_by_one(learner, rounds):

@@ -19,7 +19,6 @@ from onlinecal.plots.recalibrations import (
     draw_gaps,
     draw_lp_rounds,
     draw_patches,
-    draw_scoreboard,
 )
 from onlinecal.plots.reliability_diagram import named, plan_costs, reliability_panels, transport_panels
 from simulations.plots.sweeps.against_rounds import draw_trajectories
@@ -133,32 +132,6 @@ def test_keys_of_one_age_do_not_lie_on_one_another(one_age):
     assert np.isin(np.minimum(table["guarantee"] / rounds, 1.0), dots[:, 1]).all()
     assert (len(np.unique(mine[:, 0])) == n) == one_age
     assert ("keys in the order of" in axis.get_xlabel()) == one_age
-
-
-def test_an_interval_that_goes_on_beyond_the_panel_has_a_sign():
-    names = ("none", "platt", "beta", "isotonic", "groups", "boost", "vector")
-    wide = [0.4 if name == "beta" else 0.002 for name in names]
-    table = pl.concat(
-        pl.DataFrame({"method": names, "measure": measure, "difference_low": wide}).with_columns(
-            value=0.2,
-            difference=-0.01,
-            difference_low=-0.01 - pl.col("difference_low"),
-            difference_high=-0.01 + pl.col("difference_low"),
-            best=pl.lit(None, pl.String),
-            title=pl.lit("x.csv"),
-            below=pl.lit("y"),
-            chosen=pl.lit("platt"),
-        )
-        for measure in ("Brier", "log loss", "ECE", "accuracy")
-    )
-    figure = inside(draw_scoreboard(table))
-    for axis in figure.axes:
-        middle = (axis.bbox.x0 + axis.bbox.x1) / 2
-        signs = {text.get_text(): text.get_window_extent().x0 for text in axis.texts}
-        assert signs["◂"] < middle < signs["▸"]
-        assert set(points(axis)) == {(-0.01, float(height)) for height in range(len(names) - 1)}
-        ends = {tuple(round(float(x), 9) for x, _ in line) for line in lines(axis)[1:]}
-        assert ends == {(-0.012, -0.008), (-0.41, 0.39)}
 
 
 ROUNDS = np.arange(7)

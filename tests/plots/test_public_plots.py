@@ -247,12 +247,6 @@ def test_bad_input_is_named_and_nothing_is_drawn(name, given, options, words):
     assert not pyplot.get_fignums()
 
 
-def test_names_are_functions_also_after_their_modules_are_loaded():
-    for name in plots.__all__:
-        assert callable(getattr(plots, name))
-        assert getattr(plots, name) is getattr(plots, name)
-
-
 N = 300
 DRAWN = np.random.default_rng(7)
 TENTHS, COINS = DRAWN.random(N).round(1), DRAWN.integers(0, 2, N)

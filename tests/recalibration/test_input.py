@@ -116,19 +116,13 @@ def test_names_frames_and_one_hot_tables_are_as_good_as_numbers(number):
         GroupRecalibrator().fit(named, NAMES, groups).predict(turned, groups)
 
 
-@pytest.mark.parametrize("kind", TABLES)
-def test_pandas_objects_of_other_rows_are_refused(kind):
-    table, shuffled = pd.DataFrame(P), pd.Series(y, index=range(40, 0, -1))
-    with pytest.raises(ValueError, match="P and y must have the same index, since rows are matched by pos"):
-        kind().fit(table, shuffled)
-    kind().fit(table, pd.Series(y))
-
-
-def test_groups_and_features_of_other_rows_are_refused():
+def test_tables_groups_and_features_of_other_rows_are_refused():
     elsewhere = pd.DataFrame({"a": np.arange(40) % 2 == 0}, index=range(40, 0, -1))
+    table, shuffled = pd.DataFrame(P), pd.Series(y, index=range(40, 0, -1))
     forecasts, model = pd.Series(p), GroupRecalibrator().fit(p, y, elsewhere)
     for call in (
-        lambda: GroupRecalibrator().fit(forecasts, pd.Series(y, index=range(40, 0, -1)), GROUPS),
+        *(lambda kind=kind: kind().fit(table, shuffled) for kind in TABLES),
+        lambda: GroupRecalibrator().fit(forecasts, shuffled, GROUPS),
         lambda: GroupRecalibrator().fit(forecasts, y, elsewhere),
         lambda: model.predict(forecasts, elsewhere),
         lambda: BoostedRecalibrator().fit(elsewhere, pd.Series(y)),

@@ -144,6 +144,13 @@ def test_two_classes_are_twice_the_binary_distance():
     exact = calibration_distance(p, y, method="exact").exact
     assert found.lower == pytest.approx(2 * exact, rel=1e-9)
     assert found.upper == pytest.approx(2 * exact, rel=1e-9)
+    p, y = rng.random(300), rng.integers(0, 2, 300)
+    found, half = (
+        multiclass_calibration_distance(np.c_[1 - p, p], y, budget=0.01),
+        calibration_distance(p, y, budget=0.01),
+    )
+    assert half.lower < half.upper
+    assert (found.lower, found.upper) == pytest.approx((2 * half.lower, 2 * half.upper), rel=1e-9)
 
 
 def test_a_look_ahead_is_a_witness_that_little_work_does_not_find():

@@ -107,21 +107,17 @@ def test_full_steps_solve_the_least_squares_problem_even_when_regions_coincide()
     assert np.allclose(full_step(hard, error), means)
 
 
-def test_shrunk_steps_keep_signal_and_drop_noise():
-    rng = np.random.default_rng(5)
-    members = np.ones((4000, 1))
-    noise = rng.standard_normal((4000, 10))
-    signal = noise + 1.0
-    rows = np.arange(2000, 4000)
-    kept = shrunk_step(members, signal, rows, 1.0) / full_step(members, signal)
-    assert (kept > 0.99).all()
-    shares = []
-    for seed in range(50):
-        noise = np.random.default_rng(seed).standard_normal((400, 20))
-        share = shrunk_step(members[:400], noise, rows[:200] - 2000, 1.0) / full_step(members[:400], noise)
-        assert share.min() >= 0
-        shares.append(share.mean())
-    assert np.mean(shares) < 0.2
+@pytest.mark.parametrize("signal", [0.0, 0.05, 0.2, 1.0])
+def test_shrunk_steps_keep_signal_and_drop_noise(signal):
+    """Of n rows, m of them fresh, a part s of what is seen is no noise: n s/(m + (n - m) s) is kept."""
+    n, m, members = 400, 100, np.ones((400, 1))
+    for seed in range(20):
+        error = np.random.default_rng(seed).standard_normal((n, 20)) + signal
+        found = shrunk_step(members, error, np.arange(m), 1.0) / full_step(members, error)
+        fresh = error[:m]
+        noise = (fresh**2).sum(axis=1).mean() / m
+        part = max(0.0, 1.0 - noise / (fresh.mean(axis=0) ** 2).sum())
+        assert found == pytest.approx(n * part / (m + (n - m) * part))
 
 
 def wrong_by(forecasts, labels):
