@@ -9,11 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.optimize import linprog
 
 from onlinecal import SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.measures import multiclass_calibration_distance
 from onlinecal.measures.distance.classes import prices, search
 from onlinecal.measures.distance.classes.groupings import class_frequencies, equal_rows, merged
+from onlinecal.measures.distance.classes.potentials import Triangulation, best_potentials, repaired
 from onlinecal.measures.distance.classes.search import improvements, rounds_of
 from onlinecal.measures.distance.classes.sweep import neighbours_of
 from onlinecal.measures.distance.multiclass import drawn
@@ -59,6 +61,38 @@ def test_of_few_rounds_the_distance_is_exact_and_within_the_bracket(game):
     assert bracket.lower <= truth + 1e-9
     assert bracket.upper >= truth - 1e-9
     assert_is_calibrated(bracket, p, y)
+
+
+@pytest.mark.parametrize("k", [3, 4, 5])
+def test_any_potentials_are_a_bound_once_repaired(k):
+    """Potentials from nowhere, made large enough to break every inequality."""
+    rng = np.random.default_rng(k)
+    mesh = Triangulation(k, 3)
+    for _ in range(20):
+        found = repaired(mesh, rng.normal(size=mesh.points.shape) * rng.choice([0.1, 1.0]))
+        v, w = rng.dirichlet(np.ones(k), (2, 300))
+        assert (np.abs(found.at(v) - found.at(w)).max(axis=1) <= np.abs(v - w).sum(axis=1) + 1e-12).all()
+        assert ((v * found.at(v)).sum(axis=1) <= 1e-12).all()
+
+
+def test_the_relaxation_is_nearly_solved():
+    """Against HiGHS, on the same inequalities."""
+    rng = np.random.default_rng(5)
+    p, y = rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60)
+    mesh = Triangulation(3, 6)
+    slopes, n = np.kron(mesh.slopes.toarray(), np.eye(3)), len(mesh.points)
+    (a, b), grid = mesh.pairs.T, mesh.points / mesh.m
+    signs = np.zeros((len(a), n, 3))
+    for sign, left, right in zip(signs, a, b, strict=True):
+        sign[left] += grid[right]
+        sign[right] += grid[left]
+    places, shares = mesh.corners(p)
+    gain = np.zeros((n, 3))
+    np.add.at(gain, (places, y[:, None]), shares)
+    table = np.concatenate([slopes, -slopes, signs.reshape(len(a), -1)])
+    limits = np.append(np.full(2 * len(slopes), 2 / mesh.m), np.zeros(len(a)))
+    best = -linprog(-gain.ravel(), table, limits, bounds=(None, None)).fun
+    assert 0.995 * best <= best_potentials(mesh, p, y, 1e9).bound(p, y) <= best + 1e-6
 
 
 @pytest.mark.parametrize("factor", [1.5, 2.2, 99.0])
