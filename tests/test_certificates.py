@@ -127,7 +127,7 @@ def plays_a_forecaster(kind, late, **config):
         return token.probability, token
 
     def check(t, record):
-        if window is not None and t % 5 == 0:
+        if window is not None and t % 15 == 0:
             recent = lower(*zip(*record[-window:], strict=True))
             hold(recent, model.window_certificate, model.window_guarantee)
 
@@ -184,7 +184,7 @@ def plays_a_classifier(kind, late, strategy, k, declared=False, **config):
         if answer:
             answers.append(answer)
             labels.append(names[number])
-            if window is not None and len(answers) % 5 == 0:
+            if window is not None and len(answers) % 15 == 0:
                 recent = distance(answers[-window:], labels[-window:])
                 hold(recent, model.window_certificate, model.window_guarantee)
 

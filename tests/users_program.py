@@ -57,7 +57,6 @@ whole: float = batched.predict_proba(table).sum()
 batched.learn_many(DataFrame({"a": p}), y)
 waiting: wrappers.WrappedForecast = CalibratedClassifier(model, n_buckets="auto").forecast({"a": 1.0})
 batched.observe(waiting, True)
-batched.partial_fit(table)  # error: call-arg
 CalibratedClassifier(model, expire_after="a week")  # error: arg-type
 CalibratedClassifier(model, strategy="toplabel")  # error: arg-type
 CalibratedClassifier(model, classes=2)  # error: arg-type
@@ -66,7 +65,6 @@ oc.CalibratedRegressor(model)  # error: arg-type
 chances: dict[float, float] = oc.CalibratedDistribution(regressor, [1, 2.5]).predict_distribution_one({})
 oc.DecisionCalibratedClassifier(model, memory="all")  # error: arg-type
 oc.GroupCalibratedClassifier(model, groups={"young": lambda x: x["age"] < 9}, scheme="shared")
-oc.GroupCalibratedClassifier(model, groups=3)  # error: arg-type
 stream = oc.recalibrate_stream(p, y, settled_at=[1, 1, 3, 3], groups=["a", "a", "b", "b"], slack=1.0)
 worth: float = stream.report().brier_out
 oc.recalibrate_stream(table, ["a", "b"], strategy="joint")  # error: arg-type
@@ -81,12 +79,9 @@ game, won = next(iter(NBAGames()))
 metrics.Brier(pos_val="spam") + metrics.ECE(bins=10)
 
 oc.LpRecalibrator(p=2, estimation="pools", classes=["a", "b", "c"]).fit(table, y).predict_proba(table)
-oc.LpRecalibrator.as_in_paper(2, 0.05, start="beta").fit(table, y, sample_weight=p).predict(table)
 oc.LpRecalibrator(within="nothing")  # error: arg-type
 oc.DecisionRecalibrator(start="hot")  # error: arg-type
 oc.GroupRecalibrator(patch="shift", predicates=[lambda x: x["age"] < 9]).fit(p, y, table)
-averaged = recalibration.AveragedCalibration([recalibration.TemperatureScaling()])
-oc.RecalibratedClassifierCV(model, averaged, cv=3).fit(table, y, sample_weight=p).predict_proba(table)
 recalibration.PerClassIsotonic().fit(table, y, weights=p)  # error: call-arg
 
 distance: CalibrationDistance = oc.calibration_distance(p, y, "exact", normalize=True, look_ahead=p)
@@ -98,7 +93,6 @@ oc.CalibrationMonitor(resolution=100).update(0.5, None)  # error: arg-type
 
 axes: Axes = plots.reliability(p, y, bins=4, label="mine")
 biases: DataFrame = plots.running_biases_data(p, y, rounds=[1, 4], bins=2)
-plots.running_biases(p, y, axes, parts=2)  # error: call-arg
 
 with engine.Engine(Path("ledger"), engine.EngineConfig(default=engine.KeyConfig(kind="simplex"))) as opened:
     answer = opened.query("1", "key", hint=0.4)
@@ -108,7 +102,6 @@ with engine.Engine(Path("ledger"), engine.EngineConfig(default=engine.KeyConfig(
     opened.query("1", "key", hint="high")  # error: arg-type
     one: engine.Summary | None = opened.summary("key")
     wrong: engine.Summary = opened.total()  # error: assignment
-engine.archive_ledger("ledger", "older", keep=1000)
 found: list[str] = engine.check_ledger("ledger", archives=["older"]).problems
 engine.archive_ledger("ledger", "older", keep="all")  # error: arg-type
 engine.KeyConfig(kind="ternary")  # error: arg-type

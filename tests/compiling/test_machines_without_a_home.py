@@ -80,7 +80,8 @@ def test_a_read_only_installation_without_a_home_works_and_says_once_where_code_
         assert folder.name == f"onlinecal-{NOBODY}"
         assert (folder.stat().st_uid, folder.stat().st_mode & 0o777) == (NOBODY, 0o700)
         again = run(code, places)
-        assert (again.returncode, again.stdout, again.stderr) == (0, "[[0.5, 0.5]] 0\n", "")
+        assert (again.returncode, again.stdout) == (0, "[[0.5, 0.5]] 0\n")
+        assert "RuntimeWarning" not in again.stderr
 
 
 @as_root
@@ -88,7 +89,8 @@ def test_what_root_has_compiled_others_load(open_folder):
     places = {"NUMBA_CACHE_DIR": open_folder / "kernels", "TMPDIR": open_folder}
     assert run(PLAY, places, check=True).stdout == "[[0.5, 0.5]] 1\n"
     answer = run(BECOME_NOBODY + PLAY, places, check=True)
-    assert (answer.stdout, answer.stderr) == ("[[0.5, 0.5]] 0\n", "")
+    assert answer.stdout == "[[0.5, 0.5]] 0\n"
+    assert "RuntimeWarning" not in answer.stderr
 
 
 def test_in_an_archive_code_is_kept_too_until_the_archive_is_another(tmp_path):

@@ -262,15 +262,10 @@ def engine() -> Iterable[tuple[str, Play]]:
                 event["hint"] = shares if many else weights[0] / 10
         return events
 
-    def unhinted(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [{name: value for name, value in event.items() if name != "hint"} for event in events]
-
     for kind in ("plain", "lanes", "brief", "brief lanes", "weather", "skies"):
         yield f"engine/{kind}/hints", lambda kind=kind: answers_of(CONFIG, hinted(script(2, 300, 6, (kind,))))
     windowed = EngineConfig(KeyConfig(window=40))
     yield "engine/window/hints", lambda: answers_of(windowed, hinted(script(3, 300, 6, ("plain",))))
-    plain = KeyConfig(horizon=500, rule="sign", report="lower", steering=False, hints=False)
-    yield "engine/grid", lambda: answers_of(EngineConfig(plain), unhinted(script(2, 300, 6, ("grid",))))
 
 
 def games() -> Iterable[tuple[str, Play]]:
@@ -285,19 +280,10 @@ def games() -> Iterable[tuple[str, Play]]:
             if name != "seconds"
         ]
 
-    def on_file(arguments: str) -> Iterable[Any]:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "stream.csv"
-            rows = (f"{hint},{outcome}" for hint, outcome in zip(HINTS, COINS, strict=True))
-            file.write_text("\n".join(["said,won", *rows]))
-            return [line.replace(str(file), "") for line in said(arguments.format(file))]
-
     for adversary in ("threshold", "epochs", "bias-lifter", "champion"):
         for forecaster in ("adaptive", "balanced"):
             line = f"simulate --adversary {adversary} --forecaster {forecaster} --rounds 600"
             yield f"game/{adversary}/{forecaster}", partial(said, line)
-    line = "simulate --adversary file:path=[{}],outcome=won,forecast=said --forecaster adaptive"
-    yield "game/hints", partial(on_file, line)
     yield "game/classes", partial(said, "simulate --classes 3 --adversary least-likely --rounds 300")
     yield "game/worst", partial(said, "worst --forecaster adaptive --rounds 8")
 
