@@ -30,12 +30,9 @@ def usual_spec(name: str) -> str:
 
 SPECS = [
     *map(usual_spec, adversaries.catalogue()),
-    "blocks:length=1",
     "change-points:changes=3",
     "change-points:spacing=17",
     "markov:stay=0.2",
-    "bias-builder:cells=7",
-    "bisection:depth=3,exponent=0.25",
     "certificate-greedy:depth=4",
     "two-phase:first=[linear-drift:start=0.2,end=0.8],second=certificate-greedy,switch=50",
     "mixture:first=bias-builder,second=markov,weight=0.3",
@@ -49,13 +46,9 @@ SPECS = [
 SPECS_OF_SEVERAL = [
     *(name for name in adversaries.multiclass_catalogue() if name not in ("file", "river")),
     "river:name=Phishing",
-    "weights:shares=[1,0,0.5,7]",
     "markov:stay=0",
     "markov:stay=1",
-    "dirichlet-drift:spacing=9",
     "late-class:start=40,weight=1",
-    "boundary-hugger:first=3",
-    "bias-builder:cells=3",
     "two-phase:first=[two-phase:first=certificate-greedy,second=bias-builder],second=markov,switch=100",
 ]
 CASES = [*((spec, None) for spec in SPECS), *((spec, 4) for spec in SPECS_OF_SEVERAL)]

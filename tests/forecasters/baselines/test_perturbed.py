@@ -52,4 +52,6 @@ def test_the_expected_regret_is_within_the_bound_on_every_short_sequence(rate):
         paid = sum(told[t, heads[t], y] for t, y in enumerate(outcomes))
         best = np.min([sum(costs(b, y) for y in outcomes) for b in np.linspace(0, 1, 81)], axis=0)
         assert (paid - best <= forecaster.expected_regret(rounds)).all()
+    # Fact 4d
+    assert forecaster.expected_regret(100) == pytest.approx(100 * rate + 2 * (1 - rate) / rate)
     assert UCalibratedForecaster(3000).expected_regret(3000) <= 2 * np.sqrt(2 * 3000)

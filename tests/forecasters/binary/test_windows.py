@@ -60,7 +60,12 @@ def test_the_guarantee_is_the_square_root_of_twice_the_window():
     for window in [*range(1, 200), 10**4, 10**6, 1 << 24]:
         forecaster = AlmostOneStepAhead(window=window, grid="uniform")
         assert forecaster.window_guarantee <= math.sqrt(2 * window) * (1 + 1e-12)
-        assert len(forecaster.look_ahead.points) == 1 + math.ceil(math.sqrt(window / 2))
+        cells, before = math.ceil(math.sqrt(window / 2)), forecaster.window_guarantee
+        assert len(forecaster.look_ahead.points) == 1 + cells
+        # Lemma 24: with three others open every inner point's bias has that much more room
+        for _ in range(4):
+            forecaster.forecast()
+        assert forecaster.window_guarantee == pytest.approx(before + 3 * (cells - 1))
 
 
 windows = st.integers(1, 60)

@@ -18,7 +18,6 @@ from tests.forecasters.simplex.reference import Reference
 from tests.properties import examples
 
 SIZES = [(1, 3), (2, 1), (2, 6), (2, 7), (3, 1), (3, 2), (3, 8), (4, 5), (5, 3), (6, 2), (8, 4), (10, 2)]
-FEW = 256
 KINDS = ["coins", "drift", "turns", "constant"]
 
 games = st.tuples(
@@ -42,7 +41,7 @@ def test_compiled_code_and_the_interpreter_agree_bit_for_bit(game, slack, hinted
         soft = weights, parts, rounded
         outcomes = np.where(labels.max(axis=1) == 1.0, labels.argmax(axis=1), MIXED)
     hints = None if hinted == "no" else hints_of(k, rounds, seed)
-    plain = play.ready_list(k, m * parts, slack, FEW, parts, layout.FOLLOWS * (hinted == "followed"))
+    plain = play.ready_list(k, m * parts, slack, step=parts, report=layout.FOLLOWS * (hinted == "followed"))
     compiled = np.array(plain)
     forecasts, charged = play.replay(compiled, outcomes, hints, soft)
     expected, _, points = play.interpret(plain, outcomes, hints, soft)
