@@ -122,3 +122,27 @@ def test_on_zooming_grids_each_point_on_the_way_up_takes_as_many_ones_as_the_pro
                 assert {j * steps[s] for j in on_the_way} <= {points[r] for r in above}
                 tried += len(on_the_way)
     assert tried > 1000
+
+
+@pytest.mark.parametrize("mean", [1 / 3, 3 / 4, 2 / 5])
+def test_on_coins_of_a_rational_mean_a_zooming_grid_stays_near_it_and_within_its_bound(mean):
+    q, delta = round(1 / (math.gcd(round(60 * mean), 60) / 60)), 1e-3
+    rounds, found = (10**4, 10**5), []
+    for seed in range(2):
+        zoom = Zoom(lambda t: 1 << int(2 / 3 * math.log2(t) + 1e-9))
+        coins = (np.random.default_rng(seed).random(rounds[-1]) < mean).tolist()
+        for t, y in enumerate(coins, start=1):
+            if t >= 1000 and t % 100 == 0:
+                m = zoom.unit // zoom.step
+                reach = 3 * math.sqrt(q * math.log(6 * t**4 / delta) / m)
+                assert mean - reach < (zoom.low + zoom.step) / zoom.unit
+                assert zoom.low / zoom.unit < mean + reach
+            zoom.learn(y)
+            if t in rounds:
+                m = zoom.unit // zoom.step
+                allowed = 10.3 * math.sqrt(q * math.log(6 * t**4 / delta) * m) + 2 * math.log2(2 * m)
+                assert len(zoom.biases) <= allowed
+                assert zoom.certificate <= 3 * t ** (1 / 3) + allowed
+                found.append(zoom.certificate)
+    first, last = np.reshape(found, (2, 2)).mean(0)
+    assert math.log10(last / first) <= 0.42

@@ -66,3 +66,11 @@ def test_with_hint_buckets_the_brier_score_is_near_that_of_the_hints(answers, va
     score, slip = np.sum((p - y) ** 2), 2 * math.sqrt(used * rounds) + 1e-9
     assert score <= np.sum((means[bucket] - y) ** 2) + slip
     assert score <= np.sum((hints - y) ** 2) + (rounds / (2 * buckets) if values is None else 0.0) + slip
+
+
+def test_no_multiple_of_the_distance_bounds_the_regret_against_every_map():
+    for small in (0.1, 0.01, 0.001):
+        p, y = np.tile([0.5 - small, 0.5 + small], 10), np.tile([1, 0], 10)
+        # the best map gives each forecast its own outcome, and is never wrong
+        assert np.sum((p - y) ** 2) == pytest.approx(20 * (0.5 + small) ** 2)
+        assert calibration_distance(p, y).upper <= 20 * small + 1e-12
