@@ -230,9 +230,10 @@ def test_large_bodies_wait_until_there_is_room_for_them(engine):
 
 
 def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):
-    monkeypatch.setattr(engine._ledger, "commit", Mock(side_effect=[LedgerError("the disk is full"), None]))
-    answer = client.post("/query", json={"id": "q", "key": "k"})
-    assert (answer.status_code, answer.json()) == (503, {"error": "the disk is full"})
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._ledger, "commit", Mock(side_effect=LedgerError("the disk is full")))
+        answer = client.post("/query", json={"id": "q", "key": "k"})
+        assert (answer.status_code, answer.json()) == (503, {"error": "the disk is full"})
     assert client.post("/query", json={"id": "q", "key": "k"}).status_code == 200
 
 
