@@ -30,13 +30,9 @@ NO_REQUEST = b"\x16\x03\x01 no request\r\n\r\n"
 CHUNKED = b"POST /query HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.8.8.8"])
-def test_a_loopback_address_goes_without_a_token(host):
-    assert is_loopback(host)
-
-
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
-async def test_any_other_address_needs_one(host):
+async def test_only_loopback_goes_without_a_token(host):
+    assert all(map(is_loopback, ("127.0.0.1", "localhost", "::1", "127.8.8.8")))
     with pytest.raises(ValueError, match="token"):
         await serve(AsyncEngine(), host, 0)
 

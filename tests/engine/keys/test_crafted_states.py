@@ -147,13 +147,3 @@ def test_a_turn_on_a_state_that_cannot_be_leaves_nothing_behind():
         with pytest.raises(ValueError, match="the state of key 'k'"):
             step("k", bad, [Outcome("b", 1)])
         assert step("k", data, [Outcome("b", 1)])[1] == [Settled("b")]
-
-    def failing():
-        yield Query("c", "k")
-        raise OSError("the input broke off")
-
-    for before in (data, None):
-        with pytest.raises(OSError, match="broke off"):
-            step("k", before, failing())
-        assert step("k", before, []) == (before, [])
-        assert step("k", data, [Outcome("b", 1)])[1] == [Settled("b")]

@@ -165,7 +165,6 @@ RIGHT = "type string, id string, key string, position int, value "
         ("type string, id long, key string, position long, value string", "column 'id' .* got bigint"),
         ("type string, id string, key string, position double, value int", "column 'position' .* got double"),
         (RIGHT + "date", "column 'value' .* got date"),
-        (RIGHT + "int, hint string", "column 'hint' .* string"),
         (RIGHT + "int, hints map<int, double>", "column 'hints' .* map<int,double>"),
     ],
 )

@@ -104,8 +104,7 @@ def play(engine, key, rounds, wrong, start=0, late=0, seed=0):
         waiting.append((f"{key}/{t}", int(rng.random() < (p**2 if wrong else p))))
         while len(waiting) > late:
             events.append(Outcome(*waiting.pop(0)))
-    for batch in batches(events, [10, 60]):
-        engine.handle(batch)
+    engine.handle(events)
 
 
 def test_an_alarm_says_when_and_how_and_survives_a_restart(tmp_path, caplog, monkeypatch):
