@@ -161,7 +161,8 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     shown = run("evaluate", path, "--forecast", "p", "--outcome", "y").stdout
 
     def cells(name):
-        return re.split(r"\s{2,}", re.search(rf"\S.*\b{name}\b.*", shown)[0])
+        lines = (re.split(r"\s{2,}", line.strip()) for line in shown.splitlines())
+        return next(line for line in lines if name in line)
 
     base, mean = cells("base"), cells("mean")
     change = 100 * (float(mean[3]) / float(base[3]) - 1)

@@ -128,7 +128,7 @@ def test_the_matrix_groups_forecasters_and_adversaries():
     assert table["adversary"][:4].to_list() == ["coin", "threshold", "bias-builder", "certificate-greedy"]
     assert table["exponent"].to_numpy() == pytest.approx(0.5)
     # the colours of exponents are anchored at those of theory
-    for at, (anchor, colour) in zip((0, 1 / 3, 1 / 2, 2 / 3, 1), ANCHORS, strict=True):
+    for at, (anchor, colour) in zip((0.0, 1 / 3, 1 / 2, 2 / 3, 1.0), ANCHORS, strict=True):
         assert (at, COLOURS(at)[:3]) == (anchor, pytest.approx(to_rgb(colour), abs=0.01))
 
 
