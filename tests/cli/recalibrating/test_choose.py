@@ -98,6 +98,9 @@ def test_of_methods_that_chance_cannot_tell_apart_the_simplest_is_taken():
     board = board_of(log_loss={"a": a, "b": b, "c": c}, decision_gap={"a": b, "b": a, "c": c})
     assert scores.advice(board, purposes, 5000)[0] == "c"  # best for more, and no worse in log loss
     assert scores.advice(board, purposes, 100)[0] == "b"
+    # nor what a method shares with the best alone
+    near, far = np.append(1.05, 1.05 + common + own[0]), np.append(2.0, 2.0 + 0.1 * rng.standard_normal(500))
+    assert board_of(log_loss={"near": near, "far": far, "c": c}).verdict("log loss").tied == ("c",)
     # the last bits choose nothing
     same = np.full(11, 0.25)
     for pair in ((same, same * (1 - 1e-15)), (same * (1 - 1e-15), same)):
