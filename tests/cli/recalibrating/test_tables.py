@@ -21,7 +21,6 @@ from onlinecal.cli.recalibrating.groups import GroupColumns
 from onlinecal.cli.recalibrating.lp import chance_error
 from onlinecal.cli.recalibrating.reading import numbers, read_known, read_names, read_table, with_label
 from onlinecal.cli.recalibrating.splits import split_of
-from onlinecal.plots.groups import level_name
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic
 from tests.networks import Told
 
@@ -93,12 +92,6 @@ def test_splits_are_shares_rules_or_columns_and_settings_numbers_words_or_texts(
     found = values_of(["p=inf", "n_levels=None", "start=none", "epsilon=0.1", "max_rounds=7", "x=True"])
     assert [*found.values()] == [float("inf"), None, "none", 0.1, 7, True]
     assert type(found["max_rounds"]) is int
-
-
-def test_level_sets_are_named_by_what_they_reach():
-    classes = ("cat", "dog", "owl")
-    assert level_name(np.array([0.2, 0.6, 0.0]), classes, 5) == "dog ≥ 0.6, cat ≥ 0.2"
-    assert level_name(np.zeros(3), classes, 5) == "all < 0.2"
 
 
 def test_chance_is_what_right_probabilities_are_left_with():
