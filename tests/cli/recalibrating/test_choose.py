@@ -9,25 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal import decision_loss_gap, lp_calibration_error
-from onlinecal.cli.recalibrating import choose
+from onlinecal import decision_loss_gap, lp_calibration_error, measures
+from onlinecal.cli.recalibrating import choose, scores
 from onlinecal.cli.recalibrating.asked import Asked
 from onlinecal.cli.recalibrating.choose import class_methods, least_forecast
 from onlinecal.cli.recalibrating.reading import Part, recognise
-from onlinecal.cli.recalibrating.scores import (
-    Scoreboard,
-    advice,
-    class_scores_of,
-    event_scores_of,
-    resamples,
-    worst_group,
-)
 from onlinecal.cli.recalibrating.splits import read_split
-from onlinecal.measures import (
-    classwise_calibration_error,
-    expected_calibration_error,
-    multicalibration_error,
-)
 from onlinecal.measures.scores import class_scores, event_scores
 from onlinecal.plots.recalibrations import draw_scoreboard
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
@@ -59,26 +46,26 @@ def test_weights_of_rows_say_what_repeated_rows_say(sure, p):
     weights = np.random.default_rng(0).integers(0, 3, 60)
     rows, y, losses = table.repeat(weights, axis=0), labels.repeat(weights), gaussian_losses(2, 3, 7)
     usual = class_scores(rows, y)
-    classwise = classwise_calibration_error(rows, y, 15, normalize=True) / 3
+    classwise = measures.classwise_calibration_error(rows, y, 15, normalize=True) / 3
     errors = lp_calibration_error(rows, y, p, 4), decision_loss_gap(rows, y, losses).mean()
     expected = [usual.log_loss, usual.brier, usual.accuracy, classwise, usual.ece, *errors]
-    found = class_scores_of(table, labels, p, 4, losses).values()
+    found = scores.class_scores_of(table, labels, p, 4, losses).values()
     assert [one(weights[:, None].astype(float)).item() for one in found] == pytest.approx(expected)
 
     q, won, members = table[:, 0], (labels == 0).astype(np.uint8), table > 0.3
     rows, y, pairs = q.repeat(weights), won.repeat(weights), gaussian_losses(2, 2, 5)
     usual = event_scores(rows, y)
     gap = decision_loss_gap(np.column_stack([1 - rows, rows]), y, pairs).mean()
-    worst = multicalibration_error(rows, y, members.repeat(weights, axis=0), 10).max()
-    ece = expected_calibration_error(rows, y, 15, normalize=True)
+    worst = measures.multicalibration_error(rows, y, members.repeat(weights, axis=0), 10).max()
+    ece = measures.expected_calibration_error(rows, y, 15, normalize=True)
     expected = [usual.log_loss, usual.brier, ece, gap, worst]
-    found = [*event_scores_of(q, won, pairs).values(), worst_group(q, won, members)]
+    found = [*scores.event_scores_of(q, won, pairs).values(), scores.worst_group(q, won, members)]
     assert [one(weights[:, None].astype(float)).item() for one in found] == pytest.approx(expected)
 
 
 def test_rows_that_belong_together_are_drawn_together():
     together = np.array([4, 4, 7, 9, 9, 9, 7, 2])
-    first, *blocks = resamples(8, together, 3, seed=1)
+    first, *blocks = scores.resamples(8, together, 3, seed=1)
     drawn = np.hstack(blocks)
     assert (first == 1).all()
     assert drawn.shape == (8, 200)
@@ -87,7 +74,7 @@ def test_rows_that_belong_together_are_drawn_together():
 
 
 def board_of(**drawn):
-    board = Scoreboard()
+    board = scores.Scoreboard()
     for measure, methods in drawn.items():
         for name, values in methods.items():
             board.add(name, 1.0, {measure.replace("_", " "): np.asarray(values, dtype=float)})
@@ -106,11 +93,14 @@ def test_of_methods_that_chance_cannot_tell_apart_the_simplest_is_taken():
     # what all methods share is no reason to doubt a difference
     assert (verdict.take, verdict.tied) == ("b", ("b", "c"))
     purposes = {"probabilities": "log loss", "decisions": "decision gap"}
-    method, why = advice(board, purposes, 5000)
+    method, why = scores.advice(board, purposes, 5000)
     assert (method, "nothing is better for decisions" in why) == ("b", True)
     board = board_of(log_loss={"a": a, "b": b, "c": c}, decision_gap={"a": b, "b": a, "c": c})
-    assert advice(board, purposes, 5000)[0] == "c"  # best for more, and no worse in log loss
-    assert advice(board, purposes, 100)[0] == "b"
+    assert scores.advice(board, purposes, 5000)[0] == "c"  # best for more, and no worse in log loss
+    assert scores.advice(board, purposes, 100)[0] == "b"
+    # nor what a method shares with the best alone
+    near, far = np.append(1.05, 1.05 + common + own[0]), np.append(2.0, 2.0 + 0.1 * rng.standard_normal(500))
+    assert board_of(log_loss={"near": near, "far": far, "c": c}).verdict("log loss").tied == ("c",)
     # the last bits choose nothing
     same = np.full(11, 0.25)
     for pair in ((same, same * (1 - 1e-15)), (same * (1 - 1e-15), same)):
@@ -121,14 +111,14 @@ def test_of_methods_that_chance_cannot_tell_apart_the_simplest_is_taken():
 def test_scores_are_those_of_both_halves_by_the_map_of_the_other(chosen, sure, halves):
     report, _ = chosen
     table, labels = sure
-    losses, scores = gaussian_losses(2, 3, 100), []
+    losses, expected = gaussian_losses(2, 3, 100), []
     for fit, test in (halves, halves[::-1]):
         mapped = TemperatureScaling().fit(table[fit], labels[fit]).predict_proba(table[test])
         gap = decision_loss_gap(mapped, labels[test], losses).mean()
-        scores.append([*class_scores(mapped, labels[test]), gap])
-    measures = ["Brier", "log loss", "accuracy", "top-label ECE", "decision gap"]
-    found = [score(report, measure, "temperature")["value"] for measure in measures]
-    assert found == pytest.approx(np.mean(scores, axis=0))
+        expected.append([*class_scores(mapped, labels[test]), gap])
+    names = ["Brier", "log loss", "accuracy", "top-label ECE", "decision gap"]
+    found = [score(report, name, "temperature")["value"] for name in names]
+    assert found == pytest.approx(np.mean(expected, axis=0))
     assert report["methods"] == list(class_methods(ASKED, 600, 3)[0])
     assert report["rows"] == {"fit and test": ROWS}
     none, cooled = (score(report, "log loss", name) for name in ("none", "temperature"))
@@ -182,7 +172,7 @@ def test_a_column_of_forecasts_is_tried_with_groups_and_features(folder, halves)
     frame = pl.read_csv(folder / "events.csv")
     p, y, groups = frame["risk"].to_numpy(), frame["ill"].to_numpy(), frame.select("side", "old")
     members = GroupMaker().fit(groups, ROWS)
-    worst = [multicalibration_error(p[rows], y[rows], members[rows], 10).max() for rows in halves]
+    worst = [measures.multicalibration_error(p[rows], y[rows], members[rows], 10).max() for rows in halves]
     assert score(report, "worst group", "none")["value"] == pytest.approx(np.mean(worst))
     # what is wrong here, only groups show
     assert score(report, "Brier", "groups")["best"] == "take"

@@ -21,7 +21,6 @@ from onlinecal.cli.recalibrating.groups import GroupColumns
 from onlinecal.cli.recalibrating.lp import chance_error
 from onlinecal.cli.recalibrating.reading import numbers, read_known, read_names, read_table, with_label
 from onlinecal.cli.recalibrating.splits import split_of
-from onlinecal.plots.groups import level_name
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic
 from tests.networks import Told
 
@@ -87,20 +86,12 @@ def test_bad_tables_are_refused_by_name(tmp_path):
 
 
 def test_splits_are_shares_rules_or_columns_and_settings_numbers_words_or_texts():
-    assert split_of(None) == ("random", None)
-    assert split_of("0.3") == ("random", 0.3)
-    assert split_of("time") == ("time", None)
-    assert split_of("time:0.2") == ("time", 0.2)
+    assert [*map(split_of, (None, "0.3"))] == [("random", None), ("random", 0.3)]
+    assert [*map(split_of, ("time", "time:0.2"))] == [("time", None), ("time", 0.2)]
     assert split_of("a:b") == ("a:b", None)
     found = values_of(["p=inf", "n_levels=None", "start=none", "epsilon=0.1", "max_rounds=7", "x=True"])
     assert [*found.values()] == [float("inf"), None, "none", 0.1, 7, True]
     assert type(found["max_rounds"]) is int
-
-
-def test_level_sets_are_named_by_what_they_reach():
-    classes = ("cat", "dog", "owl")
-    assert level_name(np.array([0.2, 0.6, 0.0]), classes, 5) == "dog ≥ 0.6, cat ≥ 0.2"
-    assert level_name(np.zeros(3), classes, 5) == "all < 0.2"
 
 
 def test_chance_is_what_right_probabilities_are_left_with():
@@ -204,8 +195,8 @@ ASKED = Asked(Path("old.csv"), forecast="risk", outcome="defaulted")
     ("method", "asked", "outcomes"),
     [
         ("groups", {"group": ["region", "age"]}, True),
-        ("boost", {"features": ["age"]}, False),
-        ("boost", {"forecast": None}, True),
+        ("boost", {"features": ["age"], "values": {"n_folds": 2}}, False),
+        ("boost", {"forecast": None, "values": {"n_folds": 2}}, True),
     ],
 )
 def test_chunks_of_events_say_what_whole_columns_say(tmp_path, monkeypatch, method, asked, outcomes):
@@ -245,7 +236,7 @@ def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_a_comparison_reads_the_groups_and_features_of_large_files(tmp_path, monkeypatch):
     file = tmp_path / "loans.parquet"
-    loans(600, 3).write_parquet(file)
+    loans(300, 3).write_parquet(file)
     in_small_pieces(monkeypatch)
     asked = replace(ASKED, file=file, group=["region"], features=["age"])
     frame = read_known(asked, False, ["region", "age"])[0].frame

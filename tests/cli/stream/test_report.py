@@ -68,9 +68,9 @@ def test_keys_come_in_the_order_asked_for(tmp_path, order):
     with Engine(path) as engine:
         engine.handle_lines(late(200, delay=7, keys=13))
     found = json.loads(told("report", "--ledger", path, "--json", "--sort", order, "--keys", 4))["keys"]
-    every, keys = read_report(path).keys, [{"name": key["name"], **key["summary"]} for key in found]
-    values = [key.name if order == "name" else getattr(key.summary, order) for key in every]
-    assert [key[order] for key in keys] == sorted(values, reverse=order != "name")[:4]
+    every = [one.name if order == "name" else getattr(one.summary, order) for one in read_report(path).keys]
+    keys = [{"name": one["name"], **one["summary"]}[order] for one in found]
+    assert keys == sorted(every, reverse=order != "name")[:4]
 
 
 def test_the_table_names_totals_and_keys_as_they_are_written_also_where_there_are_none(tmp_path):

@@ -65,13 +65,6 @@ def test_bash_completes_verbs_and_options_by_a_script_that_asks_the_command():
     assert "complete -o default -F _onlinecal_completion onlinecal" in script
 
 
-def test_results_and_progress_do_not_mix():
-    # the first run may have to compile, and says so
-    first = run("simulate", "--rounds", "100")
-    assert first.stdout == shell("simulate", "--rounds", "100")
-    assert "100 rounds against coin" in first.stdout
-
-
 @pytest.mark.parametrize("end, jobs", [(signal.SIGINT, "1"), (signal.SIGINT, "2"), (signal.SIGKILL, "1")])
 def test_a_sweep_that_is_interrupted_or_killed_goes_on_from_there(tmp_path, end, jobs):
     grid, out, seeds = tmp_path / "grid.toml", tmp_path / "out", list(range(200))

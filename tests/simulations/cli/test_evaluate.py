@@ -26,20 +26,17 @@ def test_the_numbers_are_those_of_progressive_validation():
     plain, inner = (preprocessing.StandardScaler() | linear_model.LogisticRegression() for _ in range(2))
     wrapped = CalibratedClassifier(inner)
     for score, model in ((base, plain), (ours, wrapped)):
-        brier, loss, p, y = Brier(), metrics.LogLoss(), [], []
+        running, p, y = {"brier": Brier(), "log_loss": metrics.LogLoss()}, [], []
         for x, label in datasets.Phishing().take(400):
             answer = model.predict_proba_one(x)
-            brier.update(label, answer)
-            loss.update(label, answer)
+            for metric in running.values():
+                metric.update(label, answer)
             p.append(answer[True])
             y.append(label)
             model.learn_one(x, label)
-        found = {
-            "brier": brier.get(),
-            "log_loss": loss.get(),
-            "ece_bins": expected_calibration_error(p, y, bins=15, normalize=True),
-            "ece": expected_calibration_error(p, y, normalize=True),
-        }
+        found = {name: metric.get() for name, metric in running.items()}
+        found["ece_bins"] = expected_calibration_error(p, y, bins=15, normalize=True)
+        found["ece"] = expected_calibration_error(p, y, normalize=True)
         assert {name: score[name] for name in found} == pytest.approx(found)
     assert ours["certificate"] == pytest.approx(wrapped.certificate / 400)
     assert ours["distance_upper"] <= ours["certificate"] <= ours["guarantee"]
@@ -164,7 +161,8 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     shown = run("evaluate", path, "--forecast", "p", "--outcome", "y").stdout
 
     def cells(name):
-        return re.split(r"\s{2,}", re.search(rf"\S.*\b{name}\b.*", shown)[0])
+        lines = (re.split(r"\s{2,}", line.strip()) for line in shown.splitlines())
+        return next(line for line in lines if name in line)
 
     base, mean = cells("base"), cells("mean")
     change = 100 * (float(mean[3]) / float(base[3]) - 1)

@@ -10,11 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal.compiling import Compiled
 from simulations.cli.simulate import FORECASTERS
 from simulations.games import players
 from simulations.games.measuring import MeasuredMulticlass
-from simulations.sweeps.results import Store
 from tests.commands import record, refused, run
 
 
@@ -54,18 +52,6 @@ def test_sweep_loads_files_of_ones_own_and_plot_finds_them_again(tmp_path):
     assert "2 games: 2 played" in played.stdout
     subprocess.run([*onlinecal, "plot", tmp_path / "out", "--figure", "distance"], **shell)
     assert (tmp_path / "out" / "distance.png").exists()
-
-
-def test_compiling_is_told_once(monkeypatch, grid, tmp_path):
-    def play(game, asked, load):
-        return game, None, Compiled(loops=1, seconds=0.25)
-
-    monkeypatch.setattr("simulations.sweeps.playing.play_game", play)
-    monkeypatch.setattr(Store, "keep", lambda self, game, finished: None)
-    monkeypatch.setattr(Store, "write_tables", lambda self, form: [])
-    answer = run("sweep", grid, "--out", tmp_path / "out", "--jobs", 1)
-    assert answer.stderr.count("compiled 4 loops for the first time (1.0 s)") == 1
-    assert answer.stderr.count("compiled") == 1
 
 
 def test_simulate_compares_forecasters_shows_windows_where_there_are_any_and_dashes_for_no_promise():

@@ -15,7 +15,7 @@ from simulations.sweeps import playing
 from simulations.sweeps.plan import read_plan
 from simulations.sweeps.playing import Workers, play_games, work
 from simulations.sweeps.results import TABLES, Store, read_table
-from tests.commands import refused, run
+from tests.commands import run
 
 distributed = pytest.importorskip("distributed")
 
@@ -184,13 +184,14 @@ def test_a_scheduler_that_is_not_there_is_told_at_once(backend, grid, tmp_path, 
     # nobody listens any more
     begun = time.monotonic()
     given = ("--backend", backend, "--scheduler", address)
-    words = refused("sweep", grid, "--out", tmp_path / "out", *given)
+    answer = run("sweep", grid, "--out", tmp_path / "out", *given)
     assert time.monotonic() - begun < playing.PATIENCE
-    assert f"no answer from {backend.capitalize()} at {address}: [Errno" in words
+    assert f"no answer from {backend.capitalize()} at {address}: [Errno" in answer.stderr
 
 
 @pytest.mark.parametrize("backend,package", [("dask", "distributed"), ("ray", "ray")])
 def test_a_missing_package_is_named_with_its_extra(backend, package, grid, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    words = refused("sweep", grid, "--out", tmp_path / "out", "--backend", backend)
-    assert f"--backend {backend} needs {package}: in a checkout" in words
+    answer = run("sweep", grid, "--out", tmp_path / "out", "--backend", backend)
+    assert answer.exit_code == 2
+    assert f"--backend {backend} needs {package}: in a checkout" in answer.stderr
