@@ -331,11 +331,11 @@ class Ledger:
 
     def commit(self, changes: schema.Changes) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it."""
+        # after a commit that fails or is refused, both have to be found out again
+        checksums, tail = self._checksums, self._tail
+        self._checksums, self._tail = None, -1
         self.check_in_place()
         with self.ledger_errors(), self.transaction():
-            # after a commit that fails, both have to be found out again
-            checksums, tail = self._checksums, self._tail
-            self._checksums, self._tail = None, -1
             if self.last_numbers() != changes.after:
                 raise ValueError("another process has written to this ledger; nothing of this batch was kept")
             checksums = checksums or schema.LogChecksums(self.connection, self._window)

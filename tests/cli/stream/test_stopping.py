@@ -1,6 +1,7 @@
 """How `onlinecal stream` ends: by signals, and when nobody reads."""
 
 import os
+import resource
 import signal
 import time
 
@@ -110,3 +111,22 @@ def test_answers_that_find_no_room_are_not_lost(ledger, events):
     assert told.startswith(b"onlinecal: the answers cannot be written: No space left")
     assert told.count(b"\n") == 1
     assert stream("--ledger", ledger, "--input", file).stdout_bytes == expected(lines)
+
+
+def test_a_ledger_that_cannot_grow_ends_it_and_has_all_that_was_answered(ledger, tmp_path):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+
+    lines = late(20_000)
+    with started("--ledger", ledger, "--batch", 500, preexec_fn=small_files) as process:
+        answered, told = process.communicate(lines, timeout=300)
+    assert process.returncode == 2
+    # compiled code finds no room either, and that is said first
+    assert b"nothing of this batch was kept" in told.splitlines()[-1] and b"Traceback" not in told
+    assert 0 < read_report(ledger).events == answered.count(b"\n") < 20_000
+    assert expected(lines).startswith(answered)
+    assert is_sound(ledger)
+    # with room again, all of it is answered as if nothing had happened
+    (tmp_path / "events.jsonl").write_bytes(lines)
+    again = stream("--ledger", ledger, "--input", tmp_path / "events.jsonl")
+    assert again.stdout_bytes == expected(lines)
