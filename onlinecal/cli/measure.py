@@ -51,29 +51,25 @@ class Column:
     chance: dict[str, ChanceLevel]
     witness: Any
 
-    def record(self, average: bool) -> dict[str, Any]:
-        """The errors as one flat record, what chance would score in "chance"; averages if wanted."""
-        per = self.errors.rounds if average else 1
+    def record(self) -> dict[str, Any]:
+        """The errors as one flat record, what chance would score in "chance"."""
         chance = {
             name: {
-                "mean": one.mean / per,
+                "mean": one.mean,
                 "is_exact": one.is_exact,
-                "quantiles": {f"{level:g}": score / per for level, score in one.quantiles.items()},
+                "quantiles": {f"{level:g}": score for level, score in one.quantiles.items()},
                 "p_value": one.p_value,
                 "n_draws": one.n_draws,
             }
             for name, one in self.chance.items()
         }
-        return {**asdict(self.errors.averages if average else self.errors), "chance": chance}
+        return {**asdict(self.errors), "chance": chance}
 
     def line(self) -> dict[str, Any]:
-        """Sums as a line of results.csv."""
-        chance = {
-            f"{name}_{what}": value
-            for name, one in self.chance.items()
-            for what, value in (("by_chance", one.mean), ("p_value", one.p_value))
-        }
-        return asdict(self.errors) | chance
+        """A line of results.csv."""
+        means = {f"{name}_by_chance": one.mean for name, one in self.chance.items()}
+        p_values = {f"{name}_p_value": one.p_value for name, one in self.chance.items()}
+        return asdict(self.errors) | means | p_values
 
 
 LABELS = {
@@ -94,15 +90,11 @@ LABELS = {
 """What the table calls the errors; distances are brackets."""
 
 
-def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) -> Table:
+def error_table(columns: Sequence[Column], name: str, bins: int) -> Table:
     """A line per measure: the average over rounds, then in brackets the sum.
 
     A column per forecast, and two more where it is known what chance would score: that and the p-value.
     """
-
-    def both(total: float, rounds: int) -> str:
-        per_round = f"{total / rounds:.4f}"
-        return per_round if average else f"{per_round} ({number(total)})"
 
     def shown(measure: str, one: Errors) -> str:
         if measure not in ("distance", "lower_distance"):
@@ -110,17 +102,14 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
         low, high = (getattr(one, f"{measure}_{end}") for end in ("low", "high"))
         if measure == "distance" and low == high:
             return f"= {both(high, one.rounds)}"
-        if average:
-            return bracket(low / one.rounds, high / one.rounds) or both(high, one.rounds)
         ends = bracket(low, high)
         return f"{high / one.rounds:.4f} ({ends})" if ends else both(high, one.rounds)
 
     def line(label: str, show: Callable[[Errors], str], measure: str = "") -> list[str]:
         cells = [label]
         for one in columns:
-            chance = one.chance.get(measure)
             cells.append(show(one.errors))
-            if chance is not None:
+            if chance := one.chance.get(measure):
                 p_value = "" if chance.p_value is None else f"{chance.p_value:.2g}"
                 cells += [both(chance.mean, one.errors.rounds), p_value]
             elif one.chance:
@@ -133,18 +122,20 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
 
     are_whole = all(isinstance(one.errors.ones, int) for one in columns)
     ones = "outcomes that were 1" if are_whole else "sum of the outcomes"
+    labels = {name: label.format(counted(bins, "bin")) for name, label in LABELS.items()}
     rows = [
         line("rounds", lambda one: number(one.rounds)),
         line(ones, lambda one: f"{number(one.ones)} ({one.ones / one.rounds:.4f})"),
-        *(
-            line(label.format(counted(bins, "bin")), partial(shown, measure), measure)
-            for measure, label in LABELS.items()
-        ),
+        *(line(label, partial(shown, measure), measure) for measure, label in labels.items()),
         line("½ smCE ≤ lower distance ≤ 2 smCE", sandwich),
     ]
     heading = ([one.errors.forecast, *(CHANCE_HEADING if one.chance else ())] for one in columns)
-    unit = f"averages over rounds{'' if average else ' (sums)'}"
-    return table(f"{name}: {unit}", ["", *chain.from_iterable(heading)], rows)
+    return table(f"{name}: averages over rounds (sums)", ["", *chain.from_iterable(heading)], rows)
+
+
+def both(total: float, rounds: int) -> str:
+    """An average over rounds, then in brackets the sum."""
+    return f"{total / rounds:.4f} ({number(total)})"
 
 
 def bracket(low: float, high: float) -> str:
@@ -201,9 +192,6 @@ def measure(
     file: ForecastFile,
     forecast: Forecasts = None,
     outcome: Annotated[str | None, Option(help="The column of outcomes: 0/1, or shares in [0, 1].")] = None,
-    average: Annotated[
-        bool, Option("--average", help="Averages over rounds only, also with --json.")
-    ] = False,
     budget: Annotated[
         str,
         Option(
@@ -245,7 +233,7 @@ def measure(
 
     [bold]onlinecal measure nba --out results/nba[/bold]
 
-    [bold]onlinecal measure games.csv --forecast elo --forecast market --outcome won --average[/bold]
+    [bold]onlinecal measure games.csv --forecast elo --forecast market --outcome won[/bold]
 
     [bold]onlinecal measure loans.csv --forecast risk --outcome defaulted --group sex --group region[/bold]
 
@@ -261,18 +249,15 @@ def measure(
     reading = Reading(positive, scale, drop_invalid)
     rounds = read_rounds(file, outcome, forecast, more=named, shares=True, reading=reading)
     remarks = _remarks(rounds, outcome, together)
-    if not (are_whole := rounds.outcomes.dtype.kind != "f"):
-        remarks.append(_left_out(rounds, outcome, math.isinf(effort), bool(group)))
-    warn(remarks)
     reports: dict[str, Any] = {}
-    tables: list[Table] = []
-    if group and are_whole:
-        from onlinecal.cli.recalibrating.groups import group_reports, group_table
+    if rounds.outcomes.dtype.kind == "f":
+        remarks.append(_left_out(rounds, outcome))
+        effort, draws = 1.0 if math.isinf(effort) else effort, 0
+    elif group:
+        from onlinecal.cli.recalibrating.groups import group_reports
 
         reports = group_reports(rounds, group, bins)
-        tables = [group_table(name, report, bins) for name, report in reports.items()]
-    if not are_whole:
-        effort, draws = min(effort, 1.0) if math.isinf(effort) else effort, 0
+    warn(remarks)
     columns = _measure(rounds, effort, bins, draws, together)
     worse = _comparisons(columns)
     warn(worse)
@@ -281,16 +266,15 @@ def measure(
     broken = [text for one in columns for text in one.errors.broken_bounds()]
     record = {
         "file": str(file),
-        "per_round": average,
         "bins": bins,
-        "columns": [one.record(average) for one in columns],
+        "columns": [one.record() for one in columns],
         "broken": broken,
         "warnings": remarks,
         **({"groups": {name: one.rows() for name, one in reports.items()}} if group else {}),
         "pictures": pictures,
     }
-    errors = error_table(columns, rounds.name, bins, average)
-    answer(as_json, record, [errors, *tables, *broken, *pictures])
+    groups = [f"{name} in each group, averages over rounds:\n{one}\n" for name, one in reports.items()]
+    answer(as_json, record, [error_table(columns, rounds.name, bins), *groups, *broken, *pictures])
     if broken:
         raise Exit(CHECK_FAILED)
 
@@ -332,19 +316,14 @@ def _comparisons(columns: Sequence[Column]) -> list[str]:
     return found
 
 
-def _left_out(rounds: Rounds, outcome: str, exact: bool, groups: bool) -> str:
+def _left_out(rounds: Rounds, outcome: str) -> str:
     """What is not said of outcomes that are shares, and why."""
     split = int(((rounds.outcomes > 0) & (rounds.outcomes < 1)).sum())
-    text = (
+    return (
         f"{outcome} lies between 0 and 1 in {split:,} of {len(rounds.outcomes):,} rounds, so forecasts are "
-        "measured as those of its mean. The exact distance is left out, which is NP-hard to find then: there "
-        "is a bracket"
+        "measured as those of its mean. The exact distance, which is NP-hard to find then, what chance would "
+        "score, and --group are left out"
     )
-    if exact:
-        text += ", also with --budget exact"
-    text += "; the lower distance is that of y rounds with outcome 1 and 1 - y with outcome 0"
-    text += "; what chance would score is left out, which depends on more than the mean"
-    return text + ("; --group is left out, its errors are those of events" if groups else "")
 
 
 def _measure(

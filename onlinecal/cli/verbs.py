@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from inspect import cleandoc, unwrap
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -108,13 +109,10 @@ class Verbs(Told, TyperGroup):
             raise Refused(str(error), f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip()) from error
         except BrokenPipeError:
             raise
-        except (FileExistsError, NotADirectoryError) as error:
-            raise Refused(f"{error.filename} cannot be a folder to write into: there is a file") from error
         except OSError as error:
             raise Refused(str(error)) from error
         except MemoryError as error:
-            told = str(error) or "nobody says for what"
-            raise Refused(f"there is not enough memory: {told}. Take fewer rows or columns") from error
+            raise Refused(f"there is not enough memory: {error}. Take fewer rows or columns") from error
 
     def main(
         self,
@@ -146,7 +144,7 @@ class Verbs(Told, TyperGroup):
                 raise
             context = getattr(error, "ctx", None)
             words = list(sys.argv[1:] if args is None else args)
-            text = plain(error.format_message()) + given(words, getattr(error, "param", None))
+            text = error.format_message().rstrip(".") + given(words, getattr(error, "param", None))
             code = refuse(text, "onlinecal" if context is None else context.command_path)
         code = code if isinstance(code, int) else DONE
         if standalone_mode:
@@ -154,19 +152,12 @@ class Verbs(Told, TyperGroup):
         return code
 
 
-def plain(text: str) -> str:
-    """What typer says of a wrong value, without the names that things have inside of it."""
-    text = re.sub(r"Value error, |, unable to parse string as an? \w+", "", text.rstrip("."))
-    text = re.sub(r"Input should be|'[^']*' is not(?= one of)", "it must be", text)
-    return text.replace("a valid integer", "a whole number").replace("a valid number", "a number")
-
-
 def given(words: list[str], option: Any) -> str:
     """Of a value that an option does not take, what it was: not all versions of typer tell."""
-    for i, word in enumerate(words):
+    for word, following in pairwise([*words, ""]):
         name, sign, value = word.partition("=")
-        if name in getattr(option, "opts", ()) and (sign or words[i + 1 :]):
-            return f", got {value if sign else words[i + 1]!r}"
+        if name in getattr(option, "opts", ()):
+            return f", got {value if sign else following!r}"
     return ""
 
 

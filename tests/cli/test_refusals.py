@@ -39,7 +39,7 @@ WRONG = [
     (f"{GROUPS} --outcome ill --forecast risk", "--group is needed"),
     (
         "recalibrate events.csv --method lp --probabilities risk,side --label ill",
-        "'side' must be numbers, got '",
+        "'side' must hold numbers, got '",
     ),
     ("recalibrate events.csv --method boost --outcome ill --features age,side", "'side' must hold numbers"),
     ("recalibrate events.csv", "which column has the outcomes? Name it with --outcome, or class"),

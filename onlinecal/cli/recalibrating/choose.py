@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from sklearn.linear_model import LogisticRegression
 
 from onlinecal.arrays import Bools, Floats
 from onlinecal.catalogue import did_you_mean
@@ -24,16 +22,16 @@ from onlinecal.cli.recalibrating.alone import (
 )
 from onlinecal.cli.recalibrating.asked import OF_CLASSES, Asked
 from onlinecal.cli.recalibrating.groups import GroupColumns
-from onlinecal.cli.recalibrating.reading import Chunks, Part, read_known, read_new, recognise
+from onlinecal.cli.recalibrating.reading import File, Part, known_rows, new_rows, recognise
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, sizes
 from onlinecal.cli.recalibrating.scores import (
+    RESAMPLES,
     Score,
     Scoreboard,
     advice,
     class_scores_of,
     confidences,
     event_scores_of,
-    n_resamples,
     resamples,
     worst_group,
 )
@@ -46,8 +44,9 @@ from onlinecal.recalibration.classical.temperature import (
 )
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
+from onlinecal.recalibration.groups.patches import Start
+from onlinecal.recalibration.groups.start import StartMap, nearest_ends
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
-from onlinecal.tables import read_frame
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,10 +61,6 @@ MOST_DECISION = 2_000_000
 N_LOSSES, ACTIONS = 100, 2
 """Gaussian losses of the decision gap, and their actions."""
 WORST_GROUP = "worst group"
-LEAST_UNITS = 10
-"""Of fewer values of --together in the tested rows, intervals say little."""
-FIRST, WIDE = 14, 17
-"""Signs that the first column takes at most, and another with its interval."""
 
 
 def class_methods(asked: Asked, n_fit: int, k: int) -> tuple[dict[str, Fit], dict[str, str]]:
@@ -98,8 +93,8 @@ def event_methods(asked: Asked) -> tuple[dict[str, Fit], dict[str, str]]:
     """The methods for a column of forecasts, and which others are left out, with the reason."""
     methods: dict[str, Fit] = {
         NONE: lambda _: as_they_came,
-        "platt": platt_map,
-        "beta": beta_map,
+        "platt": curve_of("platt"),
+        "beta": curve_of("beta"),
         "isotonic": lambda fit: fitted(isotonic(), fit),
     }
     left_out = {}
@@ -120,31 +115,16 @@ def of_method(name: str, asked: Asked) -> Fit:
     return lambda fit: fitted(method.model(asked, None), fit, method.view(asked, fit))
 
 
-def by_odds(model: Any, fit: Part, features: Callable[[Floats], Floats]) -> Map:
-    """The map that a model of two classes becomes by features of forecasts strictly between 0 and 1."""
-    floor = least_forecast(fit.probabilities)
-    curve = fitted(model, fit, lambda part: (features(part.probabilities.clip(floor, 1.0 - floor)),))
-    return lambda part: curve(part)[:, 1]
+def curve_of(kind: Start) -> Fit:
+    """A curve in the log odds of forecasts, strictly between 0 and 1, as groups start from it, too."""
 
+    def fit_curve(fit: Part) -> Map:
+        edge, _ = nearest_ends(fit.probabilities, len(fit))
+        within = fit.probabilities.clip(edge, 1.0 - edge)
+        curve = StartMap(kind).fit(within, fit.settled, np.ones(len(fit)))
+        return lambda part: curve(part.probabilities.clip(edge, 1.0 - edge), edge)
 
-def platt_map(fit: Part) -> Map:
-    """A logistic curve in the log odds of the forecast (Platt, 1999)."""
-    if fit.settled.min() == fit.settled.max():
-        raise ValueError(f"all outcomes that are fitted are {fit.settled[0]}")
-    # hardly a penalty: it keeps the slope finite where forecasts tell the outcomes without an error
-    curve = LogisticRegression(C=1e4, solver="newton-cholesky")
-    return by_odds(curve, fit, lambda p: np.log(p / (1.0 - p))[:, None])
-
-
-def beta_map(fit: Part) -> Map:
-    """A factor for log p, one for log(1 - p), and an offset (Kull et al., 2017): vector scaling of two."""
-    return by_odds(VectorScaling(), fit, lambda p: np.column_stack([1.0 - p, p]))
-
-
-def least_forecast(forecasts: Floats) -> float:
-    """What a forecast of 0 is taken for where log odds are needed: 1/(n + 1), or the least of the others."""
-    both = np.minimum(forecasts, 1.0 - forecasts)
-    return min(1.0 / (len(both) + 1.0), float(both[both > 0.0].min(initial=1.0)))
+    return fit_curve
 
 
 def scoring(k: int, members: Bools | None) -> Callable[[Floats, Part], dict[str, Score]]:
@@ -163,16 +143,6 @@ def scoring(k: int, members: Bools | None) -> Callable[[Floats, Part], dict[str,
         return found
 
     return scores
-
-
-def group_members(file: Path, names: Sequence[str], n_rows: int) -> Bools | None:
-    """Who is in which group that columns make, shape (n, G): everyone, each value, each pair of values."""
-    if not names:
-        return None
-    frame = read_frame(file, names)
-    if frame.height != n_rows:
-        raise ValueError(f"{file}: --group {names[0]} has {frame.height:,} values for {n_rows:,} rows")
-    return GroupMaker().fit(GroupColumns.of(frame, names)(frame), n_rows)
 
 
 @dataclass(eq=False)
@@ -208,71 +178,52 @@ class Trial:
         self.tested = [self.rows.take("test", test) for _, test in self.split.folds]
         self.n_tested = sum(map(len, self.tested))
 
-    @property
-    def width(self) -> int:
-        """Numbers a row."""
-        return len(self.rows.classes) or 1
-
-    def remarks(self) -> list[str]:
-        """What is to be said of the intervals."""
-        together = self.split.together
-        if together is None:
-            return []
-        units = min(len(np.unique(together[part.rows])) for part in self.tested)
-        text = f"the tested rows have {units} values of --together only: intervals say little"
-        return [text] if units < LEAST_UNITS else []
-
     def run(self) -> None:
         """Fit and score everyone; whoever cannot be fitted is left out, and so are all after an interrupt."""
         with progress() as bar:
             task = bar.add_task("", total=len(self.methods) * len(self.tested))
-            for name in self.methods:
+            for name, method in self.methods.items():
                 bar.update(task, description=name)
                 try:
-                    with gathered_warnings() as said:
-                        self.mapped[name] = []
-                        for at in range(len(self.tested)):
-                            if not self.interrupted:
-                                self._score(name, at)
-                            bar.advance(task)
+                    if not self.interrupted:
+                        with gathered_warnings() as self.said[name]:
+                            self._try(name, method)
                 except ValueError as error:
-                    self._leave_out(name, str(error))
+                    self.left_out[name] = str(error)
                 except KeyboardInterrupt:
-                    if not self.board.drawn or name == next(iter(self.methods)):
+                    if not self.mapped:
                         raise
                     self.interrupted = True
                 if self.interrupted:
-                    self._leave_out(name, "interrupted")
-                self.said[name] = said
+                    self.left_out[name] = "interrupted"
+                bar.advance(task, len(self.tested))
 
-    def _score(self, name: str, at: int) -> None:
-        """Fit a method on the rows of a fold, map and score the others."""
-        part, together = self.tested[at], self.split.together
-        mapped = self.methods[name](self.rows.take("fit", self.split.folds[at][0]))(part)
-        self.mapped[name].append(mapped)
-        scores = self.scores(mapped, part)
-        found: dict[str, list[Floats]] = {measure: [] for measure in scores}
-        own = None if together is None else together[part.rows]
-        for weights in resamples(len(part), own, self.width, self.seed + at):
-            for measure, score in scores.items():
-                found[measure].append(score(weights))
-        drawn = {measure: np.concatenate(values) for measure, values in found.items()}
-        self.board.add(name, len(part) / self.n_tested, drawn)
-
-    def _leave_out(self, name: str, reason: str) -> None:
-        self.left_out[name] = reason
-        self.board.drop(name)
-        self.mapped.pop(name, None)
+    def _try(self, name: str, method: Fit) -> None:
+        """Fit a method on the rows of each fold, map and score the others."""
+        together, width = self.split.together, len(self.rows.classes) or 1
+        maps, found = [], dict[str, Floats]()
+        for at, (part, (fit, _)) in enumerate(zip(self.tested, self.split.folds, strict=True)):
+            maps.append(method(self.rows.take("fit", fit))(part))
+            scores = self.scores(maps[-1], part)
+            drawn: dict[str, list[Floats]] = {measure: [] for measure in scores}
+            own = None if together is None else together[part.rows]
+            for weights in resamples(len(part), own, width, self.seed + at):
+                for measure, score in scores.items():
+                    drawn[measure].append(score(weights))
+            for measure, values in drawn.items():
+                share = len(part) / self.n_tested
+                found[measure] = found.get(measure, 0.0) + share * np.concatenate(values)
+        self.mapped[name] = maps
+        for measure, total in found.items():
+            self.board.drawn.setdefault(measure, {})[name] = total
 
     def probabilities(self, name: str, new: Part | None) -> pl.DataFrame:
         """The tested rows as a method maps them, in the order of the file; or new ones, by all rows."""
         if new is None:
             both = zip(self.tested, self.mapped[name], strict=True)
-            parts = [part.with_maps(part.probabilities, mapped) for part, mapped in both]
-            return pl.concat(parts).sort("row")
-        with gathered_warnings() as said:
+            return pl.concat([part.with_maps(part.probabilities, after) for part, after in both]).sort("row")
+        with gathered_warnings() as self.said[name]:
             mapped = self.methods[name](self.rows)
-        self.said[name] = said
         return new.with_maps(new.probabilities, mapped(new))
 
 
@@ -280,14 +231,16 @@ def recalibrate(asked: Asked) -> Report:
     """Fit all, compare, choose, and apply the one chosen."""
     from rich.text import Text
 
-    of_classes, asked = recognise(asked)
-    further = [*asked.group, *(asked.features or ())]
-    rows, remarks = read_known(asked, of_classes, further)
-    k, split = len(rows.classes), read_split(len(rows), asked, in_turn=True)
+    file = File.read(asked.file, asked.probabilities)
+    of_classes, asked = recognise(asked, file)
+    rows, remarks = known_rows(asked, file, of_classes)
+    k, split = len(rows.classes), read_split(file.frame, asked, in_turn=True)
     n_fit = len(split.folds[0][0])
     methods, left_out = class_methods(asked, n_fit, k) if k else event_methods(asked)
-    members = group_members(asked.file, asked.group, len(rows))
-    new = None if asked.apply is None else read_new(asked, asked.apply, rows.classes, further)
+    members = None
+    if asked.group:
+        members = GroupMaker().fit(GroupColumns.of(rows.frame, asked.group)(rows.frame), len(rows))
+    new = None if asked.apply is None else new_rows(asked, asked.apply, rows.classes)
     if asked.choose is not None and asked.choose not in methods:
         reason = left_out.get(asked.choose)
         known = f": {reason}" if reason else did_you_mean(asked.choose, methods, "They are")
@@ -303,35 +256,35 @@ def recalibrate(asked: Asked) -> Report:
     recommended, why = advice(board, purposes, trial.n_tested)
     chosen = asked.choose or recommended
     if chosen not in board.methods:
-        raise ValueError(f"--choose {chosen!r}: {trial.left_out.get(chosen, 'interrupted')}")
+        raise ValueError(f"--choose {chosen!r}: {left_out[chosen]}")
     probabilities = trial.probabilities(chosen, new)
-    event = f"{asked.forecast} as forecasts of {asked.outcome}"
+    best = []
+    for purpose, measure in purposes.items():
+        take, tied = board.verdict(measure)
+        others = [name for name in tied if name != take]
+        best.append({"purpose": purpose, "measure": measure, "take": take, "tied": others})
     counts = {"fit": n_fit, "test": trial.n_tested}
     record: dict[str, Any] = {
         "file": asked.file.name,
-        "contents": f"probabilities of {k} classes" if k else event,
+        "contents": f"probabilities of {k} classes"
+        if k
+        else f"{asked.forecast} as forecasts of {asked.outcome}",
         "split": split.told,
         "rows": counts if len(split.folds) == 1 else {"fit and test": trial.n_tested},
         "methods": board.methods,
-        "left_out": trial.left_out,
-        "resamples": n_resamples(len(trial.tested[0]), trial.width),
+        "left_out": left_out,
+        "resamples": RESAMPLES,
         "scores": board.records(NONE),
-        "best": [{"purpose": name, **board.verdict(measure).record()} for name, measure in purposes.items()],
+        "best": best,
         "recommended": recommended,
         "why": why,
         "chosen": chosen,
-        "warnings": [*remarks, *trial.remarks(), *trial.said.get(chosen, [])],
+        "warnings": [*remarks, *trial.said[chosen]],
         "interrupted": trial.interrupted,
     }
     frame = pl.DataFrame(record["scores"], schema_overrides={"best": pl.String}, infer_schema_length=None)
-    return Report(
-        record,
-        frame,
-        lambda width: [*board_tables(record, width), Text(sentence(record))],
-        Chunks(probabilities.height, lambda some: probabilities[some]),
-        lambda: pictures(record, frame),
-        trial.interrupted,
-    )
+    shown = [*board_tables(record), Text(sentence(record))]
+    return Report(record, frame, shown, probabilities, lambda: pictures(record, frame), trial.interrupted)
 
 
 def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
@@ -344,25 +297,20 @@ def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
     return [Picture(draw_scoreboard, numbers, "scoreboard")]
 
 
-def board_tables(record: dict[str, Any], width: int) -> list[Table]:
-    """The scoreboard, on a narrow terminal without intervals; who is best for what."""
+def board_tables(record: dict[str, Any]) -> list[Table]:
+    """The scoreboard; who is best for what."""
     scored: dict[str, list[dict[str, Any]]] = {}
     for one in record["scores"]:
         scored.setdefault(one["measure"], []).append(one)
-    wide = width >= FIRST + WIDE * len(scored)
-    columns = [_cells(rows, wide) for rows in scored.values()]
     names = [f"[bold]{name}[/bold]" if name == record["chosen"] else name for name in record["methods"]]
     title = f"{record['file']}: {record['contents']}, {sizes(record)}"
-    scores = table(title, ["", *scored], list(zip(names, *columns, strict=True)))
+    scores = table(title, ["", *scored], list(zip(names, *map(_cells, scored.values()), strict=True)))
     scores.caption_justify = "left"
     scores.caption = (
         f"On rows that were not fitted: {record['split']}. * the one to take, = tied with it: chance "
-        "explains what is between them and the best."
+        "explains what is between them and the best. ± half an interval of 95 %, by "
+        f"{record['resamples']} resamples."
     )
-    if wide:
-        scores.caption += f" ± half an interval of 95 %, by {record['resamples']} resamples."
-    for column in scores.columns[1:]:
-        column.overflow = "fold"
     if record["left_out"]:
         reasons = "; ".join(f"{name} ({reason})" for name, reason in record["left_out"].items())
         scores.caption += f"\nLeft out: {reasons}."
@@ -372,15 +320,15 @@ def board_tables(record: dict[str, Any], width: int) -> list[Table]:
     return [scores, table(None, ["best for", "by", "take", "tied with it"], best, left=4)]
 
 
-def _cells(rows: list[dict[str, Any]], wide: bool) -> list[str]:
+def _cells(rows: list[dict[str, Any]]) -> list[str]:
     """What the table says of each method by a measure, with as many digits as the largest score needs."""
     largest = max(abs(row["value"]) for row in rows)
-    digits = 3 + wide + (largest < 0.02) + (largest < 0.002)
+    digits = 4 + (largest < 0.02) + (largest < 0.002)
     cells = []
     for row in rows:
         value, half = (f"{number:.{digits}f}" for number in (row["value"], row["high"] - row["value"]))
-        text = f"{value} ±{half.removeprefix('0')}" if wide else value.removeprefix("0")
-        cells.append({"take": "*", "tied": "=", None: ""}[row["best"]] + text)
+        mark = {"take": "*", "tied": "=", None: ""}[row["best"]]
+        cells.append(f"{mark}{value} ±{half.removeprefix('0')}")
     return cells
 
 

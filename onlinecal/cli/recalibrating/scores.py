@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,7 @@ from onlinecal.measures.scores import BINS, log_costs
 
 Score = Callable[[Floats], Floats]
 
-RESAMPLES, FEW_RESAMPLES = 200, 100
-LARGE = 20_000_000
-"""Of larger tables (n k) fewer resamples are drawn."""
+RESAMPLES = 200
 AT_ONCE = 16_000_000
 """So many numbers a block of resamples may take."""
 SOME_LOSSES = 10
@@ -158,23 +156,17 @@ def resamples(n_rows: int, together: Ints | None, width: int, seed: int) -> Iter
     """Blocks (n, B) of weights: first ones, then how often each row is drawn, with all of its number.
 
     `together` has the number of what each row belongs to; None: every row is drawn by itself. `width` is
-    how many numbers a row has, which says how many resamples fit into a block, and how many there are.
+    how many numbers a row has, which says how many resamples fit into a block.
     """
     yield np.ones((n_rows, 1))
     units = np.arange(n_rows) if together is None else np.unique(together, return_inverse=True)[1]
     n_units = int(units.max()) + 1
     rng = np.random.default_rng([seed, 17])
-    left = n_resamples(n_rows, width)
-    while left:
-        size = min(left, max(1, AT_ONCE // (n_rows * width)))
-        drawn = [np.bincount(rng.integers(0, n_units, n_units), minlength=n_units) for _ in range(size)]
+    size = max(1, AT_ONCE // (n_rows * width))
+    for start in range(0, RESAMPLES, size):
+        some = range(start, min(start + size, RESAMPLES))
+        drawn = [np.bincount(rng.integers(0, n_units, n_units), minlength=n_units) for _ in some]
         yield np.column_stack(drawn)[units].astype(np.float64)
-        left -= size
-
-
-def n_resamples(n_rows: int, width: int) -> int:
-    """How many resamples there are."""
-    return RESAMPLES if n_rows * width <= LARGE else FEW_RESAMPLES
 
 
 def _bin(forecasts: Floats) -> Ints:
@@ -198,22 +190,11 @@ DEARER = 1.01
 """Nothing is recommended for other purposes whose log loss is higher by this factor, though by chance."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """By one measure the method to take, and all that cannot be told from the best, it among them."""
 
-    measure: str
     take: str
     tied: tuple[str, ...]
-
-    def rank(self, method: str) -> str | None:
-        """Whether a method is the one to take, tied with it, or neither."""
-        return "take" if method == self.take else "tied" if method in self.tied else None
-
-    def record(self) -> dict[str, Any]:
-        """The verdict as plain values."""
-        tied = [name for name in self.tied if name != self.take]
-        return {"measure": self.measure, "take": self.take, "tied": tied}
 
 
 @dataclass(eq=False)
@@ -222,30 +203,10 @@ class Scoreboard:
 
     drawn: dict[str, dict[str, Floats]] = field(default_factory=dict)
 
-    def add(self, method: str, share: float, scores: dict[str, Floats]) -> None:
-        """Add a method's scores on some tested rows, which are this share of all tested rows."""
-        for measure, values in scores.items():
-            mine = self.drawn.setdefault(measure, {})
-            mine[method] = mine.get(method, 0.0) + share * values
-
-    def drop(self, method: str) -> None:
-        """Forget a method whose scores are not complete."""
-        for mine in self.drawn.values():
-            mine.pop(method, None)
-
-    @property
-    def measures(self) -> list[str]:
-        """In the order of the table."""
-        return list(self.drawn)
-
     @property
     def methods(self) -> list[str]:
         """The simplest first."""
         return list(next(iter(self.drawn.values())))
-
-    def value(self, measure: str, method: str) -> tuple[float, float]:
-        """A score, and half the length of its interval."""
-        return _with_half(self.drawn[measure][method])
 
     def records(self, other: str) -> list[dict[str, Any]]:
         """A record for each method and measure: ends of intervals of 95 %, and what is more than the other's.
@@ -253,11 +214,13 @@ class Scoreboard:
         Differences are of scores on the same resamples.
         """
         found = []
-        verdicts = {measure: self.verdict(measure) for measure in self.measures}
+        verdicts = {measure: self.verdict(measure) for measure in self.drawn}
         for method in self.methods:
             for measure, verdict in verdicts.items():
-                value, half = self.value(measure, method)
-                more, more_half = _with_half(self.drawn[measure][method] - self.drawn[measure][other])
+                drawn = self.drawn[measure]
+                value, half = _with_half(drawn[method])
+                more, more_half = _with_half(drawn[method] - drawn[other])
+                tied = "tied" if method in verdict.tied else None
                 found.append(
                     {
                         "method": method,
@@ -268,7 +231,7 @@ class Scoreboard:
                         "difference": more,
                         "difference_low": more - more_half,
                         "difference_high": more + more_half,
-                        "best": verdict.rank(method),
+                        "best": "take" if method == verdict.take else tied,
                     }
                 )
         return found
@@ -290,7 +253,7 @@ class Scoreboard:
         times = float(np.quantile(beside.max(axis=0), 0.95))
         within = more[:, 0] <= times * reach + EQUAL
         tied = [name for name, is_tied in zip(self.methods, within, strict=True) if is_tied]
-        return Verdict(measure, tied[0], tuple(tied))
+        return Verdict(tied[0], tuple(tied))
 
 
 def advice(board: Scoreboard, purposes: dict[str, str], n_rows: int) -> tuple[str, str]:
@@ -304,7 +267,7 @@ def advice(board: Scoreboard, purposes: dict[str, str], n_rows: int) -> tuple[st
         name: tuple(purpose for purpose, verdict in verdicts.items() if name in verdict.tied)
         for name in first.tied
     }
-    losses = {name: board.value("log loss", name)[0] for name in first.tied}
+    losses = {name: float(board.drawn["log loss"][name][0]) for name in first.tied}
     near = [name for name, loss in losses.items() if loss <= DEARER * losses[first.take] + EQUAL]
     method = first.take if n_rows < LEAST_ROWS else max(near, key=lambda name: len(served[name]))
     others = [name for name in near if name != method and served[name] == served[method]]

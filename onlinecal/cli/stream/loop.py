@@ -56,10 +56,8 @@ def run(
                     is_read = write(answers)
                     if not is_read or stop:
                         break
-        for note in (compiled.notice, None if is_read else "nobody reads the answers any more"):
-            if note:
-                progress.note(note)
-        progress.summarise(ledger)
+        unread_note = "" if is_read else "nobody reads the answers any more"
+        progress.summarise(ledger, [compiled.notice or "", unread_note])
     if not is_read:
         return UNREAD
     return INTERRUPTED if stop.signal == signal.SIGINT else DONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ class Progress:
         self._answers: Counter[type] = Counter()
         self._began = self._told = time.monotonic()
         self._events = self._events_told = 0
-        self._notes: list[str] = []
         self._live: Any = None
 
     def __enter__(self) -> Progress:
@@ -54,43 +53,35 @@ class Progress:
         self._events += answers.total()
         self.tick()
 
-    def note(self, text: str) -> None:
-        """Something that belongs into the summary."""
-        self._notes.append(text)
-
     def tick(self) -> None:
         """Tell where things are, if it is time to."""
         now = time.monotonic()
         seconds = now - self._told
         if self._quiet or seconds < (BETWEEN_LINES if self._live is None else BETWEEN_FRAMES):
             return
-        line = self._line((self._events - self._events_told) / seconds)
+        keys, open_ = self._engine.in_memory()
+        line = (
+            f"events: {self._events:,}, {(self._events - self._events_told) / seconds:,.0f}/s, "
+            f"{self._answers[Rejected]:,} rejected, {keys:,} keys hot, {open_:,} forecasts open"
+        )
         if self._live is not None:
             self._live.update(line, refresh=True)
         elif self._events > self._events_told:
             self._console.print(line, soft_wrap=True)
         self._told, self._events_told = now, self._events
 
-    def _line(self, rate: float) -> str:
-        keys, open_ = self._engine.in_memory()
-        return (
-            f"events: {self._events:,}, {rate:,.0f}/s, {self._answers[Rejected]:,} rejected, "
-            f"{keys:,} keys hot, {open_:,} forecasts open"
-        )
-
-    def summarise(self, ledger: Path) -> None:
+    def summarise(self, ledger: Path, notes: Iterable[str]) -> None:
         """The last line: what was answered, how fast, and what is proven of all keys together."""
         if self._quiet:
             return
         seconds = time.monotonic() - self._began
-        kinds = ", ".join(
-            f"{self._answers[kind]:,} {word}" for kind, word in WORDS.items() if self._answers[kind]
-        )
+        answers = self._answers
+        kinds = ", ".join(f"{answers[kind]:,} {word}" for kind, word in WORDS.items() if answers[kind])
         speed = f"events: {self._events:,} in {seconds:,.1f} s, {self._events / seconds:,.0f}/s"
         total = read_report(ledger).total
         proven = f"{total.open:,} open, certificate {number(total.certificate)}"
-        parts = [*([kinds] if kinds else []), *self._notes, f"all keys: {total.rounds:,} rounds, {proven}"]
-        self._console.print("; ".join([speed, *parts]), soft_wrap=True)
+        parts = filter(None, [speed, kinds, *notes, f"all keys: {total.rounds:,} rounds, {proven}"])
+        self._console.print("; ".join(parts), soft_wrap=True)
 
 
 @contextmanager
