@@ -9,18 +9,8 @@ from onlinecal.tables import called, is_pipe, read_columns
 
 LABELS = ("label", "labels", "y", "y_true", "target", "class", "truth", "ground_truth", "outcome")
 FORECASTS = ("forecast", "p", "prob", "prob1", "probability", "prediction", "hint", "risk")
-OUTCOMES = (
-    "outcome",
-    "y",
-    "label",
-    "y_true",
-    "target",
-    "event",
-    "result",
-    "won",
-    "home_won",
-    "prob1_outcome",
-)
+RESULTS = ("outcome", "y", "label", "y_true", "target", "event", "result", "won")
+OUTCOMES = (*RESULTS, "home_won", "prob1_outcome")
 """Names that such columns have in most files, in any case; tried in this order."""
 
 

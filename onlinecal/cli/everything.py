@@ -13,32 +13,9 @@ from contextlib import contextmanager
 import numpy as np
 from river import naive_bayes
 
-from onlinecal import (
-    AlmostOneStepAhead,
-    BoostedRecalibrator,
-    CalibratedClassifier,
-    CalibrationAlarm,
-    CombinedClassifier,
-    DecisionRecalibrator,
-    GroupCalibratedClassifier,
-    GroupRecalibrator,
-    LpRecalibrator,
-    SimplexAlmostOneStepAhead,
-    calibration_distance,
-    combine_forecasts,
-    decision_calibration_error,
-    decision_loss_gap,
-    recalibrate_stream,
-)
+import onlinecal
+from onlinecal import measures
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query
-from onlinecal.measures import (
-    lp_calibration_error,
-    lp_calibration_interval,
-    lp_calibration_report,
-    multicalibration_error,
-    multiclass_calibration_distance,
-    smooth_calibration_error,
-)
 from onlinecal.measures.decision.losses import row_losses
 from onlinecal.wrappers.strategies.catalogue import StrategyName
 
@@ -75,13 +52,13 @@ def step(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 def warm_forecasters() -> None:
     """The forecasters of two outcomes: hints, late labels, replay."""
     for horizon, window in ((None, None), (ROUNDS, None), (ROUNDS, 20)):
-        forecaster = AlmostOneStepAhead(horizon=horizon, window=window)
+        forecaster = onlinecal.AlmostOneStepAhead(horizon=horizon, window=window)
         forecaster.learn_one({}, True)
         forecaster.replay(OUTCOMES[:40])
         forecaster.learn_one({}, 0.5)
         forecaster.replay(FORECASTS[:40])
         assert (forecaster.window_certificate is None) == (window is None)
-        forecaster = AlmostOneStepAhead(horizon=horizon, window=window, hints=True)
+        forecaster = onlinecal.AlmostOneStepAhead(horizon=horizon, window=window, hints=True)
         token = forecaster.forecast(hint=0.8)
         forecaster.observe(token, True)
         forecaster.replay(OUTCOMES[:40], FORECASTS[:40])
@@ -90,13 +67,13 @@ def warm_forecasters() -> None:
 @step("simplex forecaster")
 def warm_simplex() -> None:
     """The forecaster of several classes."""
-    forecaster = SimplexAlmostOneStepAhead(n_classes=3, hints=True)
+    forecaster = onlinecal.SimplexAlmostOneStepAhead(n_classes=3, hints=True)
     token = forecaster.forecast(hint=TABLE[0])
     forecaster.learn_one({}, 0)
     forecaster.observe(token, 1)
     forecaster.replay(LABELS[:100], TABLE[:100])
-    SimplexAlmostOneStepAhead(n_classes=3, window=10).replay(LABELS[:100])
-    token = (soft := SimplexAlmostOneStepAhead(n_classes=3, window=10, hints=True)).forecast()
+    onlinecal.SimplexAlmostOneStepAhead(n_classes=3, window=10).replay(LABELS[:100])
+    token = (soft := onlinecal.SimplexAlmostOneStepAhead(n_classes=3, window=10, hints=True)).forecast()
     soft.observe(token, TABLE[0])
     soft.learn_one({}, TABLE[1])
     soft.replay(TABLE[:100], TABLE[:100])
@@ -108,12 +85,12 @@ def warm_wrappers() -> None:
     cases: list[tuple[StrategyName, int, int]]
     cases = [("auto", 2, 1), ("auto", 2, 2), ("simplex", 3, 1), ("auto", 3, 2)]
     for strategy, classes, buckets in cases:
-        model = CalibratedClassifier(naive_bayes.GaussianNB(), strategy=strategy, n_buckets=buckets)
+        model = onlinecal.CalibratedClassifier(naive_bayes.GaussianNB(), strategy=strategy, n_buckets=buckets)
         for t in range(40):
             model.predict_proba_one({"x": t % 5})
             model.learn_one({"x": t % 5}, t % classes)
     groups = {"zero": lambda x: x["x"] == 0}
-    shared = GroupCalibratedClassifier(naive_bayes.GaussianNB(), groups, scheme="shared")
+    shared = onlinecal.GroupCalibratedClassifier(naive_bayes.GaussianNB(), groups, scheme="shared")
     for t in range(4):
         shared.predict_proba_one({"x": t})
         shared.learn_one({"x": t}, t % 2)
@@ -123,15 +100,15 @@ def warm_wrappers() -> None:
 def warm_stream() -> None:
     """Columns of probabilities, with and without a horizon, and a table."""
     for horizon in (None, ROUNDS):
-        recalibrate_stream(FORECASTS, OUTCOMES, horizon=horizon)
-    recalibrate_stream([[0.5, 0.3, 0.2]] * len(OUTCOMES), [t % 3 for t in range(len(OUTCOMES))])
+        onlinecal.recalibrate_stream(FORECASTS, OUTCOMES, horizon=horizon)
+    onlinecal.recalibrate_stream([[0.5, 0.3, 0.2]] * len(OUTCOMES), [t % 3 for t in range(len(OUTCOMES))])
 
 
 @step("combine_forecasts")
 def warm_combining() -> None:
     """Columns of two models, and two classifiers as one."""
-    combine_forecasts({"one": FORECASTS, "other": FORECASTS}, OUTCOMES)
-    model = CombinedClassifier([naive_bayes.GaussianNB(), naive_bayes.GaussianNB()])
+    onlinecal.combine_forecasts({"one": FORECASTS, "other": FORECASTS}, OUTCOMES)
+    model = onlinecal.CombinedClassifier([naive_bayes.GaussianNB(), naive_bayes.GaussianNB()])
     for t in range(4):
         model.predict_proba_one({"x": t})
         model.learn_one({"x": t}, t % 2)
@@ -169,34 +146,34 @@ def warm_engine() -> None:
 @step("distance to calibration")
 def warm_distance() -> None:
     """The distance to calibration, of short and of long histories."""
-    calibration_distance(FORECASTS[:20], OUTCOMES[:20])
-    calibration_distance(FORECASTS, OUTCOMES, method="bracket", budget=0.1)
+    onlinecal.calibration_distance(FORECASTS[:20], OUTCOMES[:20])
+    onlinecal.calibration_distance(FORECASTS, OUTCOMES, method="bracket", budget=0.1)
 
 
 @step("other measures")
 def warm_measures() -> None:
     """The other measures."""
-    smooth_calibration_error(FORECASTS, OUTCOMES)
-    multicalibration_error(FORECASTS, OUTCOMES, np.ones((ROUNDS, 1), bool))
-    multiclass_calibration_distance(TABLE, LABELS, budget=0.1)
-    lp_calibration_error(TABLE, LABELS)
-    lp_calibration_report(TABLE, LABELS)
-    lp_calibration_interval(TABLE, LABELS, n_resamples=2)
+    measures.smooth_calibration_error(FORECASTS, OUTCOMES)
+    measures.multicalibration_error(FORECASTS, OUTCOMES, np.ones((ROUNDS, 1), bool))
+    measures.multiclass_calibration_distance(TABLE, LABELS, budget=0.1)
+    measures.lp_calibration_error(TABLE, LABELS)
+    measures.lp_calibration_report(TABLE, LABELS)
+    measures.lp_calibration_interval(TABLE, LABELS, n_resamples=2)
 
 
 @step("LpRecalibrator")
 def warm_lp_recalibrator() -> None:
     """Recalibration level set by level set."""
-    LpRecalibrator(epsilon=0.5).fit(TABLE, LABELS).predict_proba(TABLE)
-    LpRecalibrator(start="vector").fit(TABLE, LABELS)
+    onlinecal.LpRecalibrator(epsilon=0.5).fit(TABLE, LABELS).predict_proba(TABLE)
+    onlinecal.LpRecalibrator(start="vector").fit(TABLE, LABELS)
 
 
 @step("DecisionRecalibrator")
 def warm_decision_recalibrator() -> None:
     """Recalibration for decision makers, and the errors that they see."""
-    DecisionRecalibrator(n_actions=2).fit(TABLE, LABELS).predict_proba(TABLE)
-    decision_calibration_error(TABLE, LABELS, n_actions=2)
-    decision_loss_gap(TABLE, LABELS, 1.0 - np.eye(3))
+    onlinecal.DecisionRecalibrator(n_actions=2).fit(TABLE, LABELS).predict_proba(TABLE)
+    onlinecal.decision_calibration_error(TABLE, LABELS, n_actions=2)
+    onlinecal.decision_loss_gap(TABLE, LABELS, 1.0 - np.eye(3))
     row_losses(TABLE, LABELS, 1.0 - np.eye(3)[None])
 
 
@@ -204,14 +181,14 @@ def warm_decision_recalibrator() -> None:
 def warm_group_recalibrator() -> None:
     """Recalibration for overlapping groups, with the patches that are compiled, and boosting."""
     groups = np.column_stack([np.ones(ROUNDS, bool), FORECASTS < 0.5])
-    GroupRecalibrator(n_folds=2).fit(FORECASTS, ~OUTCOMES, groups).predict(FORECASTS, groups)
-    BoostedRecalibrator(n_folds=2).fit(groups, OUTCOMES, FORECASTS).predict(groups, FORECASTS)
+    onlinecal.GroupRecalibrator(n_folds=2).fit(FORECASTS, ~OUTCOMES, groups).predict(FORECASTS, groups)
+    onlinecal.BoostedRecalibrator(n_folds=2).fit(groups, OUTCOMES, FORECASTS).predict(groups, FORECASTS)
 
 
 @step("CalibrationAlarm")
 def warm_alarm() -> None:
     """The alarm, round by round and on arrays, past its first alarm."""
-    alarm = CalibrationAlarm(0.5)
+    alarm = onlinecal.CalibrationAlarm(0.5)
     alarm.update_many(FORECASTS, OUTCOMES)
     while alarm.n_rounds < ROUNDS + 10:
         alarm.update(0.5, True)

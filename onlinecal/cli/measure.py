@@ -67,9 +67,10 @@ class Column:
 
     def line(self) -> dict[str, Any]:
         """A line of results.csv."""
-        means = {f"{name}_by_chance": one.mean for name, one in self.chance.items()}
-        p_values = {f"{name}_p_value": one.p_value for name, one in self.chance.items()}
-        return asdict(self.errors) | means | p_values
+        line = asdict(self.errors)
+        for name, one in self.chance.items():
+            line |= {f"{name}_by_chance": one.mean, f"{name}_p_value": one.p_value}
+        return line
 
 
 LABELS = {
@@ -169,16 +170,8 @@ def write(rounds: Rounds, columns: Sequence[Column], folder: Path) -> list[Path]
 
 
 BINS = 15
-BY_CHANCE: tuple[MeasureName, ...] = (
-    "brier",
-    "log_loss",
-    "miscalibration",
-    "ece",
-    "ece_bins",
-    "cumulative",
-    "two_bin",
-    "smooth",
-)
+BY_CHANCE: tuple[MeasureName, ...]
+BY_CHANCE = "brier", "log_loss", "miscalibration", "ece", "ece_bins", "cumulative", "two_bin", "smooth"
 SLOW: tuple[MeasureName, ...] = ("lower_distance", "distance")
 MOST_DRAWS, LEAST_DRAWS = 199, 19
 DRAWN_ROUNDS = 2_000_000
@@ -248,20 +241,16 @@ def measure(
     named = [*(group or []), *([] if together is None else [together])]
     reading = Reading(positive, scale, drop_invalid)
     rounds = read_rounds(file, outcome, forecast, more=named, shares=True, reading=reading)
-    remarks = _remarks(rounds, outcome, together)
     reports: dict[str, Any] = {}
     if rounds.outcomes.dtype.kind == "f":
-        remarks.append(_left_out(rounds, outcome))
         effort, draws = 1.0 if math.isinf(effort) else effort, 0
     elif group:
         from onlinecal.cli.recalibrating.groups import group_reports
 
         reports = group_reports(rounds, group, bins)
-    warn(remarks)
     columns = _measure(rounds, effort, bins, draws, together)
-    worse = _comparisons(columns)
-    warn(worse)
-    remarks += worse
+    remarks = _remarks(rounds, columns, outcome, together)
+    warn(remarks)
     pictures = [] if out is None else list(map(str, write(rounds, columns, out)))
     broken = [text for one in columns for text in one.errors.broken_bounds()]
     record = {
@@ -281,39 +270,30 @@ def measure(
 
 def _effort(budget: str) -> float:
     """The effort for the distance; infinite where it is to be exact."""
-    if budget == "exact":
-        return math.inf
     try:
-        effort = float(budget)
+        effort = math.inf if budget == "exact" else float(budget)
     except ValueError:
         effort = math.nan
-    if not 0 < effort < math.inf:
+    if not effort > 0 or (budget != "exact" and math.isinf(effort)):
         raise ValueError(f"--budget must be a positive number or exact, got {budget!r}")
     return effort
 
 
-def _remarks(rounds: Rounds, outcome: str, together: str | None) -> list[str]:
-    """What looks wrong in the columns, each text once."""
-    from onlinecal.remarks import outcome_remarks, run_remarks
+def _remarks(rounds: Rounds, columns: Sequence[Column], outcome: str, together: str | None) -> list[str]:
+    """What looks wrong in the columns, and which score worse than a constant or than the first; each once."""
+    from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, run_remarks
 
-    found = []
+    found, first = [*rounds.remarks], columns[0].errors.averages
     for column, forecasts in rounds.forecasts.items():
         found += outcome_remarks(rounds.outcomes, forecasts, outcome, column)
     if together is None:
         found += run_remarks(rounds.outcomes, next(iter(rounds.forecasts.values())), outcome, ADVICE)
-    return list(dict.fromkeys([*rounds.remarks, *found]))
-
-
-def _comparisons(columns: Sequence[Column]) -> list[str]:
-    """Which columns are worse than the best constant, and which than the one that is named first."""
-    from onlinecal.remarks import constant_remarks, input_remarks
-
-    found = []
-    first = columns[0].errors.averages
+    if rounds.outcomes.dtype.kind == "f":
+        found.append(_left_out(rounds, outcome))
     for one in (column.errors.averages for column in columns):
         found += constant_remarks(one.forecast, one.rounds, one.losses, one.constants)
         found += input_remarks(one.forecast, first.forecast, one.losses, first.losses)
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _left_out(rounds: Rounds, outcome: str) -> str:
@@ -343,7 +323,7 @@ def _measure(
             bar.update(task, description=f"measuring {column}")
             errors, witness = all_errors(column, p, rounds.outcomes, budget=budget, bins=bins)
             bar.update(task, advance=1, description=f"what chance would score, {column}")
-            found = []
+            chance: dict[str, ChanceLevel] = {}
             if draws:
                 found = chance_levels(
                     p,
@@ -356,5 +336,6 @@ def _measure(
                     budget=min(budget, MOST_EFFORT),
                     progress=lambda *_: bar.advance(task),
                 )
-            columns.append(Column(errors, dict(zip(measures, found, strict=False)), witness))
+                chance.update(zip(measures, found, strict=True))
+            columns.append(Column(errors, chance, witness))
     return columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,8 +56,6 @@ def print_json(answer: Any) -> None:
 
     Numbers that JSON has no word for (NaN, infinities) become null.
     """
-    import json
-
     import msgspec
 
     plain = msgspec.json.decode(msgspec.json.encode(answer))

@@ -131,14 +131,10 @@ def recalibrate(
     check_folder(folder, TABLES, *filter(None, (file, apply)))
     # one core: BLAS sums in another order on several
     with threadpool_limits(1, "blas"):
-        if method == CHOOSE:
-            from onlinecal.cli.recalibrating import choose as comparison
+        from onlinecal.cli.recalibrating import alone
+        from onlinecal.cli.recalibrating.choose import recalibrate as compare
 
-            report = comparison.recalibrate(asked)
-        else:
-            from onlinecal.cli.recalibrating import alone
-
-            report = alone.recalibrate(asked, method)
+        report = compare(asked) if method == CHOOSE else alone.recalibrate(asked, method)
         warn(report.record["warnings"])
         # a comparison that was interrupted writes nothing
         files = [] if folder is None or report.interrupted else report.write(folder)

@@ -185,21 +185,16 @@ def read_losses(path: Path, classes: tuple[str, ...]) -> LossTable:
 def scored_lines(run: Run, found: Findings) -> list[dict[str, Any]]:
     """A record for each measure and part, a value per map: the method's own measures, then the usual ones."""
     measures, score = (CLASS_MEASURES, class_scores) if run.shown.classes else (EVENT_MEASURES, event_scores)
-    scores = {
-        part.name: {
-            name: {
-                **found.scores(part, name),
-                **dict(zip(measures, score(after, part.settled), strict=True)),
-            }
-            for name, after in run.mapped[part.name].items()
-        }
-        for part in run.parts
-    }
-    names = next(iter(next(iter(scores.values())).values()))
+    lines: dict[str, dict[str, dict[str, float | None]]] = {}
+    for part in run.parts:
+        for name, after in run.mapped[part.name].items():
+            usual = zip(measures, score(after, part.settled), strict=True)
+            for measure, value in [*found.scores(part, name).items(), *usual]:
+                lines.setdefault(measure, {}).setdefault(part.name, {})[name] = value
     return [
-        {"measure": name, "part": part, "values": {column: one[name] for column, one in columns.items()}}
-        for name in names
-        for part, columns in scores.items()
+        {"measure": measure, "part": part, "values": values}
+        for measure, parts in lines.items()
+        for part, values in parts.items()
     ]
 
 

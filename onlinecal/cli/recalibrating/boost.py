@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from polars import selectors
 
 from onlinecal.arrays import Floats
 from onlinecal.cli.recalibrating.alone import Findings, Method, Run, View
 from onlinecal.cli.recalibrating.asked import Asked, made
-from onlinecal.cli.recalibrating.reading import Part, column, is_numbers, numbers
+from onlinecal.cli.recalibrating.reading import Part, column, numbers
 from onlinecal.cli.recalibrating.report import Picture
 from onlinecal.measures.scores import event_scores
 from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
@@ -35,7 +36,8 @@ def feature_names(asked: Asked, fit: Part) -> list[str]:
     frame, names = fit.frame, asked.features
     if names is None:
         used = {asked.outcome, asked.forecast}
-        found = [name for name in frame.columns if name not in used and is_numbers(frame[name].dtype)]
+        columns = frame.select(selectors.numeric() | selectors.boolean()).columns
+        found = [name for name in columns if name not in used]
         if not found:
             raise ValueError("no columns of numbers are left as features; name them with --features")
         return found
@@ -47,23 +49,17 @@ def feature_names(asked: Asked, fit: Part) -> list[str]:
 
 
 def findings(run: Run) -> Findings:
-    """How many rounds there were, and what the paper's algorithm promises."""
+    """How many rounds there were."""
     model: BoostedRecalibrator = run.model
-    counts = {"rounds": model.n_rounds_, "rounds kept": model.n_kept_, "rounds at most": model.max_rounds_}
-    facts: dict[str, Any]
-    if model.start_ is not None:
-        facts = {"start": model.start_.kind, **counts}
-    else:
-        facts = {
-            "levels": model.n_levels_,
-            **counts,
-            "violation that is promised": model.violation_bound_,
-            "mass in level sets too small": model.skipped_mass_,
-        }
     return Findings(
         lambda *_: {},
         parameters={**model.get_params(), "features": feature_names(run.asked, run.parts[0])},
-        facts=facts,
+        facts={
+            "start": model.start_.kind if model.start_ else "none",
+            "rounds": model.n_rounds_,
+            "rounds kept": model.n_kept_,
+            "rounds at most": model.max_rounds_,
+        },
         tables={},
         pictures=lambda: pictures(run),
     )

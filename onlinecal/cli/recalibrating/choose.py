@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from sklearn.linear_model import LogisticRegression
 
 from onlinecal.arrays import Bools, Floats
 from onlinecal.catalogue import did_you_mean
-from onlinecal.cli.output import progress, table
+from onlinecal.cli.output import progress, results, table
 from onlinecal.cli.recalibrating.alone import (
     Map,
     as_they_came,
@@ -27,12 +28,13 @@ from onlinecal.cli.recalibrating.report import NONE, Picture, Report, sizes
 from onlinecal.cli.recalibrating.scores import (
     RESAMPLES,
     Score,
-    Scoreboard,
     advice,
     class_scores_of,
     confidences,
     event_scores_of,
     resamples,
+    score_records,
+    verdict_of,
     worst_group,
 )
 from onlinecal.cli.recalibrating.splits import Split, read_split
@@ -44,9 +46,6 @@ from onlinecal.recalibration.classical.temperature import (
 )
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
-from onlinecal.recalibration.groups.patches import Start
-from onlinecal.recalibration.groups.start import StartMap, nearest_ends
-from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -93,8 +92,8 @@ def event_methods(asked: Asked) -> tuple[dict[str, Fit], dict[str, str]]:
     """The methods for a column of forecasts, and which others are left out, with the reason."""
     methods: dict[str, Fit] = {
         NONE: lambda _: as_they_came,
-        "platt": curve_of("platt"),
-        "beta": curve_of("beta"),
+        "platt": platt_map,
+        "beta": beta_map,
         "isotonic": lambda fit: fitted(isotonic(), fit),
     }
     left_out = {}
@@ -115,26 +114,40 @@ def of_method(name: str, asked: Asked) -> Fit:
     return lambda fit: fitted(method.model(asked, None), fit, method.view(asked, fit))
 
 
-def curve_of(kind: Start) -> Fit:
-    """A curve in the log odds of forecasts, strictly between 0 and 1, as groups start from it, too."""
+def by_odds(model: Any, fit: Part, features: Callable[[Floats], Floats]) -> Map:
+    """The map that a model of two classes becomes by features of forecasts strictly between 0 and 1."""
+    floor = least_forecast(fit.probabilities)
+    curve = fitted(model, fit, lambda part: (features(part.probabilities.clip(floor, 1.0 - floor)),))
+    return lambda part: curve(part)[:, 1]
 
-    def fit_curve(fit: Part) -> Map:
-        edge, _ = nearest_ends(fit.probabilities, len(fit))
-        within = fit.probabilities.clip(edge, 1.0 - edge)
-        curve = StartMap(kind).fit(within, fit.settled, np.ones(len(fit)))
-        return lambda part: curve(part.probabilities.clip(edge, 1.0 - edge), edge)
 
-    return fit_curve
+def platt_map(fit: Part) -> Map:
+    """A logistic curve in the log odds of the forecast (Platt, 1999)."""
+    if fit.settled.min() == fit.settled.max():
+        raise ValueError(f"all outcomes that are fitted are {fit.settled[0]}")
+    # hardly a penalty: it keeps the slope finite where forecasts tell the outcomes without an error
+    curve = LogisticRegression(C=1e4, solver="newton-cholesky")
+    return by_odds(curve, fit, lambda p: np.log(p / (1.0 - p))[:, None])
+
+
+def beta_map(fit: Part) -> Map:
+    """A factor for log p, one for log(1 - p), and an offset (Kull et al., 2017): vector scaling of two."""
+    return by_odds(VectorScaling(), fit, lambda p: np.column_stack([1.0 - p, p]))
+
+
+def least_forecast(forecasts: Floats) -> float:
+    """What a forecast of 0 is taken for where log odds are needed: 1/(n + 1), or the least of the others."""
+    both = np.minimum(forecasts, 1.0 - forecasts)
+    return min(1.0 / (len(both) + 1.0), float(both[both > 0.0].min(initial=1.0)))
 
 
 def scoring(k: int, members: Bools | None) -> Callable[[Floats, Part], dict[str, Score]]:
     """What makes the scores, by name, of a part as a map maps it; `members` of all rows, shape (n, G)."""
     losses = gaussian_losses(ACTIONS, k or 2, N_LOSSES)
-    usual = LpRecalibrator()
 
     def scores(mapped: Floats, part: Part) -> dict[str, Score]:
         if k:
-            found = class_scores_of(mapped, part.settled, usual.p, usual.n_levels or 5, losses)
+            found = class_scores_of(mapped, part.settled, losses)
         else:
             found = event_scores_of(mapped, part.settled, losses)
         if members is not None:
@@ -145,86 +158,33 @@ def scoring(k: int, members: Bools | None) -> Callable[[Floats, Part], dict[str,
     return scores
 
 
-@dataclass(eq=False)
-class Trial:
-    """The methods of a comparison, fitted one after the other, the simplest first.
+class Tried(NamedTuple):
+    """A method that was fitted: what it made of the tested rows of each fold, its scores, its warnings."""
 
-    Attributes
-    ----------
-    rows, split, methods, scores
-        What is fitted and scored by turns.
-    left_out
-        Methods that were not tried, or could not be fitted, with the reason.
-    board
-        The scores on rows that were not fitted.
-    mapped, said
-        By method: what it made of the tested rows of each fold, and what it warned of.
-    interrupted
-        Whether methods are missing because somebody did not want to wait.
-    """
+    maps: list[Floats]
+    drawn: dict[str, Floats]
+    said: list[str]
 
-    rows: Part
-    split: Split
-    methods: dict[str, Fit]
-    left_out: dict[str, str]
-    scores: Callable[[Floats, Part], dict[str, Score]]
-    seed: int
-    board: Scoreboard = field(default_factory=Scoreboard)
-    mapped: dict[str, list[Floats]] = field(default_factory=dict)
-    said: dict[str, list[str]] = field(default_factory=dict)
-    interrupted: bool = False
 
-    def __post_init__(self) -> None:
-        self.tested = [self.rows.take("test", test) for _, test in self.split.folds]
-        self.n_tested = sum(map(len, self.tested))
-
-    def run(self) -> None:
-        """Fit and score everyone; whoever cannot be fitted is left out, and so are all after an interrupt."""
-        with progress() as bar:
-            task = bar.add_task("", total=len(self.methods) * len(self.tested))
-            for name, method in self.methods.items():
-                bar.update(task, description=name)
-                try:
-                    if not self.interrupted:
-                        with gathered_warnings() as self.said[name]:
-                            self._try(name, method)
-                except ValueError as error:
-                    self.left_out[name] = str(error)
-                except KeyboardInterrupt:
-                    if not self.mapped:
-                        raise
-                    self.interrupted = True
-                if self.interrupted:
-                    self.left_out[name] = "interrupted"
-                bar.advance(task, len(self.tested))
-
-    def _try(self, name: str, method: Fit) -> None:
-        """Fit a method on the rows of each fold, map and score the others."""
-        together, width = self.split.together, len(self.rows.classes) or 1
-        maps, found = [], dict[str, Floats]()
-        for at, (part, (fit, _)) in enumerate(zip(self.tested, self.split.folds, strict=True)):
-            maps.append(method(self.rows.take("fit", fit))(part))
-            scores = self.scores(maps[-1], part)
-            drawn: dict[str, list[Floats]] = {measure: [] for measure in scores}
-            own = None if together is None else together[part.rows]
-            for weights in resamples(len(part), own, width, self.seed + at):
+def tried(
+    method: Fit, rows: Part, split: Split, scoring: Callable[[Floats, Part], dict[str, Score]], seed: int
+) -> Tried:
+    """Fit a method on the rows of each fold, map and score the others."""
+    maps, drawn = [], dict[str, Floats]()
+    n_tested = sum(len(test) for _, test in split.folds)
+    with gathered_warnings() as said:
+        for at, (fit, test) in enumerate(split.folds):
+            part = rows.take("test", test)
+            maps.append(method(rows.take("fit", fit))(part))
+            scores = scoring(maps[-1], part)
+            own = None if split.together is None else split.together[test]
+            found = defaultdict[str, list[Floats]](list)
+            for weights in resamples(len(part), own, len(rows.classes) or 1, seed + at):
                 for measure, score in scores.items():
-                    drawn[measure].append(score(weights))
-            for measure, values in drawn.items():
-                share = len(part) / self.n_tested
-                found[measure] = found.get(measure, 0.0) + share * np.concatenate(values)
-        self.mapped[name] = maps
-        for measure, total in found.items():
-            self.board.drawn.setdefault(measure, {})[name] = total
-
-    def probabilities(self, name: str, new: Part | None) -> pl.DataFrame:
-        """The tested rows as a method maps them, in the order of the file; or new ones, by all rows."""
-        if new is None:
-            both = zip(self.tested, self.mapped[name], strict=True)
-            return pl.concat([part.with_maps(part.probabilities, after) for part, after in both]).sort("row")
-        with gathered_warnings() as self.said[name]:
-            mapped = self.methods[name](self.rows)
-        return new.with_maps(new.probabilities, mapped(new))
+                    found[measure].append(score(weights))
+            for measure, values in found.items():
+                drawn[measure] = drawn.get(measure, 0.0) + len(part) / n_tested * np.concatenate(values)
+    return Tried(maps, drawn, said)
 
 
 def recalibrate(asked: Asked) -> Report:
@@ -235,7 +195,7 @@ def recalibrate(asked: Asked) -> Report:
     of_classes, asked = recognise(asked, file)
     rows, remarks = known_rows(asked, file, of_classes)
     k, split = len(rows.classes), read_split(file.frame, asked, in_turn=True)
-    n_fit = len(split.folds[0][0])
+    n_fit, n_tested = len(split.folds[0][0]), sum(len(test) for _, test in split.folds)
     methods, left_out = class_methods(asked, n_fit, k) if k else event_methods(asked)
     members = None
     if asked.group:
@@ -245,46 +205,70 @@ def recalibrate(asked: Asked) -> Report:
         reason = left_out.get(asked.choose)
         known = f": {reason}" if reason else did_you_mean(asked.choose, methods, "They are")
         raise ValueError(f"--choose {asked.choose!r} is none of the methods tried{known}")
-    trial = Trial(rows, split, methods, left_out, scoring(k, members), asked.seed)
-    trial.run()
-    board = trial.board
+    found: dict[str, Tried] = {}
+    interrupted = False
+    with progress() as bar:
+        task = bar.add_task("", total=len(methods))
+        for name, method in methods.items():
+            bar.update(task, description=name)
+            try:
+                if not interrupted:
+                    found[name] = tried(method, rows, split, scoring(k, members), asked.seed)
+            except ValueError as error:
+                left_out[name] = str(error)
+            except KeyboardInterrupt:
+                if not found:
+                    raise
+                interrupted = True
+            if interrupted:
+                left_out[name] = "interrupted"
+            bar.advance(task)
+    scores = {
+        measure: {name: one.drawn[measure] for name, one in found.items()} for measure in found[NONE].drawn
+    }
     purposes = {"probabilities": "log loss", "the top label": "top-label ECE", "decisions": "decision gap"}
     if not k:
         del purposes["the top label"]
     if members is not None:
         purposes["groups"] = WORST_GROUP
-    recommended, why = advice(board, purposes, trial.n_tested)
+    recommended, why = advice(scores, purposes, n_tested)
     chosen = asked.choose or recommended
-    if chosen not in board.methods:
+    if chosen not in found:
         raise ValueError(f"--choose {chosen!r}: {left_out[chosen]}")
-    probabilities = trial.probabilities(chosen, new)
+    said = found[chosen].said
+    if new is None:
+        tested = [rows.take("test", test) for _, test in split.folds]
+        both = zip(tested, found[chosen].maps, strict=True)
+        mapped = pl.concat([part.with_maps(part.probabilities, after) for part, after in both]).sort("row")
+    else:
+        with gathered_warnings() as said:
+            mapped = new.with_maps(new.probabilities, methods[chosen](rows)(new))
     best = []
     for purpose, measure in purposes.items():
-        take, tied = board.verdict(measure)
+        take, tied = verdict_of(measure, scores[measure])
         others = [name for name in tied if name != take]
         best.append({"purpose": purpose, "measure": measure, "take": take, "tied": others})
-    counts = {"fit": n_fit, "test": trial.n_tested}
     record: dict[str, Any] = {
         "file": asked.file.name,
         "contents": f"probabilities of {k} classes"
         if k
         else f"{asked.forecast} as forecasts of {asked.outcome}",
         "split": split.told,
-        "rows": counts if len(split.folds) == 1 else {"fit and test": trial.n_tested},
-        "methods": board.methods,
+        "rows": {"fit and test": n_tested} if len(split.folds) > 1 else {"fit": n_fit, "test": n_tested},
+        "methods": [*found],
         "left_out": left_out,
         "resamples": RESAMPLES,
-        "scores": board.records(NONE),
+        "scores": score_records(scores, NONE),
         "best": best,
         "recommended": recommended,
         "why": why,
         "chosen": chosen,
-        "warnings": [*remarks, *trial.said[chosen]],
-        "interrupted": trial.interrupted,
+        "warnings": [*remarks, *said],
+        "interrupted": interrupted,
     }
     frame = pl.DataFrame(record["scores"], schema_overrides={"best": pl.String}, infer_schema_length=None)
     shown = [*board_tables(record), Text(sentence(record))]
-    return Report(record, frame, shown, probabilities, lambda: pictures(record, frame), trial.interrupted)
+    return Report(record, frame, shown, mapped, lambda: pictures(record, frame), interrupted)
 
 
 def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
@@ -302,15 +286,21 @@ def board_tables(record: dict[str, Any]) -> list[Table]:
     scored: dict[str, list[dict[str, Any]]] = {}
     for one in record["scores"]:
         scored.setdefault(one["measure"], []).append(one)
+    # a narrow terminal has no room for intervals
+    wide = results().width >= 14 + 17 * len(scored)
     names = [f"[bold]{name}[/bold]" if name == record["chosen"] else name for name in record["methods"]]
+    columns = [_cells(rows, wide) for rows in scored.values()]
     title = f"{record['file']}: {record['contents']}, {sizes(record)}"
-    scores = table(title, ["", *scored], list(zip(names, *map(_cells, scored.values()), strict=True)))
+    scores = table(title, ["", *scored], list(zip(names, *columns, strict=True)))
     scores.caption_justify = "left"
     scores.caption = (
         f"On rows that were not fitted: {record['split']}. * the one to take, = tied with it: chance "
-        "explains what is between them and the best. ± half an interval of 95 %, by "
-        f"{record['resamples']} resamples."
+        "explains what is between them and the best."
     )
+    if wide:
+        scores.caption += f" ± half an interval of 95 %, by {record['resamples']} resamples."
+    for column in scores.columns[1:]:
+        column.overflow = "fold"
     if record["left_out"]:
         reasons = "; ".join(f"{name} ({reason})" for name, reason in record["left_out"].items())
         scores.caption += f"\nLeft out: {reasons}."
@@ -320,15 +310,15 @@ def board_tables(record: dict[str, Any]) -> list[Table]:
     return [scores, table(None, ["best for", "by", "take", "tied with it"], best, left=4)]
 
 
-def _cells(rows: list[dict[str, Any]]) -> list[str]:
+def _cells(rows: list[dict[str, Any]], wide: bool) -> list[str]:
     """What the table says of each method by a measure, with as many digits as the largest score needs."""
     largest = max(abs(row["value"]) for row in rows)
-    digits = 4 + (largest < 0.02) + (largest < 0.002)
+    digits = 3 + wide + (largest < 0.02) + (largest < 0.002)
     cells = []
     for row in rows:
         value, half = (f"{number:.{digits}f}" for number in (row["value"], row["high"] - row["value"]))
-        mark = {"take": "*", "tied": "=", None: ""}[row["best"]]
-        cells.append(f"{mark}{value} ±{half.removeprefix('0')}")
+        text = f"{value} ±{half.removeprefix('0')}" if wide else value.removeprefix("0")
+        cells.append({"take": "*", "tied": "=", None: ""}[row["best"]] + text)
     return cells
 
 

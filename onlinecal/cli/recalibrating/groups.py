@@ -61,13 +61,11 @@ class GroupColumns:
                 continue
             if not values.dtype.is_numeric():
                 raise ValueError(f"column {name!r} must hold numbers, got {values.drop_nulls()[0]!r}")
-            floats = values.cast(pl.Float64).fill_null(np.nan).to_numpy()
             ends = [f"{bound:g}" for bound in bounds]
             inner = (f"{low} to {high}" for low, high in pairwise(ends))
             labels = [f"below {ends[0]}", *inner, f"from {ends[-1]}"]
-            places = pl.Series(np.searchsorted(bounds, floats, "right"))
-            texts = pl.Series(name, labels, dtype=pl.String).gather(places)
-            columns.append(texts.set(pl.Series(np.isnan(floats)), None))
+            ranges = values.cast(pl.Float64).fill_nan(None).cut(bounds, labels=labels, left_closed=True)
+            columns.append(ranges.cast(pl.String))
         return pl.DataFrame(columns)
 
 
@@ -76,10 +74,7 @@ def group_reports(rounds: Rounds, groups: list[str], n_levels: int) -> dict[str,
 
     Raises ValueError for columns of groups that are listed twice.
     """
-    try:
-        table = GroupColumns.of(rounds.frame, groups)(rounds.frame)
-    except ValueError as error:
-        raise ValueError(f"{rounds.name}: {error}") from error
+    table = GroupColumns.of(rounds.frame, groups)(rounds.frame)
     maker = GroupMaker()
     members = maker.fit(table, rounds.frame.height)
     return {

@@ -36,15 +36,8 @@ def findings(run: Run) -> Findings:
     part = run.shown
     before, after = part.probabilities, run.mapped[part.name]["lp"]
     cells = level_set_errors(before, after, part.settled, part.classes, n_levels, p)
-    carriers = cells.head(TOP).select(
-        "level_set",
-        "class",
-        "rows",
-        "frequency",
-        pl.col("before").alias("forecast_before"),
-        pl.col("after").alias("forecast_after"),
-        pl.col("share").alias("share_of_error"),
-    )
+    names = {"before": "forecast_before", "after": "forecast_after", "share": "share_of_error"}
+    carriers = cells.head(TOP).select("level_set", "class", "rows", "frequency", *names).rename(names)
     return Findings(
         scores,
         parameters={
@@ -56,10 +49,8 @@ def findings(run: Run) -> Findings:
         facts={
             **facts_of_start(model),
             "rounds": model.n_rounds_,
-            "merges": model.n_merges_,
             "level sets": len(model.level_sets_),
             "groups": len(model.predictions_),
-            "mass in groups": float(model.masses_.sum()),
         },
         tables={f"level sets that carry the error ({part.name} rows)": carriers.to_dicts()},
         pictures=lambda: [Picture(draw_levels, cells.with_columns(title=pl.lit(run.title)), "levels")],

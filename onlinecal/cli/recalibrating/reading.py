@@ -217,8 +217,9 @@ def _class_columns(file: File, label: str | None) -> tuple[list[str], tuple[str,
     wanted = file.probabilities
     if wanted is not None and "*" not in wanted:
         names = [name.strip() for name in wanted.split(",")]
-        shared = [len(set(signs)) == 1 for signs in zip(*names, strict=False)]
-        stem = names[0].rfind("_", 0, [*shared, False].index(False)) + 1
+        stem = names[0].rfind("_") + 1
+        if not all(name.startswith(names[0][:stem]) for name in names):
+            stem = 0
         return names, tuple(name[stem:] for name in names)
     patterns = PROBABILITIES if wanted is None else (wanted,)
     for pattern in patterns:
@@ -248,11 +249,6 @@ def _numbered(labels: pl.Series, classes: tuple[str, ...]) -> Ints:
 def _written(value: Any) -> str:
     is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
     return str(int(value)) if is_whole else str(value)
-
-
-def is_numbers(kind: pl.DataType) -> bool:
-    """Whether a column of this type can be taken for numbers."""
-    return kind.is_numeric() or kind == pl.Boolean
 
 
 def numbers(column: pl.Series) -> Floats:

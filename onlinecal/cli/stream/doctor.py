@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -58,10 +59,8 @@ def surroundings() -> tuple[dict[str, Any], list[Any]]:
 
     facts: dict[str, Any] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     for name in ("onlinecal", "numpy", "numba", "river", "msgspec"):
-        try:
+        with suppress(PackageNotFoundError):
             facts[name] = version(name)
-        except PackageNotFoundError:
-            facts[name] = None
     facts["format"] = STATE_FORMAT
     folders = looked_into()
     facts["compiled"] = [{"folder": str(folder), "kernels": kernels} for folder, kernels in folders]

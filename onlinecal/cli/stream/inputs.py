@@ -26,9 +26,6 @@ CHUNK = 1 << 20
 WINDOW = 1 << 10
 """Bytes at the beginning of a file, and before a position in it, by which it is recognised."""
 
-TICK = 1.0
-"""Seconds after which waiting is interrupted for the progress line."""
-
 GZIP = b"\x1f\x8b"
 UNREADABLE = (OSError, EOFError, zlib.error)
 """What reading a file can end with."""
@@ -66,20 +63,19 @@ class Stop:
     def __bool__(self) -> bool:
         return self.signal is not None
 
-    def wait(self, descriptor: int, seconds: float) -> bool:
+    def wait(self, descriptor: int, seconds: float | None = None) -> bool:
         """Whether there is something to read, or the end of it, within so many seconds; not when stopped."""
         ready, _, _ = select.select([self._woken, descriptor], [], [], seconds)
         return descriptor in ready and not self
 
 
-def read_stream(descriptor: int, stop: Stop, idle: Callable[[], None]) -> Iterator[Piece | None]:
+def read_stream(descriptor: int, stop: Stop) -> Iterator[Piece | None]:
     """The lines of a pipe, a socket or a terminal: whatever is there, without waiting for more."""
     cutter = LineCutter()
     while not stop:
         if not stop.wait(descriptor, 0.0):
             yield None
-            while not stop and not stop.wait(descriptor, TICK):
-                idle()
+            stop.wait(descriptor)
             continue
         chunk = os.read(descriptor, CHUNK)
         if not chunk:
@@ -115,7 +111,7 @@ def check_inputs(paths: Iterable[Path]) -> None:
     """ValueError unless each is a file or a folder."""
     for path in paths:
         if not path.is_dir() and not path.is_file():
-            raise ValueError(f"--input {path} is not there, or neither a file nor a folder")
+            raise ValueError(f"--input {path} is neither a file nor a folder")
 
 
 def listed(path: Path) -> list[Path]:

@@ -38,11 +38,6 @@ class Gathered(NamedTuple):
     positions: dict[str, int]
     marks: dict[str, bytes] = {}  # noqa: RUF012 (never changed)
 
-    @property
-    def inputs(self) -> list[tuple[str | bytes, int, bytes | None]]:
-        """What the ledger is to note of the inputs."""
-        return [(key_of(path), end, self.marks.get(path)) for path, end in self.positions.items()]
-
 
 def key_of(path: str) -> str:
     """What a path is called in a ledger: itself, with what is no text spelt out."""

@@ -15,11 +15,12 @@ from onlinecal.cli.recalibrating.asked import Asked
 from onlinecal.cli.recalibrating.choose import class_methods
 from onlinecal.cli.recalibrating.reading import File, Part, recognise
 from onlinecal.cli.recalibrating.scores import (
-    Scoreboard,
+    LEVELS,
     advice,
     class_scores_of,
     event_scores_of,
     resamples,
+    verdict_of,
     worst_group,
 )
 from onlinecal.cli.recalibrating.splits import read_split
@@ -53,16 +54,15 @@ def score(report, measure, method):
     return next(one for one in report["scores"] if (one["measure"], one["method"]) == (measure, method))
 
 
-@pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
-def test_weights_of_rows_say_what_repeated_rows_say(sure, p):
+def test_weights_of_rows_say_what_repeated_rows_say(sure):
     table, labels = sure[0][:60], sure[1][:60]
     weights = np.random.default_rng(0).integers(0, 3, 60)
     rows, y, losses = table.repeat(weights, axis=0), labels.repeat(weights), gaussian_losses(2, 3, 7)
     usual = class_scores(rows, y)
     classwise = classwise_calibration_error(rows, y, 15, normalize=True) / 3
-    errors = lp_calibration_error(rows, y, p, 4), decision_loss_gap(rows, y, losses).mean()
+    errors = lp_calibration_error(rows, y, 2, LEVELS), decision_loss_gap(rows, y, losses).mean()
     expected = [usual.log_loss, usual.brier, usual.accuracy, classwise, usual.ece, *errors]
-    found = class_scores_of(table, labels, p, 4, losses).values()
+    found = class_scores_of(table, labels, losses).values()
     assert [one(weights[:, None].astype(float)).item() for one in found] == pytest.approx(expected)
 
     q, won, members = table[:, 0], (labels == 0).astype(np.uint8), table > 0.3
@@ -86,10 +86,6 @@ def test_rows_that_belong_together_are_drawn_together():
     assert (drawn[[0, 2, 3, 7]].sum(axis=0) == 4).all()
 
 
-def board_of(**drawn):
-    return Scoreboard({measure.replace("_", " "): methods for measure, methods in drawn.items()})
-
-
 def test_of_methods_that_chance_cannot_tell_apart_the_simplest_is_taken():
     rng = np.random.default_rng(0)
     common, own = 0.1 * rng.standard_normal(500), 0.01 * rng.standard_normal((2, 500))
@@ -97,21 +93,20 @@ def test_of_methods_that_chance_cannot_tell_apart_the_simplest_is_taken():
         np.append(value, value + common + more)
         for value, more in ((1.5, 0.0), (1.005, own[0]), (1.0, own[1]))
     )
-    board = board_of(log_loss={"a": a, "b": b, "c": c}, decision_gap={"a": c, "b": c, "c": a})
-    verdict = board.verdict("log loss")
+    losses = {"a": a, "b": b, "c": c}
+    verdict = verdict_of("log loss", losses)
     # what all methods share is no reason to doubt a difference
     assert (verdict.take, verdict.tied) == ("b", ("b", "c"))
     purposes = {"probabilities": "log loss", "decisions": "decision gap"}
-    method, why = advice(board, purposes, 5000)
+    method, why = advice({"log loss": losses, "decision gap": {"a": c, "b": c, "c": a}}, purposes, 5000)
     assert (method, "nothing is better for decisions" in why) == ("b", True)
-    board = board_of(log_loss={"a": a, "b": b, "c": c}, decision_gap={"a": b, "b": a, "c": c})
+    board = {"log loss": losses, "decision gap": {"a": b, "b": a, "c": c}}
     assert advice(board, purposes, 5000)[0] == "c"  # best for more, and no worse in log loss
     assert advice(board, purposes, 100)[0] == "b"
     # the last bits choose nothing
     same = np.full(11, 0.25)
     for pair in ((same, same * (1 - 1e-15)), (same * (1 - 1e-15), same)):
-        board = board_of(log_loss=dict(zip(("simple", "other"), pair, strict=True)))
-        assert board.verdict("log loss").tied == ("simple", "other")
+        assert verdict_of("log loss", {"simple": pair[0], "other": pair[1]}).tied == ("simple", "other")
 
 
 def test_scores_are_those_of_both_halves_by_the_map_of_the_other(chosen, sure, halves):

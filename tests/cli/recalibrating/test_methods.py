@@ -160,7 +160,7 @@ def test_boost_starts_from_forecasts(compared, folder):
     model = BoostedRecalibrator.as_in_paper(**settings)
     report, _, (_, p), y = compared(given, model, columns, frame["ill"].to_numpy())
     assert value(report, "Brier score", "test", "none") == pytest.approx(((p - y) ** 2).mean())
-    assert report["facts"]["levels"] == model.n_levels_
+    assert report["facts"]["rounds kept"] == model.n_kept_
 
 
 def test_measure_reports_groups(folder):
