@@ -9,18 +9,8 @@ from onlinecal.tables import called, is_pipe, read_columns
 
 LABELS = ("label", "labels", "y", "y_true", "target", "class", "truth", "ground_truth", "outcome")
 FORECASTS = ("forecast", "p", "prob", "prob1", "probability", "prediction", "hint", "risk")
-OUTCOMES = (
-    "outcome",
-    "y",
-    "label",
-    "y_true",
-    "target",
-    "event",
-    "result",
-    "won",
-    "home_won",
-    "prob1_outcome",
-)
+RESULTS = ("outcome", "y", "label", "y_true", "target", "event", "result", "won")
+OUTCOMES = (*RESULTS, "home_won", "prob1_outcome")
 """Names that such columns have in most files, in any case; tried in this order."""
 
 
@@ -30,19 +20,26 @@ def usual(names: Sequence[str], known: Sequence[str]) -> str | None:
     return next((by_name[name] for name in known if name in by_name), None)
 
 
-def event_columns(file: Path, forecast: str | None, outcome: str | None, else_: str = "") -> tuple[str, str]:
+def event_columns(
+    file: Path,
+    forecast: str | None,
+    outcome: str | None,
+    else_: str = "",
+    names: Sequence[str] | None = None,
+) -> tuple[str, str]:
     """The columns of forecasts and of outcomes, by their usual names where none is given.
 
-    Those of a pipe, which is read once, have to be given. ValueError says which option is missing, which
-    columns there are, and what `else_` there is to do.
+    `names` are those of all columns of a file that was read. Else they are read here, but from a pipe, which
+    is read once: its columns have to be given. ValueError says which option is missing, which columns there
+    are, and what `else_` there is to do.
     """
     if forecast is None or outcome is None:
-        names = read_columns(file)
-        if not is_pipe(file):
-            forecast = forecast or usual(names, FORECASTS)
-            outcome = outcome or usual(names, [one for one in OUTCOMES if one != forecast])
+        known = read_columns(file) if names is None else names
+        if names is not None or not is_pipe(file):
+            forecast = forecast or usual(known, FORECASTS)
+            outcome = outcome or usual(known, [one for one in OUTCOMES if one != forecast])
         if forecast is None or outcome is None:
             what, option = ("forecasts", "forecast") if forecast is None else ("outcomes", "outcome")
             missing = f"which column has the {what}? Name it with --{option}{else_}"
-            raise ValueError(f"{called(file)}: {missing}. Its columns: {', '.join(names)}")
+            raise ValueError(f"{called(file)}: {missing}. Its columns: {', '.join(known)}")
     return forecast, outcome

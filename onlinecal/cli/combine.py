@@ -77,12 +77,11 @@ def combine(
     known = known_from(rounds, settled_at, together, sort)
     result = combine_forecasts(rounds.forecasts, rounds.outcomes, None if known is None else known - 1)
     report = result.report()
-    files = [] if out is None else write(rounds, result, out)
-    written = [str(path) for path in files]
-    best = {"best": report.best, "warnings": rounds.remarks, "files": written}
+    written = [] if out is None else list(map(str, write(rounds, result, out)))
     title, heading, rows, notes = report._shown()
     scores = table(f"{rounds.name}, {number(report.n_rounds)} rows. {title}", heading, rows)
-    answer(as_json, {"file": str(file), **asdict(report), **best}, [scores, *notes, *written])
+    record = {**asdict(report), "best": report.best, "warnings": rounds.remarks, "files": written}
+    answer(as_json, {"file": str(file), **record}, [scores, *notes, *written])
 
 
 def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]:

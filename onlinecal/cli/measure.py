@@ -51,29 +51,26 @@ class Column:
     chance: dict[str, ChanceLevel]
     witness: Any
 
-    def record(self, average: bool) -> dict[str, Any]:
-        """The errors as one flat record, what chance would score in "chance"; averages if wanted."""
-        per = self.errors.rounds if average else 1
+    def record(self) -> dict[str, Any]:
+        """The errors as one flat record, what chance would score in "chance"."""
         chance = {
             name: {
-                "mean": one.mean / per,
+                "mean": one.mean,
                 "is_exact": one.is_exact,
-                "quantiles": {f"{level:g}": score / per for level, score in one.quantiles.items()},
+                "quantiles": {f"{level:g}": score for level, score in one.quantiles.items()},
                 "p_value": one.p_value,
                 "n_draws": one.n_draws,
             }
             for name, one in self.chance.items()
         }
-        return {**asdict(self.errors.averages if average else self.errors), "chance": chance}
+        return {**asdict(self.errors), "chance": chance}
 
     def line(self) -> dict[str, Any]:
-        """Sums as a line of results.csv."""
-        chance = {
-            f"{name}_{what}": value
-            for name, one in self.chance.items()
-            for what, value in (("by_chance", one.mean), ("p_value", one.p_value))
-        }
-        return asdict(self.errors) | chance
+        """A line of results.csv."""
+        line = asdict(self.errors)
+        for name, one in self.chance.items():
+            line |= {f"{name}_by_chance": one.mean, f"{name}_p_value": one.p_value}
+        return line
 
 
 LABELS = {
@@ -94,15 +91,11 @@ LABELS = {
 """What the table calls the errors; distances are brackets."""
 
 
-def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) -> Table:
+def error_table(columns: Sequence[Column], name: str, bins: int) -> Table:
     """A line per measure: the average over rounds, then in brackets the sum.
 
     A column per forecast, and two more where it is known what chance would score: that and the p-value.
     """
-
-    def both(total: float, rounds: int) -> str:
-        per_round = f"{total / rounds:.4f}"
-        return per_round if average else f"{per_round} ({number(total)})"
 
     def shown(measure: str, one: Errors) -> str:
         if measure not in ("distance", "lower_distance"):
@@ -110,17 +103,14 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
         low, high = (getattr(one, f"{measure}_{end}") for end in ("low", "high"))
         if measure == "distance" and low == high:
             return f"= {both(high, one.rounds)}"
-        if average:
-            return bracket(low / one.rounds, high / one.rounds) or both(high, one.rounds)
         ends = bracket(low, high)
         return f"{high / one.rounds:.4f} ({ends})" if ends else both(high, one.rounds)
 
     def line(label: str, show: Callable[[Errors], str], measure: str = "") -> list[str]:
         cells = [label]
         for one in columns:
-            chance = one.chance.get(measure)
             cells.append(show(one.errors))
-            if chance is not None:
+            if chance := one.chance.get(measure):
                 p_value = "" if chance.p_value is None else f"{chance.p_value:.2g}"
                 cells += [both(chance.mean, one.errors.rounds), p_value]
             elif one.chance:
@@ -133,18 +123,20 @@ def error_table(columns: Sequence[Column], name: str, bins: int, average: bool) 
 
     are_whole = all(isinstance(one.errors.ones, int) for one in columns)
     ones = "outcomes that were 1" if are_whole else "sum of the outcomes"
+    labels = {name: label.format(counted(bins, "bin")) for name, label in LABELS.items()}
     rows = [
         line("rounds", lambda one: number(one.rounds)),
         line(ones, lambda one: f"{number(one.ones)} ({one.ones / one.rounds:.4f})"),
-        *(
-            line(label.format(counted(bins, "bin")), partial(shown, measure), measure)
-            for measure, label in LABELS.items()
-        ),
+        *(line(label, partial(shown, measure), measure) for measure, label in labels.items()),
         line("½ smCE ≤ lower distance ≤ 2 smCE", sandwich),
     ]
     heading = ([one.errors.forecast, *(CHANCE_HEADING if one.chance else ())] for one in columns)
-    unit = f"averages over rounds{'' if average else ' (sums)'}"
-    return table(f"{name}: {unit}", ["", *chain.from_iterable(heading)], rows)
+    return table(f"{name}: averages over rounds (sums)", ["", *chain.from_iterable(heading)], rows)
+
+
+def both(total: float, rounds: int) -> str:
+    """An average over rounds, then in brackets the sum."""
+    return f"{total / rounds:.4f} ({number(total)})"
 
 
 def bracket(low: float, high: float) -> str:
@@ -178,16 +170,8 @@ def write(rounds: Rounds, columns: Sequence[Column], folder: Path) -> list[Path]
 
 
 BINS = 15
-BY_CHANCE: tuple[MeasureName, ...] = (
-    "brier",
-    "log_loss",
-    "miscalibration",
-    "ece",
-    "ece_bins",
-    "cumulative",
-    "two_bin",
-    "smooth",
-)
+BY_CHANCE: tuple[MeasureName, ...]
+BY_CHANCE = "brier", "log_loss", "miscalibration", "ece", "ece_bins", "cumulative", "two_bin", "smooth"
 SLOW: tuple[MeasureName, ...] = ("lower_distance", "distance")
 MOST_DRAWS, LEAST_DRAWS = 199, 19
 DRAWN_ROUNDS = 2_000_000
@@ -201,9 +185,6 @@ def measure(
     file: ForecastFile,
     forecast: Forecasts = None,
     outcome: Annotated[str | None, Option(help="The column of outcomes: 0/1, or shares in [0, 1].")] = None,
-    average: Annotated[
-        bool, Option("--average", help="Averages over rounds only, also with --json.")
-    ] = False,
     budget: Annotated[
         str,
         Option(
@@ -245,7 +226,7 @@ def measure(
 
     [bold]onlinecal measure nba --out results/nba[/bold]
 
-    [bold]onlinecal measure games.csv --forecast elo --forecast market --outcome won --average[/bold]
+    [bold]onlinecal measure games.csv --forecast elo --forecast market --outcome won[/bold]
 
     [bold]onlinecal measure loans.csv --forecast risk --outcome defaulted --group sex --group region[/bold]
 
@@ -260,91 +241,69 @@ def measure(
     named = [*(group or []), *([] if together is None else [together])]
     reading = Reading(positive, scale, drop_invalid)
     rounds = read_rounds(file, outcome, forecast, more=named, shares=True, reading=reading)
-    remarks = _remarks(rounds, outcome, together)
-    if not (are_whole := rounds.outcomes.dtype.kind != "f"):
-        remarks.append(_left_out(rounds, outcome, math.isinf(effort), bool(group)))
-    warn(remarks)
     reports: dict[str, Any] = {}
-    tables: list[Table] = []
-    if group and are_whole:
-        from onlinecal.cli.recalibrating.groups import group_reports, group_table
+    if rounds.outcomes.dtype.kind == "f":
+        effort, draws = 1.0 if math.isinf(effort) else effort, 0
+    elif group:
+        from onlinecal.cli.recalibrating.groups import group_reports
 
         reports = group_reports(rounds, group, bins)
-        tables = [group_table(name, report, bins) for name, report in reports.items()]
-    if not are_whole:
-        effort, draws = min(effort, 1.0) if math.isinf(effort) else effort, 0
     columns = _measure(rounds, effort, bins, draws, together)
-    worse = _comparisons(columns)
-    warn(worse)
-    remarks += worse
+    remarks = _remarks(rounds, columns, outcome, together)
+    warn(remarks)
     pictures = [] if out is None else list(map(str, write(rounds, columns, out)))
     broken = [text for one in columns for text in one.errors.broken_bounds()]
     record = {
         "file": str(file),
-        "per_round": average,
         "bins": bins,
-        "columns": [one.record(average) for one in columns],
+        "columns": [one.record() for one in columns],
         "broken": broken,
         "warnings": remarks,
         **({"groups": {name: one.rows() for name, one in reports.items()}} if group else {}),
         "pictures": pictures,
     }
-    errors = error_table(columns, rounds.name, bins, average)
-    answer(as_json, record, [errors, *tables, *broken, *pictures])
+    groups = [f"{name} in each group, averages over rounds:\n{one}\n" for name, one in reports.items()]
+    answer(as_json, record, [error_table(columns, rounds.name, bins), *groups, *broken, *pictures])
     if broken:
         raise Exit(CHECK_FAILED)
 
 
 def _effort(budget: str) -> float:
     """The effort for the distance; infinite where it is to be exact."""
-    if budget == "exact":
-        return math.inf
     try:
-        effort = float(budget)
+        effort = math.inf if budget == "exact" else float(budget)
     except ValueError:
         effort = math.nan
-    if not 0 < effort < math.inf:
+    if not effort > 0 or (budget != "exact" and math.isinf(effort)):
         raise ValueError(f"--budget must be a positive number or exact, got {budget!r}")
     return effort
 
 
-def _remarks(rounds: Rounds, outcome: str, together: str | None) -> list[str]:
-    """What looks wrong in the columns, each text once."""
-    from onlinecal.remarks import outcome_remarks, run_remarks
+def _remarks(rounds: Rounds, columns: Sequence[Column], outcome: str, together: str | None) -> list[str]:
+    """What looks wrong in the columns, and which score worse than a constant or than the first; each once."""
+    from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, run_remarks
 
-    found = []
+    found, first = [*rounds.remarks], columns[0].errors.averages
     for column, forecasts in rounds.forecasts.items():
         found += outcome_remarks(rounds.outcomes, forecasts, outcome, column)
     if together is None:
         found += run_remarks(rounds.outcomes, next(iter(rounds.forecasts.values())), outcome, ADVICE)
-    return list(dict.fromkeys([*rounds.remarks, *found]))
-
-
-def _comparisons(columns: Sequence[Column]) -> list[str]:
-    """Which columns are worse than the best constant, and which than the one that is named first."""
-    from onlinecal.remarks import constant_remarks, input_remarks
-
-    found = []
-    first = columns[0].errors.averages
+    if rounds.outcomes.dtype.kind == "f":
+        found.append(_left_out(rounds, outcome))
     for one in (column.errors.averages for column in columns):
         found += constant_remarks(one.forecast, one.rounds, one.losses, one.constants)
         found += input_remarks(one.forecast, first.forecast, one.losses, first.losses)
-    return found
+    return list(dict.fromkeys(found))
 
 
-def _left_out(rounds: Rounds, outcome: str, exact: bool, groups: bool) -> str:
+def _left_out(rounds: Rounds, outcome: str) -> str:
     """What is not said of outcomes that are shares, and why."""
     split = int(((rounds.outcomes > 0) & (rounds.outcomes < 1)).sum())
-    text = (
+    return (
         f"{outcome} lies between 0 and 1 in {split:,} of {len(rounds.outcomes):,} rounds, so forecasts are "
-        "measured as those of its mean. The exact distance is left out, which is NP-hard to find then: there "
-        "is a bracket"
+        "measured as those of its mean. The exact distance, which is NP-hard to find then, what chance would "
+        "score, and --group are left out"
     )
-    if exact:
-        text += ", also with --budget exact"
-    text += "; the lower distance is that of y rounds with outcome 1 and 1 - y with outcome 0"
-    text += "; what chance would score is left out, which depends on more than the mean"
-    return text + ("; --group is left out, its errors are those of events" if groups else "")
 
 
 def _measure(
@@ -364,7 +323,7 @@ def _measure(
             bar.update(task, description=f"measuring {column}")
             errors, witness = all_errors(column, p, rounds.outcomes, budget=budget, bins=bins)
             bar.update(task, advance=1, description=f"what chance would score, {column}")
-            found = []
+            chance: dict[str, ChanceLevel] = {}
             if draws:
                 found = chance_levels(
                     p,
@@ -377,5 +336,6 @@ def _measure(
                     budget=min(budget, MOST_EFFORT),
                     progress=lambda *_: bar.advance(task),
                 )
-            columns.append(Column(errors, dict(zip(measures, found, strict=False)), witness))
+                chance.update(zip(measures, found, strict=True))
+            columns.append(Column(errors, chance, witness))
     return columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -51,14 +52,14 @@ def _console(**settings: Any) -> Console:
 
 
 def print_json(answer: Any) -> None:
-    """One JSON document on stdout; numbers that JSON has no word for (NaN, infinities) become null."""
+    """One JSON document on stdout, in ASCII, so that no terminal obeys a name in it.
+
+    Numbers that JSON has no word for (NaN, infinities) become null.
+    """
     import msgspec
 
-    text = msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
-    if not text.replace("\n", "").isprintable():
-        # those that JSON leaves as they are, a terminal may obey
-        text = "".join(sign if sign.isprintable() or sign == "\n" else in_json(sign) for sign in text)
-    print(text)
+    plain = msgspec.json.decode(msgspec.json.encode(answer))
+    print(json.dumps(plain, indent=2).replace("\x7f", "\\u007f"))
 
 
 def answer(as_json: bool, record: Any, shown: Iterable[Any]) -> None:
@@ -71,12 +72,6 @@ def answer(as_json: bool, record: Any, shown: Iterable[Any]) -> None:
         is_text = isinstance(one, str)
         # names of files are no markup
         console.print(one, markup=not is_text, soft_wrap=is_text)
-
-
-def in_json(sign: str) -> str:
-    """A character as JSON can spell any."""
-    units = sign.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:

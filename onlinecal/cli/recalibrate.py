@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Exit, Option
 
 from onlinecal.catalogue import did_you_mean
-from onlinecal.cli.output import answer, results
+from onlinecal.cli.output import answer
 from onlinecal.cli.recalibrating.asked import CHOOSE, METHODS, Asked, check_owners, values_of
 from onlinecal.cli.verbs import (
     FILES,
@@ -110,35 +110,35 @@ def recalibrate(
 
     if method not in (*METHODS, CHOOSE):
         raise ValueError(f"unknown method {method!r}{did_you_mean(method, METHODS)}")
-    given: dict[str, Any] = {
-        "probabilities": probabilities,
-        "label": label,
-        "forecast": forecast,
-        "outcome": outcome,
-        "group": group or (),
-        "features": None if features is None else [name.strip() for name in features.split(",")],
-        "losses": losses,
-        "choose": choose,
-    }
-    check_owners(method, {"set": set_, **given})
-    rows: dict[str, Any] = {"split": split, "together": together, "seed": seed}
-    asked = Asked(file, apply, values=values_of(set_ or ()), **given, **rows)
+    asked = Asked(
+        file,
+        apply,
+        probabilities=probabilities,
+        label=label,
+        forecast=forecast,
+        outcome=outcome,
+        group=group or (),
+        features=None if features is None else [name.strip() for name in features.split(",")],
+        losses=losses,
+        choose=choose,
+        values=values_of(set_ or ()),
+        split=split,
+        together=together,
+        seed=seed,
+    )
+    check_owners(method, asked)
     folder = out or (Path("results/recalibrate") if apply is not None else None)
     check_folder(folder, TABLES, *filter(None, (file, apply)))
     # one core: BLAS sums in another order on several
     with threadpool_limits(1, "blas"):
-        if method == CHOOSE:
-            from onlinecal.cli.recalibrating import choose as comparison
+        from onlinecal.cli.recalibrating import alone
+        from onlinecal.cli.recalibrating.choose import recalibrate as compare
 
-            report = comparison.recalibrate(asked)
-        else:
-            from onlinecal.cli.recalibrating import alone
-
-            report = alone.recalibrate(asked, method)
+        report = compare(asked) if method == CHOOSE else alone.recalibrate(asked, method)
         warn(report.record["warnings"])
         # a comparison that was interrupted writes nothing
         files = [] if folder is None or report.interrupted else report.write(folder)
     names = [str(path) for path in files]
-    answer(as_json, {**report.record, "files": names}, [*report.shown(results().width), *names])
+    answer(as_json, {**report.record, "files": names}, [*report.shown, *names])
     if report.interrupted:
         raise Exit(INTERRUPTED)

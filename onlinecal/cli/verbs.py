@@ -6,71 +6,18 @@ A verb ends with 0 done, 1 a check failed, 2 the request was wrong, 130 interrup
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Sequence
-from inspect import cleandoc, unwrap
+from inspect import cleandoc
+from itertools import pairwise
 from pathlib import Path
-from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from onlinecal.cli.output import printable
-
-if TYPE_CHECKING:
-    Base = TyperCommand
-else:
-    Base = object
-
-VALUES = {str: "TEXT", int: "INT", float: "NUMBER", Path: "PATH", bool: ""}
-COLUMNS = {"forecast", "outcome", "label", "group", "sort", "settled_at", "together"}
-"""Options with a column's name, in whatever verb has them."""
-READING = {"probabilities", "features", "positive", "scale", "drop_invalid"}
-"""Other options that say what is read of a file, and how."""
-PANEL = "Columns of the file"
-
-
-class Told(Base):
-    """A verb or a group of them whose options say in one word what they take, and flags nothing.
-
-    Options about the columns of a file stand together.
-    """
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters, each with what stands for its value."""
-        known = get_type_hints(unwrap(self.callback)) if self.callback else {}
-        parameters: list[Any] = super().get_params(ctx)
-        for parameter in parameters:
-            if parameter.metavar is None and parameter.param_type_name == "argument":
-                parameter.metavar = parameter.name.upper()
-            elif parameter.metavar is None:
-                # --help and the like come from typer
-                word = value_of(known.get(parameter.name, bool))
-                is_column = word == "TEXT" and parameter.name in COLUMNS
-                parameter.metavar = "COL" if is_column else word
-                if is_column or parameter.name in READING:
-                    parameter.rich_help_panel = PANEL
-        return parameters
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The parts of the usage line; an argument that is required stands there without braces."""
-        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
-
-
-class Verb(Told, TyperCommand):
-    """A single verb."""
-
-
-def value_of(kind: Any) -> str | None:
-    """The word for a value of this type, or of a list of such; None where the choices say it."""
-    if get_origin(kind) is Literal:
-        return None
-    parts = [part for part in get_args(kind) if part is not NoneType]
-    return value_of(parts[0]) if parts else VALUES.get(kind)
-
 
 DONE, CHECK_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 UNREAD = 141
@@ -85,7 +32,7 @@ class Refused(Exception):
         self.verb = verb
 
 
-class Verbs(Told, TyperGroup):
+class Verbs(TyperGroup):
     """A group of verbs in which every refusal is one line on stderr, never a traceback.
 
     Wrong options, and any ValueError, OSError or MemoryError that a verb raises (a bad spec, a bad value in
@@ -108,13 +55,10 @@ class Verbs(Told, TyperGroup):
             raise Refused(str(error), f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip()) from error
         except BrokenPipeError:
             raise
-        except (FileExistsError, NotADirectoryError) as error:
-            raise Refused(f"{error.filename} cannot be a folder to write into: there is a file") from error
         except OSError as error:
             raise Refused(str(error)) from error
         except MemoryError as error:
-            told = str(error) or "nobody says for what"
-            raise Refused(f"there is not enough memory: {told}. Take fewer rows or columns") from error
+            raise Refused(f"there is not enough memory: {error}. Take fewer rows or columns") from error
 
     def main(
         self,
@@ -146,7 +90,7 @@ class Verbs(Told, TyperGroup):
                 raise
             context = getattr(error, "ctx", None)
             words = list(sys.argv[1:] if args is None else args)
-            text = plain(error.format_message()) + given(words, getattr(error, "param", None))
+            text = error.format_message().rstrip(".") + given(words, getattr(error, "param", None))
             code = refuse(text, "onlinecal" if context is None else context.command_path)
         code = code if isinstance(code, int) else DONE
         if standalone_mode:
@@ -154,19 +98,12 @@ class Verbs(Told, TyperGroup):
         return code
 
 
-def plain(text: str) -> str:
-    """What typer says of a wrong value, without the names that things have inside of it."""
-    text = re.sub(r"Value error, |, unable to parse string as an? \w+", "", text.rstrip("."))
-    text = re.sub(r"Input should be|'[^']*' is not(?= one of)", "it must be", text)
-    return text.replace("a valid integer", "a whole number").replace("a valid number", "a number")
-
-
 def given(words: list[str], option: Any) -> str:
     """Of a value that an option does not take, what it was: not all versions of typer tell."""
-    for i, word in enumerate(words):
+    for word, following in pairwise([*words, ""]):
         name, sign, value = word.partition("=")
-        if name in getattr(option, "opts", ()) and (sign or words[i + 1 :]):
-            return f", got {value if sign else words[i + 1]!r}"
+        if name in getattr(option, "opts", ()):
+            return f", got {value if sign else following!r}"
     return ""
 
 

@@ -27,39 +27,34 @@ def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], 
 
         [bold]NUMBA_CACHE_DIR=/opt/kernels onlinecal warmup[/bold]
         """
-        from onlinecal.cli.everything import LIBRARY
+        import io
+        import sys
+        from contextlib import redirect_stderr
 
-        _compile([*LIBRARY.items(), *more()], as_json)
+        from onlinecal.cli.everything import LIBRARY
+        from onlinecal.compiling import Compiled, counting, kept_in
+
+        steps = [*LIBRARY.items(), *more()]
+        everything, tell = Compiled(), milestones("compiled")
+        with progress() as bar:
+            # the bar says it all: what steps write on stderr about waiting is for those who did not ask
+            bar.console.file = sys.stderr
+            task = bar.add_task("compiling", total=len(steps))
+            for done, (name, step) in enumerate(steps, 1):
+                bar.update(task, description=f"compiling ({name})")
+                with counting() as compiled, redirect_stderr(io.StringIO()):
+                    step()
+                everything.add(compiled)
+                bar.update(task, completed=done)
+                tell(done, len(steps))
+        kept = kept_in()
+        if kept is None:
+            notices().print("there is no folder to keep compiled code in: every process compiles anew")
+        folder = None if kept is None else str(kept)
+        record = {"compiled": everything.loops, "seconds": everything.seconds, "folder": folder}
+        told = f"everything was there already, in {kept}"
+        if everything.loops:
+            told = f"compiled {everything.loops} loops in {everything.seconds:.0f} s, kept in {kept}"
+        answer(as_json, record, [told])
 
     return warmup
-
-
-def _compile(steps: list[Step], as_json: bool) -> None:
-    """Take the steps, tell how far it is, and then what was compiled."""
-    import io
-    import sys
-    from contextlib import redirect_stderr
-
-    from onlinecal.compiling import Compiled, counting, kept_in
-
-    everything, tell = Compiled(), milestones("compiled")
-    with progress() as bar:
-        # the bar says it all: what steps write on stderr about waiting is for those who did not ask for it
-        bar.console.file = sys.stderr
-        task = bar.add_task("compiling", total=len(steps))
-        for done, (name, step) in enumerate(steps, 1):
-            bar.update(task, description=f"compiling ({name})")
-            with counting() as compiled, redirect_stderr(io.StringIO()):
-                step()
-            everything.add(compiled)
-            bar.update(task, completed=done)
-            tell(done, len(steps))
-    kept = kept_in()
-    if kept is None:
-        notices().print("there is no folder to keep compiled code in: every process compiles anew")
-    folder = None if kept is None else str(kept)
-    record = {"compiled": everything.loops, "seconds": everything.seconds, "folder": folder}
-    told = f"everything was there already, in {kept}"
-    if everything.loops:
-        told = f"compiled {everything.loops} loops in {everything.seconds:.0f} s, kept in {kept}"
-    answer(as_json, record, [told])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,8 @@ from sklearn.isotonic import IsotonicRegression
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.asked import OF_CLASSES, Asked
-from onlinecal.cli.recalibrating.reading import SCORED, Chunks, Part, read_known, read_new, with_label
-from onlinecal.cli.recalibrating.report import NONE, Picture, Report, Section, record_tables
+from onlinecal.cli.recalibrating.reading import File, Part, known_rows, new_rows
+from onlinecal.cli.recalibrating.report import NONE, Picture, Report, record_tables
 from onlinecal.cli.recalibrating.splits import LEAST_ROWS, read_split
 from onlinecal.measures.scores import BINS, class_scores, event_scores
 from onlinecal.recalibration.classical.temperature import (
@@ -37,6 +37,9 @@ Map = Callable[[Part], Floats]
 View = Callable[[Part], tuple[Any, ...]]
 """What a method looks at of a part: its probabilities, a table of features, groups."""
 
+CLASS_MEASURES = ("Brier score", "log loss", "accuracy", f"top-label ECE ({BINS} bins)")
+EVENT_MEASURES = ("Brier score", "log loss", f"ECE ({BINS} bins)")
+
 
 class Findings(NamedTuple):
     """What a method reports beside the usual scores.
@@ -47,15 +50,22 @@ class Findings(NamedTuple):
         Its own measures, of a part and the name of a map of it.
     parameters, facts
         What the method was made with; single numbers about the fit: rounds, groups, patches.
-    sections, pictures
-        Further tables; what makes the pictures.
+    tables
+        Further tables by their titles.
+    pictures
+        What makes the pictures.
     """
 
     scores: Callable[[Part, str], Scores]
     parameters: dict[str, Any]
     facts: dict[str, Any]
-    sections: list[Section]
+    tables: dict[str, list[dict[str, Any]]]
     pictures: Callable[[], list[Picture]]
+
+
+def the_probabilities(part: Part) -> tuple[Floats]:
+    """The view of a method that looks at nothing else."""
+    return (part.probabilities,)
 
 
 class Method(NamedTuple):
@@ -69,19 +79,11 @@ class Method(NamedTuple):
         What it reports, when it is fitted.
     view
         From the rows to fit to what it looks at of any: first what is mapped, then the other arguments.
-    further
-        The columns it needs besides; None: all of numbers.
     """
 
     model: Callable[[Asked, LossTable | None], Any]
     findings: Callable[[Run], Findings]
     view: Callable[[Asked, Part], View] = lambda *_: the_probabilities
-    further: Callable[[Asked], Sequence[str] | None] = lambda _: ()
-
-
-def the_probabilities(part: Part) -> tuple[Floats]:
-    """The view of a method that looks at nothing else."""
-    return (part.probabilities,)
 
 
 def method_of(name: str) -> Method:
@@ -92,76 +94,65 @@ def method_of(name: str) -> Method:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A method, fitted on some rows; the others are a test part, or a new file that may have no labels.
+    """A method, fitted on some rows, and the usual recalibrations beside it.
 
-    `maps` are by name, the first is of the probabilities as given; `loss_table` is that asked for.
+    Attributes
+    ----------
+    asked, model, view, loss_table
+        What was asked for, the method, what it looks at, and the losses asked for.
+    parts
+        The rows that were fitted, and others if they have labels: those to test, or of a new file.
+    mapped
+        What each map makes of each part, by their names; the first map leaves probabilities as given.
     """
 
     asked: Asked
-    fit: Part
-    other: Part
     model: Any
     view: View
-    maps: dict[str, Map]
-    loss_table: LossTable | None = None
-
-    @cached_property
-    def labelled(self) -> list[Part]:
-        """The parts with labels; of large ones a sample."""
-        return [part.scored for part in (self.fit, self.other) if part.labels is not None]
+    loss_table: LossTable | None
+    parts: list[Part]
+    mapped: dict[str, dict[str, Floats]]
 
     @property
     def shown(self) -> Part:
         """The part that tables and pictures show."""
-        return self.labelled[-1]
+        return self.parts[-1]
 
     @property
     def title(self) -> str:
         """The file and the part that are shown."""
         return f"{self.asked.file.name}, {self.shown.name} rows"
 
-    @cached_property
-    def mapped(self) -> dict[str, dict[str, Floats]]:
-        """What maps make of the rows that are scored, by part and by map."""
-        return {part.name: {name: of(part) for name, of in self.maps.items()} for part in self.labelled}
-
-    @cached_property
-    def seen(self) -> dict[str, tuple[Any, ...]]:
-        """What the method looks at of these rows, by part."""
-        return {part.name: self.view(part) for part in self.labelled}
-
 
 def recalibrate(asked: Asked, name: str) -> Report:
     """Fit a method, compare and report."""
     method, of_classes = method_of(name), name in OF_CLASSES
-    asked = with_label(asked) if of_classes else asked
-    further = method.further(asked)
-    everything, said = read_known(asked, of_classes, further)
-    classes = everything.classes
+    file = File.read(asked.file, asked.probabilities if of_classes else None)
+    every, said = known_rows(asked, file, of_classes)
     if asked.apply is None:
-        rows, tested = read_split(len(everything), asked).folds[0]
-        fit, other = everything.take("fit", rows), everything.take("test", tested)
+        rows, tested = read_split(file.frame, asked).folds[0]
+        fit, other = every.take("fit", rows), every.take("test", tested)
+    elif asked.split or asked.together:
+        raise ValueError("--apply and --split or --together exclude each other: all of FILE is fitted")
+    elif len(every) < LEAST_ROWS:
+        raise ValueError(f"{len(every)} rows are too few to fit: {LEAST_ROWS} are needed")
     else:
-        _check_all_fitted(asked, len(everything))
-        fit, other = replace(everything, name="fit"), read_new(asked, asked.apply, classes, further)
-    loss_table = None if asked.losses is None else read_losses(asked, classes)
-    if loss_table is not None:
-        fit, other = (replace(part, classes=tuple(loss_table.classes)) for part in (fit, other))
-    model, view = method.model(asked, loss_table), method.view(asked, fit)
+        fit, other = replace(every, name="fit"), new_rows(asked, asked.apply, every.classes)
+    losses = None if asked.losses is None else read_losses(asked.losses, every.classes)
+    if losses is not None:
+        fit, other = (replace(part, classes=tuple(losses.classes)) for part in (fit, other))
+    model, view = method.model(asked, losses), method.view(asked, fit)
     with gathered_warnings() as remarks:
         own = fitted(model, fit, view)
-    # of large files rivals that sort all rows are left out
-    large = fit.is_large or other.is_large
     first: dict[str, Map] = {NONE: as_they_came}
     if not fit.probabilities.size:
         mean = float(fit.settled.mean())
         first = {"mean outcome": lambda part: np.full(len(part), mean)}
-    maps = {**first, name: own, **rival_maps(fit, large)}
-    run = Run(asked, fit, other, model, view, maps, loss_table)
+    maps = {**first, name: own, **rival_maps(fit)}
+    parts = [part for part in (fit, other) if part.labels is not None]
+    mapped = {part.name: {name: of(part) for name, of in maps.items()} for part in parts}
+    run = Run(asked, model, view, losses, parts, mapped)
     found = method.findings(run)
-    if large:
-        less = "of the rivals only temperature is fitted" if of_classes else "isotonic is left out"
-        remarks.append(f"scores are of {SCORED:,} random rows of a part; {less}")
     lines = scored_lines(run, found)
     record: dict[str, Any] = {
         "method": name,
@@ -170,75 +161,41 @@ def recalibrate(asked: Asked, name: str) -> Report:
         "rows": {part.name: len(part) for part in (fit, other)},
         "facts": found.facts,
         "measures": lines,
-        "tables": {section.title: section.rows for section in found.sections},
+        "tables": found.tables,
         "warnings": [*said, *remarks],
     }
     schema = {"measure": pl.String, "part": pl.String, **dict.fromkeys(maps, pl.Float64)}
-    frame = pl.DataFrame([{**one, **one["values"]} for one in lines], schema=schema)
-
-    def written(rows: slice) -> pl.DataFrame:
-        part = other.take(other.name, rows)
-        return part.with_maps(next(iter(maps.values()))(part), own(part))
-
-    return Report(
-        record,
-        frame,
-        lambda _: record_tables(record, found.sections),
-        Chunks(len(other), written),
-        found.pictures,
-    )
+    scores = pl.DataFrame([{**one, **one["values"]} for one in lines], schema=schema)
+    before = next(iter(first.values()))(other)
+    return Report(record, scores, record_tables(record), other.with_maps(before, own(other)), found.pictures)
 
 
-def _check_all_fitted(asked: Asked, n_rows: int) -> None:
-    for option, value in (("--split", asked.split), ("--together", asked.together)):
-        if value is not None:
-            raise ValueError(f"--apply and {option} exclude each other: with --apply all of FILE is fitted")
-    if n_rows < LEAST_ROWS:
-        raise ValueError(f"{n_rows} rows are too few to fit: {LEAST_ROWS} are needed")
-
-
-def read_losses(asked: Asked, classes: tuple[str, ...]) -> LossTable:
+def read_losses(path: Path, classes: tuple[str, ...]) -> LossTable:
     """The loss table in the order of the classes; where these are mere numbers, it names them."""
-    for name in ("n_actions", "partition"):
-        if name in asked.values:
-            raise ValueError(f"--set {name} and --losses exclude each other: the losses say it")
-    path = asked.losses
-    assert path is not None
     table = LossTable.read_csv(path)
     if sorted(table.classes) == sorted(classes):
         order = [list(table.classes).index(name) for name in classes]
         return LossTable(table.values[:, order], table.actions, classes)
-    if len(table.classes) != len(classes):
-        raise ValueError(f"{path} has losses for {len(table.classes)} classes, there are {len(classes)}")
-    if classes != tuple(map(str, range(len(classes)))):
-        missing = next(name for name in classes if name not in table.classes)
-        raise ValueError(f"{path} has no losses for class {missing!r}; it has {', '.join(table.classes)}")
+    if classes != tuple(map(str, range(len(table.classes)))):
+        theirs, ours = ", ".join(table.classes), ", ".join(classes)
+        raise ValueError(f"{path} has losses for the classes {theirs}, there are {ours}")
     return table
 
 
 def scored_lines(run: Run, found: Findings) -> list[dict[str, Any]]:
     """A record for each measure and part, a value per map: the method's own measures, then the usual ones."""
-    measures, score = (CLASS_MEASURES, class_scores) if run.fit.classes else (EVENT_MEASURES, event_scores)
-    scores = {
-        part.name: {
-            name: {
-                **found.scores(part, name),
-                **dict(zip(measures, score(after, part.settled), strict=True)),
-            }
-            for name, after in run.mapped[part.name].items()
-        }
-        for part in run.labelled
-    }
-    names = next(iter(next(iter(scores.values())).values()))
+    measures, score = (CLASS_MEASURES, class_scores) if run.shown.classes else (EVENT_MEASURES, event_scores)
+    lines: dict[str, dict[str, dict[str, float | None]]] = {}
+    for part in run.parts:
+        for name, after in run.mapped[part.name].items():
+            usual = zip(measures, score(after, part.settled), strict=True)
+            for measure, value in [*found.scores(part, name).items(), *usual]:
+                lines.setdefault(measure, {}).setdefault(part.name, {})[name] = value
     return [
-        {"measure": name, "part": part, "values": {column: one[name] for column, one in columns.items()}}
-        for name in names
-        for part, columns in scores.items()
+        {"measure": measure, "part": part, "values": values}
+        for measure, parts in lines.items()
+        for part, values in parts.items()
     ]
-
-
-CLASS_MEASURES = ("Brier score", "log loss", "accuracy", f"top-label ECE ({BINS} bins)")
-EVENT_MEASURES = ("Brier score", "log loss", f"ECE ({BINS} bins)")
 
 
 @contextmanager
@@ -274,15 +231,15 @@ def isotonic() -> IsotonicRegression:
     return IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
 
 
-def rival_maps(fit: Part, large: bool) -> dict[str, Map]:
-    """The usual recalibrations, fitted, to compare with; of large parts only one that sorts no rows."""
-    known: dict[str, Any] = rivals() if fit.classes else {"isotonic": isotonic()}
+def rival_maps(fit: Part) -> dict[str, Map]:
+    """The usual recalibrations, fitted, to compare with."""
     if not fit.probabilities.size:
         return {}
+    known: dict[str, Any] = rivals() if fit.classes else {"isotonic": isotonic()}
     if len(fit.classes) == 2:
         del known["isotonic top label"]  # of two classes one is all there is
     with gathered_warnings():
-        return {name: fitted(one, fit) for name, one in known.items() if not large or name == "temperature"}
+        return {name: fitted(one, fit) for name, one in known.items()}
 
 
 def as_they_came(part: Part) -> Floats:
@@ -304,8 +261,3 @@ def drawn_labels(table: Floats, rng: np.random.Generator) -> Ints:
     """A label for each row of probabilities (n, k), drawn from them: what came, had they been right."""
     ends = table.cumsum(axis=1)
     return (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1)
-
-
-def stops_until(end: int, most: int) -> list[int]:
-    """At most so many numbers of rounds, evenly spread from 0 to the end."""
-    return np.unique(np.round(np.linspace(0, end, most)).astype(int)).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
@@ -61,7 +62,7 @@ CHOOSE = "choose"
 """The comparison of all of them, which is meant where no method is named."""
 
 OWNERS = {
-    "set": METHODS,
+    "values": METHODS,
     "probabilities": (*OF_CLASSES, CHOOSE),
     "label": (*OF_CLASSES, CHOOSE),
     "forecast": (*OF_EVENT, CHOOSE),
@@ -71,20 +72,18 @@ OWNERS = {
     "losses": ("decision",),
     "choose": (CHOOSE,),
 }
-"""Which methods each option belongs to."""
+"""Which methods each option belongs to, by its name in `Asked`."""
 
 
-def check_owners(method: str, given: Mapping[str, Any]) -> None:
-    """Refuse options, by their names, that only other methods have."""
-    for option, value in given.items():
-        owners = [name for name in OWNERS[option] if name != CHOOSE]
-        if value and method not in OWNERS[option]:
+def check_owners(method: str, asked: Asked) -> None:
+    """Refuse options that only other methods have."""
+    for option, owners in OWNERS.items():
+        if getattr(asked, option) and method not in owners:
+            named = [name for name in owners if name != CHOOSE]
+            whose = f"--method {' and '.join(named)}" if named else "the comparison of all"
             here = "the comparison of all" if method == CHOOSE else f"--method {method}"
-            whose = f"--method {' and '.join(owners)}" if owners else "the comparison of all"
-            raise ValueError(f"--{option} belongs to {whose}, not to {here}")
-
-
-WORDS = {"None": None, "True": True, "False": False}
+            flag = "set" if option == "values" else option
+            raise ValueError(f"--{flag} belongs to {whose}, not to {here}")
 
 
 def values_of(settings: Sequence[str]) -> dict[str, Any]:
@@ -94,20 +93,19 @@ def values_of(settings: Sequence[str]) -> dict[str, Any]:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name.isidentifier():
             raise ValueError(f"--set must be NAME=VALUE, like n_levels=5, got {text!r}")
-        if name in values:
-            raise ValueError(f"--set {name} is given twice")
-        whole = value.lstrip("+-").isdecimal()
-        values[name] = WORDS.get(value, int(value) if whole else float(value) if is_number(value) else value)
+        values[name] = _value(value)
     return values
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _value(text: str) -> Any:
+    """A number, None, True or False, if the text is one; else the text."""
+    words = {"None": None, "True": True, "False": False}
+    if text in words:
+        return words[text]
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 Estimator = TypeVar("Estimator")

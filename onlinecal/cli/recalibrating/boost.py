@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from polars import selectors
 
 from onlinecal.arrays import Floats
-from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, View
+from onlinecal.cli.recalibrating.alone import Findings, Method, Run, View
 from onlinecal.cli.recalibrating.asked import Asked, made
-from onlinecal.cli.recalibrating.reading import Part, is_numbers, numbers
-from onlinecal.cli.recalibrating.report import Picture, Section
-from onlinecal.measures import functional_multicalibration_error
-from onlinecal.measures.scores import brier_score, event_scores
+from onlinecal.cli.recalibrating.reading import Part, column, numbers
+from onlinecal.cli.recalibrating.report import Picture
+from onlinecal.measures.scores import event_scores
 from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
-from onlinecal.recalibration.boosted.rounds import BOUND
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-LEVELS = 20
-"""Level sets of the violations that are reported."""
-
-
-def model(asked: Asked, _: Any = None) -> BoostedRecalibrator:
-    """An unfitted recalibrator; with a setting of the paper's algorithm it is that."""
-    papers = {"alpha", "bound", "n_levels"} & set(asked.values)
-    more = {} if "step" in asked.values else {"step": "level sets" if papers else "log-odds"}
-    return made(BoostedRecalibrator, asked, **more)
 
 
 def view(asked: Asked, fit: Part) -> View:
@@ -36,7 +25,7 @@ def view(asked: Asked, fit: Part) -> View:
     names = feature_names(asked, fit)
 
     def looked_at(part: Part) -> tuple[Floats, Floats | None]:
-        table = np.column_stack([numbers(part.frame, name) for name in names])
+        table = np.column_stack([numbers(column(part.frame, name)) for name in names])
         return table, None if asked.forecast is None else part.probabilities
 
     return looked_at
@@ -47,7 +36,8 @@ def feature_names(asked: Asked, fit: Part) -> list[str]:
     frame, names = fit.frame, asked.features
     if names is None:
         used = {asked.outcome, asked.forecast}
-        found = [name for name in frame.columns if name not in used and is_numbers(frame[name].dtype)]
+        columns = frame.select(selectors.numeric() | selectors.boolean()).columns
+        found = [name for name in columns if name not in used]
         if not found:
             raise ValueError("no columns of numbers are left as features; name them with --features")
         return found
@@ -59,68 +49,27 @@ def feature_names(asked: Asked, fit: Part) -> list[str]:
 
 
 def findings(run: Run) -> Findings:
-    """The worst violation by simple tests; the squared error of every round."""
+    """How many rounds there were."""
     model: BoostedRecalibrator = run.model
-    fitted, bound = run.view(run.fit)[0], float(model.bound or BOUND)
-    tests = {name: standard_tests(fitted, seen[0], bound) for name, seen in run.seen.items()}
-
-    def scores(part: Part, name: str) -> Scores:
-        after = run.mapped[part.name][name]
-        found = functional_multicalibration_error(after, part.settled, tests[part.name], LEVELS)
-        return {"worst violation, one feature": float(found.max())}
-
-    rounds = errors_by_round(run)
-    counts = {"rounds": model.n_rounds_, "rounds kept": model.n_kept_, "rounds at most": model.max_rounds_}
-    facts: dict[str, Any]
-    if model.start_ is not None:
-        facts = {"start": model.start_.kind, **counts}
-    else:
-        facts = {
-            "levels": model.n_levels_,
-            **counts,
-            "violation that is promised": model.violation_bound_,
-            "mass in level sets too small": model.skipped_mass_,
-        }
     return Findings(
-        scores,
-        parameters={**model.get_params(), "features": feature_names(run.asked, run.fit)},
-        facts=facts,
-        sections=[Section("squared error by round", rounds.to_dicts())],
-        pictures=lambda: pictures(run, rounds),
+        lambda *_: {},
+        parameters={**model.get_params(), "features": feature_names(run.asked, run.parts[0])},
+        facts={
+            "start": model.start_.kind if model.start_ else "none",
+            "rounds": model.n_rounds_,
+            "rounds kept": model.n_kept_,
+            "rounds at most": model.max_rounds_,
+        },
+        tables={},
+        pictures=lambda: pictures(run),
     )
 
 
-METHOD = Method(model, findings, view, lambda asked: asked.features)
+METHOD = Method(lambda asked, _: made(BoostedRecalibrator, asked), findings, view)
 
 
-def standard_tests(fitted: Floats, values: Floats, bound: float) -> Floats:
-    """Test functions sqrt(bound) times 1, and times each feature, brought to [-1, 1] by its fitted range.
-
-    Missing values are 0, values outside the range are clipped.
-    """
-    with np.errstate(invalid="ignore"):
-        low, high = np.nanmin(fitted, axis=0), np.nanmax(fitted, axis=0)
-        span = np.where(high > low, high - low, 1.0)
-        scaled = np.nan_to_num(np.clip(2.0 * (values - low) / span - 1.0, -1.0, 1.0))
-    return np.asarray(np.sqrt(bound) * np.column_stack([np.ones(len(values)), scaled]))
-
-
-def errors_by_round(run: Run) -> pl.DataFrame:
-    """Columns round, level_sets, and the squared error of each part after the round, of those kept."""
-    kept = range(run.model.n_kept_ + 1)
-    columns: dict[str, Any] = {
-        "round": [*kept],
-        "level_sets": [run.model.rounds_[number].n_level_sets for number in kept],
-    }
-    for part in run.labelled:
-        stages = run.model.staged_predict(*run.seen[part.name])
-        columns[part.name] = [brier_score(p, part.settled) / len(part) for p in stages]
-    return pl.DataFrame(columns)
-
-
-def pictures(run: Run, rounds: pl.DataFrame) -> list[Picture]:
-    """Reliability before and after, and the squared error against rounds, if any were kept."""
-    from onlinecal.plots.recalibrations import draw_boosting
+def pictures(run: Run) -> list[Picture]:
+    """Reliability before and after."""
     from onlinecal.plots.reliability_diagram import named, reliability_data, reliability_panels
     from onlinecal.plots.style import AFTER, BEFORE, OKABE_ITO
 
@@ -134,8 +83,4 @@ def pictures(run: Run, rounds: pl.DataFrame) -> list[Picture]:
     def draw(table: pl.DataFrame) -> Figure:
         return reliability_panels(table, "heading", colours=(BEFORE, AFTER, *OKABE_ITO[2:]))
 
-    drawn = [Picture(draw, pl.concat(tables), "reliability")]
-    if run.model.n_kept_:
-        long = rounds.unpivot(index=["round", "level_sets"], variable_name="part", value_name="squared_error")
-        drawn.append(Picture(draw_boosting, long, "rounds"))
-    return drawn
+    return [Picture(draw, pl.concat(tables), "reliability")]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from onlinecal.arrays import Bools, Floats
 from onlinecal.catalogue import did_you_mean
-from onlinecal.cli.output import progress, table
+from onlinecal.cli.output import progress, results, table
 from onlinecal.cli.recalibrating.alone import (
     Map,
     as_they_came,
@@ -24,17 +23,18 @@ from onlinecal.cli.recalibrating.alone import (
 )
 from onlinecal.cli.recalibrating.asked import OF_CLASSES, Asked
 from onlinecal.cli.recalibrating.groups import GroupColumns
-from onlinecal.cli.recalibrating.reading import Chunks, Part, read_known, read_new, recognise
+from onlinecal.cli.recalibrating.reading import File, Part, known_rows, new_rows, recognise
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, sizes
 from onlinecal.cli.recalibrating.scores import (
+    RESAMPLES,
     Score,
-    Scoreboard,
     advice,
     class_scores_of,
     confidences,
     event_scores_of,
-    n_resamples,
     resamples,
+    score_records,
+    verdict_of,
     worst_group,
 )
 from onlinecal.cli.recalibrating.splits import Split, read_split
@@ -46,8 +46,6 @@ from onlinecal.recalibration.classical.temperature import (
 )
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
-from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
-from onlinecal.tables import read_frame
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,10 +60,6 @@ MOST_DECISION = 2_000_000
 N_LOSSES, ACTIONS = 100, 2
 """Gaussian losses of the decision gap, and their actions."""
 WORST_GROUP = "worst group"
-LEAST_UNITS = 10
-"""Of fewer values of --together in the tested rows, intervals say little."""
-FIRST, WIDE = 14, 17
-"""Signs that the first column takes at most, and another with its interval."""
 
 
 def class_methods(asked: Asked, n_fit: int, k: int) -> tuple[dict[str, Fit], dict[str, str]]:
@@ -150,11 +144,10 @@ def least_forecast(forecasts: Floats) -> float:
 def scoring(k: int, members: Bools | None) -> Callable[[Floats, Part], dict[str, Score]]:
     """What makes the scores, by name, of a part as a map maps it; `members` of all rows, shape (n, G)."""
     losses = gaussian_losses(ACTIONS, k or 2, N_LOSSES)
-    usual = LpRecalibrator()
 
     def scores(mapped: Floats, part: Part) -> dict[str, Score]:
         if k:
-            found = class_scores_of(mapped, part.settled, usual.p, usual.n_levels or 5, losses)
+            found = class_scores_of(mapped, part.settled, losses)
         else:
             found = event_scores_of(mapped, part.settled, losses)
         if members is not None:
@@ -165,173 +158,117 @@ def scoring(k: int, members: Bools | None) -> Callable[[Floats, Part], dict[str,
     return scores
 
 
-def group_members(file: Path, names: Sequence[str], n_rows: int) -> Bools | None:
-    """Who is in which group that columns make, shape (n, G): everyone, each value, each pair of values."""
-    if not names:
-        return None
-    frame = read_frame(file, names)
-    if frame.height != n_rows:
-        raise ValueError(f"{file}: --group {names[0]} has {frame.height:,} values for {n_rows:,} rows")
-    return GroupMaker().fit(GroupColumns.of(frame, names)(frame), n_rows)
+class Tried(NamedTuple):
+    """A method that was fitted: what it made of the tested rows of each fold, its scores, its warnings."""
+
+    maps: list[Floats]
+    drawn: dict[str, Floats]
+    said: list[str]
 
 
-@dataclass(eq=False)
-class Trial:
-    """The methods of a comparison, fitted one after the other, the simplest first.
-
-    Attributes
-    ----------
-    rows, split, methods, scores
-        What is fitted and scored by turns.
-    left_out
-        Methods that were not tried, or could not be fitted, with the reason.
-    board
-        The scores on rows that were not fitted.
-    mapped, said
-        By method: what it made of the tested rows of each fold, and what it warned of.
-    interrupted
-        Whether methods are missing because somebody did not want to wait.
-    """
-
-    rows: Part
-    split: Split
-    methods: dict[str, Fit]
-    left_out: dict[str, str]
-    scores: Callable[[Floats, Part], dict[str, Score]]
-    seed: int
-    board: Scoreboard = field(default_factory=Scoreboard)
-    mapped: dict[str, list[Floats]] = field(default_factory=dict)
-    said: dict[str, list[str]] = field(default_factory=dict)
-    interrupted: bool = False
-
-    def __post_init__(self) -> None:
-        self.tested = [self.rows.take("test", test) for _, test in self.split.folds]
-        self.n_tested = sum(map(len, self.tested))
-
-    @property
-    def width(self) -> int:
-        """Numbers a row."""
-        return len(self.rows.classes) or 1
-
-    def remarks(self) -> list[str]:
-        """What is to be said of the intervals."""
-        together = self.split.together
-        if together is None:
-            return []
-        units = min(len(np.unique(together[part.rows])) for part in self.tested)
-        text = f"the tested rows have {units} values of --together only: intervals say little"
-        return [text] if units < LEAST_UNITS else []
-
-    def run(self) -> None:
-        """Fit and score everyone; whoever cannot be fitted is left out, and so are all after an interrupt."""
-        with progress() as bar:
-            task = bar.add_task("", total=len(self.methods) * len(self.tested))
-            for name in self.methods:
-                bar.update(task, description=name)
-                try:
-                    with gathered_warnings() as said:
-                        self.mapped[name] = []
-                        for at in range(len(self.tested)):
-                            if not self.interrupted:
-                                self._score(name, at)
-                            bar.advance(task)
-                except ValueError as error:
-                    self._leave_out(name, str(error))
-                except KeyboardInterrupt:
-                    if not self.board.drawn or name == next(iter(self.methods)):
-                        raise
-                    self.interrupted = True
-                if self.interrupted:
-                    self._leave_out(name, "interrupted")
-                self.said[name] = said
-
-    def _score(self, name: str, at: int) -> None:
-        """Fit a method on the rows of a fold, map and score the others."""
-        part, together = self.tested[at], self.split.together
-        mapped = self.methods[name](self.rows.take("fit", self.split.folds[at][0]))(part)
-        self.mapped[name].append(mapped)
-        scores = self.scores(mapped, part)
-        found: dict[str, list[Floats]] = {measure: [] for measure in scores}
-        own = None if together is None else together[part.rows]
-        for weights in resamples(len(part), own, self.width, self.seed + at):
-            for measure, score in scores.items():
-                found[measure].append(score(weights))
-        drawn = {measure: np.concatenate(values) for measure, values in found.items()}
-        self.board.add(name, len(part) / self.n_tested, drawn)
-
-    def _leave_out(self, name: str, reason: str) -> None:
-        self.left_out[name] = reason
-        self.board.drop(name)
-        self.mapped.pop(name, None)
-
-    def probabilities(self, name: str, new: Part | None) -> pl.DataFrame:
-        """The tested rows as a method maps them, in the order of the file; or new ones, by all rows."""
-        if new is None:
-            both = zip(self.tested, self.mapped[name], strict=True)
-            parts = [part.with_maps(part.probabilities, mapped) for part, mapped in both]
-            return pl.concat(parts).sort("row")
-        with gathered_warnings() as said:
-            mapped = self.methods[name](self.rows)
-        self.said[name] = said
-        return new.with_maps(new.probabilities, mapped(new))
+def tried(
+    method: Fit, rows: Part, split: Split, scoring: Callable[[Floats, Part], dict[str, Score]], seed: int
+) -> Tried:
+    """Fit a method on the rows of each fold, map and score the others."""
+    maps, drawn = [], dict[str, Floats]()
+    n_tested = sum(len(test) for _, test in split.folds)
+    with gathered_warnings() as said:
+        for at, (fit, test) in enumerate(split.folds):
+            part = rows.take("test", test)
+            maps.append(method(rows.take("fit", fit))(part))
+            scores = scoring(maps[-1], part)
+            own = None if split.together is None else split.together[test]
+            found = defaultdict[str, list[Floats]](list)
+            for weights in resamples(len(part), own, len(rows.classes) or 1, seed + at):
+                for measure, score in scores.items():
+                    found[measure].append(score(weights))
+            for measure, values in found.items():
+                drawn[measure] = drawn.get(measure, 0.0) + len(part) / n_tested * np.concatenate(values)
+    return Tried(maps, drawn, said)
 
 
 def recalibrate(asked: Asked) -> Report:
     """Fit all, compare, choose, and apply the one chosen."""
     from rich.text import Text
 
-    of_classes, asked = recognise(asked)
-    further = [*asked.group, *(asked.features or ())]
-    rows, remarks = read_known(asked, of_classes, further)
-    k, split = len(rows.classes), read_split(len(rows), asked, in_turn=True)
-    n_fit = len(split.folds[0][0])
+    file = File.read(asked.file, asked.probabilities)
+    of_classes, asked = recognise(asked, file)
+    rows, remarks = known_rows(asked, file, of_classes)
+    k, split = len(rows.classes), read_split(file.frame, asked, in_turn=True)
+    n_fit, n_tested = len(split.folds[0][0]), sum(len(test) for _, test in split.folds)
     methods, left_out = class_methods(asked, n_fit, k) if k else event_methods(asked)
-    members = group_members(asked.file, asked.group, len(rows))
-    new = None if asked.apply is None else read_new(asked, asked.apply, rows.classes, further)
+    members = None
+    if asked.group:
+        members = GroupMaker().fit(GroupColumns.of(rows.frame, asked.group)(rows.frame), len(rows))
+    new = None if asked.apply is None else new_rows(asked, asked.apply, rows.classes)
     if asked.choose is not None and asked.choose not in methods:
         reason = left_out.get(asked.choose)
         known = f": {reason}" if reason else did_you_mean(asked.choose, methods, "They are")
         raise ValueError(f"--choose {asked.choose!r} is none of the methods tried{known}")
-    trial = Trial(rows, split, methods, left_out, scoring(k, members), asked.seed)
-    trial.run()
-    board = trial.board
+    found: dict[str, Tried] = {}
+    interrupted = False
+    with progress() as bar:
+        task = bar.add_task("", total=len(methods))
+        for name, method in methods.items():
+            bar.update(task, description=name)
+            try:
+                if not interrupted:
+                    found[name] = tried(method, rows, split, scoring(k, members), asked.seed)
+            except ValueError as error:
+                left_out[name] = str(error)
+            except KeyboardInterrupt:
+                if not found:
+                    raise
+                interrupted = True
+            if interrupted:
+                left_out[name] = "interrupted"
+            bar.advance(task)
+    scores = {
+        measure: {name: one.drawn[measure] for name, one in found.items()} for measure in found[NONE].drawn
+    }
     purposes = {"probabilities": "log loss", "the top label": "top-label ECE", "decisions": "decision gap"}
     if not k:
         del purposes["the top label"]
     if members is not None:
         purposes["groups"] = WORST_GROUP
-    recommended, why = advice(board, purposes, trial.n_tested)
+    recommended, why = advice(scores, purposes, n_tested)
     chosen = asked.choose or recommended
-    if chosen not in board.methods:
-        raise ValueError(f"--choose {chosen!r}: {trial.left_out.get(chosen, 'interrupted')}")
-    probabilities = trial.probabilities(chosen, new)
-    event = f"{asked.forecast} as forecasts of {asked.outcome}"
-    counts = {"fit": n_fit, "test": trial.n_tested}
+    if chosen not in found:
+        raise ValueError(f"--choose {chosen!r}: {left_out[chosen]}")
+    said = found[chosen].said
+    if new is None:
+        tested = [rows.take("test", test) for _, test in split.folds]
+        both = zip(tested, found[chosen].maps, strict=True)
+        mapped = pl.concat([part.with_maps(part.probabilities, after) for part, after in both]).sort("row")
+    else:
+        with gathered_warnings() as said:
+            mapped = new.with_maps(new.probabilities, methods[chosen](rows)(new))
+    best = []
+    for purpose, measure in purposes.items():
+        take, tied = verdict_of(measure, scores[measure])
+        others = [name for name in tied if name != take]
+        best.append({"purpose": purpose, "measure": measure, "take": take, "tied": others})
     record: dict[str, Any] = {
         "file": asked.file.name,
-        "contents": f"probabilities of {k} classes" if k else event,
+        "contents": f"probabilities of {k} classes"
+        if k
+        else f"{asked.forecast} as forecasts of {asked.outcome}",
         "split": split.told,
-        "rows": counts if len(split.folds) == 1 else {"fit and test": trial.n_tested},
-        "methods": board.methods,
-        "left_out": trial.left_out,
-        "resamples": n_resamples(len(trial.tested[0]), trial.width),
-        "scores": board.records(NONE),
-        "best": [{"purpose": name, **board.verdict(measure).record()} for name, measure in purposes.items()],
+        "rows": {"fit and test": n_tested} if len(split.folds) > 1 else {"fit": n_fit, "test": n_tested},
+        "methods": [*found],
+        "left_out": left_out,
+        "resamples": RESAMPLES,
+        "scores": score_records(scores, NONE),
+        "best": best,
         "recommended": recommended,
         "why": why,
         "chosen": chosen,
-        "warnings": [*remarks, *trial.remarks(), *trial.said.get(chosen, [])],
-        "interrupted": trial.interrupted,
+        "warnings": [*remarks, *said],
+        "interrupted": interrupted,
     }
     frame = pl.DataFrame(record["scores"], schema_overrides={"best": pl.String}, infer_schema_length=None)
-    return Report(
-        record,
-        frame,
-        lambda width: [*board_tables(record, width), Text(sentence(record))],
-        Chunks(probabilities.height, lambda some: probabilities[some]),
-        lambda: pictures(record, frame),
-        trial.interrupted,
-    )
+    shown = [*board_tables(record), Text(sentence(record))]
+    return Report(record, frame, shown, mapped, lambda: pictures(record, frame), interrupted)
 
 
 def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
@@ -344,14 +281,15 @@ def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
     return [Picture(draw_scoreboard, numbers, "scoreboard")]
 
 
-def board_tables(record: dict[str, Any], width: int) -> list[Table]:
-    """The scoreboard, on a narrow terminal without intervals; who is best for what."""
+def board_tables(record: dict[str, Any]) -> list[Table]:
+    """The scoreboard; who is best for what."""
     scored: dict[str, list[dict[str, Any]]] = {}
     for one in record["scores"]:
         scored.setdefault(one["measure"], []).append(one)
-    wide = width >= FIRST + WIDE * len(scored)
-    columns = [_cells(rows, wide) for rows in scored.values()]
+    # a narrow terminal has no room for intervals
+    wide = results().width >= 14 + 17 * len(scored)
     names = [f"[bold]{name}[/bold]" if name == record["chosen"] else name for name in record["methods"]]
+    columns = [_cells(rows, wide) for rows in scored.values()]
     title = f"{record['file']}: {record['contents']}, {sizes(record)}"
     scores = table(title, ["", *scored], list(zip(names, *columns, strict=True)))
     scores.caption_justify = "left"

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, facts_of_start, stops_until
+from onlinecal.arrays import Floats
+from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, facts_of_start
 from onlinecal.cli.recalibrating.asked import Asked, made
 from onlinecal.cli.recalibrating.reading import Part
-from onlinecal.cli.recalibrating.report import NONE, Picture, Section
+from onlinecal.cli.recalibrating.report import NONE, Picture
 from onlinecal.measures.decision.errors import decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, row_losses
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 
 N_LOSSES = 500
-N_CURVES = 100
-"""Gaussian losses that are followed from round to round."""
-N_STOPS = 16
-"""Rounds at which they are looked at, at most."""
-N_SPLITS = 400
-"""Random halves of the tested rows."""
 DRAWN = (NONE, "temperature", "decision")
 SEED = 0
 """Of the Gaussian losses: the same for every table and split."""
@@ -31,6 +24,9 @@ SEED = 0
 
 def model(asked: Asked, loss_table: LossTable | None) -> DecisionRecalibrator:
     """An unfitted recalibrator."""
+    for name in ("n_actions", "partition"):
+        if loss_table is not None and name in asked.values:
+            raise ValueError(f"--set {name} and --losses exclude each other: the losses say it")
     return made(DecisionRecalibrator, asked, losses=None if loss_table is None else loss_table.values)
 
 
@@ -56,16 +52,16 @@ def findings(run: Run) -> Findings:
             "loss that comes": float(true[0]),
         }
 
-    sections = []
+    tables = {}
     if loss_table is not None:
         rows = action_rows(loss_table, shown, run.mapped[shown.name]["decision"])
-        sections.append(Section(f"decisions before and after ({shown.name} rows)", rows))
+        tables[f"decisions before and after ({shown.name} rows)"] = rows
     asked = run.asked.losses
     return Findings(
         scores,
         parameters={**model.get_params(), "losses": None if asked is None else str(asked)},
         facts={**facts_of_start(model), "rounds": model.n_rounds_},
-        sections=sections,
+        tables=tables,
         pictures=lambda: pictures(run, losses),
     )
 
@@ -88,50 +84,19 @@ def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[s
 
 
 def pictures(run: Run, losses: Floats) -> list[Picture]:
-    """The gap against rounds, if any; predicted and true losses; a given table with its regions."""
+    """Predicted and true losses of random decision makers, or a given table with its regions."""
     from onlinecal.plots import decision_losses_data
     from onlinecal.plots.decisions import decision_numbers, draw_decisions, draw_methods
-    from onlinecal.plots.recalibrations import draw_gaps
 
-    shown, loss_table = run.shown, run.loss_table
-    mapped = {name: run.mapped[shown.name][name] for name in DRAWN}
-    drawn = []
-    if run.model.n_rounds_:
-        drawn.append(Picture(draw_gaps, gaps_by_round(run, losses[:N_CURVES]), "gaps"))
-    each = {
-        name: decision_losses_data(table, shown.settled, losses).drop("loss")
-        if loss_table is None
-        else losses_of_halves(table, shown.settled, losses)
-        for name, table in mapped.items()
-    }
-    what = pl.lit("loss" if loss_table is None else "half").alias("each")
-    named = [table.select(pl.lit(name).alias("method"), pl.all(), what) for name, table in each.items()]
-    drawn.append(Picture(draw_methods, pl.concat(named), "losses"))
-    if loss_table is not None:
-        numbers = decision_numbers(loss_table, shown.probabilities, mapped["decision"])
-        drawn.append(Picture(draw_decisions, numbers, "decisions"))
-    return drawn
-
-
-def gaps_by_round(run: Run, losses: Floats) -> pl.DataFrame:
-    """Columns part, round, mean, worst, and n_losses; round -1 is before the temperature."""
-    stops = {-1, *stops_until(run.model.n_rounds_, N_STOPS)}
-    rows = []
-    for part in run.labelled:
-        stages = [(-1, part.probabilities), *enumerate(run.model.staged_predict_proba(part.probabilities))]
-        for at, now in stages:
-            if at in stops:
-                gaps = decision_loss_gap(now, part.settled, losses)
-                ends = {"mean": float(gaps.mean()), "worst": float(gaps.max())}
-                rows.append({"part": part.name, "round": at, **ends, "n_losses": len(losses)})
-    return pl.DataFrame(rows)
-
-
-def losses_of_halves(table: Floats, labels: Ints, loss: Floats) -> pl.DataFrame:
-    """Columns predicted, true: a row per random half of the rows, the same halves for every table."""
-    rng = np.random.default_rng([SEED, 13])
-    n = len(labels)
-    halves = [rng.permutation(n)[: max(n // 2, 1)] for _ in range(N_SPLITS)]
-    _, predicted, true = (one[0] for one in row_losses(table, labels, loss))
-    means = {"predicted": predicted, "true": true}
-    return pl.DataFrame({name: [float(one[half].mean()) for half in halves] for name, one in means.items()})
+    shown, mapped = run.shown, run.mapped[run.shown.name]
+    if run.loss_table is not None:
+        numbers = decision_numbers(run.loss_table, shown.probabilities, mapped["decision"])
+        return [Picture(draw_decisions, numbers, "decisions")]
+    each = pl.lit("loss").alias("each")
+    tables = [
+        decision_losses_data(mapped[name], shown.settled, losses)
+        .drop("loss")
+        .select(pl.lit(name).alias("method"), pl.all(), each)
+        for name in DRAWN
+    ]
+    return [Picture(draw_methods, pl.concat(tables), "losses")]

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-import warnings
-from typing import Any
 
 import numpy as np
 import polars as pl
-from sklearn.base import clone
 
 from onlinecal.arrays import Floats
 from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, drawn_labels, facts_of_start
 from onlinecal.cli.recalibrating.asked import made
 from onlinecal.cli.recalibrating.reading import Part
-from onlinecal.cli.recalibrating.report import Picture, Section
+from onlinecal.cli.recalibrating.report import Picture
 from onlinecal.measures.lp.errors import lp_calibration_error
-from onlinecal.plots.groups import level_set_errors
+from onlinecal.plots.groups import draw_levels, level_set_errors
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
 
 TOP = 10
 CHANCE_DRAWS = 10
-CHEAP = 2_000_000
-"""Up to so many probabilities to fit, the error against n is drawn from many refits."""
-SUBSETS = 8
-"""Refits for each number of rows."""
 
 
 def findings(run: Run) -> Findings:
@@ -43,15 +36,8 @@ def findings(run: Run) -> Findings:
     part = run.shown
     before, after = part.probabilities, run.mapped[part.name]["lp"]
     cells = level_set_errors(before, after, part.settled, part.classes, n_levels, p)
-    carriers = cells.head(TOP).select(
-        "level_set",
-        "class",
-        "rows",
-        "frequency",
-        pl.col("before").alias("forecast_before"),
-        pl.col("after").alias("forecast_after"),
-        pl.col("share").alias("share_of_error"),
-    )
+    names = {"before": "forecast_before", "after": "forecast_after", "share": "share_of_error"}
+    carriers = cells.head(TOP).select("level_set", "class", "rows", "frequency", *names).rename(names)
     return Findings(
         scores,
         parameters={
@@ -63,13 +49,11 @@ def findings(run: Run) -> Findings:
         facts={
             **facts_of_start(model),
             "rounds": model.n_rounds_,
-            "merges": model.n_merges_,
             "level sets": len(model.level_sets_),
             "groups": len(model.predictions_),
-            "mass in groups": float(model.masses_.sum()),
         },
-        sections=[Section(f"level sets that carry the error ({part.name} rows)", carriers.to_dicts())],
-        pictures=lambda: pictures(run, cells),
+        tables={f"level sets that carry the error ({part.name} rows)": carriers.to_dicts()},
+        pictures=lambda: [Picture(draw_levels, cells.with_columns(title=pl.lit(run.title)), "levels")],
     )
 
 
@@ -81,56 +65,3 @@ def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
     rng = np.random.default_rng([seed, 11])
     draws = (drawn_labels(table, rng) for _ in range(CHANCE_DRAWS))
     return float(np.mean([lp_calibration_error(table, labels, p, n_levels) for labels in draws]))
-
-
-def pictures(run: Run, cells: pl.DataFrame) -> list[Picture]:
-    """The level sets before and after, the rounds, and if refits are cheap the error against n."""
-    from onlinecal.plots.groups import draw_levels
-    from onlinecal.plots.recalibrations import draw_lp_rounds, draw_rows
-
-    drawn = [Picture(draw_levels, cells.with_columns(title=pl.lit(run.title)), "levels")]
-    if run.model.n_rounds_:
-        drawn.append(Picture(draw_lp_rounds, errors_by_round(run.model), "rounds"))
-    if run.shown.name != run.fit.name and run.fit.probabilities.size <= CHEAP:
-        drawn.append(Picture(draw_rows, error_against_rows(run), "rows"))
-    return drawn
-
-
-def errors_by_round(model: LpRecalibrator) -> pl.DataFrame:
-    """Columns round, error, squared_error, merged, p: by the fitted rows; round 0 is the start."""
-    history = model.history_
-    errors = {"error": history.error, "squared_error": history.squared_error}
-    merged = np.concatenate([[False], history.merged_with >= 0])
-    return pl.DataFrame({"round": np.arange(len(merged)), **errors, "merged": merged, "p": float(model.p)})
-
-
-def error_against_rows(run: Run) -> pl.DataFrame:
-    """Err_p on the tested rows of refits on random subsets: columns method, n, low, error, high."""
-    model, fit, test, mapped = run.model, run.fit, run.shown, run.mapped[run.shown.name]
-    p, n_levels, n = float(model.p), model.n_levels_, len(fit)
-    rng = np.random.default_rng([model.seed, 12])
-    used = {name: getattr(model, f"{name}_") for name in ("n_levels", "tolerance", "share", "limit")}
-    rows: list[dict[str, Any]] = []
-
-    def add(method: str, size: int, errors: list[float]) -> None:
-        span = {"low": min(errors), "error": float(np.mean(errors)), "high": max(errors)}
-        rows.append({"method": method, "n": size, **span, "p": p, "n_levels": n_levels})
-
-    def error(table: Floats) -> float:
-        return lp_calibration_error(table, test.settled, p, n_levels)
-
-    for size in sorted({n // 2**halvings for halvings in range(6) if n // 2**halvings >= 20}):
-        errors = []
-        for _ in range(SUBSETS if size < n else 1):
-            chosen = rng.permutation(n)[:size]
-            again = clone(model).set_params(**used)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                again.fit(fit.probabilities[chosen], fit.settled[chosen])
-            errors.append(error(again.predict_proba(test.probabilities)))
-        add("lp", size, errors)
-    for name, table in mapped.items():
-        if name != "lp":
-            add(name, n, [error(table)])
-    add("chance", n, [chance_error(mapped["lp"], p, n_levels, model.seed)])
-    return pl.DataFrame(rows)

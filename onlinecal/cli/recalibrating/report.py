@@ -11,7 +11,6 @@ import msgspec
 import polars as pl
 
 from onlinecal.cli.output import table
-from onlinecal.cli.recalibrating.reading import Chunks
 from onlinecal.tables import write_table, write_whole
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 NONE = "none"
 """The column of the probabilities as given."""
+SHOWN = 20
+"""Rows of a further table that people see."""
 
 
 class Picture(NamedTuple):
@@ -30,16 +31,6 @@ class Picture(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True)
-class Section:
-    """A further table: records, and how many of them people see."""
-
-    title: str
-    rows: list[dict[str, Any]]
-    shown: int = 15
-    hidden: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Report:
     """Everything that a recalibration leaves.
@@ -48,10 +39,10 @@ class Report:
     ----------
     record
         The report as plain values.
-    frame
+    scores
         Its scores as a table.
     shown
-        What people see on so many columns: tables and sentences.
+        What people see: tables and sentences.
     probabilities
         Row numbers, probabilities before and after, and labels of the rows that were not fitted.
     pictures
@@ -61,9 +52,9 @@ class Report:
     """
 
     record: dict[str, Any]
-    frame: pl.DataFrame
-    shown: Callable[[int], list[Any]]
-    probabilities: Chunks
+    scores: pl.DataFrame
+    shown: list[Any]
+    probabilities: pl.DataFrame
     pictures: Callable[[], Sequence[Picture]]
     interrupted: bool = False
 
@@ -72,16 +63,12 @@ class Report:
         from onlinecal.plots.style import write_figure
 
         pictures = [(one.draw(one.table), one.table, folder / one.name) for one in self.pictures()]
-        folder.mkdir(parents=True, exist_ok=True)
+        probabilities = write_table(self.probabilities, folder / "recalibrated.parquet")
         # NaN and infinities become null
         record = msgspec.json.format(msgspec.json.encode(self.record), indent=2)
         write_whole(folder / "report.json", record)
-        return [
-            self.probabilities.write(folder / "recalibrated.parquet"),
-            folder / "report.json",
-            write_table(self.frame, folder / "report.csv"),
-            *(write_figure(*one) for one in pictures),
-        ]
+        scores = write_table(self.scores, folder / "report.csv")
+        return [probabilities, folder / "report.json", scores, *(write_figure(*one) for one in pictures)]
 
 
 def sizes(record: dict[str, Any]) -> str:
@@ -89,7 +76,7 @@ def sizes(record: dict[str, Any]) -> str:
     return ", ".join(f"{count:,} rows to {part}" for part, count in record["rows"].items())
 
 
-def record_tables(record: dict[str, Any], sections: Sequence[Section]) -> list[Table]:
+def record_tables(record: dict[str, Any]) -> list[Table]:
     """The scores of one method beside its rivals', the facts about its fit, then the further tables."""
     lines = record["measures"]
     names = list(lines[0]["values"])
@@ -99,14 +86,14 @@ def record_tables(record: dict[str, Any], sections: Sequence[Section]) -> list[T
         table(f"{record['file']}: {sizes(record)}", ["", "part", *names], scores, left=2),
         table(None, [record["method"], ""], facts),
     ]
-    for section in sections:
-        if section.rows:
-            names = [name for name in section.rows[0] if name not in section.hidden]
-            rows = [[_text(row[name]) for name in names] for row in section.rows[: section.shown]]
-            left = sum(isinstance(section.rows[0][name], str) for name in names)
-            some = f" ({section.shown} of {len(section.rows)})" if len(section.rows) > section.shown else ""
-            heading = [name.replace("_", " ") for name in names]
-            tables.append(table(section.title + some, heading, rows, left=left))
+    for title, rows in record["tables"].items():
+        if not rows:
+            continue
+        some = f" ({SHOWN} of {len(rows)})" if len(rows) > SHOWN else ""
+        heading = [name.replace("_", " ") for name in rows[0]]
+        left = sum(isinstance(value, str) for value in rows[0].values())
+        cells = [list(map(_text, row.values())) for row in rows[:SHOWN]]
+        tables.append(table(title + some, heading, cells, left))
     return tables
 
 

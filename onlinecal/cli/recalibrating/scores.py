@@ -9,9 +9,8 @@ Scores of several methods are laid side by side: intervals, ties, who is best fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +25,12 @@ from onlinecal.measures.scores import BINS, log_costs
 
 Score = Callable[[Floats], Floats]
 
-RESAMPLES, FEW_RESAMPLES = 200, 100
-LARGE = 20_000_000
-"""Of larger tables (n k) fewer resamples are drawn."""
+RESAMPLES = 200
 AT_ONCE = 16_000_000
 """So many numbers a block of resamples may take."""
 SOME_LOSSES = 10
 """Losses whose decisions are made at once."""
-GROUP_LEVELS = 10
+GROUP_LEVELS, LEVELS = 10, 3
 
 
 def weighted(sums: Floats | csr_array, combine: Callable[[Floats, Floats], Floats]) -> Score:
@@ -75,20 +72,13 @@ def classwise_error(table: Floats, labels: Ints) -> Score:
     return weighted(by_cell(cells, _residuals(table, labels) / k, BINS * k), mean_bias)
 
 
-def lp_error(table: Floats, labels: Ints, p: float, n_levels: int) -> Score:
-    """`lp_calibration_error`."""
+def l2_error(table: Floats, labels: Ints) -> Score:
+    """`lp_calibration_error` for p = 2 and as many levels as LpRecalibrator takes by default."""
     k = table.shape[1]
-    numbers, first = number_level_sets(table, n_levels)
-
-    def norm(sums: Floats, total: Floats) -> Floats:
-        errors = np.abs(sums) / total
-        if np.isinf(p):
-            return np.asarray(errors.max(axis=0))
-        powers = errors * errors if p == 2 else errors**p
-        return np.asarray(powers.sum(axis=0) ** (1.0 / p))
-
+    numbers, first = number_level_sets(table, LEVELS)
     cells = numbers[:, None] * k + np.arange(k)
-    return weighted(by_cell(cells, _residuals(table, labels), len(first) * k), norm)
+    sums = by_cell(cells, _residuals(table, labels), len(first) * k)
+    return weighted(sums, lambda found, total: np.sqrt(((np.abs(found) / total) ** 2).sum(axis=0)))
 
 
 def decision_gap(table: Floats, labels: Ints, losses: Floats) -> Score:
@@ -120,18 +110,17 @@ def worst_group(forecasts: Floats, outcomes: NDArray[np.bool_] | NDArray[np.uint
     return weighted(csr_array((values, places), shape=(2 * n_groups * n_levels, len(forecasts))), worst)
 
 
-def class_scores_of(table: Floats, labels: Ints, p: float, n_levels: int, losses: Floats) -> dict[str, Score]:
+def class_scores_of(table: Floats, labels: Ints, losses: Floats) -> dict[str, Score]:
     """The scores of probabilities (n, k) and labels (n,), by the names they have in the table."""
     rows = np.arange(len(labels))
     top = table.argmax(axis=1)
-    order = "∞" if np.isinf(p) else f"{p:g}"
     return {
         "log loss": average(log_costs(table[rows, labels])),
         "Brier": average((_residuals(table, labels) ** 2).sum(axis=1)),
         "accuracy": average((top == labels).astype(np.float64)),
         "classwise ECE": classwise_error(table, labels),
         "top-label ECE": binned_error(*confidences(table, labels)),
-        f"Err_{order}": lp_error(table, labels, p, n_levels),
+        "Err_2": l2_error(table, labels),
         "decision gap": decision_gap(table, labels, losses),
     }
 
@@ -158,23 +147,17 @@ def resamples(n_rows: int, together: Ints | None, width: int, seed: int) -> Iter
     """Blocks (n, B) of weights: first ones, then how often each row is drawn, with all of its number.
 
     `together` has the number of what each row belongs to; None: every row is drawn by itself. `width` is
-    how many numbers a row has, which says how many resamples fit into a block, and how many there are.
+    how many numbers a row has, which says how many resamples fit into a block.
     """
     yield np.ones((n_rows, 1))
     units = np.arange(n_rows) if together is None else np.unique(together, return_inverse=True)[1]
     n_units = int(units.max()) + 1
     rng = np.random.default_rng([seed, 17])
-    left = n_resamples(n_rows, width)
-    while left:
-        size = min(left, max(1, AT_ONCE // (n_rows * width)))
-        drawn = [np.bincount(rng.integers(0, n_units, n_units), minlength=n_units) for _ in range(size)]
+    size = max(1, AT_ONCE // (n_rows * width))
+    for start in range(0, RESAMPLES, size):
+        some = range(start, min(start + size, RESAMPLES))
+        drawn = [np.bincount(rng.integers(0, n_units, n_units), minlength=n_units) for _ in some]
         yield np.column_stack(drawn)[units].astype(np.float64)
-        left -= size
-
-
-def n_resamples(n_rows: int, width: int) -> int:
-    """How many resamples there are."""
-    return RESAMPLES if n_rows * width <= LARGE else FEW_RESAMPLES
 
 
 def _bin(forecasts: Floats) -> Ints:
@@ -198,120 +181,81 @@ DEARER = 1.01
 """Nothing is recommended for other purposes whose log loss is higher by this factor, though by chance."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """By one measure the method to take, and all that cannot be told from the best, it among them."""
 
-    measure: str
     take: str
     tied: tuple[str, ...]
 
-    def rank(self, method: str) -> str | None:
-        """Whether a method is the one to take, tied with it, or neither."""
-        return "take" if method == self.take else "tied" if method in self.tied else None
 
-    def record(self) -> dict[str, Any]:
-        """The verdict as plain values."""
-        tied = [name for name in self.tied if name != self.take]
-        return {"measure": self.measure, "take": self.take, "tied": tied}
+Drawn = Mapping[str, Mapping[str, Floats]]
+"""By measure and method: the score, then its resamples, shape (1 + B,); methods simplest first."""
 
 
-@dataclass(eq=False)
-class Scoreboard:
-    """drawn[measure][method]: the score, then its resamples, shape (1 + B,); methods simplest first."""
+def score_records(scores: Drawn, other: str) -> list[dict[str, Any]]:
+    """A record for each method and measure: ends of intervals of 95 %, and what is more than the other's.
 
-    drawn: dict[str, dict[str, Floats]] = field(default_factory=dict)
-
-    def add(self, method: str, share: float, scores: dict[str, Floats]) -> None:
-        """Add a method's scores on some tested rows, which are this share of all tested rows."""
-        for measure, values in scores.items():
-            mine = self.drawn.setdefault(measure, {})
-            mine[method] = mine.get(method, 0.0) + share * values
-
-    def drop(self, method: str) -> None:
-        """Forget a method whose scores are not complete."""
-        for mine in self.drawn.values():
-            mine.pop(method, None)
-
-    @property
-    def measures(self) -> list[str]:
-        """In the order of the table."""
-        return list(self.drawn)
-
-    @property
-    def methods(self) -> list[str]:
-        """The simplest first."""
-        return list(next(iter(self.drawn.values())))
-
-    def value(self, measure: str, method: str) -> tuple[float, float]:
-        """A score, and half the length of its interval."""
-        return _with_half(self.drawn[measure][method])
-
-    def records(self, other: str) -> list[dict[str, Any]]:
-        """A record for each method and measure: ends of intervals of 95 %, and what is more than the other's.
-
-        Differences are of scores on the same resamples.
-        """
-        found = []
-        verdicts = {measure: self.verdict(measure) for measure in self.measures}
-        for method in self.methods:
-            for measure, verdict in verdicts.items():
-                value, half = self.value(measure, method)
-                more, more_half = _with_half(self.drawn[measure][method] - self.drawn[measure][other])
-                found.append(
-                    {
-                        "method": method,
-                        "measure": measure,
-                        "value": value,
-                        "low": max(value - half, 0.0),
-                        "high": value + half,
-                        "difference": more,
-                        "difference_low": more - more_half,
-                        "difference_high": more + more_half,
-                        "best": verdict.rank(method),
-                    }
-                )
-        return found
-
-    def verdict(self, measure: str) -> Verdict:
-        """The simplest of those that chance explains to be behind the best.
-
-        Differences to the best are within one-sided intervals that hold for all methods together with 95 %
-        (multiple comparisons with the best; Hsu, 1981, here by the bootstrap).
-        """
-        sign = -1.0 if measure in MORE_IS_BETTER else 1.0
-        drawn = sign * np.array([self.drawn[measure][name] for name in self.methods])
-        # the first of those that are equal, whatever the last bits say
-        best = int((drawn[:, 0] <= drawn[:, 0].min() + EQUAL).argmax())
-        more = drawn - drawn[best]
-        reach = more[:, 1:].std(axis=1, ddof=1)
-        beside = (more[:, 1:] - more[:, 1:].mean(axis=1, keepdims=True)) / np.maximum(reach, EQUAL)[:, None]
-        # as many standard deviations as no method exceeds in 95 % of the resamples: the best was looked for
-        times = float(np.quantile(beside.max(axis=0), 0.95))
-        within = more[:, 0] <= times * reach + EQUAL
-        tied = [name for name, is_tied in zip(self.methods, within, strict=True) if is_tied]
-        return Verdict(measure, tied[0], tuple(tied))
+    Differences are of scores on the same resamples.
+    """
+    found = []
+    verdicts = {measure: verdict_of(measure, drawn) for measure, drawn in scores.items()}
+    for method in next(iter(scores.values())):
+        for measure, drawn in scores.items():
+            value, half = _with_half(drawn[method])
+            more, more_half = _with_half(drawn[method] - drawn[other])
+            take, tied = verdicts[measure]
+            found.append(
+                {
+                    "method": method,
+                    "measure": measure,
+                    "value": value,
+                    "low": max(value - half, 0.0),
+                    "high": value + half,
+                    "difference": more,
+                    "difference_low": more - more_half,
+                    "difference_high": more + more_half,
+                    "best": "take" if method == take else "tied" if method in tied else None,
+                }
+            )
+    return found
 
 
-def advice(board: Scoreboard, purposes: dict[str, str], n_rows: int) -> tuple[str, str]:
+def verdict_of(measure: str, scores: Mapping[str, Floats]) -> Verdict:
+    """The simplest of those that chance explains to be behind the best.
+
+    Differences to the best are within one-sided intervals that hold for all methods together with 95 %
+    (multiple comparisons with the best; Hsu, 1981, here by the bootstrap).
+    """
+    drawn = np.array([*scores.values()]) * (-1.0 if measure in MORE_IS_BETTER else 1.0)
+    # the first of those that are equal, whatever the last bits say
+    best = int((drawn[:, 0] <= drawn[:, 0].min() + EQUAL).argmax())
+    more = drawn - drawn[best]
+    reach = more[:, 1:].std(axis=1, ddof=1)
+    beside = (more[:, 1:] - more[:, 1:].mean(axis=1, keepdims=True)) / np.maximum(reach, EQUAL)[:, None]
+    # as many standard deviations as no method exceeds in 95 % of the resamples: the best was looked for
+    times = float(np.quantile(beside.max(axis=0), 0.95))
+    within = more[:, 0] <= times * reach + EQUAL
+    tied = tuple(name for name, is_tied in zip(scores, within, strict=True) if is_tied)
+    return Verdict(tied[0], tied)
+
+
+def advice(scores: Drawn, purposes: Mapping[str, str], n_rows: int) -> tuple[str, str]:
     """Of those with the least log loss, up to chance, the one best for most purposes, then the simplest.
 
     The method, and why, in a sentence. `n_rows` were tested.
     """
-    verdicts = {purpose: board.verdict(measure) for purpose, measure in purposes.items()}
+    verdicts = {purpose: verdict_of(measure, scores[measure]) for purpose, measure in purposes.items()}
     first = verdicts["probabilities"]
     served = {
-        name: tuple(purpose for purpose, verdict in verdicts.items() if name in verdict.tied)
+        name: [purpose for purpose, verdict in verdicts.items() if name in verdict.tied]
         for name in first.tied
     }
-    losses = {name: board.value("log loss", name)[0] for name in first.tied}
+    losses = {name: float(scores["log loss"][name][0]) for name in first.tied}
     near = [name for name, loss in losses.items() if loss <= DEARER * losses[first.take] + EQUAL]
     method = first.take if n_rows < LEAST_ROWS else max(near, key=lambda name: len(served[name]))
     others = [name for name in near if name != method and served[name] == served[method]]
-    loss = losses[method]
-    texts = [f"its log loss, {loss:.4f}, is the least here as far as these rows can tell"]
-    more = [purpose for purpose in served[method] if purpose != "probabilities"]
-    if more:
+    texts = [f"its log loss, {losses[method]:.4f}, is the least here as far as these rows can tell"]
+    if more := [purpose for purpose in served[method] if purpose != "probabilities"]:
         texts.append(f"nothing is better for {_listed(more, 'or')}")
     if others:
         are = "which are" if len(others) > 1 else "which is"

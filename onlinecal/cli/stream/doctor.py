@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -9,7 +10,6 @@ import typer
 
 from onlinecal.cli.output import answer
 from onlinecal.cli.verbs import CHECK_FAILED, AsJson, Ledger
-from onlinecal.tables import counted
 
 
 def doctor(
@@ -59,10 +59,8 @@ def surroundings() -> tuple[dict[str, Any], list[Any]]:
 
     facts: dict[str, Any] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     for name in ("onlinecal", "numpy", "numba", "river", "msgspec"):
-        try:
+        with suppress(PackageNotFoundError):
             facts[name] = version(name)
-        except PackageNotFoundError:
-            facts[name] = None
     facts["format"] = STATE_FORMAT
     folders = looked_into()
     facts["compiled"] = [{"folder": str(folder), "kernels": kernels} for folder, kernels in folders]
@@ -80,20 +78,17 @@ def spelt(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines = []
     for name, told in facts.items():
         if name.endswith("bytes"):
-            shown = f"{told / 2**20:,.1f} MiB"
-            name = name.removesuffix("bytes").removesuffix("_") or "size"
+            told = f"{told / 2**20:,.1f} MiB"
         elif name == "last_commit":
-            shown = datetime.fromtimestamp(told, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        elif name == "writer":
-            shown = "none" if told is None else f"process {told or 'of another container'}"
-        elif name == "compiled":
-            shown = ", ".join(f"{one['kernels']} kernels in {one['folder']}" for one in told)
-        elif name == "archives":
-            shown = ", ".join(f"{one['path']}{'' if one['there'] else ' (not there)'}" for one in told)
-        elif name == "oldest_open":
-            past = counted(told["events_ago"], "event")
-            shown = f"{told['id']} of {told['key']}, {past} ago, time {told['time']}"
-        else:
-            shown = f"{told:,}" if isinstance(told, int) and not isinstance(told, bool) else str(told)
-        lines.append((name.replace("_", " "), shown or "none"))
+            told = datetime.fromtimestamp(told, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        lines.append((name.removesuffix("_bytes").replace("_", " "), words(told)))
     return lines
+
+
+def words(told: Any) -> str:
+    """A fact in words, also one of several parts."""
+    if isinstance(told, dict):
+        return ", ".join(f"{name} {words(one)}" for name, one in told.items())
+    if isinstance(told, list):
+        return "; ".join(map(words, told)) or "none"
+    return "none" if told is None else str(told)

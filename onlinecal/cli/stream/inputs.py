@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import BinaryIO, cast
@@ -25,19 +26,7 @@ CHUNK = 1 << 20
 WINDOW = 1 << 10
 """Bytes at the beginning of a file, and before a position in it, by which it is recognised."""
 
-TICK = 1.0
-"""Seconds after which waiting is interrupted for the progress line."""
-
 GZIP = b"\x1f\x8b"
-OTHERS = {
-    "zstd": b"\x28\xb5\x2f\xfd",
-    "xz": b"\xfd7zXZ\x00",
-    "bzip2": b"BZh",
-    "zip": b"PK\x03\x04",
-    "lz4": b"\x04\x22\x4d\x18",
-}
-"""How other compressed files begin."""
-
 UNREADABLE = (OSError, EOFError, zlib.error)
 """What reading a file can end with."""
 
@@ -74,20 +63,19 @@ class Stop:
     def __bool__(self) -> bool:
         return self.signal is not None
 
-    def wait(self, descriptor: int, seconds: float) -> bool:
+    def wait(self, descriptor: int, seconds: float | None = None) -> bool:
         """Whether there is something to read, or the end of it, within so many seconds; not when stopped."""
         ready, _, _ = select.select([self._woken, descriptor], [], [], seconds)
         return descriptor in ready and not self
 
 
-def read_stream(descriptor: int, stop: Stop, idle: Callable[[], None]) -> Iterator[Piece | None]:
+def read_stream(descriptor: int, stop: Stop) -> Iterator[Piece | None]:
     """The lines of a pipe, a socket or a terminal: whatever is there, without waiting for more."""
-    cutter, packed = LineCutter(), {"gzip": GZIP, **OTHERS}
+    cutter = LineCutter()
     while not stop:
         if not stop.wait(descriptor, 0.0):
             yield None
-            while not stop and not stop.wait(descriptor, TICK):
-                idle()
+            stop.wait(descriptor)
             continue
         chunk = os.read(descriptor, CHUNK)
         if not chunk:
@@ -95,18 +83,7 @@ def read_stream(descriptor: int, stop: Stop, idle: Callable[[], None]) -> Iterat
             if rest is not None:
                 yield Piece([rest])
             return
-        check_not_packed(chunk, packed, "standard input ")
-        packed = {}
         yield Piece(cutter.cut(chunk))
-
-
-def check_not_packed(beginning: bytes, packed: dict[str, bytes] = OTHERS, whose: str = "") -> None:
-    """Raise OSError for the beginning of something that is compressed in a way that is not read."""
-    for kind, magic in packed.items():
-        if beginning.startswith(magic):
-            raise OSError(
-                f"{whose}is compressed with {kind}: unpack it first (a file of gzip is read as it is)"
-            )
 
 
 def read_files(
@@ -117,14 +94,15 @@ def read_files(
     `noted(path)` says how far a file was answered before: it is read on from there. Raises OSError, which
     names it, for a file that cannot be read, when the lines before it were taken.
     """
-    for name in dict.fromkeys(name for path in paths for name in listed(path)):
+    for path in dict.fromkeys(chain.from_iterable(map(listed, paths))):
+        name = str(path)
         try:
-            with opened(name) as file:
+            with opened(path) as file:
                 yield from lines_of(name, file, noted(name), stop)
         except UNREADABLE as error:
             # what was read so far is answered first
             yield None
-            raise OSError(f"{name} {why(error)}") from error
+            raise OSError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
         if stop:
             return
 
@@ -133,32 +111,23 @@ def check_inputs(paths: Iterable[Path]) -> None:
     """ValueError unless each is a file or a folder."""
     for path in paths:
         if not path.is_dir() and not path.is_file():
-            what = "is neither a file nor a folder" if path.exists() else "is not there"
-            raise ValueError(f"--input {path} {what}")
+            raise ValueError(f"--input {path} is neither a file nor a folder")
 
 
-def listed(path: Path) -> Iterator[str]:
+def listed(path: Path) -> list[Path]:
     """A file itself; a folder's *.jsonl and *.jsonl.gz by name, but for those that begin with a dot."""
-    whole = os.path.abspath(path)
-    if not os.path.isdir(whole):
-        yield whole
-        return
-    for name in sorted(os.listdir(whole)):
-        if name.endswith((".jsonl", ".jsonl.gz")) and not name.startswith("."):
-            file = os.path.join(whole, name)
-            if os.path.isfile(file):
-                yield file
-            else:
-                say(file, "is no file, it is passed over")
+    whole = path.absolute()
+    if not whole.is_dir():
+        return [whole]
+    named = (one for one in sorted(whole.iterdir()) if one.name.endswith((".jsonl", ".jsonl.gz")))
+    return [one for one in named if one.is_file() and not one.name.startswith(".")]
 
 
-def opened(path: str) -> BinaryIO:
+def opened(path: Path) -> BinaryIO:
     """A file of lines, unpacked if it is one of gzip."""
-    with open(path, "rb") as file:
-        beginning = file.read(WINDOW)
-    check_not_packed(beginning)
-    packed = beginning.startswith(GZIP)
-    return cast(BinaryIO, gzip.open(path)) if packed else open(path, "rb")
+    with path.open("rb") as file:
+        packed = file.read(len(GZIP)) == GZIP
+    return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
 
 
 def lines_of(name: str, file: BinaryIO, noted: Noted | None, stop: Stop) -> Iterator[Piece]:
@@ -173,7 +142,8 @@ def lines_of(name: str, file: BinaryIO, noted: Noted | None, stop: Stop) -> Iter
         if noted.mark == mark_of(head, recent, noted.position):
             position = noted.position
         else:
-            say(name, "is not the file that was answered: it is read from its beginning")
+            told = "is not the file that was answered: it is read from its beginning"
+            print(f"onlinecal: {printable(name)} {told}", file=sys.stderr)
             recent = b""
     file.seek(position)
     read, cutter = position, LineCutter()
@@ -197,19 +167,3 @@ def mark_at(head: bytes, recent: bytes, read: int, position: int) -> bytes:
 def mark_of(head: bytes, before: bytes, position: int) -> bytes:
     """A digest of the beginning of a file, and of what comes before a position in it."""
     return blake2b(head[:position] + before[-WINDOW:], digest_size=16).digest()
-
-
-def say(path: str, what: str) -> None:
-    """A word about a file, on stderr; a name may hold what a terminal would obey."""
-    print(f"onlinecal: {printable(path)} {what}", file=sys.stderr)
-
-
-def why(error: Exception) -> str:
-    """Why a file cannot be read."""
-    if isinstance(error, EOFError):
-        return "ends in the middle of its compressed data"
-    if isinstance(error, (gzip.BadGzipFile, zlib.error)):
-        return f"has damaged compressed data ({error})"
-    if isinstance(error, OSError) and error.errno is not None:
-        return f"cannot be read: {error.strerror}"
-    return str(error)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
-from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -134,17 +134,13 @@ def archive(
 
 def seconds(when: str) -> float:
     """A time as events have it: a number, or a date, of UTC if it names no other zone."""
+    with suppress(ValueError):
+        return float(when)
     try:
-        found = float(when)
-    except ValueError:
-        try:
-            date = datetime.fromisoformat(when)
-        except ValueError as error:
-            raise ValueError(f"--before must be a number or a date like 2026-01-31, got {when!r}") from error
-        found = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    if not isfinite(found):
-        raise ValueError(f"--before must be finite, got {when!r}")
-    return found
+        date = datetime.fromisoformat(when)
+    except ValueError as error:
+        raise ValueError(f"--before must be a number or a date like 2026-01-31, got {when!r}") from error
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def export(

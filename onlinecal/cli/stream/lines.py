@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from onlinecal.engine.events import LONGEST_LINE
@@ -38,35 +38,19 @@ class Gathered(NamedTuple):
     positions: dict[str, int]
     marks: dict[str, bytes] = {}  # noqa: RUF012 (never changed)
 
-    @property
-    def inputs(self) -> list[tuple[str | bytes, int, bytes | None]]:
-        """What the ledger is to note of the inputs."""
-        return [(key_of(path), end, self.marks.get(path)) for path, end in self.positions.items()]
 
-
-def key_of(path: str) -> str | bytes:
-    """What a path is called in a ledger: itself, or its bytes where it is no text."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return os.fsencode(path)
-    return path
+def key_of(path: str) -> str:
+    """What a path is called in a ledger: itself, with what is no text spelt out."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 class LongLine(bytes):
-    """A line longer than any event may be, of which only the length is kept."""
+    """In place of a line longer than any event may be: of its bytes only their number is kept."""
 
     size: int
 
     def __len__(self) -> int:
         return self.size
-
-
-def long_line(size: int) -> LongLine:
-    """In place of a line of so many bytes."""
-    line = LongLine()
-    line.size = size
-    return line
 
 
 class LineCutter:
@@ -88,9 +72,12 @@ class LineCutter:
 
     def rest(self) -> bytes | None:
         """Take away the line that has begun; None if none has."""
-        line = bytes(self._begun) if self._size <= LONGEST_LINE else long_line(self._size)
-        begun, self._begun, self._size = self._size > 0, bytearray(), 0
-        return line if begun else None
+        line: bytes | None = bytes(self._begun) if self._size else None
+        if self._size > LONGEST_LINE:
+            line = LongLine()
+            line.size = self._size
+        self._begun, self._size = bytearray(), 0
+        return line
 
     def _begin(self, part: bytes) -> None:
         self._size += len(part)
@@ -103,7 +90,7 @@ class LineCutter:
 def gather(pieces: Iterable[Piece | None], most: int) -> Iterator[Gathered]:
     """Put lines together, at most so many; None among the pieces means that nothing more is there yet."""
     batch, size = Gathered([], {}, {}), 0
-    for piece in pieces:
+    for piece in chain(pieces, [None]):
         taken, position = 0, 0 if piece is None else piece.start
         while piece is not None and taken < len(piece.lines):
             part = piece.lines[taken : taken + most - len(batch.lines)]
@@ -122,5 +109,3 @@ def gather(pieces: Iterable[Piece | None], most: int) -> Iterator[Gathered]:
         if piece is None and batch.lines:
             yield batch
             batch, size = Gathered([], {}, {}), 0
-    if batch.lines:
-        yield batch

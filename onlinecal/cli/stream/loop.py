@@ -48,18 +48,15 @@ def run(
             if paths:
                 pieces = read_files(paths, lambda path: engine.noted(key_of(path)) if resume else None, stop)
             else:
-                pieces = read_stream(sys.stdin.fileno(), stop, progress.tick)
-            with progress:
-                for gathered in gather(pieces, most):
-                    answers, kinds = answer(engine, gathered)
-                    progress.count(kinds)
-                    is_read = write(answers)
-                    if not is_read or stop:
-                        break
-        for note in (compiled.notice, None if is_read else "nobody reads the answers any more"):
-            if note:
-                progress.note(note)
-        progress.summarise(ledger)
+                pieces = read_stream(sys.stdin.fileno(), stop)
+            for gathered in gather(pieces, most):
+                answers, kinds = answer(engine, gathered)
+                progress.count(kinds)
+                is_read = write(answers)
+                if not is_read or stop:
+                    break
+        unread_note = "" if is_read else "nobody reads the answers any more"
+        progress.summarise(ledger, [compiled.notice or "", unread_note])
     if not is_read:
         return UNREAD
     return INTERRUPTED if stop.signal == signal.SIGINT else DONE
@@ -67,7 +64,8 @@ def run(
 
 def answer(engine: Engine, gathered: Gathered) -> tuple[bytes, Counter[type]]:
     """The answers to a batch, a line each, and how many there are of each type."""
-    lines, inputs = gathered.lines, gathered.inputs
+    lines, marks = gathered.lines, gathered.marks
+    inputs = [(key_of(path), end, marks.get(path)) for path, end in gathered.positions.items()]
     if LongLine in map(type, lines):
         answers = engine.handle(decode_all(lines), inputs=inputs)
         return encode_lines(answers), Counter(map(type, answers))

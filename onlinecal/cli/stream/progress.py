@@ -1,14 +1,12 @@
-"""How far work is, on stderr: what moves on a terminal, one line every while in a log."""
+"""How far work is, on stderr: one line every while."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from onlinecal.cli.output import notices, progress
 from onlinecal.engine.engine import Engine
@@ -19,78 +17,47 @@ from onlinecal.tables import number
 WORDS = {Forecast: "forecast", Settled: "settled", Withdrawn: "withdrawn", Rejected: "rejected"}
 """What the summary calls each type of answer."""
 
-BETWEEN_LINES, BETWEEN_FRAMES = 10.0, 0.25
-"""Seconds between two lines of a log, and between two looks of the line on a terminal."""
+BETWEEN_LINES = 10.0
+"""Seconds between two lines."""
 
 
 class Progress:
-    """Counts answers, and tells from time to time; a context in which the moving line is shown."""
+    """Counts answers, and tells from time to time."""
 
     def __init__(self, engine: Engine, quiet: bool) -> None:
         self._engine, self._quiet = engine, quiet
         self._console = notices()
         self._answers: Counter[type] = Counter()
         self._began = self._told = time.monotonic()
-        self._events = self._events_told = 0
-        self._notes: list[str] = []
-        self._live: Any = None
-
-    def __enter__(self) -> Progress:
-        # answers on the same terminal would tear the line apart
-        if self._console.is_terminal and not sys.stdout.isatty() and not self._quiet:
-            from rich.live import Live
-
-            self._live = Live(console=self._console, auto_refresh=False, transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
+        self._events_told = 0
 
     def count(self, answers: Counter[type]) -> None:
-        """Take note of a batch's answers, so many of each type."""
+        """Take note of a batch's answers, so many of each type; tell where things are, if it is time to."""
         self._answers.update(answers)
-        self._events += answers.total()
-        self.tick()
-
-    def note(self, text: str) -> None:
-        """Something that belongs into the summary."""
-        self._notes.append(text)
-
-    def tick(self) -> None:
-        """Tell where things are, if it is time to."""
-        now = time.monotonic()
+        now, events = time.monotonic(), self._answers.total()
         seconds = now - self._told
-        if self._quiet or seconds < (BETWEEN_LINES if self._live is None else BETWEEN_FRAMES):
+        if self._quiet or seconds < BETWEEN_LINES or events == self._events_told:
             return
-        line = self._line((self._events - self._events_told) / seconds)
-        if self._live is not None:
-            self._live.update(line, refresh=True)
-        elif self._events > self._events_told:
-            self._console.print(line, soft_wrap=True)
-        self._told, self._events_told = now, self._events
-
-    def _line(self, rate: float) -> str:
         keys, open_ = self._engine.in_memory()
-        return (
-            f"events: {self._events:,}, {rate:,.0f}/s, {self._answers[Rejected]:,} rejected, "
-            f"{keys:,} keys hot, {open_:,} forecasts open"
+        line = (
+            f"events: {events:,}, {(events - self._events_told) / seconds:,.0f}/s, "
+            f"{self._answers[Rejected]:,} rejected, {keys:,} keys hot, {open_:,} forecasts open"
         )
+        self._console.print(line, soft_wrap=True)
+        self._told, self._events_told = now, events
 
-    def summarise(self, ledger: Path) -> None:
+    def summarise(self, ledger: Path, notes: Iterable[str]) -> None:
         """The last line: what was answered, how fast, and what is proven of all keys together."""
         if self._quiet:
             return
         seconds = time.monotonic() - self._began
-        kinds = ", ".join(
-            f"{self._answers[kind]:,} {word}" for kind, word in WORDS.items() if self._answers[kind]
-        )
-        speed = f"events: {self._events:,} in {seconds:,.1f} s, {self._events / seconds:,.0f}/s"
+        answers, events = self._answers, self._answers.total()
+        kinds = ", ".join(f"{answers[kind]:,} {word}" for kind, word in WORDS.items() if answers[kind])
+        speed = f"events: {events:,} in {seconds:,.1f} s, {events / seconds:,.0f}/s"
         total = read_report(ledger).total
         proven = f"{total.open:,} open, certificate {number(total.certificate)}"
-        parts = [*([kinds] if kinds else []), *self._notes, f"all keys: {total.rounds:,} rounds, {proven}"]
-        self._console.print("; ".join([speed, *parts]), soft_wrap=True)
+        parts = filter(None, [speed, kinds, *notes, f"all keys: {total.rounds:,} rounds, {proven}"])
+        self._console.print("; ".join(parts), soft_wrap=True)
 
 
 @contextmanager

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from onlinecal.engine.ledger.report import KeyReport, Report
     from onlinecal.engine.watch.key_watch import Alarm, Scores
 
-
 SCORES = ["Brier score", "log loss"]
-
-
 Order = Literal["certificate", "open", "rounds", "alarms", "name"]
 """What the keys are sorted by, the largest or latest first; names in the order of the alphabet."""
 
@@ -90,9 +87,8 @@ def totals(found: Report) -> Table:
         ("open", number(total.open)),
     ]
     if oldest is not None:
-        at = "" if oldest.time is None else f", time {number(oldest.time)}"
         which = f"{escape(oldest.id)} of {escape(oldest.key)}"
-        lines.append(("oldest open forecast", f"{which}, {ago(found, oldest.number)}{at}"))
+        lines.append(("oldest open forecast", f"{which}, {ago(found, oldest.number)}"))
     lines += [
         ("keys", number(len(found.keys))),
         ("certificate, all keys together", both(total.certificate, total)),
@@ -103,13 +99,6 @@ def totals(found: Report) -> Table:
         for name in SCORES:
             lines.append((f"{name}, {of}", inwards(scores, name)))
             lines.append((f"{name} of the best constant of each key", f"{scores.constants[name]:.4f}"))
-    lines += watched_lines(found)
-    return table(escape(found.path), ["", ""], lines)
-
-
-def watched_lines(found: Report) -> list[tuple[str, str]]:
-    """Bounds on the distance to calibration of all keys as one, and alarms."""
-    lines = []
     for of, side in (("hints", found.hints), ("forecasts", found.forecasts)):
         if side is not None and side.rounds and side.distance is not None:
             low, high = (one / side.rounds for one in side.distance)
@@ -117,7 +106,7 @@ def watched_lines(found: Report) -> list[tuple[str, str]]:
     if found.forecasts is not None:
         lines.append(("alarms, hints", number(found.hint_alarms)))
         lines.append(("alarms, forecasts", number(found.alarms)))
-    return lines
+    return table(escape(found.path), ["", ""], lines)
 
 
 def alarms_of(key: KeyReport) -> list[tuple[str, Alarm]]:
@@ -129,37 +118,32 @@ def alarms_of(key: KeyReport) -> list[tuple[str, Alarm]]:
     return [(of, alarm) for of, alarm in both if alarm is not None]
 
 
-def last_alarm(found: Report, key: KeyReport) -> str:
-    """The latest of them in words."""
-    of, alarm = max(alarms_of(key), key=lambda one: one[1].event, default=(None, None))
-    since = "" if key.change_point is None else f", since event {key.change_point:,}"
-    return "–" if alarm is None else f"{of} {alarm}, {ago(found, alarm.event)}{since}"
-
-
 def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
     """A line a key."""
     from rich.markup import escape
 
-    rows = [
-        (
-            escape(key.name),
-            number(one.rounds),
-            number(one.open),
-            number(one.expired),
-            both(one.certificate, one),
-            both(one.guarantee, one),
-            "–" if one.oldest is None else ago(found, one.oldest),
-            *("–" if key.scores is None else inwards(key.scores, name) for name in SCORES),
-            last_alarm(found, key),
+    rows = []
+    for key in listed:
+        one, alarm = key.summary, "–"
+        if alarms := alarms_of(key):
+            of, last = max(alarms, key=lambda one: one[1].event)
+            since = "" if key.change_point is None else f", since event {key.change_point:,}"
+            alarm = f"{of} {last}, {ago(found, last.event)}{since}"
+        rows.append(
+            (
+                escape(key.name),
+                *map(number, (one.rounds, one.open, one.expired)),
+                both(one.certificate, one),
+                both(one.guarantee, one),
+                "–" if one.oldest is None else ago(found, one.oldest),
+                *("–" if key.scores is None else inwards(key.scores, name) for name in SCORES),
+                alarm,
+            )
         )
-        for key in listed
-        for one in [key.summary]
-    ]
     how = "by name" if order == "name" else f"{order} first"
     some = "all" if len(listed) == len(found.keys) else f"{number(len(listed))} of {number(len(found.keys))}"
     columns = ["key", "rounds", "open", "expired", "certificate", "guarantee", "oldest open forecast"]
-    columns += [*SCORES, "last alarm"]
-    return table(f"{some} keys, {how}", columns, rows)
+    return table(f"{some} keys, {how}", [*columns, *SCORES, "last alarm"], rows)
 
 
 def inwards(scores: Scores, name: str) -> str:

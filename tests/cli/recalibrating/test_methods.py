@@ -13,12 +13,12 @@ from onlinecal import (
     decision_loss_gap,
     lp_calibration_error,
 )
-from onlinecal.measures import functional_multicalibration_error, multicalibration_report
+from onlinecal.measures import multicalibration_report
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from tests import commands
-from tests.cli.recalibrating.runs import CLASSES, ROWS, record, refused, run, value
+from tests.cli.recalibrating.runs import CLASSES, ROWS, record, run, value
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
@@ -74,14 +74,11 @@ def test_lp_says_what_the_class_says(compared, folder, tmp_path, sure, halves, p
     sizes = [abs(row["forecast_before"] - row["frequency"]) * row["rows"] / 600 for row in carriers]
     assert sizes == sorted(sizes, reverse=True)
     assert p == 2 or (sizes[0], carriers[0]["share_of_error"]) == (pytest.approx(before), 1.0)
-    drawn = ("levels", "rows", *(["rounds"] if model.n_rounds_ else []))
-    files = {f"{name}.{kind}" for name in drawn for kind in ("png", "svg", "csv")}
+    files = {f"levels.{kind}" for kind in ("png", "svg", "csv")}
     files |= {"recalibrated.parquet", "report.json", "report.csv"}
     assert {path.name for path in tmp_path.iterdir()} == files
     lines = pl.read_csv(tmp_path / "report.csv")["lp"].to_list()
     assert lines == pytest.approx([line["values"]["lp"] for line in report["measures"]])
-    rows = pl.read_csv(tmp_path / "rows.csv").filter(pl.col("method") == "lp")
-    assert rows["error"][-1] == pytest.approx(after)
 
 
 def test_decision_says_what_the_class_says(compared, folder, tmp_path, sure):
@@ -92,9 +89,7 @@ def test_decision_says_what_the_class_says(compared, folder, tmp_path, sure):
     for name, gap in (("mean", gaps.mean()), ("worst", gaps.max())):
         assert value(report, f"{name} gap of 500 losses", "test", "decision") == pytest.approx(gap)
     assert report["facts"]["rounds"] == model.n_rounds_ > 0
-    assert pictures(tmp_path) == {"gaps", "losses"}
-    rounds = pl.read_csv(tmp_path / "gaps.csv").filter(pl.col("part") == "test")
-    assert (rounds["round"][-1], rounds["mean"][-1]) == (model.n_rounds_, pytest.approx(gaps[:100].mean()))
+    assert pictures(tmp_path) == {"losses"}
 
 
 def test_a_loss_table_is_told_apart_by_the_names_of_its_classes(compared, folder, tmp_path, sure):
@@ -132,25 +127,12 @@ def test_groups_say_what_the_class_says(compared, folder, tmp_path):
     assert brier[1] < 0.9 * min(brier[0], brier[2])
     rows = report["tables"]["each group before and after (test rows)"]
     known = sorted(repair.rows(), key=lambda row: -row["violation_before"])
+    known = [{name: value for name, value in row.items() if name != "mass"} for row in known]
     assert rows == [pytest.approx(row) for row in known]
-    patches = pl.read_csv(tmp_path / "patches.csv").filter(pl.col("part") == "test")
-    assert patches["patches"][-1] == model.n_patches_
-    assert patches["worst"][-1] == pytest.approx(repair.after.worst.violation)
+    assert pictures(tmp_path) == {"groups"}
     shown = run(*given).stdout
     for words in ("600 rows to fit, 600 rows to test", worst, "Brier score", "side=left & old=yes"):
         assert words in shown
-
-
-def test_patches_without_a_grid_are_made_and_replayed_too(folder, tmp_path):
-    few = tmp_path / "few.csv"
-    pl.read_csv(folder / "events.csv").with_columns(pl.col("risk").round(1)).write_csv(few)
-    settings = settings_of(alpha=0.02, patch="unrounded", start="none")
-    given = [few, *GROUPS, "side", "--group", "old", *settings]
-    record(*given, "--out", tmp_path)
-    patches = pl.read_csv(tmp_path / "patches.csv").filter(pl.col("part") == "fit")
-    assert patches["worst"][0] > 0.02 >= patches["worst"][-1]
-    words = refused(*given, *settings_of(n_levels=5))
-    assert "n_levels must be None for the patch 'unrounded', got 5" in words
 
 
 def test_boost_says_what_the_class_says(compared, folder, tmp_path):
@@ -164,33 +146,21 @@ def test_boost_says_what_the_class_says(compared, folder, tmp_path):
         [path, "--method", "boost", "--outcome", "ill"],
         frame.select(names).cast(pl.Float64).to_numpy(),
     )
-    report, p, _, y = compared(given, model, [X], frame["ill"].to_numpy())
+    report, *_ = compared(given, model, [X], frame["ill"].to_numpy())
     assert report["parameters"]["features"] == names
     assert value(report, "Brier score", "fit", "boost") == pytest.approx(model.squared_error_)
-    rounds = report["tables"]["squared error by round"]
-    kept = [one.squared_error for one in model.rounds_[: model.n_kept_ + 1]]
-    assert [row["fit"] for row in rounds] == pytest.approx(kept)
-    assert rounds[-1]["test"] == pytest.approx(((p - y) ** 2).mean())
-    assert pictures(tmp_path) == {"reliability", "rounds"}
-    # where nothing was corrected no rounds are drawn
-    useless = ["--features", "height", "--out", tmp_path / "none"]
-    assert record(*given, *useless)["facts"]["rounds kept"] == 0
-    assert pictures(tmp_path / "none") == {"reliability"}
+    assert pictures(tmp_path) == {"reliability"}
 
 
-def test_boost_starts_from_forecasts(compared, folder, halves):
+def test_boost_starts_from_forecasts(compared, folder):
     frame, settings = pl.read_csv(folder / "events.csv"), {"alpha": 0.05, "bound": 2.0, "n_levels": 8}
     given = [folder / "events.csv", "--method", "boost", "--outcome", "ill", "--forecast", "risk"]
-    given += ["--features", "age,height", *settings_of(**settings)]
+    given += ["--features", "age,height", *settings_of(step="level sets", **settings)]
     columns = frame.select("age", "height").to_numpy(), frame["risk"].to_numpy()
     model = BoostedRecalibrator.as_in_paper(**settings)
-    report, after, (X, p), y = compared(given, model, columns, frame["ill"].to_numpy())
+    report, _, (_, p), y = compared(given, model, columns, frame["ill"].to_numpy())
     assert value(report, "Brier score", "test", "none") == pytest.approx(((p - y) ** 2).mean())
-    low, high = (getattr(columns[0][halves[0]], end)(axis=0) for end in ("min", "max"))
-    scaled = np.clip(2 * (X - low) / (high - low) - 1, -1, 1)
-    tests = np.sqrt(2) * np.column_stack([np.ones(len(X)), scaled])
-    worst = functional_multicalibration_error(after, y, tests, 20).max()
-    assert value(report, "worst violation, one feature", "test", "boost") == pytest.approx(worst)
+    assert report["facts"]["rounds kept"] == model.n_kept_
 
 
 def test_measure_reports_groups(folder):

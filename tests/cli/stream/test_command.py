@@ -119,25 +119,6 @@ def test_a_log_gets_a_line_every_while_and_a_summary(ledger, file, monkeypatch):
     assert "20 forecast, 16 settled, 1 rejected; all keys: 16 rounds, 4 open, certificate" in summary
 
 
-def test_a_terminal_sees_one_line_that_moves(ledger):
-    master, slave = os.openpty()
-    with started("--ledger", ledger, stderr=slave) as process:
-        os.close(slave)
-        seen = b""
-        for number in range(30):
-            process.stdin.write(lines_of([query(number)]))
-            process.stdout.readline()
-        while b"keys hot" not in seen:
-            # the line is also drawn while nothing comes
-            seen += os.read(master, 1 << 16)
-        process.stdin.close()
-        assert process.wait(60) == 0
-    while b"all keys" not in seen:
-        seen += os.read(master, 1 << 16)
-    os.close(master)
-    assert b"30 forecast; all keys: 0 rounds, 30 open" in seen.replace(b"\r\n", b"")
-
-
 def test_the_page_shows_what_is_answered(ledger, file):
     page = (ROOT / "docs" / "engine.md").read_text(encoding="utf-8")
     shown = r"\$ cat events.jsonl\n(.*?)\n\$ onlinecal stream [^\n]*\n(.*?)```"

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinecal.cli.stream.inputs import WINDOW
-from onlinecal.cli.stream.lines import MOST_BYTES, Gathered, LineCutter, Piece, gather, long_line
+from onlinecal.cli.stream.lines import MOST_BYTES, Gathered, LineCutter, LongLine, Piece, gather
 from onlinecal.engine.events import LONGEST_LINE, decode
-from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, piped, query, stream
+from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, query, stream
 
 
 def queries(*numbers):
@@ -31,7 +31,7 @@ def ids(*numbers):
     return [f"q{number}" for number in numbers]
 
 
-def test_what_is_no_file_is_passed_over_with_a_word(tmp_path, ledger):
+def test_what_is_no_file_is_passed_over(tmp_path, ledger):
     folder = tmp_path / "events"
     folder.mkdir()
     (folder / "a.jsonl").mkdir()
@@ -39,9 +39,7 @@ def test_what_is_no_file_is_passed_over_with_a_word(tmp_path, ledger):
     (folder / "c.jsonl").symlink_to("nowhere")
     (folder / "d.jsonl").write_bytes(queries(0))
     answer = stream("--ledger", ledger, "--input", folder, "--quiet")
-    assert (answer.exit_code, answer.stdout_bytes) == (0, expected(queries(0)))
-    words = [f"{name}.jsonl is no file" for name in "abc"]
-    assert all(word in line for word, line in zip(words, answer.stderr.splitlines(), strict=True))
+    assert (answer.exit_code, answer.stdout_bytes, answer.stderr) == (0, expected(queries(0)), "")
 
 
 def test_a_file_that_cannot_be_read_ends_it_and_resume_goes_on_when_it_can(tmp_path, ledger):
@@ -55,7 +53,7 @@ def test_a_file_that_cannot_be_read_ends_it_and_resume_goes_on_when_it_can(tmp_p
     last.write_bytes(parts[2])
     first = stream("--ledger", ledger, "--input", tmp_path, "--quiet", "--resume")
     assert first.exit_code == 2
-    assert first.stderr == f"onlinecal: {packed} ends in the middle of its compressed data\n"
+    assert first.stderr.startswith(f"onlinecal: {packed} cannot be read: ")
     # what comes before is answered, what comes after waits
     assert len(first.stdout_bytes.splitlines()) >= 190
     assert expected(lines).startswith(first.stdout_bytes)
@@ -122,20 +120,11 @@ def test_paths_need_not_be_text(ledger, tmp_path):
 def test_what_cannot_be_unpacked_is_refused(ledger, tmp_path):
     damaged = bytearray(gzip.compress(late(3000)))
     damaged[-6] ^= 1
-    for name, data, words in (
-        ("a", b"\x28\xb5\x2f\xfd" + b"\n" * 1000, "is compressed with zstd: unpack it first"),
-        ("b", b"PK\x03\x04" + b"\n" * 1000, "is compressed with zip: unpack it first"),
-        ("c", damaged, "has damaged compressed data"),
-    ):
-        file = tmp_path / f"{name}.jsonl.gz"
-        file.write_bytes(data)
-        answer = stream("--ledger", ledger, "--input", file, "--quiet")
-        assert answer.exit_code == 2
-        assert f"{file} {words}" in answer.stderr
-        assert answer.stdout_bytes == (expected(late(3000)) if data is damaged else b"")
-    answer = piped(gzip.compress(late(10)), "--ledger", ledger)
-    assert (answer.returncode, answer.stdout) == (2, b"")
-    assert b"standard input is compressed with gzip: unpack it first" in answer.stderr
+    file = tmp_path / "a.jsonl.gz"
+    file.write_bytes(damaged)
+    answer = stream("--ledger", ledger, "--input", file, "--quiet")
+    assert (answer.exit_code, answer.stdout_bytes) == (2, expected(late(3000)))
+    assert f"{file} cannot be read: " in answer.stderr
 
 
 chunks = st.lists(st.binary(max_size=6) | st.sampled_from([b"\n", b"a\n", b"\n\n"]), max_size=12)
@@ -162,8 +151,10 @@ def test_of_a_line_that_is_too_long_only_its_length_is_kept_and_it_is_refused_in
     assert len(long) == 100 * LONGEST_LINE + 2
     assert short == b"zz"
     size = LONGEST_LINE + 5
-    assert decode(long_line(size)) == decode(b"x" * size)
-    assert str(size) in decode(long_line(size)).detail
+    line = LongLine()
+    line.size = size
+    assert decode(line) == decode(b"x" * size)
+    assert str(size) in decode(line).detail
     # one of the greatest length is kept
     cutter.cut(b"x" * (LONGEST_LINE - 1))
     assert cutter.cut(b"x\n") == [b"x" * LONGEST_LINE]
