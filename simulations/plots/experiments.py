@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 from onlinecal.plots.style import (
     HALO,
     INK,
     OKABE_ITO,
     QUIET,
+    Look,
     colour_key,
     headline,
     highest,
     in_house_style,
+    near,
 )
 from simulations.experiments import DRIFTS
-from simulations.plots import Drawing, look_of
+from simulations.plots import Drawing
 
 GAPS = ("mean_gap", "worst_gap")
 MEASURES = (*GAPS, "loss_change")
@@ -31,18 +34,16 @@ TITLES = {
     "worst_gap": "worst gap over the losses",
     "loss_change": "loss that comes, less that of “as given”",
 }
-TICKS = [digit * 10.0**power for power in range(-6, 2) for digit in (1, 2, 5)]
-
 
 METHODS = {
-    "none": look_of(OKABE_ITO[1], marker="o"),
-    "temperature": look_of(OKABE_ITO[2], marker="s"),
-    "vector scaling": look_of(OKABE_ITO[5], marker="D"),
-    "isotonic per class": look_of(OKABE_ITO[4], marker="^"),
-    "isotonic top label": look_of("#555555", (0, (1.2, 1.2)), "v"),
-    "Dirichlet": look_of(OKABE_ITO[3], marker="P"),
-    "decision": look_of(OKABE_ITO[0], marker="o"),
-    "chance": look_of(QUIET, (0, (4, 1.5)), ""),
+    "none": Look(OKABE_ITO[1], marker="o"),
+    "temperature": Look(OKABE_ITO[2], marker="s"),
+    "vector scaling": Look(OKABE_ITO[5], marker="D"),
+    "isotonic per class": Look(OKABE_ITO[4], marker="^"),
+    "isotonic top label": Look("#555555", (0, (1.2, 1.2)), "v"),
+    "Dirichlet": Look(OKABE_ITO[3], marker="P"),
+    "decision": Look(OKABE_ITO[0], marker="o"),
+    "chance": Look(QUIET, (0, (4, 1.5)), ""),
 }
 """In the order of keys; colours as of `plots/recalibration/decisions.py`, markers for those who see none."""
 CALLED = {"none": "as given", "chance": "perfect probabilities (dashed)"}
@@ -78,9 +79,9 @@ def shown_methods(table: pl.DataFrame) -> list[str]:
     return [name for name in METHODS if name in found]
 
 
-def words(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Names and the colours of their words, for a colour key."""
-    return [(CALLED.get(name, name), METHODS[name].colour) for name in names]
+def draw_key(figure: Figure, names: Sequence[str]) -> None:
+    """A key of methods."""
+    colour_key(figure, [(CALLED.get(name, name), METHODS[name].colour) for name in names], inches=0.72)
 
 
 def line(axis: Axes, name: str, x: Sequence[float], rows: pl.DataFrame) -> None:
@@ -96,13 +97,11 @@ def line(axis: Axes, name: str, x: Sequence[float], rows: pl.DataFrame) -> None:
 
 
 def gap_axis(axis: Axes) -> None:
-    """A logarithmic axis of gaps with round numbers written out, within the limits there are."""
+    """A logarithmic axis of gaps with round numbers written out."""
     axis.set_yscale("log")
-    low, high = axis.get_ylim()
-    ticks = [tick for tick in TICKS if low <= tick <= high]
-    axis.yaxis.set_major_locator(FixedLocator(ticks))
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter("{x:g}")
     axis.yaxis.set_minor_locator(NullLocator())
-    axis.set_yticklabels([f"{tick:g}" for tick in ticks])
 
 
 def sampled(table: pl.DataFrame, rows: str | None = None) -> str:
@@ -139,7 +138,7 @@ def draw_counts(table: pl.DataFrame) -> Figure:
         label = "classes, and how many rows are fitted"
     headline(figure, text, f"{below}. Units: the loss's norm.")
     methods = shown_methods(table)
-    colour_key(figure, words(methods), inches=0.72)
+    draw_key(figure, methods)
     for panel, measure in enumerate(GAPS):
         axis = figure.add_axes((0.065 + 0.49 * panel, 0.13, 0.435, 0.66))
         mine = table.filter(measure=measure)
@@ -174,7 +173,7 @@ def draw_drift(table: pl.DataFrame) -> Figure:
         f"{sampled(table)}. Units: the loss's norm. Grey band: no drift.",
     )
     methods = shown_methods(table)
-    colour_key(figure, words(methods), inches=0.72)
+    draw_key(figure, methods)
     edges = {"left": 0.085, "right": 0.985, "top": 0.885, "bottom": 0.055, "wspace": 0.06, "hspace": 0.12}
     axes = figure.subplots(3, 3, sharex="col", sharey="row", gridspec_kw=edges)
     for column, drift in enumerate(table["drift"].unique(maintain_order=True)):
@@ -222,18 +221,16 @@ def draw_steps(table: pl.DataFrame) -> Figure:
         figure,
         f"More rounds of decision recalibration: what {table['n_actions'][0]}-action decision makers gain, "
         "fitted and tested",
-        f"{sampled(table)}. Units: the loss's norm. Round 0 is temperature scaling.",
+        f"{sampled(table)}. Units: the loss's norm. Round 0 is temperature scaling. "
+        "Solid: tested rows, dashed: fitted rows.",
     )
-    colour_key(
-        figure,
-        [
-            ("full steps, as in the paper", LINES["full steps"]),
-            ("shrunk steps, the default (dot: where its folds stop)", LINES["shrunk steps"]),
-            ("Dirichlet (dash-dotted)", FLAT["Dirichlet"][0]),
-            ("perfect probabilities (dotted)", FLAT["chance"][0]),
-        ],
-        "solid: tested rows; dashed: fitted rows",
-    )
+    key = [
+        ("full steps, as in the paper", LINES["full steps"]),
+        ("shrunk steps, the default (dot: where its folds stop)", LINES["shrunk steps"]),
+        ("Dirichlet (dash-dotted)", FLAT["Dirichlet"][0]),
+        ("perfect probabilities (dotted)", FLAT["chance"][0]),
+    ]
+    colour_key(figure, key)
     for place, measure in enumerate(MEASURES):
         axis = figure.add_axes((0.052 + 0.328 * place, 0.105, 0.275, 0.685))
         _panel(axis, table.filter(measure=measure), measure)
@@ -261,10 +258,8 @@ def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
     if measure != "loss_change":
         before = float(table.filter(method="none", part="test")["mean"][0])
         axis.scatter([BEFORE], [before], s=46, color=INK, edgecolor="white", zorder=5)
-        axis.annotate(
-            "as given", (BEFORE, before), xytext=(8, 0), textcoords="offset points", va="center",
-            fontsize=8.5, color=INK, path_effects=HALO,
-        )  # fmt: skip
+        look: Any = {"va": "center", "fontsize": 8.5, "color": INK, "path_effects": HALO}
+        near(axis, "as given", (BEFORE, before), (8, 0), **look)
         gap_axis(axis)
     # where the folds of the default end, on the line of the tested rows
     kept = float(table["kept"][0])

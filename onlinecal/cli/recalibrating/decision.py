@@ -88,9 +88,9 @@ def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[s
 
 
 def pictures(run: Run, losses: Floats) -> list[Picture]:
-    """The gap against rounds, if any; predicted and true losses; a given table with its regions."""
+    """The gap against rounds, if any, and what losses cost beyond what was predicted."""
     from onlinecal.plots import decision_losses_data
-    from onlinecal.plots.decisions import decision_numbers, draw_decisions, draw_methods
+    from onlinecal.plots.decisions import draw_methods
     from onlinecal.plots.recalibrations import draw_gaps
 
     shown, loss_table = run.shown, run.loss_table
@@ -107,9 +107,6 @@ def pictures(run: Run, losses: Floats) -> list[Picture]:
     what = pl.lit("loss" if loss_table is None else "half").alias("each")
     named = [table.select(pl.lit(name).alias("method"), pl.all(), what) for name, table in each.items()]
     drawn.append(Picture(draw_methods, pl.concat(named), "losses"))
-    if loss_table is not None:
-        numbers = decision_numbers(loss_table, shown.probabilities, mapped["decision"])
-        drawn.append(Picture(draw_decisions, numbers, "decisions"))
     return drawn
 
 

@@ -165,11 +165,11 @@ def findings(run: Run) -> Findings:
         }
 
     def pictures() -> list[Picture]:
-        from onlinecal.plots.groups import draw_both, group_numbers
+        from onlinecal.plots.groups import draw_repair, group_numbers
         from onlinecal.plots.recalibrations import draw_patches
 
         numbers = group_numbers(repair).with_columns(title=pl.lit(run.title))
-        drawn = [Picture(draw_both, numbers, "groups")]
+        drawn = [Picture(draw_repair, numbers, "groups")]
         if model.n_patches_:
             drawn.append(Picture(draw_patches, violations_by_patches(run, measured), "patches"))
         return drawn

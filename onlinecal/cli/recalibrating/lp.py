@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
-from typing import Any
 
 import numpy as np
 import polars as pl
-from sklearn.base import clone
 
 from onlinecal.arrays import Floats
 from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, drawn_labels, facts_of_start
@@ -21,10 +18,6 @@ from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
 
 TOP = 10
 CHANCE_DRAWS = 10
-CHEAP = 2_000_000
-"""Up to so many probabilities to fit, the error against n is drawn from many refits."""
-SUBSETS = 8
-"""Refits for each number of rows."""
 
 
 def findings(run: Run) -> Findings:
@@ -84,53 +77,18 @@ def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
 
 
 def pictures(run: Run, cells: pl.DataFrame) -> list[Picture]:
-    """The level sets before and after, the rounds, and if refits are cheap the error against n."""
+    """The level sets before and after, and the rounds, if there were some."""
     from onlinecal.plots.groups import draw_levels
-    from onlinecal.plots.recalibrations import draw_lp_rounds, draw_rows
+    from onlinecal.plots.recalibrations import draw_lp_rounds
 
     drawn = [Picture(draw_levels, cells.with_columns(title=pl.lit(run.title)), "levels")]
     if run.model.n_rounds_:
         drawn.append(Picture(draw_lp_rounds, errors_by_round(run.model), "rounds"))
-    if run.shown.name != run.fit.name and run.fit.probabilities.size <= CHEAP:
-        drawn.append(Picture(draw_rows, error_against_rows(run), "rows"))
     return drawn
 
 
 def errors_by_round(model: LpRecalibrator) -> pl.DataFrame:
-    """Columns round, error, squared_error, merged, p: by the fitted rows; round 0 is the start."""
+    """Columns round, error, squared_error, p: by the fitted rows; round 0 is the start."""
     history = model.history_
     errors = {"error": history.error, "squared_error": history.squared_error}
-    merged = np.concatenate([[False], history.merged_with >= 0])
-    return pl.DataFrame({"round": np.arange(len(merged)), **errors, "merged": merged, "p": float(model.p)})
-
-
-def error_against_rows(run: Run) -> pl.DataFrame:
-    """Err_p on the tested rows of refits on random subsets: columns method, n, low, error, high."""
-    model, fit, test, mapped = run.model, run.fit, run.shown, run.mapped[run.shown.name]
-    p, n_levels, n = float(model.p), model.n_levels_, len(fit)
-    rng = np.random.default_rng([model.seed, 12])
-    used = {name: getattr(model, f"{name}_") for name in ("n_levels", "tolerance", "share", "limit")}
-    rows: list[dict[str, Any]] = []
-
-    def add(method: str, size: int, errors: list[float]) -> None:
-        span = {"low": min(errors), "error": float(np.mean(errors)), "high": max(errors)}
-        rows.append({"method": method, "n": size, **span, "p": p, "n_levels": n_levels})
-
-    def error(table: Floats) -> float:
-        return lp_calibration_error(table, test.settled, p, n_levels)
-
-    for size in sorted({n // 2**halvings for halvings in range(6) if n // 2**halvings >= 20}):
-        errors = []
-        for _ in range(SUBSETS if size < n else 1):
-            chosen = rng.permutation(n)[:size]
-            again = clone(model).set_params(**used)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                again.fit(fit.probabilities[chosen], fit.settled[chosen])
-            errors.append(error(again.predict_proba(test.probabilities)))
-        add("lp", size, errors)
-    for name, table in mapped.items():
-        if name != "lp":
-            add(name, n, [error(table)])
-    add("chance", n, [chance_error(mapped["lp"], p, n_levels, model.seed)])
-    return pl.DataFrame(rows)
+    return pl.DataFrame({"round": np.arange(len(history.error)), **errors, "p": float(model.p)})

@@ -152,10 +152,10 @@ def keys_of(count):
 def test_every_key_is_a_dot_and_few_are_named(count):
     table = keys_of(count)
     words, dots = inside(pictures.draw_certificates(table))
-    marks, together = (pictures.CERTIFICATE_MARKS if count > 99 else 4 * (count > 12)), int(count > 1)
+    marks, together = (count if count <= 12 else min(pictures.MARKED, count // 3)), int(count > 1)
     # a dash over every dot
     assert dots == 2 * count + marks + together
-    assert sum(r"a\$" in word for word in words) == (count if count <= 12 else marks)
+    assert sum(r"a\$" in word for word in words) == marks
     assert ("all keys" in words) == together
     if count == 1:
         nothing = inside(pictures.draw_certificates(table.with_columns(certificate=pl.lit(0.0))))
@@ -164,6 +164,6 @@ def test_every_key_is_a_dot_and_few_are_named(count):
     # the keys that wait longest and for most
     waiting = table.filter(pl.col("open") > 0)
     words, dots = inside(pictures.draw_waiting(waiting))
-    assert words[0].startswith(f"{waiting.height:,} keys")
+    assert words[0].startswith(f"Keys that wait: {waiting.height:,}, for")
     assert any(rf"a\${waiting['key'][-1][2:]}" in word for word in words)
-    assert dots == waiting.height + (0 if waiting.height <= 12 else pictures.WAITING_MARKS)
+    assert dots == waiting.height + (waiting.height if waiting.height <= 12 else pictures.MARKED)
