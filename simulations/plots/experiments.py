@@ -73,15 +73,12 @@ def summary(rows: pl.DataFrame, pair: Sequence[str], by: Sequence[str]) -> pl.Da
     )
 
 
-def shown_methods(table: pl.DataFrame) -> list[str]:
-    """The methods of a table in the order of keys."""
+def draw_key(figure: Figure, table: pl.DataFrame) -> list[str]:
+    """Name the methods of a table in their colours; they come back in that order."""
     found = set(table["method"].to_list())
-    return [name for name in METHODS if name in found]
-
-
-def draw_key(figure: Figure, names: Sequence[str]) -> None:
-    """A key of methods."""
+    names = [name for name in METHODS if name in found]
     colour_key(figure, [(CALLED.get(name, name), METHODS[name].colour) for name in names], inches=0.72)
+    return names
 
 
 def line(axis: Axes, name: str, x: Sequence[float], rows: pl.DataFrame) -> None:
@@ -124,32 +121,22 @@ def prepare_counts(rows: pl.DataFrame) -> pl.DataFrame:
 def draw_counts(table: pl.DataFrame) -> Figure:
     """Two panels, the gaps on logarithmic axes."""
     figure = Figure(figsize=(12.4, 6.0))
-    what, k = table["what"][0], table["n_actions"][0]
-    rows = dict(
-        table.sort("count").group_by("count", maintain_order=True).agg(pl.col("n_fit").first()).iter_rows()
-    )
-    places = {count: place for place, count in enumerate(rows)}
-    names, label = [f"{count}" for count in rows], "actions"
-    text, below = f"How far decisions are misjudged, from 1 action to {max(rows)}", sampled(table)
-    if what == "classes":
-        text = f"How far {k}-action decisions are misjudged, from 2 of the classes to all {max(rows)}"
-        below = sampled(table, "rows of the chosen classes")
-        names = [f"{count}\n{n_fit:,}" for count, n_fit in rows.items()]
-        label = "classes, and how many rows are fitted"
-    headline(figure, text, f"{below}. Units: the loss's norm.")
-    methods = shown_methods(table)
-    draw_key(figure, methods)
+    what, counts = table["what"][0], table["count"].unique().sort().to_list()
+    rows = "rows of the chosen classes" if what == "classes" else None
+    text = f"How far decisions are misjudged, from {counts[0]} to {counts[-1]} {what}"
+    headline(figure, text, f"{sampled(table, rows)}. Units: the loss's norm.")
+    methods = draw_key(figure, table)
     for panel, measure in enumerate(GAPS):
         axis = figure.add_axes((0.065 + 0.49 * panel, 0.13, 0.435, 0.66))
         mine = table.filter(measure=measure)
         for number, name in enumerate(methods):
             one = mine.filter(method=name).sort("count")
             aside = 0.0 if name == "chance" else 0.07 * (number - (len(methods) - 2) / 2)
-            line(axis, name, [places[count] + aside for count in one["count"]], one)
+            line(axis, name, [counts.index(count) + aside for count in one["count"]], one)
         gap_axis(axis)
-        axis.set_xticks(range(len(names)), names)
+        axis.set_xticks(range(len(counts)), map(str, counts))
         axis.xaxis.set_minor_locator(NullLocator())
-        axis.set(xlabel=label, title=TITLES[measure])
+        axis.set(xlabel=what, title=TITLES[measure])
         axis.grid(visible=False, axis="x")
     return figure
 
@@ -172,8 +159,7 @@ def draw_drift(table: pl.DataFrame) -> Figure:
         f"Fitted on clean rows, tested under drift: how far {k}-action decisions are misjudged",
         f"{sampled(table)}. Units: the loss's norm. Grey band: no drift.",
     )
-    methods = shown_methods(table)
-    draw_key(figure, methods)
+    methods = draw_key(figure, table)
     edges = {"left": 0.085, "right": 0.985, "top": 0.885, "bottom": 0.055, "wspace": 0.06, "hspace": 0.12}
     axes = figure.subplots(3, 3, sharex="col", sharey="row", gridspec_kw=edges)
     for column, drift in enumerate(table["drift"].unique(maintain_order=True)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -59,8 +60,6 @@ from simulations.plots.sweeps.against_rounds import TRAJECTORIES, lines_of
 from simulations.sweeps.results import course_of, results_table
 from simulations.worst.enumeration import Enumeration
 
-FRAMES = 6
-
 
 def of_games(data: Callable[[Game], pl.DataFrame]) -> Callable[[Sequence[Game]], pl.DataFrame]:
     """What prepares the table of several games: forecaster, adversary, and the columns of `data` for each."""
@@ -107,17 +106,16 @@ def draw_film(table: pl.DataFrame) -> Figure:
         for at, moment in enumerate(shown):
             frame = place(figure, 0.6 + at * each, top - panel - 0.42 - strip, each - 0.09, strip)
             draw_frame(frame, film.filter(pl.col("round") == moment), limit)
-            frame.text(
-                0.97, 0.96, f"t={moment:,}", transform=frame.transAxes, va="top", ha="right", fontsize=8
-            )
+            corner: dict[str, Any] = {"transform": frame.transAxes, "va": "top", "ha": "right"}
+            frame.text(0.97, 0.96, f"t={moment:,}", fontsize=8, **corner)
         top -= panel + strip + gap
     return figure
 
 
-def film_frames(film: pl.DataFrame, number: int = FRAMES) -> list[int]:
-    """The rounds of the frames: one early, the others evenly up to the last."""
+def film_frames(film: pl.DataFrame) -> list[int]:
+    """The rounds of the six frames: one early, the others evenly up to the last."""
     rounds = film["round"].unique().sort().to_numpy()
-    wanted = np.concatenate([[rounds[-1] / 25], np.linspace(0, rounds[-1], number)[1:]])
+    wanted = np.concatenate([[rounds[-1] / 25], np.linspace(0, rounds[-1], 6)[1:]])
     return sorted({int(rounds[np.argmin(np.abs(rounds - w))]) for w in wanted})
 
 

@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
+from onlinecal.plots.reliability_diagram import named
 from onlinecal.plots.style import (
     INK,
     OKABE_ITO,
@@ -223,15 +224,10 @@ def _different(cells: Floats, sizes: Floats) -> tuple[Floats, Floats, NDArray[np
 def _part(
     game: MulticlassGame, kind: str, p: Floats, rounds: NDArray[np.int64], **more: Floats
 ) -> pl.DataFrame:
-    return pl.DataFrame(
-        {
-            "forecaster": game.measured.forecaster,
-            "adversary": game.measured.adversary,
-            "kind": kind,
-            **{f"p{c}": p[:, c] for c in range(3)},
-            **{"size": np.zeros(len(p)), "rounds": rounds, "bias": np.zeros(len(p)), **more},
-        }
-    )
+    none = np.zeros(len(p))
+    columns = {f"p{c}": p[:, c] for c in range(3)} | {"size": none, "rounds": rounds, "bias": none, **more}
+    table = pl.DataFrame({"kind": kind, **columns})
+    return named(table, game.measured.forecaster, game.measured.adversary)
 
 
 def _draw_triangle(

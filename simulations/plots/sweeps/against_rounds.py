@@ -116,7 +116,7 @@ class AgainstRounds:
     times
         So many times the bound on the distance is a bound on the measure; None: none is kept.
     lifted
-        Whether less than half a round is lifted to it; the column of this name has the medians as they were.
+        Whether less than half a round is lifted to it.
     """
 
     axis: str
@@ -126,16 +126,13 @@ class AgainstRounds:
     titles: tuple[str, str]
     below: tuple[str, str]
     times: float | None = None
-    lifted: str | None = None
+    lifted: bool = False
 
     def prepare(self, results: pl.DataFrame) -> pl.DataFrame:
         """Columns as of `over_seeds`, and `bound`, null where nothing is proven."""
-        more = [] if self.lifted is None else [pl.col(self.upper).median().alias(self.lifted)]
-        if self.times is not None:
-            more.append(pl.col("bound").first().cast(pl.Float64) * self.times)
-        table = over_seeds(results, self.upper, self.lower, *more)
-        least = None if self.lifted is None else LEAST
-        return table.with_columns(pl.col("line", "low", "high").clip(lower_bound=least))
+        bound = [] if self.times is None else [pl.col("bound").first().cast(pl.Float64) * self.times]
+        table = over_seeds(results, self.upper, self.lower, *bound)
+        return table.with_columns(pl.col("line", "low", "high").clip(LEAST if self.lifted else None))
 
     @in_house_style
     def draw(self, table: pl.DataFrame) -> Figure:
@@ -284,7 +281,7 @@ MEASURES = {
             " At the bottom, half a round or less: hardly worse than that constant, or better.",
         ),
         times=2.0,
-        lifted="regret",
+        lifted=True,
     ),
 }
 TRAJECTORIES = Drawing(prepare_trajectories, draw_trajectories)

@@ -71,7 +71,6 @@ def test_distance_and_regret_show_the_median_of_the_seeds_their_range_and_the_bo
             assert row["most"] <= row["bound"]
             shown = [max(row[end], least) for end in ("middle", "least", "most")]
             assert [row["line"], row["low"], row["high"]] == shown
-            assert name == "distance" or row["regret"] == row["middle"]
 
 
 def test_one_seed_has_its_bracket_for_a_band_and_without_a_bound_there_is_no_guarantee():
@@ -128,7 +127,7 @@ def test_the_matrix_has_the_exponents_in_the_order_of_the_sweep():
     assert [text.get_text() for text in axis.get_xticklabels()] == ["threshold", "coin", "bias-builder"]
     assert [text.get_text() for text in axis.texts] == ["0.50"] * 6
     # the colours of exponents are anchored at those of theory
-    for at, (anchor, colour) in zip((0, 1 / 3, 1 / 2, 2 / 3, 1), ANCHORS, strict=True):
+    for at, (anchor, colour) in zip((0.0, 1 / 3, 1 / 2, 2 / 3, 1.0), ANCHORS, strict=True):
         assert (at, COLOURS(at)[:3]) == (anchor, pytest.approx(to_rgb(colour), abs=0.01))
 
 
