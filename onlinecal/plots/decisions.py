@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -111,11 +113,9 @@ def draw_losses(axis: Axes, table: pl.DataFrame, color: str, reach: float, label
     axis.set_ylim(-reach, reach)
     if not histories(axis, KIND):
         axis.axhline(0, color=INK, lw=1.0, zorder=2)
-    dots = axis.scatter(
-        table["predicted"], table["true"] - table["predicted"], s=15, color=color, alpha=0.55,
-        edgecolor="white", lw=0.2, zorder=3, label=label,
-    )  # fmt: skip
-    dots.set_gid(KIND)
+    look: Any = {"alpha": 0.55, "edgecolor": "white", "lw": 0.2, "zorder": 3, "label": label}
+    predicted, gaps = table["predicted"], table["true"] - table["predicted"]
+    axis.scatter(predicted, gaps, s=15, color=color, **look).set_gid(KIND)
     describe(axis, "predicted loss", "true loss − predicted loss")
 
 

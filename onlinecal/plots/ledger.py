@@ -120,11 +120,7 @@ def draw_certificates(table: pl.DataFrame) -> Figure:
         together = total, max(average, bottom)
         axis.scatter(*together, marker="D", color=INK, s=60, zorder=5)
         near(axis, "all keys", together, (0, 9), ha="center", weight="bold", path_effects=HALO, zorder=6)
-    names = [
-        f"{name}, {number(waiting)} open" if waiting else name
-        for name, waiting in table.select("key", "open").iter_rows()
-    ]
-    draw_dots(axis, dots, names, most(table, "open"))
+    draw_dots(axis, dots, table["key"].to_list(), most(table, "open"))
     return figure
 
 

@@ -30,14 +30,18 @@ from onlinecal.plots.style import (
 from onlinecal.tables import counted
 
 DOTTED = (0, (1.2, 1.6))
-VERDICTS = {"take": OKABE_ITO[0], "tied": OKABE_ITO[5], "behind": "#9a9a9a"}
+VERDICTS = {
+    "take": ("take this one", OKABE_ITO[0]),
+    "tied": ("cannot be told from the best", OKABE_ITO[5]),
+    "behind": ("behind", "#9a9a9a"),
+}
 GIVEN = "none"
 """The method of the probabilities as given."""
 MORE_IS_BETTER = ("accuracy",)
 BEYOND = 3.0
 """A method that is so many times as far out as three in four is drawn at the edge, with its number."""
-ABREAST, MOST_ABREAST = 4, 5
-"""Panels in a row; so few stand in one."""
+MOST_ABREAST = 5
+"""So few panels stand in one row; of more, four do."""
 
 
 @in_house_style
@@ -50,7 +54,7 @@ def draw_scoreboard(table: pl.DataFrame) -> Figure:
     """
     given, rivals = table.filter(pl.col("method") == GIVEN), table.filter(pl.col("method") != GIVEN)
     methods = rivals["method"].unique(maintain_order=True).to_list()
-    columns = given.height if given.height <= MOST_ABREAST else ABREAST
+    columns = given.height if given.height <= MOST_ABREAST else 4
     rows = -(-given.height // columns)
     name = 0.35 + 0.082 * max(map(len, methods))
     width, height, gap, above, under = 2.35, 0.3 * len(methods) + 0.25, 0.2, 1.2, 0.85
@@ -62,10 +66,9 @@ def draw_scoreboard(table: pl.DataFrame) -> Figure:
         "Difference to the probabilities as given (the line; their own score at the top right), on rows "
         f"that were not fitted. Further left is better. Bars: 95 % intervals.\n{table['below'][0]}.",
     )
-    words = {"take": "take this one", "tied": "cannot be told from the best", "behind": "behind"}
     chosen = table["chosen"][0]
     shaded = ("taken: as given" if chosen == GIVEN else f"shaded, taken: {chosen}", INK)
-    colour_key(figure, [*((words[kind], colour) for kind, colour in VERDICTS.items()), shaded], inches=0.86)
+    colour_key(figure, [*VERDICTS.values(), shaded], inches=0.86)
     for number, (measure, value) in enumerate(given.select("measure", "value").iter_rows()):
         row, column = divmod(number, columns)
         bottom = top - above - row * (height + under) - height - 0.32
@@ -87,7 +90,7 @@ def draw_measure(axis: Axes, table: pl.DataFrame, given: float, named: bool) -> 
     for height in heights[(table["method"] == table["chosen"]).to_numpy()]:
         axis.axhspan(height - 0.45, height + 0.45, color="#f3f3f3", lw=0, zorder=0)
     near_by = np.abs(more) <= reach
-    colours = np.array([VERDICTS[best or "behind"] for best in table["best"]])[near_by].tolist()
+    colours = np.array([VERDICTS[best or "behind"][1] for best in table["best"]])[near_by].tolist()
     axis.hlines(heights[near_by], lows[near_by], highs[near_by], color=colours, lw=2.2, zorder=3)
     dots: Any = {"edgecolor": "white", "lw": 0.8, "zorder": 4, "clip_on": False}
     axis.scatter(more[near_by], heights[near_by], s=44, color=colours, **dots)

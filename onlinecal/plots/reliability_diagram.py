@@ -138,10 +138,8 @@ def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | N
         axis.axhline(-0.13, color=GRID, lw=0.8)
     share = rounds / rounds.max()
     axis.vlines(forecast, low, high, color=color, lw=1.2, alpha=0.45, zorder=3)
-    dots = axis.scatter(
-        forecast, frequency, s=12 + 150 * share, color=color, alpha=0.85, edgecolor="white", lw=0.6, zorder=4,
-        label=label,
-    )  # fmt: skip
+    look: Any = {"alpha": 0.85, "edgecolor": "white", "lw": 0.6, "zorder": 4, "label": label}
+    dots = axis.scatter(forecast, frequency, s=12 + 150 * share, color=color, **look)
     dots.set_gid(KIND)
     axis.bar(forecast, 0.1 * share, width=0.012, bottom=-0.13, color=color, alpha=0.6, lw=0)
     describe(axis, "forecast (bars below: rounds)", "frequency of outcome 1")
