@@ -1,8 +1,8 @@
-"""Pictures of a ledger's keys: their certificates, what they wait for, how often what was forecast came."""
+"""Pictures of a ledger's keys: their certificates, and how often what was forecast came."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from onlinecal.plots.style import (
     QUIET,
     darker,
     headline,
-    highest,
     in_house_style,
     near,
     spread,
@@ -38,43 +37,24 @@ FEW = 12
 SIZES = {True: (70.0, 0.9), False: (18.0, 0.35)}
 """Area and strength of each dot, of few and of many."""
 MARKED = 5
-"""Among many keys, so many are named: those with the most open forecasts, or that wait longest."""
+"""Among many keys, so many are named, those with the largest certificates per round."""
 
 
 def key_numbers(report: Report) -> pl.DataFrame:
-    """A row a key: key, rounds, open, expired, certificate, guarantee (sums), waited, events.
-
-    `waited`: events since the key's oldest open forecast was asked for, null if none is open; `events`: all
-    that the ledger has.
-    """
+    """A row a key: key, rounds, open, expired, certificate and guarantee (sums)."""
     rows = [{"key": key.name, **asdict(key.summary)} for key in report.keys]
     counts, bounds = ("rounds", "open", "expired"), ("certificate", "guarantee")
-    schema = {"key": pl.String, **dict.fromkeys(counts, pl.Int64), **dict.fromkeys(bounds, pl.Float64)}
-    table = pl.DataFrame(rows, schema={**schema, "oldest": pl.Int64})
-    waited = report.events - pl.col("oldest")
-    return table.with_columns(waited=waited, events=pl.lit(report.events, pl.Int64)).drop("oldest")
+    numbers = {**dict.fromkeys(counts, pl.Int64), **dict.fromkeys(bounds, pl.Float64)}
+    return pl.DataFrame(rows, schema={"key": pl.String, **numbers})
 
 
-def dots_figure(title: str, below: str, x: str, y: str) -> tuple[Figure, Axes]:
-    """One large panel, both axes logarithmic."""
-    figure = Figure(figsize=(9.6, 6.2))
-    axis = figure.subplots(gridspec_kw={"left": 0.085, "right": 0.975, "top": 0.855, "bottom": 0.1})
-    headline(figure, title, below)
-    axis.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
-    axis.minorticks_off()
-    for one in (axis.xaxis, axis.yaxis):
-        one.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=99))
-        one.set_major_formatter(lambda value, _: number(value))
-    return figure, axis
-
-
-def draw_dots(axis: Axes, dots: Floats, names: Sequence[str], marked: Iterable[int]) -> None:
+def draw_dots(axis: Axes, dots: Floats, names: Sequence[str], marked: Sequence[int]) -> None:
     """Draw a dot for each key, shape (n, 2), few of them with all their names, of many those `marked`.
 
     Few dots are large, of many one still sees where they lie thickest. Names that touch are moved apart.
     """
     few = len(dots) <= FEW
-    places, colour = (list(range(len(dots))), AFTER) if few else (list(marked), BEFORE)
+    places, colour = (list(range(len(dots))), AFTER) if few else (marked, BEFORE)
     size, strength = SIZES[few]
     x, y = dots.T
     axis.scatter(x, y, s=size, alpha=strength, color=AFTER, lw=0, zorder=3, clip_on=False)
@@ -91,24 +71,24 @@ def draw_dots(axis: Axes, dots: Floats, names: Sequence[str], marked: Iterable[i
         axis.text(left + aside, height, f" {names[place]} ".replace("$", r"\$"), **look, **where)
 
 
-def most(table: pl.DataFrame, column: str) -> list[int]:
-    """The places of the rows with the largest numbers in a column, of equal ones the first."""
-    order = np.argsort(-table[column].fill_null(0).to_numpy(), kind="stable")
-    return [at for at in order[:MARKED].tolist() if table[column][at]]
-
-
 @in_house_style
 def draw_certificates(table: pl.DataFrame) -> Figure:
     """A dot per key with rounds: its certificate per round against its rounds; dashes: its guarantee."""
     rounds, certificates, guarantees = table.select("rounds", "certificate", "guarantee").to_numpy().T
     total, average = rounds.sum(), certificates.sum() / rounds.sum()
-    figure, axis = dots_figure(
+    figure = Figure(figsize=(9.6, 6.2))
+    axis = figure.subplots(gridspec_kw={"left": 0.085, "right": 0.975, "top": 0.855, "bottom": 0.1})
+    headline(
+        figure,
         f"Proven: all keys together are at most {average:.4f} per round from calibrated",
         "One dot per key. Grey dashes: its guarantee per round, which counts how late its labels were; at "
         "most 1.",
-        "rounds settled",
-        "certificate per round",
     )
+    axis.set(xscale="log", yscale="log", xlabel="rounds settled", ylabel="certificate per round")
+    axis.minorticks_off()
+    for one in (axis.xaxis, axis.yaxis):
+        one.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=99))
+        one.set_major_formatter(lambda value, _: number(value))
     per_round, promised = certificates / rounds, np.minimum(guarantees / rounds, 1.0)
     bottom = 0.6 * min(per_round[per_round > 0].min(initial=0.1), promised.min(), average or 0.1)
     axis.set(xlim=(rounds.min() / 1.6, max(total, rounds.max() * 1.3) * 1.6), ylim=(bottom, 1.25))
@@ -120,27 +100,8 @@ def draw_certificates(table: pl.DataFrame) -> Figure:
         together = total, max(average, bottom)
         axis.scatter(*together, marker="D", color=INK, s=60, zorder=5)
         near(axis, "all keys", together, (0, 9), ha="center", weight="bold", path_effects=HALO, zorder=6)
-    draw_dots(axis, dots, table["key"].to_list(), most(table, "open"))
-    return figure
-
-
-@in_house_style
-def draw_waiting(table: pl.DataFrame) -> Figure:
-    """A dot per key with open forecasts: so many against the events since the oldest was asked for."""
-    waiting, longest = int(table["open"].sum()), int(highest(table["waited"]))
-    figure, axis = dots_figure(
-        f"Keys that wait: {number(table.height)}, for {number(waiting)} outcomes, the longest for "
-        f"{number(longest)} events",
-        f"One dot per key with open forecasts. Time is counted in events of all keys, of which the ledger "
-        f"has {number(table['events'][0])}.",
-        "events since the key's oldest open forecast",
-        "open forecasts of the key",
-    )
-    # the last event of all is 0 events ago
-    dots = table.select(pl.col("waited").clip(1), "open").to_numpy()
-    (left, _), (right, top) = dots.min(axis=0), dots.max(axis=0)
-    axis.set(xlim=(max(0.5, left / 1.6), right * 1.6), ylim=(0.7, max(top, 5) * 1.5))
-    draw_dots(axis, dots, table["key"].to_list(), {*most(table, "open"), *most(table, "waited")})
+    highest_first = np.argsort(-per_round, kind="stable")
+    draw_dots(axis, dots, table["key"].to_list(), highest_first[:MARKED].tolist())
     return figure
 
 

@@ -295,9 +295,7 @@ def reliability_panels(
 def transport_panels(table: pl.DataFrame) -> Figure:
     """A plan of the way to calibration per forecaster from tables that are `named`."""
     title = f"The way to calibration, on {table['adversary'][0]}"
-    below = (
-        "Dots: rounds, and the value they go to. Bars: what they add to the distance. Orange: up, blue: down."
-    )
+    below = "Dots: where rounds go. Bars: part of the distance. Orange: up, blue: down."
     figure, parts = panels_by(table, "forecaster", title, below, height=5.2)
     for _, rows, axis in parts:
         draw_transport(axis, rows)
