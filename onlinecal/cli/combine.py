@@ -87,16 +87,9 @@ def combine(
 def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]:
     """Write the rows with the new column and the weights, the report, and the picture of the weights."""
     import polars as pl
-    from matplotlib.figure import Figure
 
     from onlinecal.plots import model_weights_data
-    from onlinecal.plots.style import in_house_style, write_figure
-
-    @in_house_style
-    def drawn() -> Figure:
-        figure = Figure(figsize=(6.4, 3.4), layout="constrained")
-        result.plot(figure.subplots())
-        return figure
+    from onlinecal.plots.style import drawn, write_figure
 
     shares = model_weights_data(result.weights, result.names)
     weights = {f"weight_{name}": result.weights[:, i] for i, name in enumerate(result.names)}
@@ -105,5 +98,5 @@ def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]
     return [
         write_table(columns, folder / TABLES[0]),
         write_table(pl.DataFrame(scores), folder / TABLES[1]),
-        write_figure(drawn(), shares, folder / "weights"),
+        write_figure(drawn(result.plot, (6.4, 3.4)), shares, folder / "weights"),
     ]

@@ -6,7 +6,7 @@ Level sets and classes: what was promised, before and after a recalibration, and
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,11 @@ from onlinecal.plots.style import (
     AFTER,
     BEFORE,
     INK,
-    along,
+    QUIET,
     axes_or_new,
-    colour_key,
     describe,
-    draw_dumbbells,
-    headline,
+    drawn,
     highest,
-    in_house_style,
     wilson_interval,
 )
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, holds_categories
@@ -101,9 +98,8 @@ def group_mean_biases(
     ).head(check_count(shown, "shown"))
     ax = axes_or_new(ax, (7.0, 1.5 + 0.3 * len(table)))
     draw_means(ax, table)
-    describe(ax, "mean forecast − frequency", "", "How far each group's forecasts are from what happened")
-    if after is not None:
-        ax.legend(frameon=False, fontsize=9, loc="best")
+    title = "How far each group's forecasts are from what happened"
+    describe(ax, "mean forecast − frequency", "", title, after is not None)
     return ax
 
 
@@ -122,12 +118,20 @@ def group_mean_biases_data(
     interval). If there is an `after`: before, low_before, high_before, and the same of after, instead.
     Arguments and errors as in `group_mean_biases`.
     """
-    table = group_numbers(_rows(forecasts, outcomes, groups, after, 1, names), confidence)
-    surely = pl.col("mean_before").abs() / (pl.col("high_before") - pl.col("low_before"))
-    table = table.sort(-surely, maintain_order=True)
-    ends = ("low_before", "high_before", "mean_after", "low_after", "high_after")
-    kept = table.select("group", "rows", "frequency", "mean_before", *ends)
-    return _of_sides(kept.rename({"mean_before": "before", "mean_after": "after"}), after is not None, "bias")
+    found = _with_rounds(_rows(forecasts, outcomes, groups, after, 1, names))
+    rows, frequency = found["count"].to_numpy(), found["outcome"].to_numpy()
+    low, high = wilson_interval(frequency * rows, rows, confidence)
+    columns = [pl.col("group"), pl.col("count").alias("rows"), pl.col("outcome").alias("frequency")]
+    for side in ("before", "after"):
+        mean = pl.col(f"forecast_{side}")
+        columns.append((mean - pl.col("outcome")).alias(side))
+        columns += [
+            (mean - pl.Series(high)).alias(f"low_{side}"),
+            (mean - pl.Series(low)).alias(f"high_{side}"),
+        ]
+    surely = pl.col("before").abs() / (pl.col("high_before") - pl.col("low_before"))
+    table = found.select(columns).sort(-surely, maintain_order=True)
+    return _of_sides(table, after is not None, "bias")
 
 
 def _rows(
@@ -160,52 +164,70 @@ def _of_sides(table: pl.DataFrame, both: bool, name: str) -> pl.DataFrame:
     return kept.rename({**names, "before": name})
 
 
-def _sides(table: pl.DataFrame, *alone: str) -> list[str]:
-    """The columns of both sides that a table has, or the one that stands `alone`."""
-    return [name for name in (*alone, "before", "after") if name in table.columns]
-
-
-def group_numbers(repair: list[dict[str, Any]], confidence: float = 0.95) -> pl.DataFrame:
-    """All numbers of both pictures of groups, from the rows of a `GroupRepair`, in their order.
-
-    Columns group, rows, frequency and chance; mean_before (mean forecast - frequency), low_before and
-    high_before (the ends of its interval), before (root mean square over level sets), violation_before; the
-    same of after. ValueError if all groups are empty.
-    """
+def _with_rounds(repair: list[dict[str, Any]]) -> pl.DataFrame:
+    """The rows of a `GroupRepair` that have rounds; ValueError if all groups are empty."""
     found = pl.DataFrame(repair).filter(pl.col("count") > 0)
     if found.is_empty():
         raise ValueError("groups must have rounds, all are empty")
-    rows, frequency = found["count"].to_numpy(), found["outcome"].to_numpy()
-    low, high = wilson_interval(frequency * rows, rows, confidence)
-
-    def typical(violation: str) -> pl.Expr:
-        return (pl.col(violation) / pl.col("mass")).sqrt()
-
-    columns = {"frequency": pl.col("outcome"), "chance": typical("chance")}
-    for side in ("before", "after"):
-        mean = pl.col(f"forecast_{side}")
-        columns |= {
-            f"mean_{side}": mean - pl.col("outcome"),
-            f"low_{side}": mean - pl.lit(pl.Series(high)),
-            f"high_{side}": mean - pl.lit(pl.Series(low)),
-            side: typical(f"violation_{side}"),
-            f"violation_{side}": pl.col(f"violation_{side}"),
-        }
-    return found.select("group", pl.col("count").alias("rows"), **columns)
+    return found
 
 
-def draw_means(axis: Axes, table: pl.DataFrame, beside: bool = True) -> None:
-    """Draw rows of what `group_mean_biases_data` gives, the first on top; `beside`: with numbers of rows."""
-    sides, apart = _sides(table, "bias"), 0.14
-    values = {side: table[side].to_numpy() for side in sides}
-    heights = draw_dumbbells(axis, table["group"].to_list(), values, table["rows"] if beside else (), apart)
+def group_numbers(repair: list[dict[str, Any]]) -> pl.DataFrame:
+    """Columns group, rows, before, after, chance, violation_before, violation_after.
+
+    Before, after and chance are root mean squares over level sets; the rows of a `GroupRepair` that have
+    rounds, the largest violation first. ValueError if all groups are empty.
+    """
+    found = _with_rounds(repair).sort("violation_before", descending=True, maintain_order=True)
+    sums = {"before": "violation_before", "after": "violation_after", "chance": "chance"}
+    typical = [(pl.col(total) / pl.col("mass")).sqrt().alias(name) for name, total in sums.items()]
+    rows = pl.col("count").alias("rows")
+    return found.select("group", rows, *typical, "violation_before", "violation_after")
+
+
+def draw_dumbbells(
+    axes: Axes, names: Sequence[str], table: pl.DataFrame, values: Mapping[str, Floats], apart: float = 0.0
+) -> Floats:
+    """A line for each row of a table from the top down: a dot for its value, or for before and after.
+
+    Before stands so much above the line and after below it; when both are on it, they are joined. Beside the
+    axes stand the numbers of rows. The heights of the lines come back.
+    """
+    heights = np.arange(len(names))[::-1].astype(float)
+    if len(values) == 2 and not apart:
+        axes.hlines(heights, values["before"], values["after"], color=QUIET, lw=1.6, zorder=3)
+    for side, one in values.items():
+        aside, colour = apart * ASIDE.get(side, 0), BEFORE if side == "before" else AFTER
+        look: Any = {"color": colour, "edgecolor": "white", "lw": 0.7, "zorder": 4}
+        axes.scatter(one, heights + aside, s=58, label=side, **look)
+    axes.set_ylim(-0.7, len(names) - 0.3)
+    axes.set_yticks(heights, names, fontsize=8.5, color=INK)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    beside: Any = {"transform": axes.get_yaxis_transform(), "va": "center_baseline", "fontsize": 8}
+    for height, count in [*zip(heights, table["rows"], strict=True), (len(names) - 0.05, "rows")]:
+        axes.text(1.013, height, count if count == "rows" else f"{count:,}", color=QUIET, **beside)
+    return heights
+
+
+ASIDE = {"before": 1, "after": -1}
+
+
+def _values(table: pl.DataFrame, alone: str) -> dict[str, Floats]:
+    """The numbers of both sides that a table has, or of the one that stands `alone`."""
+    return {name: table[name].to_numpy() for name in (alone, *ASIDE) if name in table.columns}
+
+
+def draw_means(axis: Axes, table: pl.DataFrame) -> None:
+    """Draw rows of what `group_mean_biases_data` gives, the first on top."""
+    values, apart = _values(table, "bias"), 0.14
+    heights = draw_dumbbells(axis, table["group"].to_list(), table, values, apart)
     axis.axvline(0.0, color=INK, lw=1.0, zorder=1)
-    for side in sides:
+    for side in values:
         low, high = (end if side == "bias" else f"{end}_{side}" for end in ("low", "high"))
-        aside = {"bias": 0.0, "before": apart, "after": -apart}[side]
-        colour = BEFORE if side == "before" else AFTER
-        axis.hlines(heights + aside, table[low], table[high], color=colour, lw=2.2, alpha=0.55, zorder=3)
-    reach = 1.06 * highest(*(table[name].abs() for name in table.columns if name.startswith(("low", "high"))))
+        at, colour = heights + apart * ASIDE.get(side, 0), BEFORE if side == "before" else AFTER
+        axis.hlines(at, table[low], table[high], color=colour, lw=2.2, alpha=0.55, zorder=3)
+    reach = 1.06 * highest(*table.select(pl.col("^(low|high).*$").abs()))
     axis.set_xlim(-reach, reach)
 
 
@@ -262,8 +284,6 @@ def group_biases(
     table = table.head(check_count(shown, "shown"))
     ax = axes_or_new(ax, (7.0, 1.3 + 0.3 * len(table)))
     draw_groups(ax, table)
-    describe(ax, "bias within the group, in probability", "", "How wrong forecasts are inside each group")
-    ax.legend(frameon=False, fontsize=9)
     return ax
 
 
@@ -284,45 +304,24 @@ def group_biases_data(
     `group_biases`.
     """
     table = group_numbers(_rows(forecasts, outcomes, groups, after, n_levels, names))
-    table = table.sort("violation_before", descending=True, maintain_order=True)
-    kept = table.select("group", "rows", "before", "after", "chance", "violation_before", "violation_after")
-    return _of_sides(kept, after is not None, "bias")
+    return _of_sides(table, after is not None, "bias")
 
 
 def draw_groups(axis: Axes, table: pl.DataFrame) -> None:
     """Draw rows of what `group_biases_data` gives, the first on top."""
-    biases = {side: table[side].to_numpy() for side in _sides(table, "bias")}
-    heights = draw_dumbbells(axis, table["group"].to_list(), biases, table["rows"])
+    biases = _values(table, "bias")
+    heights = draw_dumbbells(axis, table["group"].to_list(), table, biases)
     axis.barh(heights, table["chance"], height=0.66, color="#e9e9e9", lw=0, zorder=1, label="chance")
     axis.set_xlim(0, 1.06 * max(highest(*table.select("chance", *biases)), 1e-9))
+    describe(
+        axis, "bias within the group, in probability", "", "How wrong forecasts are inside each group", True
+    )
 
 
-@in_house_style
-def draw_both(table: pl.DataFrame) -> Figure:
-    """Two panels of `group_numbers` with a title, a line per group: means with intervals, and level sets."""
-    shown = table.head(SHOWN_GROUPS)
-    width = min(0.085 * max(len(name) for name in shown["group"]) + 0.35, 5.5)
-    size = (width + 9.4, 0.3 * len(shown) + 2.25)
-    figure = Figure(figsize=size)
-    bottom, height, panel = 0.62 / size[1], 1 - 2.05 / size[1], 4.0 / size[0]
-    left, right = (
-        figure.add_axes((start / size[0], bottom, panel, height)) for start in (width, width + 4.28)
-    )
-    more = f" The {len(shown)} worst of {len(table)} groups." if len(table) > len(shown) else ""
-    headline(
-        figure,
-        f"How wrong forecasts are inside each group: {table['title'][0]}",
-        "Left: mean forecast less frequency, 95 % intervals (Wilson's). Right: bias of level sets, "
-        f"root mean square; grey: what chance makes of right forecasts.{more}",
-    )
-    colour_key(figure, [("before", BEFORE), ("after", AFTER)], inches=0.88)
-    ends = shown.select("group", "rows", "^(low|high)_.*$", before="mean_before", after="mean_after")
-    draw_means(left, ends, beside=False)
-    left.set_xlabel("mean forecast − frequency")
-    draw_groups(right, shown)
-    right.tick_params(labelleft=False)
-    right.set_xlabel("bias of level sets")
-    return figure
+def draw_repair(table: pl.DataFrame) -> Figure:
+    """The first rows of `group_numbers` before and after; column title."""
+    shown, title = table.head(SHOWN_GROUPS), f"How wrong forecasts are inside each group: {table['title'][0]}"
+    return drawn(lambda axis: draw_groups(axis, shown), (9.0, 1.3 + 0.3 * len(shown)), title)
 
 
 def level_set_errors(
@@ -379,8 +378,6 @@ def level_name(corner: Floats, classes: tuple[str, ...], n_levels: int) -> str:
 
 SHOWN = 16
 """Level sets and classes in the left panel."""
-LEAST = 5
-"""Rows that a level set needs to be a dot."""
 
 
 def level_sets(
@@ -438,9 +435,6 @@ def level_sets(
     ).head(check_count(shown, "shown"))
     ax = axes_or_new(ax, (7.6, 1.3 + 0.3 * len(table)))
     draw_level_sets(ax, table)
-    describe(ax, "mean forecast − frequency", "", "Promised too seldom (left) or too often (right)")
-    if after is not None:
-        ax.legend(frameon=False, fontsize=9)
     return ax
 
 
@@ -476,44 +470,19 @@ def level_sets_data(
 
 def draw_level_sets(axis: Axes, table: pl.DataFrame) -> None:
     """Draw rows of what `level_sets_data` gives, the first on top."""
-    frequency, low, high = (table[name].to_numpy() for name in ("frequency", "low", "high"))
-    errors = {side: table[side].to_numpy() - frequency for side in _sides(table, "forecast")}
+    frequency, low, high = table.select("frequency", "low", "high").to_numpy().T
+    errors = {side: mean - frequency for side, mean in _values(table, "forecast").items()}
     names = [f"{one}:  class {name}" for one, name in table.select("level_set", "class").iter_rows()]
-    heights = draw_dumbbells(axis, names, errors, table["rows"])
+    heights = draw_dumbbells(axis, names, table, errors)
     axis.barh(heights, high - low, left=low - frequency, height=0.62, color="#ececec", lw=0, zorder=1)
     axis.axvline(0, color=INK, lw=1.2, zorder=2)
     reach = 1.12 * max(*(np.abs(error).max() for error in errors.values()), np.median(high - low) / 2, 0.01)
     axis.set_xlim(-reach, reach)
+    title = "Promised too seldom (left) or too often (right)"
+    describe(axis, "mean forecast − frequency", "", title, "after" in errors)
 
 
-@in_house_style
 def draw_levels(table: pl.DataFrame) -> Figure:
-    """Left the level sets with the largest errors as dumbbells, right all of them around the diagonal.
-
-    What `level_set_errors` gives, with a title; those with rows enough to be a dot.
-    """
-    table = table.filter(pl.col("rows") >= min(LEAST, int(highest(table["rows"]))))
-    figure = Figure(figsize=(13.2, 7.0))
-    left, upper, lower = (
-        figure.add_axes(box)
-        for box in ((0.235, 0.095, 0.38, 0.755), (0.70, 0.525, 0.285, 0.325), (0.70, 0.095, 0.285, 0.325))
-    )
-    headline(
-        figure,
-        f"What was promised in each level set, and what came: {table['title'][0]}",
-        "A level set: rows whose probabilities round down to the same levels. Grey: 95 % confidence "
-        "intervals (Wilson's) of the frequencies.",
-    )
-    colour_key(figure, [("before", BEFORE), ("after", AFTER)], "mean forecast")
-    draw_level_sets(left, table.head(SHOWN))
-    left.set_title("the largest errors: too seldom promised | promised too often", fontsize=9.5)
-    left.set_xlabel("mean forecast − frequency")
-    dots: Any = {"s": 6 + 900 * table["mass"], "alpha": 0.55, "edgecolor": "white", "lw": 0.5, "zorder": 3}
-    for axis, name, colour in ((upper, "before", BEFORE), (lower, "after", AFTER)):
-        axis.plot([0, 1], [0, 1], color=INK, lw=1.0)
-        axis.scatter(table[name], table["frequency"], color=colour, **dots)
-        axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), ylabel="frequency")
-        axis.set_title(f"{name}: every level set and class, area its rows", fontsize=9.5)
-        along(axis, "calibrated", 0.4, 0.42, 0.6, 0.62, color=INK)
-    lower.set_xlabel("mean forecast")
-    return figure
+    """The first rows of `level_set_errors`, those with the largest errors; column title."""
+    shown, title = table.head(SHOWN), f"Promised too seldom (left) or too often (right): {table['title'][0]}"
+    return drawn(lambda axis: draw_level_sets(axis, shown), (9.0, 1.3 + 0.3 * len(shown)), title)

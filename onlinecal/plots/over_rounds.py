@@ -16,14 +16,12 @@ from onlinecal.measures import calibration_distance
 from onlinecal.plots.style import (
     HALO,
     INK,
+    OURS,
     axes_or_new,
-    check_moments,
     describe,
-    draw_line,
     highest,
     looks,
     moments_of,
-    name_histories,
     near,
     next_colour,
 )
@@ -194,12 +192,12 @@ def draw_course(axis: Axes, table: pl.DataFrame) -> None:
 
     Forecasts that jump about are dots: a line through them would be a zigzag that says nothing.
     """
-    course = table.group_by("round").agg(pl.col("lowest", "forecast", "highest").first()).sort("round")
-    at, lowest, forecast, top = course.to_numpy().T
+    course = table.select("round", "lowest", "forecast", "highest").unique("round").sort("round")
+    at, low, forecast, high = course.to_numpy().T
     if len(at) > 1 and np.median(np.abs(np.diff(forecast))) > JUMP:
         axis.scatter(at, forecast, s=4, color=INK, lw=0, zorder=3)
         return
-    axis.fill_between(at, lowest, top, color=INK, alpha=0.12, lw=0, step="pre")
+    axis.fill_between(at, low, high, color=INK, alpha=0.12, lw=0, step="pre")
     axis.plot(at, forecast, color=INK, lw=0.7)
 
 
@@ -215,9 +213,6 @@ def draw_scale(axis: Axes, limit: float) -> None:
     axis.spines[["left", "top", "bottom"]].set_visible(False)
     axis.tick_params(labelsize=8, length=2)
     axis.text(1.3, 1.025, "α(v)", transform=axis.transAxes, fontsize=9)
-
-
-CERTIFICATE = "onlinecal-certificate"
 
 
 def certificate(
@@ -266,25 +261,21 @@ def certificate(
 
     """
     table = certificate_data(certificates, guarantees, rounds=rounds, normalize=normalize)
-    new = ax is None
+    is_new = ax is None
     ax = axes_or_new(ax, (6.4, 4.0))
-    draw_certificate(ax, table, color or next_colour(ax), label=label)
+    draw_line(ax, table, "certificate", color or next_colour(ax), label=label)
     if not normalize:
         ax.set(xscale="log", yscale="log")
         ax.minorticks_off()
-    elif new:
-        ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(_later_height(table), 0.01)))
+    elif is_new:
+        ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(later_height(table), 0.01)))
     if guarantees is not None:
-        draw_guarantee(ax, table)
-        # a point of it that can be seen and has room around it
-        seen = table.filter(pl.col("guarantee").is_between(*ax.get_ylim()))
-        shown = seen if seen.height else table
-        x, y = shown.select("round", "guarantee").row(int(0.9 * (shown.height - 1)))
+        ax.plot(table["round"], table["guarantee"], color=INK, lw=2, zorder=4)
+        end = table.select("round", "guarantee").row(-1)
         look: Any = {"weight": "bold", "color": INK, "path_effects": HALO, "zorder": 6}
-        near(ax, "guarantee", (x, y), (0, 4), ha="right", va="bottom", **look)
+        near(ax, "guarantee", end, (0, 4), ha="right", va="bottom", **look)
     unit = "certificate / t" if normalize else "certificate (sum over rounds so far)"
-    describe(ax, "round t", unit, "Proven: at most so far from calibrated")
-    name_histories(ax, label)
+    describe(ax, "round t", unit, "Proven: at most so far from calibrated", label is not None)
     return ax
 
 
@@ -300,7 +291,7 @@ def certificate_data(
     Sums over the rounds so far, or averages. Arguments and errors as in `certificate`.
     """
     proven = _sums(certificates, "certificates")
-    moments = check_moments(np.arange(1, len(proven) + 1) if rounds is None else rounds)
+    moments = moments_of(np.arange(1, len(proven) + 1) if rounds is None else rounds)
     check_same_length(proven, moments, "certificates and rounds")
     per = moments if normalize else 1
     columns = {"round": moments, "certificate": proven / per}
@@ -313,14 +304,10 @@ def certificate_data(
     return pl.DataFrame(columns)
 
 
-def draw_certificate(axis: Axes, table: pl.DataFrame, color: str, **look: Any) -> None:
-    """Draw the columns round and certificate as a line; its look as of `draw_line`."""
-    draw_line(axis, table, "certificate", CERTIFICATE, color, **look)
-
-
-def draw_guarantee(axis: Axes, table: pl.DataFrame, *, width: float = 2) -> None:
-    """Draw the columns round and guarantee as the black line."""
-    axis.plot(table["round"], table["guarantee"], color=INK, lw=width, zorder=4)
+def draw_line(axis: Axes, table: pl.DataFrame, column: str, color: str, **look: Any) -> None:
+    """Draw a column of a history against the column round, with a look of matplotlib's."""
+    (line,) = axis.plot(table["round"], table[column], color=color, **{"lw": 1.8, "zorder": 3, **look})
+    line.set_gid(f"{OURS}{column}")
 
 
 def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
@@ -334,8 +321,6 @@ def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 BUDGET = 0.1
 """Effort for each of the many distances."""
-
-DISTANCE = "onlinecal-distance"
 
 
 def running_distance(
@@ -385,11 +370,12 @@ def running_distance(
     """
     table = running_distance_data(forecasts, outcomes, rounds=rounds, budget=budget)
     ax = axes_or_new(ax, (6.4, 4.0))
-    top = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * _later_height(table))
-    draw_distance(ax, table, color or next_colour(ax), label=label)
+    top = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * later_height(table))
+    colour = color or next_colour(ax)
+    draw_line(ax, table, "upper", colour, label=label)
+    ax.fill_between(table["round"], table["lower"], table["upper"], color=colour, alpha=0.2, lw=0)
     ax.set(xlim=(0, max(float(table["round"][-1]), ax.dataLim.x1)), ylim=(0, top))
-    describe(ax, "round t", "distance / t", "Distance to calibration so far, per round")
-    name_histories(ax, label)
+    describe(ax, "round t", "distance / t", "Distance to calibration so far, per round", label is not None)
     return ax
 
 
@@ -401,24 +387,14 @@ def running_distance_data(
     lower <= distance <= upper, both proven. Arguments and errors as in `running_distance`.
     """
     p, y = check_history(forecasts, outcomes)
-    moments = moments_of(rounds, len(p)).tolist()
-    found = [
-        calibration_distance(p[:stop], y[:stop], budget=budget, rtol=0.05, normalize=True) for stop in moments
-    ]
-    return pl.DataFrame(
-        {"round": moments, "lower": [one.lower for one in found], "upper": [one.upper for one in found]},
-        schema={"round": pl.Int64, "lower": pl.Float64, "upper": pl.Float64},
-    )
+    found = []
+    for stop in moments_of(rounds, len(p)).tolist():
+        one = calibration_distance(p[:stop], y[:stop], budget=budget, rtol=0.05, normalize=True)
+        found.append((stop, one.lower, one.upper))
+    return pl.DataFrame(found, ["round", "lower", "upper"], orient="row")
 
 
-def draw_distance(axis: Axes, table: pl.DataFrame, color: str, **look: Any) -> None:
-    """Draw the columns round and upper as a line, and a band below it if there is a column lower."""
-    draw_line(axis, table, "upper", DISTANCE, color, **look)
-    if "lower" in table.columns:
-        axis.fill_between(table["round"], table["lower"], table["upper"], color=color, alpha=0.2, lw=0)
-
-
-def _later_height(table: pl.DataFrame) -> float:
+def later_height(table: pl.DataFrame) -> float:
     """How high the lines are, once a sixth of the rounds is over: what comes before may be cut off."""
     return highest(*table.filter(pl.col("round") * 6 >= pl.col("round").max()).drop("round"))
 
@@ -451,13 +427,12 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = No
     table = model_weights_data(weights, names)
     ax = axes_or_new(ax, (6.4, 3.4))
     rounds, *parts = table.to_numpy().T
-    shown = looks(table.columns[1:])
-    ax.stackplot(rounds, parts, colors=[look.colour for look in shown.values()], alpha=0.75, lw=0)
-    heights = np.cumsum([0.0, *table.to_numpy()[-1, 1:]])
-    for at, (name, look) in enumerate(shown.items()):
-        middle = (heights[at] + heights[at + 1]) / 2.0
+    look = looks(table.columns[1:])
+    ax.stackplot(rounds, parts, colors=[one.colour for one in look.values()], alpha=0.75, lw=0)
+    last = np.array([part[-1] for part in parts])
+    for (name, one), middle in zip(look.items(), last.cumsum() - last / 2.0, strict=True):
         end = rounds[-1], middle
-        near(ax, name, end, (4, 0), va="center", color=look.text, annotation_clip=False)
+        near(ax, name, end, (4, 0), va="center", color=one.text, annotation_clip=False)
     ax.set(xlim=(rounds[0], rounds[-1]), ylim=(0, 1))
     describe(ax, "row", "weight", "How much each model counts")
     return ax

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,11 @@ from onlinecal.plots.style import (
     OKABE_ITO,
     axes_or_new,
     describe,
-    headline,
+    histories,
     in_house_style,
-    is_first,
-    name_histories,
     near,
     next_colour,
-    panels,
-    title_panel,
+    panels_by,
     wilson_interval,
 )
 from onlinecal.validation import (
@@ -94,8 +92,7 @@ def reliability(
     table = reliability_data(forecasts, outcomes, bins=bins, confidence=confidence)
     ax = axes_or_new(ax, (4.8, 5.2))
     draw_reliability(ax, table, color or next_colour(ax), label)
-    describe(ax, "forecast (bars below: rounds)", "frequency of outcome 1", "What came after each forecast")
-    name_histories(ax, label)
+    describe(ax, "", "", "What came after each forecast", label is not None)
     return ax
 
 
@@ -132,44 +129,30 @@ def reliability_data(
 
 def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | None = None) -> None:
     """Draw what `reliability_data` gives; the diagonal and the scales come with the first history."""
-    forecast, frequency, rounds, low, high = (
-        table[name].to_numpy() for name in ("forecast", "frequency", "rounds", "low", "high")
-    )
-    if is_first(axis, KIND):
+    columns = table.select("forecast", "frequency", "rounds", "low", "high")
+    forecast, frequency, rounds, low, high = columns.to_numpy().T
+    if not histories(axis, KIND):
         axis.set(xlim=(-0.02, 1.02), ylim=(-0.15, 1.03), yticks=np.linspace(0, 1, 6))
         axis.plot([0, 1], [0, 1], color=INK, lw=1.2, zorder=2)
         along_diagonal(axis, "calibrated", forecast, frequency)
         axis.axhline(-0.13, color=GRID, lw=0.8)
     share = rounds / rounds.max()
     axis.vlines(forecast, low, high, color=color, lw=1.2, alpha=0.45, zorder=3)
-    dots = axis.scatter(
-        forecast, frequency, s=12 + 150 * share, color=color, alpha=0.85, edgecolor="white", lw=0.6, zorder=4,
-        label=label,
-    )  # fmt: skip
+    look: Any = {"alpha": 0.85, "edgecolor": "white", "lw": 0.6, "zorder": 4, "label": label}
+    dots = axis.scatter(forecast, frequency, s=12 + 150 * share, color=color, **look)
     dots.set_gid(KIND)
     axis.bar(forecast, 0.1 * share, width=0.012, bottom=-0.13, color=color, alpha=0.6, lw=0)
-
-
-WORD = 0.16
-"""How far along an axis a word on the diagonal reaches, and how far from the diagonal it can be covered."""
-ASIDE, DOT = 0.09, 0.03
+    describe(axis, "forecast (bars below: rounds)", "frequency of outcome 1")
 
 
 def along_diagonal(axis: Axes, word: str, x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-    """Write a word along the diagonal, on the side and at the place with the fewest of the dots (x, y)."""
-
-    def covered(begin: float, above: bool) -> int:
-        beside, middle = (y - x if above else x - y), (x + y) / 2
-        near = (middle > begin - DOT) & (middle < begin + WORD + DOT)
-        return int((near & (beside > -DOT) & (beside < ASIDE)).sum())
-
-    ways = [(begin, above) for begin in np.linspace(0.05, 0.95 - WORD, 18) for above in (True, False)]
-    begin, above = min(ways, key=lambda way: covered(*way))
-    shift = 0.0075 if above else -0.0075
-    axis.text(
-        begin - shift, begin + shift, word, rotation=45, rotation_mode="anchor", transform_rotates_text=True,
-        va="bottom" if above else "top", fontsize=8.5, color=INK, path_effects=HALO, zorder=6,
-    )  # fmt: skip
+    """Write a word along the diagonal, just above it, where the dots (x, y) are furthest."""
+    middles = np.linspace(0.13, 0.87, 18)
+    away = np.hypot(x - (middles[:, None] - 0.03), y - (middles[:, None] + 0.03)).min(axis=1)
+    middle = middles[away.argmax()]
+    turned: Any = {"rotation": 45, "rotation_mode": "anchor", "transform_rotates_text": True}
+    look: Any = {"ha": "center", "fontsize": 8.5, "color": INK, "path_effects": HALO, "zorder": 6}
+    axis.text(middle - 0.0075, middle + 0.0075, word, va="bottom", **turned, **look)
 
 
 UP, DOWN, STAY = "#D55E00", "#0072B2", "#8a8a8a"
@@ -227,7 +210,7 @@ def transport(
     table = transport_data(forecasts, outcomes, witness=witness, budget=budget)
     ax = axes_or_new(ax, (4.8, 5.9))
     draw_transport(ax, table)
-    describe(ax, "forecast", "value in a calibrated sequence", f"The way to calibration\n{plan_costs(table)}")
+    describe(ax, "", "", f"The way to calibration\n{plan_costs(table)}")
     return ax
 
 
@@ -246,23 +229,13 @@ def transport_data(
     q = check_probabilities(witness, "witness")
     check_same_index(forecasts, witness, "forecasts and witness")
     check_same_length(p, q, "forecasts and witness")
-    cells = [
-        (pl.col(name) * CELLS).floor().clip(0, CELLS - 1).alias(f"{name}_part")
-        for name in ("forecast", "value")
-    ]
-    cells.append((pl.col("value") > pl.col("forecast")).alias("goes_up"))
-    return (
-        pl.DataFrame({"forecast": p, "value": q})
-        .group_by(*cells)
-        .agg(
-            pl.col("forecast").mean(),
-            pl.col("value").mean(),
-            pl.len().cast(pl.Int64).alias("rounds"),
-            (pl.col("value") - pl.col("forecast")).abs().sum().alias("moved"),
-        )
-        .sort("forecast_part", "value_part", "goes_up")
-        .select("forecast", "value", "rounds", "moved")
-    )
+    forecast, value = pl.col("forecast"), pl.col("value")
+    parts = [(end * CELLS).floor().clip(0, CELLS - 1) for end in (forecast, value)]
+    table = pl.DataFrame({"forecast": p, "value": q})
+    cells = table.group_by(parts[0].alias("from"), parts[1].alias("to"), (value > forecast).alias("goes_up"))
+    moved = (value - forecast).abs().sum().alias("moved")
+    found = cells.agg(forecast.mean(), value.mean(), pl.len().cast(pl.Int64).alias("rounds"), moved)
+    return found.sort("from", "to", "goes_up").select("forecast", "value", "rounds", "moved")
 
 
 def plan_costs(table: pl.DataFrame) -> str:
@@ -273,21 +246,14 @@ def plan_costs(table: pl.DataFrame) -> str:
 
 def draw_transport(axis: Axes, table: pl.DataFrame) -> None:
     """Draw what `transport_data` gives: the plan, and in a band of its own below what it moves."""
-    forecast, value, rounds, moved = table.to_numpy().T
+    forecast, value, rounds, moved = table.select("forecast", "value", "rounds", "moved").to_numpy().T
     change = value - forecast
     axis.set(xlim=(-0.02, 1.02), ylim=(-ROOM - 0.06, 1.03), yticks=np.linspace(0, 1, 6))
     axis.plot([0, 1], [0, 1], color=INK, lw=1.0, zorder=2)
     along_diagonal(axis, "stays where it is", forecast, value)
-    axis.scatter(
-        forecast,
-        value,
-        s=2 + 110 * rounds / rounds.max(),
-        color=np.where(change > HARDLY, UP, np.where(change < -HARDLY, DOWN, STAY)).tolist(),
-        alpha=0.75,
-        edgecolor="white",
-        lw=0.4,
-        zorder=4,
-    )
+    colours = np.where(change > HARDLY, UP, np.where(change < -HARDLY, DOWN, STAY)).tolist()
+    dots: Any = {"alpha": 0.75, "edgecolor": "white", "lw": 0.4, "zorder": 4}
+    axis.scatter(forecast, value, s=2 + 110 * rounds / rounds.max(), color=colours, **dots)
     place = np.minimum((forecast * PLAN_BARS).astype(np.int64), PLAN_BARS - 1)
     up, down = (np.bincount(place[way], moved[way], PLAN_BARS) for way in (change > 0.0, change <= 0.0))
     foot, centres = -ROOM - 0.04, (np.arange(PLAN_BARS) + 0.5) / PLAN_BARS
@@ -299,6 +265,7 @@ def draw_transport(axis: Axes, table: pl.DataFrame) -> None:
         axis.bar(centres, up * scale, width=0.04, bottom=foot + down * scale, color=UP, lw=0)
         at = centres[largest], foot + top * scale
         near(axis, f"{top:,.3g}", at, (0, 0), ha="center", va="bottom", fontsize=8, color=INK)
+    describe(axis, "forecast", "value in a calibrated sequence")
 
 
 def named(table: pl.DataFrame, forecaster: str, adversary: str) -> pl.DataFrame:
@@ -306,18 +273,6 @@ def named(table: pl.DataFrame, forecaster: str, adversary: str) -> pl.DataFrame:
     return table.select(
         pl.lit(forecaster).alias("forecaster"), pl.lit(adversary).alias("adversary"), pl.all()
     )
-
-
-def _panels(
-    table: pl.DataFrame, by: str, height: float, title: str, below: str
-) -> tuple[Figure, list[tuple[str, pl.DataFrame, Axes]]]:
-    """A figure with a panel for each value of a column; the values, their rows and their panels."""
-    parts = {str(name): rows for (name,), rows in table.group_by(by, maintain_order=True)}
-    figure, axes = panels(list(parts), height=height)
-    headline(figure, title, below)
-    for name, axis in axes.items():
-        title_panel(axis, name)
-    return figure, [(name, rows, axes[name]) for name, rows in parts.items()]
 
 
 @in_house_style
@@ -330,10 +285,9 @@ def reliability_panels(
     """A reliability diagram for each value of a column; tables that are `named` have a title of their own."""
     title = title or f"What came after each forecast, on {table['adversary'][0]}"
     below = "Dots: forecasts and what followed (area: rounds). Bars: 95 % confidence intervals (Wilson's)."
-    figure, parts = _panels(table, by, 4.3, title, below)
-    for place, (_, rows, axis) in enumerate(parts):
-        draw_reliability(axis, rows, colours[place % len(colours)])
-        describe(axis, "forecast (bars below: rounds)", "frequency of outcome 1")
+    figure, parts = panels_by(table, by, title, below, height=4.3)
+    for (_, rows, axis), colour in zip(parts, cycle(colours), strict=False):
+        draw_reliability(axis, rows, colour)
     return figure
 
 
@@ -341,11 +295,10 @@ def reliability_panels(
 def transport_panels(table: pl.DataFrame) -> Figure:
     """A plan of the way to calibration per forecaster from tables that are `named`."""
     title = f"The way to calibration, on {table['adversary'][0]}"
-    below = "Dots: rounds, and the value they go to. Bars: what they add to the distance. "
-    figure, parts = _panels(table, "forecaster", 5.2, title, below + "Orange: up, blue: down.")
+    below = "Dots: where rounds go. Bars: part of the distance. Orange: up, blue: down."
+    figure, parts = panels_by(table, "forecaster", title, below, height=5.2)
     for _, rows, axis in parts:
-        draw_transport(axis, rows.select("forecast", "value", "rounds", "moved"))
-        describe(axis, "forecast", "value in a calibrated sequence")
+        draw_transport(axis, rows)
         where: Any = {"transform": axis.transAxes, "va": "top", "path_effects": HALO}
         axis.text(0.02, 0.985, plan_costs(rows), fontsize=9, **where)
     return figure

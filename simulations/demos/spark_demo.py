@@ -266,7 +266,7 @@ def draw(table: pl.DataFrame) -> Figure:
     heights = {"certificate": (proven, OKABE_ITO[1]), "distance": (measured, OKABE_ITO[0])}
     texts = ("the certificate", "the forecasts' distance, at most")
     key = [(text, colour) for text, (_, colour) in zip(texts, heights.values(), strict=True)]
-    colour_key(figure, key, "Above each stream's hints:", 0.72)
+    colour_key(figure, [("Above each stream's hints:", "#555555"), *key], 0.72)
     # a few short streams whose hints happen to fit lie on the edges
     low = 0.6 * max(float(np.quantile(np.minimum(hints, measured), 0.01)), 1e-3)
     high = 1.25 * float(max(hints.max(), proven.max()))

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-    from onlinecal.plots.style import Look
-
 
 class Drawing(NamedTuple):
     """A figure: what prepares the table of its numbers, and what draws that table alone."""
@@ -35,13 +33,6 @@ class Drawing(NamedTuple):
 
         table = self.prepare(*given, **chosen)
         return write_figure(self.draw(table), table, stem)
-
-
-def look_of(colour: str, dashes: Any = "-", marker: str = "") -> Look:
-    """The look of a line in this colour."""
-    from onlinecal.plots.style import Look, darker
-
-    return Look(colour, darker(colour), dashes, marker)
 
 
 SWEEP_FIGURES = ("distance", "ece", "regret", "trajectories", "landscape", "matrix")

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 from onlinecal.plots.style import (
     HALO,
     INK,
     OKABE_ITO,
     QUIET,
+    Look,
     colour_key,
     headline,
     highest,
     in_house_style,
+    near,
 )
 from simulations.experiments import DRIFTS
-from simulations.plots import Drawing, look_of
+from simulations.plots import Drawing
 
 GAPS = ("mean_gap", "worst_gap")
 MEASURES = (*GAPS, "loss_change")
@@ -31,18 +34,16 @@ TITLES = {
     "worst_gap": "worst gap over the losses",
     "loss_change": "loss that comes, less that of “as given”",
 }
-TICKS = [digit * 10.0**power for power in range(-6, 2) for digit in (1, 2, 5)]
-
 
 METHODS = {
-    "none": look_of(OKABE_ITO[1], marker="o"),
-    "temperature": look_of(OKABE_ITO[2], marker="s"),
-    "vector scaling": look_of(OKABE_ITO[5], marker="D"),
-    "isotonic per class": look_of(OKABE_ITO[4], marker="^"),
-    "isotonic top label": look_of("#555555", (0, (1.2, 1.2)), "v"),
-    "Dirichlet": look_of(OKABE_ITO[3], marker="P"),
-    "decision": look_of(OKABE_ITO[0], marker="o"),
-    "chance": look_of(QUIET, (0, (4, 1.5)), ""),
+    "none": Look(OKABE_ITO[1], marker="o"),
+    "temperature": Look(OKABE_ITO[2], marker="s"),
+    "vector scaling": Look(OKABE_ITO[5], marker="D"),
+    "isotonic per class": Look(OKABE_ITO[4], marker="^"),
+    "isotonic top label": Look("#555555", (0, (1.2, 1.2)), "v"),
+    "Dirichlet": Look(OKABE_ITO[3], marker="P"),
+    "decision": Look(OKABE_ITO[0], marker="o"),
+    "chance": Look(QUIET, (0, (4, 1.5)), ""),
 }
 """In the order of keys; colours as of `plots/recalibration/decisions.py`, markers for those who see none."""
 CALLED = {"none": "as given", "chance": "perfect probabilities (dashed)"}
@@ -72,15 +73,12 @@ def summary(rows: pl.DataFrame, pair: Sequence[str], by: Sequence[str]) -> pl.Da
     )
 
 
-def shown_methods(table: pl.DataFrame) -> list[str]:
-    """The methods of a table in the order of keys."""
+def draw_key(figure: Figure, table: pl.DataFrame) -> list[str]:
+    """Name the methods of a table in their colours; they come back in that order."""
     found = set(table["method"].to_list())
-    return [name for name in METHODS if name in found]
-
-
-def words(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Names and the colours of their words, for a colour key."""
-    return [(CALLED.get(name, name), METHODS[name].colour) for name in names]
+    names = [name for name in METHODS if name in found]
+    colour_key(figure, [(CALLED.get(name, name), METHODS[name].colour) for name in names], inches=0.72)
+    return names
 
 
 def line(axis: Axes, name: str, x: Sequence[float], rows: pl.DataFrame) -> None:
@@ -96,13 +94,11 @@ def line(axis: Axes, name: str, x: Sequence[float], rows: pl.DataFrame) -> None:
 
 
 def gap_axis(axis: Axes) -> None:
-    """A logarithmic axis of gaps with round numbers written out, within the limits there are."""
+    """A logarithmic axis of gaps with round numbers written out."""
     axis.set_yscale("log")
-    low, high = axis.get_ylim()
-    ticks = [tick for tick in TICKS if low <= tick <= high]
-    axis.yaxis.set_major_locator(FixedLocator(ticks))
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter("{x:g}")
     axis.yaxis.set_minor_locator(NullLocator())
-    axis.set_yticklabels([f"{tick:g}" for tick in ticks])
 
 
 def sampled(table: pl.DataFrame, rows: str | None = None) -> str:
@@ -125,32 +121,22 @@ def prepare_counts(rows: pl.DataFrame) -> pl.DataFrame:
 def draw_counts(table: pl.DataFrame) -> Figure:
     """Two panels, the gaps on logarithmic axes."""
     figure = Figure(figsize=(12.4, 6.0))
-    what, k = table["what"][0], table["n_actions"][0]
-    rows = dict(
-        table.sort("count").group_by("count", maintain_order=True).agg(pl.col("n_fit").first()).iter_rows()
-    )
-    places = {count: place for place, count in enumerate(rows)}
-    names, label = [f"{count}" for count in rows], "actions"
-    text, below = f"How far decisions are misjudged, from 1 action to {max(rows)}", sampled(table)
-    if what == "classes":
-        text = f"How far {k}-action decisions are misjudged, from 2 of the classes to all {max(rows)}"
-        below = sampled(table, "rows of the chosen classes")
-        names = [f"{count}\n{n_fit:,}" for count, n_fit in rows.items()]
-        label = "classes, and how many rows are fitted"
-    headline(figure, text, f"{below}. Units: the loss's norm.")
-    methods = shown_methods(table)
-    colour_key(figure, words(methods), inches=0.72)
+    what, counts = table["what"][0], table["count"].unique().sort().to_list()
+    rows = "rows of the chosen classes" if what == "classes" else None
+    text = f"How far decisions are misjudged, from {counts[0]} to {counts[-1]} {what}"
+    headline(figure, text, f"{sampled(table, rows)}. Units: the loss's norm.")
+    methods = draw_key(figure, table)
     for panel, measure in enumerate(GAPS):
         axis = figure.add_axes((0.065 + 0.49 * panel, 0.13, 0.435, 0.66))
         mine = table.filter(measure=measure)
         for number, name in enumerate(methods):
             one = mine.filter(method=name).sort("count")
             aside = 0.0 if name == "chance" else 0.07 * (number - (len(methods) - 2) / 2)
-            line(axis, name, [places[count] + aside for count in one["count"]], one)
+            line(axis, name, [counts.index(count) + aside for count in one["count"]], one)
         gap_axis(axis)
-        axis.set_xticks(range(len(names)), names)
+        axis.set_xticks(range(len(counts)), map(str, counts))
         axis.xaxis.set_minor_locator(NullLocator())
-        axis.set(xlabel=label, title=TITLES[measure])
+        axis.set(xlabel=what, title=TITLES[measure])
         axis.grid(visible=False, axis="x")
     return figure
 
@@ -173,8 +159,7 @@ def draw_drift(table: pl.DataFrame) -> Figure:
         f"Fitted on clean rows, tested under drift: how far {k}-action decisions are misjudged",
         f"{sampled(table)}. Units: the loss's norm. Grey band: no drift.",
     )
-    methods = shown_methods(table)
-    colour_key(figure, words(methods), inches=0.72)
+    methods = draw_key(figure, table)
     edges = {"left": 0.085, "right": 0.985, "top": 0.885, "bottom": 0.055, "wspace": 0.06, "hspace": 0.12}
     axes = figure.subplots(3, 3, sharex="col", sharey="row", gridspec_kw=edges)
     for column, drift in enumerate(table["drift"].unique(maintain_order=True)):
@@ -222,18 +207,16 @@ def draw_steps(table: pl.DataFrame) -> Figure:
         figure,
         f"More rounds of decision recalibration: what {table['n_actions'][0]}-action decision makers gain, "
         "fitted and tested",
-        f"{sampled(table)}. Units: the loss's norm. Round 0 is temperature scaling.",
+        f"{sampled(table)}. Units: the loss's norm. Round 0 is temperature scaling. "
+        "Solid: tested rows, dashed: fitted rows.",
     )
-    colour_key(
-        figure,
-        [
-            ("full steps, as in the paper", LINES["full steps"]),
-            ("shrunk steps, the default (dot: where its folds stop)", LINES["shrunk steps"]),
-            ("Dirichlet (dash-dotted)", FLAT["Dirichlet"][0]),
-            ("perfect probabilities (dotted)", FLAT["chance"][0]),
-        ],
-        "solid: tested rows; dashed: fitted rows",
-    )
+    key = [
+        ("full steps, as in the paper", LINES["full steps"]),
+        ("shrunk steps, the default (dot: where its folds stop)", LINES["shrunk steps"]),
+        ("Dirichlet (dash-dotted)", FLAT["Dirichlet"][0]),
+        ("perfect probabilities (dotted)", FLAT["chance"][0]),
+    ]
+    colour_key(figure, key)
     for place, measure in enumerate(MEASURES):
         axis = figure.add_axes((0.052 + 0.328 * place, 0.105, 0.275, 0.685))
         _panel(axis, table.filter(measure=measure), measure)
@@ -261,10 +244,8 @@ def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
     if measure != "loss_change":
         before = float(table.filter(method="none", part="test")["mean"][0])
         axis.scatter([BEFORE], [before], s=46, color=INK, edgecolor="white", zorder=5)
-        axis.annotate(
-            "as given", (BEFORE, before), xytext=(8, 0), textcoords="offset points", va="center",
-            fontsize=8.5, color=INK, path_effects=HALO,
-        )  # fmt: skip
+        look: Any = {"va": "center", "fontsize": 8.5, "color": INK, "path_effects": HALO}
+        near(axis, "as given", (BEFORE, before), (8, 0), **look)
         gap_axis(axis)
     # where the folds of the default end, on the line of the tested rows
     kept = float(table["kept"][0])

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch, Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from onlinecal.measures import calibration_distance
 from onlinecal.plots.over_rounds import (
@@ -25,8 +25,8 @@ from onlinecal.plots.over_rounds import (
     bias_limit,
     draw_biases,
     draw_course,
-    draw_distance,
     draw_scale,
+    later_height,
     running_biases_data,
     running_distance_data,
 )
@@ -41,26 +41,24 @@ from onlinecal.plots.style import (
     INK,
     OKABE_ITO,
     QUIET,
+    Look,
     headline,
     highest,
     in_house_style,
     looks,
     name_lines,
     panels,
+    place,
 )
 from onlinecal.tables import number, write_table
 from simulations.evaluation import CALIBRATED, Evaluation
 from simulations.games import players
 from simulations.games.measuring import Game, MeasuredMulticlass, MulticlassGame
-from simulations.plots import Drawing, look_of
+from simulations.plots import Drawing
 from simulations.plots.multiclass import DISTANCE, TRIANGLE
-from simulations.plots.sweeps.against_rounds import TRAJECTORIES, lines_of, power
+from simulations.plots.sweeps.against_rounds import TRAJECTORIES, lines_of
 from simulations.sweeps.results import course_of, results_table
 from simulations.worst.enumeration import Enumeration
-
-FRAMES = 6
-FILM = "#2b2b2b"
-HOLE = "round,pad=0,rounding_size=0.025"
 
 
 def of_games(data: Callable[[Game], pl.DataFrame]) -> Callable[[Sequence[Game]], pl.DataFrame]:
@@ -82,89 +80,43 @@ prepare_film = of_games(
 def draw_film(table: pl.DataFrame) -> Figure:
     """For each forecaster the bias of every value against the round, and below it six frames."""
     names, against = table["forecaster"].unique(maintain_order=True).to_list(), table["adversary"][0]
-    width, panel, strip, gap, above = 11.6, 3.0, 1.5, 0.98, 1.15
-    height = above + len(names) * (panel + strip + gap) - 0.35
-    figure = Figure(figsize=(width, height))
+    width, panel, strip, gap, above = 11.6, 3.0, 1.2, 0.98, 1.15
+    top = above + len(names) * (panel + strip + gap) - 0.35
+    figure = Figure(figsize=(width, top))
     headline(
         figure,
-        f"Biases round by round, {'on' if power(against) == 'oblivious' else 'under attack by'} {against}",
+        f"Biases round by round, against {against}",
         "Colour: α(v), the sum of v − outcome so far. Blue: v was too high, orange: too low, grey: not used "
         "yet. Line or dots: forecasts. Frames: α(v) against v.",
     )
-    top = height - above
+    top -= above
     for name in names:
         film = table.filter(pl.col("forecaster") == name)
-        limit = bias_limit(film)
-        axis = figure.add_axes((0.6 / width, (top - panel) / height, (width - 1.75) / width, panel / height))
-        bar = figure.add_axes(((width - 1.0) / width, (top - panel) / height, 0.16 / width, panel / height))
-        shown = film_frames(film)
+        limit, shown = bias_limit(film), film_frames(film)
+        axis = place(figure, 0.6, top - panel, width - 1.75, panel)
         draw_biases(axis, film, limit)
         draw_course(axis, film)
-        _mark_frames(axis, shown)
-        draw_scale(bar, limit)
+        axis.vlines(shown, 0.0, 1.0, color=INK, lw=0.5, ls=(0, (2, 3)), alpha=0.5)
+        axis.set_xticks(shown, [f"t={moment:,}" for moment in shown])
+        axis.set_ylabel("value v")
+        draw_scale(place(figure, width - 1.0, top - panel, 0.16, panel), limit)
         note = f" (values grouped into {MOST_VALUES} parts)" if film["grouped"][0] else ""
         axis.set_title(f"{name}{note}", pad=6)
-        box = (0.6 / width, (top - panel - 0.42 - strip) / height, (width - 1.75) / width, strip / height)
-        _draw_strip(figure, box, film, shown, limit)
+        each = (width - 1.75) / len(shown)
+        for at, moment in enumerate(shown):
+            frame = place(figure, 0.6 + at * each, top - panel - 0.42 - strip, each - 0.09, strip)
+            draw_frame(frame, film.filter(pl.col("round") == moment), limit)
+            corner: dict[str, Any] = {"transform": frame.transAxes, "va": "top", "ha": "right"}
+            frame.text(0.97, 0.96, f"t={moment:,}", fontsize=8, **corner)
         top -= panel + strip + gap
     return figure
 
 
-def film_frames(film: pl.DataFrame, number: int = FRAMES) -> list[int]:
-    """The rounds of the frames: one early, the others evenly up to the last."""
+def film_frames(film: pl.DataFrame) -> list[int]:
+    """The rounds of the six frames: one early, the others evenly up to the last."""
     rounds = film["round"].unique().sort().to_numpy()
-    wanted = np.concatenate([[rounds[-1] / 25], np.linspace(0, rounds[-1], number)[1:]])
+    wanted = np.concatenate([[rounds[-1] / 25], np.linspace(0, rounds[-1], 6)[1:]])
     return sorted({int(rounds[np.argmin(np.abs(rounds - w))]) for w in wanted})
-
-
-def _mark_frames(axis: Axes, shown: Sequence[int]) -> None:
-    """Number the rounds of the frames below the time axis, which goes above."""
-    for place, moment in enumerate(shown, 1):
-        axis.plot([moment, moment], [-0.03, 0.0], color=INK, lw=1.2, clip_on=False, zorder=5)
-        axis.plot([moment, moment], [0.0, 1.0], color=INK, lw=0.5, ls=(0, (2, 3)), alpha=0.5)
-        side = "right" if place == len(shown) else "center"
-        axis.text(moment, -0.045, str(place), ha=side, va="top", fontsize=8.5, fontweight="bold")
-    axis.set_ylabel("value v")
-    axis.xaxis.tick_top()
-    axis.tick_params(axis="x", labelsize=8, pad=1, length=2)
-    axis.set_xticks([tick for tick in axis.get_xticks() if 0 < tick <= shown[-1]])
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"t={x:,.0f}"))
-
-
-def _draw_strip(
-    figure: Figure,
-    box: tuple[float, float, float, float],
-    film: pl.DataFrame,
-    shown: Sequence[int],
-    limit: float,
-) -> None:
-    """The frames on a strip of film, numbered as on the time axis."""
-    left, bottom, width, height = box
-    strip = figure.add_axes(box)
-    inches = figure.get_size_inches()
-    long, high = width * inches[0], height * inches[1]
-    strip.set(xlim=(0, long), ylim=(0, high))
-    strip.axis("off")
-    strip.add_patch(Rectangle((0, 0), long, high, color=FILM, lw=0))
-    hole, every = 0.085, 0.22
-    for k in range(math.floor(long / every)):
-        for y in (0.045, high - 0.045 - hole):
-            strip.add_patch(
-                FancyBboxPatch((0.06 + k * every, y), 0.11, hole, boxstyle=HOLE, fc="white", lw=0)
-            )
-    edge, between = 0.1, 0.09
-    each = (long - 2 * edge - (len(shown) - 1) * between) / len(shown)
-    for place, moment in enumerate(shown, 1):
-        x = edge + (place - 1) * (each + between)
-        frame = figure.add_axes(
-            (left + x / inches[0], bottom + 0.175 / inches[1], each / inches[0], (high - 0.35) / inches[1])
-        )
-        draw_frame(frame, film.filter(pl.col("round") == moment), limit)
-        frame.text(
-            0.03, 0.96, f"{place}", transform=frame.transAxes, va="top", fontsize=8.5, fontweight="bold"
-        )
-        frame.text(0.97, 0.96, f"t={moment:,}", transform=frame.transAxes, va="top", ha="right", fontsize=7.5)
-        frame.set(xticks=[], yticks=[])
 
 
 def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
@@ -172,13 +124,10 @@ def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
     value, low, high, bias = frame.select("value", "low", "high", "bias").to_numpy().T
     forecast = float(frame["forecast"][0])
     axis.grid(False)
-    axis.set(xlim=(-0.015, 1.015), ylim=(-1.32 * limit, 1.62 * limit))
-    for side in axis.spines.values():
-        side.set_visible(False)
-    below = value[value <= forecast].max(initial=0.0)
-    above = value[value >= forecast].min(initial=1.0)
-    room = max(0.012 - (above - below), 0.0) / 2
-    axis.axvspan(below - room, above + room, color="#f2d15c", alpha=0.55, lw=0, zorder=1)
+    axis.set(xlim=(-0.015, 1.015), ylim=(-1.32 * limit, 1.62 * limit), xticks=[], yticks=[])
+    axis.spines[:].set_visible(True)
+    below, above = value[value <= forecast].max(initial=0.0), value[value >= forecast].min(initial=1.0)
+    axis.axvspan(below - 0.004, above + 0.004, color="#f2d15c", alpha=0.55, lw=0, zorder=1)
     axis.axhline(0.0, color=QUIET, lw=0.6, zorder=2)
     widths = np.clip(0.9 * (high - low), 0.007, 0.06)
     colours = BIASES(0.5 + np.where(bias >= 0, 0.38, -0.38))
@@ -192,23 +141,23 @@ PROOFS = {"certificate": QUIET, "guarantee": INK}
 
 def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
     """Columns panel, method, round, distance, certificate, guarantee: averages over the rounds so far."""
-    parts = []
-    for one in evaluations:
-        measured = running_distance_data(one.game.forecasts, one.game.outcomes, rounds=one.checkpoints)
-        blank: list[float | None] = [None] * len(one.checkpoints)
-        parts.append(
-            pl.DataFrame(
-                {
-                    "panel": f"{one.score.stream}: {one.score.model}",
-                    "method": one.score.method,
-                    "round": one.checkpoints,
-                    "distance": measured["upper"],
-                    "certificate": one.certificates or blank,
-                    "guarantee": one.guarantees or blank,
-                },
-                schema_overrides={"certificate": pl.Float64, "guarantee": pl.Float64},
-            )
+    kinds = {"certificate": pl.Float64, "guarantee": pl.Float64}
+    parts = [
+        pl.DataFrame(
+            {
+                "panel": f"{one.score.stream}: {one.score.model}",
+                "method": one.score.method,
+                "round": one.checkpoints,
+                "distance": running_distance_data(
+                    one.game.forecasts, one.game.outcomes, rounds=one.checkpoints
+                )["upper"],
+                "certificate": one.certificates or None,
+                "guarantee": one.guarantees or None,
+            },
+            schema_overrides=kinds,
         )
+        for one in evaluations
+    ]
     return pl.concat(parts).with_columns(pl.col(*PROOFS) / pl.col("round"))
 
 
@@ -217,7 +166,7 @@ def draw_running(table: pl.DataFrame) -> Figure:
     """A panel per stream and model: a line per method; certificate grey, guarantee black."""
     names = table["panel"].unique(maintain_order=True).to_list()
     methods = table["method"].unique(maintain_order=True).to_list()
-    look = looks(methods) | {name: look_of(colour) for name, colour in PROOFS.items()}
+    look = looks(methods) | {name: Look(colour) for name, colour in PROOFS.items()}
     figure, axes = panels(names, [*look], height=3.4)
     headline(
         figure,
@@ -226,18 +175,16 @@ def draw_running(table: pl.DataFrame) -> Figure:
         "Black: the guarantee.",
     )
     last = int(highest(table["round"]))
-    # everything but guarantees fits, once a sixth of the stream is over
-    later = table.filter(pl.col("round") * 6 >= pl.col("round").max())
-    top = 1.1 * max(highest(later["distance"], later["certificate"]), 0.01)
-    for panel, axis in axes.items():
-        axis.set(xlim=(0, last), ylim=(0, top), title=panel, xlabel="round t", ylabel="distance / t")
+    # everything but guarantees fits
+    top = 1.1 * max(later_height(table.select("round", "distance", "certificate")), 0.01)
+    for panel, axis in zip(names, axes, strict=True):
+        axis.set(xlim=(0, last), ylim=(0, top), xlabel="round t", ylabel="distance / t")
         axis.locator_params(axis="x", nbins=5)
         ends: dict[str, float] = {}
         for method, part in lines_of(table, panel, "panel", "method"):
-            measured, one = part.select("round", upper="distance"), look[method]
-            width = 2.2 if method == CALIBRATED else 1.4
-            draw_distance(axis, measured, one.colour, dashes=one.dashes, width=width)
-            ends[method] = min(float(measured["upper"][-1]), top)
+            one, width = look[method], 2.2 if method == CALIBRATED else 1.4
+            axis.plot(part["round"], part["distance"], color=one.colour, ls=one.dashes, lw=width, zorder=3)
+            ends[method] = min(float(part["distance"][-1]), top)
             if part["certificate"].null_count() == 0:
                 for name, colour in PROOFS.items():
                     axis.plot(part["round"], part[name], color=colour, lw=1.6, zorder=2)
@@ -355,16 +302,16 @@ def _draw_growth(axis: Axes, table: pl.DataFrame, what: str) -> None:
     for name, factor in (("√T", 1.0), ("2√T", 2.0)):
         if name != label:
             axis.plot(fine, factor * np.sqrt(fine), color=QUIET, lw=1.0, ls=(0, (4, 2)))
-            ends[name], look[name] = factor * math.sqrt(last), look_of(QUIET)
+            ends[name], look[name] = factor * math.sqrt(last), Look(QUIET)
     if proven:
         axis.plot(rounds, bound, color=INK, lw=1.8)
         name = f"proven: {label or number(float(bound[-1]))}"
-        ends[name], look[name] = float(bound[-1]), look_of(INK)
+        ends[name], look[name] = float(bound[-1]), Look(INK)
     axis.plot(rounds, mean, color=WORST, lw=1.2, ls=(0, (1.2, 1.2)), marker="o", ms=2.5)
     axis.plot(rounds, worst, color=WORST, lw=2.0, marker="o", ms=5, mec="white", mew=0.7, zorder=4)
     ends["mean of all"] = float(mean[-1])
     ends[f"worst: {worst[-1] / math.sqrt(last):.3f}√T"] = float(worst[-1])
-    name_lines(axis, ends, {**dict.fromkeys(ends, look_of(WORST)), **look})
+    name_lines(axis, ends, {**dict.fromkeys(ends, Look(WORST)), **look})
     axis.set_xlabel("number of rounds T")
     axis.set_ylabel(what)
     axis.set_title("Worst case against T")

@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
+from onlinecal.plots.reliability_diagram import named
 from onlinecal.plots.style import (
     INK,
     OKABE_ITO,
@@ -25,11 +26,12 @@ from onlinecal.plots.style import (
     headline,
     highest,
     in_house_style,
-    label_axes,
     looks,
     lowest,
     name_lines,
+    near,
     panels,
+    place,
 )
 from simulations.games.measuring import MeasuredMulticlass, MulticlassGame, biases_of
 from simulations.plots import Drawing
@@ -72,9 +74,9 @@ def draw_simplex_distance(table: pl.DataFrame) -> Figure:
         low=pl.col("lower").clip(lower_bound=bottom),
         high=pl.col("upper").clip(lower_bound=bottom),
     )
-    for k, (title, axis) in zip(numbers, axes.items(), strict=True):
+    for k, axis in zip(numbers, axes, strict=True):
         axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 2.8))
-        axis.set_title(title)
+        axis.set(xlabel="rounds T", ylabel="distance to calibration")
         axis.minorticks_off()
         ends, promised = {}, {}
         for name, part in lines_of(shown, k, "classes", "forecaster"):
@@ -90,7 +92,6 @@ def draw_simplex_distance(table: pl.DataFrame) -> Figure:
             name, part = next(iter(promised.items()))
             _write_theory(axis, part, k, look[name] if len(promised) == 1 else None)
         name_lines(axis, ends, look)
-    label_axes(axes, "rounds T", "distance to calibration")
     return figure
 
 
@@ -170,8 +171,8 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
     rows = -(-len(names) // columns)
     wide, gap, above, below = 4.9, 0.4, 0.9, 0.85
     high = wide * (TOP - BOTTOM) / (RIGHT - LEFT)
-    size = (columns * (wide + gap) + gap, above + rows * (high + 0.1) + below)
-    figure = Figure(figsize=size)
+    across, up = columns * (wide + gap) + gap, above + rows * (high + 0.1) + below
+    figure = Figure(figsize=(across, up))
     first = table.filter(pl.col("kind") == "cell", pl.col("forecaster") == names[0])
     headline(
         figure,
@@ -181,19 +182,19 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
     )
     heat = LogNorm(1, max(int(highest(table.filter(pl.col("kind") == "cell")["rounds"])), 10))
     warmth = Normalize(0.0, LARGEST_BIAS)
-    for place, name in enumerate(names):
-        left = gap + place % columns * (wide + gap)
-        bottom = size[1] - above - (place // columns + 1) * (high + 0.1) + 0.1
-        axis = figure.add_axes((left / size[0], bottom / size[1], wide / size[0], high / size[1]))
+    for number, name in enumerate(names):
+        row, column = divmod(number, columns)
+        axis = place(
+            figure, gap + column * (wide + gap), up - above - (row + 1) * (high + 0.1) + 0.1, wide, high
+        )
         _draw_triangle(axis, table.filter(pl.col("forecaster") == name), name, wide, heat, warmth)
     scales: tuple[tuple[LinearSegmentedColormap, Normalize, str], ...] = (
         (CELLS, heat, "rounds a cell was announced"),
         (BIASES, warmth, f"largest bias of a point (proven: ≤ {LARGEST_BIAS:g})"),
     )
-    broad = min(0.4, 3.4 / size[0])
-    for place, (colours, norm, label) in enumerate(scales):
-        left = (0.27 if place == 0 else 0.73) - broad / 2
-        bar = figure.add_axes((left, 0.42 / size[1], broad, 0.12 / size[1]))
+    broad = min(0.4 * across, 3.4)
+    for middle, (colours, norm, label) in zip((0.27, 0.73), scales, strict=True):
+        bar = place(figure, middle * across - broad / 2, 0.42, broad, 0.12)
         figure.colorbar(ScalarMappable(norm, colours), cax=bar, orientation="horizontal")
         bar.set_title(label, fontsize=8.5, fontweight="normal", loc="center", pad=4)
         bar.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
@@ -223,15 +224,10 @@ def _different(cells: Floats, sizes: Floats) -> tuple[Floats, Floats, NDArray[np
 def _part(
     game: MulticlassGame, kind: str, p: Floats, rounds: NDArray[np.int64], **more: Floats
 ) -> pl.DataFrame:
-    return pl.DataFrame(
-        {
-            "forecaster": game.measured.forecaster,
-            "adversary": game.measured.adversary,
-            "kind": kind,
-            **{f"p{c}": p[:, c] for c in range(3)},
-            **{"size": np.zeros(len(p)), "rounds": rounds, "bias": np.zeros(len(p)), **more},
-        }
-    )
+    none = np.zeros(len(p))
+    columns = {f"p{c}": p[:, c] for c in range(3)} | {"size": none, "rounds": rounds, "bias": none, **more}
+    table = pl.DataFrame({"kind": kind, **columns})
+    return named(table, game.measured.forecaster, game.measured.adversary)
 
 
 def _draw_triangle(
@@ -271,13 +267,11 @@ def _draw_triangle(
     axis.add_collection(LineCollection(pieces, colors="white", linewidths=3.0, capstyle="round", zorder=5))
     axis.add_collection(LineCollection(pieces, colors=shades, linewidths=1.3, capstyle="round", zorder=5))
     axis.scatter(way[-1:, 0], way[-1:, 1], s=22, color=INK, edgecolors="white", linewidths=0.8, zorder=6)
-    for c, (dx, dy, ha) in enumerate(((0.0, -0.035, "center"), (0.0, -0.035, "center"), (0.03, 0.0, "left"))):
-        at, up = CORNERS[c]
-        axis.scatter([at], [up], s=34, color=OKABE_ITO[c], zorder=7, clip_on=False)
-        va = "top" if dy else "center"
-        axis.text(
-            at + dx, up + dy, f"class {c}", ha=ha, va=va, fontsize=9, color=darker(OKABE_ITO[c]), zorder=7
-        )
+    for c, (aside, ha) in enumerate((((0, -11), "center"), ((0, -11), "center"), ((8, 0), "left"))):
+        colour = OKABE_ITO[c]
+        at = CORNERS[c]
+        axis.scatter(at[0], at[1], s=34, color=colour, zorder=7, clip_on=False)
+        near(axis, f"class {c}", at, aside, ha=ha, va="center", color=darker(colour), zorder=7)
 
 
 def _vectors(table: pl.DataFrame) -> Floats:

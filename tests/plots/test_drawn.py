@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 
 from onlinecal import plots
 from onlinecal.plots.decisions import draw_methods
-from onlinecal.plots.ledger import draw_certificates
 from onlinecal.plots.recalibrations import (
     draw_boosting,
     draw_gaps,
     draw_lp_rounds,
     draw_patches,
+    draw_scoreboard,
 )
 from onlinecal.plots.reliability_diagram import named, plan_costs, reliability_panels, transport_panels
 from simulations.plots.sweeps.against_rounds import draw_trajectories
@@ -111,27 +111,30 @@ def test_every_certificate_and_guarantee_is_a_line_under_a_whole_title():
         assert {"guarantee", "file:path=nba,outcome=home_won"} <= set(words(axis))
 
 
-@pytest.mark.parametrize("one_age", [True, False])
-def test_keys_of_one_age_do_not_lie_on_one_another(one_age):
-    n = 300
-    rounds = RNG.integers(300, 330, n) * (1 if one_age else 1 + np.arange(n) % 9)
-    table = pl.DataFrame(
-        {
-            "key": [f"k{i}" for i in range(n)],
-            "rounds": rounds,
-            "open": 0,
-            "certificate": RNG.gamma(9.0, 1.0, n),
-            "guarantee": np.sqrt(3.0 * rounds) * np.where(np.arange(n) < 9, 20.0, 1.0),
-        }
+def test_a_method_far_out_is_a_number_at_the_edge_and_the_others_are_dots_with_intervals():
+    names = ("none", "platt", "beta", "isotonic", "groups", "boost", "vector")
+    difference = [0.4 if name == "beta" else -0.01 for name in names]
+    table = pl.concat(
+        pl.DataFrame({"method": names, "measure": measure, "difference": difference}).with_columns(
+            value=0.2,
+            difference_low=pl.col("difference") - 0.002,
+            difference_high=pl.col("difference") + 0.002,
+            best=pl.lit(None, pl.String),
+            title=pl.lit("x.csv"),
+            below=pl.lit("y"),
+            chosen=pl.lit("platt"),
+        )
+        for measure in ("Brier", "log loss", "ECE", "accuracy")
     )
-    figure = inside(draw_certificates(table))
-    (axis,) = figure.axes
-    dots, heights = np.array(points(axis)), (table["certificate"] / rounds).to_numpy()
-    mine = dots[np.isin(dots[:, 1], heights)][:n]
-    assert sorted(mine[:, 1]) == pytest.approx(sorted(heights))
-    assert np.isin(np.minimum(table["guarantee"] / rounds, 1.0), dots[:, 1]).all()
-    assert (len(np.unique(mine[:, 0])) == n) == one_age
-    assert ("keys in the order of" in axis.get_xlabel()) == one_age
+    figure = inside(draw_scoreboard(table))
+    for axis in figure.axes:
+        (number,) = (text for text in axis.texts if text.get_text() in ("+0.4 ▸", "◂ +0.4"))
+        is_left = number.get_window_extent().x0 < (axis.bbox.x0 + axis.bbox.x1) / 2
+        assert is_left == (axis.get_title(loc="left") == "accuracy")
+        heights = [float(height) for height in range(len(names) - 1) if height != 4]
+        assert set(points(axis)) - {(0.0, 0.0)} == {(-0.01, height) for height in heights}
+        ends = [np.sort(path.vertices[:, 0]) for path in axis.collections[0].get_paths()]
+        assert np.array(ends) == pytest.approx(np.tile([-0.012, -0.008], (5, 1)))
 
 
 ROUNDS = np.arange(7)
@@ -148,50 +151,38 @@ def rounds_of(round_=ROUNDS, **columns):
 
 
 def drawn_lines(table, column, x="round"):
-    """Of the rows of each part, from round 0 on, the line that a column should be."""
-    for _, mine in table.filter(pl.col("round") >= 0).group_by("part"):
+    """Of the rows of each part the line that a column should be."""
+    for _, mine in table.group_by("part"):
         yield list(zip(mine[x].cast(float), mine[column], strict=True))
 
 
 def test_errors_of_patches_are_lines_beside_chance_and_alpha():
     errors = {"worst": FALLING, "chance": FALLING / 3, "squared_error": FALLING}
     table = rounds_of(**errors).with_columns(patches=pl.col("round"), alpha=pl.lit(0.01))
-    figure = inside(draw_patches(table))
-    worst, squared = figure.axes
-    assert words(worst) == ["alpha = 0.01"]
-    for axis, names in ((worst, ("worst", "chance")), (squared, ("squared_error",))):
+    worst, squared = inside(draw_patches(table)).axes
+    for axis, names in ((worst, ("worst", "chance", "alpha")), (squared, ("squared_error",))):
         for name in names:
             assert all(line in lines(axis) for line in drawn_lines(table, name, "patches"))
 
 
-def test_errors_of_boosting_are_lines_whose_ends_and_level_sets_are_named():
-    table = rounds_of(squared_error=FALLING).with_columns(level_sets=5)
-    figure = inside(draw_boosting(table))
-    (axis,) = figure.axes
-    assert all(line in lines(axis) for line in drawn_lines(table, "squared_error"))
-    assert words(axis) == [*(f"{table['squared_error'][at]:.4f}" for at in (6, -1)), *["5"] * 6]
-
-
-def test_gaps_of_losses_begin_left_of_the_rounds_with_those_of_the_table():
-    table = rounds_of(ROUNDS - 1, mean=FALLING, worst=3 * FALLING).with_columns(n_losses=9)
-    figure = inside(draw_gaps(table))
-    for axis, name in zip(figure.axes, ("mean", "worst"), strict=True):
+@pytest.mark.parametrize(
+    "draw, names, columns",
+    [
+        (draw_boosting, ("squared_error",), {"squared_error": FALLING}),
+        (draw_gaps, ("mean", "worst"), {"mean": FALLING, "worst": 3 * FALLING, "n_losses": 9}),
+        (
+            draw_lp_rounds,
+            ("error", "squared_error"),
+            {"error": FALLING, "squared_error": 2 * FALLING, "p": np.inf},
+        ),
+    ],
+)
+def test_errors_of_rounds_are_lines_whose_ends_are_named(draw, names, columns):
+    table = rounds_of(**columns)
+    for axis, name in zip(inside(draw(table)).axes, names, strict=True):
         assert all(line in lines(axis) for line in drawn_lines(table, name))
-        for at in (0, 7):
-            left = [(-1.6, table[name][at]), (0.0, table[name][at + 1])]
-            assert left in lines(axis)
-            assert left[0] in points(axis)
-        assert words(axis) == [f"{table[name][7]:.4f}", f"{table[name][-1]:.4f}"]
-
-
-def test_rounds_that_merged_have_dots_and_the_first_and_the_last_error_are_named():
-    merged = ROUNDS % 3 == 2
-    columns = {"error": FALLING, "squared_error": 2 * FALLING, "merged": merged, "p": np.inf}
-    table = pl.DataFrame({"round": ROUNDS, "patches": ROUNDS, **columns})
-    figure = inside(draw_lp_rounds(table))
-    for axis, name in zip(figure.axes, ("error", "squared_error"), strict=True):
-        assert points(axis) == [(float(at), table[name][int(at)]) for at in ROUNDS[merged]]
-        assert words(axis) == [f"{table[name][at]:.4f}" for at in (0, -1)]
+        ends = zip(("fitted", "tested"), (6, -1), strict=True)
+        assert words(axis) == [f"{part} rows {table[name][at]:.4f}" for part, at in ends]
 
 
 def test_intervals_of_groups_lie_beside_their_dots_before_above_after():

@@ -261,3 +261,8 @@ def drawn_labels(table: Floats, rng: np.random.Generator) -> Ints:
     """A label for each row of probabilities (n, k), drawn from them: what came, had they been right."""
     ends = table.cumsum(axis=1)
     return (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1)
+
+
+def stops_until(end: int, most: int) -> list[int]:
+    """At most so many numbers of rounds, evenly spread from 0 to the end."""
+    return np.unique(np.round(np.linspace(0, end, most)).astype(int)).tolist()

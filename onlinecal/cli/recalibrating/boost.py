@@ -13,7 +13,7 @@ from onlinecal.cli.recalibrating.alone import Findings, Method, Run, View
 from onlinecal.cli.recalibrating.asked import Asked, made
 from onlinecal.cli.recalibrating.reading import Part, column, numbers
 from onlinecal.cli.recalibrating.report import Picture
-from onlinecal.measures.scores import event_scores
+from onlinecal.measures.scores import brier_score, event_scores
 from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ METHOD = Method(lambda asked, _: made(BoostedRecalibrator, asked), findings, vie
 
 
 def pictures(run: Run) -> list[Picture]:
-    """Reliability before and after."""
+    """Reliability before and after, and the squared error against rounds, if any were kept."""
+    from onlinecal.plots.recalibrations import draw_boosting
     from onlinecal.plots.reliability_diagram import named, reliability_data, reliability_panels
     from onlinecal.plots.style import AFTER, BEFORE, OKABE_ITO
 
@@ -83,4 +84,16 @@ def pictures(run: Run) -> list[Picture]:
     def draw(table: pl.DataFrame) -> Figure:
         return reliability_panels(table, "heading", colours=(BEFORE, AFTER, *OKABE_ITO[2:]))
 
-    return [Picture(draw, pl.concat(tables), "reliability")]
+    drawn = [Picture(draw, pl.concat(tables), "reliability")]
+    if run.model.n_kept_:
+        drawn.append(Picture(draw_boosting, errors_by_round(run), "rounds"))
+    return drawn
+
+
+def errors_by_round(run: Run) -> pl.DataFrame:
+    """Columns part, round, squared_error: after each of the rounds that are kept, an average."""
+    return pl.DataFrame(
+        {"part": part.name, "round": number, "squared_error": brier_score(p, part.settled) / len(part)}
+        for part in run.parts
+        for number, p in enumerate(run.model.staged_predict(*run.view(part)))
+    )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from onlinecal.arrays import Floats
-from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, facts_of_start
+from onlinecal.arrays import Floats, Ints
+from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, facts_of_start, stops_until
 from onlinecal.cli.recalibrating.asked import Asked, made
 from onlinecal.cli.recalibrating.reading import Part
 from onlinecal.cli.recalibrating.report import NONE, Picture
@@ -17,6 +18,10 @@ from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 
 N_LOSSES = 500
+N_CURVES, N_STOPS = 100, 40
+"""Losses and rounds of the picture of gaps."""
+N_SPLITS = 500
+"""Random halves of the rows, a dot each."""
 DRAWN = (NONE, "temperature", "decision")
 SEED = 0
 """Of the Gaussian losses: the same for every table and split."""
@@ -84,19 +89,47 @@ def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[s
 
 
 def pictures(run: Run, losses: Floats) -> list[Picture]:
-    """Predicted and true losses of random decision makers, or a given table with its regions."""
+    """The gap against rounds, if any, and what losses cost beyond what was predicted."""
     from onlinecal.plots import decision_losses_data
-    from onlinecal.plots.decisions import decision_numbers, draw_decisions, draw_methods
+    from onlinecal.plots.decisions import draw_methods
+    from onlinecal.plots.recalibrations import draw_gaps
 
-    shown, mapped = run.shown, run.mapped[run.shown.name]
-    if run.loss_table is not None:
-        numbers = decision_numbers(run.loss_table, shown.probabilities, mapped["decision"])
-        return [Picture(draw_decisions, numbers, "decisions")]
-    each = pl.lit("loss").alias("each")
-    tables = [
-        decision_losses_data(mapped[name], shown.settled, losses)
-        .drop("loss")
-        .select(pl.lit(name).alias("method"), pl.all(), each)
-        for name in DRAWN
-    ]
-    return [Picture(draw_methods, pl.concat(tables), "losses")]
+    shown, loss_table = run.shown, run.loss_table
+    mapped = {name: run.mapped[shown.name][name] for name in DRAWN}
+    drawn = []
+    if run.model.n_rounds_:
+        drawn.append(Picture(draw_gaps, gaps_by_round(run, losses[:N_CURVES]), "gaps"))
+    each = {
+        name: decision_losses_data(table, shown.settled, losses).drop("loss")
+        if loss_table is None
+        else losses_of_halves(table, shown.settled, losses)
+        for name, table in mapped.items()
+    }
+    what = pl.lit("loss" if loss_table is None else "half").alias("each")
+    named = [table.select(pl.lit(name).alias("method"), pl.all(), what) for name, table in each.items()]
+    drawn.append(Picture(draw_methods, pl.concat(named), "losses"))
+    return drawn
+
+
+def gaps_by_round(run: Run, losses: Floats) -> pl.DataFrame:
+    """Columns part, round, mean, worst, and n_losses; round -1 is before the temperature."""
+    stops = {-1, *stops_until(run.model.n_rounds_, N_STOPS)}
+    rows = []
+    for part in run.parts:
+        stages = [(-1, part.probabilities), *enumerate(run.model.staged_predict_proba(part.probabilities))]
+        for at, now in stages:
+            if at in stops:
+                gaps = decision_loss_gap(now, part.settled, losses)
+                ends = {"mean": float(gaps.mean()), "worst": float(gaps.max())}
+                rows.append({"part": part.name, "round": at, **ends, "n_losses": len(losses)})
+    return pl.DataFrame(rows)
+
+
+def losses_of_halves(table: Floats, labels: Ints, loss: Floats) -> pl.DataFrame:
+    """Columns predicted, true: a row per random half of the rows, the same halves for every table."""
+    rng = np.random.default_rng([SEED, 13])
+    n = len(labels)
+    halves = [rng.permutation(n)[: max(n // 2, 1)] for _ in range(N_SPLITS)]
+    _, predicted, true = (one[0] for one in row_losses(table, labels, loss))
+    means = {"predicted": predicted, "true": true}
+    return pl.DataFrame({name: [float(one[half].mean()) for half in halves] for name, one in means.items()})

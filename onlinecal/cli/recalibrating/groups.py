@@ -9,11 +9,13 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, View
+from onlinecal.arrays import Floats
+from onlinecal.cli.recalibrating.alone import Findings, Method, Run, Scores, View, stops_until
 from onlinecal.cli.recalibrating.asked import Asked, made
 from onlinecal.cli.recalibrating.reading import Part, column
 from onlinecal.cli.recalibrating.report import NONE, Picture
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
+from onlinecal.measures.scores import brier_score
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 from onlinecal.rounds import Rounds
@@ -21,6 +23,8 @@ from onlinecal.rounds import Rounds
 MOST_VALUES = 12
 """A column of numbers with more distinct values than this is cut into ranges."""
 RANGES = 4
+STOPS = 41
+"""Numbers of patches in the picture."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +100,11 @@ def view(asked: Asked, fit: Part) -> View:
 def findings(run: Run) -> Findings:
     """Violations of the groups, and each group before and after."""
     model: GroupRecalibrator = run.model
-    reports = {}
-    for part in run.parts:
-        members = model.members(run.view(part)[1], len(part))
-        for name, after in run.mapped[part.name].items():
-            reports[part.name, name] = multicalibration_report(
-                after, part.settled, members, model.n_levels_ or None, model.group_names_
-            )
+    reports = {
+        (part.name, name): report_of(model, part, run.view(part)[1], after)
+        for part in run.parts
+        for name, after in run.mapped[part.name].items()
+    }
 
     def scores(part: Part, name: str) -> Scores:
         report = reports[part.name, name]
@@ -113,10 +115,14 @@ def findings(run: Run) -> Findings:
         }
 
     def pictures() -> list[Picture]:
-        from onlinecal.plots.groups import draw_both, group_numbers
+        from onlinecal.plots.groups import draw_repair, group_numbers
+        from onlinecal.plots.recalibrations import draw_patches
 
         numbers = group_numbers(repair).with_columns(title=pl.lit(run.title))
-        return [Picture(draw_both, numbers, "groups")]
+        drawn = [Picture(draw_repair, numbers, "groups")]
+        if model.n_patches_:
+            drawn.append(Picture(draw_patches, violations_by_patches(run), "patches"))
+        return drawn
 
     shown = run.shown.name
     both = GroupRepair(reports[shown, NONE], reports[shown, "groups"])
@@ -141,3 +147,24 @@ def findings(run: Run) -> Findings:
 
 
 METHOD = Method(lambda asked, _: made(GroupRecalibrator, asked), findings, view)
+
+
+def violations_by_patches(run: Run) -> pl.DataFrame:
+    """Columns part, patches, worst, chance, squared_error: forecasts after the start and so many patches."""
+    stops, rows = stops_until(run.model.n_patches_, STOPS), []
+    for part in run.parts:
+        forecasts, groups = run.view(part)
+        stages = run.model.staged_predict(forecasts, groups, stops)
+        for stop, p in zip(stops, stages, strict=True):
+            worst = report_of(run.model, part, groups, p).worst
+            row = {"part": part.name, "patches": stop, "worst": worst.violation, "chance": worst.noise}
+            rows.append({**row, "squared_error": brier_score(p, part.settled) / len(part)})
+    return pl.DataFrame(rows).with_columns(alpha=pl.lit(run.model.alpha, pl.Float64))
+
+
+def report_of(
+    model: GroupRecalibrator, part: Part, groups: pl.DataFrame, p: Floats
+) -> MulticalibrationReport:
+    """How wrong forecasts of a part are in its groups."""
+    members = model.members(groups, len(part))
+    return multicalibration_report(p, part.settled, members, model.n_levels_ or None, model.group_names_)

@@ -13,7 +13,7 @@ from onlinecal.cli.recalibrating.asked import made
 from onlinecal.cli.recalibrating.reading import Part
 from onlinecal.cli.recalibrating.report import Picture
 from onlinecal.measures.lp.errors import lp_calibration_error
-from onlinecal.plots.groups import draw_levels, level_set_errors
+from onlinecal.plots.groups import level_set_errors
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
 
 TOP = 10
@@ -53,7 +53,7 @@ def findings(run: Run) -> Findings:
             "groups": len(model.predictions_),
         },
         tables={f"level sets that carry the error ({part.name} rows)": carriers.to_dicts()},
-        pictures=lambda: [Picture(draw_levels, cells.with_columns(title=pl.lit(run.title)), "levels")],
+        pictures=lambda: pictures(run, cells),
     )
 
 
@@ -65,3 +65,21 @@ def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
     rng = np.random.default_rng([seed, 11])
     draws = (drawn_labels(table, rng) for _ in range(CHANCE_DRAWS))
     return float(np.mean([lp_calibration_error(table, labels, p, n_levels) for labels in draws]))
+
+
+def pictures(run: Run, cells: pl.DataFrame) -> list[Picture]:
+    """The level sets before and after, and the rounds, if there were some."""
+    from onlinecal.plots.groups import draw_levels
+    from onlinecal.plots.recalibrations import draw_lp_rounds
+
+    drawn = [Picture(draw_levels, cells.with_columns(title=pl.lit(run.title)), "levels")]
+    if run.model.n_rounds_:
+        drawn.append(Picture(draw_lp_rounds, errors_by_round(run.model), "rounds"))
+    return drawn
+
+
+def errors_by_round(model: LpRecalibrator) -> pl.DataFrame:
+    """Columns round, error, squared_error, p: by the fitted rows; round 0 is the start."""
+    history = model.history_
+    errors = {"error": history.error, "squared_error": history.squared_error}
+    return pl.DataFrame({"round": np.arange(len(history.error)), **errors, "p": float(model.p)})

@@ -200,7 +200,6 @@ def draw_report(found: Report, folder: Path) -> list[Path]:
     keys = ledger.key_numbers(found)
     pictures = {
         "stream_certificates": (keys.filter(keys["rounds"] > 0), ledger.draw_certificates),
-        "stream_waiting": (keys.filter(keys["open"] > 0), ledger.draw_waiting),
         "stream_reliability": (ledger.frequency_numbers(found), ledger.draw_frequencies),
     }
     return [

@@ -1,12 +1,9 @@
-"""Measures against T, and certificates as the games go on: a panel per forecaster, a line per adversary.
-
-In pictures with many lines the colour says the group; names say the rest.
-"""
+"""Measures against T, and certificates as the games go on: a panel per forecaster, a line per adversary."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,103 +12,22 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-import adversaries
-from adversaries.protocol import POWERS
-from onlinecal.plots.over_rounds import draw_certificate, draw_guarantee
 from onlinecal.plots.style import (
-    DASHES,
-    HALO,
     INK,
-    MARKERS,
     QUIET,
     Look,
     along,
-    are_small,
-    colour_key,
     headline,
     highest,
     in_house_style,
-    label_axes,
     looks,
     lowest,
     name_lines,
     panels,
-    title_panel,
 )
 from simulations.games import players
-from simulations.plots import Drawing, look_of
+from simulations.plots import Drawing
 from simulations.sweeps.results import LEAST
-
-PROVEN = "proven in every game"
-
-
-def forecaster_group(spec: str) -> str:
-    """One of the groups of `FORECASTERS`."""
-    player = players.create(spec)
-    if player.family.kind != "deterministic":
-        return player.family.kind
-    return "deterministic" if player.bound(100) is None else PROVEN
-
-
-def power(spec: str) -> str:
-    """What an adversary sees; recorded streams and others that no catalogue knows see nothing."""
-    kind = adversaries.catalogue().get(spec.partition(":")[0])
-    return POWERS[0] if kind is None else kind.power
-
-
-@dataclass(frozen=True)
-class Groups:
-    """What tells players apart where there are many: the group of a spec, and each group's word and colour.
-
-    The groups are in the order of the pictures.
-    """
-
-    of: Callable[[str], str]
-    words: Mapping[str, tuple[str, str]]
-
-    def colour(self, spec: str) -> str:
-        """The colour of a player's group."""
-        return self.words[self.of(spec)][1]
-
-    def order(self, specs: Iterable[str]) -> list[str]:
-        """By group, otherwise as they come."""
-        return sorted(specs, key=lambda spec: list(self.words).index(self.of(spec)))
-
-    def key(self, specs: Iterable[str]) -> list[tuple[str, str]]:
-        """Words and colours of the groups that occur."""
-        present = set(map(self.of, specs))
-        return [word for group, word in self.words.items() if group in present]
-
-    def looks(self, specs: Sequence[str]) -> dict[str, Look]:
-        """A look for each: the colour of its group, with other dashes and markers from one to the next."""
-        answer = {}
-        seen: dict[str, int] = {}
-        for spec in specs:
-            group = self.of(spec)
-            place = seen[group] = seen.get(group, -1) + 1
-            marker = (*MARKERS, "D", "v", "P")[place % 6]
-            answer[spec] = look_of(self.colour(spec), DASHES[place % len(DASHES)], marker)
-        return answer
-
-
-FORECASTERS = Groups(
-    forecaster_group,
-    {
-        PROVEN: ("distance proven in every game", "#0072B2"),
-        "deterministic": ("deterministic, nothing proven", "#D55E00"),
-        "randomised": ("randomised", "#009E73"),
-        "reference": ("answers after the outcome", "#777777"),
-    },
-)
-ADVERSARIES = Groups(
-    power,
-    {
-        "oblivious": ("nothing", "#0072B2"),
-        "adaptive": ("forecasts", "#D55E00"),
-        "internal": ("certificates too", "#CC79A7"),
-        "mixed": ("as its players do", "#009E73"),
-    },
-)
 
 
 @dataclass(frozen=True)
@@ -181,23 +97,9 @@ def draw_band(axis: Axes, games: pl.DataFrame, look: Look, alpha: float, **style
     return float(line[-1])
 
 
-def name_top(
-    axis: Axes, ends: Mapping[str, float], words: Callable[[str], str], colour: Callable[[str], Any]
-) -> None:
-    """Say in the upper corner, with these words in this colour, which line ends highest."""
-    name = max(ends, key=ends.__getitem__)
-    axis.text(
-        0.03, 0.98, words(name), transform=axis.transAxes, va="top", fontsize=7, color=colour(name),
-        zorder=6, path_effects=HALO,
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class AgainstRounds:
     """A figure of one measure: a panel per forecaster, log-log; a band is its bracket, or other seeds.
-
-    With more than a few forecasters the panels are small: colours then say what an adversary sees, and only
-    the one on top is named.
 
     Attributes
     ----------
@@ -214,7 +116,7 @@ class AgainstRounds:
     times
         So many times the bound on the distance is a bound on the measure; None: none is kept.
     lifted
-        Whether less than half a round is lifted to it; the column of this name has the medians as they were.
+        Whether less than half a round is lifted to it.
     """
 
     axis: str
@@ -224,51 +126,39 @@ class AgainstRounds:
     titles: tuple[str, str]
     below: tuple[str, str]
     times: float | None = None
-    lifted: str | None = None
+    lifted: bool = False
 
     def prepare(self, results: pl.DataFrame) -> pl.DataFrame:
         """Columns as of `over_seeds`, and `bound`, null where nothing is proven."""
-        more = [] if self.lifted is None else [pl.col(self.upper).median().alias(self.lifted)]
-        if self.times is not None:
-            more.append(pl.col("bound").first().cast(pl.Float64) * self.times)
-        table = over_seeds(results, self.upper, self.lower, *more)
-        least = None if self.lifted is None else LEAST
-        return table.with_columns(pl.col("line", "low", "high").clip(lower_bound=least))
+        bound = [] if self.times is None else [pl.col("bound").first().cast(pl.Float64) * self.times]
+        table = over_seeds(results, self.upper, self.lower, *bound)
+        return table.with_columns(pl.col("line", "low", "high").clip(LEAST if self.lifted else None))
 
     @in_house_style
     def draw(self, table: pl.DataFrame) -> Figure:
         """The figure."""
         proven = "bound" not in table.columns or table["bound"].null_count() == 0
         one_seed, more = self.below
-        figure, axes, look, small = forecaster_panels(
-            table,
-            self.titles[not proven],
-            bands_mean(table, one_seed) + more,
-            "A line per adversary; it sees",
-        )
+        below = bands_mean(table, one_seed) + more
+        figure, axes, look = forecaster_panels(table, self.titles[not proven], below)
         theory = {spec: self.curves(spec) for spec in axes}
         first, last = lowest(table["rounds"]), highest(table["rounds"])
         room = 1.15 if last > first else 3
         left, right = first / room, last * room
         top = max([highest(table["high"]), *(one.value(right) for some in theory.values() for one in some)])
-        bottom = max(lowest(table.filter(pl.col("line") > 0)["line"], empty=1.0), top / 1e6)
+        bottom = max(lowest(table.filter(pl.col("line") > 0)["line"]) or 1.0, top / 1e6)
         shown = table.with_columns(pl.col("line", "low", "high").clip(lower_bound=bottom))
-        for axis in axes.values():
-            axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.6, top * 1.6))
+        for spec, axis in axes.items():
+            limits: Any = {"xlim": (left, right), "ylim": (bottom / 1.6, top * 1.6)}
+            axis.set(xscale="log", yscale="log", xlabel="rounds T", ylabel=self.axis, **limits)
             axis.minorticks_off()
-        label_axes(axes, "rounds T", self.axis.partition(" (")[0] if small else self.axis)
-        style = {"lw": 1.0 if small else 1.4, "ms": 3.5, "solid_capstyle": "round"}
-        for place, (spec, axis) in enumerate(axes.items()):
             ends = {
-                name: draw_band(axis, games, look[name], 0.1 if small else 0.18, **style)
+                name: draw_band(axis, games, look[name], 0.18, lw=1.4, ms=3.5, solid_capstyle="round")
                 for name, games in lines_of(shown, spec)
             }
             for curve in theory[spec]:
-                draw_curve(axis, curve, left, right, small, not small or curve.strong or place == 0)
-            if small:
-                name_top(axis, ends, "on top: {}".format, lambda name: look[name].colour)
-            else:
-                name_lines(axis, ends, look)
+                draw_curve(axis, curve, left, right)
+            name_lines(axis, ends, look)
         return figure
 
 
@@ -281,46 +171,30 @@ def lines_of(
 
 
 def forecaster_panels(
-    table: pl.DataFrame, title: str, below: str, key: str
-) -> tuple[Figure, dict[str, Axes], dict[str, Look], bool]:
-    """A titled panel per forecaster, a look per adversary, and whether the panels are small.
-
-    In small panels the looks are those of what adversaries see.
-    """
-    forecasters, against = (
+    table: pl.DataFrame, title: str, below: str
+) -> tuple[Figure, dict[str, Axes], dict[str, Look]]:
+    """A panel per forecaster by its spec, and a look per adversary."""
+    specs, against = (
         table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
     )
-    small = are_small(forecasters)
-    figure, axes = panels(forecasters, against)
+    titles = [f"{spec} – {players.create(spec).family.summary}" for spec in specs]
+    figure, axes = panels(titles, against, abreast=2 if len(specs) <= 6 else 4)
     headline(figure, title, below)
-    if small:
-        colour_key(figure, ADVERSARIES.key(against), key)
-    for spec, axis in axes.items():
-        text = spec if small else f"{spec} – {players.create(spec).family.summary}"
-        title_panel(axis, text, 9 if small else 11)
-    look = {name: look_of(ADVERSARIES.colour(name)) for name in against} if small else looks(against)
-    return figure, axes, look, small
+    return figure, dict(zip(specs, axes, strict=True)), looks(against)
 
 
-def draw_curve(axis: Axes, curve: Curve, left: float, right: float, small: bool, named: bool) -> None:
-    """A curve of the theory with its label along it, near the left end; in small panels thin."""
+def draw_curve(axis: Axes, curve: Curve, left: float, right: float) -> None:
+    """A curve of the theory with its label along it, near the left end."""
     rounds = np.geomspace(left, right, 100)
     values = [curve.value(math.ceil(T)) for T in rounds]
-    colour = INK if curve.strong else QUIET
-    axis.plot(
-        rounds, values, color=colour, ls="-" if curve.strong else "--",
-        lw=(2.0 if curve.strong else 1.1) * (0.6 if small else 1.0),
-        zorder=4 if curve.strong else 2,
-    )  # fmt: skip
-    if not named:
-        return
+    colour, dashes, width, zorder = (INK, "-", 2.0, 4) if curve.strong else (QUIET, "--", 1.1, 2)
+    axis.plot(rounds, values, color=colour, ls=dashes, lw=width, zorder=zorder)
     start = int(curve.at * len(rounds))
     shift = 0.86 if curve.below else 1.0
     (x, x2), (y, y2) = rounds[[start, start + 20]], (shift * values[start], shift * values[start + 20])
-    along(
-        axis, curve.label, x, y, x2, y2, color=colour, va="top" if curve.below else "bottom",
-        fontweight="bold" if curve.strong else "normal", fontsize=6.5 if small else 8.5,
-    )  # fmt: skip
+    weight = "bold" if curve.strong else "normal"
+    va = "top" if curve.below else "bottom"
+    along(axis, curve.label, x, y, x2, y2, color=colour, va=va, fontweight=weight)
 
 
 def prepare_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
@@ -334,36 +208,33 @@ def prepare_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
 @in_house_style
 def draw_trajectories(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a line per adversary, the guarantee in black."""
-    figure, axes, look, small = forecaster_panels(
+    figure, axes, look = forecaster_panels(
         table,
         "At every moment of a game the forecaster can prove how calibrated it has been",
         "The certificate, a proven upper bound on the distance to calibration so far, a line per adversary. "
         "Black: the guarantee given beforehand.",
-        "The adversary sees",
     )
     last = int(highest(table["round"]))
     top = highest(table["guarantee"], table["certificate"])
     bottom = 0.3 if top > 3 else top / 10
     for spec, axis in axes.items():
         axis.set(xscale="log", yscale="log", xlim=(1, last * 1.05), ylim=(bottom / 1.5, top * 1.8))
+        axis.set(xlabel="round t", ylabel="certificate (sum over rounds so far)")
         axis.minorticks_off()
-        games = dict(lines_of(table, spec))
-        for name, part in games.items():
-            one = look[name]
-            draw_certificate(axis, part, one.colour, dashes=one.dashes, width=0.9 if small else 1.2)
-        first = next(iter(games.values()))
+        ends = {}
+        for name, part in lines_of(table, spec):
+            one, proven = look[name], part["certificate"]
+            axis.plot(part["round"], proven, color=one.colour, ls=one.dashes, lw=1.2, zorder=3)
+            ends[name] = max(float(proven[-1]), bottom)
+        name_lines(axis, ends, look)
+        first = table.filter(forecaster=spec, adversary=next(iter(ends)))
         bound = first.select("round", "guarantee").fill_nan(None).drop_nulls()
-        draw_guarantee(axis, bound, width=1.2 if small else 2)
+        axis.plot(bound["round"], bound["guarantee"], color=INK, lw=2, zorder=4)
         rounds, guarantees = bound.to_numpy().T
         start, end = int(0.3 * len(rounds)), int(0.55 * len(rounds))
         if end > start:
             (x, x2), (y, y2) = rounds[[start, end]], guarantees[[start, end]] * 1.04
-            size = 6.5 if small else 8.5
-            along(axis, "guarantee", x, y, x2, y2, fontweight="bold", color=INK, fontsize=size)
-        if not small:
-            ends = {name: max(float(part["certificate"][-1]), bottom) for name, part in games.items()}
-            name_lines(axis, ends, look)
-    label_axes(axes, "round t", "certificate" if small else "certificate (sum over rounds so far)")
+            along(axis, "guarantee", x, y, x2, y2, fontweight="bold", color=INK)
     return figure
 
 
@@ -410,7 +281,7 @@ MEASURES = {
             " At the bottom, half a round or less: hardly worse than that constant, or better.",
         ),
         times=2.0,
-        lifted="regret",
+        lifted=True,
     ),
 }
 TRAJECTORIES = Drawing(prepare_trajectories, draw_trajectories)

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from onlinecal.plots.style import (
     INK,
     QUIET,
     along,
-    are_small,
-    colour_key,
-    darker,
     headline,
     highest,
     in_house_style,
-    label_axes,
     looks,
     lowest,
     name_lines,
     panels,
+    place,
 )
-from simulations.plots import Drawing, look_of
-from simulations.plots.sweeps.against_rounds import (
-    ADVERSARIES,
-    FORECASTERS,
-    Groups,
-    bands_mean,
-    draw_band,
-    lines_of,
-    name_top,
-    over_seeds,
-)
+from simulations.plots import Drawing
+from simulations.plots.sweeps.against_rounds import bands_mean, draw_band, lines_of, over_seeds
 from simulations.sweeps.results import LEAST, MEASURES, rates_table
 
 NAMES = {
@@ -50,8 +37,6 @@ NAMES = {
 POWERS = {1 / 3: ("1/3", "T^(1/3)"), 1 / 2: ("1/2", "√T"), 2 / 3: ("2/3", "T^(2/3)"), 1.0: ("1", "T")}
 """The exponents that theory knows, as numbers and as powers of T."""
 
-DASHED = f"Dashed, from below: {', '.join(name for _, name in POWERS.values())}. "
-CORNER = "In the corner: who ends on top, with its exponent of T ± standard error. "
 FLOOR = "Errors below half a round count as half a round."
 
 
@@ -60,8 +45,8 @@ def prepare_landscape(
 ) -> pl.DataFrame:
     """Columns adversary, forecaster, rounds, measure, line, low, high, seeds, exponent, standard_error.
 
-    Lines and bands as in `over_seeds`, with errors below half a round lifted to it; in the order of the
-    picture. ValueError for an unknown measure, an adversary that has not played, or a single T.
+    Lines and bands as in `over_seeds`, with errors below half a round lifted to it. ValueError for an unknown
+    measure, an adversary that has not played, or a single T.
     """
     check_growth(results, "landscape", measure)
     played = results["adversary"].unique(maintain_order=True).to_list()
@@ -82,74 +67,50 @@ def prepare_landscape(
             how="left",
         )
     )
-    order = place_of(table, "adversary", ADVERSARIES), place_of(table, "forecaster", FORECASTERS)
-    return table.sort(*order, "rounds").select("adversary", pl.exclude("adversary"))
-
-
-def place_of(table: pl.DataFrame, column: str, groups: Groups) -> pl.Expr:
-    """Where the name in a column comes in the picture."""
-    names = groups.order(table[column].unique(maintain_order=True))
-    return pl.col(column).replace_strict(names, range(len(names)), return_dtype=pl.Int64)
+    return table.sort("rounds", maintain_order=True).select("adversary", pl.exclude("adversary"))
 
 
 @in_house_style
 def draw_landscape(table: pl.DataFrame) -> Figure:
-    """One large panel with every forecaster named, or a panel per adversary.
-
-    Colours are those of the groups, or of the forecasters if there are few.
-    """
+    """A panel per adversary, a line per forecaster, whose exponent stands beside its name."""
     adversaries = table["adversary"].unique(maintain_order=True).to_list()
-    forecasters = table["forecaster"].unique(maintain_order=True).to_list()
+    look = looks(table["forecaster"].unique(maintain_order=True).to_list())
+    longest = max(look, key=len)
+    figure, axes = panels(
+        adversaries, [f"{longest}  0.00 ± 0.00"], height=5.0, abreast=2 if len(adversaries) <= 6 else 4
+    )
     name = NAMES[str(table["measure"][0])]
-    few, alone = not are_small(forecasters), len(adversaries) == 1
-    look = looks(forecasters) if few else FORECASTERS.looks(forecasters)
-    if alone:
-        longest = max(map(len, forecasters))
-        figure, axes = panels(adversaries, height=6.0, width=6.2, right=2.0 + 0.08 * longest)
-    else:
-        figure, axes = panels(adversaries, right=0.4)
     headline(
         figure,
-        f"How the {name} grows against {adversaries[0]}" if alone else f"How the {name} grows",
-        f"{bands_mean(table, '')} {DASHED}{'' if alone else CORNER}{FLOOR}".strip(),
-    )
-    colour_key(
-        figure, [(spec, look[spec].colour) for spec in forecasters] if few else FORECASTERS.key(forecasters)
+        f"How the {name} grows, and its exponents of T ± standard errors",
+        f"{bands_mean(table, '')} Dashed: powers of T. {FLOOR}".strip(),
     )
     rounds = table["rounds"]
     # room on the left for the names of the powers
-    left, right = lowest(rounds) / (2.2 if alone else 1.2), highest(rounds) * 1.12
+    left, right = lowest(rounds) / 2.2, highest(rounds) * 1.12
     bottom, top = lowest(table["low"]), highest(table["high"])
-    for adversary, axis in axes.items():
-        axis.set(
-            xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.25, top * (1.5 if alone else 3))
-        )
+    for adversary, axis in zip(adversaries, axes, strict=True):
+        axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.25, top * 1.5))
+        axis.set(xlabel="rounds T", ylabel=f"{name} (sum over rounds)")
         axis.minorticks_off()
-        if not alone:
-            axis.set_title(adversary, fontsize=9)
-        _guide(axis, left, right, top, named=alone)
-        ends, exponents = {}, {}
+        _guide(axis, left, right, top)
+        ends, words = {}, {}
         for spec, games in lines_of(table, adversary, "adversary", "forecaster"):
-            one = look[spec] if alone else look_of(look[spec].colour)
-            ends[spec] = draw_band(axis, games, one, 0.07, ms=4, lw=1.5 if alone else 1.0)
             exponent, error = games["exponent"][0], games["standard_error"][0]
-            exponents[spec] = "–" if exponent is None else plus_minus(exponent, error)
-        if alone:
-            name_lines(axis, ends, look, size=9.0, beside=exponents)
-        else:
-            words = {spec: f"{spec}  {exponent}" for spec, exponent in exponents.items()}
-            name_top(axis, ends, words.__getitem__, lambda name: look[name].text)
-    label_axes(axes, "rounds T", f"{name} (sum over rounds)" if alone else "sum over rounds")
+            text = f"{spec}  {'–' if exponent is None else plus_minus(exponent, error)}"
+            words[text] = look[spec]
+            ends[text] = draw_band(axis, games, look[spec], 0.07, ms=4, lw=1.5)
+        name_lines(axis, ends, words)
     return figure
 
 
-def _guide(axis: Axes, left: float, right: float, top: float, named: bool) -> None:
+def _guide(axis: Axes, left: float, right: float, top: float) -> None:
     """Powers of T, quiet behind everything, named near the left end."""
     for exponent, (_, name) in POWERS.items():
         ends = [left, right]
         axis.plot(ends, [x**exponent for x in ends], color=QUIET, lw=0.8, ls=(0, (5, 4)), zorder=1)
         x = left * 1.25
-        if named and x**exponent < top:
+        if x**exponent < top:
             along(axis, name, x, x**exponent, 2 * x, (2 * x) ** exponent, color=QUIET, zorder=2)
 
 
@@ -179,98 +140,56 @@ ANCHORS = ((0.0, "#1f5a94"), (1 / 3, "#7fb0d9"), (1 / 2, "#f4f4f1"), (2 / 3, "#f
 
 COLOURS = LinearSegmentedColormap.from_list("exponents", ANCHORS)
 
-WIDTH, HEIGHT, GAP = 0.62, 0.42, 0.14
-"""Of a cell, and between groups of cells, inches."""
+WIDTH, HEIGHT = 0.62, 0.42
+"""Of a cell, inches."""
 
 
 def prepare_matrix(results: pl.DataFrame, measure: str = "distance") -> pl.DataFrame:
-    """The rows of `rates_table` for this measure, in the order of the picture.
-
-    By group of forecasters and power of adversaries; within these as the sweep lists them. ValueError for an
-    unknown measure or a single T.
-    """
+    """The rows of `rates_table` for this measure; ValueError for an unknown measure or a single T."""
     check_growth(results, "matrix", measure)
-    rates = rates_table(results).filter(pl.col("measure") == measure)
-    return rates.sort(place_of(rates, "forecaster", FORECASTERS), place_of(rates, "adversary", ADVERSARIES))
+    return rates_table(results).filter(pl.col("measure") == measure)
 
 
 @in_house_style
 def draw_matrix(table: pl.DataFrame) -> Figure:
     """A cell per pair: the exponent, smaller its standard error, on the colour of the exponent."""
-    rows = table["forecaster"].unique(maintain_order=True).to_list()
-    columns = ADVERSARIES.order(table["adversary"].unique(maintain_order=True))
-    x, y = _places(columns, ADVERSARIES, WIDTH), _places(rows, FORECASTERS, HEIGHT)
-    left = 0.3 + 0.088 * max(map(len, rows))
-    slanted = 0.15 + 0.052 * max(map(len, columns))
-    top, bottom, right = 1.2 + slanted, 0.85, 0.1 + 0.058 * max(map(len, columns[-2:]))
-    inner = (x[columns[-1]] + WIDTH, y[rows[-1]] + HEIGHT)
-    size = (max(left + inner[0] + right, 7.5), top + inner[1] + bottom)
-    figure = Figure(figsize=size)
-    name = NAMES[str(table["measure"][0])]
+    rows, columns = (
+        table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
+    )
+    left, bottom = 0.3 + 0.088 * max(map(len, rows)), 0.85
+    wide, high = WIDTH * len(columns), HEIGHT * len(rows)
+    slanted = 0.15 + 0.058 * max(map(len, columns))
+    figure = Figure(figsize=(max(left + wide + slanted, 7.5), bottom + high + slanted + 0.9))
     seeds = int(highest(table["n_seeds"]))
     headline(
         figure,
-        f"How fast the {name} grows: fitted exponents of T",
-        f"Slope of log error against log T up to T = {int(highest(table['most_rounds'])):,}, "
-        f"{seeds} seed{'s' if seeds > 1 else ''}; small: its standard error. {FLOOR}",
+        f"How fast the {NAMES[str(table['measure'][0])]} grows: fitted exponents of T",
+        f"Slope of log error against log T up to T = {int(highest(table['most_rounds'])):,}, seeds: {seeds}; "
+        f"small: its standard error. {FLOOR}",
     )
-    colour_key(figure, FORECASTERS.key(rows), "Forecasters:")
-    colour_key(figure, ADVERSARIES.key(columns), "Adversaries see", inches=0.93)
-    axis = figure.add_axes((left / size[0], bottom / size[1], inner[0] / size[0], inner[1] / size[1]))
-    axis.set(xlim=(0, inner[0]), ylim=(inner[1], 0))
-    axis.axis("off")
+    axis = place(figure, left, bottom, wide, high)
+    values = np.full((len(rows), len(columns)), np.nan)
     for row in table.iter_rows(named=True):
-        _cell(axis, x[row["adversary"]], y[row["forecaster"]], row["exponent"], row["standard_error"])
-    for spec in rows:
-        axis.text(
-            -0.1, y[spec] + HEIGHT / 2, spec, ha="right", va="center", fontsize=10,
-            color=darker(FORECASTERS.colour(spec)),
-        )  # fmt: skip
-    for spec in columns:
-        axis.text(
-            x[spec] + WIDTH / 2, -0.08, spec, rotation=40, rotation_mode="anchor", fontsize=9.5,
-            color=darker(ADVERSARIES.colour(spec)),
-        )  # fmt: skip
-    _scale(figure, size, left, bottom)
+        y, x, exponent = rows.index(row["forecaster"]), columns.index(row["adversary"]), row["exponent"]
+        values[y, x] = exponent
+        look: Any = {"ha": "center", "va": "center", "color": INK if abs(exponent - 0.5) < 0.3 else "white"}
+        axis.text(x + 0.5, y + 0.4, fixed(exponent), fontsize=10, **look)
+        if row["standard_error"] is not None:
+            axis.text(x + 0.5, y + 0.76, f"±{fixed(row['standard_error'])}", fontsize=6.5, **look)
+    shades = axis.pcolormesh(values, cmap=COLOURS, vmin=0.0, vmax=1.0, edgecolor="white", lw=1.5)
+    axis.invert_yaxis()
+    axis.xaxis.tick_top()
+    turned: Any = {"rotation": 40, "rotation_mode": "anchor", "ha": "left", "fontsize": 9.5}
+    axis.set_xticks(np.arange(len(columns)) + 0.5, columns, **turned)
+    axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
+    scale = figure.colorbar(shades, cax=place(figure, left, 0.43, 3.2, 0.13), orientation="horizontal")
+    scale.set_ticks([0.0, *POWERS], labels=["0", *(text for text, _ in POWERS.values())])
+    scale.ax.text(1.04, 0.5, "exponent", transform=scale.ax.transAxes, va="center", fontsize=9)
+    for one in (axis, scale.ax):
+        one.grid(visible=False)
+        one.tick_params(length=0)
+        one.spines[:].set_visible(False)
     return figure
-
-
-def _places(names: list[str], groups: Groups, length: float) -> dict[str, float]:
-    """Where each cell begins, with a gap wherever a new group begins."""
-    begun = [a != b for a, b in pairwise(map(groups.of, names))]
-    return {name: place * length + GAP * sum(begun[:place]) for place, name in enumerate(names)}
-
-
-def _cell(axis: Axes, x: float, y: float, exponent: float, error: float | None) -> None:
-    colour = COLOURS(float(np.clip(exponent, 0.0, 1.0)))
-    axis.add_patch(Rectangle((x, y), WIDTH, HEIGHT, facecolor=colour, edgecolor="white", lw=1.5))
-    light = _luminance(colour[:3])
-    ink = "white" if 1.05 / (light + 0.05) > (light + 0.05) / (_luminance(to_rgb(INK)) + 0.05) else INK
-    middle = x + WIDTH / 2
-    axis.text(middle, y + 0.4 * HEIGHT, fixed(exponent), ha="center", va="center", fontsize=10, color=ink)
-    if error is not None:
-        axis.text(
-            middle, y + 0.76 * HEIGHT, f"±{fixed(error)}", ha="center", va="center", fontsize=6.5, color=ink,
-            alpha=0.9,
-        )  # fmt: skip
-
-
-def _scale(figure: Figure, size: tuple[float, float], left: float, bottom: float) -> None:
-    """The colours' scale below the table, with a tick at each exponent of the theory."""
-    axis = figure.add_axes((left / size[0], (bottom - 0.42) / size[1], 3.2 / size[0], 0.13 / size[1]))
-    axis.imshow(np.linspace(0, 1, 256)[None, :], aspect="auto", cmap=COLOURS, extent=(0, 1, 0, 1))
-    axis.set(yticks=[], xticks=[0.0, *POWERS], xticklabels=["0", *(number for number, _ in POWERS.values())])
-    axis.tick_params(labelsize=8.5, length=3)
-    axis.grid(visible=False)
-    for spine in axis.spines.values():
-        spine.set_visible(False)
-    axis.text(1.04, 0.5, "exponent", transform=axis.transAxes, va="center", fontsize=9)
-
-
-def _luminance(colour: tuple[float, ...]) -> float:
-    """Relative luminance, from which contrasts are worked out."""
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 FIGURES = {

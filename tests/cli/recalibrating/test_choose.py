@@ -9,13 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal import decision_loss_gap, lp_calibration_error, measures
-from onlinecal.cli.recalibrating import choose, scores
+from onlinecal import decision_loss_gap, lp_calibration_error
+from onlinecal.cli.recalibrating import choose
 from onlinecal.cli.recalibrating.asked import Asked
-<<<<<<< HEAD
-from onlinecal.cli.recalibrating.choose import class_methods, least_forecast
-from onlinecal.cli.recalibrating.reading import Part, recognise
-=======
 from onlinecal.cli.recalibrating.choose import class_methods
 from onlinecal.cli.recalibrating.reading import File, Part, recognise
 from onlinecal.cli.recalibrating.scores import (
@@ -27,8 +23,12 @@ from onlinecal.cli.recalibrating.scores import (
     verdict_of,
     worst_group,
 )
->>>>>>> 134e59a57247ee2cc826929f8636f19a2fff58dd
 from onlinecal.cli.recalibrating.splits import read_split
+from onlinecal.measures import (
+    classwise_calibration_error,
+    expected_calibration_error,
+    multicalibration_error,
+)
 from onlinecal.measures.scores import class_scores, event_scores
 from onlinecal.plots.recalibrations import draw_scoreboard
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
@@ -59,33 +59,26 @@ def test_weights_of_rows_say_what_repeated_rows_say(sure):
     weights = np.random.default_rng(0).integers(0, 3, 60)
     rows, y, losses = table.repeat(weights, axis=0), labels.repeat(weights), gaussian_losses(2, 3, 7)
     usual = class_scores(rows, y)
-<<<<<<< HEAD
-    classwise = measures.classwise_calibration_error(rows, y, 15, normalize=True) / 3
-    errors = lp_calibration_error(rows, y, p, 4), decision_loss_gap(rows, y, losses).mean()
-    expected = [usual.log_loss, usual.brier, usual.accuracy, classwise, usual.ece, *errors]
-    found = scores.class_scores_of(table, labels, p, 4, losses).values()
-=======
     classwise = classwise_calibration_error(rows, y, 15, normalize=True) / 3
     errors = lp_calibration_error(rows, y, 2, LEVELS), decision_loss_gap(rows, y, losses).mean()
     expected = [usual.log_loss, usual.brier, usual.accuracy, classwise, usual.ece, *errors]
     found = class_scores_of(table, labels, losses).values()
->>>>>>> 134e59a57247ee2cc826929f8636f19a2fff58dd
     assert [one(weights[:, None].astype(float)).item() for one in found] == pytest.approx(expected)
 
     q, won, members = table[:, 0], (labels == 0).astype(np.uint8), table > 0.3
     rows, y, pairs = q.repeat(weights), won.repeat(weights), gaussian_losses(2, 2, 5)
     usual = event_scores(rows, y)
     gap = decision_loss_gap(np.column_stack([1 - rows, rows]), y, pairs).mean()
-    worst = measures.multicalibration_error(rows, y, members.repeat(weights, axis=0), 10).max()
-    ece = measures.expected_calibration_error(rows, y, 15, normalize=True)
+    worst = multicalibration_error(rows, y, members.repeat(weights, axis=0), 10).max()
+    ece = expected_calibration_error(rows, y, 15, normalize=True)
     expected = [usual.log_loss, usual.brier, ece, gap, worst]
-    found = [*scores.event_scores_of(q, won, pairs).values(), scores.worst_group(q, won, members)]
+    found = [*event_scores_of(q, won, pairs).values(), worst_group(q, won, members)]
     assert [one(weights[:, None].astype(float)).item() for one in found] == pytest.approx(expected)
 
 
 def test_rows_that_belong_together_are_drawn_together():
     together = np.array([4, 4, 7, 9, 9, 9, 7, 2])
-    first, *blocks = scores.resamples(8, together, 3, seed=1)
+    first, *blocks = resamples(8, together, 3, seed=1)
     drawn = np.hstack(blocks)
     assert (first == 1).all()
     assert drawn.shape == (8, 200)
@@ -93,17 +86,6 @@ def test_rows_that_belong_together_are_drawn_together():
     assert (drawn[[0, 2, 3, 7]].sum(axis=0) == 4).all()
 
 
-<<<<<<< HEAD
-def board_of(**drawn):
-    board = scores.Scoreboard()
-    for measure, methods in drawn.items():
-        for name, values in methods.items():
-            board.add(name, 1.0, {measure.replace("_", " "): np.asarray(values, dtype=float)})
-    return board
-
-
-=======
->>>>>>> 134e59a57247ee2cc826929f8636f19a2fff58dd
 def test_of_methods_that_chance_cannot_tell_apart_the_simplest_is_taken():
     rng = np.random.default_rng(0)
     common, own = 0.1 * rng.standard_normal(500), 0.01 * rng.standard_normal((2, 500))
@@ -116,22 +98,14 @@ def test_of_methods_that_chance_cannot_tell_apart_the_simplest_is_taken():
     # what all methods share is no reason to doubt a difference
     assert (verdict.take, verdict.tied) == ("b", ("b", "c"))
     purposes = {"probabilities": "log loss", "decisions": "decision gap"}
-<<<<<<< HEAD
-    method, why = scores.advice(board, purposes, 5000)
-    assert (method, "nothing is better for decisions" in why) == ("b", True)
-    board = board_of(log_loss={"a": a, "b": b, "c": c}, decision_gap={"a": b, "b": a, "c": c})
-    assert scores.advice(board, purposes, 5000)[0] == "c"  # best for more, and no worse in log loss
-    assert scores.advice(board, purposes, 100)[0] == "b"
-    # nor what a method shares with the best alone
-    near, far = np.append(1.05, 1.05 + common + own[0]), np.append(2.0, 2.0 + 0.1 * rng.standard_normal(500))
-    assert board_of(log_loss={"near": near, "far": far, "c": c}).verdict("log loss").tied == ("c",)
-=======
     method, why = advice({"log loss": losses, "decision gap": {"a": c, "b": c, "c": a}}, purposes, 5000)
     assert (method, "nothing is better for decisions" in why) == ("b", True)
     board = {"log loss": losses, "decision gap": {"a": b, "b": a, "c": c}}
     assert advice(board, purposes, 5000)[0] == "c"  # best for more, and no worse in log loss
     assert advice(board, purposes, 100)[0] == "b"
->>>>>>> 134e59a57247ee2cc826929f8636f19a2fff58dd
+    # nor what a method shares with the best alone
+    near, far = np.append(1.05, 1.05 + common + own[0]), np.append(2.0, 2.0 + 0.1 * rng.standard_normal(500))
+    assert verdict_of("log loss", {"near": near, "far": far, "c": c}).tied == ("c",)
     # the last bits choose nothing
     same = np.full(11, 0.25)
     for pair in ((same, same * (1 - 1e-15)), (same * (1 - 1e-15), same)):
@@ -141,14 +115,14 @@ def test_of_methods_that_chance_cannot_tell_apart_the_simplest_is_taken():
 def test_scores_are_those_of_both_halves_by_the_map_of_the_other(chosen, sure, halves):
     report, _ = chosen
     table, labels = sure
-    losses, expected = gaussian_losses(2, 3, 100), []
+    losses, scores = gaussian_losses(2, 3, 100), []
     for fit, test in (halves, halves[::-1]):
         mapped = TemperatureScaling().fit(table[fit], labels[fit]).predict_proba(table[test])
         gap = decision_loss_gap(mapped, labels[test], losses).mean()
-        expected.append([*class_scores(mapped, labels[test]), gap])
-    names = ["Brier", "log loss", "accuracy", "top-label ECE", "decision gap"]
-    found = [score(report, name, "temperature")["value"] for name in names]
-    assert found == pytest.approx(np.mean(expected, axis=0))
+        scores.append([*class_scores(mapped, labels[test]), gap])
+    measures = ["Brier", "log loss", "accuracy", "top-label ECE", "decision gap"]
+    found = [score(report, measure, "temperature")["value"] for measure in measures]
+    assert found == pytest.approx(np.mean(scores, axis=0))
     assert report["methods"] == list(class_methods(ASKED, 600, 3)[0])
     assert report["rows"] == {"fit and test": ROWS}
     none, cooled = (score(report, "log loss", name) for name in ("none", "temperature"))
@@ -202,7 +176,7 @@ def test_a_column_of_forecasts_is_tried_with_groups_and_features(folder, halves)
     frame = pl.read_csv(folder / "events.csv")
     p, y, groups = frame["risk"].to_numpy(), frame["ill"].to_numpy(), frame.select("side", "old")
     members = GroupMaker().fit(groups, ROWS)
-    worst = [measures.multicalibration_error(p[rows], y[rows], members[rows], 10).max() for rows in halves]
+    worst = [multicalibration_error(p[rows], y[rows], members[rows], 10).max() for rows in halves]
     assert score(report, "worst group", "none")["value"] == pytest.approx(np.mean(worst))
     # what is wrong here, only groups show
     assert score(report, "Brier", "groups")["best"] == "take"

@@ -170,32 +170,3 @@ def test_a_new_file_need_not_have_outcomes(tmp_path, method, asked, outcomes):
     assert parts == {"fit", "apply"} if outcomes else {"fit"}
     with pytest.raises(ValueError, match="no column 'income'"):
         recalibrate(replace(asked, forecast="income"), method)
-<<<<<<< HEAD
-
-
-def test_what_fails_midway_leaves_the_old_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "CHUNK", 10)
-    path = tmp_path / "rows.parquet"
-
-    def make(rows):
-        if rows.start >= 20:
-            raise RuntimeError("no more")
-        return pl.DataFrame({"row": range(rows.start, rows.stop)})
-
-    reading.Chunks(20, make).write(path)
-    with pytest.raises(Exception, match="no more"):
-        reading.Chunks(100, make).write(path)
-    assert pl.read_parquet(path)["row"].to_list() == list(range(20))
-    assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]
-
-
-def test_a_comparison_reads_the_groups_and_features_of_large_files(tmp_path, monkeypatch):
-    file = tmp_path / "loans.parquet"
-    loans(300, 3).write_parquet(file)
-    in_small_pieces(monkeypatch)
-    asked = replace(ASKED, file=file, group=["region"], features=["age"])
-    frame = read_known(asked, False, ["region", "age"])[0].frame
-    assert frame.columns == ["risk", "defaulted", "region", "age"]
-    assert {"groups", "boost"} <= set(choose.recalibrate(asked).record["methods"])
-=======
->>>>>>> 134e59a57247ee2cc826929f8636f19a2fff58dd

@@ -114,9 +114,7 @@ def test_repair_saves_a_ledger_and_says_what_is_lost_though_nothing_refers_to_it
 def test_pictures_stand_beside_their_numbers(ledger, tmp_path):
     out = tmp_path / "out"
     paths = json.loads(told("report", "--ledger", ledger, "--out", out, "--json"))["pictures"]
-    assert [Path(path).stem for path in paths] == [
-        "stream_certificates", "stream_waiting", "stream_reliability",
-    ]  # fmt: skip
+    assert [Path(path).stem for path in paths] == ["stream_certificates", "stream_reliability"]
     for path in map(Path, paths):
         assert path.read_bytes().startswith(b"\x89PNG")
         assert path.with_suffix(".svg").exists()
@@ -135,35 +133,22 @@ def inside(figure):
 
 
 def keys_of(count):
-    """So many keys, every third of which waits."""
+    """So many keys."""
     place = np.arange(count)
-    rounds, is_open = 1 + place**2 % 997, place % 3 == 0
-    return pl.DataFrame(
-        {
-            "key": [f"a${one}_b" for one in place],
-            "rounds": rounds, "open": place * is_open, "expired": 0 * place, "events": 10 * count + 0 * place,
-            "certificate": place % 5 * rounds**0.5 / 5, "guarantee": 2 * rounds**0.5,
-            "waited": [7 * int(one) if waits else None for one, waits in zip(place, is_open, strict=True)],
-        }
-    )  # fmt: skip
+    rounds = 1 + place**2 % 997
+    certificates = {"certificate": place % 5 * rounds**0.5 / 5, "guarantee": 2 * rounds**0.5}
+    return pl.DataFrame({"key": [f"a${one}_b" for one in place], "rounds": rounds, **certificates})
 
 
 @pytest.mark.parametrize("count", [1, 12, 13, 3000])
 def test_every_key_is_a_dot_and_few_are_named(count):
     table = keys_of(count)
     words, dots = inside(pictures.draw_certificates(table))
-    marks, together = (pictures.CERTIFICATE_MARKS if count > 99 else 4 * (count > 12)), int(count > 1)
+    marks, together = (count if count <= 12 else pictures.MARKED), int(count > 1)
     # a dash over every dot
     assert dots == 2 * count + marks + together
-    assert sum(r"a\$" in word for word in words) == (count if count <= 12 else marks)
+    assert sum(r"a\$" in word for word in words) == marks
     assert ("all keys" in words) == together
     if count == 1:
         nothing = inside(pictures.draw_certificates(table.with_columns(certificate=pl.lit(0.0))))
         assert "at most 0.0000 per round" in nothing[0][0]
-        return
-    # the keys that wait longest and for most
-    waiting = table.filter(pl.col("open") > 0)
-    words, dots = inside(pictures.draw_waiting(waiting))
-    assert words[0].startswith(f"{waiting.height:,} keys")
-    assert any(rf"a\${waiting['key'][-1][2:]}" in word for word in words)
-    assert dots == waiting.height + (0 if waiting.height <= 12 else pictures.WAITING_MARKS)
