@@ -184,7 +184,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         # Who forecasts the open round; None if that was `_binary`.
         self._asking: Strategy | None = self._plan
         if declared:
-            self._binary = self._plan.sole(self._labels)
+            self._binary = self._projection_of_two()
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far; they sum to 1.
@@ -295,7 +295,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         """
         if self.window is None:
             return None
-        return in_turn(part.window_certificate for part in self._parts())
+        return in_turn(part.window_certificate or 0.0 for part in self._parts())
 
     @property
     def window_guarantee(self) -> float | None:
@@ -305,7 +305,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         """
         if self.window is None:
             return None
-        return in_turn(part.window_guarantee for part in self._parts())
+        return in_turn(part.window_guarantee or 0.0 for part in self._parts())
 
     def _parts(self) -> list[Bounded]:
         return [
@@ -351,6 +351,12 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         for strategy in self._strategies.values():
             strategy.note_late(others)
 
+    def _projection_of_two(self) -> Projection | None:
+        if self._labels.pair is None or self._plan.name != Binary.name:
+            return None
+        self._plan.asked = (None,)
+        return self._plan.projection(None)
+
     def _chosen(self, n_labels: int) -> str:
         """The name of the strategy for so many labels."""
         horizon, window = (self.horizon, self.window) if self._by_guarantee else (None, None)
@@ -360,7 +366,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         """Take notice of a new label, after the round that brought it."""
         n_labels = len(self._labels.known)
         self._plan = self._strategies[self._chosen(n_labels)]
-        self._binary = self._plan.sole(self._labels)
+        self._binary = self._projection_of_two()
         self._is_over_labels |= self._plan.is_over_labels
         self._remark(n_labels, level=7)
 

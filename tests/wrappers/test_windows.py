@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from onlinecal import CalibratedClassifier
+from onlinecal.steering.binary import PARTS
+from onlinecal.wrappers.strategies.projection import Projection
 from tests.wrappers.scripted import Said, Scripted, coins, played
 
 
@@ -52,7 +54,8 @@ def test_auto_is_what_can_be_guaranteed_of_any_window_or_of_the_horizon(k, name,
     )
     # what it could guarantee is what its rounds, or its windows, are guaranteed, as they were forecast
     if window:
-        moved = sum(getattr(part, "window_given", 0.0) for part in model._parts())
+        parts = [part for part in model._parts() if isinstance(part, Projection)]
+        moved = sum(part._recently_away.most / PARTS for part in parts)
         assert model.window_guarantee == pytest.approx(outlook.guarantee + moved, rel=1e-6)
     elif rounds <= 1000:
         tables = [table for part in model._plan.bounded() for table in part.tables]

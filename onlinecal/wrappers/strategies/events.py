@@ -17,7 +17,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows, spread_top
-from onlinecal.wrappers.strategies.projection import Projection, Recent, ask_each, give_each, settle_each
+from onlinecal.wrappers.strategies.projection import Projection, Recent
 from onlinecal.wrappers.strategies.strategy import (
     Answer,
     Asked,
@@ -63,13 +63,6 @@ class Binary(Strategy):
 
     def _keys(self) -> Iterable[Hashable]:
         return self.asked[:1]
-
-    def sole(self, labels: Labels) -> Projection | None:
-        """There is one as soon as both labels are known."""
-        if labels.pair is None:
-            return None
-        self.asked = (None,)
-        return self.projection(None)
 
     def forecasts(self, labels: Labels) -> Answer:
         """That of the positive label, True while none has come."""
@@ -186,30 +179,23 @@ class Classwise(VectorStrategy):
     name = "classwise"
     norm = "a sum over the classes, each one against the rest"
     is_over_labels = True
-    _last_round: tuple[Asked, list[Projection]] = ((), [])
-    """What it asked about, and the projections of these labels."""
-    _named_last: list[Label] | None = None
 
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """Each label's forecast follows its hint."""
-        if names is not self._named_last:
-            self._named_last = names
-            self._last_round = tuple(names), [self.projection(label) for label in names]
-        self.asked, projections = self._last_round
-        hints = self.steering.ask_in_order(answer, names)
-        given = completed(ask_each(projections, hints), hints)
-        give_each(projections, given)
+        self.asked, projections = tuple(names), [self.projection(name) for name in names]
+        asked = self.steering.ask(answer, names)
+        hints = [asked[name] for name in names]
+        said = [projection.ask(hint) for projection, hint in zip(projections, hints, strict=True)]
+        given = completed(said, hints)
+        for projection, probability in zip(projections, given, strict=True):
+            projection.give(probability)
         return dict(zip(names, given, strict=True))
 
     def settle(self, label: Label, labels: Labels) -> None:
         """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
-        last, projections = self._last_round
-        if self.asked is not last:
-            projections = [self.projections[name] for name in self.asked]
-        settle_each(projections, [1 if label == name else 0 for name in self.asked])
+        super().settle(label, labels)
         if label not in self.asked:
             self.projection(label).surprise()
-        self.steering.learn(label)
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
         """Column by column, compiled: labels have nothing to do with each other but in hints and answers."""

@@ -137,15 +137,12 @@ class Recent:
     """
 
     def __init__(self) -> None:
-        # an empty deque takes 760 bytes, and most have nothing to note
-        self._amounts: deque[tuple[int, float]] | None = None
+        self._amounts: deque[tuple[int, float]] = deque()
         self._sum = self.most = 0.0
 
     def note(self, moments: Moments, amount: float) -> None:
         """So much, a whole number, in the present round."""
         if amount:
-            if self._amounts is None:
-                self._amounts = deque()
             self._amounts.append((moments.now, amount))
             self._sum += amount
             self.most = max(self.most, self.within(moments))
@@ -160,7 +157,7 @@ class Recent:
 class Ticket(NamedTuple):
     """A forecast that waits for its outcome: its bucket, what the steering state keeps of it, its hint.
 
-    The hint is that of buckets that split; else it is not used.
+    Where there is one bucket alone the hint is not used.
     """
 
     bucket: int
@@ -205,7 +202,7 @@ class Projection:
     """Which bucket a hint is in, where they split."""
     _late = 0
     _hint = 0.5
-    """What the open round was asked about, steered, where buckets split."""
+    """What the open round was asked about, steered, where there may be several buckets."""
     _moments: Moments | None = None
 
     def __init__(
@@ -232,7 +229,6 @@ class Projection:
         self.tables = [AlmostOneStepAhead(slack=slack, hints=True, **settings) for _ in range(number)]
         self._moments, self._recently_farther, self._recently_away = moments, Recent(), Recent()
         self._table = self.tables[0]
-        self._last = number - 1
         if n_buckets == AUTO:
             by_rounds = SplittingBuckets(math.ceil(PATIENCE * own), 4)
             self._splitting = reluctant_buckets(own) if reluctant else by_rounds
@@ -245,22 +241,17 @@ class Projection:
         """How rounds are played one by one: compiled when the first one is, as a replay does without."""
         return steered(self._table.rules, is_steered(self._state))
 
-    @property
-    def is_one_table(self) -> bool:
-        """Whether rounds are those of a single table without a window."""
-        return not self._last and self._splitting is None and self._moments is None
-
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability; its ticket stays here until the next one.
 
         NaN counts as 1/2, and values are moved into [0, 1].
         """
-        if self._last:
-            hint = self._steered.hint(self._state, raw)
-            self._table = self.tables[min(int(hint * (self._last + 1)), self._last)]
-        elif self._splitting is not None:
+        if self._splitting is not None:
             self._hint = self._steered.hint(self._state, raw)
             self._table = self.tables[self._splitting.find(self._hint)]
+        elif len(self.tables) > 1:
+            self._hint = self._steered.hint(self._state, raw)
+            self._table = self.tables[min(int(self._hint * len(self.tables)), len(self.tables) - 1)]
         return self._steered.ask(self._table.memory, self._state, raw)
 
     def give(self, probability: float) -> None:
@@ -301,45 +292,27 @@ class Projection:
         """Ask about so many model's probabilities, settling in between what the schedule says; both (T,).
 
         What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
-        window, and with one bucket, or reluctant ones. Where something else is given in place of the
-        forecasts, `traced` is needed, and `book` afterwards.
+        window, and with one bucket, or reluctant ones: at once if none of these has to be split, else row by
+        row. Where something else is given in place of the forecasts, `traced` is needed, and `book` afterwards.
         """
-        if self._splitting is not None:
-            return self._replay_reluctantly(self._splitting, raw, outcomes, schedule)
-        tapes = replayed(
-            self._table, self._state, np.ascontiguousarray(raw), outcomes.view(np.uint8), schedule, traced
-        )
-        self._table.resume()
-        self.note_late(schedule.most_late)
-        return tapes
-
-    def _replay_reluctantly(
-        self,
-        splitting: SplittingBuckets,
-        raw: NDArray[np.float64],
-        outcomes: NDArray[np.bool_],
-        schedule: Schedule,
-    ) -> Tapes:
-        """The same with buckets that split: at once if none has to, else row by row.
-
-        What it is asked about are the hints themselves.
-        """
-        if not self._reluctant or len(self.tables) > 1:
-            return self._replay_row_by_row(raw, outcomes, schedule)
-        before = copy.deepcopy(self.__getstate__())
-        self._splitting = None
-        tapes = self.replay(raw, outcomes, schedule)
+        splitting = self._splitting
+        if splitting is None:
+            tapes = replayed(
+                self._table, self._state, np.ascontiguousarray(raw), outcomes.view(np.uint8), schedule, traced
+            )
+            self._table.resume()
+            self.note_late(schedule.most_late)
+            return tapes
+        whole = copy.deepcopy(self)
+        whole._splitting = None
+        tapes = whole.replay(raw, outcomes, schedule)
+        # what it is asked about are the hints themselves
         costs = (tapes.forecasts - raw) * (tapes.forecasts + raw - 2.0 * outcomes)
         behind = np.cumsum([splitting.noted[0], *costs[schedule.order]])
         if behind.max() < splitting.limits[0]:
-            self._splitting, splitting.noted[0] = splitting, float(behind[-1])
+            splitting.noted[0] = float(behind[-1])
+            self.__dict__.update(whole.__dict__, _splitting=splitting)
             return tapes
-        self.__dict__.update(before)
-        return self._replay_row_by_row(raw, outcomes, schedule)
-
-    def _replay_row_by_row(
-        self, raw: NDArray[np.float64], outcomes: NDArray[np.bool_], schedule: Schedule
-    ) -> Tapes:
         tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
         for row, settled, waiting in turns(schedule, self.ticket, self.present):
             if settled is None:
@@ -352,15 +325,8 @@ class Projection:
 
     def book(self, tapes: Tapes, given: NDArray[np.float64], schedule: Schedule) -> NDArray[np.float64]:
         """Note what was given in place of a replay's forecasts, shape (T,): its certificates then, (n,)."""
-        certificates = tapes.certificates.copy()
-        book_rows(
-            self._state,
-            schedule.order,
-            tapes.charged,
-            tapes.forecasts,
-            np.ascontiguousarray(given),
-            certificates,
-        )
+        certificates, row_by_row = tapes.certificates.copy(), (schedule.order, tapes.charged, tapes.forecasts)
+        book_rows(self._state, *row_by_row, np.ascontiguousarray(given), certificates)
         return certificates
 
     def surprise(self) -> None:
@@ -437,12 +403,8 @@ class Projection:
         """What the distance of no window can exceed: its rounds are those of all tables together."""
         first, *others = self.tables
         promised = [first._window_promise(None), *(table._window_promise(0) for table in others)]
-        return self.window_given + in_turn(promise or 0.0 for promise in promised)
-
-    @property
-    def window_given(self) -> float:
-        """How far what was given was from the forecasts, in the window where that was most."""
-        return self._recently_away.most / PARTS
+        # and what was given was so far from the forecasts, in the window where that was most
+        return self._recently_away.most / PARTS + in_turn(promise or 0.0 for promise in promised)
 
 
 def turns(
@@ -465,31 +427,3 @@ def turns(
         yield row, None if step >= 0 else settled, len(waiting)
         settled += step < 0
         here = row if step >= 0 and waits[row] else -1
-
-
-def ask_each(projections: list[Projection], raw: list[float]) -> list[float]:
-    """What `ask` of each would answer, all of the same settings.
-
-    Of ten labels' rounds a fifth is calls of methods: where there is one table they are not called.
-    """
-    if projections and projections[0].is_one_table:
-        asked = zip(projections, raw, strict=True)
-        return [one._steered.ask(one._table.memory, one._state, p) for one, p in asked]
-    return [one.ask(p) for one, p in zip(projections, raw, strict=True)]
-
-
-def give_each(projections: list[Projection], given: list[float]) -> None:
-    """What `give` of each would do."""
-    for one, probability in zip(projections, given, strict=True):
-        one._state[GIVEN] = probability
-
-
-def settle_each(projections: list[Projection], outcomes: list[int]) -> None:
-    """What `settle` of each would do, all of the same settings."""
-    if projections and projections[0].is_one_table:
-        for one, outcome in zip(projections, outcomes, strict=True):
-            while not one._steered.settle(one._table.memory, one._state, outcome):
-                one._table.grow()
-    else:
-        for one, outcome in zip(projections, outcomes, strict=True):
-            one.settle(outcome)

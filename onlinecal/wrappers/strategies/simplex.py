@@ -100,8 +100,8 @@ class Simplex(VectorStrategy):
         return Tapes(*replayed_with_certificates(self.forecaster._run, numbers, hints))
 
     def bounded(self) -> Iterable[Bounded]:
-        """The joint forecasts alone; where labels are discovered it plays no rounds if there is a window."""
-        return (self,)
+        """The joint forecasts alone, once there are any: most streams of two classes never make one."""
+        return (self.forecaster,) if self.forecaster.n_rounds or self.forecaster.window else ()
 
     def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
         """In l1 over the labels; the same probability for each is 2 - 2/k from each corner.
@@ -114,24 +114,3 @@ class Simplex(VectorStrategy):
             return Outlook(math.inf if promised is None else promised, trivial)
         run.numbers = {number: number for number in range(n_labels)}
         return Outlook(float(run.promise(max(run.horizon or 0, rounds))), trivial)
-
-    @property
-    def certificate(self) -> float:
-        """Proven bound on the distance to calibration of the settled forecasts, in l1 over the labels."""
-        return self.forecaster.certificate
-
-    @property
-    def guarantee(self) -> float:
-        """What the certificate cannot exceed."""
-        # most streams of two classes never ask it
-        return self.forecaster.guarantee if self.forecaster.n_rounds else 0.0
-
-    @property
-    def window_certificate(self) -> float:
-        """The same for the rounds of the window, 0 if there is none."""
-        return self.forecaster.window_certificate or 0.0
-
-    @property
-    def window_guarantee(self) -> float:
-        """What the distance of no window can exceed."""
-        return self.forecaster.window_guarantee or 0.0

@@ -6,20 +6,19 @@ strategy, row by row, is the statement of what a replay is.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
-from onlinecal.forecasters import SimplexForecast
+from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
 from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
-from onlinecal.remarks import LabelWarning
+from onlinecal.remarks import warn_of
 from onlinecal.steering import vector
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, normalised, plain
@@ -38,10 +37,6 @@ class SteeredVectors:
         The labels met so far, from answers or outcomes, in the order of the state's classes.
     """
 
-    _named: list[Label] | None = None
-    """The labels of the last answer, which have been met."""
-    _in_order = False
-    """Whether these are all labels, in their order."""
     _strange = False
     """Whether the model has been found to answer with what is no distribution."""
 
@@ -49,36 +44,27 @@ class SteeredVectors:
         self.numbers: dict[Label, int] = {}
         self._state = vector.new_vector_steering(0)
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], level: int = 7) -> dict[Label, float]:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> dict[Label, float]:
         """What is made of a model's answer over these labels: probabilities that sum to 1.
 
         Labels that the answer leaves out have 0; an answer without any weight counts as undecided. The ticket
-        stays here until the next one. A remark is on the line so many levels up, which has asked the wrapper.
+        stays here until the next one.
         """
-        masses = dict(zip(self.numbers, self._steered(answer, names, level), strict=True))
-        # a label that the model has named before need not be among them, unless it has come
-        return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
-
-    def ask_in_order(self, answer: Mapping[Label, float], names: list[Label]) -> list[float]:
-        """The same as a list, in the order of the labels asked about."""
-        if names is self._named and self._in_order:
-            return self._steered(answer, names, 7)
-        return [*map(self.ask(answer, names, 8).__getitem__, names)]
-
-    def _steered(self, answer: Mapping[Label, float], names: list[Label], level: int) -> list[float]:
-        """The steered vector over all labels met so far, those of the answer among them."""
-        if names is not self._named:
-            self._meet(names)
-            self._named, self._in_order = names, names == list(self.numbers)
+        self._meet(names)
         row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
         hint = np.empty(len(row))
         total = vector.hint(self._state, row, hint)
         # none at all, or nothing but zeros, is what a new model has to say
         if not abs(total - 1.0) <= ROUNDED and not self._strange and total:
             self._strange = True
-            warn_of_sum(total, level)
-        found: list[float] = hint.tolist()
-        return found
+            text = (
+                f"classifier answers with probabilities that, moved into [0, 1], sum to {total:.6g}: they are "
+                "divided by that, here and whenever it happens again"
+            )
+            warn_of([text], level=6)  # on the line that has asked the wrapper
+        masses = dict(zip(self.numbers, hint.tolist(), strict=True))
+        # a label that the model has named before need not be among them, unless it has come
+        return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
 
     def learn(self, label: Label) -> None:
         """Learn the label that came after the answer whose ticket is here."""
@@ -116,17 +102,6 @@ class SteeredVectors:
         if unknown:
             self.numbers |= {label: len(self.numbers) + i for i, label in enumerate(unknown)}
             self._state = vector.with_classes(self._state, len(self.numbers))
-            self._named = None
-
-
-def warn_of_sum(total: float, level: int) -> None:
-    """Say that an answer was no distribution."""
-    warnings.warn(
-        f"classifier answers with probabilities that, moved into [0, 1], sum to {total:.6g}: they are "
-        "divided by that, here and whenever it happens again",
-        LabelWarning,
-        stacklevel=level,
-    )
 
 
 Asked = tuple[Label | None, ...]
@@ -163,29 +138,6 @@ class Waiting(NamedTuple):
     steered: Floats | None = None
 
 
-class Bounded(Protocol):
-    """Something whose distance to calibration is bounded: in all its rounds, and in those of a window.
-
-    All are sums over rounds; without a window its bounds are 0.
-    """
-
-    @property
-    def certificate(self) -> float:
-        """A proven upper bound on the distance so far."""
-
-    @property
-    def guarantee(self) -> float:
-        """What the certificate cannot exceed."""
-
-    @property
-    def window_certificate(self) -> float:
-        """A proven upper bound on the distance of its rounds in the window."""
-
-    @property
-    def window_guarantee(self) -> float:
-        """What that cannot exceed in any window."""
-
-
 class Counted(NamedTuple):
     """Distance that no table is charged for, as it was counted: a bound beforehand is what it is by now."""
 
@@ -193,6 +145,13 @@ class Counted(NamedTuple):
     guarantee: float
     window_certificate: float
     window_guarantee: float
+
+
+Bounded = Projection | Counted | SimplexAlmostOneStepAhead
+"""Whose distance to calibration is bounded: by `certificate`, beforehand by `guarantee`, sums over rounds.
+
+And those of its rounds in a window by `window_certificate`, `window_guarantee`, None or 0 without one.
+"""
 
 
 class Settings(NamedTuple):
@@ -241,8 +200,6 @@ class Strategy(ABC):
     """Whether that is a sum over all labels."""
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
-    _named: tuple[tuple[Label, ...], int, list[Label]] = ((), 0, [])
-    """The last answer's labels, how many were known, and the round's labels."""
     steers: ClassVar[bool] = False
     """Whether projections steer what they are asked about."""
     asked: Asked = ()
@@ -255,32 +212,21 @@ class Strategy(ABC):
 
     def projection(self, label: Label | None) -> Projection:
         """The one that forecasts a label."""
-        found = self.projections.get(label)
-        if found is None:
-            found = self.projections[label] = self._new_projection()
-        return found
+        if label not in self.projections:
+            self.projections[label] = self._new_projection()
+        return self.projections[label]
 
     def _new_projection(self) -> Projection:
         slack, n_buckets, horizon, moments, *_ = self._settings
         return Projection(slack, n_buckets, horizon, moments, self.steers)
 
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
-        """The labels of a round: those of the model's answer, then the others that are known.
-
-        The same list as long as they stay the same.
-        """
-        answered, known = tuple(answer), len(labels.known)
-        if self._named[0] != answered or self._named[1] != known:
-            self._named = answered, known, list(dict.fromkeys([*map(plain, answer), *labels.known]))
-        return self._named[2]
+        """The labels of a round: those of the model's answer, then the others that are known."""
+        return list(dict.fromkeys([*map(plain, answer), *labels.known]))
 
     @abstractmethod
     def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
         """Open a round over these labels from the model's answer: what to say."""
-
-    def sole(self, labels: Labels) -> Projection | None:
-        """The projection that makes up all rounds from now on, asked with what `labels.read` reads."""
-        return None
 
     def forecasts(self, labels: Labels) -> Answer:
         """The probabilities of the open round that certificates speak of, as they were given."""
