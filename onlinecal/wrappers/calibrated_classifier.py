@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from river import base
+from sklearn.base import ClassifierMixin
 
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
@@ -19,7 +20,7 @@ from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection
 from onlinecal.wrappers.strategies.strategy import Bounded, Settings, SteeredVectors, Strategy, Waiting
-from onlinecal.wrappers.wrapper import Estimator, IncrementalClassifier, for_river
+from onlinecal.wrappers.wrapper import IncrementalClassifier, for_river
 
 
 class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
@@ -147,7 +148,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
 
     def __init__(
         self,
-        classifier: base.Classifier | Estimator,
+        classifier: base.Classifier | ClassifierMixin,
         slack: float | None = None,
         n_buckets: Buckets = 1,
         strategy: StrategyName = "auto",

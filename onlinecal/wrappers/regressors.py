@@ -16,22 +16,19 @@ from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_count, check_finite, check_open_unit
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
-from onlinecal.wrappers.wrapper import last_step
+from onlinecal.wrappers.wrapper import check_model
 
 Announced = tuple[list[Forecast], float | None]
 """A round: the forecast of each event, and the model's forecast or None."""
 
 
 class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
-    """A regressor around a regressor, with so many forecasters, each of which follows a hint.
-
-    ValueError if it cannot be wrapped, see `check_regressor`.
-    """
+    """A regressor around a regressor, with so many forecasters, each of which follows a hint."""
 
     def __init__(
         self, regressor: base.Regressor, slack: float, horizon: int | None, most_waiting: int, number: int
     ) -> None:
-        check_regressor(regressor)
+        check_model(regressor, "regressor", base.Regressor, "predict_one")
         check_slack(slack)
         if horizon is not None:
             check_count(horizon, "horizon")
@@ -40,7 +37,6 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
         self._forecasters = [
             AlmostOneStepAhead(horizon=horizon, slack=slack, report="hint", hints=True) for _ in range(number)
         ]
-        self._announced: Announced | None = None
 
     @property
     def _wrapped_model(self) -> base.Regressor:
@@ -49,16 +45,14 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
     def _begin(self, x: Any) -> None:
         """Open a round of these features; what was forecast of them before, and not settled, is given up."""
         self._open(x)
-        if self._announced is not None:
-            self._give_up(self._announced)
+        if self._round is not None:
+            self._give_up(self._round)
 
-    def _take(self) -> Announced:
-        assert self._announced is not None
-        announced, self._announced = self._announced, None
+    def _taken(self) -> Announced:
+        """The round that is here, which is settled now."""
+        announced = self._take()
+        assert announced is not None
         return announced
-
-    def _present(self, forecast: Announced) -> None:
-        self._announced = forecast
 
     def _give_up(self, forecast: Announced) -> None:
         for one, token in zip(self._forecasters, forecast[0], strict=True):
@@ -71,19 +65,6 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
 def in_order(tokens: list[Forecast]) -> list[float]:
     """The probabilities that were forecast, not decreasing."""
     return sorted(token.probability for token in tokens)
-
-
-def check_regressor(model: Any) -> None:
-    """ValueError unless the model forecasts a number and learns online, or is a pipeline that ends in one.
-
-    A model that is none of river's will do if it has `predict_one` and `learn_one`.
-    """
-    last, end = last_step(model, "regressor")
-    if isinstance(last, base.Regressor):
-        return
-    asks = "predict_one", "learn_one"
-    if isinstance(last, base.Base) or not all(callable(getattr(last, ask, None)) for ask in asks):
-        raise ValueError(f"regressor must be a river regressor, got {end}")
 
 
 def finite(value: Any) -> float | None:
@@ -187,7 +168,7 @@ class CalibratedRegressor(RegressorWrapper):
         hint = 0.5 if raw is None else (min(max(raw, self.low), self.high) - self.low) / width
         self._begin(x)
         token = self._forecasters[0].forecast(hint)
-        self._announced = [token], None
+        self._round = [token], None
         return min(self.low + width * token.probability, float(self.high))
 
     def _read(self, y: Any) -> float:
@@ -197,7 +178,7 @@ class CalibratedRegressor(RegressorWrapper):
         return target
 
     def _settle(self, read: float) -> None:
-        (token,), _ = self._take()
+        (token,), _ = self._taken()
         self._forecasters[0].observe(token, (read - self.low) / (self.high - self.low))
 
     @property
@@ -310,7 +291,7 @@ class CalibratedDistribution(RegressorWrapper):
         self._begin(x)
         hints = (self._hint(q, mean) for q in self.thresholds)
         tokens = [one.forecast(hint) for one, hint in zip(self._forecasters, hints, strict=True)]
-        self._announced = tokens, mean
+        self._round = tokens, mean
         return dict(zip(self.thresholds, in_order(tokens), strict=True))
 
     def quantile_one(self, x: Any, level: float) -> float:
@@ -327,7 +308,7 @@ class CalibratedDistribution(RegressorWrapper):
         return target
 
     def _settle(self, read: float) -> None:
-        tokens, mean = self._take()
+        tokens, mean = self._taken()
         chances = in_order(tokens)
         for i, (forecaster, token) in enumerate(zip(self._forecasters, tokens, strict=True)):
             forecaster.observe(token, read <= self.thresholds[i])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import sklearn.base
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from river import base, linear_model
 from river.compat import SKL2RiverClassifier
 from river.compose import Pipeline, TransformerUnion
+from river.utils.dataframe import into_frame, to_native_series
 from sklearn.exceptions import NotFittedError
 
 from onlinecal.forecasters.simplex.input import check_label, class_of
@@ -108,7 +107,7 @@ class MiniBatches(base.MiniBatchClassifier):
     def _asked_at_once(self, X: Any, rows: list[Row]) -> Iterator[Any]:
         """Ask the wrapped model about the batch, not the rows, if it knows batches: it, or None if not."""
         model = self.classifier
-        if type(X).__module__.startswith("polars") or not learns_many(model, X):
+        if not learns_many(model, X):
             yield None
             return
         self.classifier = Asked(model, X, rows)
@@ -138,6 +137,7 @@ class Asked:
         """What the model says to a row of the batch."""
         if not self._answers:
             said = self._model.predict_proba_many(self._X, **kwargs)
+            # a list is what `FromScikitLearn` says
             said = said if isinstance(said, list) else rows_of(said)
             self._answers = {id(row): answer for row, answer in zip(self._rows, said, strict=True)}
         return self._answers[id(x)]
@@ -146,23 +146,18 @@ class Asked:
         """Nothing: the model learns the batch afterwards."""
 
 
-def learns_many(model: Any, X: Any = None) -> bool:
-    """Whether a model can be asked about batches like this, and learns them: arrays few can."""
-    if isinstance(X, np.ndarray):
-        return getattr(model, "takes_arrays", False)
+def learns_many(model: Any, X: Any) -> bool:
+    """Whether a model can be asked about batches like this, and learns them: arrays few can, polars none."""
+    if isinstance(model, FromScikitLearn):
+        return not hasattr(X, "to_dicts")
     if isinstance(model, Pipeline):
-        *steps, last = model.steps.values()
-        return all(map(_transforms_many, steps)) and learns_many(last)
+        *steps, model = model.steps.values()
+        # a union is asked row by row, as its parts may not know batches
+        if any(isinstance(step, TransformerUnion) or not hasattr(step, "transform_many") for step in steps):
+            return False
     answers = getattr(type(model), "predict_proba_many", base.MiniBatchClassifier.predict_proba_many)
-    return answers is not base.MiniBatchClassifier.predict_proba_many and hasattr(model, "learn_many")
-
-
-def _transforms_many(step: Any) -> bool:
-    if isinstance(step, TransformerUnion):
-        return all(map(_transforms_many, step.transformers.values()))
-    if isinstance(step, Pipeline):
-        return all(map(_transforms_many, step.steps.values()))
-    return hasattr(step, "transform_many")
+    knows_many = answers is not base.MiniBatchClassifier.predict_proba_many and hasattr(model, "learn_many")
+    return knows_many and hasattr(X, "to_dict") and not hasattr(X, "to_dicts")
 
 
 def check_frame(X: Any) -> Any:
@@ -177,30 +172,18 @@ def check_frame(X: Any) -> Any:
 def rows_of(X: Any) -> list[Row]:
     """The rows of a DataFrame, or of an array of shape (n, d), as dictionaries of features."""
     if isinstance(X, np.ndarray):
-        return [dict(enumerate(row)) for row in X.tolist()]
-    rows: list[Row] = X.to_dict("records") if _of_pandas(X) else X.to_dicts()
+        rows = [dict(enumerate(row)) for row in X.tolist()]
+    else:
+        rows = X.to_dicts() if hasattr(X, "to_dicts") else X.to_dict("records")
     # one NaN for all: rows with NaNs of their own would never equal their copies
-    missing = [name for name in X.columns if any(map(_is_nan, X[name]))]
-    for row in rows if missing else ():
-        row.update((name, math.nan) for name in missing if _is_nan(row[name]))
-    return rows
+    return [{name: math.nan if _is_nan(value) else value for name, value in row.items()} for row in rows]
 
 
 def labels_like(X: Any, labels: list[Label]) -> Any:
     """Labels as a Series of the same kind as X, with its index if it has one; of an array as they are."""
     if isinstance(X, np.ndarray):
         return labels
-    if _of_pandas(X):
-        import pandas as pd
-
-        return pd.Series(labels, index=X.index)
-    import polars as pl
-
-    return pl.Series(labels)
-
-
-def _of_pandas(X: Any) -> bool:
-    return type(X).__module__.partition(".")[0] == "pandas"
+    return to_native_series(labels, name="", like=into_frame(X))
 
 
 def _is_nan(value: Any) -> bool:
@@ -232,66 +215,30 @@ def check_classifier(model: Any) -> None:
 
     A model that is none of river's will do if it has `predict_proba_one` and `learn_one`.
     """
-    last, end = last_step(model, "classifier")
-    if is_of_scikit_learn(last):
-        raise ValueError(f"classifier must be a river classifier, got {end} of scikit-learn: {_advice(last)}")
-    asks = "predict_proba_one", "learn_one"
-    if isinstance(last, base.Classifier):
-        if type(last).predict_proba_one is base.Classifier.predict_proba_one:
-            raise ValueError(f"classifier must answer with probabilities, got {end}, which only names labels")
-    elif isinstance(last, base.Base) or not all(callable(getattr(last, ask, None)) for ask in asks):
-        raise ValueError(f"classifier must be a river classifier, got {end}{_kind(last)}")
+    advice = (
+        ": it must answer with probabilities and learn online. An estimator of scikit-learn with partial_fit "
+        "and predict_proba goes into CalibratedClassifier with classes=[...]"
+    )
+    check_model(model, "classifier", base.Classifier, "predict_proba_one", advice)
 
 
-def last_step(model: Any, role: str) -> tuple[Any, str]:
-    """The model, or the one that a pipeline ends in, and what to call it; ValueError if there is none."""
+def check_model(model: Any, role: str, kind: Any, ask: str, advice: str = "") -> None:
+    """ValueError unless the model, or the last one of a pipeline, is such a one of river's and can be asked.
+
+    A model that is none of river's will do if it can be asked and has `learn_one`.
+    """
     name = getattr(model, "__name__", type(model).__name__)
     if isinstance(model, type):
         raise ValueError(f"{role} must be a model, got the class {name}: write {name}(...)")
     last = model
-    while isinstance(last, Pipeline):
-        if not last.steps:
-            raise ValueError(f"{role} must be a river {role}, got an empty pipeline: end it in one")
+    while isinstance(last, Pipeline) and last.steps:
         last = list(last.steps.values())[-1]
-    return last, name if last is model else f"a pipeline that ends in {type(last).__name__}"
-
-
-def _kind(model: Any) -> str:
-    """What river calls it, where that helps."""
-    kinds = (
-        (base.Regressor, ", a regressor: its forecasts are no probabilities of labels"),
-        (base.Transformer, ", a transformer: end the pipeline in a classifier"),
-        (base.AnomalyDetector, ", an anomaly detector: its scores are no probabilities of labels"),
-        (base.MultiLabelClassifier, ", which answers with several labels at once: wrap a classifier of one"),
-    )
-    return next((text for kind, text in kinds if isinstance(model, kind)), "")
-
-
-def is_of_scikit_learn(model: Any) -> bool:
-    """Whether a model is one of scikit-learn's, and none of river's."""
-    module = sys.modules.get("sklearn.base")
-    return module is not None and isinstance(model, module.BaseEstimator) and not isinstance(model, base.Base)
-
-
-def _advice(model: Any) -> str:
-    if hasattr(model, "predict_proba") and hasattr(model, "partial_fit"):
-        return (
-            "wrap river.compat.convert_sklearn_to_river(model, classes=[...]); "
-            "CalibratedClassifier does so itself if it is given classes=[...]"
-        )
-    if hasattr(model, "predict_proba"):
-        return "it cannot learn online (no partial_fit); recalibrate its probabilities with a recalibrator"
-    return "it answers with no probabilities (no predict_proba)"
-
-
-class Estimator(Protocol):
-    """What an estimator of scikit-learn must have to be wrapped; no regressor has both."""
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = ..., /) -> Any:
-        """Learn rows."""
-
-    def predict_proba(self, X: Any, /) -> Any:
-        """Probabilities of rows."""
+    # river's own classes have methods that only say that there is none
+    can = callable(getattr(last, ask, None)) and getattr(type(last), ask, None) is not getattr(kind, ask)
+    is_one = isinstance(last, kind) if isinstance(last, base.Base) else hasattr(last, "learn_one")
+    if not (can and is_one):
+        end = name if last is model else f"a pipeline that ends in {type(last).__name__}"
+        raise ValueError(f"{role} must be a river {role}, got {end}{advice}")
 
 
 class IncrementalClassifier(MiniBatches):
@@ -378,22 +325,17 @@ class IncrementalClassifier(MiniBatches):
 class FromScikitLearn(SKL2RiverClassifier):
     """A scikit-learn classifier with `partial_fit`, as one of river; its clones are as yet unfitted."""
 
-    takes_arrays = True
-
     def __init__(self, estimator: Any, classes: Sequence[Label]) -> None:
         super().__init__(sklearn.base.clone(estimator), sorted(classes))
 
-    def predict_proba_many(self, X: Any) -> Any:
-        """As river's, which in 0.26 takes texts alone for names of columns; of an array a list of answers."""
-        if isinstance(X, np.ndarray):
-            try:
-                said = self.estimator.predict_proba(X).tolist()
-            except NotFittedError:
-                said = np.full((len(X), len(self.classes)), 1.0 / len(self.classes)).tolist()
-            return [dict(zip(self.classes, row, strict=True)) for row in said]
-        texts = copy.copy(self)
-        texts.classes = [str(number) for number in range(len(self.classes))]
-        return SKL2RiverClassifier.predict_proba_many(texts, X).set_axis(self.classes, axis=1)
+    def predict_proba_many(self, X: Any) -> list[dict[Label, float]]:
+        """Answers to the rows of a DataFrame or an array."""
+        table = X if isinstance(X, np.ndarray) else self._align_frame(X).to_native()
+        try:
+            said = self.estimator.predict_proba(table)
+        except NotFittedError:
+            said = np.full((len(X), len(self.classes)), 1.0 / len(self.classes))
+        return [dict(zip(self.classes, row, strict=True)) for row in said.tolist()]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a DataFrame or an array."""
@@ -412,7 +354,8 @@ class FromScikitLearn(SKL2RiverClassifier):
 def for_river(classifier: Any, classes: Sequence[Label]) -> base.Classifier:
     """A classifier as river has them: one of scikit-learn is converted if its classes are declared."""
     learns = hasattr(classifier, "partial_fit") and hasattr(classifier, "predict_proba")
-    if len(classes) and learns and is_of_scikit_learn(classifier):
+    of_scikit_learn = isinstance(classifier, sklearn.base.BaseEstimator)
+    if len(classes) and learns and of_scikit_learn and not isinstance(classifier, base.Base):
         return FromScikitLearn(classifier, classes)
     return classifier
 

@@ -221,7 +221,7 @@ def test_of_equal_features_the_oldest_forecast_is_settled_first_or_the_last_if_i
     assert pending.note({"x": 1}, "late", {}, last=True)
     assert pending.take({"x": 1}) == "a"
     taken = [pending.take_oldest() for _ in range(2)]
-    assert [(forecast, due.label) for forecast, due in taken] == [("b", late_labels.NOTHING), ("c", "late")]
+    assert [(due.forecast, due.label) for due in taken] == [("b", late_labels.NOTHING), ("c", "late")]
 
 
 class Unhashable:

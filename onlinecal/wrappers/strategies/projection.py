@@ -293,7 +293,7 @@ class Projection:
 
         What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
         window, and with one bucket, or reluctant ones: at once if none of these has to be split, else row by
-        row. Where something else is given in place of the forecasts, `traced` is needed, and `book` afterwards.
+        row. Where something else is given in place of forecasts, `traced` is needed, and `book` afterwards.
         """
         splitting = self._splitting
         if splitting is None:

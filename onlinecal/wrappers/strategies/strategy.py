@@ -58,8 +58,8 @@ class SteeredVectors:
         if not abs(total - 1.0) <= ROUNDED and not self._strange and total:
             self._strange = True
             text = (
-                f"classifier answers with probabilities that, moved into [0, 1], sum to {total:.6g}: they are "
-                "divided by that, here and whenever it happens again"
+                f"classifier answers with probabilities that, moved into [0, 1], sum to {total:.6g}: they "
+                "are divided by that, here and whenever it happens again"
             )
             warn_of([text], level=6)  # on the line that has asked the wrapper
         masses = dict(zip(self.numbers, hint.tolist(), strict=True))
