@@ -12,9 +12,8 @@ from sklearn.base import ClassifierMixin
 
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
-from onlinecal.wrappers.labels import Label, checked_label, plain
+from onlinecal.wrappers.labels import Label, Prior, checked_label, corrected, plain, prior_weights
 from onlinecal.wrappers.late_labels import MANY, MOST_WAITING, NOTHING, LateLabels, patience_of
-from onlinecal.wrappers.prior import Prior, corrected, prior_weights
 from onlinecal.wrappers.strategies.catalogue import KINDS, StrategyName, check_settings, chosen, warn_if_empty
 from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS

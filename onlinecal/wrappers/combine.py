@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.forecasters.binary.grid import check_slack
-from onlinecal.html import Table, aligned
+from onlinecal.html import Table
 from onlinecal.measures.scores import log_costs
 from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combining
 from onlinecal.steering.mixing import ETA
 from onlinecal.tables import like
 from onlinecal.validation import check_outcomes, check_same_index, check_same_length, check_vector, refuse
-from onlinecal.wrappers.reports import OF_ONE, Proven, ProvenReport
 from onlinecal.wrappers.settling import groups_of, settling_of
 from onlinecal.wrappers.strategies.projection import AUTO, Projection
+from onlinecal.wrappers.stream import OF_ONE, Proven, ProvenReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,14 +165,10 @@ class CombinedReport(ProvenReport):
         """The name of the model that, steered alone, leads the others by most."""
         return min(self.models, key=lambda name: self.models[name].brier_alone - self.models[name].brier_out)
 
-    def _notes(self) -> tuple[str, str]:
-        n = self.n_rounds
-        return self._proven(), (
-            f"proven beforehand: at most {self.regret_bound / n:.4f} per row behind the best model, "
-            f"recalibrated; to be calibrated cost {self.moved / n:.4f} more"
-        )
+    norm = OF_ONE
+    HEADER = "", "rows", "before", "alone", "together", "weight"
 
-    def _scores(self) -> list[tuple[str, str, str, str, str, str]]:
+    def _shown(self) -> Table:
         rows = [
             (
                 str(name),
@@ -184,17 +180,14 @@ class CombinedReport(ProvenReport):
             )
             for name, one in self.models.items()
         ]
-        return [*rows, ("all together", f"{self.n_rounds:,}", "", "", f"{self.brier_out:.4f}", "")]
-
-    norm = OF_ONE
-    HEADER = "", "rows", "before", "alone", "together", "weight"
-
-    def __str__(self) -> str:
-        return "\n".join([*aligned([self.HEADER, *self._scores()]), *self._notes()])
-
-    def _shown(self) -> Table:
+        rows.append(("all together", f"{self.n_rounds:,}", "", "", f"{self.brier_out:.4f}", ""))
         title = f"{len(self.models)} models combined: Brier scores in the rows in which each spoke"
-        return Table(title, self.HEADER, self._scores(), self._notes())
+        n = self.n_rounds
+        behind = (
+            f"proven beforehand: at most {self.regret_bound / n:.4f} per row behind the best model, "
+            f"recalibrated; to be calibrated cost {self.moved / n:.4f} more"
+        )
+        return Table(title, self.HEADER, rows, (self._proven(), behind))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,5 @@
 """What can be wrapped; what the wrappers refuse, or warn of: models, settings, labels, answers."""
 
-import warnings
 from datetime import timedelta
 from functools import partial
 
@@ -26,7 +25,6 @@ from onlinecal import (
     CombinedClassifier,
     DecisionCalibratedClassifier,
     GroupCalibratedClassifier,
-    LabelWarning,
     LpCalibratedClassifier,
     PlattScaling,
 )
@@ -198,18 +196,3 @@ def test_labels_that_were_not_declared_are_refused_and_nothing_changes():
     with pytest.raises(ValueError, match=r"y must be one of the classes \['no', 'yes'\], got 'maybe'"):
         model.learn_one(x, "maybe")
     assert (model.certificate, model.n_rounds, model.n_open) == (0.0, 0, 1)
-
-
-@pytest.mark.parametrize("strategy", ["simplex", "classwise", "top-label", "tree"])
-def test_an_answer_that_does_not_sum_to_one_is_warned_of_once(strategy):
-    model, odd = CalibratedClassifier(Scripted(), strategy=strategy), {"u": 0.9, "v": 0.3, "w": 0.3}
-    for t, label in enumerate("uvwuvw"):
-        x = {"answer": {"u": np.float32(0.5), "v": np.float32(0.3), "w": np.float32(0.2)}, "t": t}
-        model.predict_proba_one(x)
-        model.learn_one(x, label)
-    with pytest.warns(LabelWarning, match=r"classifier .* sum to 1\.5: they are divided by that") as warned:
-        model.predict_proba_one({"answer": odd})
-    assert warned[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.predict_proba_one({"answer": odd, "t": 1})

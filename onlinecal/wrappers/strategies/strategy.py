@@ -18,14 +18,10 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
 from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
-from onlinecal.remarks import warn_of
 from onlinecal.steering import vector
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, normalised, plain
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection, Ticket, turns
-
-ROUNDED = 1e-3
-"""The sum of probabilities may be so far from 1: those of many classes in single precision are."""
 
 
 class SteeredVectors:
@@ -36,9 +32,6 @@ class SteeredVectors:
     numbers
         The labels met so far, from answers or outcomes, in the order of the state's classes.
     """
-
-    _strange = False
-    """Whether the model has been found to answer with what is no distribution."""
 
     def __init__(self) -> None:
         self.numbers: dict[Label, int] = {}
@@ -53,15 +46,7 @@ class SteeredVectors:
         self._meet(names)
         row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
         hint = np.empty(len(row))
-        total = vector.hint(self._state, row, hint)
-        # none at all, or nothing but zeros, is what a new model has to say
-        if not abs(total - 1.0) <= ROUNDED and not self._strange and total:
-            self._strange = True
-            text = (
-                f"classifier answers with probabilities that, moved into [0, 1], sum to {total:.6g}: they "
-                "are divided by that, here and whenever it happens again"
-            )
-            warn_of([text], level=6)  # on the line that has asked the wrapper
+        vector.hint(self._state, row, hint)
         masses = dict(zip(self.numbers, hint.tolist(), strict=True))
         # a label that the model has named before need not be among them, unless it has come
         return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
