@@ -55,7 +55,8 @@ class AtomForecaster:
     """
 
     def __init__(self, slack: float, report: str, horizon: int | None, n_atoms: int | None) -> None:
-        self._slack, self._settings = slack, {"report": report}
+        self._slack = slack
+        self._settings: dict[str, Any] = {"report": report}
         if horizon is not None and n_atoms is not None:
             reach = 0.5 if report == "midpoint" else 1.0
             self._settings["n_cells"] = cells_for(horizon, slack * n_atoms, reach)
@@ -391,14 +392,14 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         ticket = self._forecaster.ask(members, self._labels.read(answer))
         given = self._labels.both(answer, ticket.probability)
         self._is_empty = not given
-        self._round = ticket._replace(probability=1.0) if len(given) == 1 else ticket if given else None
+        self._here = ticket._replace(probability=1.0) if len(given) == 1 else ticket if given else None
         return given
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
         """The forecast that the certificates speak of: the probability of the positive label."""
         self.predict_proba_one(x)
         positive = True if self._labels.positive is None else self._labels.positive
-        return {} if self._round is None else {positive: self._round.probability}
+        return {} if self._here is None else {positive: self._here.probability}
 
     def _read(self, y: Any) -> int:
         label = check_label(y, "y")
@@ -406,7 +407,8 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         return int(label == self._labels.positive)
 
     def _settle(self, read: int) -> None:
-        self._forecaster.settle(self._take(), read)
+        ticket: Any = self._take()
+        self._forecaster.settle(ticket, read)
 
     def _learn_alone(self, x: Any, read: int) -> None:
         raw = self._labels.read(self.classifier.predict_proba_one(x))

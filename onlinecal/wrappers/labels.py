@@ -111,8 +111,8 @@ def checked_label(y: Any) -> Label:
     is_share = isinstance(y, (float, np.floating)) and math.isfinite(y) and not float(y).is_integer()
     if is_share or is_soft(y):
         raise ValueError(
-            f"y must be a class label, got {y!r}: models learn from labels; shares go with "
-            "AlmostOneStepAhead, soft labels with SimplexAlmostOneStepAhead, with a model's probabilities as hints"
+            f"y must be a class label, got {y!r}: models learn from labels; with a model's probabilities "
+            "as hints shares go with AlmostOneStepAhead, soft labels go with SimplexAlmostOneStepAhead"
         )
     return check_label(y, "y")
 

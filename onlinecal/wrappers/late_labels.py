@@ -186,7 +186,7 @@ class LateRounds(Generic[T]):
     features, or that of its token, which stands for the features then.
 
     A subclass calls `_open` before it forecasts, or does the same itself where a call costs too much. The
-    round that is here, `_round` if nothing else is said, may be taken out by `_take`; `_present` puts a round
+    round that is here, `_here` if nothing else is said, may be taken out by `_take`; `_present` puts a round
     back, and `_settle` charges the one that is here.
 
     Attributes
@@ -201,7 +201,7 @@ class LateRounds(Generic[T]):
     _patience: Patience | None = None
     _now: Any = None
     """The latest moment of any forecast, where patience is limited."""
-    _round: T | None = None
+    _here: T | None = None
     _n_withdrawn = 0
     _is_empty = False
     """Whether nothing was forecast in the round that is here."""
@@ -310,12 +310,12 @@ class LateRounds(Generic[T]):
 
     def _take(self) -> T | None:
         """The forecast of the round that is here, to wait for its label; None if nothing was forecast."""
-        found, self._round = self._round, None
+        found, self._here = self._here, None
         return found
 
     def _present(self, forecast: T) -> None:
         """Put a forecast that waited back in its place."""
-        self._round = forecast
+        self._here = forecast
 
     @abstractmethod
     def _settle(self, read: Any) -> None:

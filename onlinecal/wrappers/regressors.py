@@ -45,8 +45,8 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
     def _begin(self, x: Any) -> None:
         """Open a round of these features; what was forecast of them before, and not settled, is given up."""
         self._open(x)
-        if self._round is not None:
-            self._give_up(self._round)
+        if self._here is not None:
+            self._give_up(self._here)
 
     def _taken(self) -> Announced:
         """The round that is here, which is settled now."""
@@ -168,7 +168,7 @@ class CalibratedRegressor(RegressorWrapper):
         hint = 0.5 if raw is None else (min(max(raw, self.low), self.high) - self.low) / width
         self._begin(x)
         token = self._forecasters[0].forecast(hint)
-        self._round = [token], None
+        self._here = [token], None
         return min(self.low + width * token.probability, float(self.high))
 
     def _read(self, y: Any) -> float:
@@ -291,7 +291,7 @@ class CalibratedDistribution(RegressorWrapper):
         self._begin(x)
         hints = (self._hint(q, mean) for q in self.thresholds)
         tokens = [one.forecast(hint) for one, hint in zip(self._forecasters, hints, strict=True)]
-        self._round = tokens, mean
+        self._here = tokens, mean
         return dict(zip(self.thresholds, in_order(tokens), strict=True))
 
     def quantile_one(self, x: Any, level: float) -> float:

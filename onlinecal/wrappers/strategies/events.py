@@ -1,4 +1,4 @@
-"""Strategies that forecast events one by one: of one label, of each, of the top one, of halves of the labels.
+"""All strategies: events of one label, of each, of the top one, of halves of the labels; or all at once.
 
 Of a tree labels are numbered as they are first named. Its node (d, r) is about those whose numbers are r
 modulo 2^d, and splits them by the next binary digit; so a tree of k labels is log2 k deep, rounded up, has
@@ -7,16 +7,29 @@ k - 1 inner nodes, and a new label turns one leaf into a node and leaves the oth
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
+from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
+from onlinecal.forecasters.simplex.run import replayed_with_certificates
+from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows, spread_top
+from onlinecal.wrappers.labels import (
+    Label,
+    Labels,
+    completed,
+    completed_rows,
+    normalised,
+    normalised_rows,
+    spread_top,
+)
 from onlinecal.wrappers.strategies.projection import Projection, Recent
 from onlinecal.wrappers.strategies.strategy import (
     Answer,
@@ -27,6 +40,7 @@ from onlinecal.wrappers.strategies.strategy import (
     Settings,
     Strategy,
     VectorStrategy,
+    Waiting,
 )
 
 
@@ -401,3 +415,103 @@ class Tree(VectorStrategy):
 
 def _trailing_zeros(number: int) -> int:
     return (number & -number).bit_length() - 1
+
+
+class Simplex(VectorStrategy):
+    """The calibrated forecast of all labels together that is nearest to the steered vector.
+
+    Labels are discovered as they come; one that was never forecast costs at most 2, once. A slack below 1,
+    too little for labels yet unknown, counts as 1; None is the forecaster's own for hints. If all labels are
+    declared there are windows, too, and without horizon and window the grid tunes itself: its cells are
+    finer, which hints are worth, at a smaller guarantee.
+
+    Attributes
+    ----------
+    forecaster
+        Makes the joint forecasts; its classes are the labels that have come.
+    """
+
+    name = "simplex"
+    norm = "of all classes together, a sum over the classes (l1)"
+    is_over_labels = True
+    _token: SimplexForecast | None = None
+    """The forecast that was asked for last, while it is here."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        declared, moments, horizon = settings.declared, settings.moments, settings.horizon
+        given: dict[str, Any] = {"labels": list(declared) or None, "horizon": horizon}
+        given["slack"] = None if settings.slack is None else max(1.0, float(settings.slack))
+        given["window"] = moments.window if moments is not None and declared else None
+        if horizon is given["window"] is None:
+            given["grid"] = "adaptive"
+        with warnings.catch_warnings():
+            # said, where it is so, by those who choose this strategy: it is made along with all others
+            warnings.simplefilter("ignore", GuaranteeWarning)
+            self.forecaster = SimplexAlmostOneStepAhead(hints=True, **given)
+        self._announced: Answer = {}
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+        """The answer is the joint forecast; an earlier one that was neither settled nor taken is given up.
+
+        Labels of the hint that no outcome has had yet get no weight, unless there are no others.
+        """
+        hint = self._announced = self.steering.ask(answer, names)
+        if self._token is not None:
+            self.forecaster.withdraw(self._token)
+        masses = {label: hint.get(label, 0.0) for label in self.forecaster.classes}
+        self._token = self.forecaster.forecast(normalised(masses) if masses else None)
+        if masses:
+            self._announced = {**dict.fromkeys(hint, 0.0), **self._token.probabilities}
+        return self._announced
+
+    def forecasts(self, labels: Labels) -> Answer:
+        """The joint forecast."""
+        return self._announced
+
+    def settle(self, label: Label, labels: Labels) -> None:
+        """Charge the joint forecast that is here; the hints learn."""
+        super().settle(label, labels)
+        self.forecaster.observe(self._taken(), label)
+
+    def take(self) -> Waiting:
+        """The open round with its joint forecast."""
+        return super().take()._replace(joint=self._taken())
+
+    def _taken(self) -> SimplexForecast:
+        token, self._token = self._token, None
+        assert token is not None
+        return token
+
+    def present(self, waiting: Waiting) -> None:
+        """Put a round back in its place, with its joint forecast."""
+        super().present(waiting)
+        self._token = waiting.joint
+
+    def give_up(self, waiting: Waiting) -> None:
+        """Its joint forecast will never be charged."""
+        assert waiting.joint is not None
+        self.forecaster.withdraw(waiting.joint)
+
+    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+        """Compiled while no label is late or missing."""
+        if not schedule.is_in_time:
+            return super().replay(table, numbers, labels, schedule)
+        hints = normalised_rows(self.replay_hints(table, numbers, labels, schedule))
+        return Tapes(*replayed_with_certificates(self.forecaster._run, numbers, hints))
+
+    def bounded(self) -> Iterable[Bounded]:
+        """The joint forecasts alone, once there are any: most streams of two classes never make one."""
+        return (self.forecaster,) if self.forecaster.n_rounds or self.forecaster.window else ()
+
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+        """In l1 over the labels; the same probability for each is 2 - 2/k from each corner.
+
+        Nothing is guaranteed of windows unless all labels are declared.
+        """
+        run, trivial = self.forecaster.new_run(), rounds * (2.0 - 2.0 / n_labels)
+        if is_window:
+            promised = run.window_guarantee
+            return Outlook(math.inf if promised is None else promised, trivial)
+        run.numbers = {number: number for number in range(n_labels)}
+        return Outlook(float(run.promise(max(run.horizon or 0, rounds))), trivial)
