@@ -174,17 +174,14 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         settings = Settings(slack, n_buckets, horizon, self._moments, declared, SteeredVectors())
         self._strategies: dict[str, Strategy] = {name: kind(settings) for name, kind in KINDS.items()}
         self._by_guarantee = not horizon is window is None and n_buckets != AUTO_BUCKETS
-        self._plan = self._strategies[self._chosen(len(declared))]
-        if declared:
-            self._strategies = {self._plan.name: self._plan}
-            self._remark(len(declared), level=4)
-        self._is_over_labels = self._plan.is_over_labels
+        self._is_over_labels = False
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
+        self._choose_plan(len(declared), level=4)
+        if declared:
+            self._strategies = {self._plan.name: self._plan}
         # Who forecasts the open round; None if that was `_binary`.
         self._asking: Strategy | None = self._plan
-        if declared:
-            self._binary = self._projection_of_two()
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far; they sum to 1.
@@ -203,7 +200,9 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
             self._features = x
         pair = self._labels.pair
         if self._binary is None or pair is None:
-            return self._answer(answer)
+            names, plan = self._plan.names(answer, self._labels), self._plan
+            self._asking = plan if len(names) >= plan.fewest else self._strategies[Certain.name]
+            return self._asking.ask(answer, names, self._labels)
         negative, positive = pair
         self._asking = None
         p = self._binary.ask(answer[positive] if positive in answer else self._labels.read(answer))
@@ -255,7 +254,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
             label = plain(y)
             self._sole = label if self._sole is NOTHING or self._sole == label else MANY
         if read[1] is None:
-            self._choose_plan()
+            self._choose_plan(len(self._labels.known), level=6)
         if kwargs:
             self.classifier.learn_one(x, y, **kwargs)
         else:
@@ -327,12 +326,6 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
                 found.update(strategy.by_label(self._labels))
         return dict(found)
 
-    def _answer(self, answer: dict[Label, float]) -> dict[Label, float]:
-        """Open a round from the model's answer, unless it is binary with both labels known."""
-        names = self._plan.names(answer, self._labels)
-        self._asking = self._plan if len(names) >= self._plan.fewest else self._strategies[Certain.name]
-        return self._asking.ask(answer, names, self._labels)
-
     def _round(self) -> Strategy:
         """Who forecasts the open round."""
         return self._strategies[Binary.name] if self._asking is None else self._asking
@@ -351,26 +344,15 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         for strategy in self._strategies.values():
             strategy.note_late(others)
 
-    def _projection_of_two(self) -> Projection | None:
-        if self._labels.pair is None or self._plan.name != Binary.name:
-            return None
-        self._plan.asked = (None,)
-        return self._plan.projection(None)
-
-    def _chosen(self, n_labels: int) -> str:
-        """The name of the strategy for so many labels."""
+    def _choose_plan(self, n_labels: int, level: int) -> None:
+        """Take notice of so many labels, and say so, so many levels up, if nothing is guaranteed of them."""
         horizon, window = (self.horizon, self.window) if self._by_guarantee else (None, None)
-        return chosen(self.strategy, n_labels, self._strategies.__getitem__, window, horizon)
-
-    def _choose_plan(self) -> None:
-        """Take notice of a new label, after the round that brought it."""
-        n_labels = len(self._labels.known)
-        self._plan = self._strategies[self._chosen(n_labels)]
-        self._binary = self._projection_of_two()
+        name = chosen(self.strategy, n_labels, self._strategies.__getitem__, window, horizon)
+        self._plan = self._strategies[name]
         self._is_over_labels |= self._plan.is_over_labels
-        self._remark(n_labels, level=7)
-
-    def _remark(self, n_labels: int, level: int) -> None:
-        """Say so if nothing is guaranteed for the horizon, once, at the line so many levels up."""
+        self._binary = None
+        if self._labels.pair is not None and name == Binary.name:
+            self._plan.asked = (None,)
+            self._binary = self._plan.projection(None)
         if self._by_guarantee:
             self._by_guarantee = not warn_if_empty(self._plan, n_labels, self.horizon, level)

@@ -40,22 +40,6 @@ def new_projection(slack: float | None) -> Projection:
     return Projection(slack, AUTO, None, steers=False, reluctant=True)
 
 
-def regret_bound(n_models: int, most_late: int = 0) -> float:
-    """How far combined forecasts can be behind each recalibrated model: squared errors, a sum over its rows.
-
-    Before they are moved to calibrated ones; docs/theory.md, Theorem 17g.
-
-    Parameters
-    ----------
-    n_models
-        N.
-    most_late
-        D: every outcome is known before D + 1 further forecasts are made.
-    """
-    rate = LATE_RATE / (most_late + 1) if most_late else ETA
-    return math.log(n_models / (1.0 - TRACKED)) / rate
-
-
 def check_models(number: int, name: str) -> None:
     """ValueError unless there are so many models that they can be combined."""
     if number < 2:
@@ -101,10 +85,8 @@ def _numbers(name: Any, values: Any) -> Floats:
             array = series.cast(nw.Float64).to_numpy()
         else:
             array = np.asarray(check_vector(values, called), np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{called} must hold probabilities, or nothing where they are missing") from error
     except Exception as error:  # each library refuses to cast in its own words
-        raise ValueError(f"{called} must hold numbers in [0, 1]: {error}") from error
+        raise ValueError(f"{called} must hold probabilities, or nothing where missing: {error}") from error
     array = check_vector(array, called).astype(np.float64)
     silent = np.isnan(array)
     refuse(~silent & ~((array >= 0.0) & (array <= 1.0)), array, f"{called} must lie in [0, 1] or be missing")
@@ -306,6 +288,8 @@ def combine_forecasts(
         check_slack(slack)
     schedule = groups_of(None, settling_of(len(y), None, settled_at, times, None))[0].schedule
     most_late = int((schedule.known - 1 - schedule.order).max())
+    # of every outcome that is known before so many further forecasts are made: Theorem 17g
+    rate = LATE_RATE / (most_late + 1) if most_late else ETA
     found = combined(new_combining(len(names), most_late), table, y, schedule)
     projection = new_projection(slack)
     tapes = projection.replay(found.hints, y == 1, schedule)
@@ -319,7 +303,7 @@ def combine_forecasts(
         },
         float(((tapes.forecasts - y) ** 2).mean()),
         float(log_costs(np.where(y == 1, tapes.forecasts, 1.0 - tapes.forecasts)).mean()),
-        regret_bound(len(names), most_late),
+        math.log(len(names) / (1.0 - TRACKED)) / rate,
         float(((tapes.forecasts - y) ** 2 - (found.hints - y) ** 2).sum()),
         projection.certificate,
         projection.guarantee,

@@ -7,6 +7,7 @@ counted apart: certificates and guarantees speak of forecasts that were given, a
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -89,9 +90,9 @@ class Pending:
     def __init__(self, most: int) -> None:
         self.n_given_up = 0
         self._most = most
-        self._waiting: dict[int, Kept] = {}
+        self._waiting: OrderedDict[int, Kept] = OrderedDict()
         self._places: dict[Hashable, list[int]] = {}
-        self._oldest = self._serial = 0
+        self._serial = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -127,19 +128,14 @@ class Pending:
 
     def since(self) -> Any:
         """Since when the oldest forecast waits; None if none does."""
-        return self._waiting[self._first()].since if self._waiting else None
+        return next(iter(self._waiting.values())).since if self._waiting else None
 
     def take_oldest(self) -> Kept:
         """The oldest forecast, removed, and what came of it."""
-        found = self._waiting.pop(self._first())
+        _, found = self._waiting.popitem(last=False)
         if found.label is NOTHING:
             self._found(found.key)
         return found
-
-    def _first(self) -> int:
-        while self._oldest not in self._waiting:
-            self._oldest += 1
-        return self._oldest
 
     def _found(self, key: Hashable, last: bool = False) -> int:
         """The number of the oldest forecast with this key, or the last: it is found by that no longer."""
@@ -379,11 +375,6 @@ class LateRounds(Generic[T]):
             self._features = NOTHING
             if not self._is_empty:
                 return True
-        self._note_unmatched()
-        return False
-
-    def _note_unmatched(self) -> None:
-        """Count a label without its forecast; warn, once, if there have been forecasts."""
         self.n_unmatched += 1
         given_up = self._pending.n_given_up
         if not self._has_warned and (self.n_rounds or self.n_open or given_up):
@@ -394,7 +385,8 @@ class LateRounds(Generic[T]):
                 "nothing, and no certificate speaks of it (n_unmatched counts such labels). Ask before each "
                 f"label, with equal features, or by tokens (forecast, observe){limit if given_up else ''}"
             )
-            warn_of([text], level=6)
+            warn_of([text], level=5)
+        return False
 
 
 class LateLabels(LateRounds[T], ClassifierWrapper):

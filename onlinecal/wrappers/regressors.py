@@ -62,11 +62,6 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
         self.regressor.learn_one(x, y, **kwargs)
 
 
-def in_order(tokens: list[Forecast]) -> list[float]:
-    """The probabilities that were forecast, not decreasing."""
-    return sorted(token.probability for token in tokens)
-
-
 def finite(value: Any) -> float | None:
     """A model's forecast, or a target, as a float; None if it is no finite number."""
     try:
@@ -292,7 +287,7 @@ class CalibratedDistribution(RegressorWrapper):
         hints = (self._hint(q, mean) for q in self.thresholds)
         tokens = [one.forecast(hint) for one, hint in zip(self._forecasters, hints, strict=True)]
         self._here = tokens, mean
-        return dict(zip(self.thresholds, in_order(tokens), strict=True))
+        return dict(zip(self.thresholds, sorted(token.probability for token in tokens), strict=True))
 
     def quantile_one(self, x: Any, level: float) -> float:
         """The least threshold that the target is at most with probability `level` or more; inf if none is."""
@@ -309,7 +304,7 @@ class CalibratedDistribution(RegressorWrapper):
 
     def _settle(self, read: float) -> None:
         tokens, mean = self._taken()
-        chances = in_order(tokens)
+        chances = sorted(token.probability for token in tokens)
         for i, (forecaster, token) in enumerate(zip(self._forecasters, tokens, strict=True)):
             forecaster.observe(token, read <= self.thresholds[i])
             self._moved[i] += abs(chances[i] - token.probability)
@@ -355,12 +350,9 @@ class CalibratedDistribution(RegressorWrapper):
 
 
 def _check_thresholds(thresholds: Any) -> None:
-    try:
-        values = [check_finite(q, f"thresholds at place {i}") for i, q in enumerate(thresholds)]
-    except TypeError as error:
-        raise ValueError(f"thresholds must be a sequence of numbers, got {thresholds!r}") from error
-    if not values:
-        raise ValueError("thresholds must name at least one threshold, got none")
+    if not hasattr(thresholds, "__len__") or not len(thresholds):
+        raise ValueError(f"thresholds must be a sequence of numbers, at least one, got {thresholds!r}")
+    values = [check_finite(q, f"thresholds at place {i}") for i, q in enumerate(thresholds)]
     for i in range(1, len(values)):
         if not values[i - 1] < values[i]:
             raise ValueError(f"thresholds must increase, got {values[i]!r} at place {i}")

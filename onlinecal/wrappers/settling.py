@@ -188,15 +188,15 @@ def _numbered(groups: Any, length: int) -> tuple[dict[Hashable, int], Ints]:
     keys = check_vector(groups, "groups").tolist()
     check_same_length(range(length), keys, "probabilities and groups")
     numbers: dict[Hashable, int] = {}
-    of_row = np.empty(len(keys), np.int64)
-    for row, key in enumerate(keys):
+    try:
+        of_row = [numbers.setdefault(key, len(numbers)) for key in keys]
+    except TypeError as error:
+        raise ValueError(f"groups must be keys with a hash: {error}") from error
+    for key, number in numbers.items():
         if key is None or key != key:
+            row = of_row.index(number)
             raise ValueError(f"groups must name a key for every row, got {key!r} at row {row}")
-        try:
-            of_row[row] = numbers.setdefault(key, len(numbers))
-        except TypeError as error:
-            raise ValueError(f"groups must be keys with a hash, got {key!r} at row {row}") from error
-    return numbers, of_row
+    return numbers, np.array(of_row)
 
 
 def _series(values: Any, name: str, length: int) -> pl.Series:

@@ -258,10 +258,12 @@ class Played(NamedTuple):
         settled, silent = rows[settling.settles[rows]], rows[settling.silent[rows]]
         n, k = len(settled), given.table.shape[1]
         numbers = given.numbers[settled]
-        before, after = (_losses(table[settled], numbers, given) for table in (given.table, self.out))
+        # both classes of a column have the same squared error; it is counted once
+        parts = 2 if given.column else 1
+        before, after = (_losses(table[settled], numbers, parts) for table in (given.table, self.out))
         shares = np.bincount(numbers, minlength=k) / max(n, 1)
         constant = {
-            BRIER: float((shares * (1.0 - shares)).sum()) / _parts(given) if n else math.nan,
+            BRIER: float((shares * (1.0 - shares)).sum()) / parts if n else math.nan,
             LOG_LOSS: float((shares * log_costs(shares)).sum()) if n else math.nan,
         }
         remarks = []
@@ -292,23 +294,16 @@ class Played(NamedTuple):
 
     def by_group(self) -> dict[Any, StreamReport]:
         """The report of each stream."""
-        return {
-            part.key: self.report(part.rows, bounds)
-            for part, bounds in zip(self.parts, self.bounds, strict=True)
-        }
+        both = zip(self.parts, self.bounds, strict=True)
+        return {part.key: self.report(part.rows, bounds) for part, bounds in both}
 
 
-def _losses(table: Floats, numbers: Ints, given: Given) -> dict[str, float]:
+def _losses(table: Floats, numbers: Ints, parts: int) -> dict[str, float]:
     """Averages over rows, by what remarks call them; NaN of none."""
     if not len(table):
         return {BRIER: math.nan, LOG_LOSS: math.nan}
-    brier = class_brier(table, numbers) / _parts(given)
+    brier = class_brier(table, numbers) / parts
     return {BRIER: brier, LOG_LOSS: log_loss(table[np.arange(len(table)), numbers])}
-
-
-def _parts(given: Given) -> int:
-    """Both classes of a column have the same squared error; it is counted once."""
-    return 2 if given.column else 1
 
 
 @dataclass(frozen=True, eq=False)

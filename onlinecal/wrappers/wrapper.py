@@ -24,10 +24,24 @@ from onlinecal.wrappers.labels import Label, Labels, plain
 Row = dict[Any, Any]
 
 
-class MiniBatches(base.MiniBatchClassifier):
-    """The mini-batch methods of a classifier that has those for one row, around a `classifier`."""
+class ClassifierWrapper(base.Wrapper, base.MiniBatchClassifier):
+    """A classifier around a classifier; ValueError if it cannot be wrapped, see `check_classifier`."""
 
-    classifier: base.Classifier
+    def __init__(self, classifier: base.Classifier) -> None:
+        check_classifier(classifier)
+        self.classifier = classifier
+
+    @property
+    def _wrapped_model(self) -> base.Classifier:
+        return self.classifier
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"classifier": linear_model.LogisticRegression()}
+
+    def raw_proba_one(self, x: Any) -> dict[Label, float]:
+        """The wrapped model's own answer."""
+        return self.classifier.predict_proba_one(x)
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Forecast all rows before any of them is learnt.
@@ -176,7 +190,11 @@ def rows_of(X: Any) -> list[Row]:
     else:
         rows = X.to_dicts() if hasattr(X, "to_dicts") else X.to_dict("records")
     # one NaN for all: rows with NaNs of their own would never equal their copies
-    return [{name: math.nan if _is_nan(value) else value for name, value in row.items()} for row in rows]
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, float) and math.isnan(value):
+                row[name] = math.nan
+    return rows
 
 
 def labels_like(X: Any, labels: list[Label]) -> Any:
@@ -184,30 +202,6 @@ def labels_like(X: Any, labels: list[Label]) -> Any:
     if isinstance(X, np.ndarray):
         return labels
     return to_native_series(labels, name="", like=into_frame(X))
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-class ClassifierWrapper(base.Wrapper, MiniBatches):
-    """A classifier around a classifier; ValueError if it cannot be wrapped, see `check_classifier`."""
-
-    def __init__(self, classifier: base.Classifier) -> None:
-        check_classifier(classifier)
-        self.classifier = classifier
-
-    @property
-    def _wrapped_model(self) -> base.Classifier:
-        return self.classifier
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"classifier": linear_model.LogisticRegression()}
-
-    def raw_proba_one(self, x: Any) -> dict[Label, float]:
-        """The wrapped model's own answer."""
-        return self.classifier.predict_proba_one(x)
 
 
 def check_classifier(model: Any) -> None:
@@ -233,15 +227,14 @@ def check_model(model: Any, role: str, kind: Any, ask: str, advice: str = "") ->
     last = model
     while isinstance(last, Pipeline) and last.steps:
         last = list(last.steps.values())[-1]
-    # river's own classes have methods that only say that there is none
-    can = callable(getattr(last, ask, None)) and getattr(type(last), ask, None) is not getattr(kind, ask)
     is_one = isinstance(last, kind) if isinstance(last, base.Base) else hasattr(last, "learn_one")
-    if not (can and is_one):
+    # river's own classes have methods that only say that there is none
+    if not is_one or getattr(type(last), ask, None) is getattr(kind, ask) or not hasattr(last, ask):
         end = name if last is model else f"a pipeline that ends in {type(last).__name__}"
         raise ValueError(f"{role} must be a river {role}, got {end}{advice}")
 
 
-class IncrementalClassifier(MiniBatches):
+class IncrementalClassifier(ClassifierWrapper):
     """The methods that scikit-learn's users know, of a classifier whose `classes` are declared."""
 
     n_rounds: int

@@ -130,7 +130,8 @@ def test_an_estimator_of_scikit_learn_is_calibrated_as_the_columns_that_it_says(
     for X, y in arrays(labels):
         told = model.classifier.predict_proba_many(X)
         raw.append(np.array([[answer[label] for label in labels] for answer in told]))
-        assert model.classifier.predict_proba_many(pd.DataFrame(X)) == told
+        again = model.classifier.predict_proba_many(pd.DataFrame(X))
+        assert np.allclose(*([list(one.values()) for one in each] for each in (again, told)))
         assert np.allclose(raw[-1], plain.predict_proba(X)[:, order] if came else 1 / len(labels))
         answers.append(model.predict_proba(X))
         model.partial_fit(X, y)

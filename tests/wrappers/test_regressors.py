@@ -135,8 +135,8 @@ OF_A_MEAN = [
     ({"horizon": 0}, "horizon"),
 ]
 OF_A_DISTRIBUTION = [
-    ({"thresholds": []}, "thresholds must name at least one"),
-    ({"thresholds": 3.0}, "thresholds must be a sequence of numbers, got 3.0"),
+    ({"thresholds": []}, r"thresholds must be a sequence of numbers, at least one, got \[\]"),
+    ({"thresholds": 3.0}, "thresholds must be a sequence of numbers, at least one, got 3.0"),
     ({"thresholds": [1, 1]}, "thresholds must increase, got 1.0 at place 1"),
     ({"thresholds": [1, float("nan")]}, "thresholds at place 1 must be a finite"),
     ({"thresholds": [1], "window": 0}, "window"),

@@ -241,7 +241,7 @@ OF_COLUMNS = [
     ({"settled_at": list("abcd"), **TIMES}, "settled_at and 'times' cannot be compared: String and Int64"),
     (TIMES, "times say nothing without settled_at"),
     ({"groups": ["a", None, "a", "b"]}, "groups must name a key for every row, got None at row 1"),
-    ({"groups": ["a", {}, "a", "b"]}, "groups must be keys with a hash, got {} at row 1"),
+    ({"groups": ["a", {}, "a", "b"]}, "groups must be keys with a hash: unhashable"),
     ({"slack": 0.2}, "slack must be"),
 ]
 OF_TABLES = [

@@ -85,8 +85,8 @@ def chosen(
         return strategy
     if n_labels > 2 and not horizon is window is None:
         for name, most in INFORMATIVE.items():
-            outlook = made(name).outlook(n_labels, window or horizon or 0, window is not None)
-            if outlook.share <= most:
+            promised, trivial = made(name).outlook(n_labels, window or horizon or 0, window is not None)
+            if promised / trivial <= most:
                 return name
     return next(name for most, name in CHOICES.items() if n_labels <= most)
 

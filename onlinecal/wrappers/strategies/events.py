@@ -36,10 +36,8 @@ from onlinecal.wrappers.strategies.strategy import (
     Asked,
     Bounded,
     Counted,
-    Outlook,
     Settings,
     Strategy,
-    VectorStrategy,
     Waiting,
 )
 
@@ -58,6 +56,7 @@ class Binary(Strategy):
     """And while there are not two labels, those of the answer."""
     norm = "of the positive class's probability"
     steers = True
+    steers_vectors = False
     fewest = 2
 
     def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
@@ -141,6 +140,7 @@ class Certain(Strategy):
 
     name = "certain"
     norm = "of the probability of the only class"
+    steers_vectors = False
     fewest = 0
 
     def __init__(self, settings: Settings) -> None:
@@ -183,7 +183,7 @@ class Certain(Strategy):
         return {label: float(number) for label, number in self._surprises.items()}
 
 
-class Classwise(VectorStrategy):
+class Classwise(Strategy):
     """One event for each label; the answer is the distribution nearest to these, towards the hints.
 
     What is certified are the answers: by how much these are farther from the charged points than the
@@ -213,7 +213,7 @@ class Classwise(VectorStrategy):
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
         """Column by column, compiled: labels have nothing to do with each other but in hints and answers."""
-        hints = self.replay_hints(table, numbers, labels, schedule)
+        hints = self.steering.replay(table, numbers, list(labels.known), schedule)
         tapes = [
             self.projection(label).replay(hints[:, number], numbers == number, schedule, traced=True)
             for number, label in enumerate(labels.known)
@@ -228,12 +228,16 @@ class Classwise(VectorStrategy):
         """The certificate of each label's probabilities."""
         return {label: projection.certificate for label, projection in self.projections.items()}
 
-    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
         """A projection for each label; without any each could be forecast as 0."""
-        return Outlook(n_labels * self.promise_of_one(rounds, is_window), rounds)
+        return n_labels * self.promise_of_one(rounds, is_window), rounds
 
 
-class TopLabel(VectorStrategy):
+LEAST_ON_TOP = 1.0 + 1e-9
+"""The least probability of the top one of k >= 2 labels, times k: every other label can have less."""
+
+
+class TopLabel(Strategy):
     """One event: that the label is the one with the greatest hint, whichever that is.
 
     That label is also the one with the greatest probability of the answer: it is given a little more than
@@ -257,17 +261,17 @@ class TopLabel(VectorStrategy):
         best = max(masses, key=masses.__getitem__)
         raw = masses[best] if hints else 1.0 / len(names)
         projection = self.projection(best)
-        given = max(projection.ask(raw), least_on_top(len(names)))
+        given = max(projection.ask(raw), LEAST_ON_TOP / len(names))
         projection.give(given)
         self.asked = (best,)
         return spread_top(masses, best, given)
 
     def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
         """One column, compiled: the greatest hints, and whether their labels came."""
-        hints = self.replay_hints(table, numbers, labels, schedule)
+        hints = self.steering.replay(table, numbers, list(labels.known), schedule)
         tops, projection = hints.argmax(axis=1), self.projection(None)
         tapes = projection.replay(hints.max(axis=1), tops == numbers, schedule, traced=True)
-        given = np.maximum(tapes.forecasts, least_on_top(table.shape[1]))
+        given = np.maximum(tapes.forecasts, LEAST_ON_TOP / table.shape[1])
         answers = np.empty_like(table)
         for row, (masses, best, p) in enumerate(
             zip(hints.tolist(), tops.tolist(), given.tolist(), strict=True)
@@ -275,11 +279,6 @@ class TopLabel(VectorStrategy):
             said = spread_top(dict(enumerate(masses)), best, p)
             answers[row] = [said[label] for label in range(len(masses))]
         return Tapes(answers, projection.book(tapes, given, schedule))
-
-
-def least_on_top(n_labels: int) -> float:
-    """So much that every other label can have less."""
-    return min((1.0 + 1e-9) / n_labels, 1.0)
 
 
 class Node(NamedTuple):
@@ -329,7 +328,7 @@ class Plan:
         return (self.names[place],)
 
 
-class Tree(VectorStrategy):
+class Tree(Strategy):
     """One event for each inner node, on the rounds whose label is below it: that it is in the second half.
 
     The answer is the product of the forecasts on the way to each label: it sums to 1 as it is, and the
@@ -381,14 +380,15 @@ class Tree(VectorStrategy):
                 self.projection(node).settle(number >> node.depth & 1)
         if label not in self.asked:
             # how many digits its number has in common with that of a label that was named, at most
-            common = max(_trailing_zeros(number ^ self.numbers[name]) for name in self.asked)
+            differing = [number ^ self.numbers[name] for name in self.asked]
+            common = max((digits & -digits).bit_length() - 1 for digits in differing)
             self.projection(Node(common, number & ((1 << common) - 1))).surprise()
         self.steering.learn(label)
 
     def _keys(self) -> Iterable[Hashable]:
         return self._planned(self.asked).inner
 
-    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
         """Of the nodes of each depth, which share all rounds; each could be forecast as 1/2.
 
         Of a window each node may have all rounds.
@@ -396,10 +396,10 @@ class Tree(VectorStrategy):
         depths = range((n_labels - 1).bit_length())
         trivial = len(depths) * rounds / 2
         if is_window:
-            return Outlook((n_labels - 1) * self.promise_of_one(rounds, is_window), trivial)
+            return (n_labels - 1) * self.promise_of_one(rounds, is_window), trivial
         nodes = [min(1 << depth, n_labels - (1 << depth)) for depth in depths]
         promises = [number * self.promise_of_one(-(-rounds // number), is_window) for number in nodes]
-        return Outlook(in_turn(promises), trivial)
+        return in_turn(promises), trivial
 
     def _number(self, label: Label) -> int:
         return self.numbers.setdefault(label, len(self.numbers))
@@ -413,11 +413,7 @@ class Tree(VectorStrategy):
         return self._plan
 
 
-def _trailing_zeros(number: int) -> int:
-    return (number & -number).bit_length() - 1
-
-
-class Simplex(VectorStrategy):
+class Simplex(Strategy):
     """The calibrated forecast of all labels together that is nearest to the steered vector.
 
     Labels are discovered as they come; one that was never forecast costs at most 2, once. A slack below 1,
@@ -497,14 +493,14 @@ class Simplex(VectorStrategy):
         """Compiled while no label is late or missing."""
         if not schedule.is_in_time:
             return super().replay(table, numbers, labels, schedule)
-        hints = normalised_rows(self.replay_hints(table, numbers, labels, schedule))
+        hints = normalised_rows(self.steering.replay(table, numbers, list(labels.known), schedule))
         return Tapes(*replayed_with_certificates(self.forecaster._run, numbers, hints))
 
     def bounded(self) -> Iterable[Bounded]:
         """The joint forecasts alone, once there are any: most streams of two classes never make one."""
         return (self.forecaster,) if self.forecaster.n_rounds or self.forecaster.window else ()
 
-    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
         """In l1 over the labels; the same probability for each is 2 - 2/k from each corner.
 
         Nothing is guaranteed of windows unless all labels are declared.
@@ -512,6 +508,6 @@ class Simplex(VectorStrategy):
         run, trivial = self.forecaster.new_run(), rounds * (2.0 - 2.0 / n_labels)
         if is_window:
             promised = run.window_guarantee
-            return Outlook(math.inf if promised is None else promised, trivial)
+            return math.inf if promised is None else promised, trivial
         run.numbers = {number: number for number in range(n_labels)}
-        return Outlook(float(run.promise(max(run.horizon or 0, rounds))), trivial)
+        return float(run.promise(max(run.horizon or 0, rounds))), trivial

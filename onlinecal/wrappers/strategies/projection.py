@@ -109,16 +109,6 @@ class SplittingBuckets:
         self.limits += [self._growth * self.limits[place]] * 2
 
 
-def reluctant_buckets(slack: float) -> SplittingBuckets:
-    """Those that split only where hints mislead.
-
-    tau is by how much the forecasts of a bucket that is halved by its rounds can be behind in those of the
-    first level; `slack` is that of the tables.
-    """
-    rounds = PATIENCE * slack
-    return SplittingBuckets(rounds / 2.0 + 4.0 * math.sqrt(3.0 * slack * rounds), 2)
-
-
 class Moments:
     """The length of the windows, and the number of the round that is settled now; the parts share one."""
 
@@ -230,8 +220,13 @@ class Projection:
         self._moments, self._recently_farther, self._recently_away = moments, Recent(), Recent()
         self._table = self.tables[0]
         if n_buckets == AUTO:
-            by_rounds = SplittingBuckets(math.ceil(PATIENCE * own), 4)
-            self._splitting = reluctant_buckets(own) if reluctant else by_rounds
+            rounds = PATIENCE * own
+            # by how much the forecasts of a bucket that is halved by its rounds can be behind in those of the
+            # first level
+            behind = rounds / 2.0 + 4.0 * math.sqrt(3.0 * own * rounds)
+            self._splitting = (
+                SplittingBuckets(behind, 2) if reluctant else SplittingBuckets(math.ceil(rounds), 4)
+            )
         self._reluctant = reluctant
         own_state = new_steering() if steers else np.zeros(TICKET_ALONE)
         self._state = np.concatenate([own_state, np.zeros(ACCOUNT)])

@@ -94,33 +94,17 @@ Asked = tuple[Label | None, ...]
 Answer = dict[Label, float]
 
 
-class Outlook(NamedTuple):
-    """What a strategy could guarantee, and the largest distance of forecasts that are the same in all rounds.
-
-    Both are sums over the rounds, and over what the strategy forecasts in them.
-    """
-
-    guarantee: float
-    trivial: float
-
-    @property
-    def share(self) -> float:
-        """The one over the other: from 1 on nothing is guaranteed."""
-        return self.guarantee / self.trivial
-
-
 class Waiting(NamedTuple):
     """A round whose label has not come: the name of its strategy, what was forecast about which labels.
 
-    `joint` is the forecast of all labels together,
-    `steered` the ticket of the steering of vectors.
+    `steered` is the ticket of the steering of vectors, `joint` the forecast of all labels together.
     """
 
     kind: str
     asked: Asked
     tickets: dict[Label | None, Ticket]
+    steered: Floats | None
     joint: SimplexForecast | None = None
-    steered: Floats | None = None
 
 
 class Counted(NamedTuple):
@@ -152,11 +136,6 @@ class Settings(NamedTuple):
     declared: Sequence[Label] = ()
     steering: SteeredVectors | None = None
 
-    @property
-    def is_fixed(self) -> bool:
-        """Whether grids are made for so many rounds: others tune themselves."""
-        return self.horizon is not None or self.moments is not None
-
 
 class Strategy(ABC):
     """Forecasts events of a round, each by a projection, and answers with a distribution of the labels.
@@ -187,12 +166,16 @@ class Strategy(ABC):
     """So many labels there must be to forecast anything."""
     steers: ClassVar[bool] = False
     """Whether projections steer what they are asked about."""
+    steers_vectors: ClassVar[bool] = True
+    """Whether hints are answers over several labels, steered together."""
     asked: Asked = ()
 
     def __init__(self, settings: Settings) -> None:
-        if settings.slack is None and settings.is_fixed:
+        if settings.slack is None and not settings.horizon is settings.moments is None:
+            # grids are made for so many rounds: others tune themselves
             settings = settings._replace(slack=SLACK_ON_FIXED_GRIDS)
         self._settings = settings
+        self.steering = settings.steering or SteeredVectors()
         self.projections: dict[Label | None, Projection] = {}
 
     def projection(self, label: Label | None) -> Projection:
@@ -218,9 +201,11 @@ class Strategy(ABC):
         return {name: self.projection(name).ticket().probability for name in self.asked}
 
     def settle(self, label: Label, labels: Labels) -> None:
-        """Charge the round that is here with its label."""
+        """Charge the round that is here with its label, and learn to steer from it."""
         for name in self.asked:
             self.projection(name).settle(int(label == name))
+        if self.steers_vectors:
+            self.steering.learn(label)
 
     def learn_alone(
         self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
@@ -229,12 +214,16 @@ class Strategy(ABC):
 
         The tickets that were here are gone.
         """
-        return
+        if self.steers_vectors:
+            self.steering.ask(answer, names)
+            self.steering.learn(label)
 
     def take(self) -> Waiting:
         """The open round, to wait for its label elsewhere."""
         tickets = {key: self.projection(key).ticket() for key in self._keys()}
-        return Waiting(self.name, self.asked, tickets)
+        return Waiting(
+            self.name, self.asked, tickets, self.steering.ticket() if self.steers_vectors else None
+        )
 
     def _keys(self) -> Iterable[Hashable]:
         """Of the projections that forecast the round that is here."""
@@ -245,6 +234,8 @@ class Strategy(ABC):
         self.asked = waiting.asked
         for name, ticket in waiting.tickets.items():
             self.projection(name).present(ticket)
+        if waiting.steered is not None:
+            self.steering.present(waiting.steered)
 
     def give_up(self, waiting: Waiting) -> None:
         """A round that waited will never be settled: nothing to do, projections reserve nothing for it."""
@@ -278,12 +269,13 @@ class Strategy(ABC):
         for projection in self.projections.values():
             projection.note_late(others)
 
-    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
         """What it could guarantee for so many labels and rounds, all known beforehand: here of one event.
 
-        Or of any window of so many rounds, which must be that of this strategy.
+        Or of any window of so many rounds, which must be that of this strategy. And the largest distance of
+        forecasts that are the same in all of them; both are sums over the rounds.
         """
-        return Outlook(self.promise_of_one(rounds, is_window), rounds / 2)
+        return self.promise_of_one(rounds, is_window), rounds / 2
 
     def promise_of_one(self, rounds: int, is_window: bool) -> float:
         """What a projection, whose buckets share them evenly, could guarantee for rounds, or of a window."""
@@ -301,37 +293,3 @@ class Strategy(ABC):
     def by_label(self, labels: Labels) -> dict[Label, float]:
         """The certificate of each label's probabilities in its rounds; empty if it has none of each."""
         return {}
-
-
-class VectorStrategy(Strategy):
-    """One whose hints are answers over several labels, steered as vectors."""
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self.steering = settings.steering or SteeredVectors()
-
-    def settle(self, label: Label, labels: Labels) -> None:
-        """Charge the round that is here with its label, and learn to steer from it."""
-        super().settle(label, labels)
-        self.steering.learn(label)
-
-    def learn_alone(
-        self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
-    ) -> None:
-        """The steered answer learns."""
-        self.steering.ask(answer, names)
-        self.steering.learn(label)
-
-    def take(self) -> Waiting:
-        """The open round with the ticket of the steering."""
-        return super().take()._replace(steered=self.steering.ticket())
-
-    def present(self, waiting: Waiting) -> None:
-        """Put a round back in its place, with the ticket of the steering."""
-        super().present(waiting)
-        assert waiting.steered is not None
-        self.steering.present(waiting.steered)
-
-    def replay_hints(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Floats:
-        """What projections are asked about, row by row: the steered answers, shape (T, k)."""
-        return self.steering.replay(table, numbers, list(labels.known), schedule)
