@@ -171,7 +171,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         self.slack, self.n_buckets, self.strategy = slack, n_buckets, strategy
         self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)
-        settings = Settings(slack, n_buckets, horizon, self._moments, declared, SteeredVectors())
+        settings = Settings(self._labels, slack, n_buckets, horizon, self._moments, SteeredVectors())
         self._strategies: dict[str, Strategy] = {name: kind(settings) for name, kind in KINDS.items()}
         self._by_guarantee = not horizon is window is None and n_buckets != AUTO_BUCKETS
         self._is_over_labels = False
@@ -200,9 +200,9 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
             self._features = x
         pair = self._labels.pair
         if self._binary is None or pair is None:
-            names, plan = self._plan.names(answer, self._labels), self._plan
+            names, plan = self._plan.names(answer), self._plan
             self._asking = plan if len(names) >= plan.fewest else self._strategies[Certain.name]
-            return self._asking.ask(answer, names, self._labels)
+            return self._asking.ask(answer, names)
         negative, positive = pair
         self._asking = None
         p = self._binary.ask(answer[positive] if positive in answer else self._labels.read(answer))
@@ -218,7 +218,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         # to ask again would be another forecast than the one that was given
         if x is not self._features:
             self.predict_proba_one(x)
-        return self._round().forecasts(self._labels)
+        return self._round().forecasts()
 
     def _read(self, y: Any) -> tuple[Label, int | None]:
         try:
@@ -237,7 +237,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         if outcome is not None and self._asking is None and self._binary is not None:
             self._binary.settle(outcome)
         else:
-            self._round().settle(plain(label), self._labels)
+            self._round().settle(plain(label))
 
     def _learn_alone(self, x: Any, read: tuple[Label, int | None]) -> None:
         """Learn to steer, by what the model would say now."""
@@ -245,9 +245,9 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         answer = self.classifier.predict_proba_one(x)
         if self._weights is not None:
             answer = corrected(answer, self._labels, self._weights)
-        names = self._plan.names(answer, self._labels)
+        names = self._plan.names(answer)
         if len(names) >= self._plan.fewest:
-            self._plan.learn_alone(answer, names, plain(read[0]), self._labels)
+            self._plan.learn_alone(answer, names, plain(read[0]))
 
     def _teach(self, x: Any, y: Any, read: tuple[Label, int | None], kwargs: dict[str, Any]) -> None:
         if self._sole is not MANY and self.n_rounds:
@@ -310,7 +310,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         return [
             part
             for strategy in self._strategies.values()
-            for part in (strategy.over_labels(self._labels) if self._is_over_labels else strategy.bounded())
+            for part in (strategy.over_labels() if self._is_over_labels else strategy.bounded())
         ]
 
     @property
@@ -323,7 +323,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         classwise = self._strategies.get(Classwise.name)
         if classwise is not None and (classwise is self._plan or classwise.projections):
             for strategy in self._strategies.values():
-                found.update(strategy.by_label(self._labels))
+                found.update(strategy.by_label())
         return dict(found)
 
     def _round(self) -> Strategy:

@@ -47,14 +47,14 @@ class Labels:
         second of them is the positive one.
     """
 
-    _strange = _declared = False
+    _strange = declared = False
 
     def __init__(self, declared: Sequence[Label] = ()) -> None:
         self.known: dict[Label, int] = {}
         self.positive: Label | None = None
         self.pair: tuple[Label, Label] | None = None
         if len(declared):
-            self._declared, self.positive = True, declared[1]
+            self.declared, self.positive = True, declared[1]
             self.known = {label: int(label == self.positive) for label in declared}
             self.pair = (declared[0], declared[1]) if len(declared) == 2 else None
 
@@ -64,7 +64,7 @@ class Labels:
         ValueError if others were declared.
         """
         label = plain(label)
-        if self._declared:
+        if self.declared:
             class_of(label, self.known, "y")
         if self.positive is None:
             self.positive = label

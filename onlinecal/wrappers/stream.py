@@ -440,7 +440,7 @@ def recalibrate_stream(
             f"absent must be one of the classes {list(given.classes)} where due is given, got None"
         )
     check_settings(slack, 1, strategy, horizon)
-    settings = Settings(slack, 1, horizon, None, given.classes)
+    settings = Settings(Labels(given.classes), slack, 1, horizon)
     k = len(given.classes)
     kind = chosen(strategy, k, lambda name: KINDS[name](settings), None, horizon)
     warn_if_empty(KINDS[kind](settings), k, horizon, level=3)
@@ -470,11 +470,11 @@ def _played(
     given: Given, parts: list[Group], new: Callable[[], Strategy]
 ) -> tuple[Floats, Floats, list[tuple[float, float]]]:
     """Forecasts (T, k), running certificates (T,), and by group the certificate and guarantee."""
-    labels, bounds = Labels(given.classes), []
+    bounds = []
     out, jumps = np.empty_like(given.table), np.zeros(len(given.table), np.longdouble)
     for part in parts:
         strategy = new()
-        tapes = strategy.replay(given.table[part.rows], given.numbers[part.rows], labels, part.schedule)
+        tapes = strategy.replay(given.table[part.rows], given.numbers[part.rows], part.schedule)
         out[part.rows] = tapes.forecasts
         # sums of differences of doubles: in more digits, so that of one group they are its certificates again
         rises = np.diff(tapes.certificates.astype(np.longdouble), prepend=0.0)

@@ -127,7 +127,7 @@ def test_tokens_features_and_withdrawn_forecasts_in_any_order(flips, n_labels, s
         else:
             asked = x | {"t": len(given) + len(waiting)}
             model.predict_proba_one(asked)
-        waiting.append((asked, model._round().forecasts(model._labels), y))
+        waiting.append((asked, model._round().forecasts(), y))
         while waiting and rng.random() < 0.4:
             asked, forecasts, y = waiting.pop(rng.integers(len(waiting)))
             if isinstance(asked, WrappedForecast):

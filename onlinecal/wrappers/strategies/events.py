@@ -23,7 +23,6 @@ from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import (
     Label,
-    Labels,
     completed,
     completed_rows,
     normalised,
@@ -59,76 +58,72 @@ class Binary(Strategy):
     steers_vectors = False
     fewest = 2
 
-    def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
+    def names(self, answer: Mapping[Label, float]) -> list[Label]:
         """False and True while no label has come."""
-        return list(labels.both(answer, 0.5))
+        return list(self.labels.both(answer, 0.5))
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._strangers: Counter[Label] = Counter()
         self._strange_answers: Counter[frozenset[Label]] = Counter()
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The labels but the positive one share what it leaves."""
-        if labels.pair is None:
+        if self.labels.pair is None:
             self.asked = (None, *names)
-        return labels.both(answer, self.projection(None).ask(labels.read(answer)))
+        return self.labels.both(answer, self.projection(None).ask(self.labels.read(answer)))
 
     def _keys(self) -> Iterable[Hashable]:
         return self.asked[:1]
 
-    def forecasts(self, labels: Labels) -> Answer:
+    def forecasts(self) -> Answer:
         """That of the positive label, True while none has come."""
-        positive = True if labels.positive is None else labels.positive
+        positive = True if self.labels.positive is None else self.labels.positive
         return {positive: self.projection(None).ticket().probability}
 
-    def settle(self, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label) -> None:
         """Charge the round that is here with its label."""
-        self.projection(None).settle(int(label == labels.positive))
+        self.projection(None).settle(int(label == self.labels.positive))
         if len(self.asked) > 1:
             self._strange_answers[frozenset(self.asked[1:])] += 1
             self.asked = (None,)
-        if labels.pair is not None and label not in labels.pair:
+        if self.labels.pair is not None and label not in self.labels.pair:
             self._strangers[label] += 1
 
-    def learn_alone(
-        self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
-    ) -> None:
+    def learn_alone(self, answer: Mapping[Label, float], names: list[Label], label: Label) -> None:
         """The projection steers by itself."""
-        self.projection(None).learn_alone(labels.read(answer), int(label == labels.positive))
+        self.projection(None).learn_alone(self.labels.read(answer), int(label == self.labels.positive))
 
-    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+    def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """Of two labels: that of the second one, compiled."""
-        if labels.pair is None:
-            return super().replay(table, numbers, labels, schedule)
         tapes = self.projection(None).replay(table[:, 1], numbers == 1, schedule)
         return Tapes(np.column_stack([1.0 - tapes.forecasts, tapes.forecasts]), tapes.certificates)
 
-    def over_labels(self, labels: Labels) -> Iterable[Bounded]:
+    def over_labels(self) -> Iterable[Bounded]:
         """The projection for each label of the pair, and what happened beside these."""
         projections = list(self.projections.values())
-        beside = self._beside(labels).total()
+        beside = self._beside().total()
         return [*projections, *projections, Counted(beside, beside, beside, beside)]
 
-    def by_label(self, labels: Labels) -> dict[Label, float]:
+    def by_label(self) -> dict[Label, float]:
         """The projection's certificate for both labels of the pair, and what happened beside these."""
-        found: dict[Label, float] = dict(self._beside(labels))
-        for label in labels.pair or ():
+        found: dict[Label, float] = dict(self._beside())
+        for label in self.labels.pair or ():
             own = in_turn(projection.certificate for projection in self.projections.values())
             found[label] = found.get(label, 0) + own
         return found
 
-    def _beside(self, labels: Labels) -> Counter[Label]:
+    def _beside(self) -> Counter[Label]:
         """What rounds beside the two labels cost, by label."""
         found: Counter[Label] = Counter()
-        if labels.pair is None:
+        if self.labels.pair is None:
             return found
-        negative, _ = labels.pair
+        negative, _ = self.labels.pair
         found[negative] = self._strangers.total()
         found.update(self._strangers)
         for names, number in self._strange_answers.items():
-            if names != set(labels.pair):
-                found.update(dict.fromkeys(names.union(labels.pair), 2 * number))
+            if names != set(self.labels.pair):
+                found.update(dict.fromkeys(names.union(self.labels.pair), 2 * number))
         return found
 
 
@@ -146,24 +141,23 @@ class Certain(Strategy):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._surprises: Counter[Label] = Counter()
-        self._moments, self._recent = settings.moments, Recent()
+        self._recent = Recent(settings.moments)
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The only label, or nothing."""
         self.asked = tuple(names)
         return dict.fromkeys(names, 1.0)
 
-    def forecasts(self, labels: Labels) -> Answer:
+    def forecasts(self) -> Answer:
         """The same."""
         return dict.fromkeys(self.asked, 1.0)
 
-    def settle(self, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label) -> None:
         """Count a surprise."""
         for name in self.asked:
             if name != label:
                 self._surprises.update((name, label))
-                if self._moments is not None:
-                    self._recent.note(self._moments, 1)
+                self._recent.note(1)
 
     def _keys(self) -> Iterable[Hashable]:
         return ()
@@ -171,14 +165,13 @@ class Certain(Strategy):
     def bounded(self) -> Iterable[Bounded]:
         """The surprises: all of them, and the most that any window had."""
         number = self._surprises.total() / 2
-        recent = 0.0 if self._moments is None else self._recent.within(self._moments)
-        return (Counted(number, number, recent, self._recent.most),)
+        return (Counted(number, number, self._recent.within(), self._recent.most),)
 
-    def over_labels(self, labels: Labels) -> Iterable[Bounded]:
+    def over_labels(self) -> Iterable[Bounded]:
         """Once for the label that was named, once for that which came."""
         return 2 * tuple(self.bounded())
 
-    def by_label(self, labels: Labels) -> dict[Label, float]:
+    def by_label(self) -> dict[Label, float]:
         """How often each was named or came in a surprise."""
         return {label: float(number) for label, number in self._surprises.items()}
 
@@ -194,7 +187,7 @@ class Classwise(Strategy):
     norm = "a sum over the classes, each one against the rest"
     is_over_labels = True
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """Each label's forecast follows its hint."""
         self.asked, projections = tuple(names), [self.projection(name) for name in names]
         asked = self.steering.ask(answer, names)
@@ -205,26 +198,26 @@ class Classwise(Strategy):
             projection.give(probability)
         return dict(zip(names, given, strict=True))
 
-    def settle(self, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label) -> None:
         """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
-        super().settle(label, labels)
+        super().settle(label)
         if label not in self.asked:
             self.projection(label).surprise()
 
-    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+    def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """Column by column, compiled: labels have nothing to do with each other but in hints and answers."""
-        hints = self.steering.replay(table, numbers, list(labels.known), schedule)
+        hints = self.steering.replay(table, numbers, list(self.labels.known), schedule)
         tapes = [
             self.projection(label).replay(hints[:, number], numbers == number, schedule, traced=True)
-            for number, label in enumerate(labels.known)
+            for number, label in enumerate(self.labels.known)
         ]
         answers = completed_rows(np.column_stack([each.forecasts for each in tapes]), hints)
         certificates = np.zeros(len(schedule.order))
-        for label, each, given in zip(labels.known, tapes, answers.T, strict=True):
+        for label, each, given in zip(self.labels.known, tapes, answers.T, strict=True):
             certificates += self.projection(label).book(each, given, schedule)
         return Tapes(answers, certificates)
 
-    def by_label(self, labels: Labels) -> dict[Label, float]:
+    def by_label(self) -> dict[Label, float]:
         """The certificate of each label's probabilities."""
         return {label: projection.certificate for label, projection in self.projections.items()}
 
@@ -254,7 +247,7 @@ class TopLabel(Strategy):
         """One for all labels."""
         return self.projections.get(None) or super().projection(None)
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The others share what the top label leaves; a model that says nothing counts as undecided."""
         hints = self.steering.ask(answer, names)
         masses = {label: hints.get(label, 0.0) for label in names} if hints else dict.fromkeys(names, 1.0)
@@ -266,9 +259,9 @@ class TopLabel(Strategy):
         self.asked = (best,)
         return spread_top(masses, best, given)
 
-    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+    def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """One column, compiled: the greatest hints, and whether their labels came."""
-        hints = self.steering.replay(table, numbers, list(labels.known), schedule)
+        hints = self.steering.replay(table, numbers, list(self.labels.known), schedule)
         tops, projection = hints.argmax(axis=1), self.projection(None)
         tapes = projection.replay(hints.max(axis=1), tops == numbers, schedule, traced=True)
         given = np.maximum(tapes.forecasts, LEAST_ON_TOP / table.shape[1])
@@ -288,44 +281,28 @@ class Node(NamedTuple):
     residue: int
 
 
-class Plan:
-    """The tree over the labels of a round.
+Halves = dict[Node, tuple[tuple[Label, ...], tuple[Label, ...]]]
+"""By each node that has labels in both halves, from the root down: the labels of either."""
 
-    Attributes
-    ----------
-    names
-        The labels.
-    inner
-        By each node that has labels in both halves, from the root down: the places, in lists with one entry
-        for every label and then one for every such node, of itself and of its halves.
-    """
 
-    def __init__(self, names: Asked, numbers: Mapping[Label, int]) -> None:
-        self.names = names
-        self.inner: dict[Node, tuple[int, int, int]] = {}
-        whole = [(numbers[name], place) for place, name in enumerate(names)]
-        self._enter(0, whole)
+def halves_of(names: Sequence[Label], numbers: Mapping[Label, int]) -> Halves:
+    """The tree over the labels of a round."""
+    found: Halves = {}
 
-    def _enter(self, depth: int, below: list[tuple[int, int]]) -> int:
-        """Enter the inner nodes over these (number, place) of labels: the place of the topmost one."""
+    def enter(below: Sequence[Label], depth: int) -> tuple[Label, ...]:
+        """Enter the nodes over these labels, which come back in the order of the tree."""
         if len(below) == 1:
-            return below[0][1]
-        halves = [[one for one in below if one[0] >> depth & 1 == digit] for digit in (0, 1)]
+            return tuple(below)
+        halves = [[name for name in below if numbers[name] >> depth & 1 == digit] for digit in (0, 1)]
         if not all(halves):
-            return self._enter(depth + 1, below)
-        node, place = Node(depth, below[0][0] & ((1 << depth) - 1)), len(self.names) + len(self.inner)
-        # entered before its halves, so that nodes come from the root down
-        self.inner[node] = place, place, place
-        first, second = (self._enter(depth + 1, half) for half in halves)
-        self.inner[node] = place, first, second
-        return place
+            return enter(below, depth + 1)
+        node = Node(depth, numbers[below[0]] & ((1 << depth) - 1))
+        found[node] = (), ()  # before its halves, so that nodes come from the root down
+        first, second = found[node] = enter(halves[0], depth + 1), enter(halves[1], depth + 1)
+        return first + second
 
-    def below(self, place: int) -> tuple[Label, ...]:
-        """The labels below a place."""
-        for own, first, second in self.inner.values():
-            if own == place:
-                return self.below(first) + self.below(second)
-        return (self.names[place],)
+    enter(names, 0)
+    return found
 
 
 class Tree(Strategy):
@@ -349,33 +326,32 @@ class Tree(Strategy):
         super().__init__(settings)
         self._settings = self._settings._replace(horizon=None)
         self.numbers: dict[Label, int] = {}
-        self._plan = Plan((None,), {None: 0})
+        self._planned: tuple[Asked, Halves] = (), {}
+        """The labels of a round, and the tree over them."""
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """Each node's forecast follows the share that its second half has of the hint."""
-        plan, hints = self._planned(names), self.steering.ask(answer, names)
-        self.asked = plan.names
-        masses = [max(0.0, hints.get(name, 0.0)) for name in plan.names] + [0.0] * len(plan.inner)
-        for own, first, second in reversed(plan.inner.values()):
-            masses[own] = masses[first] + masses[second]
-        said = [1.0] * len(masses)
-        for node, (own, first, second) in plan.inner.items():
-            p = self.projection(node).ask(masses[second] / masses[own] if masses[own] > 0.0 else 0.5)
-            said[first], said[second] = said[own] * (1.0 - p), said[own] * p
-        return dict(zip(plan.names, said, strict=False))
+        hints, self.asked = self.steering.ask(answer, names), tuple(names)
+        tree = self._tree()
+        masses = {(name,): max(0.0, hints.get(name, 0.0)) for name in names}
+        for first, second in reversed(tree.values()):
+            masses[first + second] = masses[first] + masses[second]
+        said = dict.fromkeys(masses, 1.0)
+        for node, (first, second) in tree.items():
+            whole = first + second
+            p = self.projection(node).ask(masses[second] / masses[whole] if masses[whole] > 0.0 else 0.5)
+            said[first], said[second] = said[whole] * (1.0 - p), said[whole] * p
+        return {name: said[name,] for name in names}
 
-    def forecasts(self, labels: Labels) -> Answer:
+    def forecasts(self) -> Answer:
         """By (labels of the first half, labels of the second half): the second's probability given both."""
-        plan = self._planned(self.asked)
-        return {
-            (plan.below(first), plan.below(second)): self.projection(node).ticket().probability
-            for node, (_, first, second) in plan.inner.items()
-        }
+        nodes = self._tree().items()
+        return {halves: self.projection(node).ticket().probability for node, halves in nodes}
 
-    def settle(self, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label) -> None:
         """Charge the nodes above the label; a half without named labels was as good as forecast with 0."""
-        plan, number = self._planned(self.asked), self._number(label)
-        for node in plan.inner:
+        tree, number = self._tree(), self.numbers.setdefault(label, len(self.numbers))
+        for node in tree:
             if number & ((1 << node.depth) - 1) == node.residue:
                 self.projection(node).settle(number >> node.depth & 1)
         if label not in self.asked:
@@ -386,7 +362,7 @@ class Tree(Strategy):
         self.steering.learn(label)
 
     def _keys(self) -> Iterable[Hashable]:
-        return self._planned(self.asked).inner
+        return self._tree()
 
     def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
         """Of the nodes of each depth, which share all rounds; each could be forecast as 1/2.
@@ -401,16 +377,13 @@ class Tree(Strategy):
         promises = [number * self.promise_of_one(-(-rounds // number), is_window) for number in nodes]
         return in_turn(promises), trivial
 
-    def _number(self, label: Label) -> int:
-        return self.numbers.setdefault(label, len(self.numbers))
-
-    def _planned(self, names: Sequence[Label]) -> Plan:
-        """The tree over these labels, the last one again if it has them."""
-        if self._plan.names != tuple(names):
-            for name in names:
-                self._number(name)
-            self._plan = Plan(tuple(names), self.numbers)
-        return self._plan
+    def _tree(self) -> Halves:
+        """The tree over the labels of the round that is here, the last one again if it has them."""
+        if self._planned[0] != self.asked:
+            for name in self.asked:
+                self.numbers.setdefault(name, len(self.numbers))
+            self._planned = self.asked, halves_of(self.asked, self.numbers)
+        return self._planned[1]
 
 
 class Simplex(Strategy):
@@ -435,10 +408,13 @@ class Simplex(Strategy):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        declared, moments, horizon = settings.declared, settings.moments, settings.horizon
-        given: dict[str, Any] = {"labels": list(declared) or None, "horizon": horizon}
+        labels, moments, horizon = settings.labels, settings.moments, settings.horizon
+        given: dict[str, Any] = {
+            "labels": list(labels.known) if labels.declared else None,
+            "horizon": horizon,
+        }
         given["slack"] = None if settings.slack is None else max(1.0, float(settings.slack))
-        given["window"] = moments.window if moments is not None and declared else None
+        given["window"] = moments.window if moments is not None and labels.declared else None
         if horizon is given["window"] is None:
             given["grid"] = "adaptive"
         with warnings.catch_warnings():
@@ -447,7 +423,7 @@ class Simplex(Strategy):
             self.forecaster = SimplexAlmostOneStepAhead(hints=True, **given)
         self._announced: Answer = {}
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The answer is the joint forecast; an earlier one that was neither settled nor taken is given up.
 
         Labels of the hint that no outcome has had yet get no weight, unless there are no others.
@@ -461,13 +437,13 @@ class Simplex(Strategy):
             self._announced = {**dict.fromkeys(hint, 0.0), **self._token.probabilities}
         return self._announced
 
-    def forecasts(self, labels: Labels) -> Answer:
+    def forecasts(self) -> Answer:
         """The joint forecast."""
         return self._announced
 
-    def settle(self, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label) -> None:
         """Charge the joint forecast that is here; the hints learn."""
-        super().settle(label, labels)
+        super().settle(label)
         self.forecaster.observe(self._taken(), label)
 
     def take(self) -> Waiting:
@@ -489,11 +465,11 @@ class Simplex(Strategy):
         assert waiting.joint is not None
         self.forecaster.withdraw(waiting.joint)
 
-    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+    def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """Compiled while no label is late or missing."""
         if not schedule.is_in_time:
-            return super().replay(table, numbers, labels, schedule)
-        hints = normalised_rows(self.steering.replay(table, numbers, list(labels.known), schedule))
+            return super().replay(table, numbers, schedule)
+        hints = normalised_rows(self.steering.replay(table, numbers, list(self.labels.known), schedule))
         return Tapes(*replayed_with_certificates(self.forecaster._run, numbers, hints))
 
     def bounded(self) -> Iterable[Bounded]:

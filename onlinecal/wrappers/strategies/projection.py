@@ -118,7 +118,7 @@ class Moments:
 
 
 class Recent:
-    """Distance that no table is charged for, in the rounds of the window.
+    """Distance that no table is charged for, in the rounds of the window, if there is one.
 
     Attributes
     ----------
@@ -126,20 +126,22 @@ class Recent:
         The largest sum that any window had so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, moments: Moments | None) -> None:
+        self._moments = moments
         self._amounts: deque[tuple[int, float]] = deque()
         self._sum = self.most = 0.0
 
-    def note(self, moments: Moments, amount: float) -> None:
+    def note(self, amount: float) -> None:
         """So much, a whole number, in the present round."""
-        if amount:
-            self._amounts.append((moments.now, amount))
+        if amount and self._moments is not None:
+            self._amounts.append((self._moments.now, amount))
             self._sum += amount
-            self.most = max(self.most, self.within(moments))
+            self.most = max(self.most, self.within())
 
-    def within(self, moments: Moments) -> float:
+    def within(self) -> float:
         """How much there is in the window."""
-        while self._amounts and self._amounts[0][0] <= moments.now - moments.window:
+        moments = self._moments
+        while moments is not None and self._amounts and self._amounts[0][0] <= moments.now - moments.window:
             self._sum -= self._amounts.popleft()[1]
         return self._sum
 
@@ -217,7 +219,8 @@ class Projection:
         settings["report"] = None if moments is settings["horizon"] is None else "hint"
         settings |= table or {}
         self.tables = [AlmostOneStepAhead(slack=slack, hints=True, **settings) for _ in range(number)]
-        self._moments, self._recently_farther, self._recently_away = moments, Recent(), Recent()
+        self._moments = moments
+        self._recently_farther, self._recently_away = Recent(moments), Recent(moments)
         self._table = self.tables[0]
         if n_buckets == AUTO:
             rounds = PATIENCE * own
@@ -263,7 +266,8 @@ class Projection:
         if self._moments is not None:
             cell = int(self._state[CELL_LOWER]), int(self._state[CELL_STEP])
             table._charge_window(*cell, outcome, moved, self._moments.now)
-            self._note_recent(self._moments, self._state[FARTHER] - farther, self._state[AWAY] - away)
+            self._recently_farther.note(self._state[FARTHER] - farther)
+            self._recently_away.note(self._state[AWAY] - away)
         if self._splitting is not None:
             given, hint = self._state[GIVEN], self._hint
             behind = (given - hint) * (given + hint - 2.0 * outcome)
@@ -331,12 +335,8 @@ class Projection:
         """
         self._state[FARTHER] += PARTS
         self._state[AWAY] += PARTS
-        if self._moments is not None:
-            self._note_recent(self._moments, PARTS, PARTS)
-
-    def _note_recent(self, moments: Moments, farther: float, away: float) -> None:
-        self._recently_farther.note(moments, farther)
-        self._recently_away.note(moments, away)
+        self._recently_farther.note(PARTS)
+        self._recently_away.note(PARTS)
 
     def _split(self, splitting: SplittingBuckets, amount: float) -> None:
         """Halve the bucket that was charged, if it is due now that so much is noted of it."""
@@ -389,7 +389,7 @@ class Projection:
         if self._moments is None:
             return 0.0
         now = self._moments.now
-        return self._recently_farther.within(self._moments) / PARTS + in_turn(
+        return self._recently_farther.within() / PARTS + in_turn(
             table._window_certificate_at(now) for table in self.tables
         )
 

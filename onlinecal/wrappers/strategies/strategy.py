@@ -7,7 +7,7 @@ strategy, row by row, is the statement of what a replay is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import repeat
 from typing import ClassVar, NamedTuple
 
@@ -124,16 +124,16 @@ And those of its rounds in a window by `window_certificate`, `window_guarantee`,
 
 
 class Settings(NamedTuple):
-    """What strategies are made of; `moments` is that of windows, `declared` all labels if they are known.
+    """What strategies are made of: `labels` are those met so far, `moments` those of windows.
 
     Strategies that several labels come to share a `steering`, which makes hints of the model's answers.
     """
 
+    labels: Labels
     slack: float | None
     n_buckets: Buckets
     horizon: int | None
     moments: Moments | None = None
-    declared: Sequence[Label] = ()
     steering: SteeredVectors | None = None
 
 
@@ -174,7 +174,7 @@ class Strategy(ABC):
         if settings.slack is None and not settings.horizon is settings.moments is None:
             # grids are made for so many rounds: others tune themselves
             settings = settings._replace(slack=SLACK_ON_FIXED_GRIDS)
-        self._settings = settings
+        self._settings, self.labels = settings, settings.labels
         self.steering = settings.steering or SteeredVectors()
         self.projections: dict[Label | None, Projection] = {}
 
@@ -185,31 +185,29 @@ class Strategy(ABC):
         return self.projections[label]
 
     def _new_projection(self) -> Projection:
-        slack, n_buckets, horizon, moments, *_ = self._settings
+        _, slack, n_buckets, horizon, moments, _ = self._settings
         return Projection(slack, n_buckets, horizon, moments, self.steers)
 
-    def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
+    def names(self, answer: Mapping[Label, float]) -> list[Label]:
         """The labels of a round: those of the model's answer, then the others that are known."""
-        return list(dict.fromkeys([*map(plain, answer), *labels.known]))
+        return list(dict.fromkeys([*map(plain, answer), *self.labels.known]))
 
     @abstractmethod
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """Open a round over these labels from the model's answer: what to say."""
 
-    def forecasts(self, labels: Labels) -> Answer:
+    def forecasts(self) -> Answer:
         """The probabilities of the open round that certificates speak of, as they were given."""
         return {name: self.projection(name).ticket().probability for name in self.asked}
 
-    def settle(self, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label) -> None:
         """Charge the round that is here with its label, and learn to steer from it."""
         for name in self.asked:
             self.projection(name).settle(int(label == name))
         if self.steers_vectors:
             self.steering.learn(label)
 
-    def learn_alone(
-        self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
-    ) -> None:
+    def learn_alone(self, answer: Mapping[Label, float], names: list[Label], label: Label) -> None:
         """Learn to steer from a model's answer that nobody was given: no projection is charged.
 
         The tickets that were here are gone.
@@ -241,26 +239,26 @@ class Strategy(ABC):
         """A round that waited will never be settled: nothing to do, projections reserve nothing for it."""
         return
 
-    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+    def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """Play a model's answers and labels, settling in between what the schedule says, as row by row.
 
         Columns of the table, shape (T, k), are the labels in the order in which all of them were declared;
         `numbers`, shape (T,), says which of these came. What comes out are answers (T, k), and the sum of
         `bounded` certificates after each settled round (n,).
         """
-        classes = list(labels.known)
+        classes = list(self.labels.known)
         tapes = Tapes(np.empty_like(table), np.empty(len(schedule.order)))
         for row, settled, waiting in turns(schedule, self.take, self.present):
             if settled is None:
                 if waiting:
                     self.note_late(waiting)
                 raw: dict[Label, float] = dict(zip(classes, table[row].tolist(), strict=True))
-                answer = self.ask(raw, self.names(raw, labels), labels)
+                answer = self.ask(raw, self.names(raw))
                 tapes.forecasts[row] = [answer[label] for label in classes]
                 if not schedule.waits[row]:
                     self.give_up(self.take())
             else:
-                self.settle(classes[numbers[row]], labels)
+                self.settle(classes[numbers[row]])
                 tapes.certificates[settled] = in_turn(part.certificate for part in self.bounded())
         return tapes
 
@@ -286,10 +284,10 @@ class Strategy(ABC):
         """Whose bounds add up to those of this strategy's rounds, in its own norm."""
         return self.projections.values()
 
-    def over_labels(self, labels: Labels) -> Iterable[Bounded]:
+    def over_labels(self) -> Iterable[Bounded]:
         """Whose bounds add up to those of its rounds as a sum over all labels."""
         return self.bounded()
 
-    def by_label(self, labels: Labels) -> dict[Label, float]:
+    def by_label(self) -> dict[Label, float]:
         """The certificate of each label's probabilities in its rounds; empty if it has none of each."""
         return {}
