@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from river import base
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import NotFittedError
 
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
+from onlinecal.forecasters.simplex.input import class_of
 from onlinecal.wrappers.labels import Label, Prior, checked_label, corrected, plain, prior_weights
 from onlinecal.wrappers.late_labels import MANY, MOST_WAITING, NOTHING, LateLabels, patience_of
 from onlinecal.wrappers.strategies.catalogue import KINDS, StrategyName, check_settings, chosen, warn_if_empty
@@ -19,10 +24,10 @@ from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection
 from onlinecal.wrappers.strategies.strategy import Bounded, Settings, SteeredVectors, Strategy, Waiting
-from onlinecal.wrappers.wrapper import IncrementalClassifier, for_river
+from onlinecal.wrappers.wrapper import as_table, for_river
 
 
-class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
+class CalibratedClassifier(LateLabels[Waiting]):
     """Wrap a river classifier: its skill is kept, its probabilities become calibrated, with a running proof.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
@@ -219,6 +224,79 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         if x is not self._features:
             self.predict_proba_one(x)
         return self._round().forecasts()
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The declared classes, shape (k,), in the order of the columns of `predict_proba`.
+
+        NotFittedError while none are declared.
+        """
+        if self.classes is None:
+            raise NotFittedError(
+                f"this {type(self).__name__} does not know its classes: give it classes=[...], or partial_fit"
+            )
+        return np.array(list(self._labels.known))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Settle the forecasts made for these rows, then let the model learn them; itself.
+
+        As `learn_many`.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, d): an array, or a DataFrame of pandas or polars.
+        y
+            n labels.
+        classes
+            All labels there are, k >= 2: at the first call, unless the wrapper was given them. Of two the
+            second is the positive one.
+
+        Raises
+        ------
+        ValueError
+            X is no such table, y holds another number of labels or one that is no class, classes are missing
+            or others than before. Nothing has been learnt then.
+        """
+        table = as_table(X)
+        if classes is not None:
+            self._declare(tuple(map(plain, classes)))
+        elif self.classes is None:
+            raise ValueError("classes must be given at the first call of partial_fit, got None")
+        self._learn_batch(table, y)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Forecast all rows, shape (n, k), columns in the order of `classes_`.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, d), as of `partial_fit`. Each forecast waits for its label, see `learn_one`.
+
+        Raises NotFittedError while no classes are declared, ValueError if X is no such table.
+        """
+        classes = self.classes_.tolist()
+        answers = self._answers_of(as_table(X))
+        return np.array([[answer.get(label, 0.0) for label in classes] for answer in answers])
+
+    def _declare(self, classes: tuple[Label, ...]) -> None:
+        if self.classes is not None:
+            if set(classes) != set(self._labels.known):
+                raise ValueError(
+                    f"classes must be {list(self._labels.known)}, as before, got {list(classes)}"
+                )
+        elif self.n_rounds or self._labels.known:
+            raise ValueError(f"classes must be given before the first label, got {list(classes)} after it")
+        else:
+            given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+            self.__init__(**{**given, "classes": list(classes)})  # type: ignore[misc]
+
+    def _check_label(self, label: Any, name: str) -> None:
+        if self.classes is None:
+            super()._check_label(label, name)
+        else:
+            class_of(label, self._labels.known, name)
 
     def _read(self, y: Any) -> tuple[Label, int | None]:
         try:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import sklearn.base
-from numpy.typing import NDArray
 from river import base, linear_model
 from river.compat import SKL2RiverClassifier
 from river.compose import Pipeline, TransformerUnion
 from river.utils.dataframe import into_frame, to_native_series
 from sklearn.exceptions import NotFittedError
 
-from onlinecal.forecasters.simplex.input import check_label, class_of
+from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.tables import like
-from onlinecal.wrappers.labels import Label, Labels, plain
+from onlinecal.wrappers.labels import Label, plain
 
 Row = dict[Any, Any]
 
@@ -232,87 +230,6 @@ def check_model(model: Any, role: str, kind: Any, ask: str, advice: str = "") ->
     if not is_one or getattr(type(last), ask, None) is getattr(kind, ask) or not hasattr(last, ask):
         end = name if last is model else f"a pipeline that ends in {type(last).__name__}"
         raise ValueError(f"{role} must be a river {role}, got {end}{advice}")
-
-
-class IncrementalClassifier(ClassifierWrapper):
-    """The methods that scikit-learn's users know, of a classifier whose `classes` are declared."""
-
-    n_rounds: int
-    classes: Sequence[Label] | None
-    _labels: Labels
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The declared classes, shape (k,), in the order of the columns of `predict_proba`.
-
-        NotFittedError while none are declared.
-        """
-        if self.classes is None:
-            raise NotFittedError(
-                f"this {type(self).__name__} does not know its classes: give it classes=[...], or partial_fit"
-            )
-        return np.array(list(self._labels.known))
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Settle the forecasts made for these rows, then let the model learn them; itself.
-
-        As `learn_many`.
-
-        Parameters
-        ----------
-        X
-            Features, shape (n, d): an array, or a DataFrame of pandas or polars.
-        y
-            n labels.
-        classes
-            All labels there are, k >= 2: at the first call, unless the wrapper was given them. Of two the
-            second is the positive one.
-
-        Raises
-        ------
-        ValueError
-            X is no such table, y holds another number of labels or one that is no class, classes are missing
-            or others than before. Nothing has been learnt then.
-        """
-        table = as_table(X)
-        if classes is not None:
-            self._declare(tuple(map(plain, classes)))
-        elif self.classes is None:
-            raise ValueError("classes must be given at the first call of partial_fit, got None")
-        self._learn_batch(table, y)
-        return self
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Forecast all rows, shape (n, k), columns in the order of `classes_`.
-
-        Parameters
-        ----------
-        X
-            Features, shape (n, d), as of `partial_fit`. Each forecast waits for its label, see `learn_one`.
-
-        Raises NotFittedError while no classes are declared, ValueError if X is no such table.
-        """
-        classes = self.classes_.tolist()
-        answers = self._answers_of(as_table(X))
-        return np.array([[answer.get(label, 0.0) for label in classes] for answer in answers])
-
-    def _declare(self, classes: tuple[Label, ...]) -> None:
-        if self.classes is not None:
-            if set(classes) != set(self._labels.known):
-                raise ValueError(
-                    f"classes must be {list(self._labels.known)}, as before, got {list(classes)}"
-                )
-        elif self.n_rounds or self._labels.known:
-            raise ValueError(f"classes must be given before the first label, got {list(classes)} after it")
-        else:
-            given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-            self.__init__(**{**given, "classes": list(classes)})  # type: ignore[misc]
-
-    def _check_label(self, label: Any, name: str) -> None:
-        if self.classes is None:
-            super()._check_label(label, name)
-        else:
-            class_of(label, self._labels.known, name)
 
 
 class FromScikitLearn(SKL2RiverClassifier):
