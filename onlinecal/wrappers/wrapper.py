@@ -223,8 +223,8 @@ def check_model(model: Any, role: str, kind: Any, ask: str, advice: str = "") ->
     if isinstance(model, type):
         raise ValueError(f"{role} must be a model, got the class {name}: write {name}(...)")
     last = model
-    while isinstance(last, Pipeline) and last.steps:
-        last = list(last.steps.values())[-1]
+    while isinstance(last, Pipeline):
+        last = list(last.steps.values())[-1] if last.steps else None
     is_one = isinstance(last, kind) if isinstance(last, base.Base) else hasattr(last, "learn_one")
     # river's own classes have methods that only say that there is none
     if not is_one or getattr(type(last), ask, None) is getattr(kind, ask) or not hasattr(last, ask):

@@ -128,7 +128,7 @@ def test_targets_whose_forecasts_were_given_up_settle_nothing(model):
 OF_A_MEAN = [
     ({"regressor": linear_model.LinearRegression}, "regressor must be a model, got the class"),
     ({"regressor": naive_bayes.GaussianNB()}, "regressor must be a river regressor, got Gauss"),
-    ({"regressor": compose.Pipeline()}, "must be a river regressor, got Pipeline"),
+    ({"regressor": compose.Pipeline()}, "got a pipeline that ends in NoneType"),
     ({"low": 1.0, "high": 1.0}, "low must be below high=1.0, got 1.0"),
     ({"low": 0.0, "high": float("inf")}, "high must be a finite number, got inf"),
     ({"slack": 0.1}, "slack"),
