@@ -61,10 +61,7 @@ def missing_of(outcomes: Any) -> NDArray[np.bool_] | None:
     values = _as_objects(outcomes)
     if values.ndim != 1 or values.dtype.kind not in "fO":
         return None
-    if values.dtype.kind == "f":
-        missing = np.isnan(values)
-    else:
-        missing = np.fromiter(map(_is_missing, values), bool, len(values))
+    missing = np.fromiter(map(_is_missing, values), bool, len(values))
     return missing if missing.any() else None
 
 

@@ -199,7 +199,7 @@ def labels_like(X: Any, labels: list[Label]) -> Any:
     """Labels as a Series of the same kind as X, with its index if it has one; of an array as they are."""
     if isinstance(X, np.ndarray):
         return labels
-    return to_native_series(labels, name="", like=into_frame(X))
+    return to_native_series(labels, name=None, like=into_frame(X))
 
 
 def check_classifier(model: Any) -> None:
