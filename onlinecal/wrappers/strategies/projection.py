@@ -258,16 +258,15 @@ class Projection:
 
     def settle(self, outcome: int) -> None:
         """Charge the forecast whose ticket is here with its outcome, and learn how to steer."""
-        table = self._table
-        moved = 0 if self._moments is None else table.memory[MOVED]
-        farther, away = self._state[FARTHER], self._state[AWAY]
-        while not self._steered.settle(table.memory, self._state, outcome):
+        table, state, moments = self._table, self._state, self._moments
+        before = None if moments is None else (table.memory[MOVED], state[FARTHER], state[AWAY])
+        while not self._steered.settle(table.memory, state, outcome):
             table.grow()
-        if self._moments is not None:
-            cell = int(self._state[CELL_LOWER]), int(self._state[CELL_STEP])
-            table._charge_window(*cell, outcome, moved, self._moments.now)
-            self._recently_farther.note(self._state[FARTHER] - farther)
-            self._recently_away.note(self._state[AWAY] - away)
+        if moments is not None and before is not None:
+            moved, farther, away = before
+            table._charge_window(int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome, moved, moments.now)
+            self._recently_farther.note(state[FARTHER] - farther)
+            self._recently_away.note(state[AWAY] - away)
         if self._splitting is not None:
             given, hint = self._state[GIVEN], self._hint
             behind = (given - hint) * (given + hint - 2.0 * outcome)
