@@ -156,7 +156,7 @@ class CombinedReport(ProvenReport):
     norm = OF_ONE
     HEADER = "", "rows", "before", "alone", "together", "weight"
 
-    def _shown(self) -> Table:
+    def _table(self) -> Table:
         rows = [
             (
                 str(name),

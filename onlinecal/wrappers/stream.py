@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -137,9 +138,16 @@ class ProvenReport(Shown):
         return decision_bound(self.certificate / max(self.n_rounds, 1), width)
 
     def __str__(self) -> str:
-        _, header, rows, notes = self._shown()
+        _, header, rows, notes = self._table()
         texts = [[cell if isinstance(cell, str) else f"{cell:.4f}" for cell in row] for row in rows]
         return "\n".join([*aligned([header, *texts]), *notes])
+
+    def _shown(self) -> Table:
+        return self._table()
+
+    @abstractmethod
+    def _table(self) -> Table:
+        """What a text shows, too."""
 
     def _proven(self) -> str:
         n = self.n_rounds
@@ -229,7 +237,7 @@ class StreamReport(ProvenReport):
             texts.append(f"{counted(self.n_absent, 'row')} settled as absent, since due{late}")
         return texts
 
-    def _shown(self) -> Table:
+    def _table(self) -> Table:
         rows = [
             ("before", self.brier_in, self.log_loss_in),
             ("after", self.brier_out, self.log_loss_out),
@@ -237,6 +245,11 @@ class StreamReport(ProvenReport):
         ]
         notes = [self._proven(), *self._unsettled(), *self.remarks]
         return Table(f"{self.n_rounds:,} rows recalibrated", ("", BRIER, LOG_LOSS), rows, notes)
+
+    def _shown(self) -> Table:
+        table = self._table()
+        groups = [(f"{key}: after", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
+        return table._replace(rows=[*table.rows, *groups])
 
 
 class Played(NamedTuple):
