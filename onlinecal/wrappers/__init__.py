@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from onlinecal.wrappers.combine import (
         CombinedForecasts as CombinedForecasts,
         CombinedReport as CombinedReport,
+        CombinedClassifier as CombinedClassifier,
         combine_forecasts as combine_forecasts,
     )
-    from onlinecal.wrappers.combined_classifier import CombinedClassifier as CombinedClassifier
     from onlinecal.wrappers.groups import GroupCalibratedClassifier as GroupCalibratedClassifier
     from onlinecal.wrappers.late_labels import WrappedForecast as WrappedForecast
-    from onlinecal.wrappers.maps import BinnedMean as BinnedMean
-    from onlinecal.wrappers.maps import PlattScaling as PlattScaling
-    from onlinecal.wrappers.refitted import (
+    from onlinecal.wrappers.maps import (
+        BinnedMean as BinnedMean,
         DecisionCalibratedClassifier as DecisionCalibratedClassifier,
         LpCalibratedClassifier as LpCalibratedClassifier,
+        PlattScaling as PlattScaling,
     )
     from onlinecal.wrappers.regressors import (
         CalibratedDistribution as CalibratedDistribution,

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from river import base
+from sklearn.base import ClassifierMixin
+from sklearn.exceptions import NotFittedError
 
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
-from onlinecal.wrappers.labels import Label, checked_label, plain
+from onlinecal.forecasters.simplex.input import class_of
+from onlinecal.wrappers.labels import Label, Prior, checked_label, corrected, plain, prior_weights
 from onlinecal.wrappers.late_labels import MANY, MOST_WAITING, NOTHING, LateLabels, patience_of
-from onlinecal.wrappers.prior import Prior, corrected, prior_weights
 from onlinecal.wrappers.strategies.catalogue import KINDS, StrategyName, check_settings, chosen, warn_if_empty
 from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection
 from onlinecal.wrappers.strategies.strategy import Bounded, Settings, SteeredVectors, Strategy, Waiting
-from onlinecal.wrappers.wrapper import Estimator, IncrementalClassifier, for_river
+from onlinecal.wrappers.wrapper import as_table, for_river
 
 
-class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
+class CalibratedClassifier(LateLabels[Waiting]):
     """Wrap a river classifier: its skill is kept, its probabilities become calibrated, with a running proof.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
@@ -147,7 +152,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
 
     def __init__(
         self,
-        classifier: base.Classifier | Estimator,
+        classifier: base.Classifier | ClassifierMixin,
         slack: float | None = None,
         n_buckets: Buckets = 1,
         strategy: StrategyName = "auto",
@@ -171,20 +176,17 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         self.slack, self.n_buckets, self.strategy = slack, n_buckets, strategy
         self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)
-        settings = Settings(slack, n_buckets, horizon, self._moments, declared, SteeredVectors())
+        settings = Settings(self._labels, slack, n_buckets, horizon, self._moments, SteeredVectors())
         self._strategies: dict[str, Strategy] = {name: kind(settings) for name, kind in KINDS.items()}
         self._by_guarantee = not horizon is window is None and n_buckets != AUTO_BUCKETS
-        self._plan = self._strategies[self._chosen(len(declared))]
-        if declared:
-            self._strategies = {self._plan.name: self._plan}
-            self._remark(len(declared), level=4)
-        self._is_over_labels = self._plan.is_over_labels
+        self._is_over_labels = False
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
+        self._choose_plan(len(declared), level=4)
+        if declared:
+            self._strategies = {self._plan.name: self._plan}
         # Who forecasts the open round; None if that was `_binary`.
         self._asking: Strategy | None = self._plan
-        if declared:
-            self._binary = self._plan.sole(self._labels)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far; they sum to 1.
@@ -203,7 +205,9 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
             self._features = x
         pair = self._labels.pair
         if self._binary is None or pair is None:
-            return self._answer(answer)
+            names, plan = self._plan.names(answer), self._plan
+            self._asking = plan if len(names) >= plan.fewest else self._strategies[Certain.name]
+            return self._asking.ask(answer, names)
         negative, positive = pair
         self._asking = None
         p = self._binary.ask(answer[positive] if positive in answer else self._labels.read(answer))
@@ -219,7 +223,80 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         # to ask again would be another forecast than the one that was given
         if x is not self._features:
             self.predict_proba_one(x)
-        return self._round().forecasts(self._labels)
+        return self._round().forecasts()
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The declared classes, shape (k,), in the order of the columns of `predict_proba`.
+
+        NotFittedError while none are declared.
+        """
+        if self.classes is None:
+            raise NotFittedError(
+                f"this {type(self).__name__} does not know its classes: give it classes=[...], or partial_fit"
+            )
+        return np.array(list(self._labels.known))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Settle the forecasts made for these rows, then let the model learn them; itself.
+
+        As `learn_many`.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, d): an array, or a DataFrame of pandas or polars.
+        y
+            n labels.
+        classes
+            All labels there are, k >= 2: at the first call, unless the wrapper was given them. Of two the
+            second is the positive one.
+
+        Raises
+        ------
+        ValueError
+            X is no such table, y holds another number of labels or one that is no class, classes are missing
+            or others than before. Nothing has been learnt then.
+        """
+        table = as_table(X)
+        if classes is not None:
+            self._declare(tuple(map(plain, classes)))
+        elif self.classes is None:
+            raise ValueError("classes must be given at the first call of partial_fit, got None")
+        self._learn_batch(table, y)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Forecast all rows, shape (n, k), columns in the order of `classes_`.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, d), as of `partial_fit`. Each forecast waits for its label, see `learn_one`.
+
+        Raises NotFittedError while no classes are declared, ValueError if X is no such table.
+        """
+        classes = self.classes_.tolist()
+        answers = self._answers_of(as_table(X))
+        return np.array([[answer.get(label, 0.0) for label in classes] for answer in answers])
+
+    def _declare(self, classes: tuple[Label, ...]) -> None:
+        if self.classes is not None:
+            if set(classes) != set(self._labels.known):
+                raise ValueError(
+                    f"classes must be {list(self._labels.known)}, as before, got {list(classes)}"
+                )
+        elif self.n_rounds or self._labels.known:
+            raise ValueError(f"classes must be given before the first label, got {list(classes)} after it")
+        else:
+            given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+            self.__init__(**{**given, "classes": list(classes)})  # type: ignore[misc]
+
+    def _check_label(self, label: Any, name: str) -> None:
+        if self.classes is None:
+            super()._check_label(label, name)
+        else:
+            class_of(label, self._labels.known, name)
 
     def _read(self, y: Any) -> tuple[Label, int | None]:
         try:
@@ -238,7 +315,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         if outcome is not None and self._asking is None and self._binary is not None:
             self._binary.settle(outcome)
         else:
-            self._round().settle(plain(label), self._labels)
+            self._round().settle(plain(label))
 
     def _learn_alone(self, x: Any, read: tuple[Label, int | None]) -> None:
         """Learn to steer, by what the model would say now."""
@@ -246,16 +323,16 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         answer = self.classifier.predict_proba_one(x)
         if self._weights is not None:
             answer = corrected(answer, self._labels, self._weights)
-        names = self._plan.names(answer, self._labels)
+        names = self._plan.names(answer)
         if len(names) >= self._plan.fewest:
-            self._plan.learn_alone(answer, names, plain(read[0]), self._labels)
+            self._plan.learn_alone(answer, names, plain(read[0]))
 
     def _teach(self, x: Any, y: Any, read: tuple[Label, int | None], kwargs: dict[str, Any]) -> None:
         if self._sole is not MANY and self.n_rounds:
             label = plain(y)
             self._sole = label if self._sole is NOTHING or self._sole == label else MANY
         if read[1] is None:
-            self._choose_plan()
+            self._choose_plan(len(self._labels.known), level=6)
         if kwargs:
             self.classifier.learn_one(x, y, **kwargs)
         else:
@@ -295,7 +372,7 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         """
         if self.window is None:
             return None
-        return in_turn(part.window_certificate for part in self._parts())
+        return in_turn(part.window_certificate or 0.0 for part in self._parts())
 
     @property
     def window_guarantee(self) -> float | None:
@@ -305,13 +382,13 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         """
         if self.window is None:
             return None
-        return in_turn(part.window_guarantee for part in self._parts())
+        return in_turn(part.window_guarantee or 0.0 for part in self._parts())
 
     def _parts(self) -> list[Bounded]:
         return [
             part
             for strategy in self._strategies.values()
-            for part in (strategy.over_labels(self._labels) if self._is_over_labels else strategy.bounded())
+            for part in (strategy.over_labels() if self._is_over_labels else strategy.bounded())
         ]
 
     @property
@@ -324,14 +401,8 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         classwise = self._strategies.get(Classwise.name)
         if classwise is not None and (classwise is self._plan or classwise.projections):
             for strategy in self._strategies.values():
-                found.update(strategy.by_label(self._labels))
+                found.update(strategy.by_label())
         return dict(found)
-
-    def _answer(self, answer: dict[Label, float]) -> dict[Label, float]:
-        """Open a round from the model's answer, unless it is binary with both labels known."""
-        names = self._plan.names(answer, self._labels)
-        self._asking = self._plan if len(names) >= self._plan.fewest else self._strategies[Certain.name]
-        return self._asking.ask(answer, names, self._labels)
 
     def _round(self) -> Strategy:
         """Who forecasts the open round."""
@@ -351,20 +422,15 @@ class CalibratedClassifier(LateLabels[Waiting], IncrementalClassifier):
         for strategy in self._strategies.values():
             strategy.note_late(others)
 
-    def _chosen(self, n_labels: int) -> str:
-        """The name of the strategy for so many labels."""
+    def _choose_plan(self, n_labels: int, level: int) -> None:
+        """Take notice of so many labels, and say so, so many levels up, if nothing is guaranteed of them."""
         horizon, window = (self.horizon, self.window) if self._by_guarantee else (None, None)
-        return chosen(self.strategy, n_labels, self._strategies.__getitem__, window, horizon)
-
-    def _choose_plan(self) -> None:
-        """Take notice of a new label, after the round that brought it."""
-        n_labels = len(self._labels.known)
-        self._plan = self._strategies[self._chosen(n_labels)]
-        self._binary = self._plan.sole(self._labels)
+        name = chosen(self.strategy, n_labels, self._strategies.__getitem__, window, horizon)
+        self._plan = self._strategies[name]
         self._is_over_labels |= self._plan.is_over_labels
-        self._remark(n_labels, level=7)
-
-    def _remark(self, n_labels: int, level: int) -> None:
-        """Say so if nothing is guaranteed for the horizon, once, at the line so many levels up."""
+        self._binary = None
+        if self._labels.pair is not None and name == Binary.name:
+            self._plan.asked = (None,)
+            self._binary = self._plan.projection(None)
         if self._by_guarantee:
             self._by_guarantee = not warn_if_empty(self._plan, n_labels, self.horizon, level)

@@ -2,20 +2,20 @@
 
 An atom is a set of rounds with the same membership in all groups. Forecasts come from one forecaster for each
 atom, or from a table that all groups share. Both answer `ask` with a ticket, `settle` it later, in any order,
-and know for every group how many rounds it had, what its distance to calibration is at most (certificate),
-and what that can be at most (guarantee).
+and have an account of every group.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from operator import add
 from typing import Any, Literal, NamedTuple, get_args
 
 from river import base, linear_model
 
-from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.guarantees import cells_for
@@ -27,13 +27,15 @@ from onlinecal.wrappers.late_labels import MOST_WAITING, LateLabels
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
 
 
-class AtomProjection(Projection):
-    """A steered forecaster of one atom."""
+class Account(NamedTuple):
+    """Of a group: settled rounds, a proven bound on its distance to calibration, and what that cannot exceed.
 
-    def __init__(self, forecaster: AlmostOneStepAhead) -> None:
-        super().__init__(forecaster._slack, 1, None)
-        self.tables = [forecaster]
-        self._table = forecaster
+    Both bounds are sums over its rounds.
+    """
+
+    rounds: int = 0
+    certificate: float = 0
+    guarantee: float = 0
 
 
 class AtomTicket(NamedTuple):
@@ -53,17 +55,18 @@ class AtomForecaster:
     """
 
     def __init__(self, slack: float, report: str, horizon: int | None, n_atoms: int | None) -> None:
-        self._settings: dict[str, Any] = {"slack": slack, "report": report}
+        self._slack = slack
+        self._settings: dict[str, Any] = {"report": report}
         if horizon is not None and n_atoms is not None:
             reach = 0.5 if report == "midpoint" else 1.0
             self._settings["n_cells"] = cells_for(horizon, slack * n_atoms, reach)
-        self.atoms: dict[Members, AtomProjection] = {}
+        self.atoms: dict[Members, Projection] = {}
 
     def ask(self, members: Members, raw: float) -> AtomTicket:
         """Issue a forecast for a model's probability."""
-        atom = self.atoms.get(members)
-        if atom is None:
-            atom = self.atoms[members] = AtomProjection(AlmostOneStepAhead(**self._settings, hints=True))
+        if members not in self.atoms:
+            self.atoms[members] = Projection(self._slack, 1, None, table=self._settings)
+        atom = self.atoms[members]
         probability = atom.ask(raw)
         return AtomTicket(members, atom.ticket(), probability)
 
@@ -84,24 +87,13 @@ class AtomForecaster:
         for atom in self.atoms.values():
             atom.note_late(others)
 
-    def rounds(self) -> dict[str, int]:
-        """Settled rounds of each group."""
-        return self._sums(lambda atom: atom.tables[0].n_rounds)
-
-    def certificates(self) -> dict[str, float]:
-        """Proven upper bounds on each group's distance to calibration, sums over its rounds."""
-        return self._sums(lambda atom: atom.certificate)
-
-    def guarantees(self) -> dict[str, float]:
-        """What the certificates cannot exceed."""
-        return self._sums(lambda atom: atom.guarantee)
-
-    def _sums(self, figure: Any) -> dict[str, Any]:
-        sums: dict[str, Any] = {EVERYONE: 0}
+    def accounts(self) -> dict[str, Account]:
+        """By group."""
+        sums = {EVERYONE: Account()}
         for members, atom in self.atoms.items():
-            amount = figure(atom)
+            own = atom.tables[0].n_rounds, atom.certificate, atom.guarantee
             for name in (EVERYONE, *members):
-                sums[name] = sums.get(name, 0) + amount
+                sums[name] = Account(*map(add, sums.get(name, Account()), own))
         return sums
 
 
@@ -113,6 +105,20 @@ class SharedTicket(NamedTuple):
     scale: int
     kept: tuple[float, ...]
     probability: float
+
+
+@dataclass
+class SharedGroup:
+    """What a shared table keeps of a group.
+
+    Its rounds, the bias of each point in units of 1/scale, by how much its forecasts were moved to the points
+    that were charged, and what of the guarantee is reserved for that.
+    """
+
+    biases: list[int]
+    rounds: int = 0
+    moved: float = 0.0
+    reserve: float = 0.0
 
 
 class SharedForecaster:
@@ -135,11 +141,7 @@ class SharedForecaster:
         if horizon is not None:
             best = 4.0 * self._reach**2 * horizon / (self.growth * (most_groups + 1))
             self.scale = max(math.ceil(best ** (1.0 / 3.0) - 1e-9), 1)
-        self._biases: dict[str, list[int]] = {}
-        self._totals: dict[str, int] = {}
-        self._moved: dict[str, float] = {EVERYONE: 0.0}
-        self._reserve: dict[str, float] = {EVERYONE: 0.0}
-        self._rounds: dict[str, int] = {EVERYONE: 0}
+        self.groups = {EVERYONE: SharedGroup([0] * (self.scale + 1))}
         self._overlap = 0
         self._square = 0.0
         self._steering = new_steering()
@@ -153,13 +155,10 @@ class SharedForecaster:
     def ask(self, members: Members, raw: float) -> SharedTicket:
         """Issue a forecast for a model's probability: the valid cell nearest to the steered hint."""
         hint = hint_of(self._steering, raw)
-        names = (EVERYONE, *members)
+        m = self.scale
         for name in members:
-            self._rounds.setdefault(name, 0)
-            self._moved.setdefault(name, 0.0)
-            self._reserve.setdefault(name, 0.0)
-        tables = [self._biases[name] for name in names if name in self._biases]
-        m, lower = self.scale, self._nearest(tables, len(names), hint)
+            self.groups.setdefault(name, SharedGroup([0] * (m + 1)))
+        lower = self._nearest(self._tables(members), hint)
         p = (lower + 0.5) / m
         if self._report != "midpoint":
             ends = {"lower": lower / m, "upper": (lower + 1) / m}
@@ -172,26 +171,22 @@ class SharedForecaster:
         point = (ticket.lower + outcome) * (m // ticket.scale)
         change = point - m * outcome
         moved = abs(ticket.probability - point / m)
-        names = (EVERYONE, *ticket.members)
-        for name in names:
-            if name not in self._biases:
-                self._biases[name] = [0] * (m + 1)
-        if self._accepts([self._biases[name] for name in names], len(names), point, outcome):
-            self._square += self.growth * len(names)
+        tables = self._tables(ticket.members)
+        if self._accepts(tables, point, outcome):
+            self._square += self.growth * len(tables)
         else:
-            self._square = (math.sqrt(self._square) + math.sqrt(len(names))) ** 2
-        for name in names:
-            biases = self._biases[name]
-            self._totals[name] = self._totals.get(name, 0) + abs(biases[point] + change) - abs(biases[point])
-            biases[point] += change
-            self._moved[name] += moved
-            self._reserve[name] += max(self._reach / ticket.scale, moved)
-            self._rounds[name] += 1
-        self._overlap += len(names)
+            self._square = (math.sqrt(self._square) + math.sqrt(len(tables))) ** 2
+        for name in (EVERYONE, *ticket.members):
+            group = self.groups[name]
+            group.biases[point] += change
+            group.moved += moved
+            group.reserve += max(self._reach / ticket.scale, moved)
+            group.rounds += 1
+        self._overlap += len(tables)
         self._steering[ANSWERS:TICKET] = ticket.kept
         learn_outcome(self._steering, outcome)
         if not self._fixed:
-            while self.scale**3 * self._overlap < 2 * self._rounds[EVERYONE] ** 2:
+            while self.scale**3 * self._overlap < 2 * self.groups[EVERYONE].rounds ** 2:
                 self._refine()
 
     def learn_alone(self, members: Members, raw: float, outcome: int) -> None:
@@ -202,44 +197,39 @@ class SharedForecaster:
     def note_late(self, others: int) -> None:
         """Nothing to note: `settle` sees for itself which labels came too late for their cell."""
 
-    def rounds(self) -> dict[str, int]:
-        """Settled rounds of each group."""
-        return dict(self._rounds)
+    def accounts(self) -> dict[str, Account]:
+        """By group."""
+        biases, m = math.sqrt(self._square * (self.scale - 1)), self.scale
+        return {
+            name: Account(one.rounds, one.moved + sum(map(abs, one.biases)) / m, one.reserve + biases)
+            for name, one in self.groups.items()
+        }
 
-    def certificates(self) -> dict[str, float]:
-        """Proven upper bounds on each group's distance to calibration, sums over its rounds."""
-        return {name: moved + self._totals.get(name, 0) / self.scale for name, moved in self._moved.items()}
+    def _tables(self, members: Members) -> list[list[int]]:
+        return [self.groups[name].biases for name in (EVERYONE, *members)]
 
-    def guarantees(self) -> dict[str, float]:
-        """What the certificates cannot exceed."""
-        biases = math.sqrt(self._square * (self.scale - 1))
-        return {name: reserve + biases for name, reserve in self._reserve.items()}
-
-    def _nearest(self, tables: list[list[int]], k: int, hint: float) -> int:
+    def _nearest(self, tables: list[list[int]], hint: float) -> int:
+        """The valid cell that is nearest to the hint."""
         m = self.scale
         start = min(int(hint * m), m - 1)
         for away in range(m):
-            sides = []
-            if start - away >= 0:
-                sides.append((hint - (start - away + 1) / m, start - away))
-            if away and start + away < m:
-                sides.append(((start + away) / m - hint, start + away))
-            for _, lower in sorted(sides):
-                if self._accepts(tables, k, lower, 0) and self._accepts(tables, k, lower + 1, 1):
+            sides = {start - away, start + away}
+            for lower in sorted(sides, key=lambda one: (max(hint - (one + 1) / m, one / m - hint), one)):
+                is_cell = 0 <= lower < m
+                if is_cell and self._accepts(tables, lower, 0) and self._accepts(tables, lower + 1, 1):
                     return lower
         raise AssertionError("the sums of biases admit no cell")
 
-    def _accepts(self, tables: list[list[int]], k: int, point: int, outcome: int) -> bool:
-        bias, m, slack = sum(table[point] for table in tables), self.scale, self._slack
+    def _accepts(self, tables: list[list[int]], point: int, outcome: int) -> bool:
+        bias, k, m, slack = sum(table[point] for table in tables), len(tables), self.scale, self._slack
         return bias >= k * (m - point - slack * m) if outcome else bias <= k * (slack * m - point)
 
     def _refine(self) -> None:
         """Halve the cells: old points stay, with their biases in the new unit."""
-        for name, biases in self._biases.items():
+        for group in self.groups.values():
             finer = [0] * (2 * self.scale + 1)
-            finer[::2] = [2 * bias for bias in biases]
-            self._biases[name] = finer
-            self._totals[name] *= 2
+            finer[::2] = [2 * bias for bias in group.biases]
+            group.biases = finer
         self.scale *= 2
 
 
@@ -251,13 +241,7 @@ Groups = Mapping[str, Callable[[Any], Any]] | Sequence[str]
 
 
 class Membership:
-    """Groups from predicates on the features, or from the values of columns.
-
-    Parameters
-    ----------
-    groups
-        Names and functions of the features that answer true or false; or columns' names: each value of each
-        column is then a group "column=value" ("column=missing" where the features lack it).
+    """Groups from predicates on the features, or from the values of columns: see `GroupCalibratedClassifier`.
 
     Attributes
     ----------
@@ -265,7 +249,6 @@ class Membership:
         How many groups, besides everyone, a round can belong to at most.
     names
         The groups known beforehand: none for columns.
-
     """
 
     def __init__(self, groups: Groups) -> None:
@@ -396,7 +379,6 @@ class GroupCalibratedClassifier(LateLabels[Any]):
             self._forecaster = AtomForecaster(slack, report, horizon, atoms)
         else:
             self._forecaster = SharedForecaster(slack, report, horizon, membership.most)
-        self._ticket: Any = None
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -407,32 +389,26 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         answer = self.classifier.predict_proba_one(x, **kwargs)
         members = self._membership.of(x)
         self._open(x)
-        self._ticket = self._forecaster.ask(members, self._labels.read(answer))
-        given = self._labels.both(answer, self._ticket.probability)
+        ticket = self._forecaster.ask(members, self._labels.read(answer))
+        given = self._labels.both(answer, ticket.probability)
         self._is_empty = not given
-        if len(given) == 1:
-            self._ticket = self._ticket._replace(probability=1.0)
+        self._here = ticket._replace(probability=1.0) if len(given) == 1 else ticket if given else None
         return given
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
         """The forecast that the certificates speak of: the probability of the positive label."""
         self.predict_proba_one(x)
         positive = True if self._labels.positive is None else self._labels.positive
-        return {} if self._is_empty else {positive: self._ticket.probability}
+        return {} if self._here is None else {positive: self._here.probability}
 
     def _read(self, y: Any) -> int:
         label = check_label(y, "y")
         self._labels.meet(label)
         return int(label == self._labels.positive)
 
-    def _take(self) -> Any:
-        return None if self._is_empty else self._ticket
-
-    def _present(self, forecast: Any) -> None:
-        self._ticket = forecast
-
     def _settle(self, read: int) -> None:
-        self._forecaster.settle(self._ticket, read)
+        ticket: Any = self._take()
+        self._forecaster.settle(ticket, read)
 
     def _learn_alone(self, x: Any, read: int) -> None:
         raw = self._labels.read(self.classifier.predict_proba_one(x))
@@ -444,17 +420,17 @@ class GroupCalibratedClassifier(LateLabels[Any]):
     @property
     def rounds(self) -> dict[str, int]:
         """Settled rounds of each group that has been asked about, and of everyone."""
-        return self._forecaster.rounds()
+        return {name: one.rounds for name, one in self._forecaster.accounts().items()}
 
     @property
     def certificates(self) -> dict[str, float]:
         """Proven upper bounds on each group's distance to calibration so far, sums over its rounds."""
-        return self._forecaster.certificates()
+        return {name: one.certificate for name, one in self._forecaster.accounts().items()}
 
     @property
     def guarantees(self) -> dict[str, float]:
         """What each group's certificate cannot exceed, whatever the labels."""
-        return self._forecaster.guarantees()
+        return {name: one.guarantee for name, one in self._forecaster.accounts().items()}
 
     @property
     def certificate(self) -> float:

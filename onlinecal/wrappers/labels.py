@@ -1,22 +1,27 @@
-"""Which labels there are, which of two counts as outcome 1, and answers over them that sum to 1."""
+"""Which labels there are, which of two counts as outcome 1, and answers over them that sum to 1.
+
+And a model's probabilities, put right for base rates other than those that it was trained on.
+"""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import check_label, class_of, is_soft
 from onlinecal.recalibration.flooring import spread_rest
-from onlinecal.remarks import LabelWarning
+from onlinecal.remarks import warn_of
+from onlinecal.validation import ROW_TOLERANCE, check_open_unit
 
 Label = Any
+Prior = tuple[Any, Any]
+"""The share of the second of two classes, or by class those of all: in training, and in the stream."""
 
 
 def refuse_weight(keywords: Mapping[str, Any]) -> None:
@@ -42,14 +47,14 @@ class Labels:
         second of them is the positive one.
     """
 
-    _strange = _declared = False
+    _strange = declared = False
 
     def __init__(self, declared: Sequence[Label] = ()) -> None:
         self.known: dict[Label, int] = {}
         self.positive: Label | None = None
         self.pair: tuple[Label, Label] | None = None
         if len(declared):
-            self._declared, self.positive = True, declared[1]
+            self.declared, self.positive = True, declared[1]
             self.known = {label: int(label == self.positive) for label in declared}
             self.pair = (declared[0], declared[1]) if len(declared) == 2 else None
 
@@ -59,7 +64,7 @@ class Labels:
         ValueError if others were declared.
         """
         label = plain(label)
-        if self._declared:
+        if self.declared:
             class_of(label, self.known, "y")
         if self.positive is None:
             self.positive = label
@@ -84,12 +89,9 @@ class Labels:
             return 0.5
         if self.pair is not None and not self._strange and not any(label in answer for label in self.known):
             self._strange = True
-            warnings.warn(
-                f"classifier answers with the labels {', '.join(map(repr, answer))}, and none of them has "
-                f"come; those that have are {', '.join(map(repr, self.known))}",
-                LabelWarning,
-                stacklevel=3,
-            )
+            said, came = (", ".join(map(repr, labels)) for labels in (answer, self.known))
+            text = f"labels {said}, and none of them has come; those that have are {came}"
+            warn_of([f"classifier answers with the {text}"], level=4)
         return 1.0 - in_turn(answer.values())
 
     def both(self, answer: Mapping[Label, float], p: float) -> dict[Label, float]:
@@ -106,15 +108,11 @@ class Labels:
 
 def checked_label(y: Any) -> Label:
     """The label of a round; ValueError if it is none, or a share or soft label: no model learns from it."""
-    if is_soft(y):
+    is_share = isinstance(y, (float, np.floating)) and math.isfinite(y) and not float(y).is_integer()
+    if is_share or is_soft(y):
         raise ValueError(
-            f"y must be a class label, got {y!r}: models learn from labels; soft labels go with "
-            "SimplexAlmostOneStepAhead, whose observe takes them, and a model's probabilities as hint"
-        )
-    if isinstance(y, (float, np.floating)) and math.isfinite(y) and not float(y).is_integer():
-        raise ValueError(
-            f"y must be a class label, got {y!r}: models learn from labels; outcomes between 0 and 1 go with "
-            "AlmostOneStepAhead, whose observe takes them, and a model's probability as hint"
+            f"y must be a class label, got {y!r}: models learn from labels; with a model's probabilities "
+            "as hints shares go with AlmostOneStepAhead, soft labels go with SimplexAlmostOneStepAhead"
         )
     return check_label(y, "y")
 
@@ -141,19 +139,11 @@ def normalised(masses: dict[Label, float]) -> dict[Label, float]:
     return {label: mass / total for label, mass in masses.items()}
 
 
-def normalised_rows(masses: NDArray[np.float64]) -> NDArray[np.float64]:
+def normalised_rows(masses: Floats) -> Floats:
     """The same for masses of shape (T, k), to the bit."""
-    total = sum_of_rows(masses)
+    total = np.cumsum(masses, axis=1)[:, -1:]  # from left to right
     some = total > 0.0
     return np.where(some, masses / np.where(some, total, 1.0), 1.0 / masses.shape[1])
-
-
-def sum_of_rows(masses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums over columns from left to right, of shape (T, 1)."""
-    total = np.zeros((len(masses), 1))
-    for column in masses.T:
-        total[:, 0] += column
-    return total
 
 
 def completed(masses: list[float], hints: list[float]) -> list[float]:
@@ -174,11 +164,70 @@ def completed(masses: list[float], hints: list[float]) -> list[float]:
     return [mass if mass > 0.0 else 0.0 for mass in moved]
 
 
-def completed_rows(masses: NDArray[np.float64], hints: NDArray[np.float64]) -> NDArray[np.float64]:
+def completed_rows(masses: Floats, hints: Floats) -> Floats:
     """The same for masses and hints of shape (T, k), to the bit."""
-    missing = 1.0 - sum_of_rows(masses)
+    missing = 1.0 - np.cumsum(masses, axis=1)[:, -1:]
     way = np.maximum((hints - masses) * missing, 0.0)
-    total = sum_of_rows(way)
+    total = np.cumsum(way, axis=1)[:, -1:]
     some = total > 0.0
     moved = np.maximum(masses + missing * (way / np.where(some, total, 1.0)), 0.0)
     return np.where(some, moved, normalised_rows(masses))
+
+
+def prior_weights(prior: Prior, classes: Sequence[Hashable]) -> Floats:
+    """By how much the probability of each class is multiplied, before all are divided by their sum; (k,).
+
+    A model that was trained on a table from which rows of the frequent class were left out, or in which those
+    of the rare one were repeated, says that table's chances. If rows of each class are what they were, and
+    only their shares are others, odds are off by the quotient of the odds of the shares, and by nothing else.
+
+    References
+    ----------
+    Elkan, "The foundations of cost-sensitive learning" (2001), Theorem 2; Saerens, Latinne and Decaestecker,
+    "Adjusting the outputs of a classifier to new a priori probabilities" (2002).
+    """
+    if isinstance(prior, str | Mapping) or not hasattr(prior, "__len__") or len(prior) != 2:
+        raise ValueError(
+            "prior must be a pair, base rates in the table that the model was trained on and in the stream, "
+            f"as (0.5, 0.01), got {prior!r}"
+        )
+    trained, actual = (_shares(one, f"prior[{place}]", classes) for place, one in enumerate(prior))
+    return actual / trained
+
+
+def _shares(given: Any, name: str, classes: Sequence[Hashable]) -> Floats:
+    """The shares of the classes, shape (k,), all above 0, with sum 1."""
+    if isinstance(given, Real) and len(classes) == 2:
+        share = check_open_unit(given, name)
+        return np.array([1.0 - share, share])
+    if not isinstance(given, Mapping):
+        number = "or the share of the second of two" if len(classes) == 2 else f"of {len(classes)}"
+        raise ValueError(f"{name} must be a dict with the share of each class, {number}, got {given!r}")
+    for label in given:
+        class_of(label, dict.fromkeys(classes, 0), name)
+    missing = [label for label in classes if label not in given]
+    if missing:
+        raise ValueError(f"{name} must have a share of each class, got none of {missing[0]!r}")
+    shares = np.array([check_open_unit(given[label], f"{name} of {label!r}") for label in classes])
+    if abs(shares.sum() - 1.0) > ROW_TOLERANCE:
+        raise ValueError(f"{name} must have shares with sum 1, got {shares.sum():g}")
+    return shares / shares.sum()
+
+
+def corrected_rows(table: Floats, weights: Floats) -> Floats:
+    """Probabilities of the classes, shape (T, k), put right; of two classes only the second counts."""
+    if len(weights) == 2:
+        table = np.column_stack([1.0 - table[:, 1], table[:, 1]])
+    return normalised_rows(table * weights)
+
+
+def corrected(answer: Mapping[Label, float], labels: Labels, weights: Floats) -> dict[Label, float]:
+    """A model's answer over declared labels, put right, to the bit as `corrected_rows`; none stays none."""
+    if not answer:
+        return {}
+    if labels.pair is not None:
+        negative, positive = labels.pair
+        p = min(max(labels.read(answer), 0.0), 1.0)
+        answer = {negative: 1.0 - p, positive: p}
+    masses = zip(labels.known, weights.tolist(), strict=True)
+    return normalised({one: min(max(answer.get(one, 0.0), 0.0), 1.0) * weight for one, weight in masses})

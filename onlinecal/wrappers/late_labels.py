@@ -7,7 +7,7 @@ counted apart: certificates and guarantees speak of forecasts that were given, a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -61,19 +61,21 @@ class WrappedForecast(Shown):
     issuer: str
 
 
-class Due(NamedTuple):
-    """A forecast that waits until a time: since when, for what features or which token, and what came of it.
+class Kept(NamedTuple):
+    """A forecast that waits: by what it is found, and if it expires since when, for what, what came of it.
 
     `label` is NOTHING until one comes; `known` are the keywords that came with it, for the model.
     """
 
-    since: Any
-    asked: Any
-    label: Any
-    known: dict[str, Any]
+    key: Hashable
+    forecast: Any
+    since: Any = None
+    asked: Any = None
+    label: Any = NOTHING
+    known: Any = None
 
 
-class Pending(Generic[T]):
+class Pending:
     """What was forecast for which features, or with which token: oldest first, at most so many forecasts.
 
     Features are recognised by equality, so copies will do. Of forecasts for equal features the oldest is
@@ -88,40 +90,29 @@ class Pending(Generic[T]):
     def __init__(self, most: int) -> None:
         self.n_given_up = 0
         self._most = most
-        self._waiting: dict[int, tuple[Hashable, T]] = {}
-        self._due: dict[int, Due] = {}
-        # a deque takes 760 bytes, and most features wait once
-        self._places: dict[Hashable, int | deque[int]] = {}
-        self._oldest = self._serial = 0
+        self._waiting: OrderedDict[int, Kept] = OrderedDict()
+        self._places: dict[Hashable, list[int]] = {}
+        self._serial = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, x: Any, forecast: T, since: Any = None) -> T | None:
+    def add(self, x: Any, forecast: Any, since: Any = None) -> Any:
         """Let a forecast wait, if that is counted since a time; the one that is given up for it, if any."""
-        key, serial = features_key(x), self._serial
+        key = features_key(x)
+        asked = None if since is None else dict(x) if isinstance(x, dict) else x
+        self._waiting[self._serial] = Kept(key, forecast, since, asked)
+        self._places.setdefault(key, []).append(self._serial)
         self._serial += 1
-        self._waiting[serial] = key, forecast
-        if since is not None:
-            self._due[serial] = Due(since, dict(x) if type(x) is dict else x, NOTHING, {})
-        place = self._places.setdefault(key, serial)
-        if isinstance(place, deque):
-            place.append(serial)
-        elif place != serial:
-            self._places[key] = deque((place, serial))
         if len(self._waiting) <= self._most:
             return None
         self.n_given_up += 1
-        return self.take_oldest()[0]
+        return self.take_oldest().forecast
 
-    def take(self, x: Any) -> T | None:
+    def take(self, x: Any) -> Any:
         """The oldest forecast for these features, removed; None if there is none."""
         key = features_key(x)
-        if key not in self._places:
-            return None
-        serial = self._found(key)
-        self._due.pop(serial, None)
-        return self._waiting.pop(serial)[1]
+        return self._waiting.pop(self._found(key)).forecast if key in self._places else None
 
     def note(self, x: Any, label: Any, known: dict[str, Any], last: bool) -> bool:
         """Keep a label for a forecast for these features that has none; whether there is one.
@@ -132,31 +123,25 @@ class Pending(Generic[T]):
         if key not in self._places:
             return False
         serial = self._found(key, last)
-        self._due[serial] = self._due[serial]._replace(label=label, known=known)
+        self._waiting[serial] = self._waiting[serial]._replace(label=label, known=known)
         return True
 
     def since(self) -> Any:
         """Since when the oldest forecast waits; None if none does."""
-        return self._due[self._first()].since if self._waiting else None
+        return next(iter(self._waiting.values())).since if self._waiting else None
 
-    def take_oldest(self) -> tuple[T, Due | None]:
-        """The oldest forecast, removed, and what came of it if it waited until a time."""
-        serial = self._first()
-        due = self._due.pop(serial, None)
-        if due is None or due.label is NOTHING:
-            self._found(self._waiting[serial][0])
-        return self._waiting.pop(serial)[1], due
-
-    def _first(self) -> int:
-        while self._oldest not in self._waiting:
-            self._oldest += 1
-        return self._oldest
+    def take_oldest(self) -> Kept:
+        """The oldest forecast, removed, and what came of it."""
+        _, found = self._waiting.popitem(last=False)
+        if found.label is NOTHING:
+            self._found(found.key)
+        return found
 
     def _found(self, key: Hashable, last: bool = False) -> int:
         """The number of the oldest forecast with this key, or the last: it is found by that no longer."""
-        place = self._places[key]
-        serial = place if isinstance(place, int) else place.pop() if last else place.popleft()
-        if serial == place or not place:
+        places = self._places[key]
+        serial = places.pop() if last else places.pop(0)
+        if not places:
             del self._places[key]
         return serial
 
@@ -197,8 +182,8 @@ class LateRounds(Generic[T]):
     features, or that of its token, which stands for the features then.
 
     A subclass calls `_open` before it forecasts, or does the same itself where a call costs too much. The
-    round that is here may be taken out by `_take`; `_present` puts a round back, and `_settle` charges the
-    one that is here.
+    round that is here, `_here` if nothing else is said, may be taken out by `_take`; `_present` puts a round
+    back, and `_settle` charges the one that is here.
 
     Attributes
     ----------
@@ -212,8 +197,7 @@ class LateRounds(Generic[T]):
     _patience: Patience | None = None
     _now: Any = None
     """The latest moment of any forecast, where patience is limited."""
-    _settling: T | None = None
-    """The forecast that is being settled since it is due."""
+    _here: T | None = None
     _n_withdrawn = 0
     _is_empty = False
     """Whether nothing was forecast in the round that is here."""
@@ -225,7 +209,7 @@ class LateRounds(Generic[T]):
         self.most_waiting = most_waiting
         self.n_rounds = 0
         self.n_unmatched = 0
-        self._pending: Pending[T] = Pending(most_waiting)
+        self._pending = Pending(most_waiting)
         self._tokens = OpenForecasts(WrappedForecast)
         self._features: Any = NOTHING
         """The features, or the token, of the open round; NOTHING while there is none."""
@@ -245,8 +229,7 @@ class LateRounds(Generic[T]):
         """
         if kwargs:
             refuse_weight(kwargs)
-        if self._patience is None or not self._keeps(x, y, kwargs):
-            self._learn(x, x, y, kwargs)
+        self._learn(x, x, y, kwargs)
 
     def forecast(self, x: Any, **kwargs: Any) -> WrappedForecast:
         """Forecast with a token, which `observe` settles: it finds its forecast whatever the features are.
@@ -273,8 +256,7 @@ class LateRounds(Generic[T]):
         if kwargs:
             refuse_weight(kwargs)
         self._tokens.check(forecast)
-        if self._patience is None or not self._keeps(forecast, y, kwargs):
-            self._learn(forecast, forecast.features, y, kwargs)
+        self._learn(forecast, forecast.features, y, kwargs)
         self._tokens.close(forecast)
 
     def withdraw(self, forecast: WrappedForecast) -> None:
@@ -283,10 +265,10 @@ class LateRounds(Generic[T]):
         Raises ValueError, and changes nothing, as `observe` does for a forecast.
         """
         self._tokens.check(forecast)
-        is_open = self._is_open(forecast)
-        found = self._take() if is_open else self._pending.take(forecast)
-        if is_open:
-            self._features = NOTHING
+        if self._is_open(forecast):
+            found, self._features = self._take(), NOTHING
+        else:
+            found = self._pending.take(forecast)
         if found is not None:
             self._give_up(found)
         self._tokens.close(forecast)
@@ -301,11 +283,16 @@ class LateRounds(Generic[T]):
         """Keep a label until its forecast is due; whether it is kept."""
         return False
 
-    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
-        """Settle the forecast that was asked for with these features or this token, let the model learn x."""
+    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any], due: T | None = None) -> None:
+        """Settle the forecast that was asked for with these features or this token, let the model learn x.
+
+        One that is `due` has waited for its time.
+        """
+        if self._patience is not None and due is None and self._keeps(asked, y, kwargs):
+            return
         read = self._read(y)
         # what `_is_due` says of most labels, in fewer calls
-        if (asked is self._features and not self._is_empty) or self._is_due(asked):
+        if (asked is self._features and not self._is_empty) or self._is_due(asked, due):
             self._settle(read)
             self._features = NOTHING
             self.n_rounds += 1
@@ -317,13 +304,14 @@ class LateRounds(Generic[T]):
     def _read(self, y: Any) -> Any:
         """What a label or target is to `_settle`; ValueError if it is none."""
 
-    @abstractmethod
-    def _take(self) -> T:
-        """The forecast of the round that is here, to wait for its label."""
+    def _take(self) -> T | None:
+        """The forecast of the round that is here, to wait for its label; None if nothing was forecast."""
+        found, self._here = self._here, None
+        return found
 
-    @abstractmethod
     def _present(self, forecast: T) -> None:
         """Put a forecast that waited back in its place."""
+        self._here = forecast
 
     @abstractmethod
     def _settle(self, read: Any) -> None:
@@ -345,8 +333,7 @@ class LateRounds(Generic[T]):
     def _put_aside(self) -> None:
         """Let the open round, if there is one, wait for a late label."""
         if self._features is not NOTHING:
-            since = None if self._patience is None else self._now
-            given_up = self._pending.add(self._features, self._take(), since)
+            given_up = self._pending.add(self._features, self._take(), self._now)
             self._features = NOTHING
             if given_up is not None:
                 self._give_up(given_up)
@@ -370,13 +357,12 @@ class LateRounds(Generic[T]):
         """Whether the open round is for such features."""
         return x is self._features or features_key(x) == features_key(self._features)
 
-    def _is_due(self, x: Any) -> bool:
-        """Whether there is a round that a label of these features settles now: it is put in its place.
+    def _is_due(self, x: Any, waiting: T | None = None) -> bool:
+        """Whether there is a round, maybe this one, that a label of x settles now: it is put in its place.
 
         That there is none is noted.
         """
         if x is not self._features:
-            waiting = self._settling
             if waiting is None and len(self._pending):
                 waiting = self._pending.take(x)
             if waiting is not None:
@@ -389,11 +375,6 @@ class LateRounds(Generic[T]):
             self._features = NOTHING
             if not self._is_empty:
                 return True
-        self._note_unmatched()
-        return False
-
-    def _note_unmatched(self) -> None:
-        """Count a label without its forecast; warn, once, if there have been forecasts."""
         self.n_unmatched += 1
         given_up = self._pending.n_given_up
         if not self._has_warned and (self.n_rounds or self.n_open or given_up):
@@ -404,7 +385,8 @@ class LateRounds(Generic[T]):
                 "nothing, and no certificate speaks of it (n_unmatched counts such labels). Ask before each "
                 f"label, with equal features, or by tokens (forecast, observe){limit if given_up else ''}"
             )
-            warn_of([text], level=6)
+            warn_of([text], level=5)
+        return False
 
 
 class LateLabels(LateRounds[T], ClassifierWrapper):
@@ -449,25 +431,19 @@ class LateLabels(LateRounds[T], ClassifierWrapper):
         self._put_aside()
         self._now = now
         while (since := self._pending.since()) is not None and self._now - since > self._patience.after:
-            forecast, due = self._pending.take_oldest()
-            assert due is not None
-            asked, label, is_told = due.asked, due.label, due.label is not NOTHING
-            features, is_token = asked, isinstance(asked, WrappedForecast)
-            if is_token:
-                features = asked.features
-            if not is_told:
+            due = self._pending.take_oldest()
+            asked, label = due.asked, due.label
+            is_token = isinstance(asked, WrappedForecast)
+            if label is NOTHING:
                 self.n_expired += 1
                 label = self._patience.label
                 if is_token:
                     self._tokens.close(asked)
             if label is NOTHING:
-                self._give_up(forecast)
-                continue
-            self._settling = forecast
-            try:
-                self._learn(asked, features, label, due.known)
-            finally:
-                self._settling = None
+                self._give_up(due.forecast)
+            else:
+                x = asked.features if is_token else asked
+                self._learn(asked, x, label, due.known or {}, due.forecast)
         self._make_way()
 
     def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
@@ -505,12 +481,7 @@ def patience_of(after: Any, label: Label | None, moment: Any, declared: Sequence
         return None
     if moment is None:
         check_count(after, "expire_after")
-    elif (
-        isinstance(after, bool)
-        or not isinstance(after, int | float | timedelta)
-        or not after
-        or abs(after) != after
-    ):
+    elif not isinstance(after, int | float | timedelta) or after is True or not after or abs(after) != after:
         raise ValueError(f"expire_after must be a span above 0, a number or a timedelta, got {after!r}")
     elif not callable(moment) and not isinstance(moment, str):
         raise ValueError(f"moment must be the name of a feature, or a function of all, got {moment!r}")
@@ -525,27 +496,18 @@ def patience_of(after: Any, label: Label | None, moment: Any, declared: Sequence
 
 def features_key(x: Any) -> Hashable:
     """Equal for equal features; where parts of them cannot be hashed at all, for the same object."""
-    key: Hashable
-    try:
-        key = _pairs_key(x) if type(x) is dict or isinstance(x, Mapping) else x
-        hash(key)
-    except TypeError:
+    for key_of in (_pairs, _frozen):
         try:
-            key = _frozen(x)
+            key: Hashable = key_of(x)
             hash(key)
-        except TypeError:
-            return ThisOne(x)
-    return key
+            return key
+        except TypeError:  # names without an order, parts without a hash
+            continue
+    return ThisOne(x)
 
 
-def _pairs_key(x: Mapping[Any, Any]) -> Hashable:
-    """Equal for equal mappings, in whatever order: where names are texts in half the memory of a set."""
-    try:
-        names = sorted(x)
-        "".join(names)
-    except TypeError:
-        return frozenset(x.items())
-    return (*names, *[x[name] for name in names])
+def _pairs(x: Any) -> Any:
+    return tuple(sorted(x.items())) if isinstance(x, Mapping) else x
 
 
 def _frozen(value: Any) -> Any:

@@ -16,22 +16,19 @@ from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_count, check_finite, check_open_unit
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
-from onlinecal.wrappers.wrapper import last_step
+from onlinecal.wrappers.wrapper import check_model
 
 Announced = tuple[list[Forecast], float | None]
 """A round: the forecast of each event, and the model's forecast or None."""
 
 
 class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
-    """A regressor around a regressor, with so many forecasters, each of which follows a hint.
-
-    ValueError if it cannot be wrapped, see `check_regressor`.
-    """
+    """A regressor around a regressor, with so many forecasters, each of which follows a hint."""
 
     def __init__(
         self, regressor: base.Regressor, slack: float, horizon: int | None, most_waiting: int, number: int
     ) -> None:
-        check_regressor(regressor)
+        check_model(regressor, "regressor", base.Regressor, "predict_one")
         check_slack(slack)
         if horizon is not None:
             check_count(horizon, "horizon")
@@ -40,7 +37,6 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
         self._forecasters = [
             AlmostOneStepAhead(horizon=horizon, slack=slack, report="hint", hints=True) for _ in range(number)
         ]
-        self._announced: Announced | None = None
 
     @property
     def _wrapped_model(self) -> base.Regressor:
@@ -49,16 +45,14 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
     def _begin(self, x: Any) -> None:
         """Open a round of these features; what was forecast of them before, and not settled, is given up."""
         self._open(x)
-        if self._announced is not None:
-            self._give_up(self._announced)
+        if self._here is not None:
+            self._give_up(self._here)
 
-    def _take(self) -> Announced:
-        assert self._announced is not None
-        announced, self._announced = self._announced, None
+    def _taken(self) -> Announced:
+        """The round that is here, which is settled now."""
+        announced = self._take()
+        assert announced is not None
         return announced
-
-    def _present(self, forecast: Announced) -> None:
-        self._announced = forecast
 
     def _give_up(self, forecast: Announced) -> None:
         for one, token in zip(self._forecasters, forecast[0], strict=True):
@@ -66,24 +60,6 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
 
     def _teach(self, x: Any, y: Any, read: float, kwargs: dict[str, Any]) -> None:
         self.regressor.learn_one(x, y, **kwargs)
-
-
-def in_order(tokens: list[Forecast]) -> list[float]:
-    """The probabilities that were forecast, not decreasing."""
-    return sorted(token.probability for token in tokens)
-
-
-def check_regressor(model: Any) -> None:
-    """ValueError unless the model forecasts a number and learns online, or is a pipeline that ends in one.
-
-    A model that is none of river's will do if it has `predict_one` and `learn_one`.
-    """
-    last, end = last_step(model, "regressor")
-    if isinstance(last, base.Regressor):
-        return
-    asks = "predict_one", "learn_one"
-    if isinstance(last, base.Base) or not all(callable(getattr(last, ask, None)) for ask in asks):
-        raise ValueError(f"regressor must be a river regressor, got {end}")
 
 
 def finite(value: Any) -> float | None:
@@ -187,7 +163,7 @@ class CalibratedRegressor(RegressorWrapper):
         hint = 0.5 if raw is None else (min(max(raw, self.low), self.high) - self.low) / width
         self._begin(x)
         token = self._forecasters[0].forecast(hint)
-        self._announced = [token], None
+        self._here = [token], None
         return min(self.low + width * token.probability, float(self.high))
 
     def _read(self, y: Any) -> float:
@@ -197,7 +173,7 @@ class CalibratedRegressor(RegressorWrapper):
         return target
 
     def _settle(self, read: float) -> None:
-        (token,), _ = self._take()
+        (token,), _ = self._taken()
         self._forecasters[0].observe(token, (read - self.low) / (self.high - self.low))
 
     @property
@@ -310,8 +286,8 @@ class CalibratedDistribution(RegressorWrapper):
         self._begin(x)
         hints = (self._hint(q, mean) for q in self.thresholds)
         tokens = [one.forecast(hint) for one, hint in zip(self._forecasters, hints, strict=True)]
-        self._announced = tokens, mean
-        return dict(zip(self.thresholds, in_order(tokens), strict=True))
+        self._here = tokens, mean
+        return dict(zip(self.thresholds, sorted(token.probability for token in tokens), strict=True))
 
     def quantile_one(self, x: Any, level: float) -> float:
         """The least threshold that the target is at most with probability `level` or more; inf if none is."""
@@ -327,8 +303,8 @@ class CalibratedDistribution(RegressorWrapper):
         return target
 
     def _settle(self, read: float) -> None:
-        tokens, mean = self._take()
-        chances = in_order(tokens)
+        tokens, mean = self._taken()
+        chances = sorted(token.probability for token in tokens)
         for i, (forecaster, token) in enumerate(zip(self._forecasters, tokens, strict=True)):
             forecaster.observe(token, read <= self.thresholds[i])
             self._moved[i] += abs(chances[i] - token.probability)
@@ -374,12 +350,9 @@ class CalibratedDistribution(RegressorWrapper):
 
 
 def _check_thresholds(thresholds: Any) -> None:
-    try:
-        values = [check_finite(q, f"thresholds at place {i}") for i, q in enumerate(thresholds)]
-    except TypeError as error:
-        raise ValueError(f"thresholds must be a sequence of numbers, got {thresholds!r}") from error
-    if not values:
-        raise ValueError("thresholds must name at least one threshold, got none")
+    if not hasattr(thresholds, "__len__") or not len(thresholds):
+        raise ValueError(f"thresholds must be a sequence of numbers, at least one, got {thresholds!r}")
+    values = [check_finite(q, f"thresholds at place {i}") for i, q in enumerate(thresholds)]
     for i in range(1, len(values)):
         if not values[i - 1] < values[i]:
             raise ValueError(f"thresholds must increase, got {values[i]!r} at place {i}")

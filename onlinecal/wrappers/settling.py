@@ -61,10 +61,7 @@ def missing_of(outcomes: Any) -> NDArray[np.bool_] | None:
     values = _as_objects(outcomes)
     if values.ndim != 1 or values.dtype.kind not in "fO":
         return None
-    if values.dtype.kind == "f":
-        missing = np.isnan(values)
-    else:
-        missing = np.fromiter(map(_is_missing, values), bool, len(values))
+    missing = np.fromiter(map(_is_missing, values), bool, len(values))
     return missing if missing.any() else None
 
 
@@ -188,15 +185,15 @@ def _numbered(groups: Any, length: int) -> tuple[dict[Hashable, int], Ints]:
     keys = check_vector(groups, "groups").tolist()
     check_same_length(range(length), keys, "probabilities and groups")
     numbers: dict[Hashable, int] = {}
-    of_row = np.empty(len(keys), np.int64)
-    for row, key in enumerate(keys):
+    try:
+        of_row = [numbers.setdefault(key, len(numbers)) for key in keys]
+    except TypeError as error:
+        raise ValueError(f"groups must be keys with a hash: {error}") from error
+    for key, number in numbers.items():
         if key is None or key != key:
+            row = of_row.index(number)
             raise ValueError(f"groups must name a key for every row, got {key!r} at row {row}")
-        try:
-            of_row[row] = numbers.setdefault(key, len(numbers))
-        except TypeError as error:
-            raise ValueError(f"groups must be keys with a hash, got {key!r} at row {row}") from error
-    return numbers, of_row
+    return numbers, np.array(of_row)
 
 
 def _series(values: Any, name: str, length: int) -> pl.Series:

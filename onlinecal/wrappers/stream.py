@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
+from onlinecal.decisions import decision_bound
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import check_labels, classes_of
-from onlinecal.html import Table, aligned
+from onlinecal.html import Shown, Table, aligned
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import (
     constant_remarks,
@@ -30,11 +32,8 @@ from onlinecal.validation import (
     check_probability_rows,
     check_same_index,
     check_same_length,
-    check_shares,
 )
-from onlinecal.wrappers.labels import Labels
-from onlinecal.wrappers.prior import Prior, corrected_rows, prior_weights
-from onlinecal.wrappers.reports import OF_ONE, Proven, ProvenReport
+from onlinecal.wrappers.labels import Labels, Prior, corrected_rows, prior_weights
 from onlinecal.wrappers.settling import Group, Settling, completed, groups_of, missing_of, settling_of
 from onlinecal.wrappers.strategies.catalogue import KINDS, StrategyName, check_settings, chosen, warn_if_empty
 from onlinecal.wrappers.strategies.events import Binary
@@ -69,7 +68,7 @@ def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> G
         dimensions = 1
     if dimensions != 2:
         p = check_probabilities(probabilities, "probabilities")
-        y = _events(outcomes if missing is None else completed(outcomes, missing, 0))
+        y = check_outcomes(outcomes if missing is None else completed(outcomes, missing, 0))
         check_same_length(p, y, "probabilities and outcomes")
         if absent not in (None, 0, 1):
             raise ValueError(f"absent must be 0 or 1, got {absent!r}")
@@ -85,21 +84,6 @@ def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> G
     except ValueError:
         raise ValueError(f"absent must be one of the classes {list(classes)}, got {absent!r}") from None
     return Given(table, numbers, classes, False, missing, silence)
-
-
-def _events(outcomes: ArrayLike) -> NDArray[np.uint8]:
-    """Outcomes 0 and 1; ValueError says what takes shares."""
-    try:
-        return check_outcomes(outcomes)
-    except ValueError as error:
-        try:
-            check_shares(outcomes)
-        except ValueError:
-            raise error from None
-        raise ValueError(
-            f"{error}: steering learns from events; outcomes between 0 and 1 go with "
-            "AlmostOneStepAhead, whose replay takes them with the probabilities as hints"
-        ) from None
 
 
 def _classes(given: Any, k: int) -> tuple[Sequence[Hashable], bool]:
@@ -121,11 +105,6 @@ def _classes(given: Any, k: int) -> tuple[Sequence[Hashable], bool]:
 def _numbers(outcomes: Any, classes: Sequence[Hashable], numbered: bool) -> Ints:
     """Outcomes as numbers of classes: they are names of columns, or numbers already."""
     known = {name: number for number, name in enumerate(classes)}
-    if getattr(outcomes, "ndim", 1) == 2:
-        raise ValueError(
-            f"outcomes must have one label a row, got shape {outcomes.shape}: soft labels go with "
-            "SimplexAlmostOneStepAhead, whose replay takes them with the probabilities as hints"
-        )
     try:
         return classes_of(outcomes, known, True)[0]
     except ValueError:
@@ -137,8 +116,68 @@ def _numbers(outcomes: Any, classes: Sequence[Hashable], numbered: bool) -> Ints
 
 
 BRIER, LOG_LOSS = "Brier score", "log loss"
-JITTER = 0.05
-"""The width for which a report says what decisions can cost."""
+OF_ONE = "of the probability of outcome 1"
+"""What certificates of a column are of."""
+
+
+class ProvenReport(Shown):
+    """What forecasts of several rows were worth, and what is proven of these."""
+
+    n_rounds: int
+    certificate: float
+    guarantee: float
+    norm: str
+
+    def decision_certificate(self, width: float) -> float:
+        """How far promised and realised costs can be apart, an average over rows, for jitter of that `width`.
+
+        As of `RecalibratedStream.decision_certificate`.
+        """
+        if self.norm != OF_ONE:
+            raise ValueError(f"decision_certificate is for one column, got a certificate {self.norm}")
+        return decision_bound(self.certificate / max(self.n_rounds, 1), width)
+
+    def __str__(self) -> str:
+        _, header, rows, notes = self._table()
+        texts = [[cell if isinstance(cell, str) else f"{cell:.4f}" for cell in row] for row in rows]
+        return "\n".join([*aligned([header, *texts]), *notes])
+
+    def _shown(self) -> Table:
+        return self._table()
+
+    @abstractmethod
+    def _table(self) -> Table:
+        """What a text shows, too."""
+
+    def _proven(self) -> str:
+        n = self.n_rounds
+        if not n:
+            return "no row is settled: nothing to prove"
+        proven, promised = f"{self.certificate / n:.4f} per row", f"{self.guarantee / n:.4f}"
+        if self.norm == OF_ONE:
+            norm, bounds = "", f"{proven}; no outcomes could make it exceed {promised}"
+        else:
+            # that of answers that are completed has in it how far they were moved, which outcomes decide
+            norm, bounds = f", {self.norm}", f"{proven}; the guarantee is {promised}"
+        return f"proven distance to calibration of {n:,} rows{norm}: {bounds}"
+
+
+class Proven(Shown):
+    """Forecasts of several rows with a report."""
+
+    _report: ProvenReport
+
+    def _shown(self) -> Table:
+        return self._report._shown()
+
+    def decision_certificate(self, width: float) -> float:
+        """How far promised and realised costs of acting on a threshold can be apart, an average over rows.
+
+        The threshold may be any; it is jittered uniformly by up to `width`/2 either way, 0 < width <= 1.
+        Costs are those of `threshold_costs`. ValueError for a table, of which no one probability is acted on.
+        docs/theory.md, Theorem 4c.
+        """
+        return self._report.decision_certificate(width)
 
 
 @dataclass(frozen=True)
@@ -188,13 +227,6 @@ class StreamReport(ProvenReport):
     n_absent: int = 0
     n_expired: int = 0
 
-    def _scores(self) -> list[tuple[str, float, float]]:
-        return [
-            ("before", self.brier_in, self.log_loss_in),
-            ("after", self.brier_out, self.log_loss_out),
-            ("best constant", self.brier_constant, self.log_loss_constant),
-        ]
-
     def _unsettled(self) -> list[str]:
         """What there is to say of rows without an outcome of their own."""
         texts = []
@@ -205,22 +237,19 @@ class StreamReport(ProvenReport):
             texts.append(f"{counted(self.n_absent, 'row')} settled as absent, since due{late}")
         return texts
 
-    def __str__(self) -> str:
-        scores = [(name, f"{brier:.4f}", f"{log:.4f}") for name, brier, log in self._scores()]
-        lines = aligned([("", BRIER, LOG_LOSS), *scores])
-        return "\n".join([*lines, self._proven(), *self._unsettled(), *self.remarks])
+    def _table(self) -> Table:
+        rows = [
+            ("before", self.brier_in, self.log_loss_in),
+            ("after", self.brier_out, self.log_loss_out),
+            ("best constant", self.brier_constant, self.log_loss_constant),
+        ]
+        notes = [self._proven(), *self._unsettled(), *self.remarks]
+        return Table(f"{self.n_rounds:,} rows recalibrated", ("", BRIER, LOG_LOSS), rows, notes)
 
     def _shown(self) -> Table:
-        rows = self._scores()
-        rows += [(f"{key}: after", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
-        notes = [self._proven(), *self._unsettled(), *self.remarks]
-        if self.norm == OF_ONE:
-            bound = self.decision_certificate(JITTER)
-            notes.append(
-                f"whoever acts on a threshold, whichever, jittered by {100 * JITTER:g} points: promised and "
-                f"realised cost differ by at most {bound:.4f} per row"
-            )
-        return Table(f"{self.n_rounds:,} rows recalibrated", ("", BRIER, LOG_LOSS), rows, notes)
+        table = self._table()
+        groups = [(f"{key}: after", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
+        return table._replace(rows=[*table.rows, *groups])
 
 
 class Played(NamedTuple):
@@ -242,10 +271,12 @@ class Played(NamedTuple):
         settled, silent = rows[settling.settles[rows]], rows[settling.silent[rows]]
         n, k = len(settled), given.table.shape[1]
         numbers = given.numbers[settled]
-        before, after = (_losses(table[settled], numbers, given) for table in (given.table, self.out))
+        # both classes of a column have the same squared error; it is counted once
+        parts = 2 if given.column else 1
+        before, after = (_losses(table[settled], numbers, parts) for table in (given.table, self.out))
         shares = np.bincount(numbers, minlength=k) / max(n, 1)
         constant = {
-            BRIER: float((shares * (1.0 - shares)).sum()) / _parts(given) if n else math.nan,
+            BRIER: float((shares * (1.0 - shares)).sum()) / parts if n else math.nan,
             LOG_LOSS: float((shares * log_costs(shares)).sum()) if n else math.nan,
         }
         remarks = []
@@ -276,23 +307,16 @@ class Played(NamedTuple):
 
     def by_group(self) -> dict[Any, StreamReport]:
         """The report of each stream."""
-        return {
-            part.key: self.report(part.rows, bounds)
-            for part, bounds in zip(self.parts, self.bounds, strict=True)
-        }
+        both = zip(self.parts, self.bounds, strict=True)
+        return {part.key: self.report(part.rows, bounds) for part, bounds in both}
 
 
-def _losses(table: Floats, numbers: Ints, given: Given) -> dict[str, float]:
+def _losses(table: Floats, numbers: Ints, parts: int) -> dict[str, float]:
     """Averages over rows, by what remarks call them; NaN of none."""
     if not len(table):
         return {BRIER: math.nan, LOG_LOSS: math.nan}
-    brier = class_brier(table, numbers) / _parts(given)
+    brier = class_brier(table, numbers) / parts
     return {BRIER: brier, LOG_LOSS: log_loss(table[np.arange(len(table)), numbers])}
-
-
-def _parts(given: Given) -> int:
-    """Both classes of a column have the same squared error; it is counted once."""
-    return 2 if given.column else 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,8 +453,14 @@ def recalibrate_stream(
             f"absent must be one of the classes {list(given.classes)} where due is given, got None"
         )
     check_settings(slack, 1, strategy, horizon)
-    settings = Settings(slack, 1, horizon, None, given.classes)
-    kind = _kind(strategy, given, settings)
+    settings = Settings(Labels(given.classes), slack, 1, horizon)
+    k = len(given.classes)
+    kind = chosen(strategy, k, lambda name: KINDS[name](settings), None, horizon)
+    warn_if_empty(KINDS[kind](settings), k, horizon, level=3)
+    if given.column and kind != Binary.name:
+        raise ValueError(f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them")
+    if kind == Binary.name and k > 2:
+        raise ValueError(f"strategy {strategy!r} is for two classes, got a table of {k}")
     settling = settling_of(len(given.table), given.missing, settled_at, times, due)
     given = given._replace(numbers=np.where(settling.silent, given.absent, given.numbers))
     parts = groups_of(groups, settling)
@@ -449,28 +479,15 @@ def recalibrate_stream(
     return RecalibratedStream(told, running, guarantee, report, None if groups is None else played.by_group)
 
 
-def _kind(strategy: StrategyName, given: Given, settings: Settings) -> str:
-    """The name of the strategy that is played."""
-    k, horizon = len(given.classes), settings.horizon
-    kind = chosen(strategy, k, lambda name: KINDS[name](settings), None, horizon)
-    if horizon is not None:
-        warn_if_empty(KINDS[kind](settings), k, horizon, level=4)
-    if given.column and kind != Binary.name:
-        raise ValueError(f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them")
-    if kind == Binary.name and k > 2:
-        raise ValueError(f"strategy {strategy!r} is for two classes, got a table of {k}")
-    return kind
-
-
 def _played(
     given: Given, parts: list[Group], new: Callable[[], Strategy]
 ) -> tuple[Floats, Floats, list[tuple[float, float]]]:
     """Forecasts (T, k), running certificates (T,), and by group the certificate and guarantee."""
-    labels, bounds = Labels(given.classes), []
+    bounds = []
     out, jumps = np.empty_like(given.table), np.zeros(len(given.table), np.longdouble)
     for part in parts:
         strategy = new()
-        tapes = strategy.replay(given.table[part.rows], given.numbers[part.rows], labels, part.schedule)
+        tapes = strategy.replay(given.table[part.rows], given.numbers[part.rows], part.schedule)
         out[part.rows] = tapes.forecasts
         # sums of differences of doubles: in more digits, so that of one group they are its certificates again
         rises = np.diff(tapes.certificates.astype(np.longdouble), prepend=0.0)

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-import copy
-import inspect
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 import sklearn.base
-from numpy.typing import NDArray
 from river import base, linear_model
 from river.compat import SKL2RiverClassifier
 from river.compose import Pipeline, TransformerUnion
+from river.utils.dataframe import into_frame, to_native_series
 from sklearn.exceptions import NotFittedError
 
-from onlinecal.forecasters.simplex.input import check_label, class_of
+from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.tables import like
-from onlinecal.wrappers.labels import Label, Labels, plain
+from onlinecal.wrappers.labels import Label, plain
 
 Row = dict[Any, Any]
 
 
-class MiniBatches(base.MiniBatchClassifier):
-    """The mini-batch methods of a classifier that has those for one row, around a `classifier`."""
+class ClassifierWrapper(base.Wrapper, base.MiniBatchClassifier):
+    """A classifier around a classifier; ValueError if it cannot be wrapped, see `check_classifier`."""
 
-    classifier: base.Classifier
+    def __init__(self, classifier: base.Classifier) -> None:
+        check_classifier(classifier)
+        self.classifier = classifier
+
+    @property
+    def _wrapped_model(self) -> base.Classifier:
+        return self.classifier
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"classifier": linear_model.LogisticRegression()}
+
+    def raw_proba_one(self, x: Any) -> dict[Label, float]:
+        """The wrapped model's own answer."""
+        return self.classifier.predict_proba_one(x)
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Forecast all rows before any of them is learnt.
@@ -108,7 +119,7 @@ class MiniBatches(base.MiniBatchClassifier):
     def _asked_at_once(self, X: Any, rows: list[Row]) -> Iterator[Any]:
         """Ask the wrapped model about the batch, not the rows, if it knows batches: it, or None if not."""
         model = self.classifier
-        if type(X).__module__.startswith("polars") or not learns_many(model, X):
+        if not learns_many(model, X):
             yield None
             return
         self.classifier = Asked(model, X, rows)
@@ -138,6 +149,7 @@ class Asked:
         """What the model says to a row of the batch."""
         if not self._answers:
             said = self._model.predict_proba_many(self._X, **kwargs)
+            # a list is what `FromScikitLearn` says
             said = said if isinstance(said, list) else rows_of(said)
             self._answers = {id(row): answer for row, answer in zip(self._rows, said, strict=True)}
         return self._answers[id(x)]
@@ -146,23 +158,18 @@ class Asked:
         """Nothing: the model learns the batch afterwards."""
 
 
-def learns_many(model: Any, X: Any = None) -> bool:
-    """Whether a model can be asked about batches like this, and learns them: arrays few can."""
-    if isinstance(X, np.ndarray):
-        return getattr(model, "takes_arrays", False)
+def learns_many(model: Any, X: Any) -> bool:
+    """Whether a model can be asked about batches like this, and learns them: arrays few can, polars none."""
+    if isinstance(model, FromScikitLearn):
+        return not hasattr(X, "to_dicts")
     if isinstance(model, Pipeline):
-        *steps, last = model.steps.values()
-        return all(map(_transforms_many, steps)) and learns_many(last)
+        *steps, model = model.steps.values()
+        # a union is asked row by row, as its parts may not know batches
+        if any(isinstance(step, TransformerUnion) or not hasattr(step, "transform_many") for step in steps):
+            return False
     answers = getattr(type(model), "predict_proba_many", base.MiniBatchClassifier.predict_proba_many)
-    return answers is not base.MiniBatchClassifier.predict_proba_many and hasattr(model, "learn_many")
-
-
-def _transforms_many(step: Any) -> bool:
-    if isinstance(step, TransformerUnion):
-        return all(map(_transforms_many, step.transformers.values()))
-    if isinstance(step, Pipeline):
-        return all(map(_transforms_many, step.steps.values()))
-    return hasattr(step, "transform_many")
+    knows_many = answers is not base.MiniBatchClassifier.predict_proba_many and hasattr(model, "learn_many")
+    return knows_many and hasattr(X, "to_dict") and not hasattr(X, "to_dicts")
 
 
 def check_frame(X: Any) -> Any:
@@ -177,12 +184,14 @@ def check_frame(X: Any) -> Any:
 def rows_of(X: Any) -> list[Row]:
     """The rows of a DataFrame, or of an array of shape (n, d), as dictionaries of features."""
     if isinstance(X, np.ndarray):
-        return [dict(enumerate(row)) for row in X.tolist()]
-    rows: list[Row] = X.to_dict("records") if _of_pandas(X) else X.to_dicts()
+        rows = [dict(enumerate(row)) for row in X.tolist()]
+    else:
+        rows = X.to_dicts() if hasattr(X, "to_dicts") else X.to_dict("records")
     # one NaN for all: rows with NaNs of their own would never equal their copies
-    missing = [name for name in X.columns if any(map(_is_nan, X[name]))]
-    for row in rows if missing else ():
-        row.update((name, math.nan) for name in missing if _is_nan(row[name]))
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, float) and math.isnan(value):
+                row[name] = math.nan
     return rows
 
 
@@ -190,41 +199,7 @@ def labels_like(X: Any, labels: list[Label]) -> Any:
     """Labels as a Series of the same kind as X, with its index if it has one; of an array as they are."""
     if isinstance(X, np.ndarray):
         return labels
-    if _of_pandas(X):
-        import pandas as pd
-
-        return pd.Series(labels, index=X.index)
-    import polars as pl
-
-    return pl.Series(labels)
-
-
-def _of_pandas(X: Any) -> bool:
-    return type(X).__module__.partition(".")[0] == "pandas"
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-class ClassifierWrapper(base.Wrapper, MiniBatches):
-    """A classifier around a classifier; ValueError if it cannot be wrapped, see `check_classifier`."""
-
-    def __init__(self, classifier: base.Classifier) -> None:
-        check_classifier(classifier)
-        self.classifier = classifier
-
-    @property
-    def _wrapped_model(self) -> base.Classifier:
-        return self.classifier
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"classifier": linear_model.LogisticRegression()}
-
-    def raw_proba_one(self, x: Any) -> dict[Label, float]:
-        """The wrapped model's own answer."""
-        return self.classifier.predict_proba_one(x)
+    return to_native_series(labels, name=None, like=into_frame(X))
 
 
 def check_classifier(model: Any) -> None:
@@ -232,168 +207,45 @@ def check_classifier(model: Any) -> None:
 
     A model that is none of river's will do if it has `predict_proba_one` and `learn_one`.
     """
-    last, end = last_step(model, "classifier")
-    if is_of_scikit_learn(last):
-        raise ValueError(f"classifier must be a river classifier, got {end} of scikit-learn: {_advice(last)}")
-    asks = "predict_proba_one", "learn_one"
-    if isinstance(last, base.Classifier):
-        if type(last).predict_proba_one is base.Classifier.predict_proba_one:
-            raise ValueError(f"classifier must answer with probabilities, got {end}, which only names labels")
-    elif isinstance(last, base.Base) or not all(callable(getattr(last, ask, None)) for ask in asks):
-        raise ValueError(f"classifier must be a river classifier, got {end}{_kind(last)}")
+    advice = (
+        ": it must answer with probabilities and learn online. An estimator of scikit-learn with partial_fit "
+        "and predict_proba goes into CalibratedClassifier with classes=[...]"
+    )
+    check_model(model, "classifier", base.Classifier, "predict_proba_one", advice)
 
 
-def last_step(model: Any, role: str) -> tuple[Any, str]:
-    """The model, or the one that a pipeline ends in, and what to call it; ValueError if there is none."""
+def check_model(model: Any, role: str, kind: Any, ask: str, advice: str = "") -> None:
+    """ValueError unless the model, or the last one of a pipeline, is such a one of river's and can be asked.
+
+    A model that is none of river's will do if it can be asked and has `learn_one`.
+    """
     name = getattr(model, "__name__", type(model).__name__)
     if isinstance(model, type):
         raise ValueError(f"{role} must be a model, got the class {name}: write {name}(...)")
     last = model
     while isinstance(last, Pipeline):
-        if not last.steps:
-            raise ValueError(f"{role} must be a river {role}, got an empty pipeline: end it in one")
-        last = list(last.steps.values())[-1]
-    return last, name if last is model else f"a pipeline that ends in {type(last).__name__}"
-
-
-def _kind(model: Any) -> str:
-    """What river calls it, where that helps."""
-    kinds = (
-        (base.Regressor, ", a regressor: its forecasts are no probabilities of labels"),
-        (base.Transformer, ", a transformer: end the pipeline in a classifier"),
-        (base.AnomalyDetector, ", an anomaly detector: its scores are no probabilities of labels"),
-        (base.MultiLabelClassifier, ", which answers with several labels at once: wrap a classifier of one"),
-    )
-    return next((text for kind, text in kinds if isinstance(model, kind)), "")
-
-
-def is_of_scikit_learn(model: Any) -> bool:
-    """Whether a model is one of scikit-learn's, and none of river's."""
-    module = sys.modules.get("sklearn.base")
-    return module is not None and isinstance(model, module.BaseEstimator) and not isinstance(model, base.Base)
-
-
-def _advice(model: Any) -> str:
-    if hasattr(model, "predict_proba") and hasattr(model, "partial_fit"):
-        return (
-            "wrap river.compat.convert_sklearn_to_river(model, classes=[...]); "
-            "CalibratedClassifier does so itself if it is given classes=[...]"
-        )
-    if hasattr(model, "predict_proba"):
-        return "it cannot learn online (no partial_fit); recalibrate its probabilities with a recalibrator"
-    return "it answers with no probabilities (no predict_proba)"
-
-
-class Estimator(Protocol):
-    """What an estimator of scikit-learn must have to be wrapped; no regressor has both."""
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = ..., /) -> Any:
-        """Learn rows."""
-
-    def predict_proba(self, X: Any, /) -> Any:
-        """Probabilities of rows."""
-
-
-class IncrementalClassifier(MiniBatches):
-    """The methods that scikit-learn's users know, of a classifier whose `classes` are declared."""
-
-    n_rounds: int
-    classes: Sequence[Label] | None
-    _labels: Labels
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The declared classes, shape (k,), in the order of the columns of `predict_proba`.
-
-        NotFittedError while none are declared.
-        """
-        if self.classes is None:
-            raise NotFittedError(
-                f"this {type(self).__name__} does not know its classes: give it classes=[...], or partial_fit"
-            )
-        return np.array(list(self._labels.known))
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Settle the forecasts made for these rows, then let the model learn them; itself.
-
-        As `learn_many`.
-
-        Parameters
-        ----------
-        X
-            Features, shape (n, d): an array, or a DataFrame of pandas or polars.
-        y
-            n labels.
-        classes
-            All labels there are, k >= 2: at the first call, unless the wrapper was given them. Of two the
-            second is the positive one.
-
-        Raises
-        ------
-        ValueError
-            X is no such table, y holds another number of labels or one that is no class, classes are missing
-            or others than before. Nothing has been learnt then.
-        """
-        table = as_table(X)
-        if classes is not None:
-            self._declare(tuple(map(plain, classes)))
-        elif self.classes is None:
-            raise ValueError("classes must be given at the first call of partial_fit, got None")
-        self._learn_batch(table, y)
-        return self
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Forecast all rows, shape (n, k), columns in the order of `classes_`.
-
-        Parameters
-        ----------
-        X
-            Features, shape (n, d), as of `partial_fit`. Each forecast waits for its label, see `learn_one`.
-
-        Raises NotFittedError while no classes are declared, ValueError if X is no such table.
-        """
-        classes = self.classes_.tolist()
-        answers = self._answers_of(as_table(X))
-        return np.array([[answer.get(label, 0.0) for label in classes] for answer in answers])
-
-    def _declare(self, classes: tuple[Label, ...]) -> None:
-        if self.classes is not None:
-            if set(classes) != set(self._labels.known):
-                raise ValueError(
-                    f"classes must be {list(self._labels.known)}, as before, got {list(classes)}"
-                )
-        elif self.n_rounds or self._labels.known:
-            raise ValueError(f"classes must be given before the first label, got {list(classes)} after it")
-        else:
-            given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-            self.__init__(**{**given, "classes": list(classes)})  # type: ignore[misc]
-
-    def _check_label(self, label: Any, name: str) -> None:
-        if self.classes is None:
-            super()._check_label(label, name)
-        else:
-            class_of(label, self._labels.known, name)
+        last = list(last.steps.values())[-1] if last.steps else None
+    is_one = isinstance(last, kind) if isinstance(last, base.Base) else hasattr(last, "learn_one")
+    # river's own classes have methods that only say that there is none
+    if not is_one or getattr(type(last), ask, None) is getattr(kind, ask) or not hasattr(last, ask):
+        end = name if last is model else f"a pipeline that ends in {type(last).__name__}"
+        raise ValueError(f"{role} must be a river {role}, got {end}{advice}")
 
 
 class FromScikitLearn(SKL2RiverClassifier):
     """A scikit-learn classifier with `partial_fit`, as one of river; its clones are as yet unfitted."""
 
-    takes_arrays = True
-
     def __init__(self, estimator: Any, classes: Sequence[Label]) -> None:
         super().__init__(sklearn.base.clone(estimator), sorted(classes))
 
-    def predict_proba_many(self, X: Any) -> Any:
-        """As river's, which in 0.26 takes texts alone for names of columns; of an array a list of answers."""
-        if isinstance(X, np.ndarray):
-            try:
-                said = self.estimator.predict_proba(X).tolist()
-            except NotFittedError:
-                said = np.full((len(X), len(self.classes)), 1.0 / len(self.classes)).tolist()
-            return [dict(zip(self.classes, row, strict=True)) for row in said]
-        texts = copy.copy(self)
-        texts.classes = [str(number) for number in range(len(self.classes))]
-        return SKL2RiverClassifier.predict_proba_many(texts, X).set_axis(self.classes, axis=1)
+    def predict_proba_many(self, X: Any) -> list[dict[Label, float]]:
+        """Answers to the rows of a DataFrame or an array."""
+        table = X if isinstance(X, np.ndarray) else self._align_frame(X).to_native()
+        try:
+            said = self.estimator.predict_proba(table)
+        except NotFittedError:
+            said = np.full((len(X), len(self.classes)), 1.0 / len(self.classes))
+        return [dict(zip(self.classes, row, strict=True)) for row in said.tolist()]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a DataFrame or an array."""
@@ -412,7 +264,8 @@ class FromScikitLearn(SKL2RiverClassifier):
 def for_river(classifier: Any, classes: Sequence[Label]) -> base.Classifier:
     """A classifier as river has them: one of scikit-learn is converted if its classes are declared."""
     learns = hasattr(classifier, "partial_fit") and hasattr(classifier, "predict_proba")
-    if len(classes) and learns and is_of_scikit_learn(classifier):
+    of_scikit_learn = isinstance(classifier, sklearn.base.BaseEstimator)
+    if len(classes) and learns and of_scikit_learn and not isinstance(classifier, base.Base):
         return FromScikitLearn(classifier, classes)
     return classifier
 

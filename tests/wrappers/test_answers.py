@@ -108,7 +108,6 @@ def test_classwise_answers_are_the_nearest_distribution_and_are_what_is_certifie
 NONSENSE = st.sampled_from([math.nan, math.inf, -math.inf, -3.0, 7.0])
 
 
-@pytest.mark.filterwarnings("ignore:classifier answers with probabilities:onlinecal.LabelWarning")
 @settings(max_examples=examples(60), deadline=None)
 @given(
     rounds=st.lists(

@@ -91,7 +91,7 @@ def test_a_shared_table_stays_within_the_cube_root(adversary):
 
 def squares_of(forecaster):
     """The sum of all squared biases of a shared table."""
-    return sum((b / forecaster.scale) ** 2 for table in forecaster._biases.values() for b in table)
+    return sum((b / forecaster.scale) ** 2 for one in forecaster.groups.values() for b in one.biases)
 
 
 MEMBERS = [("a",), ("a", "b"), ("b",), ("a", "b", "c"), ("c", "a"), (), ("b", "c"), ("a",)]
@@ -127,14 +127,14 @@ def test_late_labels_in_any_order(seed, slack, horizon):
                 y = int(ticket.probability < 0.5)
                 forecaster.settle(ticket, y)
                 record.append((ticket.members, ticket.probability, y))
-        certificates, guarantees = forecaster.certificates(), forecaster.guarantees()
+        accounts = forecaster.accounts()
         if isinstance(forecaster, SharedForecaster):
             assert squares_of(forecaster) <= forecaster._square + 1e-9
-        for name in certificates:
+        for name, account in accounts.items():
             p, y = history(record, lambda members, name=name: name in (EVERYONE, *members))
-            assert calibration_distance(p, y, budget=0.02).lower <= certificates[name] + 1e-9
+            assert calibration_distance(p, y, budget=0.02).lower <= account.certificate + 1e-9
             if isinstance(forecaster, SharedForecaster):
-                assert certificates[name] <= guarantees[name] + 1e-9
+                assert account.certificate <= account.guarantee + 1e-9
 
 
 def test_columns_missing_features_and_labels_of_any_kind():

@@ -127,7 +127,7 @@ def test_tokens_features_and_withdrawn_forecasts_in_any_order(flips, n_labels, s
         else:
             asked = x | {"t": len(given) + len(waiting)}
             model.predict_proba_one(asked)
-        waiting.append((asked, model._round().forecasts(model._labels), y))
+        waiting.append((asked, model._round().forecasts(), y))
         while waiting and rng.random() < 0.4:
             asked, forecasts, y = waiting.pop(rng.integers(len(waiting)))
             if isinstance(asked, WrappedForecast):
@@ -221,7 +221,7 @@ def test_of_equal_features_the_oldest_forecast_is_settled_first_or_the_last_if_i
     assert pending.note({"x": 1}, "late", {}, last=True)
     assert pending.take({"x": 1}) == "a"
     taken = [pending.take_oldest() for _ in range(2)]
-    assert [(forecast, due.label) for forecast, due in taken] == [("b", late_labels.NOTHING), ("c", "late")]
+    assert [(due.forecast, due.label) for due in taken] == [("b", late_labels.NOTHING), ("c", "late")]
 
 
 class Unhashable:

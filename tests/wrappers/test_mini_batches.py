@@ -87,9 +87,9 @@ def test_a_model_is_asked_and_taught_by_its_own_methods():
 
 def test_pipelines_are_asked_at_once_if_all_their_steps_can_be():
     scaler, logistic = preprocessing.StandardScaler(), linear_model.LogisticRegression()
-    assert learns_many(scaler | logistic)
-    assert not learns_many((scaler.clone() + preprocessing.MinMaxScaler()) | logistic)
-    assert not learns_many(scaler | tree.HoeffdingTreeClassifier())
+    assert learns_many(scaler | logistic, X)
+    assert not learns_many((scaler.clone() + preprocessing.MinMaxScaler()) | logistic, X)
+    assert not learns_many(scaler | tree.HoeffdingTreeClassifier(), X)
 
 
 X, Y = next(batches(labels=(False, True)))
@@ -130,7 +130,8 @@ def test_an_estimator_of_scikit_learn_is_calibrated_as_the_columns_that_it_says(
     for X, y in arrays(labels):
         told = model.classifier.predict_proba_many(X)
         raw.append(np.array([[answer[label] for label in labels] for answer in told]))
-        assert np.allclose(model.classifier.predict_proba_many(pd.DataFrame(X)).to_numpy()[:, order], raw[-1])
+        again = model.classifier.predict_proba_many(pd.DataFrame(X))
+        assert np.allclose(*([list(one.values()) for one in each] for each in (again, told)))
         assert np.allclose(raw[-1], plain.predict_proba(X)[:, order] if came else 1 / len(labels))
         answers.append(model.predict_proba(X))
         model.partial_fit(X, y)

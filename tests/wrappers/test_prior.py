@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from onlinecal import CalibratedClassifier, LabelWarning, recalibrate_stream
-from onlinecal.wrappers.prior import corrected_rows, prior_weights
+from onlinecal.wrappers.labels import corrected_rows, prior_weights
 from tests.wrappers.scripted import Told
 
 pytestmark = pytest.mark.filterwarnings("ignore:the recalibrated probabilities:onlinecal.LabelWarning")

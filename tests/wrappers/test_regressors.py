@@ -128,15 +128,15 @@ def test_targets_whose_forecasts_were_given_up_settle_nothing(model):
 OF_A_MEAN = [
     ({"regressor": linear_model.LinearRegression}, "regressor must be a model, got the class"),
     ({"regressor": naive_bayes.GaussianNB()}, "regressor must be a river regressor, got Gauss"),
-    ({"regressor": compose.Pipeline()}, "got an empty pipeline"),
+    ({"regressor": compose.Pipeline()}, "got a pipeline that ends in NoneType"),
     ({"low": 1.0, "high": 1.0}, "low must be below high=1.0, got 1.0"),
     ({"low": 0.0, "high": float("inf")}, "high must be a finite number, got inf"),
     ({"slack": 0.1}, "slack"),
     ({"horizon": 0}, "horizon"),
 ]
 OF_A_DISTRIBUTION = [
-    ({"thresholds": []}, "thresholds must name at least one"),
-    ({"thresholds": 3.0}, "thresholds must be a sequence of numbers, got 3.0"),
+    ({"thresholds": []}, r"thresholds must be a sequence of numbers, at least one, got \[\]"),
+    ({"thresholds": 3.0}, "thresholds must be a sequence of numbers, at least one, got 3.0"),
     ({"thresholds": [1, 1]}, "thresholds must increase, got 1.0 at place 1"),
     ({"thresholds": [1, float("nan")]}, "thresholds at place 1 must be a finite"),
     ({"thresholds": [1], "window": 0}, "window"),

@@ -232,7 +232,7 @@ TIMES = {"times": [1, 2, 3, 4]}
 OF_COLUMNS = [
     ({"probabilities": [0.5, 0.5, 1.5, 0.5]}, r"probabilities must lie in \[0, 1\], got 1.5 at row 2"),
     ({"outcomes": [0, 1, 2, 0]}, "outcomes must be 0/1 or boolean, got 2 at row 2"),
-    ({"outcomes": [0, 1, 0.5, 0]}, "got 0.5 at row 2: .* between 0 and 1 go with AlmostOneStepAhead"),
+    ({"outcomes": [0, 1, 0.5, 0]}, "outcomes must be 0/1 or boolean, got 0.5 at row 2"),
     ({"settled_at": [0, 0, 2, 3]}, "settled_at has 0 at row 1, before the forecast .* of row 1"),
     ({"settled_at": [0, 1.5, 2, 3]}, "settled_at holds no row numbers .* give the forecasts' as times="),
     ({"settled_at": [0, None, 2, 3]}, "settled_at has no value at row 1"),
@@ -241,7 +241,7 @@ OF_COLUMNS = [
     ({"settled_at": list("abcd"), **TIMES}, "settled_at and 'times' cannot be compared: String and Int64"),
     (TIMES, "times say nothing without settled_at"),
     ({"groups": ["a", None, "a", "b"]}, "groups must name a key for every row, got None at row 1"),
-    ({"groups": ["a", {}, "a", "b"]}, "groups must be keys with a hash, got {} at row 1"),
+    ({"groups": ["a", {}, "a", "b"]}, "groups must be keys with a hash: unhashable"),
     ({"slack": 0.2}, "slack must be"),
 ]
 OF_TABLES = [
@@ -249,7 +249,7 @@ OF_TABLES = [
     ({"probabilities": [[0.5, 0.5], [0.5, 0.6], [1.0, 0.0]]}, "sum to 1 in every row, got 1.1 at row 1"),
     ({"probabilities": [[0.5, 0.5], [0.5], [1.0, 0.0]]}, "probabilities must be .* got a ragged one"),
     ({"outcomes": [0, 1, 2]}, "outcomes must be .*, got 2 at row 2"),
-    ({"outcomes": np.full((3, 2), 0.5)}, r"outcomes must have one label a row, got shape \(3, 2\)"),
+    ({"outcomes": np.full((3, 2), 0.5)}, r"outcomes must be .*\(3, 2\)"),
     ({"probabilities": pl.DataFrame({"1": [1.0] * 3, "2": [0.0] * 3})}, "classes .*, got 0 at row 0"),
     ({"strategy": "all"}, "strategy must be one of"),
     ({"probabilities": np.full((3, 4), 0.25), "strategy": "binary"}, "two classes, got a table of 4"),

@@ -12,10 +12,9 @@ from onlinecal.forecasters.simplex.input import check_labels
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
-from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise, TopLabel, Tree
+from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise, Simplex, TopLabel, Tree
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, check_buckets
-from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.strategy import Strategy
 
 StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]
@@ -86,8 +85,8 @@ def chosen(
         return strategy
     if n_labels > 2 and not horizon is window is None:
         for name, most in INFORMATIVE.items():
-            outlook = made(name).outlook(n_labels, window or horizon or 0, window is not None)
-            if outlook.share <= most:
+            promised, trivial = made(name).outlook(n_labels, window or horizon or 0, window is not None)
+            if promised / trivial <= most:
                 return name
     return next(name for most, name in CHOICES.items() if n_labels <= most)
 

@@ -1,4 +1,4 @@
-"""Strategies that forecast events one by one: of one label, of each, of the top one, of halves of the labels.
+"""All strategies: events of one label, of each, of the top one, of halves of the labels; or all at once.
 
 Of a tree labels are numbered as they are first named. Its node (d, r) is about those whose numbers are r
 modulo 2^d, and splits them by the next binary digit; so a tree of k labels is log2 k deep, rounded up, has
@@ -7,26 +7,37 @@ k - 1 inner nodes, and a new label turns one leaf into a node and leaves the oth
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
+from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
+from onlinecal.forecasters.simplex.run import replayed_with_certificates
+from onlinecal.remarks import GuaranteeWarning
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.wrappers.labels import Label, Labels, completed, completed_rows, spread_top
-from onlinecal.wrappers.strategies.projection import Projection, Recent, ask_each, give_each, settle_each
+from onlinecal.wrappers.labels import (
+    Label,
+    completed,
+    completed_rows,
+    normalised,
+    normalised_rows,
+    spread_top,
+)
+from onlinecal.wrappers.strategies.projection import Projection, Recent
 from onlinecal.wrappers.strategies.strategy import (
     Answer,
     Asked,
     Bounded,
     Counted,
-    Outlook,
     Settings,
     Strategy,
-    VectorStrategy,
+    Waiting,
 )
 
 
@@ -44,85 +55,75 @@ class Binary(Strategy):
     """And while there are not two labels, those of the answer."""
     norm = "of the positive class's probability"
     steers = True
+    steers_vectors = False
     fewest = 2
 
-    def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
+    def names(self, answer: Mapping[Label, float]) -> list[Label]:
         """False and True while no label has come."""
-        return list(labels.both(answer, 0.5))
+        return list(self.labels.both(answer, 0.5))
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._strangers: Counter[Label] = Counter()
         self._strange_answers: Counter[frozenset[Label]] = Counter()
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The labels but the positive one share what it leaves."""
-        if labels.pair is None:
+        if self.labels.pair is None:
             self.asked = (None, *names)
-        return labels.both(answer, self.projection(None).ask(labels.read(answer)))
+        return self.labels.both(answer, self.projection(None).ask(self.labels.read(answer)))
 
     def _keys(self) -> Iterable[Hashable]:
         return self.asked[:1]
 
-    def sole(self, labels: Labels) -> Projection | None:
-        """There is one as soon as both labels are known."""
-        if labels.pair is None:
-            return None
-        self.asked = (None,)
-        return self.projection(None)
-
-    def forecasts(self, labels: Labels) -> Answer:
+    def forecasts(self) -> Answer:
         """That of the positive label, True while none has come."""
-        positive = True if labels.positive is None else labels.positive
+        positive = True if self.labels.positive is None else self.labels.positive
         return {positive: self.projection(None).ticket().probability}
 
-    def settle(self, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label) -> None:
         """Charge the round that is here with its label."""
-        self.projection(None).settle(int(label == labels.positive))
+        self.projection(None).settle(int(label == self.labels.positive))
         if len(self.asked) > 1:
             self._strange_answers[frozenset(self.asked[1:])] += 1
             self.asked = (None,)
-        if labels.pair is not None and label not in labels.pair:
+        if self.labels.pair is not None and label not in self.labels.pair:
             self._strangers[label] += 1
 
-    def learn_alone(
-        self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
-    ) -> None:
+    def learn_alone(self, answer: Mapping[Label, float], names: list[Label], label: Label) -> None:
         """The projection steers by itself."""
-        self.projection(None).learn_alone(labels.read(answer), int(label == labels.positive))
+        self.projection(None).learn_alone(self.labels.read(answer), int(label == self.labels.positive))
 
-    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+    def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """Of two labels: that of the second one, compiled."""
-        if labels.pair is None:
-            return super().replay(table, numbers, labels, schedule)
         tapes = self.projection(None).replay(table[:, 1], numbers == 1, schedule)
         return Tapes(np.column_stack([1.0 - tapes.forecasts, tapes.forecasts]), tapes.certificates)
 
-    def over_labels(self, labels: Labels) -> Iterable[Bounded]:
+    def over_labels(self) -> Iterable[Bounded]:
         """The projection for each label of the pair, and what happened beside these."""
         projections = list(self.projections.values())
-        beside = self._beside(labels).total()
+        beside = self._beside().total()
         return [*projections, *projections, Counted(beside, beside, beside, beside)]
 
-    def by_label(self, labels: Labels) -> dict[Label, float]:
+    def by_label(self) -> dict[Label, float]:
         """The projection's certificate for both labels of the pair, and what happened beside these."""
-        found: dict[Label, float] = dict(self._beside(labels))
-        for label in labels.pair or ():
+        found: dict[Label, float] = dict(self._beside())
+        for label in self.labels.pair or ():
             own = in_turn(projection.certificate for projection in self.projections.values())
             found[label] = found.get(label, 0) + own
         return found
 
-    def _beside(self, labels: Labels) -> Counter[Label]:
+    def _beside(self) -> Counter[Label]:
         """What rounds beside the two labels cost, by label."""
         found: Counter[Label] = Counter()
-        if labels.pair is None:
+        if self.labels.pair is None:
             return found
-        negative, _ = labels.pair
+        negative, _ = self.labels.pair
         found[negative] = self._strangers.total()
         found.update(self._strangers)
         for names, number in self._strange_answers.items():
-            if names != set(labels.pair):
-                found.update(dict.fromkeys(names.union(labels.pair), 2 * number))
+            if names != set(self.labels.pair):
+                found.update(dict.fromkeys(names.union(self.labels.pair), 2 * number))
         return found
 
 
@@ -134,29 +135,29 @@ class Certain(Strategy):
 
     name = "certain"
     norm = "of the probability of the only class"
+    steers_vectors = False
     fewest = 0
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._surprises: Counter[Label] = Counter()
-        self._moments, self._recent = settings.moments, Recent()
+        self._recent = Recent(settings.moments)
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The only label, or nothing."""
         self.asked = tuple(names)
         return dict.fromkeys(names, 1.0)
 
-    def forecasts(self, labels: Labels) -> Answer:
+    def forecasts(self) -> Answer:
         """The same."""
         return dict.fromkeys(self.asked, 1.0)
 
-    def settle(self, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label) -> None:
         """Count a surprise."""
         for name in self.asked:
             if name != label:
                 self._surprises.update((name, label))
-                if self._moments is not None:
-                    self._recent.note(self._moments, 1)
+                self._recent.note(1)
 
     def _keys(self) -> Iterable[Hashable]:
         return ()
@@ -164,19 +165,18 @@ class Certain(Strategy):
     def bounded(self) -> Iterable[Bounded]:
         """The surprises: all of them, and the most that any window had."""
         number = self._surprises.total() / 2
-        recent = 0.0 if self._moments is None else self._recent.within(self._moments)
-        return (Counted(number, number, recent, self._recent.most),)
+        return (Counted(number, number, self._recent.within(), self._recent.most),)
 
-    def over_labels(self, labels: Labels) -> Iterable[Bounded]:
+    def over_labels(self) -> Iterable[Bounded]:
         """Once for the label that was named, once for that which came."""
         return 2 * tuple(self.bounded())
 
-    def by_label(self, labels: Labels) -> dict[Label, float]:
+    def by_label(self) -> dict[Label, float]:
         """How often each was named or came in a surprise."""
         return {label: float(number) for label, number in self._surprises.items()}
 
 
-class Classwise(VectorStrategy):
+class Classwise(Strategy):
     """One event for each label; the answer is the distribution nearest to these, towards the hints.
 
     What is certified are the answers: by how much these are farther from the charged points than the
@@ -186,54 +186,51 @@ class Classwise(VectorStrategy):
     name = "classwise"
     norm = "a sum over the classes, each one against the rest"
     is_over_labels = True
-    _last_round: tuple[Asked, list[Projection]] = ((), [])
-    """What it asked about, and the projections of these labels."""
-    _named_last: list[Label] | None = None
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """Each label's forecast follows its hint."""
-        if names is not self._named_last:
-            self._named_last = names
-            self._last_round = tuple(names), [self.projection(label) for label in names]
-        self.asked, projections = self._last_round
-        hints = self.steering.ask_in_order(answer, names)
-        given = completed(ask_each(projections, hints), hints)
-        give_each(projections, given)
+        self.asked, projections = tuple(names), [self.projection(name) for name in names]
+        asked = self.steering.ask(answer, names)
+        hints = [asked[name] for name in names]
+        said = [projection.ask(hint) for projection, hint in zip(projections, hints, strict=True)]
+        given = completed(said, hints)
+        for projection, probability in zip(projections, given, strict=True):
+            projection.give(probability)
         return dict(zip(names, given, strict=True))
 
-    def settle(self, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label) -> None:
         """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
-        last, projections = self._last_round
-        if self.asked is not last:
-            projections = [self.projections[name] for name in self.asked]
-        settle_each(projections, [1 if label == name else 0 for name in self.asked])
+        super().settle(label)
         if label not in self.asked:
             self.projection(label).surprise()
-        self.steering.learn(label)
 
-    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+    def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """Column by column, compiled: labels have nothing to do with each other but in hints and answers."""
-        hints = self.replay_hints(table, numbers, labels, schedule)
+        hints = self.steering.replay(table, numbers, list(self.labels.known), schedule)
         tapes = [
             self.projection(label).replay(hints[:, number], numbers == number, schedule, traced=True)
-            for number, label in enumerate(labels.known)
+            for number, label in enumerate(self.labels.known)
         ]
         answers = completed_rows(np.column_stack([each.forecasts for each in tapes]), hints)
         certificates = np.zeros(len(schedule.order))
-        for label, each, given in zip(labels.known, tapes, answers.T, strict=True):
+        for label, each, given in zip(self.labels.known, tapes, answers.T, strict=True):
             certificates += self.projection(label).book(each, given, schedule)
         return Tapes(answers, certificates)
 
-    def by_label(self, labels: Labels) -> dict[Label, float]:
+    def by_label(self) -> dict[Label, float]:
         """The certificate of each label's probabilities."""
         return {label: projection.certificate for label, projection in self.projections.items()}
 
-    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
         """A projection for each label; without any each could be forecast as 0."""
-        return Outlook(n_labels * self.promise_of_one(rounds, is_window), rounds)
+        return n_labels * self.promise_of_one(rounds, is_window), rounds
 
 
-class TopLabel(VectorStrategy):
+LEAST_ON_TOP = 1.0 + 1e-9
+"""The least probability of the top one of k >= 2 labels, times k: every other label can have less."""
+
+
+class TopLabel(Strategy):
     """One event: that the label is the one with the greatest hint, whichever that is.
 
     That label is also the one with the greatest probability of the answer: it is given a little more than
@@ -250,24 +247,24 @@ class TopLabel(VectorStrategy):
         """One for all labels."""
         return self.projections.get(None) or super().projection(None)
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The others share what the top label leaves; a model that says nothing counts as undecided."""
         hints = self.steering.ask(answer, names)
         masses = {label: hints.get(label, 0.0) for label in names} if hints else dict.fromkeys(names, 1.0)
         best = max(masses, key=masses.__getitem__)
         raw = masses[best] if hints else 1.0 / len(names)
         projection = self.projection(best)
-        given = max(projection.ask(raw), least_on_top(len(names)))
+        given = max(projection.ask(raw), LEAST_ON_TOP / len(names))
         projection.give(given)
         self.asked = (best,)
         return spread_top(masses, best, given)
 
-    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+    def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """One column, compiled: the greatest hints, and whether their labels came."""
-        hints = self.replay_hints(table, numbers, labels, schedule)
+        hints = self.steering.replay(table, numbers, list(self.labels.known), schedule)
         tops, projection = hints.argmax(axis=1), self.projection(None)
         tapes = projection.replay(hints.max(axis=1), tops == numbers, schedule, traced=True)
-        given = np.maximum(tapes.forecasts, least_on_top(table.shape[1]))
+        given = np.maximum(tapes.forecasts, LEAST_ON_TOP / table.shape[1])
         answers = np.empty_like(table)
         for row, (masses, best, p) in enumerate(
             zip(hints.tolist(), tops.tolist(), given.tolist(), strict=True)
@@ -277,11 +274,6 @@ class TopLabel(VectorStrategy):
         return Tapes(answers, projection.book(tapes, given, schedule))
 
 
-def least_on_top(n_labels: int) -> float:
-    """So much that every other label can have less."""
-    return min((1.0 + 1e-9) / n_labels, 1.0)
-
-
 class Node(NamedTuple):
     """A place in the tree: the labels whose numbers are `residue` modulo 2^depth."""
 
@@ -289,47 +281,31 @@ class Node(NamedTuple):
     residue: int
 
 
-class Plan:
-    """The tree over the labels of a round.
+Halves = dict[Node, tuple[tuple[Label, ...], tuple[Label, ...]]]
+"""By each node that has labels in both halves, from the root down: the labels of either."""
 
-    Attributes
-    ----------
-    names
-        The labels.
-    inner
-        By each node that has labels in both halves, from the root down: the places, in lists with one entry
-        for every label and then one for every such node, of itself and of its halves.
-    """
 
-    def __init__(self, names: Asked, numbers: Mapping[Label, int]) -> None:
-        self.names = names
-        self.inner: dict[Node, tuple[int, int, int]] = {}
-        whole = [(numbers[name], place) for place, name in enumerate(names)]
-        self._enter(0, whole)
+def halves_of(names: Sequence[Label], numbers: Mapping[Label, int]) -> Halves:
+    """The tree over the labels of a round."""
+    found: Halves = {}
 
-    def _enter(self, depth: int, below: list[tuple[int, int]]) -> int:
-        """Enter the inner nodes over these (number, place) of labels: the place of the topmost one."""
+    def enter(below: Sequence[Label], depth: int) -> tuple[Label, ...]:
+        """Enter the nodes over these labels, which come back in the order of the tree."""
         if len(below) == 1:
-            return below[0][1]
-        halves = [[one for one in below if one[0] >> depth & 1 == digit] for digit in (0, 1)]
+            return tuple(below)
+        halves = [[name for name in below if numbers[name] >> depth & 1 == digit] for digit in (0, 1)]
         if not all(halves):
-            return self._enter(depth + 1, below)
-        node, place = Node(depth, below[0][0] & ((1 << depth) - 1)), len(self.names) + len(self.inner)
-        # entered before its halves, so that nodes come from the root down
-        self.inner[node] = place, place, place
-        first, second = (self._enter(depth + 1, half) for half in halves)
-        self.inner[node] = place, first, second
-        return place
+            return enter(below, depth + 1)
+        node = Node(depth, numbers[below[0]] & ((1 << depth) - 1))
+        found[node] = (), ()  # before its halves, so that nodes come from the root down
+        first, second = found[node] = enter(halves[0], depth + 1), enter(halves[1], depth + 1)
+        return first + second
 
-    def below(self, place: int) -> tuple[Label, ...]:
-        """The labels below a place."""
-        for own, first, second in self.inner.values():
-            if own == place:
-                return self.below(first) + self.below(second)
-        return (self.names[place],)
+    enter(names, 0)
+    return found
 
 
-class Tree(VectorStrategy):
+class Tree(Strategy):
     """One event for each inner node, on the rounds whose label is below it: that it is in the second half.
 
     The answer is the product of the forecasts on the way to each label: it sums to 1 as it is, and the
@@ -350,45 +326,45 @@ class Tree(VectorStrategy):
         super().__init__(settings)
         self._settings = self._settings._replace(horizon=None)
         self.numbers: dict[Label, int] = {}
-        self._plan = Plan((None,), {None: 0})
+        self._planned: tuple[Asked, Halves] = (), {}
+        """The labels of a round, and the tree over them."""
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """Each node's forecast follows the share that its second half has of the hint."""
-        plan, hints = self._planned(names), self.steering.ask(answer, names)
-        self.asked = plan.names
-        masses = [max(0.0, hints.get(name, 0.0)) for name in plan.names] + [0.0] * len(plan.inner)
-        for own, first, second in reversed(plan.inner.values()):
-            masses[own] = masses[first] + masses[second]
-        said = [1.0] * len(masses)
-        for node, (own, first, second) in plan.inner.items():
-            p = self.projection(node).ask(masses[second] / masses[own] if masses[own] > 0.0 else 0.5)
-            said[first], said[second] = said[own] * (1.0 - p), said[own] * p
-        return dict(zip(plan.names, said, strict=False))
+        hints, self.asked = self.steering.ask(answer, names), tuple(names)
+        tree = self._tree()
+        masses = {(name,): max(0.0, hints.get(name, 0.0)) for name in names}
+        for first, second in reversed(tree.values()):
+            masses[first + second] = masses[first] + masses[second]
+        said = dict.fromkeys(masses, 1.0)
+        for node, (first, second) in tree.items():
+            whole = first + second
+            p = self.projection(node).ask(masses[second] / masses[whole] if masses[whole] > 0.0 else 0.5)
+            said[first], said[second] = said[whole] * (1.0 - p), said[whole] * p
+        return {name: said[name,] for name in names}
 
-    def forecasts(self, labels: Labels) -> Answer:
+    def forecasts(self) -> Answer:
         """By (labels of the first half, labels of the second half): the second's probability given both."""
-        plan = self._planned(self.asked)
-        return {
-            (plan.below(first), plan.below(second)): self.projection(node).ticket().probability
-            for node, (_, first, second) in plan.inner.items()
-        }
+        nodes = self._tree().items()
+        return {halves: self.projection(node).ticket().probability for node, halves in nodes}
 
-    def settle(self, label: Label, labels: Labels) -> None:
+    def settle(self, label: Label) -> None:
         """Charge the nodes above the label; a half without named labels was as good as forecast with 0."""
-        plan, number = self._planned(self.asked), self._number(label)
-        for node in plan.inner:
+        tree, number = self._tree(), self.numbers.setdefault(label, len(self.numbers))
+        for node in tree:
             if number & ((1 << node.depth) - 1) == node.residue:
                 self.projection(node).settle(number >> node.depth & 1)
         if label not in self.asked:
             # how many digits its number has in common with that of a label that was named, at most
-            common = max(_trailing_zeros(number ^ self.numbers[name]) for name in self.asked)
+            differing = [number ^ self.numbers[name] for name in self.asked]
+            common = max((digits & -digits).bit_length() - 1 for digits in differing)
             self.projection(Node(common, number & ((1 << common) - 1))).surprise()
         self.steering.learn(label)
 
     def _keys(self) -> Iterable[Hashable]:
-        return self._planned(self.asked).inner
+        return self._tree()
 
-    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
         """Of the nodes of each depth, which share all rounds; each could be forecast as 1/2.
 
         Of a window each node may have all rounds.
@@ -396,22 +372,118 @@ class Tree(VectorStrategy):
         depths = range((n_labels - 1).bit_length())
         trivial = len(depths) * rounds / 2
         if is_window:
-            return Outlook((n_labels - 1) * self.promise_of_one(rounds, is_window), trivial)
+            return (n_labels - 1) * self.promise_of_one(rounds, is_window), trivial
         nodes = [min(1 << depth, n_labels - (1 << depth)) for depth in depths]
         promises = [number * self.promise_of_one(-(-rounds // number), is_window) for number in nodes]
-        return Outlook(in_turn(promises), trivial)
+        return in_turn(promises), trivial
 
-    def _number(self, label: Label) -> int:
-        return self.numbers.setdefault(label, len(self.numbers))
-
-    def _planned(self, names: Sequence[Label]) -> Plan:
-        """The tree over these labels, the last one again if it has them."""
-        if self._plan.names != tuple(names):
-            for name in names:
-                self._number(name)
-            self._plan = Plan(tuple(names), self.numbers)
-        return self._plan
+    def _tree(self) -> Halves:
+        """The tree over the labels of the round that is here, the last one again if it has them."""
+        if self._planned[0] != self.asked:
+            for name in self.asked:
+                self.numbers.setdefault(name, len(self.numbers))
+            self._planned = self.asked, halves_of(self.asked, self.numbers)
+        return self._planned[1]
 
 
-def _trailing_zeros(number: int) -> int:
-    return (number & -number).bit_length() - 1
+class Simplex(Strategy):
+    """The calibrated forecast of all labels together that is nearest to the steered vector.
+
+    Labels are discovered as they come; one that was never forecast costs at most 2, once. A slack below 1,
+    too little for labels yet unknown, counts as 1; None is the forecaster's own for hints. If all labels are
+    declared there are windows, too, and without horizon and window the grid tunes itself: its cells are
+    finer, which hints are worth, at a smaller guarantee.
+
+    Attributes
+    ----------
+    forecaster
+        Makes the joint forecasts; its classes are the labels that have come.
+    """
+
+    name = "simplex"
+    norm = "of all classes together, a sum over the classes (l1)"
+    is_over_labels = True
+    _token: SimplexForecast | None = None
+    """The forecast that was asked for last, while it is here."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        labels, moments, horizon = settings.labels, settings.moments, settings.horizon
+        given: dict[str, Any] = {
+            "labels": list(labels.known) if labels.declared else None,
+            "horizon": horizon,
+        }
+        given["slack"] = None if settings.slack is None else max(1.0, float(settings.slack))
+        given["window"] = moments.window if moments is not None and labels.declared else None
+        if horizon is given["window"] is None:
+            given["grid"] = "adaptive"
+        with warnings.catch_warnings():
+            # said, where it is so, by those who choose this strategy: it is made along with all others
+            warnings.simplefilter("ignore", GuaranteeWarning)
+            self.forecaster = SimplexAlmostOneStepAhead(hints=True, **given)
+        self._announced: Answer = {}
+
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
+        """The answer is the joint forecast; an earlier one that was neither settled nor taken is given up.
+
+        Labels of the hint that no outcome has had yet get no weight, unless there are no others.
+        """
+        hint = self._announced = self.steering.ask(answer, names)
+        if self._token is not None:
+            self.forecaster.withdraw(self._token)
+        masses = {label: hint.get(label, 0.0) for label in self.forecaster.classes}
+        self._token = self.forecaster.forecast(normalised(masses) if masses else None)
+        if masses:
+            self._announced = {**dict.fromkeys(hint, 0.0), **self._token.probabilities}
+        return self._announced
+
+    def forecasts(self) -> Answer:
+        """The joint forecast."""
+        return self._announced
+
+    def settle(self, label: Label) -> None:
+        """Charge the joint forecast that is here; the hints learn."""
+        super().settle(label)
+        self.forecaster.observe(self._taken(), label)
+
+    def take(self) -> Waiting:
+        """The open round with its joint forecast."""
+        return super().take()._replace(joint=self._taken())
+
+    def _taken(self) -> SimplexForecast:
+        token, self._token = self._token, None
+        assert token is not None
+        return token
+
+    def present(self, waiting: Waiting) -> None:
+        """Put a round back in its place, with its joint forecast."""
+        super().present(waiting)
+        self._token = waiting.joint
+
+    def give_up(self, waiting: Waiting) -> None:
+        """Its joint forecast will never be charged."""
+        assert waiting.joint is not None
+        self.forecaster.withdraw(waiting.joint)
+
+    def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
+        """Compiled while no label is late or missing."""
+        if not schedule.is_in_time:
+            return super().replay(table, numbers, schedule)
+        hints = normalised_rows(self.steering.replay(table, numbers, list(self.labels.known), schedule))
+        return Tapes(*replayed_with_certificates(self.forecaster._run, numbers, hints))
+
+    def bounded(self) -> Iterable[Bounded]:
+        """The joint forecasts alone, once there are any: most streams of two classes never make one."""
+        return (self.forecaster,) if self.forecaster.n_rounds or self.forecaster.window else ()
+
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
+        """In l1 over the labels; the same probability for each is 2 - 2/k from each corner.
+
+        Nothing is guaranteed of windows unless all labels are declared.
+        """
+        run, trivial = self.forecaster.new_run(), rounds * (2.0 - 2.0 / n_labels)
+        if is_window:
+            promised = run.window_guarantee
+            return math.inf if promised is None else promised, trivial
+        run.numbers = {number: number for number in range(n_labels)}
+        return float(run.promise(max(run.horizon or 0, rounds))), trivial

@@ -109,16 +109,6 @@ class SplittingBuckets:
         self.limits += [self._growth * self.limits[place]] * 2
 
 
-def reluctant_buckets(slack: float) -> SplittingBuckets:
-    """Those that split only where hints mislead.
-
-    tau is by how much the forecasts of a bucket that is halved by its rounds can be behind in those of the
-    first level; `slack` is that of the tables.
-    """
-    rounds = PATIENCE * slack
-    return SplittingBuckets(rounds / 2.0 + 4.0 * math.sqrt(3.0 * slack * rounds), 2)
-
-
 class Moments:
     """The length of the windows, and the number of the round that is settled now; the parts share one."""
 
@@ -128,7 +118,7 @@ class Moments:
 
 
 class Recent:
-    """Distance that no table is charged for, in the rounds of the window.
+    """Distance that no table is charged for, in the rounds of the window, if there is one.
 
     Attributes
     ----------
@@ -136,23 +126,22 @@ class Recent:
         The largest sum that any window had so far.
     """
 
-    def __init__(self) -> None:
-        # an empty deque takes 760 bytes, and most have nothing to note
-        self._amounts: deque[tuple[int, float]] | None = None
+    def __init__(self, moments: Moments | None) -> None:
+        self._moments = moments
+        self._amounts: deque[tuple[int, float]] = deque()
         self._sum = self.most = 0.0
 
-    def note(self, moments: Moments, amount: float) -> None:
+    def note(self, amount: float) -> None:
         """So much, a whole number, in the present round."""
-        if amount:
-            if self._amounts is None:
-                self._amounts = deque()
-            self._amounts.append((moments.now, amount))
+        if amount and self._moments is not None:
+            self._amounts.append((self._moments.now, amount))
             self._sum += amount
-            self.most = max(self.most, self.within(moments))
+            self.most = max(self.most, self.within())
 
-    def within(self, moments: Moments) -> float:
+    def within(self) -> float:
         """How much there is in the window."""
-        while self._amounts and self._amounts[0][0] <= moments.now - moments.window:
+        moments = self._moments
+        while moments is not None and self._amounts and self._amounts[0][0] <= moments.now - moments.window:
             self._sum -= self._amounts.popleft()[1]
         return self._sum
 
@@ -160,7 +149,7 @@ class Recent:
 class Ticket(NamedTuple):
     """A forecast that waits for its outcome: its bucket, what the steering state keeps of it, its hint.
 
-    The hint is that of buckets that split; else it is not used.
+    Where there is one bucket alone the hint is not used.
     """
 
     bucket: int
@@ -205,7 +194,7 @@ class Projection:
     """Which bucket a hint is in, where they split."""
     _late = 0
     _hint = 0.5
-    """What the open round was asked about, steered, where buckets split."""
+    """What the open round was asked about, steered, where there may be several buckets."""
     _moments: Moments | None = None
 
     def __init__(
@@ -230,12 +219,17 @@ class Projection:
         settings["report"] = None if moments is settings["horizon"] is None else "hint"
         settings |= table or {}
         self.tables = [AlmostOneStepAhead(slack=slack, hints=True, **settings) for _ in range(number)]
-        self._moments, self._recently_farther, self._recently_away = moments, Recent(), Recent()
+        self._moments = moments
+        self._recently_farther, self._recently_away = Recent(moments), Recent(moments)
         self._table = self.tables[0]
-        self._last = number - 1
         if n_buckets == AUTO:
-            by_rounds = SplittingBuckets(math.ceil(PATIENCE * own), 4)
-            self._splitting = reluctant_buckets(own) if reluctant else by_rounds
+            rounds = PATIENCE * own
+            # by how much the forecasts of a bucket that is halved by its rounds can be behind in those of the
+            # first level
+            behind = rounds / 2.0 + 4.0 * math.sqrt(3.0 * own * rounds)
+            self._splitting = (
+                SplittingBuckets(behind, 2) if reluctant else SplittingBuckets(math.ceil(rounds), 4)
+            )
         self._reluctant = reluctant
         own_state = new_steering() if steers else np.zeros(TICKET_ALONE)
         self._state = np.concatenate([own_state, np.zeros(ACCOUNT)])
@@ -245,22 +239,17 @@ class Projection:
         """How rounds are played one by one: compiled when the first one is, as a replay does without."""
         return steered(self._table.rules, is_steered(self._state))
 
-    @property
-    def is_one_table(self) -> bool:
-        """Whether rounds are those of a single table without a window."""
-        return not self._last and self._splitting is None and self._moments is None
-
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability; its ticket stays here until the next one.
 
         NaN counts as 1/2, and values are moved into [0, 1].
         """
-        if self._last:
-            hint = self._steered.hint(self._state, raw)
-            self._table = self.tables[min(int(hint * (self._last + 1)), self._last)]
-        elif self._splitting is not None:
+        if self._splitting is not None:
             self._hint = self._steered.hint(self._state, raw)
             self._table = self.tables[self._splitting.find(self._hint)]
+        elif len(self.tables) > 1:
+            self._hint = self._steered.hint(self._state, raw)
+            self._table = self.tables[min(int(self._hint * len(self.tables)), len(self.tables) - 1)]
         return self._steered.ask(self._table.memory, self._state, raw)
 
     def give(self, probability: float) -> None:
@@ -269,15 +258,15 @@ class Projection:
 
     def settle(self, outcome: int) -> None:
         """Charge the forecast whose ticket is here with its outcome, and learn how to steer."""
-        table = self._table
-        moved = 0 if self._moments is None else table.memory[MOVED]
-        farther, away = self._state[FARTHER], self._state[AWAY]
-        while not self._steered.settle(table.memory, self._state, outcome):
+        table, state, moments = self._table, self._state, self._moments
+        before = None if moments is None else (table.memory[MOVED], state[FARTHER], state[AWAY])
+        while not self._steered.settle(table.memory, state, outcome):
             table.grow()
-        if self._moments is not None:
-            cell = int(self._state[CELL_LOWER]), int(self._state[CELL_STEP])
-            table._charge_window(*cell, outcome, moved, self._moments.now)
-            self._note_recent(self._moments, self._state[FARTHER] - farther, self._state[AWAY] - away)
+        if moments is not None and before is not None:
+            moved, farther, away = before
+            table._charge_window(int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome, moved, moments.now)
+            self._recently_farther.note(state[FARTHER] - farther)
+            self._recently_away.note(state[AWAY] - away)
         if self._splitting is not None:
             given, hint = self._state[GIVEN], self._hint
             behind = (given - hint) * (given + hint - 2.0 * outcome)
@@ -301,45 +290,27 @@ class Projection:
         """Ask about so many model's probabilities, settling in between what the schedule says; both (T,).
 
         What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
-        window, and with one bucket, or reluctant ones. Where something else is given in place of the
-        forecasts, `traced` is needed, and `book` afterwards.
+        window, and with one bucket, or reluctant ones: at once if none of these has to be split, else row by
+        row. Where something else is given in place of forecasts, `traced` is needed, and `book` afterwards.
         """
-        if self._splitting is not None:
-            return self._replay_reluctantly(self._splitting, raw, outcomes, schedule)
-        tapes = replayed(
-            self._table, self._state, np.ascontiguousarray(raw), outcomes.view(np.uint8), schedule, traced
-        )
-        self._table.resume()
-        self.note_late(schedule.most_late)
-        return tapes
-
-    def _replay_reluctantly(
-        self,
-        splitting: SplittingBuckets,
-        raw: NDArray[np.float64],
-        outcomes: NDArray[np.bool_],
-        schedule: Schedule,
-    ) -> Tapes:
-        """The same with buckets that split: at once if none has to, else row by row.
-
-        What it is asked about are the hints themselves.
-        """
-        if not self._reluctant or len(self.tables) > 1:
-            return self._replay_row_by_row(raw, outcomes, schedule)
-        before = copy.deepcopy(self.__getstate__())
-        self._splitting = None
-        tapes = self.replay(raw, outcomes, schedule)
+        splitting = self._splitting
+        if splitting is None:
+            tapes = replayed(
+                self._table, self._state, np.ascontiguousarray(raw), outcomes.view(np.uint8), schedule, traced
+            )
+            self._table.resume()
+            self.note_late(schedule.most_late)
+            return tapes
+        whole = copy.deepcopy(self)
+        whole._splitting = None
+        tapes = whole.replay(raw, outcomes, schedule)
+        # what it is asked about are the hints themselves
         costs = (tapes.forecasts - raw) * (tapes.forecasts + raw - 2.0 * outcomes)
         behind = np.cumsum([splitting.noted[0], *costs[schedule.order]])
         if behind.max() < splitting.limits[0]:
-            self._splitting, splitting.noted[0] = splitting, float(behind[-1])
+            splitting.noted[0] = float(behind[-1])
+            self.__dict__.update(whole.__dict__, _splitting=splitting)
             return tapes
-        self.__dict__.update(before)
-        return self._replay_row_by_row(raw, outcomes, schedule)
-
-    def _replay_row_by_row(
-        self, raw: NDArray[np.float64], outcomes: NDArray[np.bool_], schedule: Schedule
-    ) -> Tapes:
         tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
         for row, settled, waiting in turns(schedule, self.ticket, self.present):
             if settled is None:
@@ -352,15 +323,8 @@ class Projection:
 
     def book(self, tapes: Tapes, given: NDArray[np.float64], schedule: Schedule) -> NDArray[np.float64]:
         """Note what was given in place of a replay's forecasts, shape (T,): its certificates then, (n,)."""
-        certificates = tapes.certificates.copy()
-        book_rows(
-            self._state,
-            schedule.order,
-            tapes.charged,
-            tapes.forecasts,
-            np.ascontiguousarray(given),
-            certificates,
-        )
+        certificates, row_by_row = tapes.certificates.copy(), (schedule.order, tapes.charged, tapes.forecasts)
+        book_rows(self._state, *row_by_row, np.ascontiguousarray(given), certificates)
         return certificates
 
     def surprise(self) -> None:
@@ -370,12 +334,8 @@ class Projection:
         """
         self._state[FARTHER] += PARTS
         self._state[AWAY] += PARTS
-        if self._moments is not None:
-            self._note_recent(self._moments, PARTS, PARTS)
-
-    def _note_recent(self, moments: Moments, farther: float, away: float) -> None:
-        self._recently_farther.note(moments, farther)
-        self._recently_away.note(moments, away)
+        self._recently_farther.note(PARTS)
+        self._recently_away.note(PARTS)
 
     def _split(self, splitting: SplittingBuckets, amount: float) -> None:
         """Halve the bucket that was charged, if it is due now that so much is noted of it."""
@@ -428,7 +388,7 @@ class Projection:
         if self._moments is None:
             return 0.0
         now = self._moments.now
-        return self._recently_farther.within(self._moments) / PARTS + in_turn(
+        return self._recently_farther.within() / PARTS + in_turn(
             table._window_certificate_at(now) for table in self.tables
         )
 
@@ -437,12 +397,8 @@ class Projection:
         """What the distance of no window can exceed: its rounds are those of all tables together."""
         first, *others = self.tables
         promised = [first._window_promise(None), *(table._window_promise(0) for table in others)]
-        return self.window_given + in_turn(promise or 0.0 for promise in promised)
-
-    @property
-    def window_given(self) -> float:
-        """How far what was given was from the forecasts, in the window where that was most."""
-        return self._recently_away.most / PARTS
+        # and what was given was so far from the forecasts, in the window where that was most
+        return self._recently_away.most / PARTS + in_turn(promise or 0.0 for promise in promised)
 
 
 def turns(
@@ -465,31 +421,3 @@ def turns(
         yield row, None if step >= 0 else settled, len(waiting)
         settled += step < 0
         here = row if step >= 0 and waits[row] else -1
-
-
-def ask_each(projections: list[Projection], raw: list[float]) -> list[float]:
-    """What `ask` of each would answer, all of the same settings.
-
-    Of ten labels' rounds a fifth is calls of methods: where there is one table they are not called.
-    """
-    if projections and projections[0].is_one_table:
-        asked = zip(projections, raw, strict=True)
-        return [one._steered.ask(one._table.memory, one._state, p) for one, p in asked]
-    return [one.ask(p) for one, p in zip(projections, raw, strict=True)]
-
-
-def give_each(projections: list[Projection], given: list[float]) -> None:
-    """What `give` of each would do."""
-    for one, probability in zip(projections, given, strict=True):
-        one._state[GIVEN] = probability
-
-
-def settle_each(projections: list[Projection], outcomes: list[int]) -> None:
-    """What `settle` of each would do, all of the same settings."""
-    if projections and projections[0].is_one_table:
-        for one, outcome in zip(projections, outcomes, strict=True):
-            while not one._steered.settle(one._table.memory, one._state, outcome):
-                one._table.grow()
-    else:
-        for one, outcome in zip(projections, outcomes, strict=True):
-            one.settle(outcome)

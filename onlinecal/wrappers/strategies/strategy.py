@@ -6,27 +6,22 @@ strategy, row by row, is the statement of what a replay is.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import repeat
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
-from onlinecal.forecasters import SimplexForecast
+from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
 from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
-from onlinecal.remarks import LabelWarning
 from onlinecal.steering import vector
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels, normalised, plain
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection, Ticket, turns
-
-ROUNDED = 1e-3
-"""The sum of probabilities may be so far from 1: those of many classes in single precision are."""
 
 
 class SteeredVectors:
@@ -38,47 +33,23 @@ class SteeredVectors:
         The labels met so far, from answers or outcomes, in the order of the state's classes.
     """
 
-    _named: list[Label] | None = None
-    """The labels of the last answer, which have been met."""
-    _in_order = False
-    """Whether these are all labels, in their order."""
-    _strange = False
-    """Whether the model has been found to answer with what is no distribution."""
-
     def __init__(self) -> None:
         self.numbers: dict[Label, int] = {}
         self._state = vector.new_vector_steering(0)
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label], level: int = 7) -> dict[Label, float]:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> dict[Label, float]:
         """What is made of a model's answer over these labels: probabilities that sum to 1.
 
         Labels that the answer leaves out have 0; an answer without any weight counts as undecided. The ticket
-        stays here until the next one. A remark is on the line so many levels up, which has asked the wrapper.
+        stays here until the next one.
         """
-        masses = dict(zip(self.numbers, self._steered(answer, names, level), strict=True))
-        # a label that the model has named before need not be among them, unless it has come
-        return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
-
-    def ask_in_order(self, answer: Mapping[Label, float], names: list[Label]) -> list[float]:
-        """The same as a list, in the order of the labels asked about."""
-        if names is self._named and self._in_order:
-            return self._steered(answer, names, 7)
-        return [*map(self.ask(answer, names, 8).__getitem__, names)]
-
-    def _steered(self, answer: Mapping[Label, float], names: list[Label], level: int) -> list[float]:
-        """The steered vector over all labels met so far, those of the answer among them."""
-        if names is not self._named:
-            self._meet(names)
-            self._named, self._in_order = names, names == list(self.numbers)
+        self._meet(names)
         row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
         hint = np.empty(len(row))
-        total = vector.hint(self._state, row, hint)
-        # none at all, or nothing but zeros, is what a new model has to say
-        if not abs(total - 1.0) <= ROUNDED and not self._strange and total:
-            self._strange = True
-            warn_of_sum(total, level)
-        found: list[float] = hint.tolist()
-        return found
+        vector.hint(self._state, row, hint)
+        masses = dict(zip(self.numbers, hint.tolist(), strict=True))
+        # a label that the model has named before need not be among them, unless it has come
+        return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
 
     def learn(self, label: Label) -> None:
         """Learn the label that came after the answer whose ticket is here."""
@@ -116,17 +87,6 @@ class SteeredVectors:
         if unknown:
             self.numbers |= {label: len(self.numbers) + i for i, label in enumerate(unknown)}
             self._state = vector.with_classes(self._state, len(self.numbers))
-            self._named = None
-
-
-def warn_of_sum(total: float, level: int) -> None:
-    """Say that an answer was no distribution."""
-    warnings.warn(
-        f"classifier answers with probabilities that, moved into [0, 1], sum to {total:.6g}: they are "
-        "divided by that, here and whenever it happens again",
-        LabelWarning,
-        stacklevel=level,
-    )
 
 
 Asked = tuple[Label | None, ...]
@@ -134,56 +94,17 @@ Asked = tuple[Label | None, ...]
 Answer = dict[Label, float]
 
 
-class Outlook(NamedTuple):
-    """What a strategy could guarantee, and the largest distance of forecasts that are the same in all rounds.
-
-    Both are sums over the rounds, and over what the strategy forecasts in them.
-    """
-
-    guarantee: float
-    trivial: float
-
-    @property
-    def share(self) -> float:
-        """The one over the other: from 1 on nothing is guaranteed."""
-        return self.guarantee / self.trivial
-
-
 class Waiting(NamedTuple):
     """A round whose label has not come: the name of its strategy, what was forecast about which labels.
 
-    `joint` is the forecast of all labels together,
-    `steered` the ticket of the steering of vectors.
+    `steered` is the ticket of the steering of vectors, `joint` the forecast of all labels together.
     """
 
     kind: str
     asked: Asked
     tickets: dict[Label | None, Ticket]
+    steered: Floats | None
     joint: SimplexForecast | None = None
-    steered: Floats | None = None
-
-
-class Bounded(Protocol):
-    """Something whose distance to calibration is bounded: in all its rounds, and in those of a window.
-
-    All are sums over rounds; without a window its bounds are 0.
-    """
-
-    @property
-    def certificate(self) -> float:
-        """A proven upper bound on the distance so far."""
-
-    @property
-    def guarantee(self) -> float:
-        """What the certificate cannot exceed."""
-
-    @property
-    def window_certificate(self) -> float:
-        """A proven upper bound on the distance of its rounds in the window."""
-
-    @property
-    def window_guarantee(self) -> float:
-        """What that cannot exceed in any window."""
 
 
 class Counted(NamedTuple):
@@ -195,23 +116,25 @@ class Counted(NamedTuple):
     window_guarantee: float
 
 
+Bounded = Projection | Counted | SimplexAlmostOneStepAhead
+"""Whose distance to calibration is bounded: by `certificate`, beforehand by `guarantee`, sums over rounds.
+
+And those of its rounds in a window by `window_certificate`, `window_guarantee`, None or 0 without one.
+"""
+
+
 class Settings(NamedTuple):
-    """What strategies are made of; `moments` is that of windows, `declared` all labels if they are known.
+    """What strategies are made of: `labels` are those met so far, `moments` those of windows.
 
     Strategies that several labels come to share a `steering`, which makes hints of the model's answers.
     """
 
+    labels: Labels
     slack: float | None
     n_buckets: Buckets
     horizon: int | None
     moments: Moments | None = None
-    declared: Sequence[Label] = ()
     steering: SteeredVectors | None = None
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether grids are made for so many rounds: others tune themselves."""
-        return self.horizon is not None or self.moments is not None
 
 
 class Strategy(ABC):
@@ -241,69 +164,64 @@ class Strategy(ABC):
     """Whether that is a sum over all labels."""
     fewest: ClassVar[int] = 1
     """So many labels there must be to forecast anything."""
-    _named: tuple[tuple[Label, ...], int, list[Label]] = ((), 0, [])
-    """The last answer's labels, how many were known, and the round's labels."""
     steers: ClassVar[bool] = False
     """Whether projections steer what they are asked about."""
+    steers_vectors: ClassVar[bool] = True
+    """Whether hints are answers over several labels, steered together."""
     asked: Asked = ()
 
     def __init__(self, settings: Settings) -> None:
-        if settings.slack is None and settings.is_fixed:
+        if settings.slack is None and not settings.horizon is settings.moments is None:
+            # grids are made for so many rounds: others tune themselves
             settings = settings._replace(slack=SLACK_ON_FIXED_GRIDS)
-        self._settings = settings
+        self._settings, self.labels = settings, settings.labels
+        self.steering = settings.steering or SteeredVectors()
         self.projections: dict[Label | None, Projection] = {}
 
     def projection(self, label: Label | None) -> Projection:
         """The one that forecasts a label."""
-        found = self.projections.get(label)
-        if found is None:
-            found = self.projections[label] = self._new_projection()
-        return found
+        if label not in self.projections:
+            self.projections[label] = self._new_projection()
+        return self.projections[label]
 
     def _new_projection(self) -> Projection:
-        slack, n_buckets, horizon, moments, *_ = self._settings
+        _, slack, n_buckets, horizon, moments, _ = self._settings
         return Projection(slack, n_buckets, horizon, moments, self.steers)
 
-    def names(self, answer: Mapping[Label, float], labels: Labels) -> list[Label]:
-        """The labels of a round: those of the model's answer, then the others that are known.
-
-        The same list as long as they stay the same.
-        """
-        answered, known = tuple(answer), len(labels.known)
-        if self._named[0] != answered or self._named[1] != known:
-            self._named = answered, known, list(dict.fromkeys([*map(plain, answer), *labels.known]))
-        return self._named[2]
+    def names(self, answer: Mapping[Label, float]) -> list[Label]:
+        """The labels of a round: those of the model's answer, then the others that are known."""
+        return list(dict.fromkeys([*map(plain, answer), *self.labels.known]))
 
     @abstractmethod
-    def ask(self, answer: Mapping[Label, float], names: list[Label], labels: Labels) -> Answer:
+    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """Open a round over these labels from the model's answer: what to say."""
 
-    def sole(self, labels: Labels) -> Projection | None:
-        """The projection that makes up all rounds from now on, asked with what `labels.read` reads."""
-        return None
-
-    def forecasts(self, labels: Labels) -> Answer:
+    def forecasts(self) -> Answer:
         """The probabilities of the open round that certificates speak of, as they were given."""
         return {name: self.projection(name).ticket().probability for name in self.asked}
 
-    def settle(self, label: Label, labels: Labels) -> None:
-        """Charge the round that is here with its label."""
+    def settle(self, label: Label) -> None:
+        """Charge the round that is here with its label, and learn to steer from it."""
         for name in self.asked:
             self.projection(name).settle(int(label == name))
+        if self.steers_vectors:
+            self.steering.learn(label)
 
-    def learn_alone(
-        self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
-    ) -> None:
+    def learn_alone(self, answer: Mapping[Label, float], names: list[Label], label: Label) -> None:
         """Learn to steer from a model's answer that nobody was given: no projection is charged.
 
         The tickets that were here are gone.
         """
-        return
+        if self.steers_vectors:
+            self.steering.ask(answer, names)
+            self.steering.learn(label)
 
     def take(self) -> Waiting:
         """The open round, to wait for its label elsewhere."""
         tickets = {key: self.projection(key).ticket() for key in self._keys()}
-        return Waiting(self.name, self.asked, tickets)
+        return Waiting(
+            self.name, self.asked, tickets, self.steering.ticket() if self.steers_vectors else None
+        )
 
     def _keys(self) -> Iterable[Hashable]:
         """Of the projections that forecast the round that is here."""
@@ -314,31 +232,33 @@ class Strategy(ABC):
         self.asked = waiting.asked
         for name, ticket in waiting.tickets.items():
             self.projection(name).present(ticket)
+        if waiting.steered is not None:
+            self.steering.present(waiting.steered)
 
     def give_up(self, waiting: Waiting) -> None:
         """A round that waited will never be settled: nothing to do, projections reserve nothing for it."""
         return
 
-    def replay(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Tapes:
+    def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """Play a model's answers and labels, settling in between what the schedule says, as row by row.
 
         Columns of the table, shape (T, k), are the labels in the order in which all of them were declared;
         `numbers`, shape (T,), says which of these came. What comes out are answers (T, k), and the sum of
         `bounded` certificates after each settled round (n,).
         """
-        classes = list(labels.known)
+        classes = list(self.labels.known)
         tapes = Tapes(np.empty_like(table), np.empty(len(schedule.order)))
         for row, settled, waiting in turns(schedule, self.take, self.present):
             if settled is None:
                 if waiting:
                     self.note_late(waiting)
                 raw: dict[Label, float] = dict(zip(classes, table[row].tolist(), strict=True))
-                answer = self.ask(raw, self.names(raw, labels), labels)
+                answer = self.ask(raw, self.names(raw))
                 tapes.forecasts[row] = [answer[label] for label in classes]
                 if not schedule.waits[row]:
                     self.give_up(self.take())
             else:
-                self.settle(classes[numbers[row]], labels)
+                self.settle(classes[numbers[row]])
                 tapes.certificates[settled] = in_turn(part.certificate for part in self.bounded())
         return tapes
 
@@ -347,12 +267,13 @@ class Strategy(ABC):
         for projection in self.projections.values():
             projection.note_late(others)
 
-    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> Outlook:
+    def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
         """What it could guarantee for so many labels and rounds, all known beforehand: here of one event.
 
-        Or of any window of so many rounds, which must be that of this strategy.
+        Or of any window of so many rounds, which must be that of this strategy. And the largest distance of
+        forecasts that are the same in all of them; both are sums over the rounds.
         """
-        return Outlook(self.promise_of_one(rounds, is_window), rounds / 2)
+        return self.promise_of_one(rounds, is_window), rounds / 2
 
     def promise_of_one(self, rounds: int, is_window: bool) -> float:
         """What a projection, whose buckets share them evenly, could guarantee for rounds, or of a window."""
@@ -363,44 +284,10 @@ class Strategy(ABC):
         """Whose bounds add up to those of this strategy's rounds, in its own norm."""
         return self.projections.values()
 
-    def over_labels(self, labels: Labels) -> Iterable[Bounded]:
+    def over_labels(self) -> Iterable[Bounded]:
         """Whose bounds add up to those of its rounds as a sum over all labels."""
         return self.bounded()
 
-    def by_label(self, labels: Labels) -> dict[Label, float]:
+    def by_label(self) -> dict[Label, float]:
         """The certificate of each label's probabilities in its rounds; empty if it has none of each."""
         return {}
-
-
-class VectorStrategy(Strategy):
-    """One whose hints are answers over several labels, steered as vectors."""
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self.steering = settings.steering or SteeredVectors()
-
-    def settle(self, label: Label, labels: Labels) -> None:
-        """Charge the round that is here with its label, and learn to steer from it."""
-        super().settle(label, labels)
-        self.steering.learn(label)
-
-    def learn_alone(
-        self, answer: Mapping[Label, float], names: list[Label], label: Label, labels: Labels
-    ) -> None:
-        """The steered answer learns."""
-        self.steering.ask(answer, names)
-        self.steering.learn(label)
-
-    def take(self) -> Waiting:
-        """The open round with the ticket of the steering."""
-        return super().take()._replace(steered=self.steering.ticket())
-
-    def present(self, waiting: Waiting) -> None:
-        """Put a round back in its place, with the ticket of the steering."""
-        super().present(waiting)
-        assert waiting.steered is not None
-        self.steering.present(waiting.steered)
-
-    def replay_hints(self, table: Floats, numbers: Ints, labels: Labels, schedule: Schedule) -> Floats:
-        """What projections are asked about, row by row: the steered answers, shape (T, k)."""
-        return self.steering.replay(table, numbers, list(labels.known), schedule)

@@ -13,7 +13,7 @@ from onlinecal import (
     calibration_distance,
     recalibrate_stream,
 )
-from onlinecal.wrappers.strategies.events import Plan
+from onlinecal.wrappers.strategies.events import halves_of
 from tests.wrappers.scripted import Scripted, by_node, played
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -30,13 +30,14 @@ def stream(k, rounds, seed=0, drift=False):
 
 
 def test_a_tree_is_as_flat_as_it_can_be():
-    plans = {k: Plan(tuple(range(k)), {label: label for label in range(k)}) for k in range(2, 42)}
-    for k, plan in plans.items():
-        assert len(plan.inner) == k - 1
-        assert max(node.depth for node in plan.inner) + 1 == (k - 1).bit_length()
-        assert sorted(plan.below(k)) == list(range(k))
+    trees = {k: halves_of(tuple(range(k)), {label: label for label in range(k)}) for k in range(2, 42)}
+    for k, tree in trees.items():
+        assert len(tree) == k - 1
+        assert max(node.depth for node in tree) + 1 == (k - 1).bit_length()
+        first, second = tree[0, 0]
+        assert sorted(first + second) == list(range(k))
         # a node of one more label, and the others as they were
-        assert k == 41 or set(plan.inner) < set(plans[k + 1].inner)
+        assert k == 41 or set(tree) < set(trees[k + 1])
 
 
 def node_distances(record):
@@ -51,7 +52,7 @@ def test_each_node_is_calibrated_on_the_rounds_below_it_and_all_within_the_bound
     rounds = 600
     model = CalibratedClassifier(Scripted(), strategy="tree")
     model._labels.known = dict.fromkeys(LETTERS[:k], 0)
-    model._choose_plan()
+    model._choose_plan(k, level=1)
     record = played(model, list(stream(k, rounds, k, drift)))
     for answer, forecasts, _ in record:
         assert sum(answer.values()) == pytest.approx(1.0)
