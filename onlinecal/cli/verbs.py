@@ -6,18 +6,60 @@ A verb ends with 0 done, 1 a check failed, 2 the request was wrong, 130 interrup
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
-from inspect import cleandoc
+from inspect import cleandoc, unwrap
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer import Argument, Option
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from onlinecal.cli.output import printable
+
+if TYPE_CHECKING:
+    Base = TyperCommand
+else:
+    Base = object
+
+VALUES = {str: "TEXT", int: "INT", float: "NUMBER", Path: "PATH", bool: ""}
+
+
+class Told(Base):
+    """A verb or a group of them whose help says in one word what an option takes, and of flags nothing."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters, each with what stands for its value."""
+        known = get_type_hints(unwrap(self.callback)) if self.callback else {}
+        parameters: list[Any] = super().get_params(ctx)
+        for parameter in parameters:
+            if parameter.metavar is None and parameter.param_type_name == "argument":
+                parameter.metavar = parameter.name.upper()
+            elif parameter.metavar is None:
+                # --help and the like come from typer
+                parameter.metavar = word_for(known.get(parameter.name, bool))
+        return parameters
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The parts of the usage line; an argument that is required stands there without braces."""
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
+
+def word_for(kind: Any) -> str | None:
+    """The word for a value of this type, or of a list of such; None where the choices say it."""
+    if get_origin(kind) is Literal:
+        return None
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    return word_for(parts[0]) if parts else VALUES.get(kind)
+
+
+class Verb(Told, TyperCommand):
+    """A single verb."""
+
 
 DONE, CHECK_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 UNREAD = 141
@@ -32,7 +74,7 @@ class Refused(Exception):
         self.verb = verb
 
 
-class Verbs(TyperGroup):
+class Verbs(Told, TyperGroup):
     """A group of verbs in which every refusal is one line on stderr, never a traceback.
 
     Wrong options, and any ValueError, OSError or MemoryError that a verb raises (a bad spec, a bad value in
@@ -90,12 +132,19 @@ class Verbs(TyperGroup):
                 raise
             context = getattr(error, "ctx", None)
             words = list(sys.argv[1:] if args is None else args)
-            text = error.format_message().rstrip(".") + given(words, getattr(error, "param", None))
+            text = plain(error.format_message()) + given(words, getattr(error, "param", None))
             code = refuse(text, "onlinecal" if context is None else context.command_path)
         code = code if isinstance(code, int) else DONE
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def plain(text: str) -> str:
+    """What typer says of a wrong value, without the names that things have inside of it."""
+    text = re.sub(r"Value error, |, unable to parse string as an? \w+", "", text.rstrip("."))
+    text = re.sub(r"Input should be|'[^']*' is not(?= one of)", "it must be", text)
+    return text.replace("a valid integer", "a whole number").replace("a valid number", "a number")
 
 
 def given(words: list[str], option: Any) -> str:

@@ -12,7 +12,7 @@ from onlinecal.cli.combine import combine
 from onlinecal.cli.measure import measure
 from onlinecal.cli.recalibrate import recalibrate
 from onlinecal.cli.stream.verb import app as stream
-from onlinecal.cli.verbs import Verbs
+from onlinecal.cli.verbs import Verb, Verbs
 from onlinecal.cli.warmup import Step, warmup_with
 from simulations.cli.evaluate import evaluate
 from simulations.cli.experiment import experiment
@@ -75,7 +75,7 @@ for panel, verbs in {
     HERE: (warmup_with(usual_games),),
 }.items():
     for verb in verbs:
-        app.command(verb.__name__, rich_help_panel=panel)(verb)
+        app.command(verb.__name__, cls=Verb, rich_help_panel=panel)(verb)
 app.add_typer(stream, name="stream", rich_help_panel=YOURS)
 
 

@@ -41,12 +41,15 @@ def test_a_line_of_help_breaks_only_where_the_next_word_does_not_fit(name, monke
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_examples_are_shown(name, monkeypatch, capsys):
+def test_examples_are_shown_and_options_say_in_a_word_what_they_take(name, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
     VERBS[name].main(["--help"], prog_name=name, standalone_mode=False)
     shown = capsys.readouterr().out
     is_group = hasattr(VERBS[name], "commands")
     assert is_group or "warmup" in name or re.search(rf"^ {name}\b", shown, flags=re.M)
+    assert not re.search(r"^ Usage:.*[{}]", shown, flags=re.M)
+    for line in shown.splitlines():
+        assert not re.search(r"--.*(BOOL|list\[|<bool|<int|<str|range\b)", line, flags=re.I), line
 
 
 def test_no_help_waits_for_compilers_tables_or_plots():

@@ -50,7 +50,7 @@ WRONG = [
     ("stream --ledger l.db --input /dev/null", "/dev/null is neither a file"),
     ("stream repair --ledger nowhere.db --into new.db", "there is no such ledger"),
     ("stream archive --ledger l.db --into old.archive", "give one of --keep and --before"),
-    ("evaluate", "Missing argument 'stream"),
+    ("evaluate", "Missing argument 'STREAM"),
     ("evaluate Phisching", "did you mean 'Phishing'?"),
     ("evaluate Phishing --rounds 99999", "at most the 1250"),
     ("evaluate Phishing --outcome y", "need a file: there is no file Phishing"),

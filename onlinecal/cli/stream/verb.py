@@ -11,11 +11,11 @@ from onlinecal.cli.stream.doctor import doctor
 from onlinecal.cli.stream.keeping import archive, check, export, repair
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
-from onlinecal.cli.verbs import DONE, Config, LogJson, Verbs
+from onlinecal.cli.verbs import DONE, Config, LogJson, Verb, Verbs
 
 app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve, archive, export, doctor):
-    app.command(verb.__name__)(verb)
+    app.command(verb.__name__, cls=Verb)(verb)
 
 
 @app.callback(invoke_without_command=True)

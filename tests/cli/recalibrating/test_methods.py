@@ -90,7 +90,7 @@ def test_decision_says_what_the_class_says(compared, folder, tmp_path, sure):
     for name, gap in (("mean", gaps.mean()), ("worst", gaps.max())):
         assert value(report, f"{name} gap of 500 losses", "test", "decision") == pytest.approx(gap)
     assert report["facts"]["rounds"] == model.n_rounds_ > 0
-    assert pictures(tmp_path) == {"losses"}
+    assert pictures(tmp_path) == {"gaps", "losses"}
 
 
 def test_a_loss_table_is_told_apart_by_the_names_of_its_classes(compared, folder, tmp_path, sure):
@@ -128,7 +128,7 @@ def test_groups_say_what_the_class_says(compared, folder, tmp_path):
     known = sorted(repair.rows(), key=lambda row: -row["violation_before"])
     known = [{name: value for name, value in row.items() if name != "mass"} for row in known]
     assert rows == [pytest.approx(row) for row in known]
-    assert pictures(tmp_path) == {"groups"}
+    assert pictures(tmp_path) == {"groups", "patches"}
     shown = run(*given).stdout
     for words in ("600 rows to fit, 600 rows to test", worst, "Brier score", "side=left & old=yes"):
         assert words in shown
@@ -148,7 +148,7 @@ def test_boost_says_what_the_class_says(compared, folder, tmp_path):
     report, *_ = compared(given, model, [X], frame["ill"].to_numpy())
     assert report["parameters"]["features"] == names
     assert value(report, "Brier score", "fit", "boost") == pytest.approx(model.squared_error_)
-    assert pictures(tmp_path) == {"reliability"}
+    assert pictures(tmp_path) == {"reliability", "rounds"}
 
 
 def test_boost_starts_from_forecasts(compared, folder):
