@@ -118,6 +118,8 @@ def _numbers(outcomes: Any, classes: Sequence[Hashable], numbered: bool) -> Ints
 BRIER, LOG_LOSS = "Brier score", "log loss"
 OF_ONE = "of the probability of outcome 1"
 """What certificates of a column are of."""
+JITTER = 0.05
+"""The width for which a report says what decisions can cost."""
 
 
 class ProvenReport(Shown):
@@ -249,7 +251,14 @@ class StreamReport(ProvenReport):
     def _shown(self) -> Table:
         table = self._table()
         groups = [(f"{key}: after", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
-        return table._replace(rows=[*table.rows, *groups])
+        notes = [*table.notes]
+        if self.norm == OF_ONE:
+            bound = self.decision_certificate(JITTER)
+            notes.append(
+                f"whoever acts on a threshold, whichever, jittered by {100 * JITTER:g} points: promised and "
+                f"realised cost differ by at most {bound:.4f} per row"
+            )
+        return table._replace(rows=[*table.rows, *groups], notes=notes)
 
 
 class Played(NamedTuple):
