@@ -161,3 +161,11 @@ def test_it_repairs_a_group_that_the_model_gets_wrong(scheme):
     before = calibration_distance(q, y, budget=0.1, normalize=True).lower
     assert after < 0.4 * before
     assert np.mean((p - y) ** 2) < np.mean((q - y) ** 2) - 0.05
+
+
+@by_both
+def test_a_group_counts_from_its_first_forecast_on(scheme):
+    model = GroupCalibratedClassifier(Said(), ["g"], scheme=scheme)
+    model.predict_proba_one({"p": 0.7, "g": 2})
+    assert model.rounds == {EVERYONE: 0, "g=2": 0}
+    assert set(model.certificates) == set(model.guarantees) == set(model.rounds)
