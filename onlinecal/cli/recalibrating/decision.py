@@ -18,9 +18,9 @@ from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 
 N_LOSSES = 500
-N_CURVES, N_STOPS = 100, 40
+N_CURVES, N_STOPS = 100, 16
 """Losses and rounds of the picture of gaps."""
-N_SPLITS = 500
+N_SPLITS = 400
 """Random halves of the rows, a dot each."""
 DRAWN = (NONE, "temperature", "decision")
 SEED = 0

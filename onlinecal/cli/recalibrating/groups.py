@@ -23,7 +23,7 @@ from onlinecal.rounds import Rounds
 MOST_VALUES = 12
 """A column of numbers with more distinct values than this is cut into ranges."""
 RANGES = 4
-STOPS = 41
+STOPS = 61
 """Numbers of patches in the picture."""
 
 
