@@ -46,7 +46,8 @@ def test_a_key_has_so_many_bytes_for_each_grid_point(rounds, grid, has_horizon, 
     one = OneKey(config, _decoder.decode(data[1:]).state)
     points = (int(one.book.arrays.memory(one.key.first_lane)[END]) - TABLE) // 2
     assert len(data) == pytest.approx(start + each * points, abs=40)
-    assert few * math.sqrt(rounds) - 5 <= points <= many * math.sqrt(rounds) + 5
+    near = 5 if has_horizon else 3
+    assert few * math.sqrt(rounds) - near <= points <= many * math.sqrt(rounds) + near
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5, 10])
