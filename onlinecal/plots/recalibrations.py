@@ -173,7 +173,7 @@ def draw_gaps(table: pl.DataFrame) -> Figure:
     rounds, n_losses = int(highest(table["round"])), int(table["n_losses"][0])
     title = f"How wrong decision makers are about their losses, in {rounds} rounds"
     below = "Gap between predicted and true loss, relative to the loss"
-    below += f"; {n_losses} losses. Round −1: as given, round 0: temperature scaling."
+    below += f"; {n_losses} losses. Round −1: as given, round 0: the start."
     return _courses(table, "round", {"mean": "mean gap", "worst": "worst gap"}, title, below)
 
 

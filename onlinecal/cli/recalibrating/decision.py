@@ -112,7 +112,7 @@ def pictures(run: Run, losses: Floats) -> list[Picture]:
 
 
 def gaps_by_round(run: Run, losses: Floats) -> pl.DataFrame:
-    """Columns part, round, mean, worst, and n_losses; round -1 is before the temperature."""
+    """Columns part, round, mean, worst, and n_losses; round -1 is as given, 0 the start."""
     stops = {-1, *stops_until(run.model.n_rounds_, N_STOPS)}
     rows = []
     for part in run.parts:
