@@ -12,7 +12,6 @@ import typer
 from onlinecal.cli.output import answer
 from onlinecal.cli.verbs import CHECK_FAILED, AsJson, Ledger
 from onlinecal.tables import counted, number
-from onlinecal.validation import check_finite
 
 SHOWN = 20
 """Differences that are listed; --json lists all."""
@@ -135,6 +134,8 @@ def archive(
 
 def seconds(when: str) -> float:
     """A time as events have it: a number, or a date, of UTC if it names no other zone."""
+    from onlinecal.validation import check_finite
+
     with suppress(ValueError):
         return check_finite(float(when), "--before")
     try:
