@@ -14,8 +14,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -48,79 +46,9 @@ DAMAGED = (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 SEPARATORS = (",", ";", "\t", "|")
 HEAD = 1 << 20
 """Bytes at the beginning of a CSV that tell its separator."""
-IN_MEMORY = 40_000_000
-"""A CSV of so many bytes is read from disk, chunk by chunk."""
 
 PACKAGED = {"nba": Path(__file__).parent / "datasets" / "nba_games.csv.gz"}
 """Data that comes with the package, by the name that is taken wherever a file is."""
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A table on disk or from a pipe, unread: how to read it, and from what.
-
-    Text is unpacked, in UTF-8; CSV without packing of many bytes stays on disk, as Parquet and NPZ do.
-    """
-
-    path: Path
-    form: str
-    origin: Path | bytes
-
-    @cached_property
-    def names(self) -> dict[str, str]:
-        """The columns as they are written, by their names: without spaces around, if that is clear."""
-        with readable(self.path, self.form):
-            if self.form == "npz":
-                written = [name for name, _ in _npz_columns(self.origin)]
-            else:
-                # of text only the header is read
-                written = self._scanned({}, False, 0).collect_schema().names()
-        plain = [name.strip() for name in written]
-        return dict(zip(plain if len(set(plain)) == len(plain) else written, written, strict=True))
-
-    def scan(
-        self, wanted: Iterable[str] = (), as_written: Iterable[str] = (), dates: bool = False
-    ) -> pl.LazyFrame:
-        """Columns, unread: those wanted, or all; arguments and errors as of `read_frame`."""
-        import polars as pl
-
-        if isinstance(self.origin, bytes) and self.form in TEXT and not self.origin.strip():
-            raise ValueError(f"{called(self.path)} holds no rounds")
-        chosen = list(dict.fromkeys(wanted)) or list(self.names)
-        if not set(chosen) <= set(self.names) and self.form == "csv" and all(map(_is_number, self.names)):
-            raise ValueError(f"{called(self.path)} has no header: its first line is {', '.join(self.names)}")
-        check_columns(self.names, chosen, called(self.path))
-        written = [self.names[name] for name in chosen]
-        with readable(self.path, self.form):
-            if self.form == "npz":
-                frame = pl.LazyFrame(dict(_npz_columns(self.origin, written)))
-            else:
-                texts = {self.names[name]: pl.String() for name in as_written if name in self.names}
-                frame = self._scanned(texts, dates, None)
-        return frame.select(pl.col(self.names[name]).alias(name) for name in chosen)
-
-    def _scanned(self, overrides: dict[str, Any], dates: bool, inferred: int | None) -> pl.LazyFrame:
-        import polars as pl
-
-        # handed paths, polars would read brackets in them as patterns
-        origin = _openable(self.origin)
-        if self.form == "parquet":
-            return pl.scan_parquet(origin, glob=False)
-        if self.form == "json lines":
-            return pl.scan_ndjson(origin, schema_overrides=overrides, infer_schema_length=None)
-        if isinstance(self.origin, bytes):
-            begin = self.origin[:HEAD]
-        else:
-            with self.origin.open("rb") as file:
-                begin = file.read(HEAD)
-        return pl.scan_csv(
-            origin,
-            glob=False,
-            separator=separator_of(begin),
-            schema_overrides=overrides,
-            try_parse_dates=dates,
-            infer_schema_length=inferred,
-        )
 
 
 def is_pipe(path: Path) -> bool:
@@ -167,14 +95,13 @@ def _form(path: Path) -> str | None:
     return form if form in TEXT or not is_packed else None
 
 
-def open_source(path: Path) -> Source:
-    """What is at a path; "-" is standard input. Errors as of `read_frame`."""
+def _opened(path: Path) -> tuple[str, Path | bytes]:
+    """How a file is read, and from what: text is unpacked, in UTF-8, the others stay on disk."""
     path = located(path)
     check_file(path)
     form = None if is_pipe(path) else _form(path)
-    large = path.suffix.lower() == ".csv" and path.stat().st_size >= IN_MEMORY
-    if form is not None and (large or form not in TEXT):
-        return Source(path, form, path)
+    if form is not None and form not in TEXT:
+        return form, path
     content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     if content.startswith(b"\x1f\x8b"):
         with readable(path, "gzip"):
@@ -182,12 +109,13 @@ def open_source(path: Path) -> Source:
     if form is None:
         begin = b"".join(content[:64].split())
         form = next((form for start, form in STARTS.items() if begin.startswith(start)), "csv")
-    if form in TEXT:
-        content = _in_utf8(content)
+    if form not in TEXT:
+        return form, content
+    content = _in_utf8(content)
     if form == "json lines" and content.lstrip().startswith(b"["):
         with readable(path, "json"):
             content = b"".join(json.dumps(row).encode() + b"\n" for row in json.loads(content))
-    return Source(path, form, content)
+    return form, content
 
 
 def _in_utf8(content: bytes) -> bytes:
@@ -220,7 +148,38 @@ def _openable(origin: Path | bytes) -> Path | io.BytesIO:
     return io.BytesIO(origin) if isinstance(origin, bytes) else origin
 
 
-def separator_of(content: bytes) -> str:
+def _names(form: str, origin: Path | bytes) -> dict[str, str]:
+    """The columns as they are written, by their names: without spaces around, if that is clear."""
+    if form == "npz":
+        written = [name for name, _ in _npz_columns(origin)]
+    else:
+        # of text only the header is read
+        written = _scanned(form, origin, {}, False, 0).collect_schema().names()
+    plain = [name.strip() for name in written]
+    return dict(zip(plain if len(set(plain)) == len(plain) else written, written, strict=True))
+
+
+def _scanned(
+    form: str, origin: Path | bytes, texts: dict[str, Any], dates: bool, inferred: int | None = None
+) -> pl.LazyFrame:
+    import polars as pl
+
+    # without `glob=False` polars would read brackets in a path as patterns
+    if form == "parquet":
+        return pl.scan_parquet(_openable(origin), glob=False)
+    assert isinstance(origin, bytes)
+    if form == "json lines":
+        return pl.scan_ndjson(origin, schema_overrides=texts, infer_schema_length=None)
+    return pl.scan_csv(
+        origin,
+        separator=_separator(origin),
+        schema_overrides=texts,
+        try_parse_dates=dates,
+        infer_schema_length=inferred,
+    )
+
+
+def _separator(content: bytes) -> str:
     """What stands between the fields of a CSV: equally often in the first two lines, else most often."""
     head = content[:HEAD].decode(errors="replace").splitlines()[:2]
     # every second part of a line cut at its quotes is inside them
@@ -332,7 +291,9 @@ def check_columns(columns: Iterable[str], wanted: Iterable[str], owner: object =
 
 def read_columns(path: Path) -> list[str]:
     """The names of a file's columns; errors as of `read_frame`."""
-    return list(open_source(path).names)
+    form, origin = _opened(path)
+    with readable(path, form):
+        return list(_names(form, origin))
 
 
 def read_frame(
@@ -349,9 +310,25 @@ def read_frame(
     FileNotFoundError, ValueError
         No such file or column, another extension, contents that cannot be read, no rows.
     """
-    source = open_source(path)
-    with readable(path, source.form):
-        frame = source.scan(wanted, as_written, dates).collect()
+    import polars as pl
+
+    form, origin = _opened(path)
+    if form in TEXT and isinstance(origin, bytes) and not origin.strip():
+        raise ValueError(f"{called(path)} holds no rounds")
+    with readable(path, form):
+        names = _names(form, origin)
+    chosen = list(dict.fromkeys(wanted)) or list(names)
+    if not set(chosen) <= set(names) and form == "csv" and all(map(_is_number, names)):
+        raise ValueError(f"{called(path)} has no header: its first line is {', '.join(names)}")
+    check_columns(names, chosen, called(path))
+    written = [names[name] for name in chosen]
+    with readable(path, form):
+        if form == "npz":
+            frame = pl.DataFrame(dict(_npz_columns(origin, written))).select(written)
+        else:
+            texts = {names[name]: pl.String() for name in as_written if name in names}
+            frame = _scanned(form, origin, texts, dates).select(pl.col(written)).collect()
+    frame.columns = chosen
     if frame.height == 0:
         raise ValueError(f"{called(path)} holds no rounds")
     return frame
