@@ -46,19 +46,22 @@ def address():
 
 
 @pytest.fixture(scope="module")
-def context(browser, address):
-    """One for all pages, which then share what they load, and none of which asks anybody but the site."""
+def page(browser, address):
+    """One for all addresses, which then share what they load; it asks nobody but the site."""
     context = browser.new_context()
     context.route(lambda url: not url.startswith((address, "data:")), lambda route: route.abort())
-    yield context
+    yield watched(context)
     context.close()
 
 
 @pytest.fixture
-def visited(context):
-    page = watched(context)
+def visited(page):
+    # what the last address was still loading is given up
+    page.goto("about:blank")
+    page.complaints.clear()
+    page.set_viewport_size({"width": 1280, "height": 900})
     yield page
-    page.close()
+    page.emulate_media(color_scheme="light")
 
 
 @pytest.mark.parametrize("name", PAGES)
