@@ -21,7 +21,7 @@ from onlinecal import (
     PlattScaling,
 )
 from onlinecal.recalibration import TemperatureScaling
-from onlinecal.remarks import agreement, label_remarks, outcome_remarks
+from onlinecal.remarks import agreement, constant_remarks, label_remarks, outcome_remarks
 from tests.commands import run
 from tests.estimators import learn
 
@@ -141,3 +141,12 @@ def test_class_numbers_from_one_are_refused_with_a_guess():
     ):
         with pytest.raises(ValueError, match=words):
             TemperatureScaling().fit(np.full((4, 3), 1 / 3), labels)
+
+
+@pytest.mark.parametrize("numbers", [1, 4])
+def test_what_learning_a_constant_costs_is_no_reason_for_a_remark(numbers):
+    """Each of its numbers costs about log(T)/2 in all."""
+    cost = numbers * np.log(101) / 200
+    for share, told in ((0.95, 0), (1.05, 1)):
+        worse = {"Brier score": 0.25 * 1.001 + share * cost}
+        assert len(constant_remarks("p", 100, worse, {"Brier score": 0.25}, numbers)) == told

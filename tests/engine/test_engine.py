@@ -19,7 +19,7 @@ from onlinecal.engine import (
     read_config,
 )
 from onlinecal.forecasters.binary.cells import ROUNDS
-from tests.engine.scripts import kind_of
+from tests.engine.scripts import CONFIG, kind_of
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
@@ -148,6 +148,18 @@ def test_a_file_that_is_none_is_refused_with_its_name_and_the_entry(tmp_path, te
     with pytest.raises(ValueError, match=told) as refusal:
         read_config(file)
     assert "keys.toml" in str(refusal.value)
+
+
+def test_an_id_that_a_batch_asks_of_keys_of_two_kinds_belongs_to_the_one_that_forecast():
+    """The number is no label of the first key, whatever the second one, which was refused, would take."""
+    asked = [Query("q", "weather/1"), Query("q", "plain")]
+    with Engine(config=CONFIG) as engine:
+        answers = engine.handle([*asked, *(Query(f"other {i}", "plain") for i in range(50)), Outcome("q", 0)])
+    assert [getattr(one, "reason", None) for one in (*answers[:2], answers[-1])] == [
+        None,
+        "duplicate",
+        "invalid",
+    ]
 
 
 LP = {"kind": "lp"}

@@ -95,6 +95,19 @@ def test_sums_are_those_of_the_log_however_events_are_cut_into_batches(tmp_path)
     assert min(overview.refused["invalid"], overview.refused["duplicate"]) > 10
 
 
+def test_the_oldest_open_forecast_is_known_while_keys_come_and_go():
+    with Engine(hot_keys=1) as engine:
+        asked = [f"q{number}" for number in range(1, 6)]
+        for id in asked:
+            engine.query(id, f"key {id}")
+            assert engine.overview().oldest == 1
+        for number, id in enumerate(asked[:-1], 2):
+            engine.outcome(id, True)
+            assert engine.overview().oldest == number
+        engine.outcome(asked[-1], False)
+        assert engine.overview().oldest is None
+
+
 def play(engine, key, rounds, wrong, start=0, late=0, seed=0):
     """Rounds whose hints are the probabilities of their outcomes, or too high."""
     rng, waiting, events = np.random.default_rng(seed), [], []
