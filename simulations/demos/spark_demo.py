@@ -6,8 +6,8 @@ python -m simulations.demos.spark_demo --out results/demo-spark
     <out>/answers               the forecasts; read it with Spark, which knows which files count
     <out>/checkpoint            where Spark is, and the state of every key
 
-The probability of every stream swings about a level of its own, and its model is too sure of itself: hints are
-a noisy look at it whose log-odds are taken 2.5 times too large. Outcomes come a few rounds late, in no order.
+The probability of every stream swings about a level of its own. Its model is too sure of itself: hints are a
+noisy look at it whose log-odds are taken 2.5 times too large. Outcomes come a few rounds late, in no order.
 """
 
 from __future__ import annotations
