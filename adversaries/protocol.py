@@ -241,11 +241,6 @@ class Adversary:
         A seed of `numpy.random.default_rng`, but not None: the same seed always gives the same outcomes.
     horizon
         The number of rounds it was built for, None if it did not need to know.
-
-    Attributes
-    ----------
-    name, kind, seed, horizon
-        As given.
     """
 
     n_classes: int | None = None
@@ -407,11 +402,6 @@ class MulticlassAdversary(Adversary):
         As for `Adversary`.
     n_classes
         k, at least 2.
-
-    Attributes
-    ----------
-    name, kind, n_classes, seed, horizon
-        As given.
     """
 
     n_classes: int

@@ -4,26 +4,17 @@ A forecast that was too low in one epoch is a debt, and the forecaster can pay i
 value again while the truth lies below it. The lower bounds for sequential calibration come from denying it
 that: the truth moves to the side on which old debts cannot be paid.
 
+Some see the forecaster's inner state: what each outcome would do to its proven bound on its distance to
+calibration. No bound that holds for every sequence can exclude them. The step with look-ahead is told the
+largest rise that can follow either outcome within `Phase.depth` rounds, and takes the larger one; the work of
+whoever tells it doubles with every round of depth.
+
 References
 ----------
 Qiao and Valiant (2021). Stronger calibration lower bounds via sidestepping. STOC 2021, 456-466.
 Dagan, Daskalakis, Fishelson, Golowich, Kleinberg and Okoroafor (2024). Breaking the T^(2/3) barrier for
     sequential calibration. arXiv:2406.13668. (The game of sign preservation.)
 van der Corput (1935). Verteilungsfunktionen I. Proc. Akad. Wet. Amsterdam 38, 813-821.
-
-Some see the forecaster's inner state, through what each outcome would do to its certificate.
-
-They are told, before they choose, how much the forecaster's proven bound on its distance to calibration would
-rise for either outcome. No bound that holds for every sequence can exclude them.
-
-Best response by look-ahead: a driver that honours `Phase.depth` tells them about more than this one round.
-With depth d it tries every continuation of d rounds on a copy of the forecaster and hands over, for either
-outcome of the present round, the largest rise that can follow. The step takes the larger one, which is the
-first move of the best attack d rounds long, and the next round plans anew. The work doubles with every
-round of depth.
-
-References
-----------
 Dawid (1982). The well-calibrated Bayesian. Journal of the American Statistical Association 77, 605-610.
 Oakes (1985). Self-calibrating priors do not exist. Journal of the American Statistical Association 80, 339;
     with Dawid's comment, 340-341.

@@ -114,9 +114,7 @@ def read_shares(text: str) -> list[float]:
 
 def canonical_shares(text: str) -> str:
     """The text with every number in its shortest form."""
-    return ",".join(
-        f"{share:g}" if share == float(f"{share:g}") else repr(share) for share in read_shares(text)
-    )
+    return ",".join(repr(share).removesuffix(".0") for share in read_shares(text))
 
 
 def _weights_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
