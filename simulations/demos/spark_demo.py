@@ -16,7 +16,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -70,16 +70,8 @@ def write_events(events: pl.DataFrame, folder: Path) -> None:
         os.utime(path, (EPOCH + batch, EPOCH + batch))
 
 
-class Found(NamedTuple):
-    """Spark's seconds for each micro-batch, its forecasts, and the distance of the hints, at least."""
-
-    seconds: list[float]
-    forecasts: pl.DataFrame
-    hints_distance: float
-
-
-def play(spark: SparkSession, out: Path) -> Found:
-    """Play all events on Spark, and measure their hints there."""
+def play(spark: SparkSession, out: Path) -> tuple[list[float], pl.DataFrame, float]:
+    """Seconds for each micro-batch of Spark, its forecasts, and the distance of the hints, at least."""
     from onlinecal.engine.spark import EVENTS, calibrated_stream, distances
 
     rows = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).parquet(str(out / "events"))
@@ -101,7 +93,7 @@ def play(spark: SparkSession, out: Path) -> Found:
     settled = events.where("type = 'outcome'").selectExpr("id", "cast(value as int) as outcome")
     asked = events.where("type = 'query'").select("id", "key", "hint").join(settled, "id")
     lower = distances(asked, "hint", by="key", budget=0.004).groupBy().sum("distance_lower").first()[0]
-    return Found([batch.durationMs["triggerExecution"] / 1000 for batch in batches], forecasts, lower)
+    return [batch.durationMs["triggerExecution"] / 1000 for batch in batches], forecasts, lower
 
 
 def forecasts_of_one_machine(events: pl.DataFrame) -> pl.DataFrame:

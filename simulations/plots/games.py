@@ -19,25 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots import style
-from onlinecal.plots.over_rounds import (
-    BIASES,
-    MOST_VALUES,
-    bias_limit,
-    draw_biases,
-    draw_course,
-    draw_scale,
-    later_height,
-    running_biases_data,
-    running_distance_data,
-)
-from onlinecal.plots.reliability_diagram import (
-    named,
-    reliability_data,
-    reliability_panels,
-    transport_data,
-    transport_panels,
-)
+from onlinecal.plots import over_rounds, reliability_diagram, style
 from onlinecal.tables import number, write_table
 from simulations.evaluation import CALIBRATED, Evaluation
 from simulations.games import players
@@ -52,12 +34,13 @@ from simulations.worst.enumeration import Enumeration, replay
 def of_games(data: Callable[[Game], pl.DataFrame]) -> Callable[[Sequence[Game]], pl.DataFrame]:
     """What prepares the table of several games: forecaster, adversary, and the columns of `data` for each."""
     return lambda games: pl.concat(
-        named(data(game), game.measured.forecaster, game.measured.adversary) for game in games
+        reliability_diagram.named(data(game), game.measured.forecaster, game.measured.adversary)
+        for game in games
     )
 
 
 prepare_film = of_games(
-    lambda game: running_biases_data(
+    lambda game: over_rounds.running_biases_data(
         game.forecasts, game.outcomes, look_ahead=None if game.duel is None else game.duel.charged
     )
 )
@@ -80,15 +63,15 @@ def draw_film(table: pl.DataFrame) -> Figure:
     top -= above
     for name in names:
         film = table.filter(pl.col("forecaster") == name)
-        limit, shown = bias_limit(film), film_frames(film)
+        limit, shown = over_rounds.bias_limit(film), film_frames(film)
         axis = style.place(figure, 0.6, top - panel, width - 1.75, panel)
-        draw_biases(axis, film, limit)
-        draw_course(axis, film)
+        over_rounds.draw_biases(axis, film, limit)
+        over_rounds.draw_course(axis, film)
         axis.vlines(shown, 0.0, 1.0, color=style.INK, lw=0.5, ls=(0, (2, 3)), alpha=0.5)
         axis.set_xticks(shown, [f"t={moment:,}" for moment in shown])
         axis.set_ylabel("value v")
-        draw_scale(style.place(figure, width - 1.0, top - panel, 0.16, panel), limit)
-        note = f" (values grouped into {MOST_VALUES} parts)" if film["grouped"][0] else ""
+        over_rounds.draw_scale(style.place(figure, width - 1.0, top - panel, 0.16, panel), limit)
+        note = f" (values grouped into {over_rounds.MOST_VALUES} parts)" if film["grouped"][0] else ""
         axis.set_title(f"{name}{note}", pad=6)
         each = (width - 1.75) / len(shown)
         for at, moment in enumerate(shown):
@@ -118,7 +101,7 @@ def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
     axis.axvspan(below - 0.004, above + 0.004, color="#f2d15c", alpha=0.55, lw=0, zorder=1)
     axis.axhline(0.0, color=style.QUIET, lw=0.6, zorder=2)
     widths = np.clip(0.9 * (high - low), 0.007, 0.06)
-    colours = BIASES(0.5 + np.where(bias >= 0, 0.38, -0.38))
+    colours = over_rounds.BIASES(0.5 + np.where(bias >= 0, 0.38, -0.38))
     axis.bar(value, bias, width=widths, color=colours, lw=0, zorder=3)
     axis.plot([forecast], [-1.22 * limit], marker="^", ms=5, color=style.INK, zorder=4, clip_on=False)
 
@@ -136,7 +119,7 @@ def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
                 "panel": f"{one.score.stream}: {one.score.model}",
                 "method": one.score.method,
                 "round": one.checkpoints,
-                "distance": running_distance_data(
+                "distance": over_rounds.running_distance_data(
                     one.game.forecasts, one.game.outcomes, rounds=one.checkpoints
                 )["upper"],
                 "certificate": one.certificates or None,
@@ -164,7 +147,7 @@ def draw_running(table: pl.DataFrame) -> Figure:
     )
     last = int(style.highest(table["round"]))
     # everything but guarantees fits
-    top = 1.1 * max(later_height(table.select("round", "distance", "certificate")), 0.01)
+    top = 1.1 * max(over_rounds.later_height(table.select("round", "distance", "certificate")), 0.01)
     for panel, axis in zip(names, axes, strict=True):
         axis.set(xlim=(0, last), ylim=(0, top), xlabel="round t", ylabel="distance / t")
         axis.locator_params(axis="x", nbins=5)
@@ -182,14 +165,19 @@ def draw_running(table: pl.DataFrame) -> Figure:
 
 
 RELIABILITY = Drawing(
-    of_games(lambda game: reliability_data(game.forecasts, game.outcomes)), reliability_panels
+    of_games(lambda game: reliability_diagram.reliability_data(game.forecasts, game.outcomes)),
+    reliability_diagram.reliability_panels,
 )
 RUNNING = Drawing(prepare_running, draw_running)
 PICTURES = {
     "reliability": RELIABILITY,
     "transport": Drawing(
-        of_games(lambda game: transport_data(game.forecasts, game.outcomes, witness=game.witness)),
-        transport_panels,
+        of_games(
+            lambda game: reliability_diagram.transport_data(
+                game.forecasts, game.outcomes, witness=game.witness
+            )
+        ),
+        reliability_diagram.transport_panels,
     ),
     "filmstrip": Drawing(prepare_film, draw_film),
 }
