@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from simulations.worst.enumeration import Enumeration, Measure
 
 
+LONG = 18
+"""Rounds beyond which it takes long enough for lines about progress."""
+
+
 def worst(
     forecaster: Annotated[
         str,
@@ -96,7 +100,8 @@ def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: in
 
     def advance(done: int, every: int) -> None:
         bar.update(task, completed=done, total=every)
-        tell(done, every)
+        if rounds > LONG:
+            tell(done, every)
 
     with progress() as bar:
         task = bar.add_task("parts of the tree", total=None)
