@@ -32,7 +32,7 @@ $(VENV)/.spark: $(VENV)/.run
 	$(call install,$(BIN)/python,-e '.[spark]')
 	@touch $@
 
-demo-spark: $(VENV)/.spark  ## a thousand streams on Spark, on two executors of this machine; needs Java 17
+demo-spark: $(VENV)/.spark  ## a thousand streams on Spark, on two cores of this machine; needs Java 17
 	$(BIN)/python -m simulations.demos.spark_demo --out results/demo-spark
 
 style: $(VENV)/.dev

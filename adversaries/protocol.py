@@ -16,9 +16,6 @@ can call it. Its arguments:
     u          this round's uniform draw in [0, 1), the only randomness there is
 
 A step never looks at anything else, so equal states and equal arguments give equal outcomes wherever it runs.
-
-`create` hands out an `Adversary`: plain Python for single rounds, phases for compiled loops.
-
 With several classes it is
 
     step(state, t, forecast, rises, u) -> the number of a class, 0 to k - 1
@@ -33,6 +30,7 @@ with these arguments instead:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from inspect import getdoc
 from typing import Any, Literal, TypeVar
@@ -44,6 +42,9 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Entry, Parameter
 from onlinecal.validation import check_count, check_finite, check_probability, seed_sequence
+
+BELOW_ONE = 1.0 - 2.0**-53
+"""The largest draw there is; a stretched draw may round up to 1 and is brought back to this."""
 
 State = NDArray[np.float64]
 """What a step remembers from round to round: an array that it may write to."""
@@ -185,19 +186,22 @@ def plays(
     source: str,
     *parameters: Parameter,
     initial: Callable[..., State] | None = None,
+    for_horizon: Callable[..., State] | None = None,
     **more: Any,
 ) -> Callable[[Played], Played]:
     """Decorate a step of the library: it can be compiled, and is the last of these kinds.
 
     The kind has the step's name, late-class for `late_class_step`. Its summary is the first sentence of the
-    step's docstring, up to the word State; `more` are fields of `Kind`.
+    step's docstring, up to the word State. `initial` is that of `Kind`, and so is `for_horizon` where the
+    kind needs a horizon; `more` are other fields.
     """
 
     def enter(step: Played) -> Played:
         told = " ".join((getdoc(step) or "").partition("\n\n")[0].partition("State:")[0].split())
         summary = told[0].lower() + told[1:].rstrip(".")
-        name = step.__name__.removesuffix("_step").replace("_", "-")
-        kinds.append(Kind(name, summary, power, source, parameters, step, initial, **more))
+        name, begin = step.__name__.removesuffix("_step").replace("_", "-"), initial or for_horizon
+        needs = for_horizon is not None
+        kinds.append(Kind(name, summary, power, source, parameters, step, begin, needs_horizon=needs, **more))
         return register_jitable(step)
 
     return enter
@@ -237,11 +241,6 @@ class Adversary:
         A seed of `numpy.random.default_rng`, but not None: the same seed always gives the same outcomes.
     horizon
         The number of rounds it was built for, None if it did not need to know.
-
-    Attributes
-    ----------
-    name, kind, seed, horizon
-        As given.
     """
 
     n_classes: int | None = None
@@ -284,12 +283,8 @@ class Adversary:
     @property
     def rounds(self) -> int | None:
         """How many outcomes it has in all; None for no end."""
-        total = 0
-        for phase in self._initial:
-            if phase.rounds is None:
-                return None
-            total += phase.rounds
-        return total
+        known = [phase.rounds for phase in self._initial if phase.rounds is not None]
+        return sum(known) if len(known) == len(self._initial) else None
 
     @property
     def hints(self) -> Floats | None:
@@ -379,17 +374,11 @@ class Adversary:
             raise ValueError(f"{self.name} has no end and was given no horizon: say how many outcomes, T")
         if rounds is not None and rounds < T:
             raise ValueError(f"{self.name} has only {rounds} outcomes, {T} were asked for")
-        outcomes = np.empty(T, dtype=np.uint8 if self.n_classes is None else np.int64)
-        rng = self.generator()
-        done = 0
-        k = self.n_classes
+        k, twin = self.n_classes, copy(self)
+        twin.reset()
         shown = (0.5, 0.0, 0.0) if k is None else (np.full(k, 1.0 / k), np.zeros(k))
-        for phase in self.phases:
-            until = T if phase.rounds is None else min(done + phase.rounds, T)
-            for t in range(until - done):
-                outcomes[done + t] = phase.step(phase.state, t, *shown, rng.random())
-            done = until
-        return outcomes
+        outcomes = (twin._play(*shown) for _ in range(T))
+        return np.fromiter(outcomes, np.uint8 if k is None else np.int64, T)
 
 
 def _fresh(phase: Phase) -> Phase:
@@ -413,11 +402,6 @@ class MulticlassAdversary(Adversary):
         As for `Adversary`.
     n_classes
         k, at least 2.
-
-    Attributes
-    ----------
-    name, kind, n_classes, seed, horizon
-        As given.
     """
 
     n_classes: int
@@ -461,19 +445,16 @@ class MulticlassAdversary(Adversary):
         """
         k = self.n_classes
         announced = np.full(k, 1.0 / k) if forecast is None else _vector(forecast, k, "forecast")
-        if not ((announced >= 0.0) & (announced <= 1.0)).all() or abs(announced.sum() - 1.0) > SUM_TOLERANCE:
+        if announced.min() < 0.0 or abs(announced.sum() - 1.0) > SUM_TOLERANCE:
             raise ValueError(f"forecast must be probabilities with sum 1, got {announced.tolist()}")
-        rising = np.zeros(k) if rises is None else _vector(rises, k, "rises")
-        if not np.isfinite(rising).all():
-            raise ValueError(f"rises must be finite numbers, got {rising.tolist()}")
-        return self._play(announced, rising)
+        return self._play(announced, np.zeros(k) if rises is None else _vector(rises, k, "rises"))
 
 
 def _vector(values: ArrayLike, k: int, name: str) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be {k} numbers, one a class, got {values!r}") from error
-    if array.shape != (k,):
-        raise ValueError(f"{name} must be {k} numbers, one a class, got shape {array.shape}")
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.shape != (k,) or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be {k} finite numbers, one a class, got {values!r}")
     return array

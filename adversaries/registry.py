@@ -37,22 +37,18 @@ class Kinds(Catalogue[Kind]):
         """One row per kind for a table."""
         return [
             Row(
-                name=kind.name,
-                power=kind.power,
-                parameters=kind.settings_text,
-                needs_horizon=kind.needs_horizon,
-                summary=kind.summary,
-                source=kind.source,
+                name=kind.name, power=kind.power, parameters=kind.settings_text,
+                needs_horizon=kind.needs_horizon, summary=kind.summary, source=kind.source,
             )
             for kind in self.entries.values()
-        ]
+        ]  # fmt: skip
 
     def add(self, entry: Kind) -> None:
         """Enter a kind of one's own; ValueError if it cannot be played or its name belongs to another."""
-        parts = ("step",) if entry.compose is None else ("compose",)
-        for part in (*parts, *(("initial",) if entry.initial is not None else ())):
-            if not callable(getattr(entry, part)):
-                raise ValueError(f"{entry.name}: {part} must be callable, got {getattr(entry, part)!r}")
+        for part in ("step" if entry.compose is None else "compose", "initial"):
+            made = getattr(entry, part)
+            if not callable(made) and (part != "initial" or made is not None):
+                raise ValueError(f"{entry.name}: {part} must be callable, got {made!r}")
         if entry.power not in POWERS:
             raise ValueError(f"{entry.name}: power must be one of {', '.join(POWERS)}, got {entry.power!r}")
         for name in (entry.depth_parameter, entry.horizon_unless):
@@ -80,17 +76,9 @@ class Kinds(Catalogue[Kind]):
         return (Phase(kind.step, state, power=kind.power, depth=depth),)
 
 
-_CATALOGUE: Kinds = Kinds(
-    "adversary",
-    (
-        *oblivious.KINDS,
-        *adaptive.KINDS,
-        GENOME,
-        CHAMPION,
-        *streams.KINDS,
-        two_phase("coin", "threshold"),
-        MIXTURE,
-    ),
+COMPOSED = two_phase("coin", "threshold"), MIXTURE
+_CATALOGUE = Kinds(
+    "adversary", (*oblivious.KINDS, *adaptive.KINDS, GENOME, CHAMPION, *streams.KINDS, *COMPOSED)
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -307,26 +308,25 @@ def replay_table(path: str | Path) -> Stream:
     return replay_labels(labels.reshape(len(labels), -1)[:, 0], None, arrays[PROBABILITIES], path.stem)
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """A kind's `compose`: the phase of the first rounds of the stream that `read(**settings)` gives."""
+def recorded_phases(
+    read: Callable[..., Stream], values: Mapping[str, Any], *size_and_horizon: Any
+) -> tuple[Phase, ...]:
+    """The phase of the first rounds of the stream that `read(**values)` gives.
 
-    read: Callable[..., Stream]
-
-    def __call__(self, values: Mapping[str, Any], *size_and_horizon: Any) -> tuple[Phase, ...]:
-        """Errors as from `read`, and ValueError if there are too few rounds or too many classes."""
-        *size, horizon, _ = size_and_horizon
-        stream, called = self.read(**values), values.get("path") or values["name"]
-        if horizon is not None and horizon > len(stream):
-            raise ValueError(f"{called} has only {len(stream)} rounds, fewer than the horizon of {horizon}")
-        if size and (stream.n_classes or 2) > size[0]:
-            raise ValueError(f"{called} has {stream.n_classes} classes, more than n_classes, {size[0]}")
-        return (stream.phase(horizon),)
+    Errors as from `read`, and ValueError if there are too few rounds or too many classes.
+    """
+    *size, horizon, _ = size_and_horizon
+    stream, called = read(**values), values.get("path") or values["name"]
+    if horizon is not None and horizon > len(stream):
+        raise ValueError(f"{called} has only {len(stream)} rounds, fewer than the horizon of {horizon}")
+    if size and (stream.n_classes or 2) > size[0]:
+        raise ValueError(f"{called} has {stream.n_classes} classes, more than n_classes, {size[0]}")
+    return (stream.phase(horizon),)
 
 
 def _recorded(name: str, what: str, source: str, read: Callable[..., Stream], *parameters: Parameter) -> Kind:
     summary = f"{what}: all, or the first `horizon`"
-    return Kind(name, summary, "oblivious", source, parameters, compose=Recorded(read))
+    return Kind(name, summary, "oblivious", source, parameters, compose=partial(recorded_phases, read))
 
 
 PATH = Parameter("path", None, "the file", form="text", required=True)
@@ -434,10 +434,8 @@ def all_sequences(T: int) -> NDArray[np.uint8]:
            [1, 1]], dtype=uint8)
     """
     if check_count(T, "T") > LARGEST_T_AT_ONCE:
-        raise ValueError(
-            f"T must be at most {LARGEST_T_AT_ONCE} for all sequences at once, got {T}; use sequence_chunks"
-        )
-    return _rows(0, 2**T, T)
+        raise ValueError(f"T must be at most {LARGEST_T_AT_ONCE} here, got {T}; use sequence_chunks")
+    return next(sequence_chunks(T, 2**T))
 
 
 def sequence_chunks(T: int, chunk: int = 1 << 16) -> Iterator[NDArray[np.uint8]]:

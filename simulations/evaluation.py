@@ -1,13 +1,12 @@
-"""Recalibrated models on streams: what they are evaluated on, their scores, tables and pictures.
-
-The models that are evaluated, by name, and the ways to recalibrate them.
-"""
+"""Recalibrated models on streams: what they are evaluated on, their scores, tables and pictures."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +28,6 @@ from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, 
 from onlinecal.rounds import Reading, known_from, read_rounds
 from onlinecal.tables import is_file
 from onlinecal.wrappers.late_labels import MOST_WAITING
-from onlinecal.wrappers.strategies.catalogue import StrategyName
 from onlinecal.wrappers.strategies.projection import Buckets
 from simulations.games.measuring import Game, measure_recorded
 
@@ -89,9 +87,6 @@ class Source:
     remarks: Sequence[str] = ()
     known_from: NDArray[Any] | None = None
 
-    def __len__(self) -> int:
-        return len(self.features)
-
 
 def source_of(name: str, rounds: int | None, seed: int, columns: Columns, reading: Reading) -> Source:
     """A file, or the stream of that name: a dataset that comes with river, or one of `HARD`.
@@ -105,8 +100,7 @@ def source_of(name: str, rounds: int | None, seed: int, columns: Columns, readin
     return hard(name, rounds or DEFAULT_ROUNDS, seed) if name in HARD else from_river(name, rounds)
 
 
-def first_rounds(rounds: int | None, available: int, name: str) -> int:
-    """So many of the rounds there are, or all; ValueError if there are fewer."""
+def _first_rounds(rounds: int | None, available: int, name: str) -> int:
     if rounds is not None and rounds > available:
         raise ValueError(f"rounds must be at most the {available} that {name} has, got {rounds}")
     return rounds or available
@@ -116,7 +110,7 @@ def from_river(name: str, rounds: int | None) -> Source:
     """A classification dataset that comes with river; ValueError lists those there are."""
     dataset = river_dataset(name, BINARY, SEVERAL)
     features, labels = zip(*dataset, strict=True)
-    count = first_rounds(rounds, len(labels), name)
+    count = _first_rounds(rounds, len(labels), name)
     is_multiclass = dataset.task == SEVERAL
     kept = labels if is_multiclass else [bool(label) for label in labels]
     return Source(name, features[:count], lambda t, _: kept[t], is_multiclass, recorded=False)
@@ -129,7 +123,7 @@ def from_file(path: Path, columns: Columns, rounds: int | None, reading: Reading
     more = [name for name in (settled_at, together) if name is not None]
     read = read_rounds(path, outcome, [forecast], sort=sort, more=more, reading=reading)
     known = known_from(read, settled_at, together, sort)
-    count = first_rounds(rounds, len(read.outcomes), read.name)
+    count = _first_rounds(rounds, len(read.outcomes), read.name)
     forecasts, outcomes = read.forecasts[forecast][:count], read.outcomes[:count]
     labels = [bool(y) for y in outcomes]
     remarks = [*read.remarks, *outcome_remarks(outcomes, forecasts, outcome, forecast)]
@@ -197,8 +191,7 @@ class Recorded(Classifier):
 
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
         """The recorded forecast."""
-        p = x["forecast"]
-        return {False: 1.0 - p, True: p}
+        return {False: 1.0 - x["forecast"], True: x["forecast"]}
 
 
 MODELS: dict[str, Callable[[], Classifier]] = {
@@ -210,10 +203,7 @@ MODELS: dict[str, Callable[[], Classifier]] = {
 
 
 def create(name: str, is_multiclass: bool = False) -> Classifier:
-    """A fresh model by its name; ValueError lists the known ones.
-
-    Models that know two labels only are asked one against the rest where there are more.
-    """
+    """A fresh model by its name, which asks one label against the rest if it only knows two."""
     if name not in MODELS:
         raise ValueError(f"unknown model {name!r}{did_you_mean(name, MODELS)}")
     model = MODELS[name]()
@@ -228,25 +218,20 @@ def methods(
     With more than two labels the event is that the top label is right, and that is what is calibrated.
     Raises ValueError for a slack or a number of buckets that CalibratedClassifier does not take.
     """
-    strategy: StrategyName = "top-label" if is_multiclass else "auto"
-    CalibratedClassifier(Recorded(), slack=slack, n_buckets=n_buckets)
-    return {
-        BASE: lambda model: model,
-        "Platt": PlattScaling,
-        "mean": BinnedMean,
-        CALIBRATED: lambda model: CalibratedClassifier(
-            model, slack=slack, n_buckets=n_buckets, strategy=strategy
-        ),
-    }
+    calibrated = partial(
+        CalibratedClassifier,
+        slack=slack,
+        n_buckets=n_buckets,
+        strategy="top-label" if is_multiclass else "auto",
+    )
+    calibrated(Recorded())
+    return {BASE: lambda model: model, "Platt": PlattScaling, "mean": BinnedMean, CALIBRATED: calibrated}
 
 
 def planned(
     sources: Sequence[Source], models: Sequence[str], slack: float | None, n_buckets: Buckets
 ) -> list[tuple[Source, str, str, Classifier]]:
-    """Every method on every model on every stream: the stream, both names, and a fresh classifier.
-
-    ValueError as from `methods`.
-    """
+    """Every method on every model on every stream: the stream, both names, and a fresh classifier."""
     return [
         (source, name, method, wrap(Recorded() if source.recorded else create(name, source.is_multiclass)))
         for source in sources
@@ -305,16 +290,10 @@ class Score(BesideConstants, msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """One method on one stream in full.
+    """One method on one stream: its line of the table, and the game round by round.
 
-    Attributes
-    ----------
-    score
-        The line of the table.
-    game
-        Forecasts, outcomes and witness, round by round.
-    checkpoints, certificates, guarantees
-        How many forecasts had been given, and the two sums then; the latter empty without a certificate.
+    After each of the checkpoints, numbers of forecasts given, it has the certificate and the guarantee, sums;
+    of a method without a certificate none.
     """
 
     score: Score
@@ -346,44 +325,34 @@ def evaluate(
     labels: list[Any] = []
     checkpoints: list[int] = []
     proofs: list[tuple[float, float]] = []
-    order, upto = _schedule(source, late)
-    learnt = 0
-    stops = set(np.linspace(0, len(source), CHECKPOINTS + 1).astype(int)[1:].tolist())
-    ask = top_label if source.is_multiclass else probability_of_true
-    for t, x in enumerate(source.features):
-        event, p = ask(model, x)
-        label = source.label(t, 0.5 if p is None else p)
-        if p is not None:
-            forecasts.append(p)
-            outcomes.append(bool(label == event))
-        labels.append(label)
-        for row in order[learnt : upto[t]]:
-            model.learn_one(source.features[row], labels[row])
-        learnt = upto[t]
-        if t + 1 in stops:
-            checkpoints.append(len(forecasts))
-            if isinstance(model, CalibratedClassifier):
-                proofs.append((model.certificate, model.guarantee))
-            if progress is not None:
-                progress(t + 1 - max((stop for stop in stops if stop <= t), default=0))
-    p_array, y_array = np.array(forecasts), np.array(outcomes, dtype=np.uint8)
-    title = source.name if source.recorded else f"{source.name}, {model_name}"
-    game = measure_recorded(p_array, y_array, method, title, budget=budget)
-    score = _score(game, source.name, model_name, *(proofs[-1] if proofs else (None, None)))
-    return Evaluation(score, game, checkpoints, *(list(column) for column in zip(*proofs, strict=True)))
-
-
-def _schedule(source: Source, late: int) -> tuple[list[int], list[int]]:
-    """The rounds in the order in which their labels come, and how many have come after each round.
-
-    Of labels that come at once the oldest is first; after the last round all have come.
-    """
-    count = len(source)
+    count = len(source.features)
     due = np.arange(1 + late, count + 1 + late) if source.known_from is None else source.known_from
+    # of labels that come at once the oldest is first; after the last round all have come
     order = np.argsort(due, kind="stable")
-    upto = np.searchsorted(due[order], np.arange(1, count + 1), side="right")
-    upto[-1:] = count
-    return order.tolist(), upto.tolist()
+    come = np.searchsorted(due[order], np.arange(1, count + 1), side="right")
+    come[-1:] = count
+    ask = top_label if source.is_multiclass else probability_of_true
+    learnt = 0
+    for begin, end in pairwise(np.unique(np.linspace(0, count, CHECKPOINTS + 1).astype(int)).tolist()):
+        for t in range(begin, end):
+            event, p = ask(model, source.features[t])
+            label = source.label(t, 0.5 if p is None else p)
+            if p is not None:
+                forecasts.append(p)
+                outcomes.append(bool(label == event))
+            labels.append(label)
+            for row in order[learnt : come[t]].tolist():
+                model.learn_one(source.features[row], labels[row])
+            learnt = come[t]
+        checkpoints.append(len(forecasts))
+        if isinstance(model, CalibratedClassifier):
+            proofs.append((model.certificate, model.guarantee))
+        if progress is not None:
+            progress(end - begin)
+    title = source.name if source.recorded else f"{source.name}, {model_name}"
+    game = measure_recorded(np.array(forecasts), np.array(outcomes, np.uint8), method, title, budget=budget)
+    score = _score(game, source.name, model_name, *(proofs[-1] if proofs else (None, None)))
+    return Evaluation(score, game, checkpoints, *zip(*proofs, strict=True))
 
 
 def probability_of_true(model: Classifier, x: Any) -> tuple[Any, float | None]:

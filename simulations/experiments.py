@@ -110,18 +110,9 @@ NEVER = 1e-9
 class Experiment:
     """What all figures share.
 
-    Attributes
-    ----------
-    table
-        Probabilities (n, C) and labels.
-    n_actions
-        K; the paper's figures have 3.
-    n_rounds
-        The length of the curves in `steps`.
-    n_splits, test_share, seed
-        Random splits into fitted and tested rows, the share of the latter; split s has seed `seed` + s.
-    n_losses
-        Random losses that gaps are taken over, the same for every split.
+    `table` has probabilities (n, C) and labels. There are `n_splits` random splits into fitted and tested
+    rows; split s has seed `seed` + s. `n_actions` is K, 3 in the paper's figures; `n_rounds` is the length
+    of the curves in `steps`. Gaps are taken over `n_losses` random losses, the same for every split.
     """
 
     table: Part

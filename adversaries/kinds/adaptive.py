@@ -4,26 +4,17 @@ A forecast that was too low in one epoch is a debt, and the forecaster can pay i
 value again while the truth lies below it. The lower bounds for sequential calibration come from denying it
 that: the truth moves to the side on which old debts cannot be paid.
 
+Some see the forecaster's inner state: what each outcome would do to its proven bound on its distance to
+calibration. No bound that holds for every sequence can exclude them. The step with look-ahead is told the
+largest rise that can follow either outcome within `Phase.depth` rounds, and takes the larger one; the work of
+whoever tells it doubles with every round of depth.
+
 References
 ----------
 Qiao and Valiant (2021). Stronger calibration lower bounds via sidestepping. STOC 2021, 456-466.
 Dagan, Daskalakis, Fishelson, Golowich, Kleinberg and Okoroafor (2024). Breaking the T^(2/3) barrier for
     sequential calibration. arXiv:2406.13668. (The game of sign preservation.)
 van der Corput (1935). Verteilungsfunktionen I. Proc. Akad. Wet. Amsterdam 38, 813-821.
-
-Some see the forecaster's inner state, through what each outcome would do to its certificate.
-
-They are told, before they choose, how much the forecaster's proven bound on its distance to calibration would
-rise for either outcome. No bound that holds for every sequence can exclude them.
-
-Best response by look-ahead: a driver that honours `Phase.depth` tells them about more than this one round.
-With depth d it tries every continuation of d rounds on a copy of the forecaster and hands over, for either
-outcome of the present round, the largest rise that can follow. The step takes the larger one, which is the
-first move of the best attack d rounds long, and the next round plans anew. The work doubles with every
-round of depth.
-
-References
-----------
 Dawid (1982). The well-calibrated Bayesian. Journal of the American Statistical Association 77, 605-610.
 Oakes (1985). Self-calibrating priors do not exist. Journal of the American Statistical Association 80, 339;
     with Dawid's comment, 340-341.
@@ -35,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,23 +37,22 @@ from adversaries.protocol import Kind, State, chance, plays, state_of, whole
 from onlinecal.catalogue import Parameter
 
 KINDS: list[Kind] = []
+oblivious = partial(plays, KINDS, "oblivious")
+adaptive = partial(plays, KINDS, "adaptive")
+internal = partial(plays, KINDS, "internal")
 
 
-def bisection_initial(values: Mapping[str, Any], horizon: int) -> State:
-    """State of `bisection_step`: epochs of scale * horizon ** exponent rounds, rounded, at least 1."""
+def _bisection_initial(values: Mapping[str, Any], horizon: int) -> State:
     length = max(round(min(values["scale"] * horizon ** values["exponent"], float(horizon))), 1)
     return state_of(length, values["depth"] or -1, 0.0, 1.0, 0.0, 0.0, 0.0)
 
 
-@plays(
-    KINDS,
-    "adaptive",
+@adaptive(
     "after Qiao & Valiant (2021) and Dagan et al. (2024), neither exactly",
     Parameter("scale", 1.0, "factor of an epoch's length", low=0.0),
     chance("exponent", 0.8, "power of the horizon in an epoch's length"),
     whole("depth", None, "halvings before it starts afresh", high=1000),
-    initial=bisection_initial,
-    needs_horizon=True,
+    for_horizon=_bisection_initial,
 )
 def bisection_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """A coin for an epoch, then its bias moves to where those forecasts cannot be paid back: a heuristic.
@@ -99,19 +90,15 @@ def bisection_step(state: State, t: int, forecast: float, rise_zero: float, rise
     return outcome
 
 
-def epochs_initial(values: Mapping[str, Any], horizon: int) -> State:
-    """State of `epochs_step`: the horizon in equal parts, up to a round."""
+def _epochs_initial(values: Mapping[str, Any], horizon: int) -> State:
     number = values["number"]
     return state_of(number, horizon, *(van_der_corput(j) for j in range(1, number + 1)))
 
 
-@plays(
-    KINDS,
-    "oblivious",
+@oblivious(
     "this library; van der Corput (1935)",
     whole("number", 15, "epochs in the horizon", high=1_000_000),
-    initial=epochs_initial,
-    needs_horizon=True,
+    for_horizon=_epochs_initial,
 )
 def epochs_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """A coin whose bias goes through evenly spread values, one in each epoch, jumping to and fro. State:
@@ -131,7 +118,7 @@ def van_der_corput(index: int) -> float:
     return int(digits[::-1], 2) / 2 ** len(digits)
 
 
-@plays(KINDS, "adaptive", "Dawid (1982)")
+@adaptive("Dawid (1982)")
 def bernoulli_forecast_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
@@ -139,25 +126,17 @@ def bernoulli_forecast_step(
     return int(u < forecast)
 
 
-@plays(
-    KINDS,
-    "adaptive",
-    "Oakes (1985), Dawid (1985)",
-    chance("at", 0.5, "forecasts below this are answered by 1"),
-)
+@adaptive("Oakes (1985), Dawid (1985)", chance("at", 0.5, "forecasts below this are answered by 1"))
 def threshold_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """1 if and only if the forecast is below a fixed value. State: [at]."""
     return int(forecast < state[0])
 
 
-@plays(
-    KINDS,
-    "adaptive",
+@adaptive(
     "this library",
     chance("start", 0.0, "the value in the first round"),
     chance("end", 1.0, "the value in the last round"),
-    initial=line_initial,
-    needs_horizon=True,
+    for_horizon=line_initial,
 )
 def threshold_sweep_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
@@ -171,19 +150,15 @@ def threshold_sweep_step(
     return int(forecast < state[0] + (state[1] - state[0]) * progress)
 
 
-def early_stopped_coin_initial(values: Mapping[str, Any], horizon: int) -> State:
-    """State of `early_stopped_coin_step`: limit = scale * horizon ** exponent, still tossing."""
+def _early_stopped_coin_initial(values: Mapping[str, Any], horizon: int) -> State:
     return state_of(values["scale"] * horizon ** values["exponent"], 0.0, -1.0)
 
 
-@plays(
-    KINDS,
-    "adaptive",
+@adaptive(
     "after Qiao & Zheng (2024), early stopping",
     Parameter("scale", 1.0, "factor of the limit", low=0.0),
     chance("exponent", 1 / 3, "power of the horizon in the limit"),
-    initial=early_stopped_coin_initial,
-    needs_horizon=True,
+    for_horizon=_early_stopped_coin_initial,
 )
 def early_stopped_coin_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
@@ -213,18 +188,12 @@ def early_stopped_coin_step(
     return outcome
 
 
-def boundary_hugger_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def _boundary_hugger_initial(values: Mapping[str, Any], horizon: int | None) -> State:
     """State of `boundary_hugger_step`: compared with NaN, the first forecast neither rose nor fell."""
     return state_of(np.nan, values["first"])
 
 
-@plays(
-    KINDS,
-    "adaptive",
-    "this library",
-    whole("first", 1, "the first outcome", 0, 1),
-    initial=boundary_hugger_initial,
-)
+@adaptive("this library", whole("first", 1, "the first outcome", 0, 1), initial=_boundary_hugger_initial)
 def boundary_hugger_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
@@ -243,17 +212,14 @@ def boundary_hugger_step(
     return outcome
 
 
-def bias_builder_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `bias_builder_step` without any bias."""
+def _bias_builder_initial(values: Mapping[str, Any], horizon: int | None) -> State:
     return state_of(values["cells"], *[0.0] * values["cells"])
 
 
-@plays(
-    KINDS,
-    "adaptive",
+@adaptive(
     "after Foster & Vohra (1998), calibration by bins",
     whole("cells", 100, "bins that forecasts are grouped in", high=1_000_000),
-    initial=bias_builder_initial,
+    initial=_bias_builder_initial,
 )
 def bias_builder_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
@@ -271,7 +237,7 @@ def bias_builder_step(
     return outcome
 
 
-def bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+def _bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State:
     """State of `bias_lifter_step`: no biases, climbing, on the grid that suits the horizon."""
     m = values["cells"]
     if m is None:
@@ -280,13 +246,10 @@ def bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State
     return state_of(m, m, 0.0, *[0.0] * (m + 1))
 
 
-@plays(
-    KINDS,
-    "adaptive",
+@adaptive(
     "this library",
     Parameter("cells", None, "cells of the grid; none: ceil(sqrt(T))", low=1, high=1_000_000, form="whole"),
-    initial=bias_lifter_initial,
-    needs_horizon=True,
+    for_horizon=_bias_lifter_initial,
     horizon_unless="cells",
 )
 def bias_lifter_step(
@@ -352,14 +315,14 @@ def best_bias(m: int, point: int, bias: int) -> int:
 ROOM, CELL, AIM, TARGET, UNTIL, LAST, END, POINTS = range(8)
 
 
-def graded_lifter_initial(values: Mapping[str, Any], horizon: int) -> State:
+def _graded_lifter_initial(values: Mapping[str, Any], horizon: int) -> State:
     """State of `graded_lifter_step`: climbing, nothing known but 1/2, no biases."""
     room = math.isqrt(horizon) // 2 + 8
     points = [0.5] + [1.0] * room
     return state_of(room, -1.0, room, 0.0, -1.0, 0.5, horizon, *points, *[0.0] * (2 * room + 1))
 
 
-@plays(KINDS, "adaptive", "this library", initial=graded_lifter_initial, needs_horizon=True)
+@adaptive("this library", for_horizon=_graded_lifter_initial)
 def graded_lifter_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
@@ -461,9 +424,7 @@ DEEPEST = 10
 """Most rounds of look-ahead: a driver tries 2 ** depth continuations in every round."""
 
 
-@plays(
-    KINDS,
-    "internal",
+@internal(
     "this library",
     chance("tie", 0.5, "probability of a 1 when both rise alike"),
     whole("depth", 1, "rounds it looks ahead", high=DEEPEST),

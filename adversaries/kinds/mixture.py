@@ -1,49 +1,30 @@
-"""Adversaries made of others: one plays first and another takes over, or a coin decides in every round.
-
-In a mixture both are played by one step function, made for that pair of steps. Such a step has no line of
-its own in a module, so it gets a name from which it can be made again: pickles, and numba's cache of compiled
-loops on disk, refer to it by that name as they refer to any other step.
-"""
+"""Adversaries made of others: one plays first and another takes over, or a coin decides in every round."""
 
 from __future__ import annotations
 
-import sys
-import zlib
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import POWERS, Build, Kind, Phase, State, Step, chance
+from adversaries.protocol import BELOW_ONE, POWERS, Build, Kind, Phase, State, Step, chance, whole
 from onlinecal.catalogue import Parameter
 
 
 def two_phases(values: Mapping[str, Any], *size_and_horizon: Any) -> tuple[Phase, ...]:
     """The phases of both players; each is built for the rounds it will play and counts them from 0.
 
-    Parameters
-    ----------
-    values
-        Spec strings `first` and `second`, and `switch` (None: half the horizon, rounded down).
-    size_and_horizon
-        The number of classes, if there may be more than two; rounds of the whole game, None if unknown; and
-        what gives the phases of a spec for a horizon.
-
-    Raises
-    ------
-    ValueError
-        If the horizon leaves no round for one of the two.
+    What follows the values is the number of classes, if there may be more than two, the horizon, and what
+    gives the phases of a spec. ValueError if the horizon leaves no round for one of the two.
     """
     *_, horizon, build = size_and_horizon
     switch = values["switch"]
     if switch is None:
-        assert horizon is not None
         if horizon < 2:
             raise ValueError(f"two-phase needs a horizon of at least 2 rounds, got {horizon}")
         switch = horizon // 2
@@ -51,11 +32,8 @@ def two_phases(values: Mapping[str, Any], *size_and_horizon: Any) -> tuple[Phase
         raise ValueError(f"two-phase: switch must be less than the horizon of {horizon} rounds, got {switch}")
     *early, last = build(values["first"], switch)
     left = switch - sum(phase.rounds or 0 for phase in early)
-    return (
-        *early,
-        replace(last, rounds=left),
-        *build(values["second"], None if horizon is None else horizon - switch),
-    )
+    second = build(values["second"], None if horizon is None else horizon - switch)
+    return (*early, replace(last, rounds=left), *second)
 
 
 def two_phase(first: str, second: str) -> Kind:
@@ -68,18 +46,13 @@ def two_phase(first: str, second: str) -> Kind:
         (
             Parameter("first", first, "who plays first", form="adversary"),
             Parameter("second", second, "who takes over", form="adversary"),
-            Parameter(
-                "switch", None, "rounds the first one plays, instead of half the horizon", low=1, form="whole"
-            ),
+            whole("switch", None, "rounds the first one plays, instead of half the horizon", high=math.inf),
         ),
         compose=two_phases,
         needs_horizon=True,
         horizon_unless="switch",
     )
 
-
-BELOW_ONE = 1.0 - 2.0**-53
-"""The largest draw there is; a stretched draw may round up to 1 and is brought back to this."""
 
 PREFIX = "mixture"
 
@@ -91,8 +64,7 @@ def mixture_step(first: Step, second: Step) -> Step:
     State: [weight, length of the first one's state, state of the first, state of the second]. A draw below
     the weight means that the first plays. Given that, draw / weight is again uniform on [0, 1), and
     (draw - weight) / (1 - weight) is so otherwise: one draw chooses who plays and serves as that player's
-    own. (Of its 53 bits, log2(1 / weight) are spent on the choice.) Whoever does not play does not see the
-    round; both count it.
+    own. Whoever does not play does not see the round; both count it.
     """
 
     @register_jitable
@@ -105,13 +77,20 @@ def mixture_step(first: Step, second: Step) -> Step:
         own = min((u - weight) / (1.0 - weight), BELOW_ONE)
         return int(second(state[border:], t, forecast, rise_zero, rise_one, own))
 
-    step.__qualname__ = step.__name__ = f"{PREFIX};{_name_of(first)};{_name_of(second)}"
+    # pickles refer to a function by its name: this one has no line of its own, see `__getattr__`
+    names = (
+        part.__qualname__
+        if part.__qualname__.startswith(f"{PREFIX};")
+        else f"{part.__module__}:{part.__qualname__}"
+        for part in (first, second)
+    )
+    step.__qualname__ = ";".join((PREFIX, *names)).replace(".", "/")
     return step
 
 
 def __getattr__(name: str) -> Step:
     """The mixture of that name, as if it stood in this module; AttributeError if there is none."""
-    words = iter(name.split(";"))
+    words = iter(name.replace("/", ".").split(";"))
     if name.startswith(f"{PREFIX};"):
         try:
             return _step_named(words)
@@ -120,23 +99,17 @@ def __getattr__(name: str) -> Step:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _step_named(words: Iterator[str]) -> Step:
+    """Reads one step off a name: a mixture is its prefix, then its two parts."""
+    word = next(words)
+    if word == PREFIX:
+        return mixture_step(_step_named(words), _step_named(words))
+    module, name = word.split(":")
+    return getattr(import_module(module), name)
+
+
 def mixture_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
-    """The single phase of a mixture; both players are built for the whole game.
-
-    Parameters
-    ----------
-    values
-        Spec strings `first` and `second`, and `weight`.
-    horizon
-        Rounds of the whole game, None if unknown.
-    build
-        Gives the phases of a spec for a horizon.
-
-    Raises
-    ------
-    ValueError
-        If one of the two is played in several phases.
-    """
+    """The single phase of a mixture; both players are built for the whole game, in one phase each."""
     parts = []
     for place in ("first", "second"):
         phases = build(values[place], horizon)
@@ -146,41 +119,15 @@ def mixture_phase(values: Mapping[str, Any], horizon: int | None, build: Build) 
             )
         parts.append(phases[0])
     first, second = parts
-    limits = [part.rounds for part in parts if part.rounds is not None]
     return (
         Phase(
             mixture_step(first.step, second.step),
             np.concatenate([[values["weight"], len(first.state)], first.state, second.state]),
-            rounds=min(limits, default=None),
+            rounds=min((part.rounds for part in parts if part.rounds is not None), default=None),
             power=max(first.power, second.power, key=POWERS.index),
             depth=max(first.depth, second.depth),
         ),
     )
-
-
-def _name_of(step: Step) -> str:
-    """Module, name and checksum of a step, without the dots and semicolons that have a meaning in names."""
-    if step.__module__ == __name__ and step.__qualname__.startswith(f"{PREFIX};"):
-        return step.__qualname__
-    return f"{step.__module__}:{step.__qualname__}:{_checksum(step):x}".replace(".", "/")
-
-
-def _step_named(words: Iterator[str]) -> Step:
-    """Reads one step off a name: a mixture is its prefix, then its two parts."""
-    word = next(words)
-    if word == PREFIX:
-        return mixture_step(_step_named(words), _step_named(words))
-    module, name, _ = word.split(":")
-    return getattr(import_module(module.replace("/", ".")), name)
-
-
-def _checksum(step: Step) -> int:
-    """A number that changes with the source of a step, so that no cache takes a changed one for the old."""
-    code = step.__code__
-    constants = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
-    checksum = zlib.crc32(code.co_code + repr((constants, code.co_names)).encode())
-    file = getattr(sys.modules.get(step.__module__), "__file__", None)
-    return zlib.crc32(Path(file).read_bytes(), checksum) if file and Path(file).is_file() else checksum
 
 
 MIXTURE = Kind(

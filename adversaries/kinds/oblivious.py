@@ -7,30 +7,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from adversaries.protocol import Kind, State, chance, plays, state_of, whole
 from onlinecal.catalogue import Parameter
 
 KINDS: list[Kind] = []
+oblivious = partial(plays, KINDS, "oblivious")
 
 HALF_OF_THE_BITS = 2.0**26
 """A uniform double has 53 bits; cut here, its two halves are two independent uniform draws."""
 
 
-@plays(KINDS, "oblivious", "Qiao & Zheng (2024), random bits", chance("bias", 0.5, "probability of a 1"))
+@oblivious("Qiao & Zheng (2024), random bits", chance("bias", 0.5, "probability of a 1"))
 def coin_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """Independent tosses of one coin. State: [bias]."""
     return int(u < state[0])
 
 
-@plays(KINDS, "oblivious", "folklore", whole("value", 0, "the outcome", 0, 1))
+@oblivious("folklore", whole("value", 0, "the outcome", 0, 1))
 def constant_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """The same outcome in every round. State: [value]."""
     return int(state[0])
 
 
-@plays(KINDS, "oblivious", "folklore", whole("period", 2, "rounds from one 1 to the next", 2))
+@oblivious("folklore", whole("period", 2, "rounds from one 1 to the next", 2))
 def alternating_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
 ) -> int:
@@ -39,7 +41,7 @@ def alternating_step(
     return int(t % period == period - 1)
 
 
-@plays(KINDS, "oblivious", "folklore", whole("length", 10, "rounds in a run"))
+@oblivious("folklore", whole("length", 10, "rounds in a run"))
 def blocks_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """Runs of zeros and runs of ones in turn, zeros first. State: [length]."""
     return (t // int(state[0])) % 2
@@ -50,14 +52,11 @@ def line_initial(values: Mapping[str, Any], horizon: int) -> State:
     return state_of(values["start"], values["end"], max(horizon - 1, 1))
 
 
-@plays(
-    KINDS,
-    "oblivious",
+@oblivious(
     "this library",
     chance("start", 0.0, "bias in the first round"),
     chance("end", 1.0, "bias in the last round"),
-    initial=line_initial,
-    needs_horizon=True,
+    for_horizon=line_initial,
 )
 def linear_drift_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
@@ -70,8 +69,7 @@ def linear_drift_step(
     return int(u < state[0] + (state[1] - state[0]) * progress)
 
 
-def sinusoidal_drift_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `sinusoidal_drift_step`; ValueError if the swing leaves [0, 1]."""
+def _sinusoidal_drift_initial(values: Mapping[str, Any], horizon: int | None) -> State:
     amplitude, centre = values["amplitude"], values["centre"]
     room = min(centre, 1.0 - centre)
     if amplitude > room + 1e-12:
@@ -82,14 +80,12 @@ def sinusoidal_drift_initial(values: Mapping[str, Any], horizon: int | None) -> 
     return state_of(values["period"], amplitude, centre)
 
 
-@plays(
-    KINDS,
-    "oblivious",
+@oblivious(
     "this library",
     Parameter("period", 1000.0, "rounds in one full swing", low=1.0),
     Parameter("amplitude", 0.4, "largest deviation from the centre", low=0.0, high=0.5),
     chance("centre", 0.5, "bias around which it swings"),
-    initial=sinusoidal_drift_initial,
+    initial=_sinusoidal_drift_initial,
 )
 def sinusoidal_drift_step(
     state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
@@ -98,22 +94,18 @@ def sinusoidal_drift_step(
     return int(u < state[2] + state[1] * math.sin(2.0 * math.pi * t / state[0]))
 
 
-def change_points_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `change_points_step`: a change every `spacing` rounds, or `changes` over the horizon."""
+def _change_points_initial(values: Mapping[str, Any], horizon: int | None) -> State:
     if values["spacing"] is not None:
         return state_of(1, values["spacing"], -1, 0.5)
     assert horizon is not None
     return state_of(values["changes"] + 1, horizon, -1, 0.5)
 
 
-@plays(
-    KINDS,
-    "oblivious",
+@oblivious(
     "this library",
     whole("changes", 10, "number of changes over the horizon", 0),
     whole("spacing", None, "rounds between changes, instead of `changes`"),
-    initial=change_points_initial,
-    needs_horizon=True,
+    for_horizon=_change_points_initial,
     horizon_unless="spacing",
 )
 def change_points_step(
@@ -134,18 +126,12 @@ def change_points_step(
     return int(u < state[3])
 
 
-def flip_initial(values: Mapping[str, Any], horizon: int) -> State:
-    """State of `flip_step`: the turn comes half way."""
+def _flip_initial(values: Mapping[str, Any], horizon: int) -> State:
     return state_of(values["bias"], 1.0 - values["bias"], horizon // 2)
 
 
-@plays(
-    KINDS,
-    "oblivious",
-    "this library",
-    chance("bias", 0.8, "probability of a 1 in the first half"),
-    initial=flip_initial,
-    needs_horizon=True,
+@oblivious(
+    "this library", chance("bias", 0.8, "probability of a 1 in the first half"), for_horizon=_flip_initial
 )
 def flip_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """A coin whose bias p becomes 1 - p half way through the horizon. State: [bias before, bias after, round
@@ -154,18 +140,11 @@ def flip_step(state: State, t: int, forecast: float, rise_zero: float, rise_one:
     return int(u < state[int(t >= state[2])])
 
 
-def markov_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `markov_step` before any outcome: the first one is a fair coin."""
+def _markov_initial(values: Mapping[str, Any], horizon: int | None) -> State:
     return state_of(values["stay"], -1)
 
 
-@plays(
-    KINDS,
-    "oblivious",
-    "folklore",
-    chance("stay", 0.9, "probability of the previous outcome"),
-    initial=markov_initial,
-)
+@oblivious("folklore", chance("stay", 0.9, "probability of the previous outcome"), initial=_markov_initial)
 def markov_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
     """A two-state chain: the previous outcome again with a fixed probability.
 

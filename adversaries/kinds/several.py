@@ -17,16 +17,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import Kind, State, chance, plays, state_of, whole
+from adversaries.protocol import BELOW_ONE, Kind, State, chance, plays, state_of, whole
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter
 
 KINDS: list[Kind] = []
+oblivious = partial(plays, KINDS, "oblivious")
+adaptive = partial(plays, KINDS, "adaptive")
+internal = partial(plays, KINDS, "internal")
 
 SPACING, ROOT, LEG, POINTS = range(4)
 """Parts of the state: rounds a leg lasts, g, the present leg; then its ends and the present point, k each."""
@@ -85,15 +89,11 @@ def drawn(weights: Floats, u: float) -> int:
     return last
 
 
-BELOW_ONE = 1.0 - 2.0**-53
-"""The largest draw there is."""
-
-
 LEGS = whole("legs", 12, "straight lines from the first round to the last")
 SPACED = whole("spacing", None, "rounds each line takes, instead of legs")
 
 
-@plays(KINDS, "oblivious", "folklore")
+@oblivious("folklore")
 def uniform_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Every class with the same probability. State: []."""
     return int(u * len(forecast))
@@ -114,13 +114,10 @@ def read_shares(text: str) -> list[float]:
 
 def canonical_shares(text: str) -> str:
     """The text with every number in its shortest form."""
-    return ",".join(
-        f"{share:g}" if share == float(f"{share:g}") else repr(share) for share in read_shares(text)
-    )
+    return ",".join(repr(share).removesuffix(".0") for share in read_shares(text))
 
 
-def weights_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `weights_step`; without shares 1, 2, ..., k. ValueError unless there is one for each class."""
+def _weights_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
     if values["shares"] is None:
         return np.arange(1.0, n_classes + 1)
     shares = read_shares(values["shares"])
@@ -131,42 +128,29 @@ def weights_initial(values: Mapping[str, Any], n_classes: int, horizon: int | No
     return np.array(shares)
 
 
-@plays(
-    KINDS,
-    "oblivious",
+@oblivious(
     "folklore",
     Parameter(
-        "shares",
-        None,
-        "in proportion; 1, 2, ..., k if not set",
-        form="text",
-        canonical=canonical_shares,
+        "shares", None, "in proportion; 1, 2, ..., k if not set", form="text", canonical=canonical_shares
     ),
-    initial=weights_initial,
+    initial=_weights_initial,
 )
 def weights_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Every class with a fixed probability of its own. State: [weight of each class]."""
     return drawn(state, u)
 
 
-@plays(KINDS, "oblivious", "folklore", whole("length", 1, "rounds a class stays"))
+@oblivious("folklore", whole("length", 1, "rounds a class stays"))
 def rotating_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Runs of every class in turn. State: [length]."""
     return (t // int(state[0])) % len(forecast)
 
 
-def markov_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `markov_step`; before the first round there is no previous class."""
+def _markov_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
     return state_of(values["stay"], -1.0)
 
 
-@plays(
-    KINDS,
-    "oblivious",
-    "folklore",
-    chance("stay", 0.9, "probability of the previous class"),
-    initial=markov_initial,
-)
+@oblivious("folklore", chance("stay", 0.9, "probability of the previous class"), initial=_markov_initial)
 def markov_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The previous class again with a fixed probability, else one of the others. State: [stay, previous].
 
@@ -184,22 +168,18 @@ def markov_step(state: State, t: int, forecast: Floats, rises: Floats, u: float)
     return outcome
 
 
-def dirichlet_drift_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `dirichlet_drift_step`: the last leg ends with the horizon, unless `spacing` is given."""
+def _dirichlet_drift_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
     if values["spacing"] is not None:
         return path_state(n_classes, values["spacing"])
     assert horizon is not None
     return path_state(n_classes, horizon / values["legs"])
 
 
-@plays(
-    KINDS,
-    "oblivious",
+@oblivious(
     "this library; Roberts (2018)",
     LEGS,
     SPACED,
-    initial=dirichlet_drift_initial,
-    needs_horizon=True,
+    for_horizon=_dirichlet_drift_initial,
     horizon_unless="spacing",
 )
 def dirichlet_drift_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
@@ -207,22 +187,18 @@ def dirichlet_drift_step(state: State, t: int, forecast: Floats, rises: Floats, 
     return drawn(move(state, t, len(forecast)), u)
 
 
-def late_class_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `late_class_step`."""
+def _late_class_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
     if values["start"] is not None:
         return state_of(values["start"], values["weight"])
     assert horizon is not None
     return state_of(horizon // 2, values["weight"])
 
 
-@plays(
-    KINDS,
-    "oblivious",
+@oblivious(
     "this library",
     chance("weight", 0.5, "its probability from then on"),
     whole("start", None, "its first round, instead of half way", 0),
-    initial=late_class_initial,
-    needs_horizon=True,
+    for_horizon=_late_class_initial,
     horizon_unless="start",
 )
 def late_class_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
@@ -245,13 +221,13 @@ BINS = 4099
 """Places for the bins of `bias_builder_step`; a prime."""
 
 
-@plays(KINDS, "adaptive", "Dawid (1982)")
+@adaptive("Dawid (1982)")
 def categorical_forecast_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Drawn from the announced probabilities: the forecaster is right. State: []."""
     return drawn(forecast, u)
 
 
-@plays(KINDS, "adaptive", "Oakes (1985), Dawid (1985)")
+@adaptive("Oakes (1985), Dawid (1985)")
 def least_likely_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class with the smallest announced probability. State: []."""
     best = 0
@@ -261,7 +237,7 @@ def least_likely_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
     return best
 
 
-@plays(KINDS, "adaptive", "this library")
+@adaptive("this library")
 def runner_up_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class with the second largest announced probability. State: []."""
     first, second = 0, 1
@@ -275,19 +251,15 @@ def runner_up_step(state: State, t: int, forecast: Floats, rises: Floats, u: flo
     return second
 
 
-def target_sweep_initial(values: Mapping[str, Any], n_classes: int, horizon: int) -> State:
-    """State of `target_sweep_step`: as many legs as given, or T^((k-1)/k) / 2."""
+def _target_sweep_initial(values: Mapping[str, Any], n_classes: int, horizon: int) -> State:
     legs = values["legs"] or max(1, math.floor(0.5 * horizon ** ((n_classes - 1) / n_classes)))
     return path_state(n_classes, max(horizon / legs, 1.0))
 
 
-@plays(
-    KINDS,
-    "adaptive",
+@adaptive(
     "this library",
     whole("legs", None, "straight lines, instead of T^(1-1/k) / 2"),
-    initial=target_sweep_initial,
-    needs_horizon=True,
+    for_horizon=_target_sweep_initial,
 )
 def target_sweep_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Draws the forecasts after a target that wanders through the whole simplex. State: see `path`.
@@ -302,7 +274,7 @@ def target_sweep_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
     return best
 
 
-def boundary_hugger_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
+def _boundary_hugger_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
     """State of `boundary_hugger_step`: compared with NaN, the first forecast did not move."""
     if values["first"] >= n_classes:
         raise ValueError(
@@ -311,13 +283,7 @@ def boundary_hugger_initial(values: Mapping[str, Any], n_classes: int, horizon: 
     return state_of(values["first"], *[np.nan] * n_classes)
 
 
-@plays(
-    KINDS,
-    "adaptive",
-    "this library",
-    whole("first", 0, "the first outcome", 0, 999),
-    initial=boundary_hugger_initial,
-)
+@adaptive("this library", whole("first", 0, "the first outcome", 0, 999), initial=_boundary_hugger_initial)
 def boundary_hugger_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """Pushes until the forecast moves, then pushes back: to and fro between neighbouring cells.
 
@@ -334,17 +300,14 @@ def boundary_hugger_step(state: State, t: int, forecast: Floats, rises: Floats, 
     return outcome
 
 
-def bias_builder_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `bias_builder_step` without any bias."""
+def _bias_builder_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
     return state_of(values["cells"], *[0.0] * (BINS * n_classes))
 
 
-@plays(
-    KINDS,
-    "adaptive",
+@adaptive(
     "after Foster & Vohra (1998), calibration by bins",
     whole("cells", 20, "bins a side that forecasts are grouped in", high=10_000),
-    initial=bias_builder_initial,
+    initial=_bias_builder_initial,
 )
 def bias_builder_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class that adds to the bias standing at forecasts like the present one.
@@ -367,7 +330,7 @@ def bias_builder_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
     return best
 
 
-@plays(KINDS, "internal", "this library")
+@internal("this library")
 def certificate_greedy_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class for which the forecaster's certificate rises most. State: []."""
     most, alike = rises[0], 0

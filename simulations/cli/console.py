@@ -24,10 +24,9 @@ from simulations.cli.worst import worst
 def usual_games() -> Iterator[Step]:
     """What `warmup` compiles beside the library: short games with all players of the demonstration.
 
-    And games on what is recorded, games of several classes, and the worst of all games.
+    Every forecaster has a loop and every adversary a step. There are games on what is recorded, too, games of
+    several classes, and the worst of all games.
     """
-    from itertools import product
-
     import numpy as np
 
     from adversaries import create, create_multiclass, replay_sequence
@@ -39,20 +38,14 @@ def usual_games() -> Iterator[Step]:
 
     plan = read_plan(find_plan("demo"))
     recorded = replay_sequence(np.arange(50) % 2).adversary()
-    pairs = [*product(plan.forecasters, plan.adversaries), ("balanced:window=20", "epochs")]
+    first, *others = plan.adversaries
+    pairs = [*((name, first) for name in plan.forecasters), *(("balanced", spec) for spec in others)]
     games: list[tuple[str, Any, Any]] = [(name, create(spec, 50, 0), None) for name, spec in pairs]
-    games.append(("balanced", recorded, None))
+    games.append(("balanced:window=20", recorded, None))
     games.append(("adaptive:slack=1,report=hint", recorded, np.full(50, 0.5)))
-    known: set[Any] = set()
-    for forecaster, adversary, hints in games:
-        player = players.create(forecaster)
-        rules = player.build(50, hinted=hints is not None).rules
-        # loops of forecasters, and steps of adversaries
-        parts = {part for phase in adversary.phases for part in (phase.step, (rules, phase.depth > 1))}
-        if not parts <= known:
-            known |= parts
-            words = f"{forecaster} against {adversary.name}"
-            yield words, partial(play_and_measure, player, adversary, 50, hints=hints, budget=0.1)
+    for name, adversary, hints in games:
+        played = partial(play_and_measure, players.create(name), adversary, 50, hints=hints, budget=0.1)
+        yield f"{name} against {adversary.name}", played
     for name in ("simplex", "nested"):
         uniform = create_multiclass("uniform", 3, 50)
         yield f"{name} of 3 classes", partial(play_and_measure, create_player(name), uniform, 50, budget=0.1)

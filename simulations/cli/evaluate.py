@@ -94,40 +94,32 @@ def evaluate(
     import msgspec
 
     from onlinecal.cli.output import answer, progress
-    from simulations.evaluation import (
-        Columns,
-        comparisons,
-        planned,
-        score_table,
-        source_of,
-        write_evaluations,
-    )
-    from simulations.evaluation import (
-        evaluate as evaluate_one,
-    )
+    from simulations import evaluation
 
     if len(set(stream)) < len(stream):
         raise ValueError(f"a stream is listed twice: {', '.join(stream)}")
-    columns = Columns(forecast, outcome, sort, settled_at, together)
+    columns = evaluation.Columns(forecast, outcome, sort, settled_at, together)
     if late and (settled_at is not None or together is not None):
         raise ValueError("--late excludes --settled-at and --together, which say when labels come")
     reading = Reading(positive, scale, drop_invalid)
-    sources = [source_of(name, rounds, seed, columns, reading) for name in stream]
+    sources = [evaluation.source_of(name, rounds, seed, columns, reading) for name in stream]
     names = _model_names(model, sources)
     remarks = [text for source in sources for text in source.remarks]
     warn(remarks)
-    plan = planned(sources, names, slack, _buckets(buckets))
+    plan = evaluation.planned(sources, names, slack, _buckets(buckets))
     evaluations = []
     with progress() as bar:
-        task = bar.add_task("rounds", total=sum(len(source) for source, *_ in plan))
+        task = bar.add_task("rounds", total=sum(len(source.features) for source, *_ in plan))
         for source, name, method, classifier in plan:
             bar.update(task, description=f"{source.name}: {method} {name}")
             advance = partial(bar.advance, task)
-            evaluations.append(evaluate_one(source, classifier, name, method, late=late, progress=advance))
+            evaluations.append(
+                evaluation.evaluate(source, classifier, name, method, late=late, progress=advance)
+            )
     scores = [one.score for one in evaluations]
-    worse = comparisons(scores)
+    worse = evaluation.comparisons(scores)
     warn(worse)
-    files = [] if out is None else [str(path) for path in write_evaluations(evaluations, out)]
+    files = [] if out is None else [str(path) for path in evaluation.write_evaluations(evaluations, out)]
     broken = [
         f"BROKEN: {text} ({one.method} {one.model}, {one.stream})"
         for one in scores
@@ -139,7 +131,7 @@ def evaluate(
         "warnings": [*remarks, *worse],
         "pictures": files,
     }
-    answer(as_json, record, [score_table(scores, _lateness(late, columns)), *broken, *files])
+    answer(as_json, record, [evaluation.score_table(scores, _lateness(late, columns)), *broken, *files])
     if broken:
         raise typer.Exit(CHECK_FAILED)
 
@@ -154,7 +146,7 @@ def _lateness(late: int, columns: Columns) -> str:
 
 
 def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
-    from simulations import evaluation as models
+    from simulations.evaluation import create
 
     if all(source.recorded for source in sources):
         if chosen:
@@ -166,7 +158,7 @@ def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
     if len(set(names)) < len(names):
         raise ValueError(f"a model is listed twice: {', '.join(names)}")
     for name in names:
-        models.create(name)
+        create(name)
     return names
 
 

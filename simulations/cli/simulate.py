@@ -88,13 +88,6 @@ SEES = {
 }
 
 
-FORECASTERS = (
-    "sign", "balanced", "graded", "nested", "adaptive", "constant", "running-mean", "drift-corrected",
-    "foster", "foster-hart", "foster-vohra", "linear-optimisation", "minimax", "u-calibrated",
-    "two-choices", "one-step-ahead",
-)  # fmt: skip
-"""The forecasters' names for the help, which must not wait for the forecasters themselves to be imported."""
-
 DEFAULT_ROUNDS = 10_000
 
 
@@ -103,7 +96,7 @@ def simulate(
         list[str] | None,
         typer.Option(
             "--forecaster",
-            help=f"{', '.join(FORECASTERS)}, or one of your own (--load); with options: "
+            help="Any of `onlinecal forecasters`, or one of your own (--load), with settings: "
             "balanced:slack=1,report=hint. May be repeated. Default: balanced; with recorded forecasts, one "
             "that follows them.",
         ),

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from simulations.worst.enumeration import Enumeration, Measure
 
+
 LONG = 18
-"""Rounds beyond which it takes long enough to say so."""
+"""Rounds beyond which it takes long enough for lines about progress."""
 
 
 def worst(
@@ -93,10 +94,8 @@ def worst(
 def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: int, jobs: int) -> Enumeration:
     """All games, with a bar; it can be interrupted."""
     from onlinecal.cli.output import milestones, notices, progress
-    from simulations.worst.enumeration import MOST_ROUNDS, enumerate_games
+    from simulations.worst.enumeration import enumerate_games
 
-    if LONG < rounds <= MOST_ROUNDS:
-        notices().print(f"{2**rounds:,} sequences: this can take minutes; --rounds {LONG - 2} takes seconds")
     tell = milestones("parts of the tree done")
 
     def advance(done: int, every: int) -> None:
@@ -146,18 +145,14 @@ def _table(found: Enumeration) -> Table:
     from onlinecal.cli.output import table
     from onlinecal.tables import number
 
-    columns = ["T", "worst", "worst/√T", "bound", "mean of all"]
-    if found.stops_matter:
-        columns.append(f"built for {found.longest.rounds}")
+    columns = ["T", "worst", "worst/√T", "bound", "mean of all", "worst sequence"]
     lines = [
         [str(game.rounds), f"{game.error:.4f}", f"{game.over_root:.4f}", number(game.bound),
-         f"{game.mean:.4f}", *([f"{game.stopped:.4f}"] if found.stops_matter else []), game.sequence]
+         f"{game.mean:.4f}", game.sequence]
         for game in found.games
     ]  # fmt: skip
     what = "distance to calibration" if found.measure == "distance" else "ECE"
-    return table(
-        f"{found.forecaster}: the worst {what} of all sequences", [*columns, "worst sequence"], lines
-    )
+    return table(f"{found.forecaster}: the worst {what} of all sequences", columns, lines)
 
 
 def _write(found: Enumeration, folder: Path) -> list[Path]:

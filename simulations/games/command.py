@@ -49,13 +49,6 @@ class Opponent(NamedTuple):
     rounds: int
     remarks: Sequence[str] = ()
 
-    @property
-    def title(self) -> str:
-        """One line for a table."""
-        k = self.adversary.n_classes
-        classes = "" if k is None else f" of {k} classes"
-        return f"{self.rounds:,} rounds{classes} against {self.adversary.name}"
-
 
 class Request(NamedTuple):
     """What is to be played, as the command line says it; None and () where it says nothing."""
@@ -123,19 +116,8 @@ def classes_of_table(spec: str | None) -> int | None:
 def simulate_games(request: Request, folder: Path | None, as_json: bool) -> bool:
     """Play, measure and show every game; whether all bounds were kept.
 
-    Parameters
-    ----------
-    request
-        Who plays whom.
-    folder
-        Where table and pictures go; None for none.
-    as_json
-        Machine-readable output instead of tables.
-
-    Raises
-    ------
-    ValueError
-        If the request cannot be played; nothing has been played then.
+    Table and pictures go to the folder, if there is one. ValueError if the request cannot be played; nothing
+    has been played then.
     """
     against = request.opponents()
     first = against[0].adversary
@@ -175,8 +157,11 @@ def simulate_games(request: Request, folder: Path | None, as_json: bool) -> bool
         title = f"{chosen[0].spec}, {against[0].rounds:,} rounds against {first.name}"
         tables = [comparison(measured, title, [f"{line.classes} classes" for line in measured])]
     else:
-        pairs = zip(against, games, strict=True)
-        tables = [comparison([game.measured for game in some], one.title) for one, some in pairs]
+        tables = []
+        for one, some in zip(against, games, strict=True):
+            of = f" of {one.adversary.n_classes} classes" if several else ""
+            title = f"{one.rounds:,} rounds{of} against {one.adversary.name}"
+            tables.append(comparison([game.measured for game in some], title))
     record = {
         "games": [one.record() for one in measured],
         "broken": broken,

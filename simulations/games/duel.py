@@ -11,7 +11,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -100,23 +100,19 @@ class Duel:
     certificates: NDArray[np.float64]
     guarantees: NDArray[np.float64]
 
-
-class Tape(NamedTuple):
-    """The arrays a loop writes to, in the order in which it takes them."""
-
-    forecasts: NDArray[np.float64]
-    outcomes: NDArray[Any]
-    charged: NDArray[np.float64]
-    checkpoints: NDArray[np.int64]
-    certificates: NDArray[np.float64]
-
     @classmethod
-    def blank(cls, rounds: int, n_classes: int | None, n_checkpoints: int) -> Tape:
-        """Room for so many rounds."""
+    def blank(cls, rounds: int, n_classes: int | None, n_checkpoints: int) -> Duel:
+        """Room for so many rounds; no certificates and no guarantees yet."""
         shape = rounds if n_classes is None else (rounds, n_classes)
-        checkpoints = log_spaced(rounds, n_checkpoints)
         outcomes = np.empty(rounds, np.uint8 if n_classes is None else np.int64)
-        return cls(np.empty(shape), outcomes, np.empty(shape), checkpoints, np.empty(len(checkpoints)))
+        checkpoints = log_spaced(rounds, n_checkpoints)
+        bounds = np.full((2, len(checkpoints)), np.nan)
+        return cls(np.empty(shape), outcomes, np.empty(shape), checkpoints, *bounds)
+
+    @property
+    def written(self) -> tuple[NDArray[Any], ...]:
+        """The arrays that a loop writes to, in the order in which it takes them."""
+        return self.forecasts, self.outcomes, self.charged, self.checkpoints, self.certificates
 
 
 DRAWS = ("hidden", "seen")
@@ -175,12 +171,12 @@ def play(
     >>> bool(duel.certificates[-1] <= duel.guarantees[-1])
     True
     """
-    from simulations.games.plain import is_plain, play_plainly
+    from simulations.games.plain import plain_ones, play_plainly
 
     check_choice(draw, DRAWS, "draw")
     if isinstance(forecaster, SimplexAlmostOneStepAhead):
         forecaster = forecaster.new_run()
-    if is_plain(forecaster, adversary):
+    if plain_ones(forecaster, adversary):
         return play_plainly(forecaster, adversary, rounds, hints, n_checkpoints, progress, draw)
     check_rounds(rounds, adversary)
     n_classes = getattr(adversary, "n_classes", None)
@@ -194,7 +190,7 @@ def play(
         windowed = forecaster
         forecaster = forecaster.without_window() if several else deepcopy(forecaster)
     rng, played_before = adversary.generator(), 0 if several else forecaster.n_rounds
-    tape = Tape.blank(rounds, n_classes, max(n_checkpoints, 2) if several else n_checkpoints)
+    duel = Duel.blank(rounds, n_classes, max(n_checkpoints, 2) if several else n_checkpoints)
     done = 0
     for phase in adversary.phases:
         begin = done
@@ -206,10 +202,10 @@ def play(
             ours = np.empty(0) if several else forecaster.draws(stop - done)
             while done < stop:
                 shared = phase.state, begin, theirs, ours, first, guide, draw == "seen"
-                place = int(np.searchsorted(tape.checkpoints, done + 1))
-                done = loop(forecaster.memory, *shared, *tape, place, done)
-                if several and done == tape.checkpoints[place]:
-                    tape.certificates[place] = forecaster.certificate
+                place = int(np.searchsorted(duel.checkpoints, done + 1))
+                done = loop(forecaster.memory, *shared, *duel.written, place, done)
+                if several and done == duel.checkpoints[place]:
+                    duel.certificates[place] = forecaster.certificate
                 elif done < stop:
                     forecaster.grow()
             if progress is not None:
@@ -217,9 +213,9 @@ def play(
     if not several:
         forecaster.resume()
     if windowed is not None:
-        _replay(windowed, tape.outcomes, guide)
-    promises = [float(forecaster.promise(played_before + int(t))) for t in tape.checkpoints]
-    return Duel(*tape, np.array(promises))
+        _replay(windowed, duel.outcomes, guide)
+    duel.guarantees[:] = [float(forecaster.promise(played_before + int(t))) for t in duel.checkpoints]
+    return duel
 
 
 def checked_hints(hints: Floats | None, rounds: int, n_classes: int | None) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -127,9 +127,7 @@ class MeasuredMulticlass(Line, frozen=True, kw_only=True):
         How many points rounds were charged to (or different forecasts made).
     largest_bias, bias_limit
         The largest |bias| of a charged point in one class, and what it cannot exceed; None if nothing is
-        proven. Divided by T the first one is the look-ahead's calibration error in l_infinity.
-    look_ahead_error
-        The look-ahead's calibration error in l_2, an average: (sum of squared biases)^(1/2) / T.
+        proven.
     """
 
     classes: int
@@ -137,7 +135,6 @@ class MeasuredMulticlass(Line, frozen=True, kw_only=True):
     points: int
     largest_bias: float
     bias_limit: float | None = None
-    look_ahead_error: float
 
     def _own_bounds(self) -> list[tuple[str, float | None, str, float | None]]:
         return [
@@ -148,11 +145,8 @@ class MeasuredMulticlass(Line, frozen=True, kw_only=True):
         ]
 
 
-M = TypeVar("M", bound=Line)
-
-
 @dataclass(frozen=True, eq=False)
-class Played(Generic[M]):
+class Game:
     """A game in full, for pictures of one run.
 
     Attributes
@@ -162,7 +156,7 @@ class Played(Generic[M]):
     duel
         Charged values, certificates and guarantees as the game went on; None for recorded forecasts.
     measured
-        The line of the table.
+        The line of the table, `Measured` or `MeasuredMulticlass`.
     witness
         A perfectly calibrated sequence `distance_upper` away, shape (T,); None for several classes.
     """
@@ -170,12 +164,8 @@ class Played(Generic[M]):
     forecasts: Floats
     outcomes: NDArray[Any]
     duel: Duel | None
-    measured: M
+    measured: Any
     witness: Floats | None = None
-
-
-Game = Played[Measured]
-MulticlassGame = Played[MeasuredMulticlass]
 
 
 def play_and_measure(
@@ -189,7 +179,7 @@ def play_and_measure(
     rtol: float = 0.0,
     n_checkpoints: int = 200,
     progress: Callable[[int], None] | None = None,
-) -> Played[Any]:
+) -> Game:
     """Play a game of so many rounds and measure it.
 
     The seed is that of the forecaster's draws, budget and rtol are those of the distance. Of a reference
@@ -226,7 +216,7 @@ def play_and_measure(
 
 def measure_recorded(
     forecasts: Floats, outcomes: NDArray[Any], name: str, stream: str, *, budget: float = 1.0
-) -> Played[Any]:
+) -> Game:
     """Measure forecasts that someone else made for a stream, of shape (T,), or with k classes (T, k)."""
     told = {"forecaster": name, "adversary": stream}
     return _measured(forecasts, outcomes, time.perf_counter(), None, budget, 0.0, told)
@@ -240,7 +230,7 @@ def _measured(
     budget: float,
     rtol: float,
     told: Mapping[str, Any],
-) -> Played[Any]:
+) -> Game:
     look_ahead = None if duel is None else duel.charged
     kind: type[Line]
     if forecasts.ndim == 2:
@@ -253,7 +243,7 @@ def _measured(
         found |= {"distance_lower": one.distance.lower, "distance_upper": one.distance.upper}
         found["ones"] = int(one.ones)
     measured = kind(**found, **told, seconds=time.perf_counter() - begin)
-    return Played(forecasts, outcomes, duel, measured, witness)
+    return Game(forecasts, outcomes, duel, measured, witness)
 
 
 def multiclass_errors(
@@ -275,7 +265,6 @@ def multiclass_errors(
         "distance_upper": distance.upper,
         "points": len(visits),
         "largest_bias": float(np.abs(biases).max()),
-        "look_ahead_error": float(np.linalg.norm(biases)) / rounds,
         "brier": brier,
         "brier_constant": brier_constant,
     }

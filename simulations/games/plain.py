@@ -22,7 +22,7 @@ from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import normalised
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.validation import check_count, check_probability
-from simulations.games.duel import Duel, Tape, check_rounds, checked_hints, play
+from simulations.games.duel import Duel, check_rounds, checked_hints, play
 
 
 class History(NamedTuple):
@@ -41,21 +41,22 @@ class History(NamedTuple):
     outcomes: NDArray[Any]
 
 
-def is_plain(forecaster: Any, adversary: Any) -> bool:
-    """Whether one of the two cannot be played compiled; ValueError if it cannot be played at all."""
-    found = False
+def plain_ones(forecaster: Any, adversary: Any) -> list[Any]:
+    """Those of the two that cannot be played compiled; ValueError for one that cannot be played at all."""
+    found = []
     for name, player, compiled, methods in (
         ("forecaster", forecaster, "rules", ("predict_proba_one", "learn_one")),
         ("adversary", adversary, "phases", ("next",)),
     ):
-        if not hasattr(player, compiled):
-            found = True
-            for method in methods:
-                if not callable(getattr(player, method, None)):
-                    raise ValueError(
-                        f"{name} must be one of the library's, or a plain object with "
-                        f"{' and '.join(methods)}; {type(player).__name__} has no {method}"
-                    )
+        if hasattr(player, compiled):
+            continue
+        found.append(player)
+        for method in methods:
+            if not callable(getattr(player, method, None)):
+                raise ValueError(
+                    f"{name} must be one of the library's, or a plain object with {' and '.join(methods)}; "
+                    f"{type(player).__name__} has no {method}"
+                )
     return found
 
 
@@ -74,20 +75,16 @@ def play_plainly(
     against the outcomes that came. That is the same game, with its certificates.
     """
     known = hasattr(forecaster, "rules")
+    check_count(rounds, "rounds")
     if isinstance(adversary, Adversary):
         check_rounds(rounds, adversary)
-    else:
-        check_count(rounds, "rounds")
     draws = known and not isinstance(forecaster, SimplexRun) and len(deepcopy(forecaster).draws(1)) > 0
     if draws and draw == "hidden":
         raise ValueError(
             "draw must be 'seen' where a plain adversary meets a forecaster that draws, for it is shown what "
             "was announced; got 'hidden'"
         )
-    plain = [
-        one for one in (forecaster, adversary) if not hasattr(one, "rules") and not hasattr(one, "phases")
-    ]
-    names = " and ".join(type(one).__name__ for one in plain)
+    names = " and ".join(type(one).__name__ for one in plain_ones(forecaster, adversary))
     warnings.warn(
         f"{names}: a plain Python object plays in the interpreter, hundreds of times as slowly as compiled "
         "code (docs/own-adversary.md says how to write a step function)",
@@ -98,23 +95,22 @@ def play_plainly(
     if isinstance(forecaster, SimplexRun):
         n_classes = len(forecaster.numbers)
     guide = checked_hints(hints, rounds, n_classes)
-    tape = Tape.blank(rounds, n_classes, n_checkpoints)
+    duel = Duel.blank(rounds, n_classes, n_checkpoints)
     playing = deepcopy(forecaster) if known else forecaster
     answer = _answer_of(adversary, n_classes)
     for t in range(rounds):
-        tape.forecasts[t], settle = _announced(playing, t, guide[t] if len(guide) else None, n_classes)
-        outcome = answer(History(tape.forecasts[: t + 1], tape.outcomes[:t]))
-        tape.outcomes[t] = outcome
+        duel.forecasts[t], settle = _announced(playing, t, guide[t] if len(guide) else None, n_classes)
+        outcome = answer(History(duel.forecasts[: t + 1], duel.outcomes[:t]))
+        duel.outcomes[t] = outcome
         settle(outcome)
         if progress is not None:
             progress(1)
     if known:
-        stream = (
-            replay_sequence(tape.outcomes) if n_classes is None else replay_labels(tape.outcomes, n_classes)
-        )
+        came = duel.outcomes
+        stream = replay_sequence(came) if n_classes is None else replay_labels(came, n_classes)
         return play(forecaster, stream.adversary(), rounds, hints, n_checkpoints, None, draw)
-    nothing = np.full(len(tape.checkpoints), np.nan)
-    return Duel(tape.forecasts, tape.outcomes, tape.forecasts, tape.checkpoints, nothing, nothing)
+    duel.charged[:] = duel.forecasts
+    return duel
 
 
 def _announced(

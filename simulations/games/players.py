@@ -58,10 +58,6 @@ PRIOR = Parameter("prior", 1.0, "outcomes of each sort taken for granted", low=1
 DRAW = Parameter("draw", "hidden", "whether adversaries are shown what it draws", form=DRAWS)
 
 
-def no_bound(settings: Settings) -> None:
-    """Nothing is proven of the distance to calibration that holds for every game."""
-
-
 @dataclass(frozen=True)
 class Family(Entry):
     """One entry of the catalogue.
@@ -91,7 +87,7 @@ class Family(Entry):
     kind: Literal["deterministic", "randomised", "reference"] = "deterministic"
     rate: str = ""
     source: str = "this library"
-    square_of_factor: Callable[[Settings], float | None] = no_bound
+    square_of_factor: Callable[[Settings], float | None] = lambda settings: None
 
     @property
     def made_by(self) -> object:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,21 +50,11 @@ def figure_of(name: str) -> Drawing:
     return (against_rounds.FIGURES | landscape.FIGURES)[name]
 
 
-@dataclass(frozen=True, eq=False)
-class SweepPictures:
-    """Which pictures of a sweep are wanted, and its results.
+class SweepPictures(NamedTuple):
+    """The results in a sweep's folder, where the pictures go, and which of `SWEEP_FIGURES` are wanted.
 
-    Attributes
-    ----------
-    folder
-        The sweep's, where the pictures go: <name>.png, .svg and .csv.
-    results
-        A row per game.
-    names
-        The pictures, of `SWEEP_FIGURES`.
-    measure, adversary
-        What `landscape` and `matrix` show, and against whom `landscape` does; both become part of the name.
-        None: the distance, and against everyone.
+    `measure` and `adversary` are what `landscape` and `matrix` show, and against whom `landscape` does; both
+    become part of the name. None: the distance, and against everyone.
     """
 
     folder: Path

@@ -12,18 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from onlinecal.plots.style import (
-    HALO,
-    INK,
-    OKABE_ITO,
-    QUIET,
-    Look,
-    colour_key,
-    headline,
-    highest,
-    in_house_style,
-    near,
-)
+from onlinecal.plots import style
 from simulations.experiments import DRIFTS
 from simulations.plots import Drawing
 
@@ -36,14 +25,14 @@ TITLES = {
 }
 
 METHODS = {
-    "none": Look(OKABE_ITO[1], marker="o"),
-    "temperature": Look(OKABE_ITO[2], marker="s"),
-    "vector scaling": Look(OKABE_ITO[5], marker="D"),
-    "isotonic per class": Look(OKABE_ITO[4], marker="^"),
-    "isotonic top label": Look("#555555", (0, (1.2, 1.2)), "v"),
-    "Dirichlet": Look(OKABE_ITO[3], marker="P"),
-    "decision": Look(OKABE_ITO[0], marker="o"),
-    "chance": Look(QUIET, (0, (4, 1.5)), ""),
+    "none": style.Look(style.OKABE_ITO[1], marker="o"),
+    "temperature": style.Look(style.OKABE_ITO[2], marker="s"),
+    "vector scaling": style.Look(style.OKABE_ITO[5], marker="D"),
+    "isotonic per class": style.Look(style.OKABE_ITO[4], marker="^"),
+    "isotonic top label": style.Look("#555555", (0, (1.2, 1.2)), "v"),
+    "Dirichlet": style.Look(style.OKABE_ITO[3], marker="P"),
+    "decision": style.Look(style.OKABE_ITO[0], marker="o"),
+    "chance": style.Look(style.QUIET, (0, (4, 1.5)), ""),
 }
 """In the order of keys; colours as of `plots/recalibration/decisions.py`, markers for those who see none."""
 CALLED = {"none": "as given", "chance": "perfect probabilities (dashed)"}
@@ -77,7 +66,7 @@ def draw_key(figure: Figure, table: pl.DataFrame) -> list[str]:
     """Name the methods of a table in their colours; they come back in that order."""
     found = set(table["method"].to_list())
     names = [name for name in METHODS if name in found]
-    colour_key(figure, [(CALLED.get(name, name), METHODS[name].colour) for name in names], inches=0.72)
+    style.colour_key(figure, [(CALLED.get(name, name), METHODS[name].colour) for name in names], inches=0.72)
     return names
 
 
@@ -117,14 +106,14 @@ def prepare_counts(rows: pl.DataFrame) -> pl.DataFrame:
     return summary(rows, ["count"], ["count"]).with_columns(pl.lit(of).alias("what"))
 
 
-@in_house_style
+@style.in_house_style
 def draw_counts(table: pl.DataFrame) -> Figure:
     """Two panels, the gaps on logarithmic axes."""
     figure = Figure(figsize=(12.4, 6.0))
     what, counts = table["what"][0], table["count"].unique().sort().to_list()
     rows = "rows of the chosen classes" if what == "classes" else None
     text = f"How far decisions are misjudged, from {counts[0]} to {counts[-1]} {what}"
-    headline(figure, text, f"{sampled(table, rows)}. Units: the loss's norm.")
+    style.headline(figure, text, f"{sampled(table, rows)}. Units: the loss's norm.")
     methods = draw_key(figure, table)
     for panel, measure in enumerate(GAPS):
         axis = figure.add_axes((0.065 + 0.49 * panel, 0.13, 0.435, 0.66))
@@ -149,12 +138,12 @@ DRIFT_TITLES = {
 }
 
 
-@in_house_style
+@style.in_house_style
 def draw_drift(table: pl.DataFrame) -> Figure:
     """A row of panels per measure, a column per drift."""
     figure = Figure(figsize=(12.4, 11.2))
     k = table["n_actions"][0]
-    headline(
+    style.headline(
         figure,
         f"Fitted on clean rows, tested under drift: how far {k}-action decisions are misjudged",
         f"{sampled(table)}. Units: the loss's norm. Grey band: no drift.",
@@ -176,7 +165,7 @@ def draw_drift(table: pl.DataFrame) -> Figure:
                 axis.xaxis.set_minor_locator(NullLocator())
             axis.set_xticks(kind.severities, [f"{value:g}" for value in kind.severities])
             if measure == "loss_change":
-                axis.axhline(0, color=INK, lw=0.8, zorder=2)
+                axis.axhline(0, color=style.INK, lw=0.8, zorder=2)
                 axis.set_xlabel(kind.axis)
             if column == 0:
                 axis.set_ylabel(TITLES[measure].removesuffix(" over the losses").replace(", ", ",\n"))
@@ -187,8 +176,8 @@ def draw_drift(table: pl.DataFrame) -> Figure:
     return figure
 
 
-LINES = {"full steps": OKABE_ITO[1], "shrunk steps": OKABE_ITO[0]}
-FLAT = {"Dirichlet": (OKABE_ITO[3], (0, (6, 1.5, 1.2, 1.5))), "chance": (QUIET, (0, (1.2, 1.2)))}
+LINES = {"full steps": style.OKABE_ITO[1], "shrunk steps": style.OKABE_ITO[0]}
+FLAT = {"Dirichlet": (style.OKABE_ITO[3], (0, (6, 1.5, 1.2, 1.5))), "chance": (style.QUIET, (0, (1.2, 1.2)))}
 BEFORE = -2.6
 """Where the probabilities as given are drawn."""
 
@@ -199,11 +188,11 @@ def prepare_steps(rows: pl.DataFrame) -> pl.DataFrame:
     return summary(rows, ["part"], ["part", "step"]).with_columns(pl.lit(kept).alias("kept"))
 
 
-@in_house_style
+@style.in_house_style
 def draw_steps(table: pl.DataFrame) -> Figure:
     """A panel per measure; tested rows with bands over the splits, fitted rows dashed."""
     figure = Figure(figsize=(14.2, 5.6))
-    headline(
+    style.headline(
         figure,
         f"More rounds of decision recalibration: what {table['n_actions'][0]}-action decision makers gain, "
         "fitted and tested",
@@ -216,7 +205,7 @@ def draw_steps(table: pl.DataFrame) -> Figure:
         ("Dirichlet (dash-dotted)", FLAT["Dirichlet"][0]),
         ("perfect probabilities (dotted)", FLAT["chance"][0]),
     ]
-    colour_key(figure, key)
+    style.colour_key(figure, key)
     for place, measure in enumerate(MEASURES):
         axis = figure.add_axes((0.052 + 0.328 * place, 0.105, 0.275, 0.685))
         _panel(axis, table.filter(measure=measure), measure)
@@ -225,10 +214,10 @@ def draw_steps(table: pl.DataFrame) -> Figure:
 
 
 def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
-    rounds = int(highest(table["step"]))
+    rounds = int(style.highest(table["step"]))
     axis.set(xlim=(1.5 * BEFORE, rounds * 1.02), xlabel="round")
     if measure == "loss_change":
-        axis.axhline(0, color=INK, lw=0.8, zorder=2)
+        axis.axhline(0, color=style.INK, lw=0.8, zorder=2)
     for method, (colour, dots) in FLAT.items():
         if measure == "loss_change" and method == "chance":
             continue
@@ -243,9 +232,9 @@ def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
                 axis.fill_between(x, low, high, color=colour, alpha=0.16, lw=0, zorder=2)
     if measure != "loss_change":
         before = float(table.filter(method="none", part="test")["mean"][0])
-        axis.scatter([BEFORE], [before], s=46, color=INK, edgecolor="white", zorder=5)
-        look: Any = {"va": "center", "fontsize": 8.5, "color": INK, "path_effects": HALO}
-        near(axis, "as given", (BEFORE, before), (8, 0), **look)
+        axis.scatter([BEFORE], [before], s=46, color=style.INK, edgecolor="white", zorder=5)
+        look: Any = {"va": "center", "fontsize": 8.5, "color": style.INK, "path_effects": style.HALO}
+        style.near(axis, "as given", (BEFORE, before), (8, 0), **look)
         gap_axis(axis)
     # where the folds of the default end, on the line of the tested rows
     kept = float(table["kept"][0])

@@ -19,71 +19,42 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots.over_rounds import (
-    BIASES,
-    MOST_VALUES,
-    bias_limit,
-    draw_biases,
-    draw_course,
-    draw_scale,
-    later_height,
-    running_biases_data,
-    running_distance_data,
-)
-from onlinecal.plots.reliability_diagram import (
-    named,
-    reliability_data,
-    reliability_panels,
-    transport_data,
-    transport_panels,
-)
-from onlinecal.plots.style import (
-    INK,
-    OKABE_ITO,
-    QUIET,
-    Look,
-    headline,
-    highest,
-    in_house_style,
-    looks,
-    name_lines,
-    panels,
-    place,
-)
+from onlinecal.plots import over_rounds, reliability_diagram, style
 from onlinecal.tables import number, write_table
 from simulations.evaluation import CALIBRATED, Evaluation
 from simulations.games import players
-from simulations.games.measuring import Game, MeasuredMulticlass, MulticlassGame
+from simulations.games.measuring import Game, MeasuredMulticlass
 from simulations.plots import Drawing
 from simulations.plots.multiclass import DISTANCE, TRIANGLE
 from simulations.plots.sweeps.against_rounds import TRAJECTORIES, lines_of
 from simulations.sweeps.results import course_of, results_table
-from simulations.worst.enumeration import Enumeration
+from simulations.worst.enumeration import Enumeration, replay
 
 
 def of_games(data: Callable[[Game], pl.DataFrame]) -> Callable[[Sequence[Game]], pl.DataFrame]:
     """What prepares the table of several games: forecaster, adversary, and the columns of `data` for each."""
     return lambda games: pl.concat(
-        named(data(game), game.measured.forecaster, game.measured.adversary) for game in games
+        reliability_diagram.named(data(game), game.measured.forecaster, game.measured.adversary)
+        for game in games
     )
 
 
 prepare_film = of_games(
-    lambda game: running_biases_data(
+    lambda game: over_rounds.running_biases_data(
         game.forecasts, game.outcomes, look_ahead=None if game.duel is None else game.duel.charged
     )
 )
 """The last moment of each game is its end."""
 
 
-@in_house_style
+@style.in_house_style
 def draw_film(table: pl.DataFrame) -> Figure:
     """For each forecaster the bias of every value against the round, and below it six frames."""
     names, against = table["forecaster"].unique(maintain_order=True).to_list(), table["adversary"][0]
     width, panel, strip, gap, above = 11.6, 3.0, 1.2, 0.98, 1.15
     top = above + len(names) * (panel + strip + gap) - 0.35
     figure = Figure(figsize=(width, top))
-    headline(
+    style.headline(
         figure,
         f"Biases round by round, against {against}",
         "Colour: α(v), the sum of v − outcome so far. Blue: v was too high, orange: too low, grey: not used "
@@ -92,19 +63,19 @@ def draw_film(table: pl.DataFrame) -> Figure:
     top -= above
     for name in names:
         film = table.filter(pl.col("forecaster") == name)
-        limit, shown = bias_limit(film), film_frames(film)
-        axis = place(figure, 0.6, top - panel, width - 1.75, panel)
-        draw_biases(axis, film, limit)
-        draw_course(axis, film)
-        axis.vlines(shown, 0.0, 1.0, color=INK, lw=0.5, ls=(0, (2, 3)), alpha=0.5)
+        limit, shown = over_rounds.bias_limit(film), film_frames(film)
+        axis = style.place(figure, 0.6, top - panel, width - 1.75, panel)
+        over_rounds.draw_biases(axis, film, limit)
+        over_rounds.draw_course(axis, film)
+        axis.vlines(shown, 0.0, 1.0, color=style.INK, lw=0.5, ls=(0, (2, 3)), alpha=0.5)
         axis.set_xticks(shown, [f"t={moment:,}" for moment in shown])
         axis.set_ylabel("value v")
-        draw_scale(place(figure, width - 1.0, top - panel, 0.16, panel), limit)
-        note = f" (values grouped into {MOST_VALUES} parts)" if film["grouped"][0] else ""
+        over_rounds.draw_scale(style.place(figure, width - 1.0, top - panel, 0.16, panel), limit)
+        note = f" (values grouped into {over_rounds.MOST_VALUES} parts)" if film["grouped"][0] else ""
         axis.set_title(f"{name}{note}", pad=6)
         each = (width - 1.75) / len(shown)
         for at, moment in enumerate(shown):
-            frame = place(figure, 0.6 + at * each, top - panel - 0.42 - strip, each - 0.09, strip)
+            frame = style.place(figure, 0.6 + at * each, top - panel - 0.42 - strip, each - 0.09, strip)
             draw_frame(frame, film.filter(pl.col("round") == moment), limit)
             corner: dict[str, Any] = {"transform": frame.transAxes, "va": "top", "ha": "right"}
             frame.text(0.97, 0.96, f"t={moment:,}", fontsize=8, **corner)
@@ -128,14 +99,14 @@ def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
     axis.spines[:].set_visible(True)
     below, above = value[value <= forecast].max(initial=0.0), value[value >= forecast].min(initial=1.0)
     axis.axvspan(below - 0.004, above + 0.004, color="#f2d15c", alpha=0.55, lw=0, zorder=1)
-    axis.axhline(0.0, color=QUIET, lw=0.6, zorder=2)
+    axis.axhline(0.0, color=style.QUIET, lw=0.6, zorder=2)
     widths = np.clip(0.9 * (high - low), 0.007, 0.06)
-    colours = BIASES(0.5 + np.where(bias >= 0, 0.38, -0.38))
+    colours = over_rounds.BIASES(0.5 + np.where(bias >= 0, 0.38, -0.38))
     axis.bar(value, bias, width=widths, color=colours, lw=0, zorder=3)
-    axis.plot([forecast], [-1.22 * limit], marker="^", ms=5, color=INK, zorder=4, clip_on=False)
+    axis.plot([forecast], [-1.22 * limit], marker="^", ms=5, color=style.INK, zorder=4, clip_on=False)
 
 
-PROOFS = {"certificate": QUIET, "guarantee": INK}
+PROOFS = {"certificate": style.QUIET, "guarantee": style.INK}
 """The columns that only a calibrated method has, and their colours."""
 
 
@@ -148,7 +119,7 @@ def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
                 "panel": f"{one.score.stream}: {one.score.model}",
                 "method": one.score.method,
                 "round": one.checkpoints,
-                "distance": running_distance_data(
+                "distance": over_rounds.running_distance_data(
                     one.game.forecasts, one.game.outcomes, rounds=one.checkpoints
                 )["upper"],
                 "certificate": one.certificates or None,
@@ -161,22 +132,22 @@ def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
     return pl.concat(parts).with_columns(pl.col(*PROOFS) / pl.col("round"))
 
 
-@in_house_style
+@style.in_house_style
 def draw_running(table: pl.DataFrame) -> Figure:
     """A panel per stream and model: a line per method; certificate grey, guarantee black."""
     names = table["panel"].unique(maintain_order=True).to_list()
     methods = table["method"].unique(maintain_order=True).to_list()
-    look = looks(methods) | {name: Look(colour) for name, colour in PROOFS.items()}
-    figure, axes = panels(names, [*look], height=3.4)
-    headline(
+    look = style.looks(methods) | {name: style.Look(colour) for name, colour in PROOFS.items()}
+    figure, axes = style.panels(names, [*look], height=3.4)
+    style.headline(
         figure,
         "Distance to calibration so far",
         "Average per round, upper end of the bracket. Grey: the certificate, proven as the stream runs. "
         "Black: the guarantee.",
     )
-    last = int(highest(table["round"]))
+    last = int(style.highest(table["round"]))
     # everything but guarantees fits
-    top = 1.1 * max(later_height(table.select("round", "distance", "certificate")), 0.01)
+    top = 1.1 * max(over_rounds.later_height(table.select("round", "distance", "certificate")), 0.01)
     for panel, axis in zip(names, axes, strict=True):
         axis.set(xlim=(0, last), ylim=(0, top), xlabel="round t", ylabel="distance / t")
         axis.locator_params(axis="x", nbins=5)
@@ -189,19 +160,24 @@ def draw_running(table: pl.DataFrame) -> Figure:
                 for name, colour in PROOFS.items():
                     axis.plot(part["round"], part[name], color=colour, lw=1.6, zorder=2)
                     ends[name] = min(float(part[name][-1]), top)
-        name_lines(axis, ends, look)
+        style.name_lines(axis, ends, look)
     return figure
 
 
 RELIABILITY = Drawing(
-    of_games(lambda game: reliability_data(game.forecasts, game.outcomes)), reliability_panels
+    of_games(lambda game: reliability_diagram.reliability_data(game.forecasts, game.outcomes)),
+    reliability_diagram.reliability_panels,
 )
 RUNNING = Drawing(prepare_running, draw_running)
 PICTURES = {
     "reliability": RELIABILITY,
     "transport": Drawing(
-        of_games(lambda game: transport_data(game.forecasts, game.outcomes, witness=game.witness)),
-        transport_panels,
+        of_games(
+            lambda game: reliability_diagram.transport_data(
+                game.forecasts, game.outcomes, witness=game.witness
+            )
+        ),
+        reliability_diagram.transport_panels,
     ),
     "filmstrip": Drawing(prepare_film, draw_film),
 }
@@ -218,7 +194,7 @@ def write_games(games: Sequence[Game], folder: Path) -> list[Path]:
 
 
 def write_simplex_games(
-    games: Sequence[MulticlassGame], shorter: Sequence[MeasuredMulticlass], folder: Path
+    games: Sequence[Game], shorter: Sequence[MeasuredMulticlass], folder: Path
 ) -> list[Path]:
     """Write results.csv, with three classes simplex_triangle, with shorter games simplex_distance."""
     measured = [*shorter, *(game.measured for game in games)]
@@ -233,24 +209,25 @@ def write_simplex_games(
     return written
 
 
-def _trajectories(games: Sequence[Game | MulticlassGame], *sizes: str) -> pl.DataFrame | None:
+def _trajectories(games: Sequence[Game], *sizes: str) -> pl.DataFrame | None:
     """Certificates and guarantees as the games went on; None where only recorded forecasts are."""
     parts = [course_of(game.measured, sizes, game.duel) for game in games if game.duel is not None]
     return pl.concat(parts) if parts else None
 
 
-WORST, FORECAST, WITNESS = OKABE_ITO[1], OKABE_ITO[0], OKABE_ITO[2]
+WORST, FORECAST, WITNESS = style.OKABE_ITO[1], style.OKABE_ITO[0], style.OKABE_ITO[2]
 
 
 def prepare_worst(enumeration: Enumeration) -> pl.DataFrame:
     """A row per number of rounds t from 1 to T.
 
     Columns forecaster, measure, draws; round t; the worst error of t rounds, its ratio to sqrt(t), its mean
-    over all sequences, the worst when a forecaster built for T is stopped, the bound, the worst sequence; and
-    outcome, forecast and calibrated witness in round t of the worst game of T rounds.
+    over all sequences, the bound, the worst sequence; and outcome, forecast and calibrated witness in round t
+    of the worst game of T rounds.
     """
     outcomes = np.array([int(letter) for letter in enumeration.longest.sequence], dtype=np.uint8)
-    forecasts = enumeration.forecasts
+    player = players.create(enumeration.forecaster)
+    forecasts = replay(player, enumeration.longest.sequence, enumeration.seed)
     witness = calibration_distance(forecasts, outcomes, method="exact").witness
     games = pl.DataFrame(enumeration.record()["games"], infer_schema_length=None)
     return games.select(
@@ -259,14 +236,14 @@ def prepare_worst(enumeration: Enumeration) -> pl.DataFrame:
         pl.lit(enumeration.draws, pl.Int64).alias("draws"),
         pl.col("rounds").alias("round"),
         pl.col("error").alias("worst"),
-        *("over_root", "mean", "stopped", pl.col("bound").cast(pl.Float64), "sequence"),
+        *("over_root", "mean", pl.col("bound").cast(pl.Float64), "sequence"),
         outcome=outcomes,
         forecast=forecasts,
         witness=witness,
     )
 
 
-@in_house_style
+@style.in_house_style
 def draw_worst(table: pl.DataFrame) -> Figure:
     """Left: the worst error against T beside the bounds. Right: the worst of the longest games."""
     figure = Figure(figsize=(12.2, 5.3))
@@ -277,7 +254,7 @@ def draw_worst(table: pl.DataFrame) -> Figure:
     rounds = table.height
     what = "distance to calibration" if first["measure"] == "distance" else "ECE"
     averaged = f", each averaged over {first['draws']} draws" if first["draws"] > 1 else ""
-    headline(
+    style.headline(
         figure,
         f"The worst that can happen to {first['forecaster']} in {rounds} rounds",
         f"Left: the largest {what} of all 2^T outcome sequences{averaged}. Right: the worst game of "
@@ -301,17 +278,17 @@ def _draw_growth(axis: Axes, table: pl.DataFrame, what: str) -> None:
     ends, look = {}, {}
     for name, factor in (("√T", 1.0), ("2√T", 2.0)):
         if name != label:
-            axis.plot(fine, factor * np.sqrt(fine), color=QUIET, lw=1.0, ls=(0, (4, 2)))
-            ends[name], look[name] = factor * math.sqrt(last), Look(QUIET)
+            axis.plot(fine, factor * np.sqrt(fine), color=style.QUIET, lw=1.0, ls=(0, (4, 2)))
+            ends[name], look[name] = factor * math.sqrt(last), style.Look(style.QUIET)
     if proven:
-        axis.plot(rounds, bound, color=INK, lw=1.8)
+        axis.plot(rounds, bound, color=style.INK, lw=1.8)
         name = f"proven: {label or number(float(bound[-1]))}"
-        ends[name], look[name] = float(bound[-1]), Look(INK)
+        ends[name], look[name] = float(bound[-1]), style.Look(style.INK)
     axis.plot(rounds, mean, color=WORST, lw=1.2, ls=(0, (1.2, 1.2)), marker="o", ms=2.5)
     axis.plot(rounds, worst, color=WORST, lw=2.0, marker="o", ms=5, mec="white", mew=0.7, zorder=4)
     ends["mean of all"] = float(mean[-1])
     ends[f"worst: {worst[-1] / math.sqrt(last):.3f}√T"] = float(worst[-1])
-    name_lines(axis, ends, {**dict.fromkeys(ends, Look(WORST)), **look})
+    style.name_lines(axis, ends, {**dict.fromkeys(ends, style.Look(WORST)), **look})
     axis.set_xlabel("number of rounds T")
     axis.set_ylabel(what)
     axis.set_title("Worst case against T")
@@ -326,7 +303,7 @@ def _draw_game(axis: Axes, table: pl.DataFrame, what: str) -> None:
     axis.vlines(rounds, forecasts, witness, color=WITNESS, lw=2.2, alpha=0.35, zorder=2)
     axis.step(rounds, forecasts, where="mid", color=FORECAST, lw=0.8, alpha=0.5, zorder=2)
     beside = np.where(outcomes > 0, 1.06, -0.06)
-    axis.scatter(rounds, beside, marker="s", s=26, color=INK, zorder=3, label="outcome")
+    axis.scatter(rounds, beside, marker="s", s=26, color=style.INK, zorder=3, label="outcome")
     axis.scatter(
         rounds, forecasts, s=34, color=FORECAST, edgecolor="white", lw=0.7, zorder=5, label="forecast"
     )

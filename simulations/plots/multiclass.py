@@ -15,25 +15,9 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
+from onlinecal.plots import style
 from onlinecal.plots.reliability_diagram import named
-from onlinecal.plots.style import (
-    INK,
-    OKABE_ITO,
-    QUIET,
-    Look,
-    along,
-    darker,
-    headline,
-    highest,
-    in_house_style,
-    looks,
-    lowest,
-    name_lines,
-    near,
-    panels,
-    place,
-)
-from simulations.games.measuring import MeasuredMulticlass, MulticlassGame, biases_of
+from simulations.games.measuring import Game, MeasuredMulticlass, biases_of
 from simulations.plots import Drawing
 from simulations.plots.sweeps.against_rounds import draw_band, lines_of
 
@@ -52,23 +36,23 @@ def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:
     ).sort("classes", "rounds", maintain_order=True)
 
 
-@in_house_style
+@style.in_house_style
 def draw_simplex_distance(table: pl.DataFrame) -> Figure:
     """The figure: log-log; bands are the brackets of the distance, thick lines certificates."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
-    look = looks(forecasters)
+    look = style.looks(forecasters)
     numbers = table["classes"].unique().sort().to_list()
     against = table["adversary"][0].split(":")[0]
-    figure, axes = panels([f"{k} classes" for k in numbers], forecasters, height=3.6)
-    headline(
+    figure, axes = style.panels([f"{k} classes" for k in numbers], forecasters, height=3.6)
+    style.headline(
         figure,
         r"Every certificate stays below its guarantee, of order $\mathbf{T^{1-1/k}}$ for k classes",
         f"Against {against}, a game of its own for each T. Sums over rounds, in l1 over classes. "
         "Band: where the distance to calibration lies. Line: certificate. Dashes: guarantee.",
     )
-    left, right = lowest(table["rounds"]) / 1.15, highest(table["rounds"]) * 1.15
-    top = highest(table["upper"], table["guarantee"])
-    bottom = max(lowest(table["lower"]), top / 1e6, 0.1)
+    left, right = style.lowest(table["rounds"]) / 1.15, style.highest(table["rounds"]) * 1.15
+    top = style.highest(table["upper"], table["guarantee"])
+    bottom = max(style.lowest(table["lower"]), top / 1e6, 0.1)
     shown = table.with_columns(
         line=pl.coalesce("certificate", "upper").clip(lower_bound=bottom),
         low=pl.col("lower").clip(lower_bound=bottom),
@@ -91,24 +75,26 @@ def draw_simplex_distance(table: pl.DataFrame) -> Figure:
         if promised:
             name, part = next(iter(promised.items()))
             _write_theory(axis, part, k, look[name] if len(promised) == 1 else None)
-        name_lines(axis, ends, look)
+        style.name_lines(axis, ends, look)
     return figure
 
 
-def _write_theory(axis: Axes, part: pl.DataFrame, k: int, one: Look | None) -> None:
+def _write_theory(axis: Axes, part: pl.DataFrame, k: int, one: style.Look | None) -> None:
     """The slope of the theory above the guarantee of `part`, and in the look of its line what that is."""
     rounds, values = part["rounds"].to_numpy(), part["guarantee"].to_numpy()
     if len(rounds) < 3:
         return
     slope = 2.0 * values[-1] * (rounds / rounds[-1]) ** (1 - 1 / k)
-    axis.plot(rounds, slope, color=QUIET, lw=1.1, zorder=2)
+    axis.plot(rounds, slope, color=style.QUIET, lw=1.1, zorder=2)
     place = len(rounds) // 2 - 1
     x, x2 = rounds[place], rounds[place + 1]
     label = "√T" if k == 2 else f"$T^{{{k - 1}/{k}}}$"
-    along(axis, f"slope of {label}", x, slope[place] * 1.04, x2, slope[place + 1] * 1.04, color="#555555")
+    style.along(
+        axis, f"slope of {label}", x, slope[place] * 1.04, x2, slope[place + 1] * 1.04, color="#555555"
+    )
     if one is not None:
         x, x2, y, y2 = rounds[0] * 1.1, rounds[1], values[0] * 1.2, values[1] * 1.12
-        along(axis, "guarantee", x, y, x2, y2, color=one.text, fontweight="bold")
+        style.along(axis, "guarantee", x, y, x2, y2, color=one.text, fontweight="bold")
 
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
@@ -128,10 +114,10 @@ LARGEST_BIAS = 0.75
 
 CELLS = LinearSegmentedColormap.from_list("cells", ["#eef4f9", "#9cc4e0", "#0072B2", "#00304d"])
 BIASES = LinearSegmentedColormap.from_list("biases", ["#ffffff", "#f5c96a", "#D55E00", "#5c1f00"])
-PATH = LinearSegmentedColormap.from_list("path", ["#c9c9c9", INK])
+PATH = LinearSegmentedColormap.from_list("path", ["#c9c9c9", style.INK])
 
 
-def prepare_triangle(games: Sequence[MulticlassGame]) -> pl.DataFrame:
+def prepare_triangle(games: Sequence[Game]) -> pl.DataFrame:
     """The numbers to be drawn of every game with three classes.
 
     Columns forecaster, adversary, kind, p0, p1, p2, size, rounds, bias. A "cell" was announced so many
@@ -163,7 +149,7 @@ def prepare_triangle(games: Sequence[MulticlassGame]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-@in_house_style
+@style.in_house_style
 def draw_triangle(table: pl.DataFrame) -> Figure:
     """The figure: one triangle per forecaster."""
     names = table["forecaster"].unique(maintain_order=True).to_list()
@@ -174,17 +160,17 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
     across, up = columns * (wide + gap) + gap, above + rows * (high + 0.1) + below
     figure = Figure(figsize=(across, up))
     first = table.filter(pl.col("kind") == "cell", pl.col("forecaster") == names[0])
-    headline(
+    style.headline(
         figure,
         f"{first['rounds'].sum():,} forecasts of three classes, against {table['adversary'][0]}",
         "Triangles: cells that were announced. Dots: the grid points that rounds were charged to. "
         "Line: the forecasts of the last tenth of the rounds, on average, pale to black.",
     )
-    heat = LogNorm(1, max(int(highest(table.filter(pl.col("kind") == "cell")["rounds"])), 10))
+    heat = LogNorm(1, max(int(style.highest(table.filter(pl.col("kind") == "cell")["rounds"])), 10))
     warmth = Normalize(0.0, LARGEST_BIAS)
     for number, name in enumerate(names):
         row, column = divmod(number, columns)
-        axis = place(
+        axis = style.place(
             figure, gap + column * (wide + gap), up - above - (row + 1) * (high + 0.1) + 0.1, wide, high
         )
         _draw_triangle(axis, table.filter(pl.col("forecaster") == name), name, wide, heat, warmth)
@@ -194,7 +180,7 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
     )
     broad = min(0.4 * across, 3.4)
     for middle, (colours, norm, label) in zip((0.27, 0.73), scales, strict=True):
-        bar = place(figure, middle * across - broad / 2, 0.42, broad, 0.12)
+        bar = style.place(figure, middle * across - broad / 2, 0.42, broad, 0.12)
         figure.colorbar(ScalarMappable(norm, colours), cax=bar, orientation="horizontal")
         bar.set_title(label, fontsize=8.5, fontweight="normal", loc="center", pad=4)
         bar.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
@@ -221,9 +207,7 @@ def _different(cells: Floats, sizes: Floats) -> tuple[Floats, Floats, NDArray[np
     return found[:, :3], found[:, 3], number
 
 
-def _part(
-    game: MulticlassGame, kind: str, p: Floats, rounds: NDArray[np.int64], **more: Floats
-) -> pl.DataFrame:
+def _part(game: Game, kind: str, p: Floats, rounds: NDArray[np.int64], **more: Floats) -> pl.DataFrame:
     none = np.zeros(len(p))
     columns = {f"p{c}": p[:, c] for c in range(3)} | {"size": none, "rounds": rounds, "bias": none, **more}
     table = pl.DataFrame({"kind": kind, **columns})
@@ -241,7 +225,7 @@ def _draw_triangle(
             ends = np.zeros((2, 3))
             ends[:, c], ends[0, c - 1], ends[1, c - 2] = fifth, 1 - fifth, 1 - fifth
             axis.plot(*(ends @ CORNERS).T, color="#ececec", lw=0.6, zorder=0)
-    axis.plot(*CORNERS[[0, 1, 2, 0]].T, color=QUIET, lw=1.0, zorder=3, solid_joinstyle="round")
+    axis.plot(*CORNERS[[0, 1, 2, 0]].T, color=style.QUIET, lw=1.0, zorder=3, solid_joinstyle="round")
     # small cells lie on top of the large ones of earlier grids
     cells = table.filter(pl.col("kind") == "cell").sort(pl.col("size").abs(), descending=True)
     sizes = cells["size"].to_numpy()
@@ -266,12 +250,14 @@ def _draw_triangle(
     shades = PATH(np.linspace(0, 1, len(pieces)))
     axis.add_collection(LineCollection(pieces, colors="white", linewidths=3.0, capstyle="round", zorder=5))
     axis.add_collection(LineCollection(pieces, colors=shades, linewidths=1.3, capstyle="round", zorder=5))
-    axis.scatter(way[-1:, 0], way[-1:, 1], s=22, color=INK, edgecolors="white", linewidths=0.8, zorder=6)
+    axis.scatter(
+        way[-1:, 0], way[-1:, 1], s=22, color=style.INK, edgecolors="white", linewidths=0.8, zorder=6
+    )
     for c, (aside, ha) in enumerate((((0, -11), "center"), ((0, -11), "center"), ((8, 0), "left"))):
-        colour = OKABE_ITO[c]
+        colour = style.OKABE_ITO[c]
         at = CORNERS[c]
         axis.scatter(at[0], at[1], s=34, color=colour, zorder=7, clip_on=False)
-        near(axis, f"class {c}", at, aside, ha=ha, va="center", color=darker(colour), zorder=7)
+        style.near(axis, f"class {c}", at, aside, ha=ha, va="center", color=style.darker(colour), zorder=7)
 
 
 def _vectors(table: pl.DataFrame) -> Floats:

@@ -7,7 +7,7 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import adversaries
 from onlinecal.catalogue import did_you_mean
+from onlinecal.compiling import source_digest
 from onlinecal.validation import check_count, check_positive
 from simulations.games import players
 
@@ -38,36 +39,19 @@ class PlannedGame:
     def digest(self) -> str:
         """A name for the result's file: different for different games, and for different rules."""
         own = players.checksum(self.forecaster, self.adversary)
-        text = json.dumps([*asdict(self).values(), code_digest(), *([own] if own else [])])
+        # it changes with the code that plays and measures: results of older rules do not count
+        code = source_digest() or "unknown"
+        text = json.dumps([*asdict(self).values(), code, *([own] if own else [])])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
-
-
-@cache
-def code_digest() -> str:
-    """Changes with the code that plays and measures: results of older rules do not count."""
-    from onlinecal.compiling import source_digest
-
-    return source_digest() or "unknown"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A grid of games: every forecaster meets every adversary, for every T and every seed.
+    """A grid of games: every forecaster meets every adversary, for every T of `rounds` and every seed.
 
-    Attributes
-    ----------
-    forecasters, adversaries
-        Specs, in canonical form.
-    rounds
-        The values of T.
-    seeds
-        Seeds of the adversaries' draws.
-    budget
-        Effort spent on each distance to calibration, see `calibration_distance`.
-    checkpoints
-        How many rounds of each game get their certificate recorded.
-    load
-        Files of one's own with more forecasters and adversaries, absolute paths.
+    Specs are in canonical form. `budget` is the effort for each distance, see `calibration_distance`,
+    `checkpoints` how many rounds of each game get their certificate recorded, and `load` has the absolute
+    paths of files of one's own with more forecasters and adversaries.
     """
 
     forecasters: tuple[str, ...]

@@ -11,7 +11,6 @@ import socket
 import sys
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -46,17 +45,10 @@ OBJECT_STORE = 100 * 2**20
 
 @dataclass(frozen=True)
 class Workers:
-    """Who works.
+    """Who works: processes of this machine, or those of a cluster.
 
-    Attributes
-    ----------
-    backend
-        "loky" for processes of this machine, "dask" or "ray".
-    address
-        HOST:PORT of a cluster's scheduler, with or without a scheme in front; None starts workers on this
-        machine and ends them when the work is done.
-    jobs
-        How many to start; with one, loky works in this process. A cluster that is given has those it has.
+    `address` is HOST:PORT of a cluster's scheduler, with or without a scheme in front; None starts so many
+    `jobs` on this machine and ends them when the work is done. With one job loky works in this process.
     """
 
     backend: Literal["loky", "dask", "ray"] = "loky"
@@ -68,10 +60,6 @@ class Workers:
         if self.backend == "loky":
             return started
         return f"{self.backend.capitalize()} {f'at {self.address}' if self.address else f'on {started}'}"
-
-
-HERE = Workers()
-"""This process alone."""
 
 
 def work(
@@ -96,7 +84,7 @@ def work(
         warnings.filterwarnings("ignore", module="joblib")
         given = "generator" if ordered else "generator_unordered"
         pool = Parallel(**settings, return_as=given, batch_size=1)
-        with SpareTheWorkers():
+        with spare_the_workers():
             answers = pool(delayed(function)(*task) for task in tasks)
         yield from answers
 
@@ -130,7 +118,7 @@ def _dask(workers: Workers) -> Iterator[dict[str, Any]]:
     # a compiled loop holds the interpreter, and with it the signs of life, for as long as a game takes
     with dask.config.set({"distributed.scheduler.worker-ttl": None}), ExitStack() as stack:
         if workers.address is None:
-            with SpareTheWorkers():
+            with spare_the_workers():
                 cluster = LocalCluster(
                     n_workers=workers.jobs,
                     threads_per_worker=1,
@@ -215,17 +203,17 @@ def _no_answer(workers: Workers) -> Iterator[None]:
         raise ValueError(f"no answer from {workers}: {str(error) or type(error).__name__}") from error
 
 
-class SpareTheWorkers:
+@contextmanager
+def spare_the_workers() -> Iterator[None]:
     """While processes are started, they inherit that an interrupt is not for them but for their parent."""
-
-    def __enter__(self) -> None:
-        self._previous = None
-        if threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def __exit__(self, *_: object) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 RTOL = 0.02
@@ -291,27 +279,20 @@ def _play(game: PlannedGame) -> tuple[Finished, Compiled]:
 
 def play_games(
     store: Store,
-    workers: Workers = HERE,
+    workers: Workers = Workers(),
     progress: Callable[[int, int], None] | None = None,
     compiled: Compiled | None = None,
 ) -> int:
     """Play every game of a plan that is not in its store yet, and keep it there.
 
-    Parameters
-    ----------
-    store
-        The plan, and the folder of results; what is there already counts.
-    workers
-        Who plays; errors as from `work` and `play_game`.
-    progress
-        Called with (finished, all) at the start and whenever a game is finished.
-    compiled
-        Told of the loops that had to be compiled.
+    `progress` is called with (finished, all) at the start and whenever a game is finished; `compiled` is told
+    of the loops that had to be compiled. Errors are those of `work` and `play_game`. An interrupt loses the
+    games that were being played or on their way back, no others: this process keeps them as they come in, and
+    workers need share no disk with it.
 
     Returns
     -------
-    How many games were played. An interrupt loses the games that were being played or on their way back, no
-    others: this process keeps them as they come in, and workers need share no disk with it.
+    How many games were played.
     """
     store.write_plan()
     plan = store.plan
@@ -332,17 +313,12 @@ def play_games(
 
 
 def in_playing_order(plan: Plan) -> list[PlannedGame]:
-    """Short games first, and neighbours that need different compiled loops.
+    """Short games first, and neighbours of different forecasters.
 
-    A loop belongs to a forecaster's rules and an adversary; processes that start side by side then compile
-    different ones, and whoever comes later finds them on disk.
+    Processes that start side by side then compile different loops. Whoever comes later finds them on disk.
     """
-    rules = {spec: players.create(spec).build(1).rules for spec in plan.forecasters}
-    before: Counter[Any] = Counter()
 
-    def turn(game: PlannedGame) -> tuple[int, int]:
-        need = rules[game.forecaster], game.adversary, game.rounds
-        before[need] += 1
-        return game.rounds, before[need]
+    def turn(game: PlannedGame) -> tuple[int, int, int]:
+        return game.rounds, plan.adversaries.index(game.adversary), plan.seeds.index(game.seed)
 
     return sorted(plan.games, key=turn)

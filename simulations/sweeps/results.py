@@ -48,11 +48,7 @@ from simulations.games.measuring import OF_WINDOWS, Line, Measured
 from simulations.sweeps.plan import Plan, PlannedGame
 
 MEASURES = {"distance": "distance_upper", "ece": "ece", "certificate": "certificate", "regret": "regret"}
-"""What is fitted, and the column of results that it is.
-
-The distance is taken by the upper end of its bracket, the regret is the Brier score beyond that of the best
-constant forecast in hindsight.
-"""
+"""What is fitted, and the column of results that it is."""
 
 NOMINAL = {"distance": 1 / 2, "ece": 2 / 3, "certificate": 1 / 2, "regret": 1 / 2}
 """The exponent at which the constant is taken."""
@@ -79,13 +75,7 @@ class Rate(NamedTuple):
 
 
 def fit(rounds: ArrayLike, seeds: ArrayLike, errors: ArrayLike) -> Rate | None:
-    """The growth of errors, sums over rounds, one per game; None without two values of T for some seed.
-
-    Parameters
-    ----------
-    rounds, seeds, errors
-        T, seed and error of each game, equally long; a seed need not have played every T.
-    """
+    """The growth of errors, sums over rounds, one per game; None without two values of T for some seed."""
     x = np.log(np.asarray(rounds, dtype=np.float64))
     y = np.log(np.maximum(np.asarray(errors, dtype=np.float64), LEAST))
     owners = np.asarray(seeds)
@@ -142,13 +132,8 @@ class Finished(msgspec.Struct, frozen=True):
 class Store:
     """The folder of a plan's results.
 
-    Attributes
-    ----------
-    plan, folder
-        As given.
-    finished
-        The games of the plan that need not be played again: those in the folder, read once, and those kept
-        since.
+    `finished` has the games of the plan that need not be played again: those in the folder, read once, and
+    those kept since.
     """
 
     def __init__(self, plan: Plan, folder: Path) -> None:

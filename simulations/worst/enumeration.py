@@ -4,19 +4,16 @@ What holds on all 2^T sequences holds against every adversary, so the largest er
 case itself and not an estimate. A randomised forecaster's error is averaged over so many seeded sequences of
 draws for each outcome sequence: the worst sequence is then one that does not react to the draws.
 
-Every outcome sequence of a short game, walked as a tree: what is common to sequences is played once.
-
-The node of a sequence is the binary number that it spells behind a leading 1, so the two continuations of
-node i are 2i and 2i + 1, and the games of t rounds are the nodes from 2^t up to 2^(t+1).
+The sequences of one length are walked as a tree: what is common to them is played once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
-from typing import Any, Literal, NamedTuple
+from functools import cache
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +32,6 @@ from simulations.games.players import Player
 from simulations.sweeps.playing import Workers, work
 
 Measure = Literal["distance", "ece"]
-MEASURES: tuple[Measure, ...] = ("distance", "ece")
 
 MOST_ROUNDS = 24
 """Sixteen million games; every further round doubles them, and the time."""
@@ -52,22 +48,10 @@ ROUNDING = 1e-11
 
 @dataclass(frozen=True)
 class WorstGame:
-    """The worst of all games of so many rounds.
+    """The worst of all games of so many rounds, the first of equally bad ones; errors are sums over rounds.
 
-    Attributes
-    ----------
-    rounds
-        T.
-    sequence
-        The outcomes, as a text of 0 and 1; of equally bad ones the first.
-    error
-        The measure there, a sum over rounds; for randomised forecasters its mean over the draws.
-    mean
-        The measure's mean over all 2^T sequences: what to expect against fair coins.
-    bound
-        What was proven of the distance for so many rounds, a sum; None if nothing was.
-    stopped
-        The worst error after so many rounds of a forecaster that was built for the longest game.
+    The mean is that of all 2^T sequences: what to expect against fair coins. The bound is what was proven of
+    the distance, None if nothing was.
     """
 
     rounds: int
@@ -75,7 +59,6 @@ class WorstGame:
     error: float
     mean: float
     bound: float | None
-    stopped: float
 
     @property
     def over_root(self) -> float:
@@ -98,11 +81,6 @@ class Enumeration:
         """The worst of the longest games."""
         return self.games[-1]
 
-    @property
-    def stops_matter(self) -> bool:
-        """Whether a forecaster built for the longest game does otherwise in shorter ones."""
-        return any(abs(game.error - game.stopped) > ROUNDING for game in self.games)
-
     def broken_bounds(self) -> list[str]:
         """Every length whose worst distance exceeds what was proven, in words; empty if all is well."""
         return [
@@ -115,11 +93,6 @@ class Enumeration:
         """All of it as plain records."""
         games = [{**asdict(game), "over_root": game.over_root} for game in self.games]
         return {**asdict(self), "games": games}
-
-    @cached_property
-    def forecasts(self) -> NDArray[np.float64]:
-        """What was measured in the longest worst game, with the first sequence of draws; shape (T,)."""
-        return replay(players.create(self.forecaster), self.longest.sequence, self.seed)
 
 
 def enumerate_games(
@@ -134,20 +107,9 @@ def enumerate_games(
 ) -> Enumeration:
     """Play every outcome sequence of 1 to `rounds` rounds and find the worst of each length.
 
-    Parameters
-    ----------
-    spec
-        The forecaster. One that is built for a horizon is built anew for each length.
-    rounds
-        T, at most 24. Up to 16 it takes a second or two, 20 ten, beyond that minutes.
-    measure
-        "distance" for the exact distance to calibration, "ece" for the expected calibration error.
-    draws, seed
-        A randomised forecaster's errors are averaged over the draws of the seeds seed, ..., seed + draws - 1.
-    jobs
-        Processes to use; 1 plays in this one.
-    progress
-        Called with (pieces of the tree done, all).
+    A forecaster that is built for a horizon is built anew for each length. A randomised forecaster's errors
+    are averaged over the draws of the seeds seed, ..., seed + draws - 1. `progress` is called with (pieces of
+    the tree done, all). Up to 16 rounds take a second or two, 20 ten, 24, the most, many minutes.
 
     Raises
     ------
@@ -156,48 +118,42 @@ def enumerate_games(
     """
     player = players.create(spec)
     check_count(rounds, "rounds", most=MOST_ROUNDS)
-    check_choice(measure, MEASURES, "measure")
+    check_choice(measure, get_args(Measure), "measure")
     check_count(draws, "draws")
     # a deterministic forecaster does not draw: one game tells everything
     draws = draws if len(player.build(1).draws(1)) else 1
-    walks = _walks(player, rounds)
     tasks = [
-        (player.spec, built_for, prefix, depth, measure, draws, seed)
-        for built_for in sorted(set(walks), reverse=True)
-        for prefix, depth in _pieces(max(t for t in range(1, rounds + 1) if walks[t - 1] == built_for))
+        (player.spec, t, prefix, measure, draws, seed)
+        for t in range(rounds, 0, -1)
+        for prefix in ([""] if t <= SPLIT else (f"{number:0{SPLIT}b}" for number in range(2**SPLIT)))
     ]
     # compiled here once, and found on disk by all processes
-    play_piece(player.spec, rounds, "", 1, measure, 1, seed)
+    play_piece(player.spec, 1, "", measure, 1, seed)
     # in the order of the tasks, so that sums round alike whatever the number of jobs
     answers = work(play_piece, tasks, Workers(jobs=min(jobs, len(tasks))), ordered=True)
-    found: dict[tuple[int, int], _Best] = {}
-    for done, (built_for, start, bests) in enumerate(answers, 1):
-        for below, best in enumerate(bests):
-            key = built_for, start + 1 + below
-            found[key] = best if key not in found else _worse(found[key], best)
+    found: dict[int, _Best] = {}
+    for done, ((_, t, *_), best) in enumerate(zip(tasks, answers, strict=True), 1):
+        found[t] = _worse(found[t], best) if t in found else best
         if progress is not None:
             progress(done, len(tasks))
-    games: list[WorstGame] = []
-    for t in range(1, rounds + 1):
-        best = found[walks[t - 1], t]
-        games.append(
-            WorstGame(
-                rounds=t,
-                sequence=best.sequence,
-                error=_remeasured(player, walks[t - 1], best.sequence, measure, draws, seed),
-                mean=best.total / 2**t,
-                bound=player.bound(t) if measure == "distance" else None,
-                stopped=found[walks[-1], t].error,
-            )
+    games = (
+        WorstGame(
+            rounds=t,
+            sequence=best.sequence,
+            error=_remeasured(player, best.sequence, measure, draws, seed),
+            mean=best.total / 2**t,
+            bound=player.bound(t) if measure == "distance" else None,
         )
+        for t, best in sorted(found.items())
+    )
     return Enumeration(player.spec, measure, draws, seed, tuple(games))
 
 
-def replay(player: Player, sequence: str, seed: int = 0, built_for: int | None = None) -> NDArray[np.float64]:
+def replay(player: Player, sequence: str, seed: int = 0) -> NDArray[np.float64]:
     """The forecasts (of references: the answers) of one game, shape (T,)."""
     outcomes = [int(letter) for letter in sequence]
     stream = adversaries.replay_sequence(outcomes).adversary()
-    duel = play(player.build(built_for or len(outcomes), seed), stream, len(outcomes), None, 1)
+    duel = play(player.build(len(outcomes), seed), stream, len(outcomes), None, 1)
     return duel.charged if player.family.kind == "reference" else duel.forecasts
 
 
@@ -217,61 +173,33 @@ def _worse(one: _Best, other: _Best) -> _Best:
     return _Best(worst.error, worst.sequence, one.total + other.total)
 
 
-def _walks(player: Player, rounds: int) -> list[int]:
-    """For each length from 1 on, the largest horizon for which the same forecaster would be built."""
-    memories = [player.build(t).memory for t in range(1, rounds + 1)]
-    return [
-        max(s for s in range(t, rounds + 1) if np.array_equal(memories[s - 1], memories[t - 1]))
-        for t in range(1, rounds + 1)
-    ]
-
-
-def _pieces(rounds: int) -> Iterator[tuple[str, int]]:
-    """Prefixes and depths of subtrees that make up the tree; the upper part is a piece of its own."""
-    cut = min(SPLIT, rounds)
-    if rounds > cut:
-        for number in range(2**cut):
-            yield f"{number:0{cut}b}", rounds
-    yield "", cut
-
-
-def play_piece(
-    spec: str, built_for: int, prefix: str, rounds: int, measure: Measure, draws: int, seed: int
-) -> tuple[int, int, list[_Best]]:
-    """Play one subtree: the horizon, the prefix's length, and the worst of each length beyond it."""
+def play_piece(spec: str, rounds: int, prefix: str, measure: Measure, draws: int, seed: int) -> _Best:
+    """The worst of the games of so many rounds that begin with this prefix."""
     player = players.create(spec)
     begun = np.array([int(letter) for letter in prefix], dtype=np.uint8)
-    depth = rounds - len(prefix)
-    sums = np.zeros(2 ** (depth + 1))
+    below = rounds - len(prefix)
+    errors = np.zeros(2**below)
     for draw in range(draws):
-        forecaster = player.build(built_for, seed + draw)
+        forecaster = player.build(rounds, seed + draw)
         peeks = player.family.kind == "reference"
-        drawn = np.asarray(forecaster.draws(built_for), dtype=np.float64)
+        drawn = np.asarray(forecaster.draws(rounds), dtype=np.float64)
         walk = tree_walk(forecaster.rules)
-        while True:
-            added = np.zeros_like(sums)
-            arguments = begun, rounds, drawn, measure == "ece", steps_up_to(MOST_ROUNDS), added
-            if walk(forecaster.memory, peeks, *arguments):
-                break
+        added = np.empty_like(errors)
+        arguments = begun, rounds, drawn, measure == "ece", steps_up_to(MOST_ROUNDS), added
+        while not walk(forecaster.memory, peeks, *arguments):
             forecaster.grow()
-        sums += added
-    sums /= draws
-    bests = []
-    for below in range(1, depth + 1):
-        errors = sums[2**below : 2 ** (below + 1)]
-        place = int(np.argmax(errors >= errors.max() - ROUNDING))
-        bests.append(_Best(float(errors[place]), f"{prefix}{place:0{below}b}", float(errors.sum())))
-    return built_for, len(prefix), bests
+        errors += added
+    errors /= draws
+    place = int(np.argmax(errors >= errors.max() - ROUNDING))
+    return _Best(float(errors[place]), f"{prefix}{place:0{below}b}", float(errors.sum()))
 
 
-def _remeasured(
-    player: Player, built_for: int, sequence: str, measure: Measure, draws: int, seed: int
-) -> float:
+def _remeasured(player: Player, sequence: str, measure: Measure, draws: int, seed: int) -> float:
     """The error of one game, played and measured once more by the library's own measures."""
     outcomes = [int(letter) for letter in sequence]
     errors = []
     for draw in range(draws):
-        forecasts = replay(player, sequence, seed + draw, built_for)
+        forecasts = replay(player, sequence, seed + draw)
         if measure == "ece":
             errors.append(expected_calibration_error(forecasts, outcomes, normalize=False))
         else:
@@ -329,11 +257,11 @@ def small_ece(forecasts: Floats, outcomes: NDArray[np.uint8]) -> float:
 
 @cache
 def tree_walk(rules: Rules) -> Callable[..., bool]:
-    """walk(memory, peeks, prefix, rounds, draws, by_ece, steps, sums) -> whether the memory had room.
+    """walk(memory, peeks, prefix, rounds, draws, by_ece, steps, errors) -> whether the memory had room.
 
-    Adds to sums[i] the error of node i, counted from the prefix as node 1, for all continuations up to so
-    many rounds in all: sums (2^(rounds - len(prefix) + 1),). The nodes 0 and 1 are left alone. Draws are one
-    a round, or none. Of a forecaster that peeks, what it is charged for is measured.
+    Writes the error of every game of so many rounds that begins with the prefix, in binary order: errors
+    (2^(rounds - len(prefix)),). Draws are one a round, or none. Of a forecaster that peeks, what it is
+    charged for is measured.
     """
     has_room, announce, settle, point = rules.has_room, rules.announce, rules.settle, rules.point
 
@@ -346,7 +274,7 @@ def tree_walk(rules: Rules) -> Callable[..., bool]:
         draws: NDArray[np.float64],
         by_ece: bool,
         steps: Steps,
-        sums: NDArray[np.float64],
+        errors: NDArray[np.float64],
     ) -> bool:
         drawn, start = len(draws) > 0, len(prefix)
         memories = np.empty((rounds + 1, len(memory)), memory.dtype)
@@ -378,12 +306,10 @@ def tree_walk(rules: Rules) -> Callable[..., bool]:
                     measured[t] = point(here, first[t], second[t], outcome, announced[t])
                 settle(here, first[t], second[t], outcome, announced[t])
                 outcomes[t] = outcome
-                if t >= start:
-                    node = (1 << (t + 1 - start)) | (leaf >> (rounds - 1 - t))
-                    if by_ece:
-                        sums[node] += small_ece(measured[: t + 1], outcomes[: t + 1])
-                    else:
-                        sums[node] += small_distance(measured[: t + 1], outcomes[: t + 1], steps)
+            if by_ece:
+                errors[leaf] = small_ece(measured, outcomes)
+            else:
+                errors[leaf] = small_distance(measured, outcomes, steps)
         return True
 
     return walk

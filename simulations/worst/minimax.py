@@ -50,20 +50,11 @@ History = tuple[int, ...]
 
 @dataclass(frozen=True)
 class LeastWorst:
-    """Between which bounds the least worst distance of T rounds lies.
+    """Between which bounds the least worst distance of T rounds lies, sums over rounds.
 
-    Attributes
-    ----------
-    rounds
-        T.
-    lower
-        No deterministic forecaster has a smaller worst case; a sum over rounds.
-    upper
-        The exact worst case of the forecaster that was found.
-    forecaster
-        Its forecast after every history of fewer than T outcomes.
-    nodes
-        Linear programs that were solved for the lower bound.
+    No deterministic forecaster has a smaller worst case than `lower`. `upper` is the exact worst case of the
+    forecaster that was found, which has a forecast for every history of fewer than T outcomes. `nodes` linear
+    programs were solved for the lower bound.
     """
 
     rounds: int
@@ -202,17 +193,8 @@ class Node:
 def least_worst(rounds: int, most_nodes: int = 2000) -> LeastWorst:
     """Between which bounds the least worst distance of any deterministic forecaster lies.
 
-    Parameters
-    ----------
-    rounds
-        T, at most 8. Up to 5 the bounds meet within a second.
-    most_nodes
-        Linear programs after which the search stops with the bounds it has.
-
-    Raises
-    ------
-    ValueError
-        For numbers outside these ranges.
+    The rounds are at most 8; up to 5 the bounds meet within a second. The search stops with the bounds it has
+    after so many linear programs. ValueError for numbers outside these ranges.
     """
     check_count(rounds, "rounds", most=MOST_ROUNDS)
     check_count(most_nodes, "most_nodes")

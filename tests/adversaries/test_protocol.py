@@ -87,10 +87,10 @@ def test_a_horizon_is_asked_for_exactly_when_it_is_needed(kind):
         *((None, (p,), r"forecast must be a number in \[0, 1\]") for p in (1.5, -0.1, float("nan"))),
         (None, (0.5, float("inf"), 0.0), "rise_zero must be a finite number, got inf"),
         (None, (0.5, 0.0, float("nan")), "rise_one must be a finite number, got nan"),
-        (3, ([0.5, 0.5], None), r"forecast must be 3 numbers, one a class, got shape \(2,\)"),
+        (3, ([0.5, 0.5], None), r"forecast must be 3 finite numbers, one a class, got \[0\.5, 0\.5\]"),
         *((3, (p, None), "probabilities with sum 1, got") for p in ([0.5, 0.6, 0.1], [1.2, -0.2, 0.0])),
-        (3, (["a", 0, 0], None), "forecast must be 3 numbers"),
-        (3, (None, [0.0, np.nan, 0.0]), "rises must be finite numbers"),
+        (3, (["a", 0, 0], None), "forecast must be 3 finite numbers"),
+        (3, (None, [0.0, np.nan, 0.0]), "rises must be 3 finite numbers"),
     ],
 )
 def test_a_refused_round_is_not_played(k, arguments, message):

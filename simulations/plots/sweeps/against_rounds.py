@@ -12,19 +12,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import (
-    INK,
-    QUIET,
-    Look,
-    along,
-    headline,
-    highest,
-    in_house_style,
-    looks,
-    lowest,
-    name_lines,
-    panels,
-)
+from onlinecal.plots import style
 from simulations.games import players
 from simulations.plots import Drawing
 from simulations.sweeps.results import LEAST
@@ -64,7 +52,7 @@ def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: pl.Expr) ->
 
 def bands_mean(table: pl.DataFrame, one_seed: str) -> str:
     """What lines and bands are, for the line below the headline."""
-    seeds = int(highest(table["seeds"]))
+    seeds = int(style.highest(table["seeds"]))
     if seeds == 1:
         return one_seed
     return f"Lines: the median of {seeds} seeds. Bands: from the smallest to the largest."
@@ -88,7 +76,7 @@ def distance_curves(spec: str) -> Sequence[Curve]:
     return (LOWER, PAPER, *bound_curve(spec, below=crowded or spec == "sign"))
 
 
-def draw_band(axis: Axes, games: pl.DataFrame, look: Look, alpha: float, **style: Any) -> float:
+def draw_band(axis: Axes, games: pl.DataFrame, look: style.Look, alpha: float, **style: Any) -> float:
     """A line against T and its band, as faint as alpha says; where the line ends."""
     rounds, line, low, high = games.select("rounds", "line", "low", "high").to_numpy().T
     axis.fill_between(rounds, low, high, color=look.colour, alpha=alpha, lw=0)
@@ -101,22 +89,10 @@ def draw_band(axis: Axes, games: pl.DataFrame, look: Look, alpha: float, **style
 class AgainstRounds:
     """A figure of one measure: a panel per forecaster, log-log; a band is its bracket, or other seeds.
 
-    Attributes
-    ----------
-    axis
-        What the vertical axis says.
-    upper, lower
-        The measure's columns in the table of results, see `over_seeds`.
-    curves
-        The curves of the theory, for a forecaster's spec.
-    titles
-        What is seen, where every game had a proven bound, and where some had none.
-    below
-        What lines are if there is one seed, and what else is to be said.
-    times
-        So many times the bound on the distance is a bound on the measure; None: none is kept.
-    lifted
-        Whether less than half a round is lifted to it.
+    `axis` is what the vertical axis says, `upper` and `lower` are columns of results, see `over_seeds`. The
+    first of the `titles` is for games that all had a proven bound. `below` says what lines are if there is
+    one seed, and what else is to be said. So many `times` the bound on the distance is a bound on the
+    measure; None: none is kept. `lifted`: less than half a round is lifted to it.
     """
 
     axis: str
@@ -134,7 +110,7 @@ class AgainstRounds:
         table = over_seeds(results, self.upper, self.lower, *bound)
         return table.with_columns(pl.col("line", "low", "high").clip(LEAST if self.lifted else None))
 
-    @in_house_style
+    @style.in_house_style
     def draw(self, table: pl.DataFrame) -> Figure:
         """The figure."""
         proven = "bound" not in table.columns or table["bound"].null_count() == 0
@@ -142,11 +118,13 @@ class AgainstRounds:
         below = bands_mean(table, one_seed) + more
         figure, axes, look = forecaster_panels(table, self.titles[not proven], below)
         theory = {spec: self.curves(spec) for spec in axes}
-        first, last = lowest(table["rounds"]), highest(table["rounds"])
+        first, last = style.lowest(table["rounds"]), style.highest(table["rounds"])
         room = 1.15 if last > first else 3
         left, right = first / room, last * room
-        top = max([highest(table["high"]), *(one.value(right) for some in theory.values() for one in some)])
-        bottom = max(lowest(table.filter(pl.col("line") > 0)["line"]) or 1.0, top / 1e6)
+        top = max(
+            [style.highest(table["high"]), *(one.value(right) for some in theory.values() for one in some)]
+        )
+        bottom = max(style.lowest(table.filter(pl.col("line") > 0)["line"]) or 1.0, top / 1e6)
         shown = table.with_columns(pl.col("line", "low", "high").clip(lower_bound=bottom))
         for spec, axis in axes.items():
             limits: Any = {"xlim": (left, right), "ylim": (bottom / 1.6, top * 1.6)}
@@ -158,7 +136,7 @@ class AgainstRounds:
             }
             for curve in theory[spec]:
                 draw_curve(axis, curve, left, right)
-            name_lines(axis, ends, look)
+            style.name_lines(axis, ends, look)
         return figure
 
 
@@ -172,29 +150,29 @@ def lines_of(
 
 def forecaster_panels(
     table: pl.DataFrame, title: str, below: str
-) -> tuple[Figure, dict[str, Axes], dict[str, Look]]:
+) -> tuple[Figure, dict[str, Axes], dict[str, style.Look]]:
     """A panel per forecaster by its spec, and a look per adversary."""
     specs, against = (
         table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
     )
     titles = [f"{spec} – {players.create(spec).family.summary}" for spec in specs]
-    figure, axes = panels(titles, against, abreast=2 if len(specs) <= 6 else 4)
-    headline(figure, title, below)
-    return figure, dict(zip(specs, axes, strict=True)), looks(against)
+    figure, axes = style.panels(titles, against, abreast=2 if len(specs) <= 6 else 4)
+    style.headline(figure, title, below)
+    return figure, dict(zip(specs, axes, strict=True)), style.looks(against)
 
 
 def draw_curve(axis: Axes, curve: Curve, left: float, right: float) -> None:
     """A curve of the theory with its label along it, near the left end."""
     rounds = np.geomspace(left, right, 100)
     values = [curve.value(math.ceil(T)) for T in rounds]
-    colour, dashes, width, zorder = (INK, "-", 2.0, 4) if curve.strong else (QUIET, "--", 1.1, 2)
+    colour, dashes, width, zorder = (style.INK, "-", 2.0, 4) if curve.strong else (style.QUIET, "--", 1.1, 2)
     axis.plot(rounds, values, color=colour, ls=dashes, lw=width, zorder=zorder)
     start = int(curve.at * len(rounds))
     shift = 0.86 if curve.below else 1.0
     (x, x2), (y, y2) = rounds[[start, start + 20]], (shift * values[start], shift * values[start + 20])
     weight = "bold" if curve.strong else "normal"
     va = "top" if curve.below else "bottom"
-    along(axis, curve.label, x, y, x2, y2, color=colour, va=va, fontweight=weight)
+    style.along(axis, curve.label, x, y, x2, y2, color=colour, va=va, fontweight=weight)
 
 
 def prepare_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
@@ -205,7 +183,7 @@ def prepare_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
     return longest.select("forecaster", "adversary", "round", "certificate", "guarantee")
 
 
-@in_house_style
+@style.in_house_style
 def draw_trajectories(table: pl.DataFrame) -> Figure:
     """A panel per forecaster: a line per adversary, the guarantee in black."""
     figure, axes, look = forecaster_panels(
@@ -214,8 +192,8 @@ def draw_trajectories(table: pl.DataFrame) -> Figure:
         "The certificate, a proven upper bound on the distance to calibration so far, a line per adversary. "
         "Black: the guarantee given beforehand.",
     )
-    last = int(highest(table["round"]))
-    top = highest(table["guarantee"], table["certificate"])
+    last = int(style.highest(table["round"]))
+    top = style.highest(table["guarantee"], table["certificate"])
     bottom = 0.3 if top > 3 else top / 10
     for spec, axis in axes.items():
         axis.set(xscale="log", yscale="log", xlim=(1, last * 1.05), ylim=(bottom / 1.5, top * 1.8))
@@ -226,15 +204,15 @@ def draw_trajectories(table: pl.DataFrame) -> Figure:
             one, proven = look[name], part["certificate"]
             axis.plot(part["round"], proven, color=one.colour, ls=one.dashes, lw=1.2, zorder=3)
             ends[name] = max(float(proven[-1]), bottom)
-        name_lines(axis, ends, look)
+        style.name_lines(axis, ends, look)
         first = table.filter(forecaster=spec, adversary=next(iter(ends)))
         bound = first.select("round", "guarantee").fill_nan(None).drop_nulls()
-        axis.plot(bound["round"], bound["guarantee"], color=INK, lw=2, zorder=4)
+        axis.plot(bound["round"], bound["guarantee"], color=style.INK, lw=2, zorder=4)
         rounds, guarantees = bound.to_numpy().T
         start, end = int(0.3 * len(rounds)), int(0.55 * len(rounds))
         if end > start:
             (x, x2), (y, y2) = rounds[[start, end]], guarantees[[start, end]] * 1.04
-            along(axis, "guarantee", x, y, x2, y2, fontweight="bold", color=INK)
+            style.along(axis, "guarantee", x, y, x2, y2, fontweight="bold", color=style.INK)
     return figure
 
 

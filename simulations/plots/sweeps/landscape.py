@@ -10,19 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import (
-    INK,
-    QUIET,
-    along,
-    headline,
-    highest,
-    in_house_style,
-    looks,
-    lowest,
-    name_lines,
-    panels,
-    place,
-)
+from onlinecal.plots import style
 from simulations.plots import Drawing
 from simulations.plots.sweeps.against_rounds import bands_mean, draw_band, lines_of, over_seeds
 from simulations.sweeps.results import LEAST, MEASURES, rates_table
@@ -70,25 +58,25 @@ def prepare_landscape(
     return table.sort("rounds", maintain_order=True).select("adversary", pl.exclude("adversary"))
 
 
-@in_house_style
+@style.in_house_style
 def draw_landscape(table: pl.DataFrame) -> Figure:
     """A panel per adversary, a line per forecaster, whose exponent stands beside its name."""
     adversaries = table["adversary"].unique(maintain_order=True).to_list()
-    look = looks(table["forecaster"].unique(maintain_order=True).to_list())
+    look = style.looks(table["forecaster"].unique(maintain_order=True).to_list())
     longest = max(look, key=len)
-    figure, axes = panels(
+    figure, axes = style.panels(
         adversaries, [f"{longest}  0.00 ± 0.00"], height=5.0, abreast=2 if len(adversaries) <= 6 else 4
     )
     name = NAMES[str(table["measure"][0])]
-    headline(
+    style.headline(
         figure,
         f"How the {name} grows, and its exponents of T ± standard errors",
         f"{bands_mean(table, '')} Dashed: powers of T. {FLOOR}".strip(),
     )
     rounds = table["rounds"]
     # room on the left for the names of the powers
-    left, right = lowest(rounds) / 2.2, highest(rounds) * 1.12
-    bottom, top = lowest(table["low"]), highest(table["high"])
+    left, right = style.lowest(rounds) / 2.2, style.highest(rounds) * 1.12
+    bottom, top = style.lowest(table["low"]), style.highest(table["high"])
     for adversary, axis in zip(adversaries, axes, strict=True):
         axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.25, top * 1.5))
         axis.set(xlabel="rounds T", ylabel=f"{name} (sum over rounds)")
@@ -100,7 +88,7 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
             text = f"{spec}  {'–' if exponent is None else plus_minus(exponent, error)}"
             words[text] = look[spec]
             ends[text] = draw_band(axis, games, look[spec], 0.07, ms=4, lw=1.5)
-        name_lines(axis, ends, words)
+        style.name_lines(axis, ends, words)
     return figure
 
 
@@ -108,10 +96,10 @@ def _guide(axis: Axes, left: float, right: float, top: float) -> None:
     """Powers of T, quiet behind everything, named near the left end."""
     for exponent, (_, name) in POWERS.items():
         ends = [left, right]
-        axis.plot(ends, [x**exponent for x in ends], color=QUIET, lw=0.8, ls=(0, (5, 4)), zorder=1)
+        axis.plot(ends, [x**exponent for x in ends], color=style.QUIET, lw=0.8, ls=(0, (5, 4)), zorder=1)
         x = left * 1.25
         if x**exponent < top:
-            along(axis, name, x, x**exponent, 2 * x, (2 * x) ** exponent, color=QUIET, zorder=2)
+            style.along(axis, name, x, x**exponent, 2 * x, (2 * x) ** exponent, color=style.QUIET, zorder=2)
 
 
 def check_growth(results: pl.DataFrame, figure: str, measure: str) -> None:
@@ -150,7 +138,7 @@ def prepare_matrix(results: pl.DataFrame, measure: str = "distance") -> pl.DataF
     return rates_table(results).filter(pl.col("measure") == measure)
 
 
-@in_house_style
+@style.in_house_style
 def draw_matrix(table: pl.DataFrame) -> Figure:
     """A cell per pair: the exponent, smaller its standard error, on the colour of the exponent."""
     rows, columns = (
@@ -160,19 +148,23 @@ def draw_matrix(table: pl.DataFrame) -> Figure:
     wide, high = WIDTH * len(columns), HEIGHT * len(rows)
     slanted = 0.15 + 0.058 * max(map(len, columns))
     figure = Figure(figsize=(max(left + wide + slanted, 7.5), bottom + high + slanted + 0.9))
-    seeds = int(highest(table["n_seeds"]))
-    headline(
+    seeds, longest = (int(style.highest(table[name])) for name in ("n_seeds", "most_rounds"))
+    style.headline(
         figure,
         f"How fast the {NAMES[str(table['measure'][0])]} grows: fitted exponents of T",
-        f"Slope of log error against log T up to T = {int(highest(table['most_rounds'])):,}, seeds: {seeds}; "
+        f"Slope of log error against log T up to T = {longest:,}, seeds: {seeds}; "
         f"small: its standard error. {FLOOR}",
     )
-    axis = place(figure, left, bottom, wide, high)
+    axis = style.place(figure, left, bottom, wide, high)
     values = np.full((len(rows), len(columns)), np.nan)
     for row in table.iter_rows(named=True):
         y, x, exponent = rows.index(row["forecaster"]), columns.index(row["adversary"]), row["exponent"]
         values[y, x] = exponent
-        look: Any = {"ha": "center", "va": "center", "color": INK if abs(exponent - 0.5) < 0.3 else "white"}
+        look: Any = {
+            "ha": "center",
+            "va": "center",
+            "color": style.INK if abs(exponent - 0.5) < 0.3 else "white",
+        }
         axis.text(x + 0.5, y + 0.4, fixed(exponent), fontsize=10, **look)
         if row["standard_error"] is not None:
             axis.text(x + 0.5, y + 0.76, f"±{fixed(row['standard_error'])}", fontsize=6.5, **look)
@@ -182,7 +174,7 @@ def draw_matrix(table: pl.DataFrame) -> Figure:
     turned: Any = {"rotation": 40, "rotation_mode": "anchor", "ha": "left", "fontsize": 9.5}
     axis.set_xticks(np.arange(len(columns)) + 0.5, columns, **turned)
     axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
-    scale = figure.colorbar(shades, cax=place(figure, left, 0.43, 3.2, 0.13), orientation="horizontal")
+    scale = figure.colorbar(shades, cax=style.place(figure, left, 0.43, 3.2, 0.13), orientation="horizontal")
     scale.set_ticks([0.0, *POWERS], labels=["0", *(text for text, _ in POWERS.values())])
     scale.ax.text(1.04, 0.5, "exponent", transform=scale.ax.transAxes, va="center", fontsize=9)
     for one in (axis, scale.ax):

@@ -13,6 +13,9 @@ from adversaries import create
 from adversaries.kinds import mixture
 from adversaries.kinds.adaptive import boundary_hugger_step, threshold_step
 from adversaries.kinds.oblivious import coin_step
+from adversaries.protocol import BELOW_ONE
+from onlinecal.compiling import address_of
+from simulations.games.duel import STEP, kernel_of
 from tests.adversaries.play import RECORDED, play_compiled, play_plainly, scripted_game
 
 T = 400
@@ -33,7 +36,7 @@ def test_a_mixture_equals_its_parts_on_stretched_draws(first, second, weight):
 
 
 @given(st.floats(0.0, 1.0, exclude_max=True), st.floats(0.0, 1.0))
-@example(u=mixture.BELOW_ONE, weight=0.1 + 2.0**-55)  # stretched, this draw rounds up to 1
+@example(u=BELOW_ONE, weight=0.1 + 2.0**-55)  # stretched, this draw rounds up to 1
 def test_a_stretched_draw_is_a_draw(u, weight):
     seen = []
 
@@ -84,9 +87,14 @@ def test_a_mixture_is_made_once_and_found_under_its_name():
     assert len({step.__qualname__ for step in (step, *others)}) == 4
 
 
+def test_the_code_of_a_mixture_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    address_of(kernel_of(mixture.mixture_step(threshold_step, coin_step)), STEP)
+    assert len([*tmp_path.rglob("*.kernel")]) == 1
+
+
 @pytest.mark.parametrize(
-    "name",
-    ["mixtures", "mixture;", "mixture;coin", "mixture;a:b:0;a:b:0", "mixture;adversaries/oblivious:x:0;"],
+    "name", ["mixtures", "mixture;", "mixture;coin", "mixture;a:b;a:b", "mixture;adversaries/oblivious:x;"]
 )
 def test_other_names_are_not_there(name):
     with pytest.raises(AttributeError, match="has no attribute"):

@@ -10,8 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simulations.cli.simulate import FORECASTERS
-from simulations.games import players
 from simulations.games.measuring import MeasuredMulticlass
 from tests.commands import record, refused, run
 
@@ -119,13 +117,6 @@ def test_sweep_then_plot(grid, tmp_path):
     assert len(machine["broken"]) == 4
     assert all(line.startswith("BROKEN: certificate 10000 > guarantee") for line in machine["broken"])
     assert [row["forecaster"] for row in machine["summary"]] == ["sign", "balanced"]
-
-
-def test_help_lists_every_forecaster_of_the_catalogue():
-    # tests that loaded files may have added names of their own
-    assert list(FORECASTERS) == [name for name in players.catalogue() if "my-" not in name]
-    answer = " ".join(run("simulate", "--help").stdout.replace("│", " ").split())
-    assert all(name in answer for name in FORECASTERS)
 
 
 def test_several_numbers_of_classes_in_one_table_and_their_measures_in_json():
