@@ -21,14 +21,11 @@ from onlinecal.forecasters.binary.cells import HIGH, LAST, LOW, STEP, TABLE, TIL
 from onlinecal.forecasters.binary.dyadic import LEVELS, UNIT, sum_from
 
 # The header of a guide. SHIFTS: the binary logarithms of the steps that the SLOTS have marks for; NONE: for
-# none. KNOWN: how many changes those marks know of. PAIRS: the same of the points whose pairs are
-# known. DEEPEST: the finest level there is room for. CHANGES: how many changes there were. ROOM: of a slot;
-# the first begins at MARKS. PLACES: where the pairs' places begin. LOG: where the points that changed last
-# do. A uniform grid has one slot, and no pairs.
+# none. PAIRS: the same of the points whose pairs are known. DEEPEST: the finest level there is room for.
+# ROOM: of a slot; the first begins at MARKS. PLACES: where the pairs' places begin. A uniform grid has one
+# slot, and no pairs.
 SLOTS = 4
-SHIFTS, KNOWN, PAIRS, DEEPEST, CHANGES, ROOM, PLACES, LOG = 0, SLOTS, 8, 9, 10, 11, 12, 13
-MARKS = 14
-LOGGED = 1 << 11
+SHIFTS, PAIRS, DEEPEST, ROOM, PLACES, MARKS = 0, SLOTS, SLOTS + 1, SLOTS + 2, SLOTS + 3, SLOTS + 4
 NONE = LEVELS + 1
 SPARE_LEVELS, LEAST_LEVELS = 4, 12
 """Levels beyond the last base grid, and levels in all, that a guide has room for at least."""
@@ -43,10 +40,9 @@ def new_guide(memory: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
     level = min(LEVELS, max(level + SPARE_LEVELS, LEAST_LEVELS))
     room = 2 * marks_length(int(fixed.cells_of(memory)) if uniformly else 1 << level)
     places = MARKS + SLOTS * room
-    log = places + (1 << level) + 1
-    guide = np.zeros(MARKS + room if uniformly else log + LOGGED, np.int64)
+    guide = np.zeros(MARKS + room if uniformly else places + (1 << level) + 1, np.int64)
     guide[:SLOTS] = guide[PAIRS] = NONE
-    guide[DEEPEST], guide[ROOM], guide[PLACES], guide[LOG] = level, room, places, log
+    guide[DEEPEST], guide[ROOM], guide[PLACES] = level, room, places
     return guide
 
 
@@ -133,7 +129,7 @@ def renew(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
     for index in range(TABLE, memory[cells.END], 2):
         if memory[index] & (step - 1) == 0:
             note_dyadic(memory, guide, start, index, shift)
-    guide[SHIFTS + slot], guide[KNOWN + slot] = shift, guide[CHANGES]
+    guide[SHIFTS + slot] = shift
     if shift < guide[PAIRS]:
         guide[PAIRS], index = shift, TABLE
         for number in range(n_cells + 1):
@@ -179,7 +175,8 @@ def propose_dyadic(memory: Memory, guide: Memory, hint: float) -> tuple[int, int
     while True:
         shift = lowest_bit(step)
         n_cells, slot = UNIT >> shift, shift & (SLOTS - 1)
-        catch_up(memory, guide, slot, shift)
+        if guide[SHIFTS + slot] != shift:
+            renew(memory, guide, slot, shift)
         target = hint * n_cells if hint >= 0.0 else memory[LAST] / (2 * step)
         start = MARKS + slot * guide[ROOM] + free * marks_length(n_cells)
         lower = nearest_marked(guide, start, n_cells, target, in_odds) << shift
@@ -187,20 +184,6 @@ def propose_dyadic(memory: Memory, guide: Memory, hint: float) -> tuple[int, int
         if dyadic.may_play(memory, below, above, lower, step):
             return lower, step
         step = memory[dyadic.BASE]
-
-
-@inlined
-def catch_up(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
-    """Bring the marks of a step up to date."""
-    known, changes = guide[KNOWN + slot], guide[CHANGES]
-    if guide[SHIFTS + slot] != shift or changes - known > LOGGED:
-        renew(memory, guide, slot, shift)
-        return
-    for change in range(known, changes):
-        point = guide[guide[LOG] + (change & (LOGGED - 1))]
-        if point & ((1 << shift) - 1) == 0:
-            note_dyadic(memory, guide, MARKS + slot * guide[ROOM], pair_of(memory, guide, point), shift)
-    guide[KNOWN + slot] = changes
 
 
 @inlined
@@ -217,8 +200,16 @@ def charge_dyadic(
         for place in range(first + (point >> shift) + 1, first + (UNIT >> shift) + 1):
             guide[place] += 2
     if fresh or changes_cells(memory, point, memory[index + 1], point - outcome * UNIT):
-        guide[guide[LOG] + (guide[CHANGES] & (LOGGED - 1))] = point
-        guide[CHANGES] += 1
+        note_change(memory, guide, point, index)
+
+
+@part
+def note_change(memory: Memory, guide: Memory, point: int, index: int) -> None:
+    """Mark the cells of all steps on both sides of a charged point anew."""
+    for slot in range(SLOTS):
+        shift = guide[SHIFTS + slot]
+        if shift != NONE and point & ((1 << shift) - 1) == 0:
+            note_dyadic(memory, guide, MARKS + slot * guide[ROOM], index, shift)
 
 
 def guided(rules: ModuleType) -> tuple[Callable[..., tuple[int, int]], Callable[..., None]]:
