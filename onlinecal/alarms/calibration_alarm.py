@@ -14,17 +14,14 @@ round t gets 1/(t (t + 1)); what is not staked yet is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache
-from typing import Any, ClassVar, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
-from numba import types
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from onlinecal.arrays import Floats
-from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
+from onlinecal.compiling import compiled, kernel_part
 from onlinecal.html import fields_of, render
 from onlinecal.validation import (
     check_open_unit,
@@ -162,49 +159,25 @@ def detectors_of(state: Floats) -> Floats:
     return state[DETECTORS:FUNDS] + np.repeat(due, N_SHIFTS)[:N_BETS] * STAKES
 
 
-class Betting:
-    """The compiled entry points: a `namespace`.
-
-    update(state, p, y) takes up a round.
-    restart(state) begins anew after an alarm.
-    replay(state, p, y, threshold) -> how many rounds of arrays (T,) it took up, the last one with the alarm.
-    """
-
-    update: ClassVar[Callable[[Floats, float, float], None]]
-    restart: ClassVar[Callable[[Floats], None]]
-    replay: ClassVar[Callable[[Floats, Floats, Floats, float], int]]
-
-
-@cache
-def betting() -> type[Betting]:
-    """The entry points, compiled when they are first called."""
-
-    @compiled
-    def update(state: Floats, p: float, y: float) -> None:
-        add_round(state, np.empty(N_SHIFTS + len(STRETCHES)), p, y)
-
-    @compiled
-    def restart(state: Floats) -> None:
+@compiled
+def update(state: Floats, p: float, y: float, threshold: float) -> None:
+    """Take up a round, after an alarm anew."""
+    if state[STATISTIC] >= threshold:
         start_over(state)
+    add_round(state, np.empty(N_SHIFTS + len(STRETCHES)), p, y)
 
-    @compiled
-    def replay(state: Floats, p: Floats, y: Floats, threshold: float) -> int:
-        ratios = np.empty(N_SHIFTS + len(STRETCHES))
-        for t in range(len(p)):
-            if state[STATISTIC] >= threshold:
-                start_over(state)
-            add_round(state, ratios, p[t], y[t])
-            if state[STATISTIC] >= threshold:
-                return t + 1
-        return len(p)
 
-    floats = types.float64[::1]
-    return namespace(
-        Betting,
-        update=entry_point(update, floats, types.float64, types.float64),
-        restart=restart,
-        replay=replay,
-    )
+@compiled
+def replay(state: Floats, p: Floats, y: Floats, threshold: float) -> int:
+    """How many rounds of arrays (T,) were taken up, the last one with an alarm unless that is all of them."""
+    ratios = np.empty(N_SHIFTS + len(STRETCHES))
+    for t in range(len(p)):
+        if state[STATISTIC] >= threshold:
+            start_over(state)
+        add_round(state, ratios, p[t], y[t])
+        if state[STATISTIC] >= threshold:
+            return t + 1
+    return len(p)
 
 
 def region_of(bet: int) -> tuple[float, float]:
@@ -304,9 +277,7 @@ class CalibrationAlarm(base.DriftDetector):
         Raises ValueError, and changes nothing, for a forecast or an outcome that is none.
         """
         forecast, outcome = check_probability(p, "p"), share_of(y, "y")
-        if self._drift_detected:
-            betting().restart(self._state)
-        betting().update(self._state, forecast, outcome)
+        update(self._state, forecast, outcome, 1.0 / self.alpha)
         self.n_rounds += 1
         self._note()
 
@@ -320,7 +291,7 @@ class CalibrationAlarm(base.DriftDetector):
         y = shares.astype(np.float64)
         alarms, done = [], 0
         while done < len(p):
-            done += betting().replay(self._state, p[done:], y[done:], 1.0 / self.alpha)
+            done += replay(self._state, p[done:], y[done:], 1.0 / self.alpha)
             self._note()
             if self._drift_detected:
                 alarms.append(done - 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onlinecal.forecasters.simplex.machine.cells import Cell
-from onlinecal.html import Bar, Shown, Table
+from onlinecal.html import Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,6 @@ class Forecast(Shown):
 
     def __float__(self) -> float:
         return self.probability
-
-    def _shown(self) -> Table:
-        rows = [
-            ("probability", self.probability, Bar(0.0, self.probability)),
-            ("hint", self.hint, "" if self.hint is None else Bar(0.0, self.hint)),
-            ("charged to", (self.lower, self.upper), Bar(self.lower, self.upper)),
-        ]
-        return Table(f"Forecast {self.serial:,}", (), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +76,6 @@ class SimplexForecast(Shown):
 
     def __getitem__(self, label: Any) -> float:
         return self.probabilities[label]
-
-    def _shown(self) -> Table:
-        hints = self.hint or (None,) * len(self.classes)
-        rows = [
-            (str(label), p, Bar(0.0, p), hint)
-            for label, p, hint in zip(self.classes, self.vector, hints, strict=True)
-        ]
-        return Table(f"Forecast {self.serial:,}", ("class", "probability", "", "hint"), rows)
 
 
 class OpenForecasts:

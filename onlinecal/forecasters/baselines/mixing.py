@@ -22,15 +22,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from onlinecal.compiling import compiled
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import NO_HINT, inlined
-from onlinecal.forecasters.binary.compiled import compile_replay
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.rules import Rules
 from onlinecal.validation import check_outcomes, outcome_of, seed_sequence
@@ -254,19 +254,6 @@ def mixing_rules(
     return Rules(has_room, announce, settle, point, certificate_rises, certificate)
 
 
-class Compiled(NamedTuple):
-    """The compiled entry points of a baseline; u is the draw that a forecast is made with.
-
-    present(memory, u) -> the forecast of the coming round.
-    advance(memory, outcome, u, next_u) -> next forecast: settle the round that was forecast with u.
-    replay: see `compile_replay`.
-    """
-
-    present: Callable[..., float]
-    advance: Callable[..., float]
-    replay: Callable[..., int]
-
-
 class Baseline(base.Classifier):
     """A forecaster to compare with: subclasses say with which rules, on which memory.
 
@@ -285,25 +272,19 @@ class Baseline(base.Classifier):
     def _begin(self, memory: NDArray[np.float64], seed: Any = 0) -> None:
         self._rng = generator(seed) if self.randomised else None
         self.memory = memory
-        self._u = self._next_draw()
+        self._u = 0.0 if self._rng is None else float(self._rng.random())
         self.resume()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         check_mixing_memory(self.memory, type(self)(**self._get_params()).memory, self.places)
 
-    def _next_draw(self) -> float:
-        return 0.0 if self._rng is None else float(self._rng.random())
-
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the round that `predict_proba_one` answers; the features x are not looked at.
 
         Raises ValueError, and learns nothing, when y is not 0, 1, False or True.
         """
-        outcome = outcome_of(y, "y")
-        self._check_bears(1)
-        u, self._u = self._u, self._next_draw()
-        self._probability = float(entry_points(self.machine).advance(self.memory, outcome, u, self._u))
+        self._play(np.array([outcome_of(y, "y")], np.uint8))
 
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
         """The forecast of the coming round, already drawn, as the probabilities of False and True."""
@@ -314,13 +295,12 @@ class Baseline(base.Classifier):
         """The forecasts (of references: the answers) for a sequence of outcomes of shape (T,), going on
         from the present state. ValueError, before anything is played, for outcomes that are none.
         """
-        played = check_outcomes(outcomes)
-        self._check_bears(len(played))
-        forecasts, charged = np.empty(len(played)), np.empty(len(played))
-        nothing = np.empty(0)
-        entry_points(self.machine).replay(
-            self.memory, played, nothing, self.draws(len(played)), forecasts, charged, 0
-        )
+        return self._play(check_outcomes(outcomes))
+
+    def _play(self, outcomes: NDArray[np.uint8]) -> NDArray[np.float64]:
+        self._check_bears(len(outcomes))
+        charged = np.empty(len(outcomes))
+        entry_points(self.machine)[1](self.memory, outcomes, self.draws(len(outcomes)), charged)
         self.resume()
         return charged
 
@@ -369,7 +349,7 @@ class Baseline(base.Classifier):
 
     def resume(self) -> None:
         """Take up the memory again after a compiled loop has played on it."""
-        self._probability = float(entry_points(self.machine).present(self.memory, self._u))
+        self._probability = float(entry_points(self.machine)[0](self.memory, self._u))
 
 
 def generator(seed: Any) -> np.random.Generator:
@@ -378,21 +358,34 @@ def generator(seed: Any) -> np.random.Generator:
 
 
 @cache
-def entry_points(rules: Rules) -> Compiled:
-    """The compiled entry points; each is compiled, or loaded from the cache, at its first call."""
-    announce, settle = rules.announce, rules.settle
+def entry_points(rules: Rules) -> tuple[Callable[..., float], Callable[..., None]]:
+    """Two kernels of a baseline, each compiled, or loaded from the cache, at its first call.
+
+    present(memory, u) -> the forecast of the coming round, made with the draw u.
+    play(memory, outcomes, draws, charged): play these rounds, with a draw for each or none, and fill in the
+        values that were charged.
+    """
+    announce, settle, point = rules.announce, rules.settle, rules.point
 
     @compiled
     def present(memory: NDArray[np.float64], u: float) -> float:
         return announce(memory, NO_HINT, u)[2]
 
     @compiled
-    def advance(memory: NDArray[np.float64], outcome: int, u: float, next_u: float) -> float:
-        a, b, forecast, _ = announce(memory, NO_HINT, u)
-        settle(memory, a, b, outcome, forecast)
-        return announce(memory, NO_HINT, next_u)[2]
+    def play(
+        memory: NDArray[np.float64],
+        outcomes: NDArray[np.uint8],
+        draws: NDArray[np.float64],
+        charged: NDArray[np.float64],
+    ) -> None:
+        memory = borrowed(memory)
+        for t in range(len(outcomes)):
+            outcome = np.int64(outcomes[t])
+            a, b, forecast, _ = announce(memory, NO_HINT, draws[t] if len(draws) > 0 else 0.0)
+            charged[t] = point(memory, a, b, outcome, forecast)
+            settle(memory, a, b, outcome, forecast)
 
-    return Compiled(present, advance, compile_replay(rules))
+    return present, play
 
 
 def check_mixing_memory(memory: Any, fresh: NDArray[np.float64], kept: Iterable[int] = ()) -> None:
@@ -402,18 +395,11 @@ def check_mixing_memory(memory: Any, fresh: NDArray[np.float64], kept: Iterable[
     """
     require(isinstance(memory, np.ndarray) and memory.dtype == np.float64, "its type")
     require(memory.shape == fresh.shape, "its length")
-    n = int(fresh[POINTS])
-    # the machine's settings and its own numbers are its own affair
-    for part in (memory[:SETTINGS], memory[LISTS : LISTS + 5 * n], memory[list(kept)]):
-        require(bool(np.isfinite(part).all()), "its numbers")
-    require((memory[POINTS], memory[PEEKS]) == (n, fresh[PEEKS]) and memory[ROUNDS] >= 0, "its header")
-    values, counts, ones, places = (memory[LISTS + part * n : LISTS + (part + 1) * n] for part in range(4))
-    require(bool((values == fresh[LISTS : LISTS + n]).all()), "its values")
-    require(bool(((ones >= 0) & (ones <= counts)).all()), "its tally")
-    support = memory[SUPPORT]
+    n, support = int(fresh[POINTS]), memory[SUPPORT]
     require(NOT_MIXED <= support <= n and support == int(support), "its mixture")
-    # a reference that peeks looks its two values up by the outcome
-    drawn = places[: max(0, int(support))]
-    require(bool(((drawn >= 0) & (drawn < n) & (drawn == np.floor(drawn))).all()), "its mixture")
-    for setting in kept:
-        require(0 <= memory[setting] < n and memory[setting] == int(memory[setting]), "its settings")
+    configured = [POINTS, PEEKS, *range(LISTS, LISTS + n)]
+    require(np.array_equal(memory[configured], fresh[configured]), "its values")
+    require(bool(np.isfinite(memory[LISTS : LISTS + 5 * n]).all() and memory[ROUNDS] >= 0), "its numbers")
+    first = LISTS + 3 * n
+    places = memory[[*kept, *range(first, first + max(0, int(support)))]]
+    require(bool(((places >= 0) & (places < n) & (places == np.floor(places))).all()), "its mixture")

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,11 +85,6 @@ def new_memory(
     rule: str, slack: float, report: str, tuned: int, hints: bool = False, grows: bool = False
 ) -> NDArray[np.int64]:
     """The memory before the first round; `tuned`: bits of TUNED; `grows`: whether late labels add slack."""
-    return _made(rule, slack, report, tuned, hints, grows).copy()
-
-
-@lru_cache(64)
-def _made(rule: str, slack: float, report: str, tuned: int, hints: bool, grows: bool) -> NDArray[np.int64]:
     memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report, hints)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2

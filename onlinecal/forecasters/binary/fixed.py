@@ -47,7 +47,6 @@ from onlinecal.forecasters.binary.cells import (
     Memory,
     find,
     header,
-    in_use,
     inlined,
     part,
     rises_at_ends,
@@ -106,18 +105,6 @@ def nested_memory(slack: float, stage: int = 1) -> NDArray[np.int64]:
     return memory
 
 
-def nested_like(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
-    """A new memory of the same stage as this nested one, and split for shares when this one was, if ever."""
-    stage, split_at = min(int(memory[STAGE]), LAST_STAGE), min(int(memory[SHARED]), LAST_STAGE)
-    fresh = nested_memory(slack, max(1, split_at or stage))
-    if split_at:
-        fresh = _refined_graded(fresh, slack)
-        while fresh[STAGE] < stage:
-            fresh = np.concatenate([fresh, np.zeros(len(fresh), np.int64)])
-            halve(fresh)
-    return in_use(fresh)
-
-
 def _laid_out(
     points: NDArray[np.int64], rule: str, slack: float, report: str, hints: bool
 ) -> NDArray[np.int64]:
@@ -146,9 +133,7 @@ def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     """
     if memory[SHARED]:
         return memory
-    return (
-        _refined_graded(in_use(memory), slack) if memory[SHIFT] == UNEVEN else _refined_uniform(memory, slack)
-    )
+    return _refined_graded(memory) if memory[SHIFT] == UNEVEN else _refined_uniform(memory, slack)
 
 
 def _refined_uniform(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
@@ -167,8 +152,9 @@ def _refined_uniform(memory: NDArray[np.int64], slack: float) -> NDArray[np.int6
     return finer
 
 
-def _refined_graded(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
-    points, sums, stage = memory[TABLE::2], memory[TABLE + 1 :: 2], int(memory[STAGE])
+def _refined_graded(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    points, sums = memory[TABLE : memory[END]].reshape(-1, 2).T
+    stage = int(memory[STAGE])
     rate = nested(stage).rate if stage else int(memory[RATE])
     every = split(points, rate)
     finer = np.concatenate([memory[:TABLE], np.repeat(every, 2)])

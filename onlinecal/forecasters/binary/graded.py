@@ -73,10 +73,17 @@ class Nested(NamedTuple):
     half_split: int
 
 
-def nested_points(stage: int) -> NDArray[np.int64]:
-    """The points of the nested grid of 2^stage cells, in units of 2^-28."""
-    points = NESTED_POINTS[:: 1 << max(0, NESTED_STAGES - stage)]
-    for _ in range(NESTED_STAGES, stage):
+def nested_points(stage: int, split_at: int = 0) -> NDArray[np.int64]:
+    """The points of the nested grid of 2^stage cells, in units of 2^-28.
+
+    If its wide cells were split for shares at a stage, `split_at`, there are more.
+    """
+    first = split_at or min(stage, NESTED_STAGES)
+    if split_at:
+        points = split(nested_points(split_at), nested(split_at).rate)
+    else:
+        points = NESTED_POINTS[:: 1 << (NESTED_STAGES - first)]
+    for _ in range(first, stage):
         middles = (points[:-1] + points[1:]) >> 1
         points = np.insert(points, np.arange(1, len(points)), middles)
     return points

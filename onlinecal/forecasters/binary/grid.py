@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from onlinecal.forecasters.binary import dyadic, fixed, guarantees
-from onlinecal.forecasters.binary.cells import (
-    BELOW,
-    END,
-    FORMAT,
-    GROWS,
-    LATE,
-    LOWER,
-    MOVED,
-    NO_HINT,
-    REPORTS,
-    ROUNDS,
-    SCALE,
-    STEP,
-    TABLE,
-    TILT,
-    Report,
-    report,
-)
-from onlinecal.forecasters.binary.compiled import FULL, MACHINES, certain_rounds, enlarged
-from onlinecal.forecasters.binary.dyadic import ADAPTIVE, EAGER
+from onlinecal.forecasters.binary import cells, dyadic, fixed, guarantees
+from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, REPORTS, ROUNDS, STEP, TABLE, Report
+from onlinecal.forecasters.binary.compiled import FULL, MACHINES, enlarged
 from onlinecal.forecasters.binary.graded import MOST_HALF, best_half, graded_points
 from onlinecal.forecasters.binary.guided import new_guide
 from onlinecal.forecasters.binary.soundness import check_grid_memory, require
@@ -129,50 +110,43 @@ class GridForecaster(base.Classifier):
         if grid == "nested" and suits:
             self._adopt(fixed.nested_memory(self._slack))
         elif stays:
-            m = n_cells or self._cells(
-                slack or SLACK_WITHOUT_HINTS, _reach_of(report or REPORT_WITHOUT_HINTS)
-            )
-            uniform = m, rule, self._slack, said, self.hints
-            self._adopt(self._best(m) if suits else fixed.uniform_memory(*uniform))
+            self._adopt(self._fixed_memory(suits, said, _reach_of(report or REPORT_WITHOUT_HINTS)))
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
                     f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
                     f"{fixed.cells_of(self.memory)} cells bear, got {horizon!r}"
                 )
         else:
-            tuned = 0 if grid == "nested" else ADAPTIVE | EAGER * (hints and unset)
+            tuned = 0 if grid == "nested" else dyadic.ADAPTIVE | dyadic.EAGER * (hints and unset)
             grows = self.hints and slack is None and rule == "balanced"
             self._adopt(dyadic.new_memory(rule, self._slack, said, tuned, self.hints, grows))
         if window is not None:
             self._window = Window(window, self.memory)
 
-    def _cells(self, slack: float, reach: float) -> int:
-        """The best number of cells for the horizon, or else for the window; hints do not change it.
+    def _fixed_memory(self, suits: bool, said: Report, reach: float) -> NDArray[np.int64]:
+        """A new memory on a grid that stays: if that suits, the better one of graded and uniform.
 
-        Where neither slack nor report is set, both are twice as much with hints: the best is the same.
+        The number of cells is the best for the horizon, or else for the window. Hints do not change it: where
+        neither slack nor report is set, both are twice as much with hints, and the best is the same.
         """
-        biases = guarantees.Biases.under(self.rule, float(slack))
-        if self.horizon is None and self.window is not None:
-            return guarantees.window_cells(self.window, biases, reach)
-        return guarantees.cells_for(self.horizon or 1, biases.worst, reach)
-
-    def _best(self, n_cells: int) -> NDArray[np.int64]:
-        """A new memory on the best graded grid, or on the uniform one of so many cells or one less."""
-        biases, windowed = guarantees.Biases.under(self.rule, self._slack), self.horizon is None
+        windowed = self.horizon is None and self.window is not None
         rounds = (self.window if windowed else self.horizon) or 1
+        biases = guarantees.Biases.under(self.rule, float(self.slack or SLACK_WITHOUT_HINTS))
         weight = biases.length if windowed else biases.worst
-        fewer = n_cells - (n_cells * (n_cells - 1) * weight > self._reach * rounds)
-        half = best_half(rounds, weight)
-        if self.grid == "graded" or half <= MOST_HALF - 3:
-            memory = fixed.graded_memory(graded_points(half), self._slack)
-            bound = self._reach * rounds / fewer + weight * (fewer - 1)
-            if self.grid == "graded" or guarantees.graded_guarantee(memory, rounds, weight, 0) < bound:
-                return memory
-        return fixed.uniform_memory(fewer, self.rule, self._slack, REPORT_WITHOUT_HINTS)
+        m = self.n_cells or guarantees.cells_for(rounds, weight, reach)
+        if suits:
+            m -= m * (m - 1) * weight > reach * rounds
+            half = best_half(rounds, weight)
+            if self.grid == "graded" or half <= MOST_HALF - 3:
+                memory = fixed.graded_memory(graded_points(half), self._slack)
+                bound = reach * rounds / m + weight * (m - 1)
+                if self.grid == "graded" or guarantees.graded_guarantee(memory, rounds, weight, 0) < bound:
+                    return memory
+        return fixed.uniform_memory(m, self.rule, self._slack, said, self.hints)
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory
-        self.machine = MACHINES[int(memory[FORMAT])]
+        self.machine = MACHINES[int(memory[cells.FORMAT])]
         self._probability = 0.5
         self.resume()
 
@@ -197,7 +171,7 @@ class GridForecaster(base.Classifier):
         """Take up the memory again after a compiled loop has played on it."""
         # the current cell's report, without waiting for a kernel that looks for cells
         lower, step = int(self.memory[LOWER]), int(self.memory[STEP])
-        self._probability = float(report(self.memory, lower, step, NO_HINT))
+        self._probability = float(cells.report(self.memory, lower, step, NO_HINT))
 
     def _refined(self, memory: NDArray[np.int64]) -> NDArray[np.int64]:
         """A memory that began as a copy of this forecaster's, ready for outcomes that are neither 0 nor 1."""
@@ -214,7 +188,7 @@ class GridForecaster(base.Classifier):
         if self.window is not None:
             require(isinstance(self._window, Window), "its window")
             self._window.check(self.window, self.memory)  # type: ignore[union-attr]
-        self.machine = MACHINES[int(self.memory[FORMAT])]
+        self.machine = MACHINES[int(self.memory[cells.FORMAT])]
 
     def settle(self, lower: int, step: int, outcome: float, forecast: float) -> None:
         """Charge a round that was reported as `forecast` in the cell (lower, lower + step).
@@ -223,7 +197,7 @@ class GridForecaster(base.Classifier):
         """
         if outcome not in (0, 1):
             self._expect_shares()
-        moved = 0 if self._window is None else self.memory[MOVED]
+        moved = 0 if self._window is None else self.memory[cells.MOVED]
         settled = lower, step, float(outcome), forecast
         while (p := self.machine.settle(self.memory, *settled)) == FULL:
             self.grow()
@@ -277,62 +251,69 @@ class GridForecaster(base.Classifier):
     def _replay(
         self, outcomes: ArrayLike, hints: ArrayLike | None = None, charged: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Play a whole sequence: the forecasts, and the charged points if wanted (else empty)."""
+        """Play a whole sequence, or nothing: the forecasts, and the charged points if wanted (else empty)."""
         played = check_shares(outcomes)
         advice = np.full(len(played) if self.hints else 0, NO_HINT)
         if hints is not None:
             check_expected(self.hints, "hints")
             advice = check_probabilities(hints, "hints")
             check_same_length(advice, played, "hints and outcomes")
-        if played.dtype != np.uint8 and not self.machine.rules.takes_shares(self.memory):
-            return self._replay_to_shares(played, None if hints is None else advice, charged)
-        forecasts = np.empty(len(played))
-        points = np.empty(len(played) if charged else 0)
-        tapes = played, advice, np.empty(0), forecasts, points
-        # where the accumulators might not bear it all, what is played is a copy
-        fits = len(played) <= certain_rounds(self.memory)
         self.note_late(len(self._open))
-        memory = self.memory if fits else self.memory.copy()
-        window = self._window if fits else deepcopy(self._window)
+        forecasts, points = np.empty(len(played)), np.empty(len(played) if charged else 0)
+        tapes: tuple[NDArray[Any], ...] = played, advice, forecasts, points
+        first_share = len(played)
+        if played.dtype != np.uint8 and not self.machine.rules.takes_shares(self.memory):
+            first_share = int(np.argmax((played > 0.0) & (played < 1.0)))
+        memory, table = self.memory.copy(), NO_TABLE if self._window is None else self._window.table.copy()
         try:
-            self.memory = play(memory, window, tapes)
-            self._window = window
+            self._play(*(tape[:first_share] for tape in tapes))
+            if first_share < len(played):
+                self._play_share(*(tape[first_share:] for tape in tapes))
+                self._play(*(tape[first_share + 1 :] for tape in tapes))
+        except BaseException:
+            self.memory = memory
+            if self._window is not None:
+                self._window.table = table
+            raise
         finally:
             self.resume()
         return forecasts, points
 
-    def _replay_to_shares(
-        self, outcomes: NDArray[Any], hints: NDArray[np.float64] | None, charged: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same where shares come for the first time: the first one's own forecast is in a whole cell."""
-        first = int(np.argmax((outcomes > 0.0) & (outcomes < 1.0)))
-        parts = []
-        if first:
-            parts.append(self._replay(outcomes[:first], None if hints is None else hints[:first], charged))
-        hint = NO_HINT if hints is None else float(hints[first])
-        parts.append(self._replay_share(float(outcomes[first]), hint, charged))
-        if first + 1 < len(outcomes):
-            rest = None if hints is None else hints[first + 1 :]
-            parts.append(self._replay(outcomes[first + 1 :], rest, charged))
-        forecasts, points = map(np.concatenate, zip(*parts, strict=True))
-        return forecasts, points
+    def _play(self, *tapes: NDArray[Any]) -> None:
+        """Play outcomes and hints, and fill forecasts and charged points, as in `compile_replay`."""
+        outcomes, hints, *_ = tapes
+        machine, window, beside, done = self.machine, self._window, NO_TABLE, 0
+        replay = machine.replay
+        if window is not None or outcomes.dtype != np.uint8:
+            replay = machine.replay_shares
+        elif len(hints):
+            replay, beside = machine.replay_hinted, new_guide(self.memory, len(outcomes))
+        while True:
+            if window is not None:
+                beside = window.table
+            done = replay(self.memory, beside, *tapes, done)
+            if done == len(outcomes):
+                break
+            if not machine.rules.has_room(self.memory):
+                self.grow()
+            if window is not None:
+                window.prepare(self.memory, self.n_rounds, self.n_rounds + 1)
+        if self.memory[cells.FORMAT] == fixed.FORMAT_FIXED:
+            # with a guide, the current cell is made valid only at the end
+            fixed.enter_valid(self.memory, self.memory[cells.BELOW])
 
-    def _replay_share(
-        self, share: float, hint: float, charged: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same of one round."""
-        self.note_late(len(self._open))
-        lower, step, forecast = int(self.memory[LOWER]), int(self.memory[STEP]), self._probability
-        if self.hints:
-            lower, step, forecast = self.machine.issue(self.memory, hint)
-        ends = lower / self.memory[SCALE], (lower + step) / self.memory[SCALE]
-        self.settle(lower, step, share, forecast)
-        return np.array([forecast]), np.array([np.clip(share, *ends)] if charged else [])
+    def _play_share(self, *tapes: NDArray[Any]) -> None:
+        """Play the first of these outcomes: the first share's own forecast is in a cell of before."""
+        outcomes, hints, forecasts, charged = tapes
+        lower, step, forecast = self.machine.issue(self.memory, hints[0] if len(hints) else NO_HINT)
+        ends = lower / self.memory[cells.SCALE], (lower + step) / self.memory[cells.SCALE]
+        forecasts[:1], charged[:1] = forecast, np.clip(outcomes[0], *ends)
+        self.settle(lower, step, float(outcomes[0]), forecast)
 
     def note_late(self, others: int) -> None:
         """Take into the guarantee that so many `others` were open when a forecast was issued."""
         self._late = max(self._late, others)
-        if self.memory[GROWS] and others > self.memory[LATE]:
+        if self.memory[cells.GROWS] and others > self.memory[cells.LATE]:
             self.machine.rules.note_late(self.memory, others)
 
     def promise(self, rounds: int) -> float:
@@ -370,44 +351,11 @@ class GridForecaster(base.Classifier):
     def look_ahead(self) -> LookAhead:
         """The bias table: what One-Step-Ahead would have reported so far, and its bias at each point."""
         memory = self.memory
-        scale = int(memory[SCALE])
-        points, sums = memory[TABLE : memory[END] : 2], memory[TABLE + 1 : memory[END] : 2]
-        return LookAhead(points / scale, (sums - memory[TILT] * points) / scale)
+        scale = int(memory[cells.SCALE])
+        points, sums = memory[TABLE : memory[cells.END] : 2], memory[TABLE + 1 : memory[cells.END] : 2]
+        return LookAhead(points / scale, (sums - memory[cells.TILT] * points) / scale)
 
 
 def _reach_of(report: str) -> float:
     """d: how far in cells a report may be from the charged point."""
     return 0.5 if report == "midpoint" else 1.0
-
-
-def play(
-    memory: NDArray[np.int64], window: Window | None, tapes: tuple[NDArray[Any], ...]
-) -> NDArray[np.int64]:
-    """Play outcomes, hints, draws (see `compile_replay`) and fill the other tapes; the memory afterwards.
-
-    The window, if there is one, takes the rounds in.
-    """
-    machine, (outcomes, hints), done = MACHINES[int(memory[FORMAT])], tapes[:2], 0
-    are_shares = outcomes.dtype != np.uint8
-    if window is not None or are_shares:
-        replay = machine.replay_shares if are_shares else machine.replay_noted
-        table = NO_TABLE if window is None else window.table
-        while (done := replay((memory, table), *tapes, done)) < len(outcomes):
-            if not machine.rules.has_room(memory):
-                memory = enlarged(memory)
-            if window is not None:
-                window.prepare(memory, int(memory[ROUNDS]), int(memory[ROUNDS]) + 1)
-                table = window.table
-    elif len(hints):
-        guide = new_guide(memory, len(outcomes))
-        try:
-            while (done := machine.replay_hinted((memory, guide), *tapes, done)) < len(outcomes):
-                memory = enlarged(memory)
-        finally:
-            # an interruption is raised when the loop returns: the rounds are played by then
-            if memory[FORMAT] == fixed.FORMAT_FIXED:
-                fixed.enter_valid(memory, memory[BELOW])
-    else:
-        while (done := machine.replay(memory, *tapes, done)) < len(outcomes):
-            memory = enlarged(memory)
-    return memory

@@ -3,64 +3,29 @@
 A guide is made for a replay and thrown away: it holds nothing that does not follow from the memory. What is
 played is what the machines play without one, to the bit.
 
-The valid cells of a grid, marked in bits, and the one nearest to a hint: some three words of 64 cells.
-
-For each kind of validity, strict and with unbiased points free, a guide holds a bit for each cell, and before
-them a bit for each of their words that is not zero.
+For each kind of validity, strict and with unbiased points free, a guide holds a bit for each cell: its mark.
+The valid cell nearest to a hint is then found in some two words of 64 cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.compiling.instructions import highest_bit, lowest_bit
-from onlinecal.forecasters.binary import dyadic, fixed
-from onlinecal.forecasters.binary.cells import (
-    BELOW,
-    END,
-    FORMAT,
-    HIGH,
-    LAST,
-    LOW,
-    LOWER,
-    ROUNDS,
-    SCALE,
-    STEP,
-    TABLE,
-    TILT,
-    Memory,
-    find,
-    inlined,
-    lower_is_nearer,
-    part,
-)
-from onlinecal.forecasters.binary.dyadic import (
-    BASE,
-    EAGER,
-    LEVELS,
-    PACE,
-    TUNED,
-    UNIT,
-    last_round,
-    may_play,
-    sum_from,
-    unbiased_are_free,
-)
+from onlinecal.forecasters.binary import cells, dyadic, fixed
+from onlinecal.forecasters.binary.cells import HIGH, LAST, LOW, STEP, TABLE, TILT, Memory, find, inlined, part
+from onlinecal.forecasters.binary.dyadic import LEVELS, UNIT, sum_from
 
 # The header of a guide. SHIFTS: the binary logarithms of the steps that the SLOTS have marks for; NONE: for
-# none. KNOWN: how many changes those marks know of. PAIRS: the same of the points whose pairs are
-# known. DEEPEST: the finest level there is room for. CHANGES: how many changes there were. ROOM: of a slot;
-# the first begins at MARKS. PLACES: where the pairs' places begin. LOG: where the points that changed last
-# do. A uniform grid has one slot, and no pairs.
+# none. PAIRS: the same of the points whose pairs are known. DEEPEST: the finest level there is room for.
+# ROOM: of a slot; the first begins at MARKS. PLACES: where the pairs' places begin. A uniform grid has one
+# slot, and no pairs.
 SLOTS = 4
-SHIFTS, KNOWN, PAIRS, DEEPEST, CHANGES, ROOM, PLACES, LOG = 0, SLOTS, 8, 9, 10, 11, 12, 13
-MARKS = 14
-LOGGED = 1 << 11
+SHIFTS, PAIRS, DEEPEST, ROOM, PLACES, MARKS = 0, SLOTS, SLOTS + 1, SLOTS + 2, SLOTS + 3, SLOTS + 4
 NONE = LEVELS + 1
 SPARE_LEVELS, LEAST_LEVELS = 4, 12
 """Levels beyond the last base grid, and levels in all, that a guide has room for at least."""
@@ -68,48 +33,41 @@ SPARE_LEVELS, LEAST_LEVELS = 4, 12
 
 def new_guide(memory: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
     """The guide of a memory for so many more rounds."""
-    uniformly = memory[FORMAT] == fixed.FORMAT_FIXED
-    level, last = 0, int(memory[ROUNDS]) + rounds
-    while not uniformly and last > last_round(int(memory[PACE]), level):
+    uniformly = memory[cells.FORMAT] == fixed.FORMAT_FIXED
+    level, last = 0, int(memory[cells.ROUNDS]) + rounds
+    while not uniformly and last > dyadic.last_round(int(memory[dyadic.PACE]), level):
         level += 1
     level = min(LEVELS, max(level + SPARE_LEVELS, LEAST_LEVELS))
     room = 2 * marks_length(int(fixed.cells_of(memory)) if uniformly else 1 << level)
     places = MARKS + SLOTS * room
-    log = places + (1 << level) + 1
-    guide = np.zeros(MARKS + room if uniformly else log + LOGGED, np.int64)
+    guide = np.zeros(MARKS + room if uniformly else places + (1 << level) + 1, np.int64)
     guide[:SLOTS] = guide[PAIRS] = NONE
-    guide[DEEPEST], guide[ROOM], guide[PLACES], guide[LOG] = level, room, places, log
+    guide[DEEPEST], guide[ROOM], guide[PLACES] = level, room, places
     return guide
 
 
 @inlined
 def note(
-    memory: Memory,
-    guide: Memory,
-    start: int,
-    point: int,
-    sums: tuple[int, int, int],
-    step: int,
-    cell: int,
+    memory: Memory, guide: Memory, start: int, point: int, sums: tuple[int, int, int], step: int, cell: int
 ) -> None:
     """Mark the cells on both sides of a point, `cell` being the upper one's number, if they are valid.
 
     `sums` are those of the point's lower neighbour, of itself and of its upper neighbour.
     """
     below, total, above = sums
-    low, high, tilt, scale = memory[LOW], memory[HIGH], memory[TILT], memory[SCALE]
-    n_cells = scale // step
+    low, high, tilt, scale = memory[LOW], memory[HIGH], memory[TILT], memory[cells.SCALE]
+    freely = start + marks_length(scale // step)
     zero, one, unbiased = total <= high, total >= low, total == tilt * point
     if point > 0:
         strict = below <= high
         free = strict | (below == tilt * (point - step))
-        mark(guide, start, n_cells, cell - 1, int(strict & one))
-        mark(guide, start + marks_length(n_cells), n_cells, cell - 1, int(free & (one | unbiased)))
+        mark(guide, start, cell - 1, int(strict & one))
+        mark(guide, freely, cell - 1, int(free & (one | unbiased)))
     if point < scale:
         strict = above >= low
         free = strict | (above == tilt * (point + step))
-        mark(guide, start, n_cells, cell, int(zero & strict))
-        mark(guide, start + marks_length(n_cells), n_cells, cell, int((zero | unbiased) & free))
+        mark(guide, start, cell, int(zero & strict))
+        mark(guide, freely, cell, int((zero | unbiased) & free))
 
 
 @inlined
@@ -122,9 +80,8 @@ def changes_cells(memory: Memory, point: int, total: int, change: int) -> bool:
 
 
 @inlined
-def propose_uniform(both: Any, hint: float) -> tuple[int, int]:
+def propose_uniform(memory: Memory, guide: Memory, hint: float) -> tuple[int, int]:
     """`fixed.propose`, with a guide."""
-    memory, guide = both
     m, shift = fixed.cells_of(memory), memory[fixed.SHIFT]
     if guide[SHIFTS] != shift:
         for number in range(0, m, 2):
@@ -132,9 +89,8 @@ def propose_uniform(both: Any, hint: float) -> tuple[int, int]:
         note_uniform(memory, guide, m)
         guide[SHIFTS] = shift
     target = hint * m if hint >= 0.0 else memory[LAST] / (2 * memory[STEP])
-    home, free = min(int(target), m - 1), int(fixed.covered(memory))
-    start = MARKS + free * marks_length(m)
-    return nearest_marked(guide, start, m, home, target, False) << shift, memory[STEP]
+    start = MARKS + int(fixed.covered(memory)) * marks_length(m)
+    return nearest_marked(guide, start, m, target, False) << shift, memory[STEP]
 
 
 @inlined
@@ -142,18 +98,20 @@ def note_uniform(memory: Memory, guide: Memory, number: int) -> None:
     """Mark the cells on both sides of a point."""
     index = TABLE + 2 * number
     # beyond the last point a sum that nobody reads
-    above = memory[index + 3] if index + 2 < memory[END] else 0
+    above = memory[index + 3] if index + 2 < memory[cells.END] else 0
     sums = memory[index - 1], memory[index + 1], above
     note(memory, guide, MARKS, memory[index], sums, memory[STEP], number)
 
 
 @inlined
-def charge_uniform(both: Any, lower: int, step: int, above: int, y: int, reported: float) -> None:
+def charge_uniform(
+    memory: Memory, guide: Memory, lower: int, step: int, outcome: int, reported: float
+) -> None:
     """`fixed.charge`, with a guide, but for the current cell, which is made valid at the end."""
-    memory, guide = both
-    below = fixed.charge_point(memory, lower, step, above, y, reported)
-    memory[BELOW], memory[LOWER] = below, memory[below]
-    point = lower + step * above
+    y = outcome * memory[cells.SCALE]
+    below = fixed.charge_point(memory, lower, step, outcome, y, reported)
+    memory[cells.BELOW], memory[cells.LOWER] = below, memory[below]
+    point = lower + step * outcome
     number = point >> memory[fixed.SHIFT]
     if changes_cells(memory, point, memory[TABLE + 2 * number + 1], point - y):
         note_uniform(memory, guide, number)
@@ -168,10 +126,10 @@ def renew(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
     if memory[TILT]:
         first, last = (memory[LOW] - 1) >> shift, memory[HIGH] >> shift
     mark_run(guide, start, n_cells, first, last)
-    for index in range(TABLE, memory[END], 2):
+    for index in range(TABLE, memory[cells.END], 2):
         if memory[index] & (step - 1) == 0:
             note_dyadic(memory, guide, start, index, shift)
-    guide[SHIFTS + slot], guide[KNOWN + slot] = shift, guide[CHANGES]
+    guide[SHIFTS + slot] = shift
     if shift < guide[PAIRS]:
         guide[PAIRS], index = shift, TABLE
         for number in range(n_cells + 1):
@@ -208,63 +166,55 @@ def pair_of(memory: Memory, guide: Memory, point: int) -> int:
 
 
 @inlined
-def propose_dyadic(both: Any, hint: float) -> tuple[int, int]:
+def propose_dyadic(memory: Memory, guide: Memory, hint: float) -> tuple[int, int]:
     """`dyadic.propose`, with a guide."""
-    memory, guide = both
     step = memory[STEP]
     if step << guide[DEEPEST] < UNIT:
         return dyadic.propose(memory, hint)
-    free, in_odds = int(unbiased_are_free(memory)), memory[TUNED] & EAGER != 0
+    free, in_odds = int(dyadic.unbiased_are_free(memory)), memory[dyadic.TUNED] & dyadic.EAGER != 0
     while True:
         shift = lowest_bit(step)
         n_cells, slot = UNIT >> shift, shift & (SLOTS - 1)
-        catch_up(memory, guide, slot, shift)
+        if guide[SHIFTS + slot] != shift:
+            renew(memory, guide, slot, shift)
         target = hint * n_cells if hint >= 0.0 else memory[LAST] / (2 * step)
-        home = min(int(target), n_cells - 1)
         start = MARKS + slot * guide[ROOM] + free * marks_length(n_cells)
-        lower = nearest_marked(guide, start, n_cells, home, target, in_odds) << shift
+        lower = nearest_marked(guide, start, n_cells, target, in_odds) << shift
         below, above = pair_of(memory, guide, lower), pair_of(memory, guide, lower + step)
-        if may_play(memory, below, above, lower, step):
+        if dyadic.may_play(memory, below, above, lower, step):
             return lower, step
-        step = memory[BASE]
+        step = memory[dyadic.BASE]
 
 
 @inlined
-def catch_up(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
-    """Bring the marks of a step up to date."""
-    known, changes = guide[KNOWN + slot], guide[CHANGES]
-    if guide[SHIFTS + slot] != shift or changes - known > LOGGED:
-        renew(memory, guide, slot, shift)
-        return
-    for change in range(known, changes):
-        point = guide[guide[LOG] + (change & (LOGGED - 1))]
-        if point & ((1 << shift) - 1) == 0:
-            note_dyadic(memory, guide, MARKS + slot * guide[ROOM], pair_of(memory, guide, point), shift)
-    guide[KNOWN + slot] = changes
-
-
-@inlined
-def charge_dyadic(both: Any, lower: int, step: int, above: int, y: int, reported: float) -> None:
+def charge_dyadic(
+    memory: Memory, guide: Memory, lower: int, step: int, outcome: int, reported: float
+) -> None:
     """`dyadic.charge`, with a guide."""
-    memory, guide = both
-    point = lower + step * above
+    point = lower + step * outcome
     index = pair_of(memory, guide, point)
     fresh = memory[index] != point
-    dyadic.charge_pair(memory, index, lower, step, above, y, reported)
+    dyadic.charge_pair(memory, index, lower, step, outcome, outcome * UNIT, reported)
     if fresh and guide[PAIRS] != NONE:
         first, shift = guide[PLACES], guide[PAIRS]
         for place in range(first + (point >> shift) + 1, first + (UNIT >> shift) + 1):
             guide[place] += 2
-    if fresh or changes_cells(memory, point, memory[index + 1], point - y):
-        guide[guide[LOG] + (guide[CHANGES] & (LOGGED - 1))] = point
-        guide[CHANGES] += 1
+    if fresh or changes_cells(memory, point, memory[index + 1], point - outcome * UNIT):
+        note_change(memory, guide, point, index)
+
+
+@part
+def note_change(memory: Memory, guide: Memory, point: int, index: int) -> None:
+    """Mark the cells of all steps on both sides of a charged point anew."""
+    for slot in range(SLOTS):
+        shift = guide[SHIFTS + slot]
+        if shift != NONE and point & ((1 << shift) - 1) == 0:
+            note_dyadic(memory, guide, MARKS + slot * guide[ROOM], index, shift)
 
 
 def guided(rules: ModuleType) -> tuple[Callable[..., tuple[int, int]], Callable[..., None]]:
-    """`propose` and `charge` of a machine on (memory, guide)."""
-    if rules is fixed:
-        return propose_uniform, charge_uniform
-    return propose_dyadic, charge_dyadic
+    """How a machine proposes and charges where a guide is beside its memory: see `compile_replay`."""
+    return (propose_uniform, charge_uniform) if rules is fixed else (propose_dyadic, charge_dyadic)
 
 
 ALL = -1
@@ -272,87 +222,55 @@ ALL = -1
 
 
 @inlined
-def head_length(n_cells: int) -> int:
-    """The words that tell which words of cells are not zero."""
-    return (n_cells + 4095) >> 12
-
-
-@inlined
 def marks_length(n_cells: int) -> int:
-    """How much the marks of so many cells take up, of one kind."""
-    return head_length(n_cells) + ((n_cells + 63) >> 6)
+    """How many words the marks of so many cells take up, of one kind."""
+    return (n_cells + 63) >> 6
 
 
 @inlined
-def mark(guide: Memory, start: int, n_cells: int, cell: int, on: int) -> None:
+def mark(guide: Memory, start: int, cell: int, on: int) -> None:
     """Set the mark of a cell, or clear it."""
-    number = cell >> 6
-    place, head = start + head_length(n_cells) + number, start + (number >> 6)
-    word = (guide[place] & ~(1 << (cell & 63))) | (on << (cell & 63))
-    guide[place] = word
-    guide[head] = (guide[head] & ~(1 << (number & 63))) | (int(word != 0) << (number & 63))
+    place, bit = start + (cell >> 6), cell & 63
+    guide[place] = (guide[place] & ~(1 << bit)) | (on << bit)
 
 
 @inlined
 def mark_run(guide: Memory, start: int, n_cells: int, first: int, last: int) -> None:
     """Mark the cells from `first` to `last`, as far as there are such, and no others."""
-    words = start + head_length(n_cells)
     first, last = max(first, 0), min(last, n_cells - 1)
-    for number in range((n_cells + 63) >> 6):
+    for number in range(marks_length(n_cells)):
         low, high = max(first - 64 * number, 0), min(last - 64 * number, 63)
-        word = (ALL << low) & ~((ALL << 1) << high) if low <= high else 0
-        guide[words + number] = word
-        if number & 63 == 0:
-            guide[start + (number >> 6)] = 0
-        guide[start + (number >> 6)] |= int(word != 0) << (number & 63)
+        guide[start + number] = (ALL << low) & ~((ALL << 1) << high) if low <= high else 0
 
 
 @inlined
-def nearest_marked(guide: Memory, start: int, n_cells: int, home: int, target: float, in_odds: bool) -> int:
-    """The marked cell nearest to `target`, in cells, which is in `home`: home itself, or of two the lower.
+def nearest_marked(guide: Memory, start: int, n_cells: int, target: float, in_odds: bool) -> int:
+    """The marked cell nearest to `target`, in cells: that which the target is in, or of two the lower.
 
     Nearest is counted in probabilities or `in_odds`. Some cell is marked.
     """
-    words = start + head_length(n_cells)
-    number, bit = home >> 6, home & 63
-    word = guide[words + number]
+    home = min(int(target), n_cells - 1)
+    number, bit, last = home >> 6, home & 63, marks_length(n_cells) - 1
+    word = guide[start + number]
     left, right = word & ~((ALL << 1) << bit), word & (ALL << bit)
     below = above = number
+    while left == 0 and below > 0:
+        below -= 1
+        left = guide[start + below]
+    while right == 0 and above < last:
+        above += 1
+        right = guide[start + above]
     if left == 0:
-        at = number >> 6
-        those = guide[start + at] & ~(ALL << (number & 63))
-        while those == 0 and at > 0:
-            at -= 1
-            those = guide[start + at]
-        if those == 0:
-            return 64 * above + lowest_bit(right) if right else next_marked(guide, start, n_cells, number)
-        below = 64 * at + highest_bit(those)
-        left = guide[words + below]
+        return 64 * above + lowest_bit(right)
     below = 64 * below + highest_bit(left)
     if right == 0:
-        above = next_marked(guide, start, n_cells, number)
-        if above >= n_cells:
-            return below
-    else:
-        above = 64 * above + lowest_bit(right)
+        return below
+    above = 64 * above + lowest_bit(right)
     if in_odds:
-        return above if below != home and not lower_is_nearer(target, below + 1, above, n_cells) else below
+        nearer = below == home or cells.lower_is_nearer(target, below + 1, above, n_cells)
+        return below if nearer else above
     # target - (below + 1) <= above - target, in whole numbers
     part_of_home = target - home
     twice = int(part_of_home > 0.0) + int(part_of_home > 0.5)
     rather = int((below != home) & (twice > above + below + 1 - 2 * home))
     return below + ((above - below) & -rather)
-
-
-@inlined
-def next_marked(guide: Memory, start: int, n_cells: int, number: int) -> int:
-    """The first marked cell in the words beyond this one, or `n_cells`."""
-    at, last = number >> 6, head_length(n_cells) - 1
-    those = guide[start + at] & ((ALL << 1) << (number & 63))
-    while those == 0 and at < last:
-        at += 1
-        those = guide[start + at]
-    if those == 0:
-        return n_cells
-    place = 64 * at + lowest_bit(those)
-    return 64 * place + lowest_bit(guide[start + last + 1 + place])

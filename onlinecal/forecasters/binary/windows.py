@@ -87,21 +87,6 @@ def forget(table: Memory, now: int) -> None:
 
 
 @inlined
-def tidy(table: Memory) -> None:
-    """Free the slots of points that left the window, before more than half of all are in use."""
-    if 2 * table[USED] <= 1 << table[BITS]:
-        return
-    for place in range(RING + ENTRY * table[ROOM], len(table)):
-        table[place] = 0
-    table[USED] = table[DISTANCE] = table[CHANGES] = 0
-    place = table[FIRST]
-    for _ in range(table[HELD]):
-        entry = RING + ENTRY * place
-        book(table, table[entry + 1], table[entry + 2], table[entry + 3])
-        place = place + 1 if place + 1 < table[ROOM] else 0
-
-
-@inlined
 def note(table: Memory, now: int, point: int, change: int, moved: int) -> None:
     """Take in the round of this moment, which is later than all before; after `forget`, if there is room."""
     place = table[FIRST] + table[HELD]
@@ -111,13 +96,15 @@ def note(table: Memory, now: int, point: int, change: int, moved: int) -> None:
     table[entry], table[entry + 1], table[entry + 2], table[entry + 3] = now, point, change, moved
     table[HELD] += 1
     book(table, point, change, moved)
-    tidy(table)
 
 
 @inlined
 def is_ready(table: Memory, memory: Memory, rounds: int, now: int) -> bool:
-    """Whether the round of this moment can be noted that comes after so many others of the memory."""
-    if table[SEEN] != rounds or table[UNIT] != memory[SCALE]:
+    """Whether the round of this moment can be noted that comes after so many others of the memory.
+
+    No more than half of the slots are ever in use: those of points that left the window, too.
+    """
+    if table[SEEN] != rounds or table[UNIT] != memory[SCALE] or 2 * table[USED] > 1 << table[BITS]:
         return False
     return bool(table[HELD] < table[ROOM] or table[RING + ENTRY * table[FIRST]] <= now - table[SIZE])
 
@@ -213,53 +200,41 @@ class Window:
 
     def prepare(self, memory: NDArray[np.int64], rounds: int, now: int) -> None:
         """Make ready to note the round of this moment that comes after so many others of the memory."""
-        table = self.table
-        missed = rounds - int(table[SEEN])
+        window_sums(self.table, now)
+        size, held, missed = int(self.table[SIZE]), self._in_units_of(memory), rounds - int(self.table[SEEN])
         if missed < 0:
             # the memory is one of an earlier time: nothing is known of its last rounds
-            self.table = table = new_table(int(table[SIZE]), int(table[UNIT]), int(table[GRAIN]), FEW)
-            missed = rounds
-        for moment in range(now - min(missed, int(table[SIZE])), now):
-            self.note_surprise(moment)
-        self.table[SEEN] = rounds
-        if not is_ready(self.table, memory, rounds, now):
-            window_sums(self.table, now)
-            held = self.rounds
-            self._take(memory, held, max(FEW, min(2 * len(held), int(table[SIZE])), len(held) + 1))
-
-    def note_surprise(self, now: int) -> None:
-        """Note a round of this moment whose distance is 1."""
-        window_sums(self.table, now)
-        if self.table[HELD] == self.table[ROOM]:
-            self._hold(self.rounds, 2 * int(self.table[ROOM]))
-        one = 2 * int(self.table[UNIT]) * int(self.table[GRAIN])
-        note_rounds(self.table, np.array([[now, 0, 0, one]]))
+            held, missed = NO_ROUNDS, rounds
+        surprises = np.zeros((min(missed, size), ENTRY), np.int64)
+        surprises[:, 0] = np.arange(now - len(surprises), now)
+        surprises[:, 3] = 2 * int(memory[SCALE]) * int(memory[FINE])
+        held = np.concatenate([held, surprises])
+        held = held[held[:, 0] > now - size]
+        self._hold(memory, held, rounds, max(FEW, min(2 * len(held), size), len(held) + 1))
 
     def suit(self, memory: NDArray[np.int64]) -> None:
         """Go over to the memory's units, which may have become finer."""
         if self.table[UNIT] != memory[SCALE]:
-            self._take(memory, self.rounds, int(self.table[ROOM]))
+            held = self._in_units_of(memory)
+            self._hold(memory, held, int(self.table[SEEN]), int(self.table[ROOM]))
 
-    def _take(self, memory: NDArray[np.int64], rounds: NDArray[np.int64], room: int) -> None:
-        """Hold these rounds, in the memory's units from now on.
+    def _in_units_of(self, memory: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rounds in the memory's units of today.
 
         Points and changes are whole numbers of these, and so are distances between points of the grid, its
         cells' middles and their ends; others are rounded up.
         """
-        table, unit, grain = self.table, int(memory[SCALE]), int(memory[FINE])
-        finer, before = unit // int(table[UNIT]), int(table[GRAIN])
-        # `before` units of distance are as much as `now` of today; the product would not fit an integer
-        now = finer * grain
-        whole, rest = np.divmod(rounds[:, 3], before)
-        moved = whole * now - (-rest * now // before)
-        table[UNIT], table[GRAIN] = unit, grain
-        self._hold(np.column_stack([rounds[:, :3] * np.array([1, finer, finer]), moved]), room)
+        rounds, finer = self.rounds, int(memory[SCALE]) // int(self.table[UNIT])
+        # `grain` units of distance are as much as `now` of today; the product would not fit an integer
+        grain, now = int(self.table[GRAIN]), finer * int(memory[FINE])
+        whole, rest = np.divmod(rounds[:, 3], grain)
+        moved = whole * now - (-rest * now // grain)
+        return np.column_stack([rounds[:, :3] * np.array([1, finer, finer]), moved])
 
-    def _hold(self, rounds: NDArray[np.int64], room: int) -> None:
-        before = self.table
-        self.table = table = new_table(int(before[SIZE]), int(before[UNIT]), int(before[GRAIN]), room)
-        table[SEEN] = before[SEEN]
-        note_rounds(table, rounds)
+    def _hold(self, memory: NDArray[np.int64], rounds: NDArray[np.int64], seen: int, room: int) -> None:
+        self.table = new_table(int(self.table[SIZE]), int(memory[SCALE]), int(memory[FINE]), room)
+        self.table[SEEN] = seen
+        note_rounds(self.table, rounds)
 
     def certificate(self, memory: NDArray[np.int64], now: int | None = None) -> float:
         """A proven bound on the distance to calibration of the rounds in the window of this moment, a sum."""
@@ -298,9 +273,9 @@ class Window:
             (moved, 0, 2 * unit * grain + grain + 3),
         ):
             require(bool(((part >= low) & (part <= high)).all()), "its window's rounds")
-        self.table = new_table(size, unit, grain, FEW)
+        self.table = new_table(size, unit, grain, max(FEW, len(rounds)))
         self.table[SEEN] = seen
-        self._hold(rounds, max(FEW, len(rounds)))
+        note_rounds(self.table, rounds)
 
     def check(self, size: int, memory: NDArray[np.int64]) -> None:
         """ValueError unless this can be the window of that size beside the memory."""
