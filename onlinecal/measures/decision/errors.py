@@ -21,13 +21,11 @@ from numpy.typing import ArrayLike
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.measures.decision.losses import (
-    MOST_ROWS,
     Partition,
     check_losses,
     cut_intervals,
     decision_losses,
     error_of,
-    improve_rows,
     loss_norms,
     residuals,
 )
@@ -219,7 +217,7 @@ def search(
     Climbs start from random weights. The highest end is the worst soft partition. For the worst hard one,
     which is found exactly for two classes, each end is rounded: as it is, and with Gumbel noise on its
     scores. From each end's best rounding a local search goes on, one action's weights at a time along a
-    direction, exactly; in tables of a dozen rows another one, one or two rows at a time.
+    direction, exactly.
     """
     shape = n_actions, table.shape[1]
     if n_actions == 1:
@@ -240,9 +238,6 @@ def search(
         errors = [error_of(Partition(candidate, hard=True)(table), residual) for candidate in rounded]
         first = int(np.argmax(errors))
         found = improve(table, residual, rounded[first], errors[first], rng)
-        if len(table) <= MOST_ROWS:
-            error, separating = improve_rows(table, residual, found.partition.weights)
-            found = Found(error, Partition(separating, hard=True))
         best = max(best, found, key=lambda found: found.error)
     return best
 
