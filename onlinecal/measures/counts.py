@@ -194,7 +194,8 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
     counted = (n0 > 0) | (n1 > 0)
     joined, index = np.unique(v[counted] + 0.0, return_inverse=True)
     # sums of whole numbers below 2**53 are exact
-    return Counts(joined, *(np.bincount(index, n[counted]).astype(np.int64) for n in (n0, n1)))
+    of_zeros, of_ones = (np.bincount(index, n[counted]).astype(np.int64) for n in (n0, n1))
+    return Counts(joined, of_zeros, of_ones)
 
 
 def sorted_rounds(

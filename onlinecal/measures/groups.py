@@ -95,11 +95,7 @@ def multicalibration_error(
 
 
 def group_mean_error(
-    forecasts: ArrayLike,
-    outcomes: ArrayLike,
-    groups: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
+    forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> Floats:
     """Mean forecast minus mean outcome inside each group: 0 everywhere is group mean consistency.
 

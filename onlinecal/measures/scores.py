@@ -477,8 +477,9 @@ def brier_decomposition(
     """The Brier score as miscalibration - discrimination + uncertainty, by isotonic regression.
 
     There are no bins to choose. Like every figure in hindsight the miscalibration of perfect forecasts is
-    above 0: `chance_level(forecasts, "miscalibration", outcomes)` says what chance makes of it. Parameters and
-    errors as for `expected_calibration_error`; normalize=False gives sums.
+    above 0: `chance_level(forecasts, "miscalibration", outcomes)` says what chance makes of it.
+
+    Parameters and errors as for `expected_calibration_error`; normalize=False gives sums.
 
     References
     ----------

@@ -249,7 +249,8 @@ def _measured(
     else:
         kind = Measured
         found, witness = summarize(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
-        found["distance_lower"], found["distance_upper"] = found.pop("distance_low"), found.pop("distance_high")
+        ends = found.pop("distance_low"), found.pop("distance_high")
+        found["distance_lower"], found["distance_upper"] = ends
         found["ones"] = int(found["ones"])
     measured = kind(**found, **told, seconds=time.perf_counter() - begin)
     return Played(forecasts, outcomes, duel, measured, witness)

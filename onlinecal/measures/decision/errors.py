@@ -380,29 +380,14 @@ def loss_set_gaps(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike
     max_a ||l_j(., a)||_2; the diagonal is `decision_loss_gap`. The largest entry is the list's decision
     calibration error.
 
-    Parameters
-    ----------
-    probabilities, labels, losses
-        As for `decision_loss_gap`.
-
-    Returns
-    -------
-    ndarray
-        Shape (n_losses, n_losses), averages over rows.
-
-    Raises
-    ------
-    ValueError
-        Bad probabilities, labels or losses.
+    Parameters and errors as for `decision_loss_gap`. Returns averages over rows, shape (n_losses, n_losses).
     """
     table, numbers = check_labelled_rows(probabilities, labels)
     tables = check_losses(losses, table.shape[1])
-    norms = loss_norms(tables)
-    residual = residuals(table, numbers)
-    gaps = np.empty((len(tables), len(tables)))
-    for row, loss in enumerate(tables):
-        biases = inner(Partition(-loss, hard=True)(table).T, residual) / len(table)
-        gaps[row] = np.abs((biases * tables).sum(axis=(1, 2)))
+    residual, norms = residuals(table, numbers), loss_norms(tables)
+    rules = (Partition(-loss, hard=True)(table) for loss in tables)
+    biases = [inner(rule.T, residual) / len(table) for rule in rules]
+    gaps = np.array([np.abs((one * tables).sum(axis=(1, 2))) for one in biases])
     return gaps / np.where(norms > 0.0, norms, 1.0)
 
 

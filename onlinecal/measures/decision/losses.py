@@ -14,15 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.fixed_order import (
-    BLOCK,
-    by_columns,
-    fill_product,
-    inner,
-    lengths,
-    product,
-    soften,
-)
+from onlinecal.measures.fixed_order import BLOCK, by_columns, fill_product, inner, lengths, product, soften
 from onlinecal.validation import (
     check_count,
     check_labelled_rows,
@@ -275,11 +267,7 @@ def _add_losses(
 
 
 def confidence_width(
-    n_rows: int,
-    n_actions: int,
-    n_classes: int,
-    delta: float = 0.05,
-    n_losses: int | None = None,
+    n_rows: int, n_actions: int, n_classes: int, delta: float = 0.05, n_losses: int | None = None
 ) -> float:
     """How far an error measured on n rows can be from the source's, with probability 1 - delta.
 

@@ -53,7 +53,6 @@ from onlinecal.measures.distance.levels import (
     distance_by_sums,
     distance_to,
     group_means,
-    infinite,
     make_levels,
 )
 from onlinecal.measures.smooth import smooth_error_of_counts
@@ -93,7 +92,7 @@ def best_cuts(values: Floats, zeros: Floats, ones: Floats, sums0: Floats, sums1:
     cuts (C,): increasing numbers of forecasts to the left, from 0 to K.
     """
     n = len(cuts)
-    cost = infinite(n)
+    cost = np.full(n, np.inf)
     came_from = np.zeros(n, dtype=np.int64)
     cost[0] = 0.0
     for i in range(1, n):

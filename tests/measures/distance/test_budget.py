@@ -71,7 +71,7 @@ def watched(monkeypatch, module, name):
 def test_a_small_budget_is_kept_by_every_stage(monkeypatch, name):
     looks = watched(monkeypatch, levels, "_transport")
     solved = watched(monkeypatch, scipy.optimize, "linprog")
-    passes = watched(monkeypatch, rounding, "path_through_windows")
+    passes = watched(monkeypatch, rounding, "search_windows")
     p, y = long_histories()[name]
     answer = calibration_distance(p, y, budget=BUDGET)
     assert 0 < answer.lower <= answer.upper
