@@ -54,16 +54,8 @@ from onlinecal.validation import (
 )
 
 MeasureName: TypeAlias = Literal[
-    "brier",
-    "log_loss",
-    "miscalibration",
-    "ece",
-    "ece_bins",
-    "cumulative",
-    "two_bin",
-    "smooth",
-    "lower_distance",
-    "distance",
+    "brier", "log_loss", "miscalibration", "ece", "ece_bins", "cumulative", "two_bin", "smooth",
+    "lower_distance", "distance",
 ]  # fmt: skip
 Measure: TypeAlias = MeasureName | Callable[[Floats, NDArray[np.uint8]], float]
 
@@ -202,7 +194,7 @@ def chance_levels(
     y = None if outcomes is None else check_outcomes(outcomes)
     if y is not None:
         check_same_length(p, y, "forecasts and outcomes")
-    history = _History(p, y, groups)
+    history = _History(p, groups)
     by_name = _measures(check_count(bins, "bins"), check_positive(budget, "budget"))
     n_wanted = check_count(n_draws, "n_draws")
     stop = np.inf if limit is None else time.monotonic() + check_positive(limit, "limit")
@@ -218,15 +210,13 @@ def chance_levels(
         if progress is not None:
             progress(len(scores), n_wanted)
     given = [None] * len(measures) if y is None else scored(y)
-    averaged = [one not in DISTANCES if normalize is None else normalize for one in measures]
-    pers = [
-        len(p) if wanted and not callable(one) else 1 for one, wanted in zip(measures, averaged, strict=True)
-    ]
-    means = [None if callable(one) else history.exact_mean(one) for one in measures]
-    return [
-        _level(np.array(drawn) / per, None if score is None else score / per, mean and mean / per)
-        for drawn, score, mean, per in zip(zip(*scores, strict=True), given, means, pers, strict=True)
-    ]
+    levels = []
+    for one, drawn, score in zip(measures, np.array(scores).T, given, strict=True):
+        is_average = one not in DISTANCES if normalize is None else normalize
+        per = len(p) if is_average and not callable(one) else 1
+        mean = None if callable(one) else history.exact_mean(one)
+        levels.append(_level(drawn / per, None if score is None else score / per, mean and mean / per))
+    return levels
 
 
 def _level(drawn: Floats, score: float | None, mean: float | None) -> ChanceLevel:
@@ -243,10 +233,10 @@ def _level(drawn: Floats, score: float | None, mean: float | None) -> ChanceLeve
 
 
 class _History:
-    """Forecasts (T,), whose distinct values and groups are found once, and outcomes (T,) or None."""
+    """Forecasts (T,), whose distinct values and groups are found once."""
 
-    def __init__(self, p: Floats, y: NDArray[np.uint8] | None, groups: ArrayLike | None) -> None:
-        self.p, self.y = p, y
+    def __init__(self, p: Floats, groups: ArrayLike | None) -> None:
+        self.p = p
         self.values, self.places, rounds = np.unique(p, return_inverse=True, return_counts=True)
         self.rounds = rounds.astype(np.int64)
         self.members: NDArray[np.intp] | None = None

@@ -423,10 +423,8 @@ def decision_calibration_error(
 
     Parameters
     ----------
-    probabilities
-        Class probabilities, shape (n, C).
-    labels
-        Class numbers 0..C-1, shape (n,).
+    probabilities, labels
+        As for `decision_loss_gap`.
     n_actions
         K, at least 1.
     partition

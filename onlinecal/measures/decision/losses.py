@@ -152,22 +152,7 @@ def bayes_decisions(probabilities: ArrayLike, losses: ArrayLike) -> Ints:
 def decision_losses(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike) -> DecisionLosses:
     """What Bayes decisions cost on average: as the probabilities predict, and with the labels that came.
 
-    Parameters
-    ----------
-    probabilities, labels
-        Shapes (n, C) and (n,), labels 0..C-1.
-    losses
-        Shape (n_losses, K, C), or one table (K, C).
-
-    Returns
-    -------
-    DecisionLosses
-        `predicted` and `true`, each of shape (n_losses,); averages over rows, in the losses' own unit.
-
-    Raises
-    ------
-    ValueError
-        Bad probabilities, labels or losses.
+    Parameters and errors as for `decision_loss_gap`. Both are of shape (n_losses,), in the losses' own unit.
     """
     table, numbers = check_labelled_rows(probabilities, labels)
     tables = check_losses(losses, table.shape[1])

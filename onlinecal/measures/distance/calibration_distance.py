@@ -20,7 +20,7 @@ from onlinecal.measures.distance.bracket import (
     share_bounds,
 )
 from onlinecal.measures.distance.levels import Levels, conditional_means, deal, distance_to, exact_levels
-from onlinecal.validation import check_probabilities, check_same_length
+from onlinecal.validation import check_choice, check_number, check_probabilities, check_same_length
 
 Method = Literal["auto", "exact", "bracket"]
 Rows = NDArray[np.intp]
@@ -215,9 +215,6 @@ def _measured(
 
 def check_options(method: str, budget: float, rtol: float) -> None:
     """ValueError for a method that there is not, or numbers out of range."""
-    if method not in get_args(Method):
-        raise ValueError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}")
-    if not budget > 0:
-        raise ValueError(f"budget must be positive, got {budget!r}")
-    if not rtol >= 0:
-        raise ValueError(f"rtol must not be negative, got {rtol!r}")
+    check_choice(method, get_args(Method), "method")
+    check_number(budget, "budget", 0.0, math.inf, "(]", "a positive number")
+    check_number(rtol, "rtol", 0.0, math.inf, "[]", "a number of at least 0")

@@ -126,9 +126,8 @@ def relaxation_nodes(counts: Counts, limit: float) -> Floats:
 
 def potential_bound(counts: Counts, nodes: Floats, u0: Floats, u1: Floats) -> float:
     """The lower bound that a feasible pair of potentials proves."""
-    terms = counts.zeros * np.interp(counts.values, nodes, u0) + counts.ones * np.interp(
-        counts.values, nodes, u1
-    )
+    of_zeros, of_ones = (np.interp(counts.values, nodes, u) for u in (u0, u1))
+    terms = counts.zeros * of_zeros + counts.ones * of_ones
     return max(0.0, math.fsum(terms) - counts.n_rounds * ROUNDING)
 
 
@@ -292,10 +291,8 @@ def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalib
     check_count(n_nodes, "n_nodes", least=2)
     relaxation = relax(counts, relaxation_nodes(counts, n_nodes))
     upper, masses = _fractional_history(counts, relaxation.nodes, relaxation.masses)
-    scale = counts.n_rounds if normalize else 1
-    return LowerCalibrationDistance(
-        min(relaxation.lower, upper) / scale, upper / scale, relaxation.nodes, masses
-    )
+    scale, lower = counts.n_rounds if normalize else 1, min(relaxation.lower, upper)
+    return LowerCalibrationDistance(lower / scale, upper / scale, relaxation.nodes, masses)
 
 
 def _fractional_history(counts: Counts, nodes: Floats, masses: Floats) -> tuple[float, Floats]:
