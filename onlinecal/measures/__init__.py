@@ -72,9 +72,6 @@ if TYPE_CHECKING:
         smooth_calibration_error_from_counts as smooth_calibration_error_from_counts,
         smooth_calibration_witness as smooth_calibration_witness,
     )
-    from onlinecal.measures.summary import (
-        ChanceLevel as ChanceLevel,
-        chance_level as chance_level,
-    )
+    from onlinecal.measures.summary import ChanceLevel as ChanceLevel, chance_level as chance_level
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.validation import (
-    check_history,
     check_probabilities,
     check_same_length,
     check_share_history,
@@ -123,47 +122,33 @@ def merged(first: NDArray, second: NDArray) -> NDArray:
     return both[np.append(True, both[1:] != both[:-1])]
 
 
-def count_rounds(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[Counts, Floats, NDArray[np.uint8]]:
-    """Check a history and count it.
+def count_shares(
+    forecasts: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
+) -> tuple[Counts, Floats, NDArray[np.uint8] | Floats]:
+    """Check a history and count it: the counts, and the forecasts and outcomes as checked arrays.
 
     Parameters
     ----------
     forecasts
         Probabilities, shape (T,).
     outcomes
-        0/1 or boolean, shape (T,).
-
-    Returns
-    -------
-    counts, forecasts, outcomes
-        The counts, and the two arguments as checked arrays (float64 and uint8).
+        0/1, boolean, or any numbers in [0, 1], shape (T,): uint8 if all of them are 0 or 1, else float64.
+    sample_weight
+        So often a round counts, shape (T,); one of weight 0 is left out. None: once.
 
     Raises
     ------
     ValueError
         Names the argument, the value and its row.
     """
-    p, y = check_history(forecasts, outcomes)
-    is_one = y == 1
-    # sorting the two labels apart is several times faster than sorting indices
-    zero_values, zero_counts = np.unique(p[~is_one], return_counts=True)
-    one_values, one_counts = np.unique(p[is_one], return_counts=True)
-    return _merge(zero_values, zero_counts, one_values, one_counts), p, y
-
-
-def count_shares(
-    forecasts: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
-) -> tuple[Counts, Floats, NDArray[np.uint8] | Floats]:
-    """`count_rounds` for outcomes in [0, 1]: as there if all of them are 0 or 1, else float64 throughout.
-
-    With weights, shape (T,), a round counts so often, and float64 throughout; one of weight 0 is left out.
-    """
     p, y = check_share_history(forecasts, outcomes)
     if sample_weight is None and y.dtype != np.float64:
-        return count_rounds(p, y)
+        # adding 0.0 turns -0.0 into 0.0
+        values, index = np.unique(p + 0.0, return_inverse=True)
+        ones = np.bincount(index[y == 1], minlength=len(values))
+        return Counts(values, np.bincount(index) - ones, ones), p, y
     weights = check_weights(sample_weight, len(p))
     inside = weights > 0.0
-    # adding 0.0 turns -0.0 into 0.0
     values, index = np.unique(p[inside] + 0.0, return_inverse=True)
     rounds, ones = (np.bincount(index, part[inside]) for part in (weights, weights * y))
     total = None if sample_weight is None else float(weights.sum())
@@ -206,7 +191,11 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
         raise ValueError("zeros and ones count no round at all")
     if total >= MOST_ROUNDS:
         raise ValueError(f"zeros and ones must count fewer than 2**53 rounds in all, got about {total:g}")
-    return _merge(v[n0 > 0], n0[n0 > 0], v[n1 > 0], n1[n1 > 0])
+    counted = (n0 > 0) | (n1 > 0)
+    joined, index = np.unique(v[counted] + 0.0, return_inverse=True)
+    # sums of whole numbers below 2**53 are exact
+    of_zeros, of_ones = (np.bincount(index, n[counted]).astype(np.int64) for n in (n0, n1))
+    return Counts(joined, of_zeros, of_ones)
 
 
 def sorted_rounds(
@@ -216,21 +205,6 @@ def sorted_rounds(
     order = np.argsort(forecasts, kind="stable")
     is_one = outcomes[order] == 1
     return order[~is_one], order[is_one]
-
-
-def _merge(
-    zero_values: Floats,
-    zero_counts: Ints,
-    one_values: Floats,
-    one_counts: Ints,
-) -> Counts:
-    # adding 0.0 turns -0.0 into 0.0
-    values = merged(np.sort(zero_values), np.sort(one_values)) + 0.0
-    zeros = np.zeros(len(values), dtype=np.int64)
-    ones = np.zeros(len(values), dtype=np.int64)
-    np.add.at(zeros, np.searchsorted(values, zero_values), zero_counts)
-    np.add.at(ones, np.searchsorted(values, one_values), one_counts)
-    return Counts(values, zeros, ones)
 
 
 def _check_whole(counts: ArrayLike, name: str) -> Ints:

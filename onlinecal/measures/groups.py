@@ -95,11 +95,7 @@ def multicalibration_error(
 
 
 def group_mean_error(
-    forecasts: ArrayLike,
-    outcomes: ArrayLike,
-    groups: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
+    forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> Floats:
     """Mean forecast minus mean outcome inside each group: 0 everywhere is group mean consistency.
 
@@ -136,17 +132,12 @@ def functional_multicalibration_error(
 
     Returns
     -------
-    float64 array of shape (H,)
-
-    Raises
-    ------
-    ValueError
-        Bad arguments; the message names the argument, the value and its row.
+    float64 array of shape (H,); errors as in `multicalibration_error`.
     """
     p = check_probabilities(forecasts)
     y = check_probabilities(outcomes, "outcomes")
     check_same_length(p, y, "forecasts and outcomes")
-    values = np.atleast_1d(np.asarray(functions))
+    values = np.asarray(functions)
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or len(values) != len(p) or values.dtype.kind not in "iufb":
         raise ValueError(f"functions must be a table of numbers ({len(p)}, H), got shape {values.shape}")
@@ -341,14 +332,9 @@ def multicalibration_report(
     Parameters
     ----------
     forecasts, outcomes, groups, n_levels, sample_weight
-        As in `multicalibration_error`. Rounds are counted as often as their weights say.
+        As in `multicalibration_error`, like errors. Rounds are counted as often as their weights say.
     names
         One name for each group; by default the columns of a data frame, else their numbers.
-
-    Raises
-    ------
-    ValueError
-        Bad arguments; the message names the argument, the value and its row.
 
     Examples
     --------

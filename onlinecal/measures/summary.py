@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -16,7 +16,6 @@ from onlinecal.arrays import Floats
 from onlinecal.html import Shown
 from onlinecal.measures.counts import Counts
 from onlinecal.measures.distance.calibration_distance import (
-    CalibrationDistance,
     calibration_distance,
     calibration_distance_from_counts,
 )
@@ -55,16 +54,8 @@ from onlinecal.validation import (
 )
 
 MeasureName: TypeAlias = Literal[
-    "brier",
-    "log_loss",
-    "miscalibration",
-    "ece",
-    "ece_bins",
-    "cumulative",
-    "two_bin",
-    "smooth",
-    "lower_distance",
-    "distance",
+    "brier", "log_loss", "miscalibration", "ece", "ece_bins", "cumulative", "two_bin", "smooth",
+    "lower_distance", "distance",
 ]  # fmt: skip
 Measure: TypeAlias = MeasureName | Callable[[Floats, NDArray[np.uint8]], float]
 
@@ -175,11 +166,10 @@ def chance_level(
     >>> round(chance.mean, 9), chance.score, chance.p_value
     (0.13671875, 0.5, 0.01)
     """
-    found = chance_levels(
+    return chance_levels(
         forecasts, [measure], outcomes, n_draws, seed, groups=groups, bins=bins, normalize=normalize,
         budget=budget, limit=limit, progress=progress,
-    )  # fmt: skip
-    return found[0]
+    )[0]  # fmt: skip
 
 
 def chance_levels(
@@ -204,7 +194,7 @@ def chance_levels(
     y = None if outcomes is None else check_outcomes(outcomes)
     if y is not None:
         check_same_length(p, y, "forecasts and outcomes")
-    history = _History(p, y, groups)
+    history = _History(p, groups)
     by_name = _measures(check_count(bins, "bins"), check_positive(budget, "budget"))
     n_wanted = check_count(n_draws, "n_draws")
     stop = np.inf if limit is None else time.monotonic() + check_positive(limit, "limit")
@@ -220,15 +210,13 @@ def chance_levels(
         if progress is not None:
             progress(len(scores), n_wanted)
     given = [None] * len(measures) if y is None else scored(y)
-    averaged = [one not in DISTANCES if normalize is None else normalize for one in measures]
-    pers = [
-        len(p) if wanted and not callable(one) else 1 for one, wanted in zip(measures, averaged, strict=True)
-    ]
-    means = [None if callable(one) else history.exact_mean(one) for one in measures]
-    return [
-        _level(np.array(drawn) / per, None if score is None else score / per, mean and mean / per)
-        for drawn, score, mean, per in zip(zip(*scores, strict=True), given, means, pers, strict=True)
-    ]
+    levels = []
+    for one, drawn, score in zip(measures, np.array(scores).T, given, strict=True):
+        is_average = one not in DISTANCES if normalize is None else normalize
+        per = len(p) if is_average and not callable(one) else 1
+        mean = None if callable(one) else history.exact_mean(one)
+        levels.append(_level(drawn / per, None if score is None else score / per, mean and mean / per))
+    return levels
 
 
 def _level(drawn: Floats, score: float | None, mean: float | None) -> ChanceLevel:
@@ -245,10 +233,10 @@ def _level(drawn: Floats, score: float | None, mean: float | None) -> ChanceLeve
 
 
 class _History:
-    """Forecasts (T,), whose distinct values and groups are found once, and outcomes (T,) or None."""
+    """Forecasts (T,), whose distinct values and groups are found once."""
 
-    def __init__(self, p: Floats, y: NDArray[np.uint8] | None, groups: ArrayLike | None) -> None:
-        self.p, self.y = p, y
+    def __init__(self, p: Floats, groups: ArrayLike | None) -> None:
+        self.p = p
         self.values, self.places, rounds = np.unique(p, return_inverse=True, return_counts=True)
         self.rounds = rounds.astype(np.int64)
         self.members: NDArray[np.intp] | None = None
@@ -316,30 +304,6 @@ Outcomes = NDArray[np.uint8] | Floats
 """0 and 1, or float64 where some lie between."""
 
 
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """What is measured of every history; errors are sums over rounds.
-
-    Attributes
-    ----------
-    rounds, ones
-        T, and how many outcomes were 1; the sum of the outcomes, if some lie between 0 and 1.
-    ece
-        Expected calibration error, grouped by exact forecast.
-    distance
-        Where the distance to calibration lies, with its witness.
-    brier, brier_constant
-        Sum of (p - y)^2 of the forecasts, and of the best constant forecast in hindsight.
-    """
-
-    rounds: int
-    ones: float
-    ece: float
-    distance: CalibrationDistance
-    brier: float
-    brier_constant: float
-
-
 def summarize(
     forecasts: Floats,
     outcomes: Outcomes,
@@ -347,20 +311,26 @@ def summarize(
     look_ahead: Floats | None = None,
     budget: float = 1.0,
     rtol: float = 0.0,
-) -> Summary:
-    """Measure a history, shapes (T,); look_ahead, budget and rtol as for `calibration_distance`."""
+) -> tuple[dict[str, Any], Floats]:
+    """What is measured of every history, by the names of `Errors`, and the witness of its distance.
+
+    Shapes (T,); look_ahead, budget and rtol as for `calibration_distance`.
+    """
     distance = calibration_distance(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
-    are_whole = outcomes.dtype.kind != "f"
+    rounds, are_whole = len(outcomes), outcomes.dtype.kind != "f"
     ones = int(outcomes.sum(dtype=np.int64)) if are_whole else math.fsum(outcomes)
-    rounds = len(outcomes)
-    ece = expected_calibration_error(forecasts, outcomes, normalize=False)
-    brier = brier_score(forecasts, outcomes)
-    constant = (
-        best_constant_brier(rounds, ones)
+    found = {
+        "rounds": rounds,
+        "ones": ones,
+        "ece": expected_calibration_error(forecasts, outcomes, normalize=False),
+        "distance_low": distance.lower,
+        "distance_high": distance.upper,
+        "brier": brier_score(forecasts, outcomes),
+        "brier_constant": best_constant_brier(rounds, ones)
         if are_whole
-        else brier_score(np.full(rounds, ones / rounds), outcomes)
-    )
-    return Summary(rounds, ones, ece, distance, brier, constant)
+        else brier_score(np.full(rounds, ones / rounds), outcomes),
+    }
+    return found, distance.witness
 
 
 @dataclass(frozen=True)
@@ -416,9 +386,8 @@ class Errors(BesideConstants):
     def averages(self) -> Errors:
         """The same per round."""
         kept = ("forecast", "rounds", "ones")
-        return Errors(
-            **{name: value if name in kept else value / self.rounds for name, value in asdict(self).items()}
-        )
+        sums = {name: value for name, value in asdict(self).items() if name not in kept}
+        return replace(self, **{name: value / self.rounds for name, value in sums.items()})
 
     def broken_bounds(self) -> list[str]:
         """Every inequality between the measures that does not hold, in words; empty if all is well."""
@@ -439,30 +408,25 @@ def all_errors(
     forecast: str, forecasts: Floats, outcomes: Outcomes, *, budget: float, bins: int
 ) -> tuple[Errors, Floats]:
     """Every measure of a column of forecasts, and the witness of its distance; inf makes that exact."""
-    one = summarize(forecasts, outcomes, budget=budget)
+    found, witness = summarize(forecasts, outcomes, budget=budget)
     lower = lower_calibration_distance(forecasts, outcomes)
     parts = brier_decomposition(forecasts, outcomes, normalize=False)
+    rounds, ones = found["rounds"], found["ones"]
     errors = Errors(
         forecast=forecast,
-        rounds=one.rounds,
-        ones=one.ones,
-        ece=one.ece,
+        **found,
         ece_bins=expected_calibration_error(forecasts, outcomes, bins, normalize=False),
         cumulative=cumulative_calibration_error(forecasts, outcomes, normalize=False).error,
-        two_bin=one.rounds * two_bin_error(forecasts, outcomes),
+        two_bin=rounds * two_bin_error(forecasts, outcomes),
         smooth=smooth_calibration_error(forecasts, outcomes, normalize=False),
         lower_distance_low=lower.lower,
         lower_distance_high=lower.upper,
-        distance_low=one.distance.lower,
-        distance_high=one.distance.upper,
-        brier=one.brier,
-        brier_constant=one.brier_constant,
         miscalibration=parts.miscalibration,
         discrimination=parts.discrimination,
         log_loss=cross_entropy(forecasts, outcomes),
-        log_loss_constant=cross_entropy(np.full(one.rounds, one.ones / one.rounds), outcomes),
+        log_loss_constant=cross_entropy(np.full(rounds, ones / rounds), outcomes),
     )
-    return errors, one.distance.witness
+    return errors, witness
 
 
 def unkept(inequalities: Iterable[tuple[str, float | None, str, float | None]], rounds: int) -> list[str]:

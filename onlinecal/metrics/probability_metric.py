@@ -116,27 +116,23 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         return not (self.top_label and isinstance(y_pred, Mapping) and not y_pred)
 
     def _read(self, y_true: Any, y_pred: Any) -> tuple[float, float]:
+        labels = y_pred if isinstance(y_pred, Mapping) else None
+        positive, is_boolean = self.pos_val, isinstance(self.pos_val, bool) and not self.top_label
         if self.top_label:
-            if not isinstance(y_pred, Mapping):
+            if labels is None:
                 raise ValueError(f"y_pred must be a dictionary of labels for top_label=True, got {y_pred!r}")
-            positive = max(y_pred, key=lambda label: _probability(y_pred[label]))
-        else:
-            positive = self.pos_val
-            if isinstance(positive, bool):
-                for label in y_pred if isinstance(y_pred, Mapping) else ():
-                    if known_outcome(label) is None:
-                        raise ValueError(self._strange("y_pred", label))
-        p = y_pred.get(positive, 0.0) if isinstance(y_pred, Mapping) else y_pred
-        return _probability(p), self._outcome(y_true, positive)
-
-    def _outcome(self, y_true: Any, positive: Any) -> float:
-        if not isinstance(positive, bool) or self.top_label:
-            return int(y_true == positive)
+            positive = max(labels, key=lambda label: _probability(labels[label]))
+        for label in labels or () if is_boolean else ():
+            if known_outcome(label) is None:
+                raise ValueError(self._strange("y_pred", label))
+        p = _probability(y_pred if labels is None else labels.get(positive, 0.0))
+        if not is_boolean:
+            return p, int(y_true == positive)
         try:
             share = share_of(y_true)
         except ValueError:
             raise ValueError(self._strange("y_true", y_true)) from None
-        return share if positive else 1.0 - share
+        return p, share if positive else 1.0 - share
 
     def _strange(self, name: str, label: Any) -> str:
         kind = type(self).__name__
@@ -234,7 +230,7 @@ class CountedMetric(ProbabilityMetric):
 
     @abstractmethod
     def _measure(self) -> Any:
-        """The measure of the rounds counted."""
+        """The measure of the rounds counted, a sum; a bracket is an average already."""
 
     @property
     def _measured(self) -> Any:
@@ -243,7 +239,7 @@ class CountedMetric(ProbabilityMetric):
         return self._found
 
     def _average(self) -> float:
-        return float(self._measured) if self._tallies.n_rounds else 0.0
+        return float(self._measured) / float(self._tallies.n_rounds) if self._tallies.n_rounds else 0.0
 
 
 class BinSums:
@@ -285,10 +281,8 @@ class ECE(CountedMetric):
     bins
         None: rounds with exactly the same forecast are a level set; memory grows with the number of different
         forecasts. A number B: the bins [i/B, (i+1)/B) are, the last one closed; memory is B counts.
-    pos_val
-        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
-    top_label
-        True: the probability of the answer's most probable label is looked at, for any number of labels.
+    pos_val, top_label
+        As for `Brier`.
 
     Examples
     --------
@@ -314,9 +308,7 @@ class ECE(CountedMetric):
             self._tallies = BinSums(check_count(bins, "bins"))
 
     def _measure(self) -> float:
-        tallies = self._tallies
-        error = tallies.error if self.bins else expected_error_of_counts(tallies.counts())
-        return error / float(tallies.n_rounds)
+        return self._tallies.error if self.bins else expected_error_of_counts(self._tallies.counts())
 
 
 class CumulativeCalibration(CountedMetric):
@@ -328,7 +320,7 @@ class CumulativeCalibration(CountedMetric):
     Parameters
     ----------
     pos_val, top_label
-        As for `ECE`.
+        As for `Brier`.
 
     Examples
     --------
@@ -341,7 +333,7 @@ class CumulativeCalibration(CountedMetric):
     """
 
     def _measure(self) -> float:
-        return cumulative_error_of_counts(self._tallies.counts()) / float(self._tallies.n_rounds)
+        return cumulative_error_of_counts(self._tallies.counts())
 
 
 class TwoBinCalibration(CountedMetric):
@@ -353,7 +345,7 @@ class TwoBinCalibration(CountedMetric):
     Parameters
     ----------
     pos_val, top_label
-        As for `ECE`.
+        As for `Brier`.
 
     Examples
     --------
@@ -366,7 +358,7 @@ class TwoBinCalibration(CountedMetric):
     """
 
     def _measure(self) -> float:
-        return two_bin_error_of_counts(self._tallies.counts()) / float(self._tallies.n_rounds)
+        return two_bin_error_of_counts(self._tallies.counts())
 
 
 class MonitoredMetric(CountedMetric):
@@ -400,10 +392,8 @@ class SmoothCalibration(MonitoredMetric):
     ----------
     resolution
         How many different forecasts are counted exactly; more are counted on a grid as fine as that.
-    pos_val
-        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
-    top_label
-        True: the probability of the answer's most probable label is looked at, for any number of labels.
+    pos_val, top_label
+        As for `Brier`.
 
     Examples
     --------
@@ -440,10 +430,8 @@ class CalibrationDistance(MonitoredMetric):
         the bracket is widened by how far they were moved.
     budget
         Effort for the bracket; 1 is about a second at most.
-    pos_val
-        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
-    top_label
-        True: the probability of the answer's most probable label is looked at, for any number of labels.
+    pos_val, top_label
+        As for `Brier`.
 
     Examples
     --------

@@ -237,11 +237,11 @@ def _measured(
         found = multiclass_errors(forecasts, outcomes, look_ahead, budget)
         kind, witness = MeasuredMulticlass, None
     else:
-        one = summarize(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
-        kind, witness = Measured, one.distance.witness
-        found = {name: getattr(one, name) for name in ("rounds", "ece", "brier", "brier_constant")}
-        found |= {"distance_lower": one.distance.lower, "distance_upper": one.distance.upper}
-        found["ones"] = int(one.ones)
+        kind = Measured
+        found, witness = summarize(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
+        ends = found.pop("distance_low"), found.pop("distance_high")
+        found["distance_lower"], found["distance_upper"] = ends
+        found["ones"] = int(found["ones"])
     measured = kind(**found, **told, seconds=time.perf_counter() - begin)
     return Game(forecasts, outcomes, duel, measured, witness)
 

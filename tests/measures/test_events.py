@@ -27,7 +27,7 @@ from onlinecal.measures import (
     top_label_calibration_error,
     two_bin_error,
 )
-from onlinecal.measures.counts import count_rounds
+from onlinecal.measures.counts import count_shares
 from onlinecal.measures.scores import chance_of_range
 from tests.measures.distance.reference import histories, look_ahead_run
 from tests.properties import examples
@@ -115,7 +115,7 @@ def test_no_forecasts_have_a_smaller_mean_of_the_two_bin_error_than_the_chances(
 
 
 def smooth_error_by_linear_program(p, y):
-    counts, _, _ = count_rounds(p, y)
+    counts, _, _ = count_shares(p, y)
     n = len(counts.values)
     gaps, i = np.diff(counts.values), np.arange(n - 1)
     rise = np.zeros((n - 1, n))
@@ -149,7 +149,7 @@ def test_the_witness_is_lipschitz_and_attains_the_error(history, part):
     attained = sum(np.interp(v, values, weights) * (o - v) for v, o in zip(p, y, strict=True))
     assert attained == pytest.approx(smooth_calibration_error(p, y, normalize=False), abs=1e-9)
     if part == 1.0:
-        counts, _, _ = count_rounds(p, y)
+        counts, _, _ = count_shares(p, y)
         counted = smooth_calibration_error_from_counts(counts.values, counts.zeros, counts.ones)
         assert counted == pytest.approx(smooth_calibration_error(p, y), abs=1e-12)
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import SupportsFloat
+from typing import NamedTuple, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,7 +53,6 @@ from onlinecal.measures.distance.levels import (
     distance_by_sums,
     distance_to,
     group_means,
-    infinite,
     make_levels,
 )
 from onlinecal.measures.smooth import smooth_error_of_counts
@@ -93,7 +92,7 @@ def best_cuts(values: Floats, zeros: Floats, ones: Floats, sums0: Floats, sums1:
     cuts (C,): increasing numbers of forecasts to the left, from 0 to K.
     """
     n = len(cuts)
-    cost = infinite(n)
+    cost = np.full(n, np.inf)
     came_from = np.zeros(n, dtype=np.int64)
     cost[0] = 0.0
     for i in range(1, n):
@@ -191,8 +190,7 @@ WORK_GROWTH = 3.0
 """From one cutoff to the next, as far as the last two tell; usually work grows like cutoff^2.5."""
 
 
-@dataclass(frozen=True, eq=False)
-class Bracket:
+class Bracket(NamedTuple):
     """lower <= distance <= upper, both proven, and level sets that attain the upper end."""
 
     lower: float
@@ -220,8 +218,7 @@ def bracket(counts: Counts, starts: list[Levels], effort: float, rtol: float = 0
     tolerance = max(rtol * relaxation.lower, rounding)
     if upper - relaxation.lower > tolerance:
         found = _improved(counts, sums, relaxation, levels, effort, tolerance)
-        distance = distance_to(counts, found)
-        if distance < upper:
+        if (distance := distance_to(counts, found)) < upper:
             levels, upper = found, distance
     if upper - relaxation.lower <= rounding:
         return Bracket(upper, upper, True, levels)
@@ -353,12 +350,7 @@ class CalibrationMonitor(Tallies):
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> None:
         """Count rounds, each array of shape (T,); in memory and bracket the same as one by one.
 
-        With outcomes between 0 and 1 the same up to rounding.
-
-        Raises
-        ------
-        ValueError
-            Bad forecasts or outcomes; nothing is counted then.
+        With outcomes between 0 and 1 the same up to rounding. Errors are those of `update`.
         """
         counts, p, _ = count_shares(forecasts, outcomes)
         index = np.searchsorted(counts.values, p)

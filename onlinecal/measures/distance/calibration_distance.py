@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
-from onlinecal.measures.counts import Counts, check_counts, count_rounds, count_shares, sorted_rounds
+from onlinecal.measures.counts import Counts, check_counts, count_shares, sorted_rounds
 from onlinecal.measures.distance.bracket import (
     bracket,
     deduction,
@@ -20,7 +20,7 @@ from onlinecal.measures.distance.bracket import (
     share_bounds,
 )
 from onlinecal.measures.distance.levels import Levels, conditional_means, deal, distance_to, exact_levels
-from onlinecal.validation import check_probabilities, check_same_length
+from onlinecal.validation import check_choice, check_number, check_probabilities, check_same_length
 
 Method = Literal["auto", "exact", "bracket"]
 Rows = NDArray[np.intp]
@@ -130,7 +130,7 @@ def calibration_distance(
         return _of_shares(counts, p, y.astype(np.float64), ahead, normalize, budget, rtol)
     starts = [conditional_means(counts)]
     if ahead is not None:
-        starts.append(conditional_means(count_rounds(ahead, y)[0]))
+        starts.append(conditional_means(count_shares(ahead, y)[0]))
     rows = sorted_rounds(p, y.astype(np.uint8, copy=False))
     return _measured(counts, rows, starts, method, normalize, budget, rtol)
 
@@ -145,7 +145,7 @@ def calibration_distance_from_counts(
     budget: float = 1.0,
     rtol: float = 0.0,
 ) -> CalibrationDistance:
-    """`calibration_distance` of a history given as counts.
+    """`calibration_distance` of a history given as counts; its witness is by increasing forecast.
 
     Parameters
     ----------
@@ -154,17 +154,7 @@ def calibration_distance_from_counts(
     zeros, ones
         Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
     method, normalize, budget, rtol
-        As for `calibration_distance`.
-
-    Returns
-    -------
-    CalibrationDistance
-        Its witness is by increasing forecast value, zeros before ones within a value.
-
-    Raises
-    ------
-    ValueError
-        Bad values, counts or options.
+        As for `calibration_distance`, like errors.
     """
     check_options(method, budget, rtol)
     counts = check_counts(values, zeros, ones)
@@ -225,9 +215,6 @@ def _measured(
 
 def check_options(method: str, budget: float, rtol: float) -> None:
     """ValueError for a method that there is not, or numbers out of range."""
-    if method not in get_args(Method):
-        raise ValueError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}")
-    if not budget > 0:
-        raise ValueError(f"budget must be positive, got {budget!r}")
-    if not rtol >= 0:
-        raise ValueError(f"rtol must not be negative, got {rtol!r}")
+    check_choice(method, get_args(Method), "method")
+    check_number(budget, "budget", 0.0, math.inf, "(]", "a positive number")
+    check_number(rtol, "rtol", 0.0, math.inf, "[]", "a number of at least 0")

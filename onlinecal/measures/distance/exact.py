@@ -20,7 +20,6 @@ points for which the two together exceed the cutoff.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,14 +29,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, prefix
 from onlinecal.measures.distance.fractional.relaxation import Relaxation
-from onlinecal.measures.distance.levels import (
-    Levels,
-    first_fractions,
-    infinite,
-    next_fraction,
-    no_steps,
-    walk_back,
-)
+from onlinecal.measures.distance.levels import Levels, first_fractions, next_fraction, walk_back
 
 Flags = NDArray[np.int32]
 Side = tuple[Floats, Floats, Floats, Floats]
@@ -66,12 +58,8 @@ class Step(NamedTuple):
     slack: float
 
 
-class Potentials(NamedTuple):
-    """Both potentials as functions, linear between nodes; shape (n,) each."""
-
-    nodes: Floats
-    zero: Floats
-    one: Floats
+Functions = tuple[Floats, Floats, Floats]
+"""Both potentials as functions, linear between nodes: nodes, of zeros, of ones; shape (n,) each."""
 
 
 class Ahead(NamedTuple):
@@ -209,10 +197,9 @@ def make_room(
             last = min(end, max(column, last + old_width))
     width = last - first + 1
     if used + width > len(reached):
-        longer, longer_steps = infinite(2 * (used + width)), no_steps(2 * (used + width))
-        for j in range(used):
-            longer[j] = reached[j]
-            longer_steps[j] = last_step[j]
+        size = 2 * (used + width)
+        longer, longer_steps = np.full(size, np.inf), np.full(size, -1, np.int32)
+        longer[:used], longer_steps[:used] = reached[:used], last_step[:used]
         reached, last_step = longer, longer_steps
     for j in range(old_width):
         reached[used + old_start - first + j] = reached[rows[OFFSET, row] + j]
@@ -357,7 +344,7 @@ def take_step(
 def extend_paths(
     zeros: Side,
     ones: Side,
-    potentials: Potentials,
+    potentials: Functions,
     cutoff: float,
     step_limits: Ints,
     ahead: Ahead,
@@ -375,7 +362,7 @@ def extend_paths(
     many of which count; and whether the search is complete.
     """
     n0, n1, n_bins = len(zeros[0]), len(ones[0]), len(step_limits)
-    state, nodes = points.state, potentials.nodes
+    state, (nodes, zero, one) = points.state, potentials
     reached, last_step = make_room(reached, last_step, points, 0, 0, n1)
     reached[points.rows[OFFSET, 0]] = 0.0
     points.rows[FIRST, 0] = points.rows[LAST, 0] = 0
@@ -398,8 +385,8 @@ def extend_paths(
             state[WORK] += 4
             if r <= n0 and s <= n1 and size <= step_limits[bin_of_v]:
                 share = (v - nodes[node]) / (nodes[node + 1] - nodes[node])
-                u0 = potentials.zero[node] + share * (potentials.zero[node + 1] - potentials.zero[node])
-                u1 = potentials.one[node] + share * (potentials.one[node + 1] - potentials.one[node])
+                u0 = zero[node] + share * (zero[node + 1] - zero[node])
+                u1 = one[node] + share * (one[node + 1] - one[node])
                 step = Step(r, s, v, below0, below1, u0, u1, -(r * u0 + s * u1))
                 reached, last_step, fits = take_step(
                     zeros, ones, reached, last_step, points, ahead, step, n_steps, cutoff, work_limit
@@ -407,8 +394,7 @@ def extend_paths(
                 if fits:
                     if n_steps == len(steps):
                         longer = np.empty((2 * n_steps, 2), dtype=np.int64)
-                        for k in range(n_steps):
-                            longer[k, 0], longer[k, 1] = steps[k, 0], steps[k, 1]
+                        longer[:n_steps] = steps
                         steps = longer
                     steps[n_steps, 0], steps[n_steps, 1] = r, s
                     n_steps += 1
@@ -425,18 +411,11 @@ SET_UP_WORK = 8 * VALUE_BINS
 """Per forecast value, what bounding the steps takes, in lattice points looked at."""
 
 
-@dataclass(frozen=True, eq=False)
-class Search:
-    """What a search below a cutoff came to.
+class Search(NamedTuple):
+    """What a search below a cutoff came to, and the lattice points times steps that it looked at.
 
-    Attributes
-    ----------
-    levels
-        A nearest perfectly calibrated sequence if its excess over the lower bound is within the cutoff.
-    complete
-        Whether every path below the cutoff was looked at. Without levels, the cutoff is then a proven excess.
-    work
-        Lattice points times steps looked at, and what setting up takes.
+    The levels are a nearest perfectly calibrated sequence if its excess over the lower bound is within the
+    cutoff. Without them, the cutoff is a proven excess if the search is complete.
     """
 
     levels: Levels | None
@@ -444,8 +423,7 @@ class Search:
     work: int
 
 
-@dataclass(frozen=True, eq=False)
-class _Reached:
+class _Reached(NamedTuple):
     """Lattice points in ragged rows: row n holds the points of n rounds and starts[n] or more ones.
 
     excess and last_step are flat; row n is the slice of widths[n] entries from offsets[n] on.
@@ -524,12 +502,12 @@ def _extend(
             np.ascontiguousarray(from_end.widths[::-1]),
             float(unreached),
         )
-    functions = relaxation.nodes, relaxation.zero_potential, relaxation.one_potential
+    nodes, u0, u1 = relaxation.nodes, relaxation.zero_potential, relaxation.one_potential
     points = points_for(counts.n_zeros, counts.n_ones)
     size = 16 * (n_rounds + 1)
     excess, last_step, steps, n_steps, complete = extend_paths(
         *_sides(counts, relaxation),
-        Potentials(*map(np.ascontiguousarray, functions)),
+        (np.ascontiguousarray(nodes), np.ascontiguousarray(u0), np.ascontiguousarray(u1)),
         float(cutoff),
         _step_limits(counts, relaxation, cutoff),
         ahead,

@@ -103,12 +103,7 @@ def distance_by_sums(sums: PrefixSums, levels: Levels) -> float:
     return total
 
 
-def _transport(
-    from_values: Floats,
-    from_masses: Ints,
-    to_values: Floats,
-    to_masses: Ints,
-) -> Floats:
+def _transport(from_values: Floats, from_masses: Ints, to_values: Floats, to_masses: Ints) -> Floats:
     """Costs of the monotone matching of two equal masses on a line, piece by piece."""
     from_ends, to_ends = np.cumsum(from_masses), np.cumsum(to_masses)
     marks = merged(np.insert(from_ends, 0, 0), to_ends)
@@ -209,10 +204,7 @@ def shortest_paths(zeros: Floats, ones: Floats, steps: Ints, last_step: NDArray[
     Returns the costs, shape (n0+1, n1+1) float64, infinite where no such path was needed.
     """
     n0, n1 = len(zeros), len(ones)
-    cost = np.empty((n0 + 1, n1 + 1))
-    for a in range(n0 + 1):
-        for b in range(n1 + 1):
-            cost[a, b] = np.inf
+    cost = np.full((n0 + 1, n1 + 1), np.inf)
     cost[0, 0] = 0.0
     zero_costs = np.empty(n0 + 1)
     one_costs = np.empty(n1 + 1)
@@ -233,27 +225,6 @@ def shortest_paths(zeros: Floats, ones: Floats, steps: Ints, last_step: NDArray[
                     cost[a + r, b + s] = reached
                     last_step[a + r, b + s] = k
     return cost
-
-
-# numpy's functions take numba long to compile: what kernels share is written as loops
-
-
-@kernel_part
-def infinite(size: int) -> Floats:
-    """An array of so many infinities."""
-    array = np.empty(size)
-    for i in range(size):
-        array[i] = np.inf
-    return array
-
-
-@kernel_part
-def no_steps(size: int) -> NDArray[np.int32]:
-    """Room for the last steps to so many points, none of which has one."""
-    steps = np.empty(size, dtype=np.int32)
-    for i in range(size):
-        steps[i] = -1
-    return steps
 
 
 @kernel_part

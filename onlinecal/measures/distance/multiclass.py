@@ -166,7 +166,9 @@ def multiclass_calibration_distance(
     if ahead is not None and ahead.shape != p.shape:
         raise ValueError(f"look_ahead must have the shape {p.shape} of probabilities, got {ahead.shape}")
     check_options(method, budget, 0.0)
-    tell = _telling(len(p), p.shape[1], budget) if progress is None else progress
+    what = f"bracket of the distance of {len(p):,} rounds of {p.shape[1]} classes"
+    advice = f"budget={budget / 10:.2g} in place of {budget:.2g} would be a tenth of the work"
+    tell = told(what, advice) if progress is None else progress
     if y.ndim == 2:
         if method == "exact":
             raise ValueError(f"method must be 'auto' or 'bracket' with soft labels, got {method!r}")
@@ -185,12 +187,6 @@ def multiclass_calibration_distance(
     upper = _distance(p, witness) / scale
     lower = upper if is_exact else min(lower / scale, upper)
     return MulticlassDistance(lower, upper, witness, upper if is_exact else None)
-
-
-def _telling(rounds: int, k: int, budget: float) -> Tell:
-    """What people are told of a bracket that takes long."""
-    what = f"bracket of the distance of {rounds:,} rounds of {k} classes"
-    return told(what, f"budget={budget / 10:.2g} in place of {budget:.2g} would be a tenth of the work")
 
 
 def work_for(rounds: int) -> float:

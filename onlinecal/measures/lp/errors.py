@@ -197,19 +197,13 @@ def linf_conditional_error(
 
     Parameters
     ----------
-    probabilities
-        Class probabilities, shape (n, k); every row sums to 1 within 1e-6.
-    labels
-        The classes that came true, shape (n,), whole numbers 0..k-1.
-    n_levels
-        Level sets are those of `lp_calibration_error`.
+    probabilities, labels, n_levels, sample_weight
+        As for `lp_calibration_error`, with the same level sets.
     min_rows
         Only level sets of at least so many rows count. With 1, a level set of a single row counts: it alone
         makes the error near 1 whenever its label came as a surprise, which is why this error cannot be tested
         with fewer rows than the smallest level set needs. Chance adds about sqrt(v_j (1 - v_j) / rows) to
         each average.
-    sample_weight
-        For how many rows each counts, shape (n,), at least 0; None: for one.
 
     Returns
     -------
@@ -221,8 +215,7 @@ def linf_conditional_error(
     Raises
     ------
     ValueError
-        Bad probabilities, labels, n_levels, min_rows or sample_weight; the message names the argument, the
-        value and its row.
+        As `lp_calibration_error`, and for a bad min_rows.
 
     References
     ----------

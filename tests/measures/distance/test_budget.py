@@ -12,7 +12,7 @@ from onlinecal.measures import (
     lower_calibration_distance_from_counts,
     smooth_calibration_error,
 )
-from onlinecal.measures.counts import count_rounds, prefix_sums
+from onlinecal.measures.counts import count_shares, prefix_sums
 from onlinecal.measures.distance import bracket, levels
 from onlinecal.measures.distance.bracket import pooled_levels
 from onlinecal.measures.distance.exact import search_below
@@ -71,7 +71,7 @@ def watched(monkeypatch, module, name):
 def test_a_small_budget_is_kept_by_every_stage(monkeypatch, name):
     looks = watched(monkeypatch, levels, "_transport")
     solved = watched(monkeypatch, scipy.optimize, "linprog")
-    passes = watched(monkeypatch, rounding, "path_through_windows")
+    passes = watched(monkeypatch, rounding, "search_windows")
     p, y = long_histories()[name]
     answer = calibration_distance(p, y, budget=BUDGET)
     assert 0 < answer.lower <= answer.upper
@@ -89,7 +89,7 @@ def test_a_solver_that_runs_into_its_limit_gets_fewer_nodes_and_proves_a_bound(m
     monkeypatch.setattr(relaxation, "ITERATIONS", 1)
     rng = np.random.default_rng(3)
     p, y = rng.integers(0, 200, 400) / 199, rng.integers(0, 2, 400)
-    counts, _, _ = count_rounds(p, y)
+    counts, _, _ = count_shares(p, y)
     relaxed = relaxation.relax(counts, np.linspace(0.0, 1.0, 1001))
     assert len(relaxed.nodes) <= relaxation.LEAST_NODES + 1
     assert (relaxed.nodes[0], relaxed.nodes[-1]) == (0.0, 1.0)
@@ -99,14 +99,14 @@ def test_a_solver_that_runs_into_its_limit_gets_fewer_nodes_and_proves_a_bound(m
 @settings(max_examples=examples(60), deadline=None)
 @given(histories(40))
 def test_the_distance_by_sums_is_the_distance(history):
-    counts, _, _ = count_rounds(*history)
+    counts, _, _ = count_shares(*history)
     sums = prefix_sums(counts)
     for found in (conditional_means(counts), pooled_levels(counts), pooled_levels(counts, sums, 4)):
         assert distance_by_sums(sums, found) == pytest.approx(distance_to(counts, found), abs=1e-11)
 
 
 def counted(p, y):
-    counts, _, _ = count_rounds(p, y)
+    counts, _, _ = count_shares(p, y)
     return counts, relax(counts, relaxation_nodes(counts, 300))
 
 
@@ -187,7 +187,7 @@ def test_any_potentials_are_made_feasible_on_the_whole_line(seed, n_nodes):
         assert (np.abs(np.diff(u)) <= np.diff(nodes) + 1e-15).all()
     # whatever they are, they prove a bound
     p, y = rng.integers(0, 9, 30) / 8, rng.integers(0, 2, 30)
-    counts, _, _ = count_rounds(p, y)
+    counts, _, _ = count_shares(p, y)
     assert potential_bound(counts, nodes, u0, u1) <= calibration_distance(p, y, "exact").exact + 1e-9
 
 
@@ -202,7 +202,7 @@ def test_lower_distance_is_below_the_distance_and_within_a_factor_of_two_of_the_
     assert answer.masses.min() >= 0
     assert answer.masses.sum() == pytest.approx(len(p))
     assert answer.values @ answer.masses == pytest.approx(sum(y))
-    counts, _, _ = count_rounds(p, y)
+    counts, _, _ = count_shares(p, y)
     assert one_way_bound(counts) <= answer.upper
     smooth = smooth_calibration_error(p, y, normalize=False)
     assert smooth / 2 <= answer.upper + 1e-9
@@ -218,7 +218,7 @@ def test_pooling_finds_the_best_cut_of_the_line():
     rng = np.random.default_rng(2)
     for _ in range(20):
         p, y = rng.integers(0, 7, 12) / 6, rng.integers(0, 2, 12)
-        counts, _, _ = count_rounds(p, y)
+        counts, _, _ = count_shares(p, y)
         k = len(counts.values)
         best = np.inf
         for cuts in range(2 ** (k - 1)):
@@ -232,7 +232,7 @@ def test_pooling_finds_the_best_cut_of_the_line():
 
 def test_rounding_near_the_relaxation_comes_close_to_it():
     p, y, _ = look_ahead_run(lambda t, v: int(v < 0.5 + 0.4 * np.sin(t / 300)), 10_000, 100)
-    counts, _, _ = count_rounds(p, y)
+    counts, _, _ = count_shares(p, y)
     relaxation = relax(counts, relaxation_nodes(counts, 1000))
     curve = curve_of_masses(counts, relaxation.nodes, relaxation.masses)
     tables = search_tables(counts, prefix_sums(counts), relaxation)

@@ -91,7 +91,11 @@ class Triangulation:
     def pairs(self) -> Ints:
         """Places of any two vertices of a cell, a vertex with itself too, shape (e, 2), each once."""
         n = len(self.points)
-        both = [cells[:, a] * n + cells[:, b] for _, cells in self.cells for a, b in _ordered_pairs(self.k)]
+        both = [
+            cells[:, a] * n + cells[:, b]
+            for _, cells in self.cells
+            for a, b in combinations(range(self.k), 2)
+        ]
         codes = np.unique(np.concatenate([np.arange(n) * (n + 1), *both]))
         return np.column_stack(np.divmod(codes, n))
 
@@ -110,10 +114,6 @@ class Triangulation:
         ones, zeros = np.ones((len(p), 1)), np.zeros((len(p), 1))
         shares = -np.diff(np.hstack([ones, levels, zeros]), axis=1)
         return self.places(np.diff(edges, axis=2)), shares
-
-
-def _ordered_pairs(k: int) -> list[tuple[int, int]]:
-    return [(a, b) for a in range(k) for b in range(k) if a < b]
 
 
 def _different(rows: Ints, places: Ints, factors: Ints, n: int) -> tuple[Ints, Ints, Ints]:

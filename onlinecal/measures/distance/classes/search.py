@@ -31,7 +31,7 @@ from onlinecal.measures.distance.classes.sweep import (
     Rounds,
     exchanges,
     l1,
-    made_in_order,
+    make_level_sets,
     members_of,
     move,
     neighbours_of,
@@ -517,7 +517,7 @@ def sweeps(
         else:
             along = centres @ rng.normal(size=k)
         order = np.lexsort((*centres.T, np.round(along, 9)))
-        spent = made_in_order(rounds, places, members, order, tried)
+        spent = make_level_sets(rounds, places, members, order, tried)
         yield spent, members.group
 
 

@@ -102,22 +102,6 @@ NEIGHBOURS = 24
 """Level sets that a round may go to."""
 
 
-def made_in_order(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
-    """Make the level sets in that order by those exchanges, changing `members`; returns its work."""
-    k = rounds.values.shape[1]
-    biases = places.centres * members.counts.sum(axis=1, keepdims=True) - members.counts
-    offered = min(MOST_OFFERED, LEAST_OFFERED + int(np.abs(biases).max()))
-    shape, offers = (k, offered), []
-    for _ in range(2):
-        numbers = np.zeros(k, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        offers.append(Offers(*numbers, np.zeros(shape), np.zeros((*shape, k))))
-    held = np.zeros(len(rounds.values), np.int64), np.zeros(len(rounds.values))
-    moved = np.zeros(2 * k * offered, np.int64), np.zeros(2 * k * offered)
-    slot, frozen = np.full(len(rounds.values), -1), np.zeros(len(places.centres), np.bool_)
-    room = np.zeros((3, k), np.int64), np.zeros(k)
-    return make_level_sets(rounds, places, members, order, tried, *offers, held, moved, slot, frozen, room)
-
-
 @kernel_part
 def l1(a: Floats, b: Floats) -> float:
     """The distance of two vectors."""
@@ -125,6 +109,14 @@ def l1(a: Floats, b: Floats) -> float:
     for c in range(len(a)):
         total += abs(a[c] - b[c])
     return total
+
+
+@kernel_part
+def room_for_offers(k: int, offered: int) -> Offers:
+    """Room for so many offers of each class."""
+    rows, targets = np.zeros((k, offered), np.int64), np.zeros((k, offered), np.int64)
+    sums = np.zeros((k, offered, k))
+    return Offers(np.zeros(k, np.int64), rows, targets, np.zeros((k, offered)), sums)
 
 
 @kernel_part
@@ -277,23 +269,19 @@ def move(members: Members, label: Ints, t: int, to: int) -> None:
 
 
 @compiled
-def make_level_sets(
-    rounds: Rounds,
-    places: Places,
-    members: Members,
-    order: Ints,
-    tried: Ints,
-    come: Offers,
-    leave: Offers,
-    held: tuple[Ints, Floats],
-    moved: tuple[Ints, Floats],
-    slot: Ints,
-    frozen: NDArray[np.bool_],
-    room: tuple[Ints, Floats],
-) -> int:
-    """The kernel of `made_in_order`; the last arguments are room to work in."""
-    k, work = rounds.values.shape[1], 0
-    (middle, ways, counts), total = room
+def make_level_sets(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
+    """Make the level sets in that order by those exchanges, changing `members`; returns its work."""
+    (n_values, k), n_sets, work, largest = rounds.values.shape, len(places.centres), 0, 0.0
+    for b in range(n_sets):
+        size = members.counts[b].sum()
+        for j in range(k):
+            largest = max(largest, abs(places.centres[b, j] * size - members.counts[b, j]))
+    offered = min(MOST_OFFERED, LEAST_OFFERED + int(largest))
+    come, leave = room_for_offers(k, offered), room_for_offers(k, offered)
+    held, slot = (np.zeros(n_values, np.int64), np.zeros(n_values)), np.full(n_values, -1)
+    moved = np.zeros(2 * k * offered, np.int64), np.zeros(2 * k * offered)
+    frozen, total = np.zeros(n_sets, np.bool_), np.zeros(k)
+    middle, ways, counts = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     for b in order:
         frozen[b] = True
         look_around(rounds, places, members, b, frozen, come, leave)

@@ -126,9 +126,8 @@ def relaxation_nodes(counts: Counts, limit: float) -> Floats:
 
 def potential_bound(counts: Counts, nodes: Floats, u0: Floats, u1: Floats) -> float:
     """The lower bound that a feasible pair of potentials proves."""
-    terms = counts.zeros * np.interp(counts.values, nodes, u0) + counts.ones * np.interp(
-        counts.values, nodes, u1
-    )
+    of_zeros, of_ones = (np.interp(counts.values, nodes, u) for u in (u0, u1))
+    terms = counts.zeros * of_zeros + counts.ones * of_ones
     return max(0.0, math.fsum(terms) - counts.n_rounds * ROUNDING)
 
 
@@ -284,22 +283,7 @@ def lower_calibration_distance(
 def lower_calibration_distance_from_counts(
     values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, normalize: bool = False, *, n_nodes: int = 1500
 ) -> LowerCalibrationDistance:
-    """`lower_calibration_distance` of a history given as counts.
-
-    Parameters
-    ----------
-    values
-        Forecast values, shape (K,), in any order; repeated ones are added up.
-    zeros, ones
-        Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
-    normalize, n_nodes
-        As for `lower_calibration_distance`.
-
-    Raises
-    ------
-    ValueError
-        Bad values, counts or n_nodes.
-    """
+    """`lower_calibration_distance` of counts, as `calibration_distance_from_counts` takes them."""
     return _lower_distance(check_counts(values, zeros, ones), normalize, n_nodes)
 
 
@@ -307,10 +291,8 @@ def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalib
     check_count(n_nodes, "n_nodes", least=2)
     relaxation = relax(counts, relaxation_nodes(counts, n_nodes))
     upper, masses = _fractional_history(counts, relaxation.nodes, relaxation.masses)
-    scale = counts.n_rounds if normalize else 1
-    return LowerCalibrationDistance(
-        min(relaxation.lower, upper) / scale, upper / scale, relaxation.nodes, masses
-    )
+    scale, lower = counts.n_rounds if normalize else 1, min(relaxation.lower, upper)
+    return LowerCalibrationDistance(lower / scale, upper / scale, relaxation.nodes, masses)
 
 
 def _fractional_history(counts: Counts, nodes: Floats, masses: Floats) -> tuple[float, Floats]:

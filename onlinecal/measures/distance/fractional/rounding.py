@@ -71,23 +71,6 @@ class Curve:
     values: Floats
 
 
-def path_through_windows(
-    tables: Tables, curve: Curve, lowest: Ints, margin: float, most: int
-) -> tuple[Ints, int]:
-    """Cheapest path with one corner in each window (see `search_windows`), and the level sets tried.
-
-    The path is (L+1, 2) int64 of (rounds, ones), -1 throughout if there is none or more than `most` level
-    sets would be tried.
-    """
-    points = (*lowest.shape, 2 * ACROSS + 1)
-    excess, came_from = np.full(points, np.inf), np.full(points, -1, dtype=np.int32)
-    sums, inside = np.zeros((2, 3, *points[1:])), np.zeros((2, *points[1:]), dtype=np.bool_)
-    path = np.full((len(curve.rounds), 2), -1)
-    windows = (curve.rounds, curve.values, lowest, margin, most)
-    tried = search_windows(*tables[1:], *windows, excess, came_from, sums, inside, path)
-    return path, tried
-
-
 @kernel_part
 def first_rounds(side: Side, count: int) -> tuple[float, float]:
     """Sums of the forecasts, and of the potentials, of the first so many rounds of one outcome."""
@@ -133,14 +116,7 @@ def look_up_window(zeros: Side, ones: Side, window: Window, fixed: bool) -> None
 
 @kernel_part
 def try_level_sets(
-    zeros: Side,
-    ones: Side,
-    old: Window,
-    new: Window,
-    v: float,
-    is_last: bool,
-    margin: float,
-    came_from: Any,
+    zeros: Side, ones: Side, old: Window, new: Window, v: float, is_last: bool, margin: float, came_from: Any
 ) -> int:
     """Extend the paths that end in a window to the next one, by a level set near the value v; how many."""
     length, depth = old.excess.shape
@@ -186,28 +162,20 @@ def try_level_sets(
 
 @compiled
 def search_windows(
-    zeros: Side,
-    ones: Side,
-    corners: Ints,
-    level_values: Floats,
-    lowest: Ints,
-    margin: float,
-    most: int,
-    excess: Floats,
-    came_from: Ints,
-    sums: Floats,
-    inside: Any,
-    path: Ints,
-) -> int:
-    """Cheapest path with one corner in each window.
+    zeros: Side, ones: Side, corners: Ints, level_values: Floats, lowest: Ints, margin: float, most: int
+) -> tuple[Ints, int]:
+    """Cheapest path with one corner in each window, (L+1, 2) of (rounds, ones), and the level sets tried.
 
     Window k, k = 0..L, holds the points of corners[k] + i - reach rounds and lowest[k, i] + j ones, i in
-    0..2 reach, j in 0..2 across; the first and last corner are fixed. Writes the path, unless there is none
-    or more than `most` level sets would be tried; returns the level sets tried. Room to work in, since numba
-    takes long to compile what makes arrays: excess and came_from (int32), infinite and -1, for each point of
-    each window; three sums, and inside, for two windows in turn.
+    0..2 reach, j in 0..2 across; the first and last corner are fixed. The path is -1 throughout if there is
+    none or more than `most` level sets would be tried.
     """
-    n_levels, length, depth = len(level_values), inside.shape[1], inside.shape[2]
+    n_levels, length, depth = len(level_values), lowest.shape[1], 2 * ACROSS + 1
+    excess = np.full((n_levels + 1, length, depth), np.inf)
+    came_from = np.full((n_levels + 1, length, depth), -1, np.int32)
+    # of two windows in turn
+    sums, inside = np.zeros((2, 3, length, depth)), np.zeros((2, length, depth), np.bool_)
+    path = np.full((n_levels + 1, 2), -1)
     i, j, tried = length // 2, depth // 2, 0
     old = Window(corners[0], lowest[0], inside[0], sums[0], excess[0])
     look_up_window(zeros, ones, old, True)
@@ -221,12 +189,12 @@ def search_windows(
             break
         old = new
     if excess[n_levels, i, j] == np.inf:
-        return tried
+        return path, tried
     for k in range(n_levels, -1, -1):
         path[k, 0], path[k, 1] = corners[k] + i - length // 2, lowest[k, i] + j
         if k > 0:
             i, j = came_from[k, i, j] // depth, came_from[k, i, j] % depth
-    return tried
+    return path, tried
 
 
 MARGINS = (1.0, 10.0, np.inf)
@@ -325,6 +293,7 @@ def _with_fillers(curve: Curve) -> Curve:
 
 
 def _pass(tables: Tables, curve: Curve, reach: int, work_limit: float) -> tuple[Ints | None, float]:
+    """The cheapest path through the windows of this reach, None if there is none, and the work."""
     values = curve.values
     directions = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
     shifts = np.arange(-reach, reach + 1)
@@ -335,7 +304,7 @@ def _pass(tables: Tables, curve: Curve, reach: int, work_limit: float) -> tuple[
         if work > work_limit:
             break
         most = int(min(work_limit - work, 2**62))
-        path, tried = path_through_windows(tables, curve, lowest, margin, most)
+        path, tried = search_windows(*tables[1:], curve.rounds, values, lowest, margin, most)
         work += tried
         if path[-1, 0] >= 0:
             return path, work
