@@ -22,7 +22,6 @@ from onlinecal.recalibration.lp.statistics import (
     SampleComplexity,
     Statistics,
     coupled_beta,
-    epsilon_for,
     error_bound,
     plug_in_statistics,
     pool_statistics,
@@ -35,29 +34,16 @@ from onlinecal.validation import check_choice, check_count, check_number, check_
 
 
 class LevelSetMap:
-    """What becomes of probabilities, by level set.
+    """What becomes of probabilities, by level set: known ones have levels (B, k) and values (B, k).
 
-    Parameters
-    ----------
-    levels
-        Levels of the known level sets, shape (B, k).
-    values
-        One row per known level set, shape (B, k).
-    n_levels
-        Levels in [0, 1).
-    shift
-        False: a row in a known level set becomes that level set's value, any other becomes rho of its
-        level set. True: the value is added and the sum projected on the simplex; any other row is kept.
-    least
-        What a probability of 0 becomes in a row that is shifted; see `onlinecal.recalibration.flooring`.
+    A row in a known level set becomes that level set's value, any other becomes rho of its level set. With
+    `shift` the value is added and the sum projected on the simplex, and any other row is kept; `least` is
+    what a probability of 0 then becomes, see `onlinecal.recalibration.flooring`.
     """
 
     def __init__(self, levels: Ints, values: Floats, n_levels: int, shift: bool, least: float = 0.0) -> None:
-        self.least = least
-        self.levels = levels
-        self.values = values
-        self.n_levels = n_levels
-        self.shift = shift
+        self.levels, self.values, self.n_levels = levels, values, n_levels
+        self.shift, self.least = shift, least
         self._places = {row.tobytes(): b for b, row in enumerate(levels)}
 
     def __call__(self, table: Floats) -> Floats:
@@ -293,8 +279,10 @@ class LpRecalibrator(StartedRecalibrator):
         needs, once = self.settings_for(k, weights.sum()), bool((weights == 1.0).all())
         if self.estimation == "pools" and not once:
             raise ValueError("sample_weight must be None with estimation='pools', which deals out whole rows")
-        if self._promises and once and n < needs.needed(self.estimation):
-            warnings.warn(self._too_few(n, k, needs), SampleSizeWarning, stacklevel=3)
+        if self._promises and once and n < (wanted := needs.needed(self.estimation)):
+            reached = error_bound(self.beta_, float(self.p))
+            said = f"{n:,} rows guarantee less for the source (epsilon_for), {reached:.3g} takes {wanted:,}"
+            warnings.warn(said, SampleSizeWarning, stacklevel=3)
         model = self._start_model(table, labels, weights)
         fitted = self._corrected(model, table, labels, weights)
         self._keep(fitted.statistics, fitted.outcome, fitted.map)
@@ -347,16 +335,6 @@ class LpRecalibrator(StartedRecalibrator):
         """Whether there is a guarantee for the source: nothing but Algorithm 2, as it is proved."""
         told = (self.start, self.share, self.keep, self.limit, self.within_)
         return told == ("none", 1.0, 0.0, math.inf, "constant")
-
-    def _too_few(self, n: int, k: int, needs: SampleComplexity) -> str:
-        """What so many rows do pay for, in one line."""
-        p, wanted = float(self.p), needs.needed(self.estimation)
-        paid = epsilon_for(n, p, self.delta, k, self.estimation, self.n_levels)
-        buys = "guarantee nothing for the source" if math.isinf(paid) else f"guarantee epsilon = {paid:.3g}"
-        return (
-            f"{n:,} rows {buys} (epsilon_for), {error_bound(self.beta_, p):.3g} takes {wanted:,}; to silence:"
-            ' warnings.simplefilter("ignore", onlinecal.recalibration.SampleSizeWarning)'
-        )
 
     def settings_for(self, n_classes: int, n_rows: float = math.inf) -> SampleComplexity:
         """Check the parameters, set what they are for `n_rows` of `n_classes`; what the guarantee needs."""
