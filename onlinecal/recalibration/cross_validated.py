@@ -44,9 +44,8 @@ def enough_folds(cv: Any, y: Labels) -> Any:
         raise ValueError(
             f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: take a splitter"
         )
-    warnings.warn(
-        f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}", UserWarning, stacklevel=4
-    )
+    said = f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}"
+    warnings.warn(said, UserWarning, stacklevel=4)
     return fewest
 
 
@@ -379,19 +378,13 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             check_same_length(y, sample_weight, "y and sample_weight")
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
-        takers = {"estimator": self.estimator, "recalibrator": self._get_recalibrator()}
         routed = Bunch(splitter=Bunch(split={}))
-        for role, one in takers.items():
+        for role, one in (("estimator", self.estimator), ("recalibrator", self._get_recalibrator())):
             takes = sample_weight is not None and has_fit_parameter(one, "sample_weight")
             routed[role] = Bunch(fit={"sample_weight": sample_weight} if takes else {})
             if sample_weight is not None and not takes and not isinstance(one, FrozenEstimator):
-                other = takers["estimator" if role == "recalibrator" else "recalibrator"]
-                warnings.warn(
-                    f"{role} {type(one).__name__} takes no sample_weight: only {type(other).__name__} has "
-                    "been given the weights",
-                    UserWarning,
-                    stacklevel=3,
-                )
+                said = f"{role} {type(one).__name__} takes no sample_weight: it is fitted without"
+                warnings.warn(said, UserWarning, stacklevel=3)
         routed.estimator.fit |= fit_params
         return routed
 

@@ -144,7 +144,7 @@ def test_who_takes_no_weights_and_that_there_are_fewer_folds_is_said():
     weights, rare = np.ones(len(Y)), np.where(np.arange(len(Y)) % 60 == 0, "rare", "often")
     for model, labels, message in (
         ((KNeighborsClassifier(), Recorder()), Y, "estimator KNeighborsClassifier takes no sample_weight"),
-        ((GaussianNB(), Unweighted()), Y, "recalibrator Unweighted takes no sample_weight: only GaussianNB"),
+        ((GaussianNB(), Unweighted()), Y, "recalibrator Unweighted takes no sample_weight"),
         ((GaussianNB(),), rare, r"cv=5 becomes 3: there are 3 rows of class 'rare'"),
     ):
         with pytest.warns(UserWarning, match=message):

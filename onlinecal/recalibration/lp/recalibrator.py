@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -28,7 +28,7 @@ from onlinecal.recalibration.lp.statistics import (
     rho,
     sample_sizes,
 )
-from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator, weighted
+from onlinecal.recalibration.probability_recalibrator import weighted
 from onlinecal.recalibration.starting import Rows, Start, StartedRecalibrator, fitted_start, started
 from onlinecal.validation import check_choice, check_count, check_number, check_open_unit, check_order
 
@@ -67,16 +67,6 @@ class LevelSetMap:
     def _changed(self, table: Floats, values: Floats) -> Floats:
         """Rows of known level sets, which have these values."""
         return floored(project_rows(table + values), self.least) if self.shift else values
-
-
-class Correction(NamedTuple):
-    """The start of some rows, what it makes of them, what is counted of that, and what comes out."""
-
-    start: ProbabilityRecalibrator | None
-    begun: Floats
-    statistics: Statistics
-    outcome: Outcome
-    map: LevelSetMap
 
 
 Within = Literal["constant", "shift"]
@@ -284,35 +274,30 @@ class LpRecalibrator(StartedRecalibrator):
             said = f"{n:,} rows guarantee less for the source (epsilon_for), {reached:.3g} takes {wanted:,}"
             warnings.warn(said, SampleSizeWarning, stacklevel=3)
         model = self._start_model(table, labels, weights)
-        fitted = self._corrected(model, table, labels, weights)
-        self._keep(fitted.statistics, fitted.outcome, fitted.map)
-        self.start_ = fitted.start
+        whole_start, whole = fitted_start(model, table, labels, weights)
+        statistics = self._counted(whole, labels, weights)
+        self._keep(statistics, *self._run(statistics))
+        self.start_ = whole_start
 
         def held_out() -> Iterator[Rows]:
             for rows, out in self._deciding_folds(n):
-                each = self._corrected(model, table[rows], labels[rows], weights[rows])
-                begun = started(each.start, table[out])
-                yield Rows(begun, each.map(begun), labels[out], weights[out])
+                start, begun = fitted_start(model, table[rows], labels[rows], weights[rows])
+                _, found = self._run(self._counted(begun, labels[rows], weights[rows]))
+                begun = started(start, table[out])
+                yield Rows(begun, found(begun), labels[out], weights[out])
 
         def all_rows() -> Iterator[Rows]:
-            for rows in pieces(fitted.begun):
-                begun = fitted.begun[rows]
-                yield Rows(begun, fitted.map(begun), labels[rows], weights[rows])
+            for rows in pieces(whole):
+                yield Rows(whole[rows], self.map_(whole[rows]), labels[rows], weights[rows])
 
         self._mix(held_out(), all_rows, self._error)
 
-    def _corrected(
-        self, model: ProbabilityRecalibrator | None, table: Floats, labels: Ints, weights: Floats
-    ) -> Correction:
-        """Start and Algorithm 2 fitted to some rows."""
+    def _counted(self, begun: Floats, labels: Ints, weights: Floats) -> Statistics:
+        """What is counted of some rows that the start has mapped."""
         needs = self.sample_complexity_
-        start, begun = fitted_start(model, table, labels, weights)
-        if self.estimation == "plug-in":
-            shift = self.within_ == "shift"
-            statistics = plug_in_statistics(begun, labels, needs.n_levels, needs.beta, shift, weights)
-        else:
-            statistics = pool_statistics(begun, labels, needs, self.delta, self.seed)
-        return Correction(start, begun, statistics, *self._run(statistics))
+        if self.estimation == "pools":
+            return pool_statistics(begun, labels, needs, self.delta, self.seed)
+        return plug_in_statistics(begun, labels, needs.n_levels, needs.beta, self.within_ == "shift", weights)
 
     def _run(self, statistics: Statistics) -> tuple[Outcome, LevelSetMap]:
         """Algorithm 2, and the map that it ends with: shifts, if groups began at their means."""

@@ -154,17 +154,12 @@ def sample_sizes(beta: float, n_levels: int, delta: float, n_classes: int) -> Sa
     accuracy = beta / (36 * sizes)
     per_pool = delta / (3 * sizes)
     pools = tuple(
-        PoolSizes(
-            2**i,
-            pool_size(most_bins >> i, 1, accuracy, per_pool),
-            pool_size(most_bins >> i, n_classes, accuracy, per_pool),
-        )
+        PoolSizes(2**i, *(pool_size(most_bins >> i, k, accuracy, per_pool) for k in (1, n_classes)))
         for i in range(sizes)
     )
     unions = math.floor(12.0 / beta) * math.log(2.0) + math.log(4.0 * (n_classes + 1) / delta)
-    plug_in = max(
-        mass_pool_size(beta, n_level_sets, delta / 2), math.ceil(unions / (2.0 * (beta / 8.0) ** 2))
-    )
+    for_unions = math.ceil(unions / (2.0 * (beta / 8.0) ** 2))
+    plug_in = max(mass_pool_size(beta, n_level_sets, delta / 2), for_unions)
     masses = mass_pool_size(beta, n_level_sets, delta / 3)
     return SampleComplexity(beta, n_levels, n_level_sets, most_bins, accuracy, masses, pools, plug_in)
 
@@ -225,8 +220,6 @@ def epsilon_for(
     check_choice(estimation, ESTIMATIONS, "estimation")
     n = check_count(n, "n")
     order = check_order(p, above_one=True)
-    check_open_unit(delta, "delta")
-    check_count(n_classes, "n_classes")
     if n_levels is not None:
         check_count(n_levels, "n_levels")
     largest = coupled_beta(order, 1.0 - 1e-12)
@@ -240,10 +233,7 @@ def epsilon_for(
     low, high = math.log(SMALLEST_BETA), math.log(largest)
     for _ in range(60):
         middle = (low + high) / 2.0
-        if paid(math.exp(middle)):
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if paid(math.exp(middle)) else (middle, high)
     # a hair more, for the rounding on the way back to beta
     return error_bound(math.exp(high), order) * (1.0 + 1e-9)
 
