@@ -550,10 +550,9 @@ class BoostingRound(NamedTuple):
 def boost_level_sets(
     regressor: Any, X: Any, y: Floats, level: Ints, held: Bools, m: int, min_rows: int, least: float
 ) -> tuple[list[BoostingRound], list[Models]]:
-    """Play rounds until one lowers the mean squared error by less than `least`.
+    """Rounds until one lowers the mean squared error by less than `least`, and the models of all but that.
 
-    X, outcomes y (n,) and levels (n,) are those of all rows; the rows `held` are only watched. All rounds
-    that were tried, and the models of those that gained enough, which is all but the last.
+    X, outcomes y (n,) and levels (n,) are those of all rows; the rows `held` are only watched.
     """
     inside = np.flatnonzero(~held)
     fitted = _safe_indexing(X, inside) if held.any() else X

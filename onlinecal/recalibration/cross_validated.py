@@ -58,14 +58,9 @@ by their sum: they were rounded, to float16 or a few digits."""
 
 
 class Response(NamedTuple):
-    """A classifier's answers for rows of X, a column for each of C known classes.
+    """A classifier's answers for rows of X, shape (n, C) for C known classes.
 
-    Attributes
-    ----------
-    values
-        Shape (n, C): probabilities; or scores, -inf for a class that the classifier does not know.
-    are_scores
-        Which of the two.
+    They are probabilities or scores, -inf for a class that the classifier does not know.
     """
 
     values: Floats
@@ -95,13 +90,7 @@ class Response(NamedTuple):
 
 
 def response(estimator: Any, X: Any, classes: NDArray[Any]) -> Response:
-    """What a fitted classifier answers; probabilities if it has them.
-
-    Raises
-    ------
-    ValueError
-        Rows that are no probabilities, or scores that are not one per class.
-    """
+    """What a fitted classifier answers; probabilities if it has them. ValueError for bad answers."""
     name = type(estimator).__name__
     own = np.asarray(estimator.classes_)
     places = np.searchsorted(classes, own)

@@ -33,13 +33,7 @@ from onlinecal.validation import (
 def number_labels(
     labels: ArrayLike, n_classes: int, classes: Sequence[Hashable] | None
 ) -> tuple[Ints, NDArray[Any]]:
-    """Labels as class numbers, shape (n,), and the classes, shape (k,).
-
-    Raises
-    ------
-    ValueError
-        A number of classes other than n_classes, a class named twice, a label that is no class.
-    """
+    """Labels as class numbers, shape (n,), and the classes, shape (k,); ValueError for any other label."""
     if classes is None:
         hint = ": name the columns of P by classes=, or give P as a data frame"
         return check_labels(labels, n_classes, "y", hint), np.arange(n_classes)
@@ -54,8 +48,11 @@ def number_labels(
     refuse_no_array(labels, "y", "a column")
     if hasattr(labels, "columns"):
         labels = check_vector(labels, "y")
-    if not isinstance(labels, Iterable) or not len(values := list(labels)):
-        raise ValueError(f"y must be a sequence of labels, not empty, got {labels!r}")
+    if not isinstance(labels, Iterable):
+        raise ValueError(f"y must be a sequence of labels, got {labels!r}")
+    values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if not values:
+        raise ValueError("y is empty")
     found = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values):
         try:

@@ -58,20 +58,10 @@ class Rows(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is searched for.
+    """What is searched for: patches of levels i/m, so many at most, until no violation exceeds alpha, if any.
 
-    Attributes
-    ----------
-    n_levels, alpha
-        m, and the violation that may remain; 0: none is asked for.
-    by_fall
-        Whether the cell that saves most gets a value, or the one that is most wrong.
-    shrinkage
-        What is added to a cell's spread.
-    n_folds, start
-        Folds that are held out, and the map that comes first.
-    most
-        Patches at most.
+    `by_fall`: the cell that saves most gets a value, not the one that is most wrong. `shrinkage` is added to
+    a cell's spread. `n_folds` are held out, and `start` is the map that comes first.
     """
 
     patch: Patch
@@ -147,31 +137,39 @@ def _find_values(rows: Rows, plan: Plan) -> Any:
         np.array([np.bincount(place[some], minlength=len(levels)) for some in cells.T]).T
         for cells in (inside, inside & came[:, None])
     )
-    found: list[tuple[int, ...]] = []
-    while len(found) < plan.most:
-        size, values = np.maximum(counts, 1), levels[:, None]
+
+    def judged(k: Any) -> tuple[Ints, Floats, Floats]:
+        """Targets, violations and scores of some levels."""
+        size, values = np.maximum(counts[k], 1), np.asarray(levels[k])[..., None]
         # halves go up, exactly
-        targets = (2 * ones * m + size) // (2 * size)
-        scores = violations = (counts * (values / m) - ones) ** 2 / size
-        if violations.sum(axis=0).max() <= plan.alpha * n:
-            break
+        targets = (2 * ones[k] * m + size) // (2 * size)
+        scores = violations = (counts[k] * (values / m) - ones[k]) ** 2 / size
         if plan.by_fall:
-            scores = violations - (counts * (targets / m) - ones) ** 2 / size
-        scores = np.where((targets == values) | (counts == 0), 0.0, scores)
+            scores = violations - (counts[k] * (targets / m) - ones[k]) ** 2 / size
+        return targets, violations, np.where((targets == values) | (counts[k] == 0), 0.0, scores)
+
+    targets, violations, scores = judged(slice(None))
+    found: list[tuple[int, ...]] = []
+    while len(found) < plan.most and violations.sum(axis=0).max() > plan.alpha * n:
         k, g = np.unravel_index(scores.argmax(), scores.shape)
         if scores[k, g] <= 0.0:
             break
         begin, end = int(levels[k]), int(targets[k, g])
         found.append((begin, int(g), int(counts[k, g]), int(ones[k, g]), end))
-        moved = (level == begin) & inside[:, g]
+        rows_there = np.flatnonzero(level == begin)
+        moved = rows_there[inside[rows_there, g]]
         level[moved] = end
         if end not in levels:
             levels = np.append(levels, end)
-            counts, ones = (np.vstack([table, np.zeros_like(table[:1])]) for table in (counts, ones))
-        for table, some in ((counts, moved), (ones, moved & came)):
+            tables = counts, ones, targets, violations, scores
+            counts, ones, targets, violations, scores = (np.vstack([t, np.zeros_like(t[:1])]) for t in tables)
+        there = int(np.flatnonzero(levels == end)[0])
+        for table, some in ((counts, moved), (ones, moved[came[moved]])):
             change = np.count_nonzero(inside[some], axis=0)
             table[k] -= change
-            table[levels == end] += change
+            table[there] += change
+        for row in (k, there):
+            targets[row], violations[row], scores[row] = judged(row)
     old, group, count, one, new = np.array(found, np.int64).reshape(-1, 5).T
     forecast, outcome, patched = old / m, one / np.maximum(count, 1), new / m
     violation = count / n * (forecast - outcome) ** 2
@@ -193,7 +191,8 @@ def _levels_by_patch(p: Floats, members: Bytes, made: Any, m: int) -> Iterator[I
     level = grid_level(p, m)
     yield level
     for old, group, patched in made[["level", "group", "patched"]].tolist():
-        level[(level == old) & (members[:, group] == 1)] = round(patched * m)
+        rows = np.flatnonzero(level == old)
+        level[rows[members[rows, group] == 1]] = round(patched * m)
         yield level
 
 
@@ -209,19 +208,10 @@ TINY = 1e-300
 class Scale(NamedTuple):
     """On what steps are added, and what they are worth there.
 
-    Attributes
-    ----------
-    enter, leave
-        From forecasts to the scale, and back.
-    spread
-        Of forecasts, how much they would rise by a small step.
-    loss
-        Of each row, from the scale and outcomes.
-    step
-        From bias and spread of a cell. What it is sure to save, `judge` says.
-    on_odds, least
-        Whether they are log odds: then all rows of a group are a cell, too. What a step has to save, for each
-        row on average.
+    `enter` and `leave` lead from forecasts to the scale, and back. `spread` is how much forecasts would rise
+    by a small step, `loss` what each row loses, from the scale and outcomes, and `step` what is added, from
+    bias and spread of a cell. On log odds all rows of a group are a cell, too. A step has to save `least` of
+    each row's loss on average.
     """
 
     enter: Callable[[Floats], Floats]
