@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator as BoostedRecalibrator
-    from onlinecal.recalibration.boosted.rounds import BoostingRound as BoostingRound
+    from onlinecal.recalibration.boosted import BoostedRecalibrator as BoostedRecalibrator
+    from onlinecal.recalibration.boosted import BoostingRound as BoostingRound
     from onlinecal.recalibration.classical.linear import (
         AveragedCalibration as AveragedCalibration,
         DirichletCalibration as DirichletCalibration,

@@ -44,9 +44,8 @@ def enough_folds(cv: Any, y: Labels) -> Any:
         raise ValueError(
             f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: take a splitter"
         )
-    warnings.warn(
-        f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}", UserWarning, stacklevel=4
-    )
+    said = f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}"
+    warnings.warn(said, UserWarning, stacklevel=4)
     return fewest
 
 
@@ -58,68 +57,40 @@ ROUNDING = 1e-3
 by their sum: they were rounded, to float16 or a few digits."""
 
 
-class Reading(NamedTuple):
-    """What makes probabilities of a classifier's answers that lose nothing in their logarithms.
-
-    Attributes
-    ----------
-    scale
-        What scores are multiplied by: below 1 where their range is beyond that of probabilities.
-    least
-        What a probability is raised to. A share of neighbours or trees that is 0 may stand for anything below
-        the smallest one that comes: half of that.
-    """
-
-    scale: float
-    least: float
-
-
 class Response(NamedTuple):
-    """A classifier's answers for rows of X, a column for each of C known classes.
+    """A classifier's answers for rows of X, shape (n, C) for C known classes.
 
-    Attributes
-    ----------
-    values
-        Shape (n, C): probabilities; or scores, -inf for a class that the classifier does not know.
-    are_scores
-        Which of the two.
+    They are probabilities or scores, -inf for a class that the classifier does not know.
     """
 
     values: Floats
     are_scores: bool
 
-    def reading(self) -> Reading:
-        """How to read these answers, and later ones of the same classifier, as probabilities."""
+    def reading(self) -> float:
+        """How to read these answers, and later ones of the same classifier, so that logarithms lose nothing.
+
+        What scores are multiplied by: below 1 where their range is beyond that of probabilities. Or what a
+        probability is raised to: a share of neighbours or trees that is 0 may stand for anything below the
+        smallest one that comes: half of that.
+        """
         if not self.are_scores:
             positive = self.values[self.values > 0.0]
-            return Reading(1.0, positive.min() / 2.0 if positive.size < self.values.size else 0.0)
+            return float(positive.min() / 2.0) if positive.size < self.values.size else 0.0
         known = np.where(np.isfinite(self.values), self.values, np.nan)
         widest = float(np.nanmax(np.nanmax(known, axis=1) - np.nanmin(known, axis=1)))
-        return Reading(min(1.0, WIDEST / widest) if widest > 0.0 else 1.0, 0.0)
+        return min(1.0, WIDEST / widest) if widest > 0.0 else 1.0
 
-    def probabilities(self, reading: Reading) -> Floats:
+    def probabilities(self, reading: float) -> Floats:
         """Shape (n, C), rows with sum 1; of scores the softmax: the logistic function, for two classes."""
         if self.are_scores:
-            return softmax(reading.scale * self.values, axis=1)
-        table = np.maximum(self.values, reading.least)
-        return np.where(
-            (table == self.values).all(axis=1, keepdims=True), table, table / table.sum(axis=1)[:, None]
-        )
-
-
-def has_response(estimator: Any) -> bool:
-    """Whether a classifier can be asked at all."""
-    return hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
+            return softmax(reading * self.values, axis=1)
+        table = np.maximum(self.values, reading)
+        raised = (table != self.values).any(axis=1, keepdims=True)
+        return np.where(raised, table / table.sum(axis=1, keepdims=True), table)
 
 
 def response(estimator: Any, X: Any, classes: NDArray[Any]) -> Response:
-    """What a fitted classifier answers; probabilities if it has them.
-
-    Raises
-    ------
-    ValueError
-        Rows that are no probabilities, or scores that are not one per class.
-    """
+    """What a fitted classifier answers; probabilities if it has them. ValueError for bad answers."""
     name = type(estimator).__name__
     own = np.asarray(estimator.classes_)
     places = np.searchsorted(classes, own)
@@ -166,13 +137,13 @@ class RecalibratedPair:
     classes
         The columns, shape (C,).
     reading
-        How the classifier's answers are read: the scale of decision scores, the least probability.
+        How the classifier's answers are read: the scale of decision scores, or the least probability.
     """
 
     estimator: Any
     recalibrator: Any
     classes: Labels
-    reading: Reading
+    reading: float
 
     def predict_proba(self, X: Any) -> Floats:
         """Recalibrated probabilities, shape (n, C)."""
@@ -358,7 +329,8 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return self
 
     def _check_parameters(self) -> None:
-        if not (hasattr(self.estimator, "fit") and has_response(self.estimator)):
+        answers = any(hasattr(self.estimator, name) for name in ("predict_proba", "decision_function"))
+        if not (hasattr(self.estimator, "fit") and answers):
             raise ValueError(
                 "estimator must be a classifier with fit and predict_proba or decision_function, "
                 f"got {self.estimator!r}"
@@ -395,19 +367,13 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             check_same_length(y, sample_weight, "y and sample_weight")
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
-        takers = {"estimator": self.estimator, "recalibrator": self._get_recalibrator()}
         routed = Bunch(splitter=Bunch(split={}))
-        for role, one in takers.items():
+        for role, one in (("estimator", self.estimator), ("recalibrator", self._get_recalibrator())):
             takes = sample_weight is not None and has_fit_parameter(one, "sample_weight")
             routed[role] = Bunch(fit={"sample_weight": sample_weight} if takes else {})
             if sample_weight is not None and not takes and not isinstance(one, FrozenEstimator):
-                other = takers["estimator" if role == "recalibrator" else "recalibrator"]
-                warnings.warn(
-                    f"{role} {type(one).__name__} takes no sample_weight: only {type(other).__name__} has "
-                    "been given the weights",
-                    UserWarning,
-                    stacklevel=3,
-                )
+                said = f"{role} {type(one).__name__} takes no sample_weight: it is fitted without"
+                warnings.warn(said, UserWarning, stacklevel=3)
         routed.estimator.fit |= fit_params
         return routed
 

@@ -85,19 +85,8 @@ def spread_rest(masses: Sequence[float], p: float) -> list[float]:
 
     It can be when p is at least 1/k for k labels together with the one that has p: then what proportions
     would give beyond p goes to the rest of the others, in their proportions, and p stays the largest. Below
-    1/k some other label is larger however the shares are dealt, and the proportions stand as they are.
-
-    Parameters
-    ----------
-    masses
-        Of the k - 1 others, at least one of them, not negative; all zero: equal shares.
-    p
-        In [0, 1].
-
-    Returns
-    -------
-    list
-        k - 1 probabilities with sum 1 - p, up to rounding.
+    1/k some other label is larger however the shares are dealt, and the proportions stand as they are. The
+    masses of the k - 1 others are not negative; if all are zero, shares are equal.
     """
     rest, total, count = 1.0 - p, sum(masses), len(masses)
     if total <= 0.0:

@@ -207,11 +207,10 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         """The unfitted start that `start` names; the penalty of "dirichlet" is chosen on three folds."""
         if self.start == "auto":
             return chosen_start(self.n_folds, self.seed, table, labels, weights)
-        if self.start != "dirichlet":
-            return None if self.start == "none" else MODELS[self.start]()
-        found = chosen_dirichlet().fit(table, labels, sample_weight=weights)
-        best: ProbabilityRecalibrator = clone(found.best_estimator_)
-        return best
+        if self.start == "dirichlet":
+            found = chosen_dirichlet().fit(table, labels, sample_weight=weights)
+            return DirichletCalibration(**found.best_params_)
+        return None if self.start == "none" else MODELS[self.start]()
 
     def _deciding_folds(self, n_rows: int) -> Iterator[tuple[Ints, Ints]]:
         """Of each fold the rows to fit, and those held out, that decide how much of a correction is kept.

@@ -14,7 +14,7 @@ from onlinecal.cli.recalibrating.asked import Asked, made
 from onlinecal.cli.recalibrating.reading import Part, column, numbers
 from onlinecal.cli.recalibrating.report import Picture
 from onlinecal.measures.scores import brier_score, event_scores
-from onlinecal.recalibration.boosted.recalibrator import BoostedRecalibrator
+from onlinecal.recalibration.boosted import BoostedRecalibrator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

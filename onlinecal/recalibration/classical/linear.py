@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -49,51 +49,6 @@ MOST_FROM_SAMPLE = 30
 """Steps by a sample's second derivatives; if they lead nowhere, those of all rows are asked for."""
 
 
-class ConvexLoss(Protocol):
-    """A convex average over rows, of parameters in a flat array (m,)."""
-
-    def value(self, parameters: Floats) -> tuple[float, Floats]:
-        """The loss and its gradient (m,)."""
-
-    def curve(self, parameters: Floats) -> Floats:
-        """The second derivatives (m, m)."""
-
-    def sample(self) -> Self | None:
-        """The same of CURVED rows, drawn at random; None if there are no more than these."""
-
-
-def least(loss: ConvexLoss, begin: Floats, most: int = MOST_STEPS) -> Floats:
-    """The parameters (m,) of the least loss, searched for from `begin`.
-
-    Of more than MOST_CURVED parameters by at most so many steps, without second derivatives.
-    """
-    # threads that wait for each other take a hundred times as long over products of so little
-    with threadpool_limits(1, "blas"):
-        if len(begin) <= MOST_CURVED:
-            return _least(loss, begin)
-        options = {"gtol": FLAT, "ftol": 1e-15, "maxiter": most}
-        return np.asarray(minimize(loss.value, begin, jac=True, method="L-BFGS-B", options=options).x)
-
-
-def _least(loss: ConvexLoss, begin: Floats) -> Floats:
-    if (sample := loss.sample()) is not None:
-        begin = _least(sample, begin)
-        root = cholesky(sample.curve(begin), lower=True)
-
-        def moved(step: Floats) -> tuple[float, Floats]:
-            value, slope = loss.value(begin + solve_triangular(root, step, lower=True, trans=1))
-            return value, solve_triangular(root, slope, lower=True)
-
-        options = {"gtol": FLAT, "ftol": 0.0, "maxiter": MOST_FROM_SAMPLE}
-        end = minimize(moved, np.zeros_like(begin), jac=True, method="L-BFGS-B", options=options)
-        begin = begin + solve_triangular(root, end.x, lower=True, trans=1)
-        if end.success:
-            return np.asarray(begin)
-    options = {"gtol": FLAT, "maxiter": MOST_STEPS}
-    end = minimize(loss.value, begin, jac=True, hess=loss.curve, method="trust-exact", options=options)
-    return np.asarray(end.x)
-
-
 TINY = 1e-3
 """The least ridge, in rows: without it, rows that can be told apart have no minimum, nor has a common offset
 of all classes a value."""
@@ -112,7 +67,7 @@ class LinearLoss:
         self.rows = float(counts.sum())
 
     def sample(self) -> LinearLoss | None:
-        """The same of some rows."""
+        """The same of CURVED rows, drawn at random; None if there are no more than these."""
         if len(self.labels) <= CURVED:
             return None
         rows = sampled_rows(len(self.labels), CURVED)
@@ -186,10 +141,36 @@ def best_linear(
     """The parameters (C, m) of the least log loss plus sum of ridge/2 (parameter - centre)^2.
 
     From the centre; columns of log-probabilities (C, n), and for how many rows each counts (n,). The ridge is
-    at least TINY. `most`: see `least`.
+    at least TINY. Of more than MOST_CURVED parameters by at most `most` steps, without second derivatives.
     """
     loss = LinearLoss(columns, labels, counts, centre, ridge + TINY / float(counts.sum()))
-    return least(loss, centre.ravel(), most).reshape(centre.shape)
+    # threads that wait for each other take a hundred times as long over products of so little
+    with threadpool_limits(1, "blas"):
+        if centre.size <= MOST_CURVED:
+            return least(loss, centre.ravel()).reshape(centre.shape)
+        options = {"gtol": FLAT, "ftol": 1e-15, "maxiter": most}
+        found = minimize(loss.value, centre.ravel(), jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(found.x).reshape(centre.shape)
+
+
+def least(loss: LinearLoss, begin: Floats) -> Floats:
+    """The flat parameters of the least loss, searched for from `begin`, with second derivatives."""
+    if (sample := loss.sample()) is not None:
+        begin = least(sample, begin)
+        root = cholesky(sample.curve(begin), lower=True)
+
+        def moved(step: Floats) -> tuple[float, Floats]:
+            value, slope = loss.value(begin + solve_triangular(root, step, lower=True, trans=1))
+            return value, solve_triangular(root, slope, lower=True)
+
+        options = {"gtol": FLAT, "ftol": 0.0, "maxiter": MOST_FROM_SAMPLE}
+        end = minimize(moved, np.zeros_like(begin), jac=True, method="L-BFGS-B", options=options)
+        begin = begin + solve_triangular(root, end.x, lower=True, trans=1)
+        if end.success:
+            return np.asarray(begin)
+    options = {"gtol": FLAT, "maxiter": MOST_STEPS}
+    end = minimize(loss.value, begin, jac=True, hess=loss.curve, method="trust-exact", options=options)
+    return np.asarray(end.x)
 
 
 def softmax_of_logs(table: Floats, factors: Floats, offsets: Floats) -> Floats:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,11 +35,8 @@ def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, seed: i
     ValueError
         A count below 1.
     """
-    shape = (
-        check_count(n_losses, "n_losses"),
-        check_count(n_actions, "n_actions"),
-        check_count(n_classes, "n_classes"),
-    )
+    sizes = {"n_losses": n_losses, "n_actions": n_actions, "n_classes": n_classes}
+    shape = [check_count(size, name) for name, size in sizes.items()]
     return np.random.default_rng(seed).standard_normal(shape)
 
 
@@ -184,10 +182,7 @@ class LossTable:
 
 
 def _number(cell: str, path: str | Path, line: int) -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{path}, line {line}: must be a finite loss, got {cell!r}")
-    return value
+    with suppress(ValueError):
+        if math.isfinite(value := float(cell)):
+            return value
+    raise ValueError(f"{path}, line {line}: must be a finite loss, got {cell!r}")

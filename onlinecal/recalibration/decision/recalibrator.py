@@ -52,9 +52,6 @@ N_WATCHED = 200
 """Random decision makers watched on held-out rows."""
 STEP_LENGTH = 0.5
 MOST_CAUTIOUS_ROUNDS = 32
-QUICK_ITERATIONS = 30
-"""Gradient steps per climb while more than epsilon is found."""
-
 PLAIN_KINDS = "biufUS"
 NUMBERS = ("share_", "keep_", "limit_", "floor_", "reached_", "n_features_in_")
 """What a fitted model has of single numbers."""
@@ -64,8 +61,7 @@ CURVE = ("X_thresholds_", "y_thresholds_")
 def to_arrays(model: DecisionRecalibrator) -> dict[str, np.ndarray]:
     """A fitted model as arrays of numbers and texts; what was asked of it, and single numbers, as JSON.
 
-    Rounds have different numbers of regions: their weights and steps are stacked, and `regions` tells how
-    many rows each round has.
+    Weights and steps of all rounds are stacked; `regions` tells how many rows each round has.
     """
     classes = np.asarray(model.classes_)
     if classes.dtype.kind not in PLAIN_KINDS:
@@ -210,13 +206,8 @@ class DecisionRecalibrator(StartedRecalibrator):
         None: K / epsilon^2 (what the paper proves to suffice), or 32 with folds if that is less.
     seed
         Of searches, folds and halves.
-    start
-        The map that comes first: "temperature", "vector", "dirichlet", "isotonic" (per class), "beta" or
-        "none". "auto": none, temperature, vector or (3 to 12 classes) Dirichlet, the last two with 30
-        rows for each number they learn; that of the least log loss of held-out rows, or the simplest that
-        chance and .2 % do not tell from it; a temperature without folds. With fewer rows, but 300,
-        Dirichlet near the temperature's map (`pull`) if it is better by 2.5 standard errors.
-        A start is left out if it would raise the squared error of the fitted rows.
+    start, share, keep, limit, classes
+        As of `LpRecalibrator`; share=None is 1 without folds.
     step
         "shrunk": the mean is corrected first; each round then chooses its partition on a random half of the
         rows and steps half as far as the full correction, less what the other half says is noise. "full": the
@@ -230,23 +221,10 @@ class DecisionRecalibrator(StartedRecalibrator):
         Gradient climbs per search.
     warm_start
         True: `fit` keeps the rounds of the fit before, if the columns are as many, and adds to them.
-    classes
-        The labels that the columns stand for, any hashables; None: 0..C-1.
     floor
         True: no class is corrected to 0. With n fitted rows the corrected p becomes (n p + 1/C)/(n + 1), as
         if one more row had every class in equal parts; that can add up to 1/(n + 1) to the error reached.
         False: as in the paper, where projecting makes probabilities exactly 0.
-    share
-        The part that corrected probabilities have in the answers, 0 to 1, the start's having the rest. None:
-        the largest of 0, 0.05, ..., 1 with which no loss rises, compared with the start's: not log loss and
-        squared error of the held-out rows, by a standard error, nor squared error of the fitted rows. 1
-        without folds.
-    keep
-        Each class keeps at least this part of what the start gives it. 0: no such floor.
-    limit
-        No class is corrected by more than this factor, up or down; rows beyond that, or below `keep`, are
-        projected on those within. None: with share=None the widest of 1.25, 1.5, 2, 3, 5, 20, 100 and 1000
-        that allows the share; else none, as np.inf.
 
     Attributes
     ----------
@@ -379,8 +357,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         least = least_probability(weights.sum(), k) if self.floor else 0.0
         find: Finder
         if losses is None:
-            hard = self.partition == "hard"
-            find = WorstOfAllLosses(self.n_actions, hard, self.n_starts, QUICK_ITERATIONS)
+            find = WorstOfAllLosses(self.n_actions, self.partition == "hard", self.n_starts)
         else:
             find = WorstOfGivenLosses(losses, least)
         warm = self.warm_start and getattr(self, "n_features_in_", None) == k
@@ -519,11 +496,9 @@ class DecisionRecalibrator(StartedRecalibrator):
         """
         try:
             with np.load(path, allow_pickle=False) as file:
-                arrays = dict(file) if hasattr(file, "files") else {}
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+                arrays = dict(file)
+                found = arrays["format"].tolist()
+        except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"{path} is no file of a decision recalibrator: {error}") from error
-        if "format" not in arrays or "said" not in arrays:
-            raise ValueError(f"{path} is no file of a decision recalibrator: it holds other arrays")
-        found = arrays["format"].tolist()
         check_format(f"the decision recalibrator of {path}", found)
         return from_arrays(arrays)

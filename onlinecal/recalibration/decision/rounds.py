@@ -34,6 +34,8 @@ from onlinecal.recalibration.probability_recalibrator import weighted
 Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
 """From a table (n, C), p - Y and epsilon: the worst error found, and its partition."""
 
+QUICK_ITERATIONS = 30
+"""Gradient steps per climb while more than epsilon is found."""
 MOST_SEARCHED = 20_000
 """Of more rows so many, drawn at random, are searched; what is found is measured on all."""
 SMALLEST_EIGENVALUE = 1e-9
@@ -68,15 +70,12 @@ class WorstOfAllLosses:
     Of many rows some are searched, and errors are those of all; a thorough search goes on in all of them.
     """
 
-    def __init__(self, n_actions: int, hard: bool, n_starts: int, max_iterations: int) -> None:
-        self.n_actions = n_actions
-        self.hard = hard
-        self.n_starts = n_starts
-        self.max_iterations = max_iterations
+    def __init__(self, n_actions: int, hard: bool, n_starts: int) -> None:
+        self.n_actions, self.hard, self.n_starts = n_actions, hard, n_starts
 
     def __call__(self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator) -> Found:
         """Search; `residual` is p - Y."""
-        tries = [(self.hard, self.n_starts, self.max_iterations), (self.hard, N_STARTS, MAX_ITERATIONS)]
+        tries = [(self.hard, self.n_starts, QUICK_ITERATIONS), (self.hard, N_STARTS, MAX_ITERATIONS)]
         few, wrong = table, residual
         if sampled := len(table) > MOST_SEARCHED:
             some = rng.choice(len(table), MOST_SEARCHED, replace=False)
@@ -177,22 +176,11 @@ def _step(members: Floats, error: Floats, weights: Floats, factor: Callable[[Flo
 
 
 class Descent:
-    """Rounds on one set of rows, one at a time.
+    """Rounds on one set of rows, one at a time: from a table (n, C), labels (n,) and weights (n,).
 
-    Parameters
-    ----------
-    table, labels
-        Probabilities to start from, (n, C), and class numbers, (n,).
-    find
-        What to correct.
-    length
-        None: Algorithms 1 and 2 as in the paper, full steps from and for all rows. Else each round's
-        partition is chosen on a random half of the rows, its step comes from all rows, shortened by this
-        factor and by what the other half says is noise; and the first round corrects the mean.
-    seed
-        Of the starts of the search and of the halves.
-    weights
-        Of the rows, (n,).
+    With length None they are Algorithms 1 and 2 as in the paper, full steps from and for all rows. Else each
+    round's partition is chosen on a random half of the rows, its step comes from all rows, shortened by this
+    factor and by what the other half says is noise; and the first round corrects the mean.
     """
 
     def __init__(
@@ -204,11 +192,8 @@ class Descent:
         seed: int | list[int],
         weights: Floats,
     ) -> None:
-        self.table = table
-        self.labels = labels
-        self.weights = weights
-        self.find = find
-        self.length = length
+        self.table, self.labels, self.weights = table, labels, weights
+        self.find, self.length = find, length
         self.rng = np.random.default_rng(seed)
         self.rounds: list[Round] = []
         self.reached = False
@@ -223,30 +208,27 @@ class Descent:
         """Play one round; None, and nothing done, once what was found is at most epsilon."""
         if self.reached:
             return None
-        residual = residuals(self.table, self.labels)
-        # the search averages plainly
-        seen = weighted(residual, self.weights)
-        n, n_classes = self.table.shape
-        if self.length is None:
-            found = self.find(self.table, seen, epsilon, self.rng)
-            if found.error <= epsilon:
-                self.reached = True
-                return None
-            step = full_step(found.partition(self.table), -residual, self.weights)
-        elif not self.rounds:
-            whole = Partition(np.zeros((1, n_classes)), hard=True)
-            members = whole(self.table)
-            found = Found(error_of(members, seen), whole)
-            step = shrunk_step(members, -residual, np.arange(n), 1.0, self.weights)
+        residual, (n, n_classes) = residuals(self.table, self.labels), self.table.shape
+        length = self.length
+        chosen = fresh = np.arange(n)
+        if length is not None and not self.rounds:
+            length, whole = 1.0, Partition(np.zeros((1, n_classes)), hard=True)
+            found = Found(error_of(whole(self.table), weighted(residual, self.weights)), whole)
         else:
-            order = self.rng.permutation(n)
-            chosen, fresh = order[: (n + 1) // 2], order[n // 2 :]
-            half = weighted(residual[chosen], self.weights[chosen])
-            found = self.find(self.table[chosen], half, epsilon, self.rng)
+            if length is not None:
+                order = self.rng.permutation(n)
+                chosen, fresh = order[: (n + 1) // 2], order[n // 2 :]
+            # the search averages plainly
+            seen = weighted(residual[chosen], self.weights[chosen])
+            found = self.find(self.table[chosen], seen, epsilon, self.rng)
             if found.error <= epsilon:
                 self.reached = True
                 return None
-            step = shrunk_step(found.partition(self.table), -residual, fresh, self.length, self.weights)
+        members = found.partition(self.table)
+        if length is None:
+            step = full_step(members, -residual, self.weights)
+        else:
+            step = shrunk_step(members, -residual, fresh, length, self.weights)
         progress = self.progress(found.error)
         self.rounds.append(Round(found.partition, step))
         self.table = self.rounds[-1](self.table)
@@ -281,13 +263,12 @@ PATIENCE = 8
 class Fold:
     """Rounds on some rows, and what they make of rows that are held out: their table (n, C), labels, weights.
 
-    `begun` is what the start makes of these.
+    `begun` is what the start makes of these, the rounds begin with `table`.
     """
 
     def __init__(self, descent: Descent, begun: Floats, table: Floats, labels: Ints, weights: Floats) -> None:
-        self.descent, self.begun = descent, begun
+        self.descent, self.begun, self.labels, self.weights = descent, begun, labels, weights
         self.first = self.table = table
-        self.labels, self.weights = labels, weights
 
     def advance(self, epsilon: float) -> bool:
         """Play one round, if there is one."""

@@ -22,19 +22,13 @@ from onlinecal.recalibration.lp.statistics import Statistics, rho
 class Groups:
     """G and M while rounds are played.
 
-    Attributes
-    ----------
-    predictions, masses, labels
-        Of the groups of G: predictions (B, k), and sums of their parts' estimates, (B,) and (B, k).
-    errors, worst
-        |mass prediction - labels| of each class, (B, k), and the largest of them, (B,). An estimated mass of
-        0 says nothing about frequencies: no error. A group that is given up or merged has a worst error of 0.
-    squares
-        Estimates of E|prediction - y|^2 on each group, (B,).
-    parts
-        By group, the node of 2^i bins that it has, by i.
-    bins, children
-        By node, its bins, and the two nodes that were joined; -1 for a single bin.
+    Of the groups of G there are predictions (B, k), and of their parts' estimates the sums: masses (B,) and
+    labels (B, k). `errors` are |mass prediction - labels|, (B, k), `worst` the largest of them, (B,), which
+    is 0 of a group that is given up or merged; an estimated mass of 0 says nothing: no error. `squares` are
+    estimates of E|prediction - y|^2 on each group, (B,).
+
+    `parts` are by group, and by i, the node of 2^i bins that it has; `bins` and `children` by node its bins,
+    and the two nodes that were joined, -1 for a single bin.
     """
 
     def __init__(self, statistics: Statistics, n_levels: int) -> None:
@@ -177,24 +171,11 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The end of Algorithm 2.
+    """The end of Algorithm 2: predictions (G, k) and estimated masses (G,) of the groups.
 
-    Attributes
-    ----------
-    predictions
-        One per group, shape (G, k), rows on the simplex.
-    masses
-        Estimated masses of the groups, shape (G,).
-    group_of_bin
-        Shape (B,), numbers 0..G-1.
-    group_names
-        The bin that names each group in the history, shape (G,).
-    node_children
-        The groups that ever were in M, shape (N, 2): the two that were joined, -1 for single bins.
-    history
-        Round by round.
-    finished
-        False when noisy estimates contradicted each other so that errors above the tolerance may be left.
+    `group_of_bin` (B,) has their numbers, `group_names` (G,) the bin that names each group in the history,
+    `node_children` (N, 2) the groups that ever were in M: the two that were joined, -1 for single bins. Not
+    `finished`: noisy estimates contradicted each other, so that errors above the tolerance may be left.
     """
 
     predictions: Floats

@@ -40,14 +40,8 @@ class LevelSetCounts:
     of credit, and those with none left go. A level set with more than 1/(capacity + 1) of the whole weight
     is always kept, and its count misses at most that part of it.
 
-    Parameters
-    ----------
-    capacity
-        Level sets kept.
-    n_pools
-        Pools that the rounds are dealt to; 1: all rounds count for everything.
-    fading
-        None, or the factor in (0, 1) by which what was counted loses weight with each round.
+    Rounds are dealt to `n_pools` pools; `fading` is None, or the factor in (0, 1) by which what was counted
+    loses weight with each round.
     """
 
     def __init__(self, capacity: int, n_pools: int = 1, fading: float | None = None) -> None:
@@ -82,9 +76,7 @@ class LevelSetCounts:
             paid = min(weight, min(entry.credit for entry in self.entries.values()) - self.paid)
             self.paid += paid
             weight -= paid
-            if len(gone := [k for k, entry in self.entries.items() if entry.credit <= self.paid]):
-                for k in gone:
-                    del self.entries[k]
+            self.entries = {k: entry for k, entry in self.entries.items() if entry.credit > self.paid}
             if weight <= 0.0 and len(self.entries) >= self.capacity:
                 return None
         entry = Entry(self.paid + weight, len(self.totals))
@@ -161,25 +153,9 @@ PANES = 8
 class OnlineLp:
     """Counts a stream's forecasts by level set, and maps forecasts by what Algorithm 2 found at its last run.
 
-    The classes are numbered by the caller, who also says when to run: `rounds_to_next`.
-
-    Parameters
-    ----------
-    settings
-        A recalibrator with the parameters of each run; its seed deals rounds to pools.
-    window
-        None, or how many rounds are remembered: they are forgotten an eighth of it at a time.
-    fading
-        None, or the factor in (0, 1) by which what was counted loses weight with each round.
-
-    Attributes
-    ----------
-    rounds, fits
-        Rounds counted, and runs of Algorithm 2.
-    map
-        That of the last run, None before the first.
-    counts
-        The level sets that are kept, with a window those of each part of it.
+    The classes are numbered by the caller, who also says when to run: `rounds_to_next`. `settings` have the
+    parameters of each run; their seed deals rounds to pools. `window` is None, or how many rounds are
+    remembered: they are forgotten an eighth of it at a time. `counts` are those of each part of it.
     """
 
     def __init__(self, settings: LpRecalibrator, window: int | None, fading: float | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -22,42 +22,28 @@ from onlinecal.recalibration.lp.statistics import (
     SampleComplexity,
     Statistics,
     coupled_beta,
-    epsilon_for,
     error_bound,
     plug_in_statistics,
     pool_statistics,
     rho,
     sample_sizes,
 )
-from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator, weighted
+from onlinecal.recalibration.probability_recalibrator import weighted
 from onlinecal.recalibration.starting import Rows, Start, StartedRecalibrator, fitted_start, started
 from onlinecal.validation import check_choice, check_count, check_number, check_open_unit, check_order
 
 
 class LevelSetMap:
-    """What becomes of probabilities, by level set.
+    """What becomes of probabilities, by level set: known ones have levels (B, k) and values (B, k).
 
-    Parameters
-    ----------
-    levels
-        Levels of the known level sets, shape (B, k).
-    values
-        One row per known level set, shape (B, k).
-    n_levels
-        Levels in [0, 1).
-    shift
-        False: a row in a known level set becomes that level set's value, any other becomes rho of its
-        level set. True: the value is added and the sum projected on the simplex; any other row is kept.
-    least
-        What a probability of 0 becomes in a row that is shifted; see `onlinecal.recalibration.flooring`.
+    A row in a known level set becomes that level set's value, any other becomes rho of its level set. With
+    `shift` the value is added and the sum projected on the simplex, and any other row is kept; `least` is
+    what a probability of 0 then becomes, see `onlinecal.recalibration.flooring`.
     """
 
     def __init__(self, levels: Ints, values: Floats, n_levels: int, shift: bool, least: float = 0.0) -> None:
-        self.least = least
-        self.levels = levels
-        self.values = values
-        self.n_levels = n_levels
-        self.shift = shift
+        self.levels, self.values, self.n_levels = levels, values, n_levels
+        self.shift, self.least = shift, least
         self._places = {row.tobytes(): b for b, row in enumerate(levels)}
 
     def __call__(self, table: Floats) -> Floats:
@@ -81,16 +67,6 @@ class LevelSetMap:
     def _changed(self, table: Floats, values: Floats) -> Floats:
         """Rows of known level sets, which have these values."""
         return floored(project_rows(table + values), self.least) if self.shift else values
-
-
-class Correction(NamedTuple):
-    """The start of some rows, what it makes of them, what is counted of that, and what comes out."""
-
-    start: ProbabilityRecalibrator | None
-    begun: Floats
-    statistics: Statistics
-    outcome: Outcome
-    map: LevelSetMap
 
 
 Within = Literal["constant", "shift"]
@@ -293,38 +269,35 @@ class LpRecalibrator(StartedRecalibrator):
         needs, once = self.settings_for(k, weights.sum()), bool((weights == 1.0).all())
         if self.estimation == "pools" and not once:
             raise ValueError("sample_weight must be None with estimation='pools', which deals out whole rows")
-        if self._promises and once and n < needs.needed(self.estimation):
-            warnings.warn(self._too_few(n, k, needs), SampleSizeWarning, stacklevel=3)
+        if self._promises and once and n < (wanted := needs.needed(self.estimation)):
+            reached = error_bound(self.beta_, float(self.p))
+            said = f"{n:,} rows guarantee less for the source (epsilon_for), {reached:.3g} takes {wanted:,}"
+            warnings.warn(said, SampleSizeWarning, stacklevel=3)
         model = self._start_model(table, labels, weights)
-        fitted = self._corrected(model, table, labels, weights)
-        self._keep(fitted.statistics, fitted.outcome, fitted.map)
-        self.start_ = fitted.start
+        whole_start, whole = fitted_start(model, table, labels, weights)
+        statistics = self._counted(whole, labels, weights)
+        self._keep(statistics, *self._run(statistics))
+        self.start_ = whole_start
 
         def held_out() -> Iterator[Rows]:
             for rows, out in self._deciding_folds(n):
-                each = self._corrected(model, table[rows], labels[rows], weights[rows])
-                begun = started(each.start, table[out])
-                yield Rows(begun, each.map(begun), labels[out], weights[out])
+                start, begun = fitted_start(model, table[rows], labels[rows], weights[rows])
+                _, found = self._run(self._counted(begun, labels[rows], weights[rows]))
+                begun = started(start, table[out])
+                yield Rows(begun, found(begun), labels[out], weights[out])
 
         def all_rows() -> Iterator[Rows]:
-            for rows in pieces(fitted.begun):
-                begun = fitted.begun[rows]
-                yield Rows(begun, fitted.map(begun), labels[rows], weights[rows])
+            for rows in pieces(whole):
+                yield Rows(whole[rows], self.map_(whole[rows]), labels[rows], weights[rows])
 
         self._mix(held_out(), all_rows, self._error)
 
-    def _corrected(
-        self, model: ProbabilityRecalibrator | None, table: Floats, labels: Ints, weights: Floats
-    ) -> Correction:
-        """Start and Algorithm 2 fitted to some rows."""
+    def _counted(self, begun: Floats, labels: Ints, weights: Floats) -> Statistics:
+        """What is counted of some rows that the start has mapped."""
         needs = self.sample_complexity_
-        start, begun = fitted_start(model, table, labels, weights)
-        if self.estimation == "plug-in":
-            shift = self.within_ == "shift"
-            statistics = plug_in_statistics(begun, labels, needs.n_levels, needs.beta, shift, weights)
-        else:
-            statistics = pool_statistics(begun, labels, needs, self.delta, self.seed)
-        return Correction(start, begun, statistics, *self._run(statistics))
+        if self.estimation == "pools":
+            return pool_statistics(begun, labels, needs, self.delta, self.seed)
+        return plug_in_statistics(begun, labels, needs.n_levels, needs.beta, self.within_ == "shift", weights)
 
     def _run(self, statistics: Statistics) -> tuple[Outcome, LevelSetMap]:
         """Algorithm 2, and the map that it ends with: shifts, if groups began at their means."""
@@ -347,16 +320,6 @@ class LpRecalibrator(StartedRecalibrator):
         """Whether there is a guarantee for the source: nothing but Algorithm 2, as it is proved."""
         told = (self.start, self.share, self.keep, self.limit, self.within_)
         return told == ("none", 1.0, 0.0, math.inf, "constant")
-
-    def _too_few(self, n: int, k: int, needs: SampleComplexity) -> str:
-        """What so many rows do pay for, in one line."""
-        p, wanted = float(self.p), needs.needed(self.estimation)
-        paid = epsilon_for(n, p, self.delta, k, self.estimation, self.n_levels)
-        buys = "guarantee nothing for the source" if math.isinf(paid) else f"guarantee epsilon = {paid:.3g}"
-        return (
-            f"{n:,} rows {buys} (epsilon_for), {error_bound(self.beta_, p):.3g} takes {wanted:,}; to silence:"
-            ' warnings.simplefilter("ignore", onlinecal.recalibration.SampleSizeWarning)'
-        )
 
     def settings_for(self, n_classes: int, n_rows: float = math.inf) -> SampleComplexity:
         """Check the parameters, set what they are for `n_rows` of `n_classes`; what the guarantee needs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -154,17 +154,12 @@ def sample_sizes(beta: float, n_levels: int, delta: float, n_classes: int) -> Sa
     accuracy = beta / (36 * sizes)
     per_pool = delta / (3 * sizes)
     pools = tuple(
-        PoolSizes(
-            2**i,
-            pool_size(most_bins >> i, 1, accuracy, per_pool),
-            pool_size(most_bins >> i, n_classes, accuracy, per_pool),
-        )
+        PoolSizes(2**i, *(pool_size(most_bins >> i, k, accuracy, per_pool) for k in (1, n_classes)))
         for i in range(sizes)
     )
     unions = math.floor(12.0 / beta) * math.log(2.0) + math.log(4.0 * (n_classes + 1) / delta)
-    plug_in = max(
-        mass_pool_size(beta, n_level_sets, delta / 2), math.ceil(unions / (2.0 * (beta / 8.0) ** 2))
-    )
+    for_unions = math.ceil(unions / (2.0 * (beta / 8.0) ** 2))
+    plug_in = max(mass_pool_size(beta, n_level_sets, delta / 2), for_unions)
     masses = mass_pool_size(beta, n_level_sets, delta / 3)
     return SampleComplexity(beta, n_levels, n_level_sets, most_bins, accuracy, masses, pools, plug_in)
 
@@ -225,8 +220,6 @@ def epsilon_for(
     check_choice(estimation, ESTIMATIONS, "estimation")
     n = check_count(n, "n")
     order = check_order(p, above_one=True)
-    check_open_unit(delta, "delta")
-    check_count(n_classes, "n_classes")
     if n_levels is not None:
         check_count(n_levels, "n_levels")
     largest = coupled_beta(order, 1.0 - 1e-12)
@@ -240,10 +233,7 @@ def epsilon_for(
     low, high = math.log(SMALLEST_BETA), math.log(largest)
     for _ in range(60):
         middle = (low + high) / 2.0
-        if paid(math.exp(middle)):
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if paid(math.exp(middle)) else (middle, high)
     # a hair more, for the rounding on the way back to beta
     return error_bound(math.exp(high), order) * (1.0 + 1e-9)
 
@@ -271,18 +261,10 @@ class Pools(NamedTuple):
     label_scales: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Statistics:
-    """Counts of the bins, the level sets with an estimated mass of beta/6 or more.
+class Statistics(NamedTuple):
+    """Of the bins, level sets with an estimated mass of beta/6 or more: levels (B, k), counts in pools.
 
-    Attributes
-    ----------
-    levels
-        The bins' levels, shape (B, k), whole numbers.
-    means
-        The bins' mean forecasts, shape (B, k), or None when they are not needed.
-    pools
-        Counts of rows and labels.
+    The means (B, k) of their forecasts are None when they are not needed.
     """
 
     levels: Ints
@@ -311,15 +293,14 @@ def plug_in_statistics(
     weights = np.ones(len(table)) if weights is None else weights
     numbers, first_rows = number_level_sets(table, n_levels)
     bins, of_bin = _heavy(numbers, len(first_rows), beta, weights)
-    bin_of_row = of_bin[numbers]
-    inside = bin_of_row >= 0
-    bin_of_row, weights_inside = bin_of_row[inside], weights[inside]
-    counts = np.bincount(bin_of_row, weights_inside, minlength=len(bins)).astype(np.float64)
+    inside = of_bin[numbers] >= 0
+    bin_of_row, mine = of_bin[numbers[inside]], weights[inside]
+    counts = np.bincount(bin_of_row, mine, minlength=len(bins)).astype(np.float64)
     means = None
     if with_means:
-        columns = (np.bincount(bin_of_row, column[inside] * weights_inside, len(bins)) for column in table.T)
-        means = np.stack(list(columns), axis=1) / counts[:, None]
-    ones = _label_counts(bin_of_row, labels[inside], len(bins), table.shape[1], weights_inside)
+        columns = [np.bincount(bin_of_row, column[inside] * mine, len(bins)) for column in table.T]
+        means = np.stack(columns, axis=1) / counts[:, None]
+    ones = _label_counts(bin_of_row, labels[inside], len(bins), table.shape[1], mine)
     levels = levels_of(table[first_rows[bins]], n_levels)
     return Statistics(levels, means, single_pool(counts, ones, weights.sum()))
 
@@ -336,10 +317,7 @@ def pool_statistics(
 ) -> Statistics:
     """Counts from separate pools, rows dealt out at random in proportion to what the lemmas ask for.
 
-    Raises
-    ------
-    ValueError
-        Fewer rows than pools.
+    ValueError for fewer rows than pools.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(table))
@@ -361,19 +339,13 @@ def pool_statistics(
     for i in range(sizes):
         for_masses, for_labels = (rows[bin_of_row[rows] >= 0] for rows in parts[2 * i : 2 * i + 2])
         masses[i] = np.bincount(bin_of_row[for_masses], minlength=len(bins))
-        met = bin_of_row[for_labels], labels[for_labels]
-        ones[i] = _label_counts(*met, len(bins), k, np.ones(len(for_labels)))
+        ones[i] = _label_counts(bin_of_row[for_labels], labels[for_labels], len(bins), k)
     rows = np.array([len(part) for part in parts], dtype=np.float64)
     return Statistics(levels, None, noisy_pools(masses, ones, rows[::2], rows[1::2], delta, rng))
 
 
 def noisy_pools(
-    masses: Floats,
-    labels: Floats,
-    mass_rows: Floats,
-    label_rows: Floats,
-    delta: float,
-    rng: np.random.Generator,
+    masses: Floats, labels: Floats, mass_rows: Floats, label_rows: Floats, delta: float, rng: Any
 ) -> Pools:
     """Counts (s, B) and (s, B, k) of separate pools, with the Laplace noise of Lemma 9 drawn for every group.
 
@@ -388,8 +360,8 @@ def noisy_pools(
     return Pools(
         masses,
         labels,
-        np.asarray(mass_rows, dtype=np.float64),
-        np.asarray(label_rows, dtype=np.float64),
+        mass_rows,
+        label_rows,
         rng.laplace(size=2 * n_bins),
         rng.laplace(size=(2 * n_bins, k)),
         np.array(mass_scales),
@@ -406,7 +378,9 @@ def _heavy(numbers: Ints, n_sets: int, beta: float, weights: Floats) -> tuple[In
     return bins, of_bin
 
 
-def _label_counts(bin_of_row: Ints, labels: Ints, n_bins: int, k: int, weights: Floats) -> Floats:
+def _label_counts(
+    bin_of_row: Ints, labels: Ints, n_bins: int, k: int, weights: Floats | None = None
+) -> Floats:
     """Labels per bin, shape (B, k)."""
     counts = np.bincount(bin_of_row * k + labels, weights, minlength=n_bins * k)
     return counts.reshape(n_bins, k).astype(np.float64)

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from onlinecal import BoostedRecalibrator
 from onlinecal.measures import functional_multicalibration_error
-from onlinecal.recalibration.boosted.rounds import LinearRound, Part
+from onlinecal.recalibration.boosted import LinearRound, Part
 from tests.properties import examples
 
 
@@ -245,8 +245,10 @@ def test_every_kind_of_table():
     shares = linear.fit(X, 0.2 + 0.5 * y, p)
     assert 0 < shares.predict(X, p).min() < shares.predict(X, p).max() < 1
     frame = pl.DataFrame({"age": [40, 50], "job": ["cook", "smith"]})
-    for texts, where in ((frame, "'job'"), ([[1, "cook"], [2, "smith"]], "1")):
-        with pytest.raises(ValueError, match=f"X must hold numbers, got 'cook' in column {where} at row 0"):
+    for texts in (frame, [[1, "cook"], [2, "smith"]]):
+        with pytest.raises(
+            ValueError, match="X must hold numbers, could not convert string to float: 'cook'"
+        ):
             BoostedRecalibrator().fit(texts, [0, 1])
 
 
@@ -296,7 +298,7 @@ def test_rounds_are_linear_first_and_then_trees():
 
 def test_of_many_rows_some_are_fitted(monkeypatch):
     X, p, y = rows(2000, 7)
-    monkeypatch.setattr("onlinecal.recalibration.boosted.recalibrator.MOST_ROWS", 1200)
+    monkeypatch.setattr("onlinecal.recalibration.boosted.MOST_ROWS", 1200)
     some = np.sort(np.random.default_rng(3).choice(2000, 1200, replace=False))
     weights = np.where(np.arange(2000) % 2, 1.0, 2.0)
     model = BoostedRecalibrator(n_folds=2, seed=3).fit(X, y, p, weights)

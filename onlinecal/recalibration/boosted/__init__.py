@@ -1,1 +1,0 @@
-"""Recalibration for all groups that a learner can find."""
