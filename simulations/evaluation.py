@@ -29,7 +29,7 @@ from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, 
 from onlinecal.rounds import Reading, known_from, read_rounds
 from onlinecal.tables import is_file
 from onlinecal.wrappers.late_labels import MOST_WAITING
-from onlinecal.wrappers.strategies.catalogue import StrategyName
+from onlinecal.wrappers.strategies.events import StrategyName
 from onlinecal.wrappers.strategies.projection import Buckets
 from simulations.games.measuring import Game, measure_recorded
 
