@@ -102,16 +102,15 @@ class AtomForecaster:
 
 @dataclass
 class SharedGroup:
-    """What a shared table keeps of a group: the bias of each point in units of 1/scale, its rounds.
-
-    And by how much its forecasts were moved to the points that were charged, and what of the guarantee is
-    reserved for that.
-    """
+    """What a shared table keeps of a group."""
 
     biases: list[int]
+    """Of each point, in units of 1/scale."""
     rounds: int = 0
     moved: float = 0.0
+    """By how much its forecasts were moved to the points that were charged."""
     reserve: float = 0.0
+    """What of the guarantee is reserved for that."""
 
 
 class SharedForecaster:

@@ -52,10 +52,7 @@ class WrappedForecast(Shown):
 
 
 class Kept(NamedTuple):
-    """A forecast that waits under a key; if it can expire since when, what was asked, and what came of it.
-
-    `label` is NOTHING until one comes; `known` are the keywords that came with it, for the model.
-    """
+    """A forecast that waits under a key; if it can expire since when, what was asked, and what came of it."""
 
     key: Hashable
     forecast: Any
@@ -63,16 +60,11 @@ class Kept(NamedTuple):
     asked: Any = None
     label: Any = NOTHING
     known: Any = None
+    """The keywords that came with the label, for the model."""
 
 
 class Pending:
-    """Forecasts that wait under features, or a token; of more than so many the oldest is given up.
-
-    Attributes
-    ----------
-    n_given_up
-        How many forecasts have been given up.
-    """
+    """Forecasts that wait under features, or a token; of more than so many the oldest is given up."""
 
     def __init__(self, most: int) -> None:
         self.n_given_up = 0

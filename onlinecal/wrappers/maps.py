@@ -339,7 +339,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         self.n_actions, self.losses, self.labels, self.seed = n_actions, losses, labels, seed
         self.memory, self.capacity, self.n_recent = memory, capacity, n_recent
         self._meet(map(plain, labels or ()))
-        self._kept: list[tuple[Answer, Label]] = []
+        self._kept: deque[tuple[Answer, Label]] = deque(maxlen=capacity)
         self._recent: deque[tuple[Answer, Answer, Label]] = deque(maxlen=n_recent)
         self._random = random.Random(seed)
 
@@ -377,27 +377,21 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
     def _keep(self, answer: Answer, label: Label) -> None:
         self._meet((*answer, label))
         self._recent.append((answer, self._recalibrated(answer), label))
-        row = answer, label
         if self.memory == "window" or len(self._kept) < self.capacity:
-            self._kept.append(row)
-            # cut in bulk, so that keeping a row costs O(1)
-            if len(self._kept) >= 2 * self.capacity:
-                del self._kept[: -self.capacity]
-        else:
-            place = self._random.randrange(self.n_rounds)
-            if place < self.capacity:
-                self._kept[place] = row
+            self._kept.append((answer, label))
+        elif (place := self._random.randrange(self.n_rounds)) < self.capacity:
+            self._kept[place] = answer, label
 
     def recalibrate(self) -> None:
         """Fit on what is kept, now; nothing happens while fewer than two labels are known."""
         if len(self._columns) < 2 or not self._kept:
             return
-        rows = self._kept[-self.capacity :]
         if self.recalibrator is None:
             self.recalibrator = DecisionRecalibrator(
                 self.n_actions, losses=self.losses, seed=self.seed, warm_start=True, **ALL_OF_IT
             )
-        table, numbers = self._table([answer for answer, _ in rows]), self._numbers(y for _, y in rows)
+        answers, labels = zip(*self._kept, strict=True)
+        table, numbers = self._table(answers), self._numbers(labels)
         warn_of(label_remarks(table, numbers, self._columns, "the labels kept"))
         with warnings.catch_warnings():
             # the same, by numbers
@@ -420,7 +414,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         left = known / (known + in_turn(later.values()))
         return normalised({**{k: left * p for k, p in zip(names, mapped.tolist(), strict=True)}, **later})
 
-    def _table(self, answers: list[Answer]) -> Floats:
+    def _table(self, answers: Iterable[Answer]) -> Floats:
         """Answers as rows with one column per label known by now."""
         return np.array([self._vector(answer) for answer in answers])
 
@@ -511,14 +505,12 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         self.n_levels, self.tolerance = n_levels, tolerance
         self.estimation, self.within = estimation, within
         self.window, self.fading = window, fading
-        self._online = OnlineLp(self._settings(), window, fading)
-
-    def _settings(self) -> LpRecalibrator:
-        """Of each run: nothing but Algorithm 2, which is all that counts allow."""
-        return LpRecalibrator.as_in_paper(
-            self.p, self.epsilon, delta=self.delta, n_levels=self.n_levels, tolerance=self.tolerance,
-            estimation=self.estimation, seed=self.seed, within=self.within,
+        # nothing but Algorithm 2, which is all that counts allow
+        each_run = LpRecalibrator.as_in_paper(
+            p, epsilon, delta=delta, n_levels=n_levels, tolerance=tolerance, estimation=estimation, seed=seed,
+            within=within,
         )  # fmt: skip
+        self._online = OnlineLp(each_run, window, fading)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Recalibrated probabilities of the labels known so far; they sum to 1.

@@ -246,12 +246,6 @@ class FromScikitLearn(SKL2RiverClassifier):
         else:
             super().learn_many(X, y)
 
-    def clone(self, new_params: Any = None, include_attributes: bool = False) -> Any:
-        """A new one with the same parameters."""
-        if include_attributes:
-            return super().clone(new_params, include_attributes)
-        return type(self)(**{"estimator": self.estimator, "classes": self.classes, **(new_params or {})})
-
 
 def for_river(classifier: Any, classes: Sequence[Label]) -> base.Classifier:
     """A classifier as river has them: one of scikit-learn is converted if its classes are declared."""

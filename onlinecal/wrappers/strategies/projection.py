@@ -111,12 +111,13 @@ class Moments:
 class Recent:
     """Distance that no table is charged for, in the rounds of the window, if there is one."""
 
+    most = 0.0
+    """The largest sum that any window had so far."""
+
     def __init__(self, moments: Moments | None) -> None:
         self._moments = moments
         self._amounts: deque[tuple[int, float]] = deque()
         self._sum = 0.0
-        self.most = 0.0
-        """The largest sum that any window had so far."""
 
     def note(self, amount: float) -> None:
         """So much, a whole number, in the present round."""
@@ -167,7 +168,6 @@ class Projection:
     _late = 0
     _hint = 0.5
     """What the open round was asked about, steered, where there are several buckets."""
-    _moments: Moments | None = None
 
     def __init__(
         self,
@@ -210,10 +210,7 @@ class Projection:
         return steered(self._table.rules, is_steered(self._state))
 
     def ask(self, raw: float) -> float:
-        """Issue a forecast for a model's probability; its ticket stays here until the next one.
-
-        NaN counts as 1/2, and values are moved into [0, 1].
-        """
+        """Issue a forecast for a model's probability, NaN counts as 1/2; its ticket stays until the next."""
         splitting, number = self._splitting, len(self.tables)
         if splitting is not None or number > 1:
             hint = self._hint = self._steered.hint(self._state, raw)
@@ -292,10 +289,9 @@ class Projection:
 
     def surprise(self) -> None:
         """Count a round with outcome 1 that stands for a forecast of 0: moved to 1 it is calibrated."""
-        self._state[FARTHER] += PARTS
-        self._state[AWAY] += PARTS
-        self._recently_farther.note(PARTS)
-        self._recently_away.note(PARTS)
+        for account, recent in ((FARTHER, self._recently_farther), (AWAY, self._recently_away)):
+            self._state[account] += PARTS
+            recent.note(PARTS)
 
     def _split(self, splitting: SplittingBuckets, outcome: int) -> None:
         """Note the round that was charged of its bucket, and halve that if it is due."""
@@ -367,10 +363,9 @@ class Projection:
 def turns(
     schedule: Schedule, take: Callable[[], T], present: Callable[[T], None]
 ) -> Iterator[tuple[int, int | None, int]]:
-    """What happens, row by row: a row, None where it is forecast or its place among those settled.
+    """Row by row: a row, None where it is forecast or its place among those settled, how many others wait.
 
-    And how many other forecasts wait. What is open is taken out before another row is forecast or settled,
-    and put back to be settled itself.
+    What is open is taken out before another row is forecast or settled, and put back to be settled itself.
     """
     waiting: dict[int, T] = {}
     here, waits, settled = -1, schedule.waits.tolist(), 0

@@ -28,10 +28,7 @@ class SteeredVectors:
         self._state = vector.new_vector_steering(0)
 
     def ask(self, answer: Mapping[Label, float], names: list[Label]) -> dict[Label, float]:
-        """What is made of a model's answer over these labels: probabilities that sum to 1.
-
-        Labels that the answer leaves out have 0. The ticket stays here until the next one.
-        """
+        """What is made of a model's answer over these labels, with sum 1; its ticket stays until the next."""
         self._meet(names)
         row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
         hint = np.empty(len(row))
@@ -76,16 +73,15 @@ Answer = dict[Label, float]
 
 
 class Waiting(NamedTuple):
-    """A round whose label has not come: its strategy's name, the labels it names, its projections' tickets.
-
-    `steered` is the ticket of the steering of vectors, `joint` the forecast of all labels together.
-    """
+    """A round whose label has not come: its strategy's name, the labels it names, the events' tickets."""
 
     kind: str
     asked: tuple[Label, ...]
     tickets: dict[Hashable, Ticket]
     steered: Floats | None
+    """The ticket of the steering of vectors."""
     joint: SimplexForecast | None = None
+    """The forecast of all labels together."""
 
 
 class Counted(NamedTuple):
@@ -122,15 +118,6 @@ class Strategy(ABC):
     """Forecasts events of a round, each by a projection, and answers with a distribution of the labels.
 
     A round is opened by `ask`; it is settled next, or taken out to wait and presented again before it is.
-
-    Attributes
-    ----------
-    asked
-        The labels that the round that is here names.
-    events
-        The projections that forecast it, by event.
-    projections
-        All of them, made when first needed.
     """
 
     name: ClassVar[str]
@@ -153,8 +140,11 @@ class Strategy(ABC):
         self._settings, self.labels = settings, settings.labels
         self.steering = settings.steering or SteeredVectors()
         self.projections: dict[Hashable, Projection] = {}
+        """By event, made when first needed."""
         self.asked: tuple[Label, ...] = ()
+        """The labels that the round that is here names."""
         self.events: dict[Hashable, Projection] = {}
+        """The projections that forecast it."""
 
     def projection(self, event: Hashable) -> Projection:
         """The one that forecasts an event."""
