@@ -17,17 +17,32 @@ from sklearn.exceptions import NotFittedError
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import class_of
-from onlinecal.wrappers.labels import Label, Prior, checked_label, corrected, plain, prior_weights
-from onlinecal.wrappers.late_labels import MANY, MOST_WAITING, NOTHING, LateLabels, patience_of
-from onlinecal.wrappers.strategies.catalogue import KINDS, StrategyName, check_settings, chosen, warn_if_empty
-from onlinecal.wrappers.strategies.events import Binary, Certain, Classwise
+from onlinecal.remarks import silence_remarks, warn_of
+from onlinecal.wrappers.labels import Label, Labels, Prior, checked_label, corrected, plain, prior_weights
+from onlinecal.wrappers.late_labels import (
+    MOST_WAITING,
+    NOTHING,
+    LateRounds,
+    WrappedForecast,
+    patience_of,
+)
+from onlinecal.wrappers.strategies.events import (
+    KINDS,
+    Binary,
+    Certain,
+    Classwise,
+    StrategyName,
+    check_settings,
+    chosen,
+    warn_if_empty,
+)
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection
 from onlinecal.wrappers.strategies.strategy import Bounded, Settings, SteeredVectors, Strategy, Waiting
-from onlinecal.wrappers.wrapper import as_table, for_river
+from onlinecal.wrappers.wrapper import ClassifierWrapper, as_table, for_river
 
 
-class CalibratedClassifier(LateLabels[Waiting]):
+class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
     """Wrap a river classifier: its skill is kept, its probabilities become calibrated, with a running proof.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
@@ -147,8 +162,11 @@ class CalibratedClassifier(LateLabels[Waiting]):
     docs/theory.md, sections 2 to 6; Arunachaleswaran, Collina, Roth and Shi (2024).
     """
 
+    n_expired = 0
     _weights: Floats | None = None
     """By how much the model's probabilities are multiplied, where a prior is put right."""
+    _is_one_sided = True
+    """Whether all settled rounds had the positive label, as where silence means the other one."""
 
     def __init__(
         self,
@@ -169,7 +187,11 @@ class CalibratedClassifier(LateLabels[Waiting]):
         patience = patience_of(expire_after, expire_as, moment, declared)
         if prior is not None and not declared:
             raise ValueError(f"prior needs classes=[...], whose base rates it has, got {prior!r} without")
-        super().__init__(for_river(classifier, declared), most_waiting, declared, patience)
+        ClassifierWrapper.__init__(self, for_river(classifier, declared))
+        LateRounds.__init__(self, most_waiting)
+        self._labels = Labels(declared)
+        if patience is not None:
+            self._patience = patience
         self.expire_after, self.expire_as, self.moment, self.prior = expire_after, expire_as, moment, prior
         if prior is not None:
             self._weights = prior_weights(prior, declared)
@@ -328,15 +350,58 @@ class CalibratedClassifier(LateLabels[Waiting]):
             self._plan.learn_alone(answer, names, plain(read[0]))
 
     def _teach(self, x: Any, y: Any, read: tuple[Label, int | None], kwargs: dict[str, Any]) -> None:
-        if self._sole is not MANY and self.n_rounds:
-            label = plain(y)
-            self._sole = label if self._sole is NOTHING or self._sole == label else MANY
+        if self._is_one_sided and self.n_rounds:
+            self._is_one_sided = plain(y) == self._labels.positive
         if read[1] is None:
             self._choose_plan(len(self._labels.known), level=6)
         if kwargs:
             self.classifier.learn_one(x, y, **kwargs)
         else:
             self.classifier.learn_one(x, y)
+
+    def _make_way(self) -> None:
+        super()._make_way()
+        is_told = self._patience is not None and self._patience.label is not NOTHING
+        if self._is_one_sided and self.n_rounds and not is_told:
+            without = self.n_open + self._pending.n_given_up + self._n_withdrawn + self.n_expired
+            advice = "expire_after= and expire_as= say what silence means"
+            remarks = silence_remarks(self.n_rounds, without, advice)
+            warn_of(remarks, level=5)
+            self._is_one_sided = not remarks
+
+    def _let_expire(self, x: Any) -> None:
+        """Before a round of these features, settle or give up forecasts that have waited for their time."""
+        assert self._patience is not None
+        now = self._patience.moment_of(x, self._now)
+        self._put_aside()
+        self._now = now
+        while (since := self._pending.since()) is not None and now - since > self._patience.after:
+            _, forecast, _, asked, label, known = self._pending.take_oldest()
+            is_token = isinstance(asked, WrappedForecast)
+            if label is NOTHING:
+                self.n_expired += 1
+                label = self._patience.label
+                if is_token:
+                    self._tokens.close(asked)
+            if label is NOTHING:
+                self._give_up(forecast)
+                continue
+            read = self._read(label)
+            self._bring_back(forecast)
+            self._settle(read)
+            self.n_rounds += 1
+            self._teach(asked.features if is_token else asked, label, read, known or {})
+        self._make_way()
+
+    def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
+        if self._patience is None or self._patience.label is NOTHING:
+            return False
+        self._check_label(y, "y")
+        is_last = asked is self._features
+        if is_last or not self._pending.note(asked, y, kwargs, False):
+            self._put_aside()
+            return self._pending.note(asked, y, kwargs, is_last)
+        return True
 
     @property
     def current_strategy(self) -> str:
@@ -430,7 +495,7 @@ class CalibratedClassifier(LateLabels[Waiting]):
         self._is_over_labels |= self._plan.is_over_labels
         self._binary = None
         if self._labels.pair is not None and name == Binary.name:
-            self._plan.asked = (None,)
             self._binary = self._plan.projection(None)
+            self._plan.asked, self._plan.events = (), {None: self._binary}
         if self._by_guarantee:
             self._by_guarantee = not warn_if_empty(self._plan, n_labels, self.horizon, level)

@@ -6,16 +6,16 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from river import base, linear_model, naive_bayes
 
 from onlinecal.arrays import Floats
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.html import Table
-from onlinecal.measures.scores import log_costs
+from onlinecal.measures.scores import log_loss
 from onlinecal.steering import combining
 from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combining
 from onlinecal.steering.mixing import ETA
@@ -67,11 +67,11 @@ def read_columns(columns: Any) -> tuple[list[Any], Floats]:
                 )
             given = dict(enumerate(table.T))
     check_models(len(given), "columns")
-    names = list(given)
-    numbers = [_numbers(name, values) for name, values in given.items()]
-    for name, one in zip(names, numbers, strict=True):
-        check_same_length(numbers[0], one, f"columns {names[0]!r} and {name!r}")
-    return names, np.column_stack(numbers)
+    numbers = {name: _numbers(name, values) for name, values in given.items()}
+    first, *_ = numbers
+    for name, one in numbers.items():
+        check_same_length(numbers[first], one, f"columns {first!r} and {name!r}")
+    return list(numbers), np.column_stack(list(numbers.values()))
 
 
 def _numbers(name: Any, values: Any) -> Floats:
@@ -97,23 +97,17 @@ def _numbers(name: Any, values: Any) -> Floats:
 
 @dataclass(frozen=True)
 class ModelScore:
-    """What one of several models was worth, in the rows in which it spoke; averages over these rows.
-
-    Attributes
-    ----------
-    n_rounds
-        In how many rows it spoke.
-    brier_in, brier_alone, brier_out
-        Brier scores there: of the model, of the model steered alone, and of what all models made together.
-    weight
-        How much it counted, on average over all rows, between 0 and 1.
-    """
+    """What one of several models was worth, in the rows in which it spoke; averages over these rows."""
 
     n_rounds: int
+    """In how many rows it spoke."""
     brier_in: float
     brier_alone: float
+    """Of the model steered alone."""
     brier_out: float
+    """Of what all models made together."""
     weight: float
+    """How much it counted, on average over all rows, between 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -157,17 +151,10 @@ class CombinedReport(ProvenReport):
     HEADER = "", "rows", "before", "alone", "together", "weight"
 
     def _table(self) -> Table:
-        rows = [
-            (
-                str(name),
-                f"{one.n_rounds:,}",
-                f"{one.brier_in:.4f}",
-                f"{one.brier_alone:.4f}",
-                f"{one.brier_out:.4f}",
-                f"{one.weight:.2f}",
-            )
-            for name, one in self.models.items()
-        ]
+        rows = []
+        for name, one in self.models.items():
+            scores = [f"{score:.4f}" for score in (one.brier_in, one.brier_alone, one.brier_out)]
+            rows.append((str(name), f"{one.n_rounds:,}", *scores, f"{one.weight:.2f}"))
         rows.append(("all together", f"{self.n_rounds:,}", "", "", f"{self.brier_out:.4f}", ""))
         title = f"{len(self.models)} models combined: Brier scores in the rows in which each spoke"
         n = self.n_rounds
@@ -295,41 +282,27 @@ def combine_forecasts(
     tapes = projection.replay(found.hints, y == 1, schedule)
     settled = np.searchsorted(schedule.known, np.arange(1, len(y) + 1), side="right")
     running = np.concatenate([[0.0], tapes.certificates])[settled]
+    out, models = tapes.forecasts, {}
+    for name, said, steered, weights in zip(names, table.T, found.steered.T, found.weights.T, strict=True):
+        spoke = ~np.isnan(said)
+        before, alone, together = (((p[spoke] - y[spoke]) ** 2).mean() for p in (said, steered, out))
+        scores = float(before), float(alone), float(together)
+        models[name] = ModelScore(int(spoke.sum()), *scores, float(weights.mean()))
     report = CombinedReport(
         len(y),
-        {
-            name: _score(i, table, y, found.steered, tapes.forecasts, found.weights)
-            for i, name in enumerate(names)
-        },
-        float(((tapes.forecasts - y) ** 2).mean()),
-        float(log_costs(np.where(y == 1, tapes.forecasts, 1.0 - tapes.forecasts)).mean()),
+        models,
+        float(((out - y) ** 2).mean()),
+        log_loss(np.where(y == 1, out, 1.0 - out)),
         math.log(len(names) / (1.0 - TRACKED)) / rate,
-        float(((tapes.forecasts - y) ** 2 - (found.hints - y) ** 2).sum()),
+        float(((out - y) ** 2 - (found.hints - y) ** 2).sum()),
         projection.certificate,
         projection.guarantee,
     )
-    told = like(outcomes, tapes.forecasts)
+    told = like(outcomes, out)
     return CombinedForecasts(told, found.weights, names, running, projection.guarantee, report)
 
 
-def _score(
-    i: int, table: Floats, y: NDArray[np.uint8], steered: Floats, out: Floats, weights: Floats
-) -> ModelScore:
-    spoke = ~np.isnan(table[:, i])
-    said, alone, together = (
-        float(((p[spoke] - y[spoke]) ** 2).mean()) for p in (table[:, i], steered[:, i], out)
-    )
-    return ModelScore(int(spoke.sum()), said, alone, together, float(weights[:, i].mean()))
-
-
-class Open(NamedTuple):
-    """A round whose label has not come: what combining and the projection keep of it."""
-
-    models: Floats
-    ticket: Ticket
-
-
-class CombinedClassifier(LateRounds[Open], base.Classifier):
+class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):
     """Several classifiers of two labels as one whose probabilities are calibrated, with a proof.
 
     All learn every label. Each one's probabilities are recalibrated, all are mixed by weights that follow the
@@ -401,15 +374,7 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
         yield {"classifiers": [linear_model.LogisticRegression(), naive_bayes.GaussianNB()]}
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
-        """A fresh one with fresh models, which nothing was learnt by; see `river.base.Base.clone`.
-
-        Parameters
-        ----------
-        new_params
-            Parameters in place of its own.
-        include_attributes
-            Whether attributes that are no parameters are copied, too.
-        """
+        """A fresh one with fresh models, which nothing was learnt by; see `river.base.Base.clone`."""
         fresh = [
             model.clone() if hasattr(model, "clone") else copy.deepcopy(model) for model in self.classifiers
         ]
@@ -434,7 +399,8 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
         """
         found = np.empty(len(self.classifiers))
         combining.weights_of(self._state, found)
-        return [float(weight) for weight in found]
+        weights: list[float] = found.tolist()
+        return weights
 
     @property
     def certificate(self) -> float:
@@ -458,8 +424,8 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
 
     def _combined(self, answers: list[dict[Label, float]]) -> float:
         """What is made of the models' answers; its ticket is left in the state."""
-        row = np.array([self._labels.read(answer) if answer else math.nan for answer in answers])
-        return combining.ask(self._state, row)
+        row = [self._labels.read(answer) if answer else math.nan for answer in answers]
+        return combining.ask(self._state, np.array(row))
 
     def _learn_alone(self, x: Any, read: int) -> None:
         """Learn to combine, by what the models would say now."""
@@ -475,13 +441,14 @@ class CombinedClassifier(LateRounds[Open], base.Classifier):
         for model in self.classifiers:
             model.learn_one(x, y, **kwargs)
 
-    def _take(self) -> Open:
+    def _take(self) -> tuple[Floats, Ticket]:
         size = combining.ticket_size(len(self.classifiers))
-        return Open(self._state[:size].copy(), self._projection.ticket())
+        return self._state[:size].copy(), self._projection.ticket()
 
-    def _present(self, forecast: Open) -> None:
-        self._state[: len(forecast.models)] = forecast.models
-        self._projection.present(forecast.ticket)
+    def _present(self, forecast: tuple[Floats, Ticket]) -> None:
+        models, ticket = forecast
+        self._state[: len(models)] = models
+        self._projection.present(ticket)
 
     def _note_late(self, others: int) -> None:
         self._projection.note_late(others)

@@ -1,8 +1,7 @@
 """Any river classifier, with probabilities calibrated inside groups of rounds, and certificates by group.
 
 An atom is a set of rounds with the same membership in all groups. Forecasts come from one forecaster for each
-atom, or from a table that all groups share. Both answer `ask` with a ticket, `settle` it later, in any order,
-and have an account of every group.
+atom, or from a table that all groups share.
 """
 
 from __future__ import annotations
@@ -22,27 +21,31 @@ from onlinecal.forecasters.binary.guarantees import cells_for
 from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.steering.binary import ANSWERS, TICKET, hint_of, learn_outcome, new_steering
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.labels import Label
-from onlinecal.wrappers.late_labels import MOST_WAITING, LateLabels
-from onlinecal.wrappers.strategies.projection import Projection, Ticket
+from onlinecal.wrappers.labels import Label, Labels
+from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
+from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.wrappers.wrapper import ClassifierWrapper
+
+EVERYONE = "everyone"
+"""The group of all rounds, which is always there."""
+
+Members = tuple[str, ...]
+Groups = Mapping[str, Callable[[Any], Any]] | Sequence[str]
 
 
 class Account(NamedTuple):
-    """Of a group: settled rounds, a proven bound on its distance to calibration, and what that cannot exceed.
-
-    Both bounds are sums over its rounds.
-    """
+    """Of a group: settled rounds, and as sums over these its certificate and what that cannot exceed."""
 
     rounds: int = 0
     certificate: float = 0
     guarantee: float = 0
 
 
-class AtomTicket(NamedTuple):
-    """A forecast that waits for its outcome."""
+class GroupTicket(NamedTuple):
+    """A forecast that waits for its outcome: its groups, and what its forecaster keeps of it."""
 
     members: Members
-    kept: Ticket
+    kept: Any
     probability: float
 
 
@@ -62,15 +65,15 @@ class AtomForecaster:
             self._settings["n_cells"] = cells_for(horizon, slack * n_atoms, reach)
         self.atoms: dict[Members, Projection] = {}
 
-    def ask(self, members: Members, raw: float) -> AtomTicket:
+    def ask(self, members: Members, raw: float) -> GroupTicket:
         """Issue a forecast for a model's probability."""
         if members not in self.atoms:
             self.atoms[members] = Projection(self._slack, 1, None, table=self._settings)
         atom = self.atoms[members]
         probability = atom.ask(raw)
-        return AtomTicket(members, atom.ticket(), probability)
+        return GroupTicket(members, atom.ticket(), probability)
 
-    def settle(self, ticket: AtomTicket, outcome: int) -> None:
+    def settle(self, ticket: GroupTicket, outcome: int) -> None:
         """Charge a forecast with its outcome."""
         atom = self.atoms[ticket.members]
         atom.present(ticket.kept)
@@ -97,28 +100,17 @@ class AtomForecaster:
         return sums
 
 
-class SharedTicket(NamedTuple):
-    """A forecast that waits for its outcome: its groups, the ends of its cell, what the steering keeps."""
-
-    members: Members
-    lower: int
-    scale: int
-    kept: tuple[float, ...]
-    probability: float
-
-
 @dataclass
 class SharedGroup:
-    """What a shared table keeps of a group.
-
-    Its rounds, the bias of each point in units of 1/scale, by how much its forecasts were moved to the points
-    that were charged, and what of the guarantee is reserved for that.
-    """
+    """What a shared table keeps of a group."""
 
     biases: list[int]
+    """Of each point, in units of 1/scale."""
     rounds: int = 0
     moved: float = 0.0
+    """By how much its forecasts were moved to the points that were charged."""
     reserve: float = 0.0
+    """What of the guarantee is reserved for that."""
 
 
 class SharedForecaster:
@@ -136,6 +128,8 @@ class SharedForecaster:
     def __init__(self, slack: float, report: str, horizon: int | None, most_groups: int) -> None:
         self._slack, self._report = Fraction(slack), report
         self._reach = 0.5 if report == "midpoint" else 1.0
+        self.growth = slack * slack if slack <= 1.0 else 2.0 * slack - 1.0
+        """w: how much the sum of squared biases can grow per round and group."""
         self.scale = 1
         self._fixed = horizon is not None
         if horizon is not None:
@@ -146,48 +140,37 @@ class SharedForecaster:
         self._square = 0.0
         self._steering = new_steering()
 
-    @property
-    def growth(self) -> float:
-        """w: how much the sum of squared biases can grow per round and group."""
-        slack = float(self._slack)
-        return slack * slack if slack <= 1.0 else 2.0 * slack - 1.0
-
-    def ask(self, members: Members, raw: float) -> SharedTicket:
+    def ask(self, members: Members, raw: float) -> GroupTicket:
         """Issue a forecast for a model's probability: the valid cell nearest to the steered hint."""
-        hint = hint_of(self._steering, raw)
-        m = self.scale
+        hint, m = hint_of(self._steering, raw), self.scale
         for name in members:
             self.groups.setdefault(name, SharedGroup([0] * (m + 1)))
-        lower = self._nearest(self._tables(members), hint)
-        p = (lower + 0.5) / m
-        if self._report != "midpoint":
-            ends = {"lower": lower / m, "upper": (lower + 1) / m}
-            p = ends.get(self._report, min(max(hint, lower / m), (lower + 1) / m))
-        return SharedTicket(members, lower, m, tuple(self._steering[ANSWERS:TICKET].tolist()), p)
+        lower = self._nearest(members, hint)
+        ends = {"midpoint": (lower + 0.5) / m, "lower": lower / m, "upper": (lower + 1) / m}
+        p = ends.get(self._report, min(max(hint, ends["lower"]), ends["upper"]))
+        return GroupTicket(members, (lower, m, tuple(self._steering[ANSWERS:TICKET].tolist())), p)
 
-    def settle(self, ticket: SharedTicket, outcome: int) -> None:
+    def settle(self, ticket: GroupTicket, outcome: int) -> None:
         """Charge a forecast with its outcome: to its cell's upper end for 1, to the lower for 0."""
-        m = self.scale
-        point = (ticket.lower + outcome) * (m // ticket.scale)
-        change = point - m * outcome
+        (lower, scale, kept), m = ticket.kept, self.scale
+        point = (lower + outcome) * (m // scale)
         moved = abs(ticket.probability - point / m)
-        tables = self._tables(ticket.members)
-        if self._accepts(tables, point, outcome):
-            self._square += self.growth * len(tables)
+        k = 1 + len(ticket.members)
+        if self._accepts(ticket.members, point, outcome):
+            self._square += self.growth * k
         else:
-            self._square = (math.sqrt(self._square) + math.sqrt(len(tables))) ** 2
+            self._square = (math.sqrt(self._square) + math.sqrt(k)) ** 2
         for name in (EVERYONE, *ticket.members):
             group = self.groups[name]
-            group.biases[point] += change
+            group.biases[point] += point - m * outcome
             group.moved += moved
-            group.reserve += max(self._reach / ticket.scale, moved)
+            group.reserve += max(self._reach / scale, moved)
             group.rounds += 1
-        self._overlap += len(tables)
-        self._steering[ANSWERS:TICKET] = ticket.kept
+        self._overlap += k
+        self._steering[ANSWERS:TICKET] = kept
         learn_outcome(self._steering, outcome)
-        if not self._fixed:
-            while self.scale**3 * self._overlap < 2 * self.groups[EVERYONE].rounds ** 2:
-                self._refine()
+        while not self._fixed and self.scale**3 * self._overlap < 2 * self.groups[EVERYONE].rounds ** 2:
+            self._refine()
 
     def learn_alone(self, members: Members, raw: float, outcome: int) -> None:
         """Learn to steer from a model's probability that nobody was given."""
@@ -205,24 +188,23 @@ class SharedForecaster:
             for name, one in self.groups.items()
         }
 
-    def _tables(self, members: Members) -> list[list[int]]:
-        return [self.groups[name].biases for name in (EVERYONE, *members)]
-
-    def _nearest(self, tables: list[list[int]], hint: float) -> int:
+    def _nearest(self, members: Members, hint: float) -> int:
         """The valid cell that is nearest to the hint."""
         m = self.scale
         start = min(int(hint * m), m - 1)
         for away in range(m):
-            sides = {start - away, start + away}
+            sides = {max(start - away, 0), min(start + away, m - 1)}
             for lower in sorted(sides, key=lambda one: (max(hint - (one + 1) / m, one / m - hint), one)):
-                is_cell = 0 <= lower < m
-                if is_cell and self._accepts(tables, lower, 0) and self._accepts(tables, lower + 1, 1):
+                if self._accepts(members, lower, 0) and self._accepts(members, lower + 1, 1):
                     return lower
         raise AssertionError("the sums of biases admit no cell")
 
-    def _accepts(self, tables: list[list[int]], point: int, outcome: int) -> bool:
-        bias, k, m, slack = sum(table[point] for table in tables), len(tables), self.scale, self._slack
-        return bias >= k * (m - point - slack * m) if outcome else bias <= k * (slack * m - point)
+    def _accepts(self, members: Members, point: int, outcome: int) -> bool:
+        names, m, slack = (EVERYONE, *members), self.scale, self._slack
+        bias = sum(self.groups[name].biases[point] for name in names)
+        if outcome:
+            return bias >= len(names) * (m - point - slack * m)
+        return bias <= len(names) * (slack * m - point)
 
     def _refine(self) -> None:
         """Halve the cells: old points stay, with their biases in the new unit."""
@@ -233,53 +215,30 @@ class SharedForecaster:
         self.scale *= 2
 
 
-EVERYONE = "everyone"
-"""The group of all rounds, which is always there."""
+def check_groups(groups: Any) -> None:
+    """ValueError unless these are names with predicates on the features, or names of columns."""
+    if isinstance(groups, Mapping):
+        for name, predicate in groups.items():
+            if not isinstance(name, str) or not callable(predicate) or name == EVERYONE:
+                raise ValueError(f"groups must map names to functions, got {name!r}: {predicate!r}")
+    elif not isinstance(groups, (list, tuple)) or not all(isinstance(name, str) for name in groups):
+        raise ValueError(f"groups must be names and functions, or a list of columns, got {groups!r}")
+    if not groups:
+        raise ValueError(f"groups is empty: {groups!r}")
 
-Members = tuple[str, ...]
-Groups = Mapping[str, Callable[[Any], Any]] | Sequence[str]
 
-
-class Membership:
-    """Groups from predicates on the features, or from the values of columns: see `GroupCalibratedClassifier`.
-
-    Attributes
-    ----------
-    most
-        How many groups, besides everyone, a round can belong to at most.
-    names
-        The groups known beforehand: none for columns.
-    """
-
-    def __init__(self, groups: Groups) -> None:
-        self._predicates: dict[str, Callable[[Any], Any]] = {}
-        self._columns: tuple[Any, ...] = ()
-        if isinstance(groups, Mapping):
-            self._predicates = dict(groups)
-            for name, predicate in groups.items():
-                if not isinstance(name, str) or not callable(predicate) or name == EVERYONE:
-                    raise ValueError(f"groups must map names to functions, got {name!r}: {predicate!r}")
-        elif isinstance(groups, (list, tuple)) and all(isinstance(name, str) for name in groups):
-            self._columns = tuple(groups)
-        else:
-            raise ValueError(f"groups must be names and functions, or a list of columns, got {groups!r}")
-        self.most = len(self._predicates) or len(self._columns)
-        if not self.most:
-            raise ValueError(f"groups is empty: {groups!r}")
-        self.names = tuple(self._predicates)
-
-    def of(self, x: Any) -> Members:
-        """The groups of a round besides everyone, in a fixed order."""
-        if self._columns:
-            return tuple(f"{c}={'missing' if x.get(c) is None else x[c]}" for c in self._columns)
-        return tuple(name for name, predicate in self._predicates.items() if predicate(x))
+def members_of(groups: Groups, x: Any) -> Members:
+    """The groups of a round besides everyone, in a fixed order."""
+    if isinstance(groups, Mapping):
+        return tuple(name for name, predicate in groups.items() if predicate(x))
+    return tuple(f"{name}={'missing' if x.get(name) is None else x[name]}" for name in groups)
 
 
 Scheme = Literal["atoms", "shared"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
-class GroupCalibratedClassifier(LateLabels[Any]):
+class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     """Wrap a river classifier: its probabilities stay calibrated inside every group, whatever labels come.
 
     Parameters
@@ -355,30 +314,27 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         report: Report = "midpoint",
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        super().__init__(classifier, most_waiting)
+        ClassifierWrapper.__init__(self, classifier)
+        LateRounds.__init__(self, most_waiting)
+        self._labels = Labels()
         check_choice(scheme, SCHEMES, "scheme")
         check_choice(report, REPORTS, "report")
         check_slack(slack)
-        membership = Membership(groups)
+        check_groups(groups)
+        known = len(groups) if isinstance(groups, Mapping) else None
         if horizon is not None:
             check_count(horizon, "horizon")
-            if scheme == "atoms" and n_atoms is None and not membership.names:
+            if scheme == "atoms" and n_atoms is known is None:
                 raise ValueError("n_atoms is needed beside a horizon when groups are columns, got None")
         if n_atoms is not None:
             check_count(n_atoms, "n_atoms")
-        self.groups = groups
-        self.scheme = scheme
-        self.horizon = horizon
-        self.n_atoms = n_atoms
-        self.slack = slack
-        self.report = report
-        self._membership = membership
+        self.groups, self.scheme, self.horizon, self.n_atoms = groups, scheme, horizon, n_atoms
+        self.slack, self.report = slack, report
         self._forecaster: AtomForecaster | SharedForecaster
         if scheme == "atoms":
-            atoms = n_atoms or len(membership.names) or None
-            self._forecaster = AtomForecaster(slack, report, horizon, atoms)
+            self._forecaster = AtomForecaster(slack, report, horizon, n_atoms or known)
         else:
-            self._forecaster = SharedForecaster(slack, report, horizon, membership.most)
+            self._forecaster = SharedForecaster(slack, report, horizon, len(groups))
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -387,7 +343,7 @@ class GroupCalibratedClassifier(LateLabels[Any]):
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far; they sum to 1."""
         answer = self.classifier.predict_proba_one(x, **kwargs)
-        members = self._membership.of(x)
+        members = members_of(self.groups, x)
         self._open(x)
         ticket = self._forecaster.ask(members, self._labels.read(answer))
         given = self._labels.both(answer, ticket.probability)
@@ -407,12 +363,16 @@ class GroupCalibratedClassifier(LateLabels[Any]):
         return int(label == self._labels.positive)
 
     def _settle(self, read: int) -> None:
-        ticket: Any = self._take()
+        ticket = self._take()
+        assert ticket is not None
         self._forecaster.settle(ticket, read)
 
     def _learn_alone(self, x: Any, read: int) -> None:
         raw = self._labels.read(self.classifier.predict_proba_one(x))
-        self._forecaster.learn_alone(self._membership.of(x), raw, read)
+        self._forecaster.learn_alone(members_of(self.groups, x), raw, read)
+
+    def _teach(self, x: Any, y: Any, read: int, kwargs: dict[str, Any]) -> None:
+        self.classifier.learn_one(x, y, **kwargs)
 
     def _note_late(self, others: int) -> None:
         self._forecaster.note_late(others)

@@ -1,7 +1,4 @@
-"""Which labels there are, which of two counts as outcome 1, and answers over them that sum to 1.
-
-And a model's probabilities, put right for base rates other than those that it was trained on.
-"""
+"""Which labels there are, which of two counts as outcome 1, and answers over them that sum to 1."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onlinecal.arrays import Floats
+from onlinecal.compiling import compiled
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import check_label, class_of, is_soft
 from onlinecal.recalibration.flooring import spread_rest
@@ -37,14 +35,8 @@ def refuse_weight(keywords: Mapping[str, Any]) -> None:
 class Labels:
     """The labels met so far, in order, from outcomes and from the wrapped model's answers.
 
-    Of two labels the positive one is True (or 1, for numbers 0 and 1); of other labels it is the first
-    that was met as an outcome. Once there are two, `pair` is (negative, positive).
-
-    Parameters
-    ----------
-    declared
-        All labels there are, at least two, if that is known beforehand: no other can then be met, and the
-        second of them is the positive one.
+    Of two labels the positive one is True (or 1, for numbers 0 and 1), else the first that was met as an
+    outcome, or the second of those that were declared. Once there are two, `pair` is (negative, positive).
     """
 
     _strange = declared = False
@@ -59,10 +51,7 @@ class Labels:
             self.pair = (declared[0], declared[1]) if len(declared) == 2 else None
 
     def meet(self, label: Label) -> None:
-        """Take note of an outcome's label; numpy's scalars count as the Python values they equal.
-
-        ValueError if others were declared.
-        """
+        """Take note of an outcome's label; ValueError if others were declared."""
         label = plain(label)
         if self.declared:
             class_of(label, self.known, "y")
@@ -78,10 +67,7 @@ class Labels:
             self.pair = (second, first) if self.positive == first else (first, second)
 
     def read(self, answer: Mapping[Label, float]) -> float:
-        """The positive label's probability in a model's answer; 1/2 if the model has none to give.
-
-        Warns, once, of a model that names none of the labels when two have come.
-        """
+        """The positive label's probability in a model's answer; 1/2 if the model has none to give."""
         positive = True if self.positive is None else self.positive
         if positive in answer:
             return answer[positive]
@@ -123,10 +109,7 @@ def plain(label: Label) -> Label:
 
 
 def spread_top(masses: dict[Label, float], best: Label, p: float) -> dict[Label, float]:
-    """The probability p for the best label, the rest shared by the others as `spread_rest` does.
-
-    NaN counts as no mass, and values are moved into [0, 1].
-    """
+    """The probability p for the best label, the rest shared by the others as `spread_rest` does."""
     others = {label: min(max(0.0, mass), 1.0) for label, mass in masses.items() if label != best}
     return {best: p, **dict(zip(others, spread_rest(list(others.values()), p), strict=True))}
 
@@ -142,36 +125,33 @@ def normalised(masses: dict[Label, float]) -> dict[Label, float]:
 def normalised_rows(masses: Floats) -> Floats:
     """The same for masses of shape (T, k), to the bit."""
     total = np.cumsum(masses, axis=1)[:, -1:]  # from left to right
-    some = total > 0.0
-    return np.where(some, masses / np.where(some, total, 1.0), 1.0 / masses.shape[1])
+    equal = np.full_like(masses, 1.0 / masses.shape[1])
+    return np.divide(masses, total, out=equal, where=total > 0.0)
 
 
-def completed(masses: list[float], hints: list[float]) -> list[float]:
-    """Masses in [0, 1] moved to the sum 1 towards hints, whose sum is 1: all up, or all down.
+@compiled
+def completed(masses: Floats, hints: Floats) -> Floats:
+    """Masses in [0, 1], shape (T, k), moved to the sum 1 towards hints, whose sum is 1: all up, or all down.
 
     No distribution is nearer to the masses in l1: what is moved in all is how far their sum is from 1.
     """
-    missing = 1.0 - in_turn(masses)
-    way = [(hint - mass) * missing for mass, hint in zip(masses, hints, strict=True)]
-    total = in_turn(towards for towards in way if towards > 0.0)
-    if total <= 0.0:
-        return list(normalised(dict(enumerate(masses))).values())
-    # masses that do not move are given back as they are, but for the sign of a zero
-    moved = [
-        mass + missing * (towards / total) if towards > 0.0 else mass + 0.0
-        for mass, towards in zip(masses, way, strict=True)
-    ]
-    return [mass if mass > 0.0 else 0.0 for mass in moved]
-
-
-def completed_rows(masses: Floats, hints: Floats) -> Floats:
-    """The same for masses and hints of shape (T, k), to the bit."""
-    missing = 1.0 - np.cumsum(masses, axis=1)[:, -1:]
-    way = np.maximum((hints - masses) * missing, 0.0)
-    total = np.cumsum(way, axis=1)[:, -1:]
-    some = total > 0.0
-    moved = np.maximum(masses + missing * (way / np.where(some, total, 1.0)), 0.0)
-    return np.where(some, moved, normalised_rows(masses))
+    found = np.empty_like(masses)
+    for row in range(len(masses)):
+        sum_of_masses, way = 0.0, 0.0
+        for mass in masses[row]:
+            sum_of_masses += mass
+        missing = 1.0 - sum_of_masses
+        for i in range(masses.shape[1]):
+            way += max((hints[row, i] - masses[row, i]) * missing, 0.0)
+        for i in range(masses.shape[1]):
+            towards = max((hints[row, i] - masses[row, i]) * missing, 0.0)
+            if way > 0.0:
+                found[row, i] = max(masses[row, i] + missing * (towards / way), 0.0)
+            elif sum_of_masses > 0.0:
+                found[row, i] = masses[row, i] / sum_of_masses
+            else:
+                found[row, i] = 1.0 / masses.shape[1]
+    return found
 
 
 def prior_weights(prior: Prior, classes: Sequence[Hashable]) -> Floats:
@@ -222,12 +202,11 @@ def corrected_rows(table: Floats, weights: Floats) -> Floats:
 
 
 def corrected(answer: Mapping[Label, float], labels: Labels, weights: Floats) -> dict[Label, float]:
-    """A model's answer over declared labels, put right, to the bit as `corrected_rows`; none stays none."""
+    """A model's answer over declared labels, put right; none stays none."""
     if not answer:
         return {}
+    said = [answer.get(label, 0.0) for label in labels.known]
     if labels.pair is not None:
-        negative, positive = labels.pair
-        p = min(max(labels.read(answer), 0.0), 1.0)
-        answer = {negative: 1.0 - p, positive: p}
-    masses = zip(labels.known, weights.tolist(), strict=True)
-    return normalised({one: min(max(answer.get(one, 0.0), 0.0), 1.0) * weight for one, weight in masses})
+        said[1] = labels.read(answer)
+    row = np.array([[min(max(one, 0.0), 1.0) for one in said]])
+    return dict(zip(labels.known, corrected_rows(row, weights)[0].tolist(), strict=True))

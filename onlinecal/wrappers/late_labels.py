@@ -1,28 +1,22 @@
-"""Late labels: each settles the forecast that was given for it, written once for all wrappers.
-
-A label finds its forecast by a token, or by equal features. One that finds none is learnt by the model and
-counted apart: certificates and guarantees speak of forecasts that were given, and of no others.
-"""
+"""Late labels: each settles the forecast that was given for it, found by a token or by equal features."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from river import base
 
 from onlinecal.forecasters.simplex.input import check_label, class_of
 from onlinecal.forecasters.tokens import OpenForecasts
 from onlinecal.html import Shown
-from onlinecal.remarks import silence_remarks, warn_of
+from onlinecal.remarks import warn_of
 from onlinecal.validation import check_count
-from onlinecal.wrappers.labels import Label, Labels, refuse_weight
-from onlinecal.wrappers.wrapper import ClassifierWrapper
+from onlinecal.wrappers.labels import Label, refuse_weight
 
 T = TypeVar("T")
 
@@ -32,10 +26,6 @@ MOST_WAITING = 1_000_000
 
 class NOTHING:
     """Stands for features while no round is open, and for no label: a class, whose copies are itself."""
-
-
-class MANY:
-    """Stands for labels of several kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +52,7 @@ class WrappedForecast(Shown):
 
 
 class Kept(NamedTuple):
-    """A forecast that waits: by what it is found, and if it expires since when, for what, what came of it.
-
-    `label` is NOTHING until one comes; `known` are the keywords that came with it, for the model.
-    """
+    """A forecast that waits under a key; if it can expire since when, what was asked, and what came of it."""
 
     key: Hashable
     forecast: Any
@@ -73,19 +60,11 @@ class Kept(NamedTuple):
     asked: Any = None
     label: Any = NOTHING
     known: Any = None
+    """The keywords that came with the label, for the model."""
 
 
 class Pending:
-    """What was forecast for which features, or with which token: oldest first, at most so many forecasts.
-
-    Features are recognised by equality, so copies will do. Of forecasts for equal features the oldest is
-    settled first. When there are too many, the oldest is given up: its round is then never charged.
-
-    Attributes
-    ----------
-    n_given_up
-        How many forecasts have been given up.
-    """
+    """Forecasts that wait under features, or a token; of more than so many the oldest is given up."""
 
     def __init__(self, most: int) -> None:
         self.n_given_up = 0
@@ -111,14 +90,11 @@ class Pending:
 
     def take(self, x: Any) -> Any:
         """The oldest forecast for these features, removed; None if there is none."""
-        key = features_key(x)
+        key = features_key(x) if self._waiting else None
         return self._waiting.pop(self._found(key)).forecast if key in self._places else None
 
     def note(self, x: Any, label: Any, known: dict[str, Any], last: bool) -> bool:
-        """Keep a label for a forecast for these features that has none; whether there is one.
-
-        It is the last such forecast, or else the oldest.
-        """
+        """Keep a label for the oldest forecast, or the last, of these features; whether there is one."""
         key = features_key(x)
         if key not in self._places:
             return False
@@ -147,14 +123,10 @@ class Pending:
 
 
 class Patience(NamedTuple):
-    """How long forecasts wait for their labels, and what silence means then.
+    """How long forecasts wait for their labels; after that `label` settles them, or they are given up.
 
-    after
-        So long, in units of moments.
-    label
-        What a forecast whose label has not come is settled with; NOTHING: it is given up.
-    moment
-        Of features: the name of one, or a function of all. None: the number of the forecast.
+    `moment` is the name of the feature that says when a forecast is made, or a function of all features;
+    None: the number of the forecast.
     """
 
     after: Any
@@ -175,22 +147,31 @@ class Patience(NamedTuple):
             ) from error
 
 
+def patience_of(after: Any, label: Label | None, moment: Any, declared: Iterable[Label]) -> Patience | None:
+    """How long forecasts wait; None for ever. ValueError if these do not go together."""
+    if after is None:
+        for name, value in (("expire_as", label), ("moment", moment)):
+            if value is not None:
+                raise ValueError(f"{name} says nothing without expire_after, got {value!r}")
+        return None
+    if moment is None:
+        check_count(after, "expire_after")
+    elif not isinstance(after, int | float | timedelta) or after is True or not after or abs(after) != after:
+        raise ValueError(f"expire_after must be a span above 0, a number or a timedelta, got {after!r}")
+    elif not callable(moment) and not isinstance(moment, str):
+        raise ValueError(f"moment must be the name of a feature, or a function of all, got {moment!r}")
+    if label is not None:
+        known = dict.fromkeys(declared, 0)
+        _ = class_of(label, known, "expire_as") if known else check_label(label, "expire_as")
+    return Patience(after, NOTHING if label is None else label, moment)
+
+
 class LateRounds(Generic[T]):
     """A wrapper that has at most one open round, that of the features it was asked about last.
 
-    When it is asked about others, the open round waits; a label settles the oldest round that waits for equal
-    features, or that of its token, which stands for the features then.
-
-    A subclass calls `_open` before it forecasts, or does the same itself where a call costs too much. The
-    round that is here, `_here` if nothing else is said, may be taken out by `_take`; `_present` puts a round
-    back, and `_settle` charges the one that is here.
-
-    Attributes
-    ----------
-    n_rounds
-        Settled rounds: labels whose forecast had been given.
-    n_unmatched
-        Labels that came without their forecast.
+    When it is asked about others, the open round waits. A label settles the oldest round that waits for equal
+    features, or that of its token, which stands for the features then. A subclass calls `_open` before it
+    forecasts, or does the same itself where a call costs too much.
     """
 
     # of the class until they are needed: with more than 30 attributes each instance takes much more room
@@ -198,9 +179,10 @@ class LateRounds(Generic[T]):
     _now: Any = None
     """The latest moment of any forecast, where patience is limited."""
     _here: T | None = None
-    _n_withdrawn = 0
+    """The forecast of the open round, where it is not kept elsewhere."""
     _is_empty = False
     """Whether nothing was forecast in the round that is here."""
+    _n_withdrawn = 0
     _asks: ClassVar[str] = "predict_proba_one"
     """The method that opens a round."""
 
@@ -279,26 +261,23 @@ class LateRounds(Generic[T]):
         """How many forecasts wait for their label."""
         return len(self._pending) + (self._features is not NOTHING)
 
-    def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
-        """Keep a label until its forecast is due; whether it is kept."""
-        return False
-
-    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any], due: T | None = None) -> None:
-        """Settle the forecast that was asked for with these features or this token, let the model learn x.
-
-        One that is `due` has waited for its time.
-        """
-        if self._patience is not None and due is None and self._keeps(asked, y, kwargs):
+    def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
+        """Settle the forecast that was asked for with these features or this token, let the model learn x."""
+        if self._patience is not None and self._keeps(asked, y, kwargs):
             return
         read = self._read(y)
-        # what `_is_due` says of most labels, in fewer calls
-        if (asked is self._features and not self._is_empty) or self._is_due(asked, due):
+        # what `_finds` says of most labels, in fewer calls
+        if (asked is self._features and not self._is_empty) or self._finds(asked):
             self._settle(read)
             self._features = NOTHING
             self.n_rounds += 1
         else:
             self._learn_alone(x, read)
         self._teach(x, y, read, kwargs)
+
+    def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
+        """Keep a label until its forecast is due; whether it is kept."""
+        return False
 
     @abstractmethod
     def _read(self, y: Any) -> Any:
@@ -357,20 +336,19 @@ class LateRounds(Generic[T]):
         """Whether the open round is for such features."""
         return x is self._features or features_key(x) == features_key(self._features)
 
-    def _is_due(self, x: Any, waiting: T | None = None) -> bool:
-        """Whether there is a round, maybe this one, that a label of x settles now: it is put in its place.
+    def _bring_back(self, forecast: T) -> None:
+        """Put a forecast that waited in its place, to be settled now."""
+        self._put_aside()
+        self._note_late(self._most_open)
+        self._present(forecast)
 
-        That there is none is noted.
-        """
-        if x is not self._features:
-            if waiting is None and len(self._pending):
-                waiting = self._pending.take(x)
-            if waiting is not None:
-                # taken first: what is put aside must not push it out
-                self._put_aside()
-                self._note_late(self._most_open)
-                self._present(waiting)
-                return True
+    def _finds(self, x: Any) -> bool:
+        """Put the round that a label of x settles in its place; whether there is one, else that is noted."""
+        # taken first: what is put aside must not push it out
+        waiting = None if x is self._features else self._pending.take(x)
+        if waiting is not None:
+            self._bring_back(waiting)
+            return True
         if self._is_open(x):
             self._features = NOTHING
             if not self._is_empty:
@@ -389,74 +367,6 @@ class LateRounds(Generic[T]):
         return False
 
 
-class LateLabels(LateRounds[T], ClassifierWrapper):
-    """Such a wrapper around a classifier: `predict_proba_one` opens the rounds."""
-
-    _sole: Any = NOTHING
-    """The label of all settled rounds, NOTHING before the first; MANY if there are several."""
-    n_expired = 0
-    """Forecasts whose label had not come when they were due: given up, or settled by silence."""
-
-    def __init__(
-        self,
-        classifier: base.Classifier,
-        most_waiting: int,
-        declared: Sequence[Label] = (),
-        patience: Patience | None = None,
-    ) -> None:
-        ClassifierWrapper.__init__(self, classifier)
-        LateRounds.__init__(self, most_waiting)
-        self._labels = Labels(declared)
-        if patience is not None:
-            self._patience = patience
-
-    def _teach(self, x: Any, y: Any, read: Any, kwargs: dict[str, Any]) -> None:
-        self.classifier.learn_one(x, y, **kwargs)
-
-    def _make_way(self) -> None:
-        super()._make_way()
-        is_told = self._patience is not None and self._patience.label is not NOTHING
-        if self._sole is not MANY and self._sole == self._labels.positive and not is_told:
-            without = self.n_open + self._pending.n_given_up + self._n_withdrawn + self.n_expired
-            remarks = silence_remarks(
-                self.n_rounds, without, "expire_after= and expire_as= say what silence means"
-            )
-            warn_of(remarks, level=5)
-            self._sole = MANY if remarks else self._sole
-
-    def _let_expire(self, x: Any) -> None:
-        """Before a round of these features, settle or give up forecasts that have waited for their time."""
-        assert self._patience is not None
-        now = self._patience.moment_of(x, self._now)
-        self._put_aside()
-        self._now = now
-        while (since := self._pending.since()) is not None and self._now - since > self._patience.after:
-            due = self._pending.take_oldest()
-            asked, label = due.asked, due.label
-            is_token = isinstance(asked, WrappedForecast)
-            if label is NOTHING:
-                self.n_expired += 1
-                label = self._patience.label
-                if is_token:
-                    self._tokens.close(asked)
-            if label is NOTHING:
-                self._give_up(due.forecast)
-            else:
-                x = asked.features if is_token else asked
-                self._learn(asked, x, label, due.known or {}, due.forecast)
-        self._make_way()
-
-    def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
-        if self._patience is None or self._patience.label is NOTHING:
-            return False
-        self._check_label(y, "y")
-        is_last = asked is self._features
-        if is_last or not self._pending.note(asked, y, kwargs, False):
-            self._put_aside()
-            return self._pending.note(asked, y, kwargs, is_last)
-        return True
-
-
 class ThisOne:
     """An object told apart from all others; kept, so that no later one can be taken for it."""
 
@@ -472,42 +382,20 @@ class ThisOne:
         return isinstance(other, ThisOne) and self.x is other.x
 
 
-def patience_of(after: Any, label: Label | None, moment: Any, declared: Sequence[Label]) -> Patience | None:
-    """How long forecasts wait; None for ever. ValueError if these do not go together."""
-    if after is None:
-        for name, value in (("expire_as", label), ("moment", moment)):
-            if value is not None:
-                raise ValueError(f"{name} says nothing without expire_after, got {value!r}")
-        return None
-    if moment is None:
-        check_count(after, "expire_after")
-    elif not isinstance(after, int | float | timedelta) or after is True or not after or abs(after) != after:
-        raise ValueError(f"expire_after must be a span above 0, a number or a timedelta, got {after!r}")
-    elif not callable(moment) and not isinstance(moment, str):
-        raise ValueError(f"moment must be the name of a feature, or a function of all, got {moment!r}")
-    if label is None:
-        label = NOTHING
-    elif declared:
-        class_of(label, dict.fromkeys(declared, 0), "expire_as")
-    else:
-        check_label(label, "expire_as")
-    return Patience(after, label, moment)
-
-
 def features_key(x: Any) -> Hashable:
     """Equal for equal features; where parts of them cannot be hashed at all, for the same object."""
-    for key_of in (_pairs, _frozen):
+    for key_of in (_items, _frozen):
         try:
             key: Hashable = key_of(x)
             hash(key)
             return key
-        except TypeError:  # names without an order, parts without a hash
+        except TypeError:  # parts without a hash
             continue
     return ThisOne(x)
 
 
-def _pairs(x: Any) -> Any:
-    return tuple(sorted(x.items())) if isinstance(x, Mapping) else x
+def _items(x: Any) -> Any:
+    return frozenset(x.items()) if isinstance(x, Mapping) else x
 
 
 def _frozen(value: Any) -> Any:

@@ -1,7 +1,4 @@
-"""Maps from a model's probabilities to better ones, without a guarantee: learnt online, or fitted at times.
-
-Those for decisions and under the l_p error are fitted whenever the stream has doubled.
-"""
+"""Maps from a model's probabilities to better ones, without a guarantee: learnt online, or fitted."""
 
 from __future__ import annotations
 
@@ -47,11 +44,7 @@ def logit(p: float) -> float:
 
 
 class MappedClassifier(ClassifierWrapper):
-    """Maps a classifier's probabilities; subclasses say which map.
-
-    With two labels one map serves the positive one (True, or 1, or the first label seen); from the third
-    label on, each label has its own and the answers are made to sum to 1.
-    """
+    """Maps a classifier's probabilities: of two labels those of the positive one, of more those of each."""
 
     def __init__(self, classifier: base.Classifier) -> None:
         super().__init__(classifier)
@@ -70,10 +63,15 @@ class MappedClassifier(ClassifierWrapper):
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """The mapped probabilities of the labels known so far; they sum to 1."""
         answer = self.classifier.predict_proba_one(x, **kwargs)
+        mapped = {label: self._map(label).apply(p) for label, p in self._events(answer, [*answer]).items()}
+        return self._labels.both(answer, mapped[None]) if None in mapped else normalised(mapped)
+
+    def _events(self, answer: dict[Label, float], named: list[Label]) -> dict[Label | None, float]:
+        """What the model says to each map: to that of the positive one of two labels, None, or of each."""
         if len(self._labels.known) <= 2:
-            return self._labels.both(answer, self._map(None).apply(within(self._labels.read(answer))))
-        names = dict.fromkeys([*answer, *self._labels.known])
-        return normalised({k: self._map(k).apply(within(answer.get(k, 0.0))) for k in names})
+            return {None: within(self._labels.read(answer))}
+        labels = dict.fromkeys([*named, *self._labels.known])
+        return {label: within(answer.get(label, 0.0)) for label in labels}
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Let the maps learn from the model's answer, then the model from the label."""
@@ -81,11 +79,8 @@ class MappedClassifier(ClassifierWrapper):
         label = check_label(y, "y")
         answer = self.classifier.predict_proba_one(x)
         self._labels.meet(label)
-        if len(self._labels.known) <= 2:
-            self._map(None).learn(within(self._labels.read(answer)), int(label == self._labels.positive))
-        else:
-            for k in self._labels.known:
-                self._map(k).learn(within(answer.get(k, 0.0)), int(label == k))
+        for event, p in self._events(answer, []).items():
+            self._map(event).learn(p, int(label == (self._labels.positive if event is None else event)))
         self.classifier.learn_one(x, y, **kwargs)
 
 
@@ -206,8 +201,7 @@ R = TypeVar("R")
 class Refitted(ClassifierWrapper, Generic[R]):
     """A wrapper that keeps what its recalibrator needs of each round, and fits it at doubling times.
 
-    The model's answer is read before it learns the label. Labels are numbered as they come, in outcomes or
-    in answers; the numbers are columns of the recalibrator's tables.
+    Labels are numbered as they come, in outcomes or in answers: columns of the recalibrator's tables.
     """
 
     def __init__(self, classifier: base.Classifier, first_fit: int) -> None:
@@ -248,16 +242,11 @@ class Refitted(ClassifierWrapper, Generic[R]):
             self._columns.setdefault(label, len(self._columns))
 
     def _vector(self, answer: Answer) -> Floats:
-        """An answer over all labels known by now, with sum 1; NaN and negative values count as 0.
-
-        Without any mass it is uniform.
-        """
+        """An answer over all labels known by now, with sum 1; NaN and negative values count as 0."""
         said = (answer.get(label, 0.0) for label in self._columns)
         vector = np.array([u if 0.0 < u < math.inf else 0.0 for u in said])
         total = vector.sum()
-        if total > 0.0:
-            return vector / total
-        return np.full(len(vector), 1.0 / max(1, len(vector)))
+        return vector / total if total > 0.0 else np.full(len(vector), 1.0 / max(1, len(vector)))
 
 
 Memory = Literal["window", "reservoir"]
@@ -341,16 +330,16 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         seed: int = 0,
     ) -> None:
         super().__init__(classifier, first_fit)
-        check_count(n_actions, "n_actions")
         check_choice(memory, MEMORIES, "memory")
-        check_count(n_recent, "n_recent")
+        for name, value in (("n_actions", n_actions), ("n_recent", n_recent)):
+            check_count(value, name)
         for name, value in (("capacity", capacity), ("first_fit", first_fit)):
             if check_count(value, name) < 10:
                 raise ValueError(f"{name} must be at least 10, got {value!r}")
         self.n_actions, self.losses, self.labels, self.seed = n_actions, losses, labels, seed
         self.memory, self.capacity, self.n_recent = memory, capacity, n_recent
         self._meet(map(plain, labels or ()))
-        self._kept: list[tuple[Answer, Label]] = []
+        self._kept: deque[tuple[Answer, Label]] = deque(maxlen=capacity)
         self._recent: deque[tuple[Answer, Answer, Label]] = deque(maxlen=n_recent)
         self._random = random.Random(seed)
 
@@ -388,27 +377,21 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
     def _keep(self, answer: Answer, label: Label) -> None:
         self._meet((*answer, label))
         self._recent.append((answer, self._recalibrated(answer), label))
-        row = answer, label
         if self.memory == "window" or len(self._kept) < self.capacity:
-            self._kept.append(row)
-            # cut in bulk, so that keeping a row costs O(1)
-            if len(self._kept) >= 2 * self.capacity:
-                del self._kept[: -self.capacity]
-        else:
-            place = self._random.randrange(self.n_rounds)
-            if place < self.capacity:
-                self._kept[place] = row
+            self._kept.append((answer, label))
+        elif (place := self._random.randrange(self.n_rounds)) < self.capacity:
+            self._kept[place] = answer, label
 
     def recalibrate(self) -> None:
         """Fit on what is kept, now; nothing happens while fewer than two labels are known."""
         if len(self._columns) < 2 or not self._kept:
             return
-        rows = self._kept[-self.capacity :]
         if self.recalibrator is None:
             self.recalibrator = DecisionRecalibrator(
                 self.n_actions, losses=self.losses, seed=self.seed, warm_start=True, **ALL_OF_IT
             )
-        table, numbers = self._table([answer for answer, _ in rows]), self._numbers(y for _, y in rows)
+        answers, labels = zip(*self._kept, strict=True)
+        table, numbers = self._table(answers), self._numbers(labels)
         warn_of(label_remarks(table, numbers, self._columns, "the labels kept"))
         with warnings.catch_warnings():
             # the same, by numbers
@@ -431,7 +414,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         left = known / (known + in_turn(later.values()))
         return normalised({**{k: left * p for k, p in zip(names, mapped.tolist(), strict=True)}, **later})
 
-    def _table(self, answers: list[Answer]) -> Floats:
+    def _table(self, answers: Iterable[Answer]) -> Floats:
         """Answers as rows with one column per label known by now."""
         return np.array([self._vector(answer) for answer in answers])
 
@@ -522,14 +505,12 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         self.n_levels, self.tolerance = n_levels, tolerance
         self.estimation, self.within = estimation, within
         self.window, self.fading = window, fading
-        self._online = OnlineLp(self._settings(), window, fading)
-
-    def _settings(self) -> LpRecalibrator:
-        """Of each run: nothing but Algorithm 2, which is all that counts allow."""
-        return LpRecalibrator.as_in_paper(
-            self.p, self.epsilon, delta=self.delta, n_levels=self.n_levels, tolerance=self.tolerance,
-            estimation=self.estimation, seed=self.seed, within=self.within,
+        # nothing but Algorithm 2, which is all that counts allow
+        each_run = LpRecalibrator.as_in_paper(
+            p, epsilon, delta=delta, n_levels=n_levels, tolerance=tolerance, estimation=estimation, seed=seed,
+            within=within,
         )  # fmt: skip
+        self._online = OnlineLp(each_run, window, fading)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Recalibrated probabilities of the labels known so far; they sum to 1.

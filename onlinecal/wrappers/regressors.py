@@ -50,8 +50,8 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
 
     def _taken(self) -> Announced:
         """The round that is here, which is settled now."""
-        announced = self._take()
-        assert announced is not None
+        assert self._here is not None
+        announced, self._here = self._here, None
         return announced
 
     def _give_up(self, forecast: Announced) -> None:
@@ -143,8 +143,7 @@ class CalibratedRegressor(RegressorWrapper):
         if not check_finite(low, "low") < check_finite(high, "high"):
             raise ValueError(f"low must be below high={high!r}, got {low!r}")
         check_finite(float(high) - float(low), "high - low")
-        self.low = low
-        self.high = high
+        self.low, self.high = low, high
 
     _asks = "predict_one"
 
@@ -264,8 +263,7 @@ class CalibratedDistribution(RegressorWrapper):
         _check_thresholds(thresholds)
         super().__init__(regressor, slack, horizon, most_waiting, len(thresholds))
         check_count(window, "window")
-        self.thresholds = thresholds
-        self.window = window
+        self.thresholds, self.window = thresholds, window
         self._moved = [0.0] * len(thresholds)
         self._latest: deque[float] = deque()
         self._errors: list[float] = []  # the same in order
@@ -308,13 +306,10 @@ class CalibratedDistribution(RegressorWrapper):
         for i, (forecaster, token) in enumerate(zip(self._forecasters, tokens, strict=True)):
             forecaster.observe(token, read <= self.thresholds[i])
             self._moved[i] += abs(chances[i] - token.probability)
-        if mean is not None:
-            self._note(read - mean)
+        self._note(read, mean)
 
     def _learn_alone(self, x: Any, read: float) -> None:
-        mean = finite(self.regressor.predict_one(x))
-        if mean is not None:
-            self._note(read - mean)
+        self._note(read, finite(self.regressor.predict_one(x)))
 
     @property
     def certificates(self) -> dict[float, float]:
@@ -342,9 +337,12 @@ class CalibratedDistribution(RegressorWrapper):
             return 0.5
         return (bisect_right(self._errors, threshold - mean) + 0.5) / (len(self._errors) + 1.0)
 
-    def _note(self, error: float) -> None:
-        self._latest.append(error)
-        insort(self._errors, error)
+    def _note(self, target: float, mean: float | None) -> None:
+        """Keep the error of the model's forecast, if there is one."""
+        if mean is None:
+            return
+        self._latest.append(target - mean)
+        insort(self._errors, target - mean)
         if len(self._latest) > self.window:
             del self._errors[bisect_left(self._errors, self._latest.popleft())]
 

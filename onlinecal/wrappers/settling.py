@@ -23,37 +23,28 @@ UNITS = "D", "ms", "us", "ns"
 
 
 class Settling(NamedTuple):
-    """How T rows are settled, n of them.
-
-    rows
-        Shape (n,): those that are settled, in the order in which that happens.
-    known
-        Shape (n,): for each of them the first row whose forecast knows it.
-    waits
-        Shape (T,): which rows wait; see `Schedule`.
-    silent
-        Shape (T,): which rows are settled since they were due, and not with an outcome of their own.
-    settles
-        Shape (T,): which rows are settled at all.
-    """
+    """How T rows are settled, n of them."""
 
     rows: Ints
+    """Shape (n,): those that are settled, in the order in which that happens."""
     known: Ints
+    """Shape (n,): for each of them the first row whose forecast knows it."""
     waits: NDArray[np.bool_]
+    """Shape (T,): which rows wait; see `Schedule`."""
     silent: NDArray[np.bool_]
+    """Shape (T,): which rows are settled since they were due, and not with an outcome of their own."""
     settles: NDArray[np.bool_]
+    """Shape (T,): which rows are settled at all."""
 
 
 class Group(NamedTuple):
-    """One stream among those of a column: its key, its rows, and in which order these settle.
-
-    `known` has for each of those that settle, in that order, the first row of the column that knows it.
-    """
+    """One stream among those of a column: its key, its rows, and in which order these settle."""
 
     key: Hashable
     rows: Ints
     schedule: Schedule
     known: Ints
+    """For each row that settles, in that order, the first row of the column that knows it."""
 
 
 def missing_of(outcomes: Any) -> NDArray[np.bool_] | None:
@@ -148,12 +139,13 @@ def _due_times(due: Any, made: pl.Series | None, length: int) -> pl.Series:
     if np.ndim(due) > 0:
         return _series(due, "due", length)
     span: Any = due.astype("timedelta64[us]").item() if isinstance(due, np.timedelta64) else due
-    in_days = made is not None and made.dtype.is_temporal()
-    kind: type = timedelta if in_days else Real
+    none: Any = 0
+    kind: type = Real
+    units = "a number of rows" if made is None else "a number, as times are"
+    if made is not None and made.dtype.is_temporal():
+        none, units, kind = timedelta(0), "a timedelta", timedelta
     if isinstance(span, bool) or not isinstance(span, kind):
-        units = "a timedelta" if in_days else "a number of rows" if made is None else "a number, as times are"
         raise ValueError(f"due must be a span, {units}, or have a time for each row, got {due!r}")
-    none: Any = timedelta(0) if in_days else 0
     if not span >= none:
         raise ValueError(f"due must not be a time before the row's own forecast, got a span of {due!r}")
     start = pl.Series(np.arange(length)) if made is None else made

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +18,7 @@ from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import check_labels, classes_of
 from onlinecal.html import Shown, Table, aligned
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
-from onlinecal.remarks import (
-    constant_remarks,
-    input_remarks,
-    silence_remarks,
-    warn_of,
-)
+from onlinecal.remarks import constant_remarks, input_remarks, silence_remarks, warn_of
 from onlinecal.tables import counted, like
 from onlinecal.validation import check_labels as check_numbers
 from onlinecal.validation import (
@@ -35,25 +30,29 @@ from onlinecal.validation import (
 )
 from onlinecal.wrappers.labels import Labels, Prior, corrected_rows, prior_weights
 from onlinecal.wrappers.settling import Group, Settling, completed, groups_of, missing_of, settling_of
-from onlinecal.wrappers.strategies.catalogue import KINDS, StrategyName, check_settings, chosen, warn_if_empty
-from onlinecal.wrappers.strategies.events import Binary
+from onlinecal.wrappers.strategies.events import (
+    KINDS,
+    Binary,
+    StrategyName,
+    check_settings,
+    chosen,
+    warn_if_empty,
+)
 from onlinecal.wrappers.strategies.strategy import Settings, Strategy
 
 
 class Given(NamedTuple):
-    """Probabilities of classes, shape (T, k), numbers of those that came, (T,), and the classes' names.
-
-    `column`: only the probabilities of the second class were given, and only those are wanted. `missing`:
-    which outcomes are, shape (T,), their numbers saying nothing; None if all have come. `absent`: the number
-    of the outcome that silence means.
-    """
+    """Probabilities of classes, shape (T, k), numbers of those that came, (T,), and the classes' names."""
 
     table: Floats
     numbers: Ints
     classes: Sequence[Hashable]
     column: bool
+    """Only the probabilities of the second class were given, and only those are wanted."""
     missing: NDArray[np.bool_] | None
+    """Which outcomes are, shape (T,), their numbers saying nothing; None if all have come."""
     absent: int
+    """The number of the outcome that silence means."""
 
 
 def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> Given:
@@ -131,10 +130,7 @@ class ProvenReport(Shown):
     norm: str
 
     def decision_certificate(self, width: float) -> float:
-        """How far promised and realised costs can be apart, an average over rows, for jitter of that `width`.
-
-        As of `RecalibratedStream.decision_certificate`.
-        """
+        """As of `RecalibratedStream.decision_certificate`."""
         if self.norm != OF_ONE:
             raise ValueError(f"decision_certificate is for one column, got a certificate {self.norm}")
         return decision_bound(self.certificate / max(self.n_rounds, 1), width)
@@ -261,63 +257,48 @@ class StreamReport(ProvenReport):
         return table._replace(rows=[*table.rows, *groups], notes=notes)
 
 
-class Played(NamedTuple):
-    """What was given, what came out, shape (T, k), when rows are settled, the streams, and what is proven.
-
-    `bounds` has the certificate and the guarantee of each stream, in that norm.
-    """
-
-    given: Given
-    out: Floats
-    settling: Settling
-    parts: list[Group]
-    bounds: list[tuple[float, float]]
-    norm: str
-
-    def report(self, rows: Ints, bounds: tuple[float, float]) -> StreamReport:
-        """Of some rows, of which that is proven."""
-        given, settling = self.given, self.settling
+def _reports(
+    given: Given,
+    out: Floats,
+    settling: Settling,
+    norm: str,
+    streams: Mapping[Any, Ints],
+    bounds: Iterable[tuple[float, float]],
+) -> dict[Any, StreamReport]:
+    """Of each stream: its rows, and what is proven of these, its certificate and guarantee."""
+    found, k = {}, given.table.shape[1]
+    # both classes of a column have the same squared error; it is counted once
+    parts = 2 if given.column else 1
+    ours, theirs = "the recalibrated probabilities", "the given ones"
+    for (key, rows), proven in zip(streams.items(), bounds, strict=True):
         settled, silent = rows[settling.settles[rows]], rows[settling.silent[rows]]
-        n, k = len(settled), given.table.shape[1]
-        numbers = given.numbers[settled]
-        # both classes of a column have the same squared error; it is counted once
-        parts = 2 if given.column else 1
-        before, after = (_losses(table[settled], numbers, parts) for table in (given.table, self.out))
+        n, numbers = len(settled), given.numbers[settled]
+        before, after = (_losses(table[settled], numbers, parts) for table in (given.table, out))
         shares = np.bincount(numbers, minlength=k) / max(n, 1)
-        constant = {
-            BRIER: float((shares * (1.0 - shares)).sum()) / parts if n else math.nan,
-            LOG_LOSS: float((shares * log_costs(shares)).sum()) if n else math.nan,
-        }
+        brier, log = (shares * (1.0 - shares)).sum() / parts, (shares * log_costs(shares)).sum()
+        constant = {BRIER: float(brier) if n else math.nan, LOG_LOSS: float(log) if n else math.nan}
         remarks = []
         if n:
             # where there is nothing to learn, looking for it costs this much: no reason for a warning
             price = (1 if given.column else k) * 1.5 * math.log(n + 6.0) / n
-            remarks += input_remarks("the recalibrated probabilities", "the given ones", after, before, price)
-            remarks += constant_remarks("the recalibrated probabilities", n, after, constant, k - 1)
+            remarks += input_remarks(ours, theirs, after, before, price)
+            remarks += constant_remarks(ours, n, after, constant, k - 1)
         given_up = len(rows) - int(settling.waits[rows].sum())
         if given_up and constant[BRIER] == 0.0:
             advice = "due= says from when on a row without outcome counts as absent="
             remarks += silence_remarks(n, given_up, advice)
-        return StreamReport(
+        found[key] = StreamReport(
             n,
-            before[BRIER],
-            after[BRIER],
-            constant[BRIER],
-            before[LOG_LOSS],
-            after[LOG_LOSS],
-            constant[LOG_LOSS],
-            *bounds,
-            self.norm,
+            *(before[BRIER], after[BRIER], constant[BRIER]),
+            *(before[LOG_LOSS], after[LOG_LOSS], constant[LOG_LOSS]),
+            *proven,
+            norm,
             tuple(remarks),
             n_open=len(rows) - n,
             n_absent=len(silent),
             n_expired=len(silent) - (0 if given.missing is None else int(given.missing[silent].sum())),
         )
-
-    def by_group(self) -> dict[Any, StreamReport]:
-        """The report of each stream."""
-        both = zip(self.parts, self.bounds, strict=True)
-        return {part.key: self.report(part.rows, bounds) for part, bounds in both}
+    return found
 
 
 def _losses(table: Floats, numbers: Ints, parts: int) -> dict[str, float]:
@@ -481,11 +462,13 @@ def recalibrate_stream(
     norm = OF_ONE if given.column else KINDS[kind].norm
     out, running, bounds = _played(asked, parts, lambda: KINDS[kind](settings))
     certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
-    played = Played(given, out, settling, parts, bounds, norm)
-    report = played.report(np.arange(len(out)), (certificate, guarantee))
+    streams = {part.key: part.rows for part in parts}
+    reports = partial(_reports, given, out, settling, norm)
+    report = reports({None: np.arange(len(out))}, [(certificate, guarantee)])[None]
     warn_of(report.remarks)
     told = like(probabilities, out[:, 1].copy() if given.column else out)
-    return RecalibratedStream(told, running, guarantee, report, None if groups is None else played.by_group)
+    by_group = None if groups is None else partial(reports, streams, bounds)
+    return RecalibratedStream(told, running, guarantee, report, by_group)
 
 
 def _played(

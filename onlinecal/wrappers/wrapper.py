@@ -50,17 +50,12 @@ class ClassifierWrapper(base.Wrapper, base.MiniBatchClassifier):
         Parameters
         ----------
         X
-            Features, a pandas or polars DataFrame with n rows, at least one.
+            Features, a pandas or polars DataFrame with n rows, at least one; ValueError else.
 
         Returns
         -------
         A DataFrame of the same kind, with n rows (and the index of X), and a column for each label known so
         far; polars calls it by the label's text.
-
-        Raises
-        ------
-        ValueError
-            X is no such table. Nothing has been asked then.
         """
         answers = self._answers_of(check_frame(X), **kwargs)
         labels = list(dict.fromkeys(label for answer in answers for label in answer))
@@ -150,8 +145,8 @@ class Asked:
         if not self._answers:
             said = self._model.predict_proba_many(self._X, **kwargs)
             # a list is what `FromScikitLearn` says
-            said = said if isinstance(said, list) else rows_of(said)
-            self._answers = {id(row): answer for row, answer in zip(self._rows, said, strict=True)}
+            answers = said if isinstance(said, list) else rows_of(said)
+            self._answers = {id(row): answer for row, answer in zip(self._rows, answers, strict=True)}
         return self._answers[id(x)]
 
     def learn_one(self, x: Row, y: Label, **kwargs: Any) -> None:
@@ -203,10 +198,7 @@ def labels_like(X: Any, labels: list[Label]) -> Any:
 
 
 def check_classifier(model: Any) -> None:
-    """ValueError, saying what to do, unless the model answers with probabilities of labels and learns online.
-
-    A model that is none of river's will do if it has `predict_proba_one` and `learn_one`.
-    """
+    """ValueError, saying what to do, unless the model answers with probabilities and learns online."""
     advice = (
         ": it must answer with probabilities and learn online. An estimator of scikit-learn with partial_fit "
         "and predict_proba goes into CalibratedClassifier with classes=[...]"
@@ -253,12 +245,6 @@ class FromScikitLearn(SKL2RiverClassifier):
             self.estimator.partial_fit(X, y, classes=self.classes)
         else:
             super().learn_many(X, y)
-
-    def clone(self, new_params: Any = None, include_attributes: bool = False) -> Any:
-        """A new one with the same parameters."""
-        if include_attributes:
-            return super().clone(new_params, include_attributes)
-        return type(self)(**{"estimator": self.estimator, "classes": self.classes, **(new_params or {})})
 
 
 def for_river(classifier: Any, classes: Sequence[Label]) -> base.Classifier:

@@ -1,8 +1,6 @@
 """All strategies: events of one label, of each, of the top one, of halves of the labels; or all at once.
 
-Of a tree labels are numbered as they are first named. Its node (d, r) is about those whose numbers are r
-modulo 2^d, and splits them by the next binary digit; so a tree of k labels is log2 k deep, rounded up, has
-k - 1 inner nodes, and a new label turns one leaf into a node and leaves the others what they were.
+And which of them "auto" is.
 """
 
 from __future__ import annotations
@@ -10,35 +8,25 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
+from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.binary.windows import MOST_WINDOW
+from onlinecal.forecasters.simplex.input import check_labels
 from onlinecal.forecasters.simplex.run import replayed_with_certificates
-from onlinecal.remarks import GuaranteeWarning
+from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.wrappers.labels import (
-    Label,
-    completed,
-    completed_rows,
-    normalised,
-    normalised_rows,
-    spread_top,
-)
-from onlinecal.wrappers.strategies.projection import Projection, Recent
-from onlinecal.wrappers.strategies.strategy import (
-    Answer,
-    Asked,
-    Bounded,
-    Counted,
-    Settings,
-    Strategy,
-    Waiting,
-)
+from onlinecal.validation import check_choice, check_count
+from onlinecal.wrappers.labels import Label, completed, normalised, normalised_rows, spread_top
+from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
+from onlinecal.wrappers.strategies.projection import Buckets, Recent, check_buckets
+from onlinecal.wrappers.strategies.strategy import Answer, Bounded, Counted, Settings, Strategy, Waiting
 
 
 class Binary(Strategy):
@@ -51,42 +39,38 @@ class Binary(Strategy):
     """
 
     name = "binary"
-    asked: Asked = (None,)
-    """And while there are not two labels, those of the answer."""
     norm = "of the positive class's probability"
     steers = True
     steers_vectors = False
     fewest = 2
 
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._strangers: Counter[Label] = Counter()
+        self._strange_answers: Counter[tuple[Label, ...]] = Counter()
+
     def names(self, answer: Mapping[Label, float]) -> list[Label]:
         """False and True while no label has come."""
         return list(self.labels.both(answer, 0.5))
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self._strangers: Counter[Label] = Counter()
-        self._strange_answers: Counter[frozenset[Label]] = Counter()
-
     def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The labels but the positive one share what it leaves."""
         if self.labels.pair is None:
-            self.asked = (None, *names)
-        return self.labels.both(answer, self.projection(None).ask(self.labels.read(answer)))
-
-    def _keys(self) -> Iterable[Hashable]:
-        return self.asked[:1]
+            self.asked = tuple(names)
+        self.events = {None: self.projection(None)}
+        return self.labels.both(answer, self.events[None].ask(self.labels.read(answer)))
 
     def forecasts(self) -> Answer:
         """That of the positive label, True while none has come."""
         positive = True if self.labels.positive is None else self.labels.positive
-        return {positive: self.projection(None).ticket().probability}
+        return {positive: self.projection(None).given}
 
     def settle(self, label: Label) -> None:
-        """Charge the round that is here with its label."""
+        """Charge the event, and note what was beside the two labels."""
         self.projection(None).settle(int(label == self.labels.positive))
-        if len(self.asked) > 1:
-            self._strange_answers[frozenset(self.asked[1:])] += 1
-            self.asked = (None,)
+        if self.asked:
+            self._strange_answers[self.asked] += 1
+            self.asked = ()
         if self.labels.pair is not None and label not in self.labels.pair:
             self._strangers[label] += 1
 
@@ -101,9 +85,8 @@ class Binary(Strategy):
 
     def over_labels(self) -> Iterable[Bounded]:
         """The projection for each label of the pair, and what happened beside these."""
-        projections = list(self.projections.values())
         beside = self._beside().total()
-        return [*projections, *projections, Counted(beside, beside, beside, beside)]
+        return [*2 * tuple(self.bounded()), Counted(beside, beside, beside, beside)]
 
     def by_label(self) -> dict[Label, float]:
         """The projection's certificate for both labels of the pair, and what happened beside these."""
@@ -116,14 +99,12 @@ class Binary(Strategy):
     def _beside(self) -> Counter[Label]:
         """What rounds beside the two labels cost, by label."""
         found: Counter[Label] = Counter()
-        if self.labels.pair is None:
-            return found
-        negative, _ = self.labels.pair
-        found[negative] = self._strangers.total()
-        found.update(self._strangers)
-        for names, number in self._strange_answers.items():
-            if names != set(self.labels.pair):
-                found.update(dict.fromkeys(names.union(self.labels.pair), 2 * number))
+        if self.labels.pair is not None:
+            found[self.labels.pair[0]] = self._strangers.total()
+            found.update(self._strangers)
+            for names, number in self._strange_answers.items():
+                if {*names} != {*self.labels.pair}:
+                    found.update(dict.fromkeys((*self.labels.pair, *names), 2 * number))
         return found
 
 
@@ -146,7 +127,7 @@ class Certain(Strategy):
     def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The only label, or nothing."""
         self.asked = tuple(names)
-        return dict.fromkeys(names, 1.0)
+        return self.forecasts()
 
     def forecasts(self) -> Answer:
         """The same."""
@@ -158,9 +139,6 @@ class Certain(Strategy):
             if name != label:
                 self._surprises.update((name, label))
                 self._recent.note(1)
-
-    def _keys(self) -> Iterable[Hashable]:
-        return ()
 
     def bounded(self) -> Iterable[Bounded]:
         """The surprises: all of them, and the most that any window had."""
@@ -189,19 +167,22 @@ class Classwise(Strategy):
 
     def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """Each label's forecast follows its hint."""
-        self.asked, projections = tuple(names), [self.projection(name) for name in names]
         asked = self.steering.ask(answer, names)
         hints = [asked[name] for name in names]
+        self.events = {name: self.projection(name) for name in names}
+        projections = self.events.values()
         said = [projection.ask(hint) for projection, hint in zip(projections, hints, strict=True)]
-        given = completed(said, hints)
+        given = completed(np.array([said]), np.array([hints]))[0].tolist()
         for projection, probability in zip(projections, given, strict=True):
             projection.give(probability)
         return dict(zip(names, given, strict=True))
 
     def settle(self, label: Label) -> None:
-        """Charge the round that is here; a label that it does not name was as good as forecast with 0."""
-        super().settle(label)
-        if label not in self.asked:
+        """Charge each label; one that is not named was as good as forecast with 0."""
+        for name, projection in self.events.items():
+            projection.settle(int(label == name))
+        self.steering.learn(label)
+        if label not in self.events:
             self.projection(label).surprise()
 
     def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
@@ -211,14 +192,14 @@ class Classwise(Strategy):
             self.projection(label).replay(hints[:, number], numbers == number, schedule, traced=True)
             for number, label in enumerate(self.labels.known)
         ]
-        answers = completed_rows(np.column_stack([each.forecasts for each in tapes]), hints)
+        answers = completed(np.column_stack([each.forecasts for each in tapes]), hints)
         certificates = np.zeros(len(schedule.order))
         for label, each, given in zip(self.labels.known, tapes, answers.T, strict=True):
             certificates += self.projection(label).book(each, given, schedule)
         return Tapes(answers, certificates)
 
     def by_label(self) -> dict[Label, float]:
-        """The certificate of each label's probabilities."""
+        """Of each label's projection."""
         return {label: projection.certificate for label, projection in self.projections.items()}
 
     def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
@@ -243,34 +224,36 @@ class TopLabel(Strategy):
     steers = True
     fewest = 2
 
-    def projection(self, label: Label | None) -> Projection:
-        """One for all labels."""
-        return self.projections.get(None) or super().projection(None)
-
     def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
-        """The others share what the top label leaves; a model that says nothing counts as undecided."""
+        """The others share what the top label leaves."""
         hints = self.steering.ask(answer, names)
-        masses = {label: hints.get(label, 0.0) for label in names} if hints else dict.fromkeys(names, 1.0)
+        masses = {label: hints[label] for label in names}
         best = max(masses, key=masses.__getitem__)
-        raw = masses[best] if hints else 1.0 / len(names)
-        projection = self.projection(best)
-        given = max(projection.ask(raw), LEAST_ON_TOP / len(names))
+        projection = self.projection(None)
+        given = max(projection.ask(masses[best]), LEAST_ON_TOP / len(names))
         projection.give(given)
-        self.asked = (best,)
+        self.asked, self.events = (best,), {None: projection}
         return spread_top(masses, best, given)
+
+    def forecasts(self) -> Answer:
+        """That of the top label."""
+        return {self.asked[0]: self.projection(None).given}
+
+    def settle(self, label: Label) -> None:
+        """Charge whether it was the top label."""
+        self.projection(None).settle(int(label == self.asked[0]))
+        self.steering.learn(label)
 
     def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """One column, compiled: the greatest hints, and whether their labels came."""
         hints = self.steering.replay(table, numbers, list(self.labels.known), schedule)
-        tops, projection = hints.argmax(axis=1), self.projection(None)
+        tops, projection, k = hints.argmax(axis=1), self.projection(None), table.shape[1]
         tapes = projection.replay(hints.max(axis=1), tops == numbers, schedule, traced=True)
-        given = np.maximum(tapes.forecasts, LEAST_ON_TOP / table.shape[1])
+        given = np.maximum(tapes.forecasts, LEAST_ON_TOP / k)
         answers = np.empty_like(table)
-        for row, (masses, best, p) in enumerate(
-            zip(hints.tolist(), tops.tolist(), given.tolist(), strict=True)
-        ):
-            said = spread_top(dict(enumerate(masses)), best, p)
-            answers[row] = [said[label] for label in range(len(masses))]
+        for row, (masses, best) in enumerate(zip(hints.tolist(), tops.tolist(), strict=True)):
+            said = spread_top(dict(enumerate(masses)), best, float(given[row]))
+            answers[row] = [said[label] for label in range(k)]
         return Tapes(answers, projection.book(tapes, given, schedule))
 
 
@@ -308,14 +291,13 @@ def halves_of(names: Sequence[Label], numbers: Mapping[Label, int]) -> Halves:
 class Tree(Strategy):
     """One event for each inner node, on the rounds whose label is below it: that it is in the second half.
 
+    Labels are numbered as they are first named. A node (d, r) is about those whose numbers are r modulo 2^d,
+    and splits them by the next binary digit; so a tree of k labels is log2 k deep, rounded up, has k - 1
+    inner nodes, and a new label turns one leaf into a node and leaves the others what they were.
+
     The answer is the product of the forecasts on the way to each label: it sums to 1 as it is, and the
     forecasts can be read off it. A horizon is not used, since a node's share of the rounds is not known
     beforehand.
-
-    Attributes
-    ----------
-    numbers
-        By label: the order in which labels were first named.
     """
 
     name = "tree"
@@ -326,34 +308,34 @@ class Tree(Strategy):
         super().__init__(settings)
         self._settings = self._settings._replace(horizon=None)
         self.numbers: dict[Label, int] = {}
-        self._planned: tuple[Asked, Halves] = (), {}
-        """The labels of a round, and the tree over them."""
+        """By label: the order in which labels were first named."""
+        self._halves: Halves = {}
+        """The tree over the labels of the round that is here."""
 
     def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """Each node's forecast follows the share that its second half has of the hint."""
-        hints, self.asked = self.steering.ask(answer, names), tuple(names)
-        tree = self._tree()
+        hints = self.steering.ask(answer, names)
+        self._grow(tuple(names))
         masses = {(name,): max(0.0, hints.get(name, 0.0)) for name in names}
-        for first, second in reversed(tree.values()):
+        for first, second in reversed(self._halves.values()):
             masses[first + second] = masses[first] + masses[second]
         said = dict.fromkeys(masses, 1.0)
-        for node, (first, second) in tree.items():
+        for node, (first, second) in self._halves.items():
             whole = first + second
-            p = self.projection(node).ask(masses[second] / masses[whole] if masses[whole] > 0.0 else 0.5)
+            p = self.events[node].ask(masses[second] / masses[whole] if masses[whole] > 0.0 else 0.5)
             said[first], said[second] = said[whole] * (1.0 - p), said[whole] * p
         return {name: said[name,] for name in names}
 
     def forecasts(self) -> Answer:
         """By (labels of the first half, labels of the second half): the second's probability given both."""
-        nodes = self._tree().items()
-        return {halves: self.projection(node).ticket().probability for node, halves in nodes}
+        return {halves: self.events[node].given for node, halves in self._halves.items()}
 
     def settle(self, label: Label) -> None:
         """Charge the nodes above the label; a half without named labels was as good as forecast with 0."""
-        tree, number = self._tree(), self.numbers.setdefault(label, len(self.numbers))
-        for node in tree:
+        number = self.numbers.setdefault(label, len(self.numbers))
+        for node in self._halves:
             if number & ((1 << node.depth) - 1) == node.residue:
-                self.projection(node).settle(number >> node.depth & 1)
+                self.events[node].settle(number >> node.depth & 1)
         if label not in self.asked:
             # how many digits its number has in common with that of a label that was named, at most
             differing = [number ^ self.numbers[name] for name in self.asked]
@@ -361,8 +343,18 @@ class Tree(Strategy):
             self.projection(Node(common, number & ((1 << common) - 1))).surprise()
         self.steering.learn(label)
 
-    def _keys(self) -> Iterable[Hashable]:
-        return self._tree()
+    def present(self, waiting: Waiting) -> None:
+        """Put a round back in its place, with its tree."""
+        self._grow(waiting.asked)
+        super().present(waiting)
+
+    def _grow(self, names: tuple[Label, ...]) -> None:
+        """Take the tree over the labels of a round, the last one again if it has them."""
+        if names != self.asked:
+            for name in names:
+                self.numbers.setdefault(name, len(self.numbers))
+            self.asked, self._halves = names, halves_of(names, self.numbers)
+            self.events = {node: self.projection(node) for node in self._halves}
 
     def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
         """Of the nodes of each depth, which share all rounds; each could be forecast as 1/2.
@@ -377,14 +369,6 @@ class Tree(Strategy):
         promises = [number * self.promise_of_one(-(-rounds // number), is_window) for number in nodes]
         return in_turn(promises), trivial
 
-    def _tree(self) -> Halves:
-        """The tree over the labels of the round that is here, the last one again if it has them."""
-        if self._planned[0] != self.asked:
-            for name in self.asked:
-                self.numbers.setdefault(name, len(self.numbers))
-            self._planned = self.asked, halves_of(self.asked, self.numbers)
-        return self._planned[1]
-
 
 class Simplex(Strategy):
     """The calibrated forecast of all labels together that is nearest to the steered vector.
@@ -393,11 +377,6 @@ class Simplex(Strategy):
     too little for labels yet unknown, counts as 1; None is the forecaster's own for hints. If all labels are
     declared there are windows, too, and without horizon and window the grid tunes itself: its cells are
     finer, which hints are worth, at a smaller guarantee.
-
-    Attributes
-    ----------
-    forecaster
-        Makes the joint forecasts; its classes are the labels that have come.
     """
 
     name = "simplex"
@@ -408,19 +387,19 @@ class Simplex(Strategy):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        labels, moments, horizon = settings.labels, settings.moments, settings.horizon
-        given: dict[str, Any] = {
-            "labels": list(labels.known) if labels.declared else None,
-            "horizon": horizon,
-        }
-        given["slack"] = None if settings.slack is None else max(1.0, float(settings.slack))
-        given["window"] = moments.window if moments is not None and labels.declared else None
-        if horizon is given["window"] is None:
-            given["grid"] = "adaptive"
+        labels, slack, _, horizon, moments, _ = settings
+        window = moments.window if moments is not None and labels.declared else None
         with warnings.catch_warnings():
             # said, where it is so, by those who choose this strategy: it is made along with all others
             warnings.simplefilter("ignore", GuaranteeWarning)
-            self.forecaster = SimplexAlmostOneStepAhead(hints=True, **given)
+            self.forecaster = SimplexAlmostOneStepAhead(
+                labels=list(labels.known) if labels.declared else None,
+                horizon=horizon,
+                slack=None if slack is None else max(1.0, float(slack)),
+                window=window,
+                hints=True,
+                grid="adaptive" if horizon is window is None else "nested",
+            )
         self._announced: Answer = {}
 
     def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
@@ -442,8 +421,8 @@ class Simplex(Strategy):
         return self._announced
 
     def settle(self, label: Label) -> None:
-        """Charge the joint forecast that is here; the hints learn."""
-        super().settle(label)
+        """Charge the joint forecast that is here."""
+        self.steering.learn(label)
         self.forecaster.observe(self._taken(), label)
 
     def take(self) -> Waiting:
@@ -487,3 +466,86 @@ class Simplex(Strategy):
             return math.inf if promised is None else promised, trivial
         run.numbers = {number: number for number in range(n_labels)}
         return float(run.promise(max(run.horizon or 0, rounds))), trivial
+
+
+StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]
+STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
+AUTO = "auto"
+CHOICES = {2: Binary.name, 10: Classwise.name, math.inf: TopLabel.name}
+"""What "auto" is for up to so many labels, if nothing else is known."""
+
+KINDS: dict[str, type[Strategy]] = {
+    kind.name: kind for kind in (Binary, Classwise, TopLabel, Certain, Simplex, Tree)
+}
+"""All strategies; bounds are added up in this order, on which the last bit of a sum depends."""
+
+INFORMATIVE = {Simplex.name: 0.2, Classwise.name: 0.5, Tree.name: 0.5, TopLabel.name: math.inf}
+"""With a window or a horizon "auto" is the first of these with at most this share of the trivial guarantee.
+
+What promises more comes first. A joint guarantee near the trivial one comes from cells so coarse that they
+cost skill; with the others forecasts stay near their hints.
+"""
+
+
+def check_settings(
+    slack: float | None,
+    n_buckets: Buckets,
+    strategy: str,
+    horizon: int | None,
+    window: int | None = None,
+    classes: Sequence[Label] | None = None,
+) -> tuple[Label, ...]:
+    """ValueError unless the settings go together; the labels that are known beforehand."""
+    declared = () if classes is None else check_labels(classes, "classes")
+    if len(declared) == 1:
+        raise ValueError(f"classes must hold at least 2 class labels, got {declared!r}")
+    check_choice(strategy, STRATEGIES, "strategy")
+    check_buckets(n_buckets, "n_buckets")
+    if horizon is not None:
+        check_count(horizon, "horizon")
+    if slack is not None:
+        check_slack(slack)
+    if window is not None:
+        check_count(window, "window", most=MOST_WINDOW)
+        if strategy == Simplex.name and not declared:
+            raise ValueError(
+                f"window={window} goes with strategy 'simplex' only if classes has all labels: where labels "
+                "are discovered it keeps no windows"
+            )
+        if n_buckets == AUTO_BUCKETS:
+            raise ValueError(
+                f"window={window} does not go with n_buckets='auto': nothing is proven of windows where "
+                "buckets split; name a number of them"
+            )
+    return declared
+
+
+def chosen(
+    strategy: str,
+    n_labels: int,
+    made: Callable[[str], Strategy],
+    window: int | None,
+    horizon: int | None,
+) -> str:
+    """The name of the strategy for so many labels.
+
+    "auto" goes by what those that are `made` guarantee of any window, or else for the horizon, if there is
+    one.
+    """
+    if strategy != AUTO:
+        return strategy
+    if n_labels > 2 and not horizon is window is None:
+        for name, most in INFORMATIVE.items():
+            promised, trivial = made(name).outlook(n_labels, window or horizon or 0, window is not None)
+            if promised / trivial <= most:
+                return name
+    return next(name for most, name in CHOICES.items() if n_labels <= most)
+
+
+def warn_if_empty(strategy: Strategy, n_labels: int, horizon: int | None, level: int) -> bool:
+    """Say so if "simplex" guarantees nothing for the horizon, so many levels up; whether that was said."""
+    if strategy.name != Simplex.name or horizon is None or n_labels <= 2:
+        return False
+    remarks = vacuous_remarks(*strategy.outlook(n_labels, horizon), n_labels, horizon)
+    warn_of(remarks, GuaranteeWarning, level + 1)
+    return bool(remarks)

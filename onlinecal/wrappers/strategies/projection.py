@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED
@@ -65,25 +66,15 @@ class SplittingBuckets:
     2^j tau of squared error, by which its forecasts are behind the hints: where these do not mislead nothing
     is ever halved (Theorem 17g).
 
-    Parameters
-    ----------
-    limit
-        a or tau, that of the first bucket, which is [0, 1].
-    growth
-        By what a limit is multiplied from one level to the next.
-
-    Attributes
-    ----------
-    limits, noted
-        By place, the order in which buckets came to be: what may be noted of a bucket, and what was.
-    halves
-        By place: where its lower half is, with the upper one next to it; 0 for a bucket that is in use.
+    Lists are by place, the order in which buckets came to be: the first is [0, 1].
     """
 
     def __init__(self, limit: float, growth: int) -> None:
         self.limits = [limit]
+        """What may be noted of a bucket: a or tau, multiplied by `growth` from one level to the next."""
         self.noted = [0.0]
         self.halves = [0]
+        """Where the lower half of a bucket is, with the upper one next to it; 0 for one that is in use."""
         self._growth = growth
 
     def find(self, hint: float) -> int:
@@ -118,18 +109,15 @@ class Moments:
 
 
 class Recent:
-    """Distance that no table is charged for, in the rounds of the window, if there is one.
+    """Distance that no table is charged for, in the rounds of the window, if there is one."""
 
-    Attributes
-    ----------
-    most
-        The largest sum that any window had so far.
-    """
+    most = 0.0
+    """The largest sum that any window had so far."""
 
     def __init__(self, moments: Moments | None) -> None:
         self._moments = moments
         self._amounts: deque[tuple[int, float]] = deque()
-        self._sum = self.most = 0.0
+        self._sum = 0.0
 
     def note(self, amount: float) -> None:
         """So much, a whole number, in the present round."""
@@ -147,19 +135,11 @@ class Recent:
 
 
 class Ticket(NamedTuple):
-    """A forecast that waits for its outcome: its bucket, what the steering state keeps of it, its hint.
-
-    Where there is one bucket alone the hint is not used.
-    """
+    """A forecast that waits for its outcome: its bucket, what the steering state keeps of it, its hint."""
 
     bucket: int
     kept: tuple[float, ...]
-    hint: float = 0.5
-
-    @property
-    def probability(self) -> float:
-        """What was given."""
-        return self.kept[GIVEN]
+    hint: float
 
 
 class Projection:
@@ -171,31 +151,23 @@ class Projection:
         As in AlmostOneStepAhead with hints; with several buckets the horizon is not used, since a bucket's
         share of the rounds is not known beforehand.
     n_buckets
-        How many equal-width buckets of the hint get a table of their own; "auto": buckets that are halved as
-        rounds go by.
+        How many equal-width buckets of the hint get a table of their own; "auto": they are halved.
     moments
-        Those of its window, if it has one (and a fixed number of buckets): the tables, unless they have a
-        horizon, then get the uniform grid that is best where so many share a window.
+        Those of its window, if it has one: the tables, unless they have a horizon, then get the uniform grid
+        that is best where so many share a window.
     steers
         Whether what it is asked about is a model's probability, to be steered; else it is the hint itself.
     reluctant
         Whether buckets that split do so only where hints mislead the forecasts.
     table
         Settings of the tables in place of its own.
-
-    Attributes
-    ----------
-    tables
-        The forecasters, one a bucket. That of a bucket that was halved keeps its certificate, and settles
-        what it still has open.
     """
 
     _splitting: SplittingBuckets | None = None
     """Which bucket a hint is in, where they split."""
     _late = 0
     _hint = 0.5
-    """What the open round was asked about, steered, where there may be several buckets."""
-    _moments: Moments | None = None
+    """What the open round was asked about, steered, where there are several buckets."""
 
     def __init__(
         self,
@@ -219,17 +191,15 @@ class Projection:
         settings["report"] = None if moments is settings["horizon"] is None else "hint"
         settings |= table or {}
         self.tables = [AlmostOneStepAhead(slack=slack, hints=True, **settings) for _ in range(number)]
+        """One a bucket. That of a bucket that was halved settles what it still has open."""
         self._moments = moments
         self._recently_farther, self._recently_away = Recent(moments), Recent(moments)
         self._table = self.tables[0]
         if n_buckets == AUTO:
             rounds = PATIENCE * own
-            # by how much the forecasts of a bucket that is halved by its rounds can be behind in those of the
-            # first level
+            # by how much forecasts can be behind in the rounds after which the first bucket would be halved
             behind = rounds / 2.0 + 4.0 * math.sqrt(3.0 * own * rounds)
-            self._splitting = (
-                SplittingBuckets(behind, 2) if reluctant else SplittingBuckets(math.ceil(rounds), 4)
-            )
+            self._splitting = SplittingBuckets(*(behind, 2) if reluctant else (math.ceil(rounds), 4))
         self._reluctant = reluctant
         own_state = new_steering() if steers else np.zeros(TICKET_ALONE)
         self._state = np.concatenate([own_state, np.zeros(ACCOUNT)])
@@ -240,17 +210,18 @@ class Projection:
         return steered(self._table.rules, is_steered(self._state))
 
     def ask(self, raw: float) -> float:
-        """Issue a forecast for a model's probability; its ticket stays here until the next one.
-
-        NaN counts as 1/2, and values are moved into [0, 1].
-        """
-        if self._splitting is not None:
-            self._hint = self._steered.hint(self._state, raw)
-            self._table = self.tables[self._splitting.find(self._hint)]
-        elif len(self.tables) > 1:
-            self._hint = self._steered.hint(self._state, raw)
-            self._table = self.tables[min(int(self._hint * len(self.tables)), len(self.tables) - 1)]
+        """Issue a forecast for a model's probability, NaN counts as 1/2; its ticket stays until the next."""
+        splitting, number = self._splitting, len(self.tables)
+        if splitting is not None or number > 1:
+            hint = self._hint = self._steered.hint(self._state, raw)
+            place = min(int(hint * number), number - 1) if splitting is None else splitting.find(hint)
+            self._table = self.tables[place]
         return self._steered.ask(self._table.memory, self._state, raw)
+
+    @property
+    def given(self) -> float:
+        """What was given in the round whose ticket is here."""
+        return float(self._state[GIVEN])
 
     def give(self, probability: float) -> None:
         """Note what was given in place of the forecast whose ticket is here."""
@@ -268,49 +239,38 @@ class Projection:
             self._recently_farther.note(state[FARTHER] - farther)
             self._recently_away.note(state[AWAY] - away)
         if self._splitting is not None:
-            given, hint = self._state[GIVEN], self._hint
-            behind = (given - hint) * (given + hint - 2.0 * outcome)
-            self._split(self._splitting, behind if self._reluctant else 1.0)
+            self._split(self._splitting, outcome)
 
     def learn_alone(self, raw: float, outcome: int) -> None:
-        """Learn how to steer from a model's probability that nobody was given: no table is charged.
-
-        The ticket that was here is gone.
-        """
+        """Learn how to steer from a model's probability that nobody was given; the ticket here is gone."""
         hint_of(self._state, float(raw))
         learn_outcome(self._state, outcome)
 
     def replay(
-        self,
-        raw: NDArray[np.float64],
-        outcomes: NDArray[np.bool_],
-        schedule: Schedule,
-        traced: bool = False,
+        self, raw: Floats, outcomes: NDArray[np.bool_], schedule: Schedule, traced: bool = False
     ) -> Tapes:
         """Ask about so many model's probabilities, settling in between what the schedule says; both (T,).
 
         What it leaves is what `ask`, `ticket`, `present` and `settle` would leave, row by row. Only without
-        window, and with one bucket, or reluctant ones: at once if none of these has to be split, else row by
-        row. Where something else is given in place of forecasts, `traced` is needed, and `book` afterwards.
+        window. If something else is given in place of forecasts, `traced` is needed, and `book` afterwards.
         """
-        splitting = self._splitting
-        if splitting is None:
-            tapes = replayed(
-                self._table, self._state, np.ascontiguousarray(raw), outcomes.view(np.uint8), schedule, traced
-            )
+        if self._splitting is None:
+            column = np.ascontiguousarray(raw), outcomes.view(np.uint8)
+            tapes = replayed(self._table, self._state, *column, schedule, traced)
             self._table.resume()
             self.note_late(schedule.most_late)
             return tapes
-        whole = copy.deepcopy(self)
-        whole._splitting = None
-        tapes = whole.replay(raw, outcomes, schedule)
-        # what it is asked about are the hints themselves
-        costs = (tapes.forecasts - raw) * (tapes.forecasts + raw - 2.0 * outcomes)
-        behind = np.cumsum([splitting.noted[0], *costs[schedule.order]])
-        if behind.max() < splitting.limits[0]:
-            splitting.noted[0] = float(behind[-1])
-            self.__dict__.update(whole.__dict__, _splitting=splitting)
-            return tapes
+        if self._reluctant:
+            # at once, if the first bucket need not be halved; what it is asked about are the hints themselves
+            whole, first = copy.deepcopy(self), self._splitting
+            whole._splitting = None
+            tapes = whole.replay(raw, outcomes, schedule)
+            costs = (tapes.forecasts - raw) * (tapes.forecasts + raw - 2.0 * outcomes)
+            behind = np.cumsum([first.noted[0], *costs[schedule.order]])
+            if behind.max() < first.limits[0]:
+                first.noted[0] = float(behind[-1])
+                self.__dict__.update(whole.__dict__, _splitting=first)
+                return tapes
         tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
         for row, settled, waiting in turns(schedule, self.ticket, self.present):
             if settled is None:
@@ -321,25 +281,24 @@ class Projection:
                 tapes.certificates[settled] = self.certificate
         return tapes
 
-    def book(self, tapes: Tapes, given: NDArray[np.float64], schedule: Schedule) -> NDArray[np.float64]:
+    def book(self, tapes: Tapes, given: Floats, schedule: Schedule) -> Floats:
         """Note what was given in place of a replay's forecasts, shape (T,): its certificates then, (n,)."""
         certificates, row_by_row = tapes.certificates.copy(), (schedule.order, tapes.charged, tapes.forecasts)
         book_rows(self._state, *row_by_row, np.ascontiguousarray(given), certificates)
         return certificates
 
     def surprise(self) -> None:
-        """Count a round with outcome 1 that was not forecast at all, which stands for a forecast of 0.
+        """Count a round with outcome 1 that stands for a forecast of 0: moved to 1 it is calibrated."""
+        for account, recent in ((FARTHER, self._recently_farther), (AWAY, self._recently_away)):
+            self._state[account] += PARTS
+            recent.note(PARTS)
 
-        It adds 1 to the distance: moved to 1 it is calibrated.
-        """
-        self._state[FARTHER] += PARTS
-        self._state[AWAY] += PARTS
-        self._recently_farther.note(PARTS)
-        self._recently_away.note(PARTS)
-
-    def _split(self, splitting: SplittingBuckets, amount: float) -> None:
-        """Halve the bucket that was charged, if it is due now that so much is noted of it."""
-        place = self.tables.index(self._table)
+    def _split(self, splitting: SplittingBuckets, outcome: int) -> None:
+        """Note the round that was charged of its bucket, and halve that if it is due."""
+        amount, place = 1.0, self.tables.index(self._table)
+        if self._reluctant:
+            given, hint = self._state[GIVEN], self._hint
+            amount = (given - hint) * (given + hint - 2.0 * outcome)
         if splitting.note(place, amount):
             splitting.halve(place)
             for _ in range(2):
@@ -404,10 +363,9 @@ class Projection:
 def turns(
     schedule: Schedule, take: Callable[[], T], present: Callable[[T], None]
 ) -> Iterator[tuple[int, int | None, int]]:
-    """What happens, row by row: a row, None where it is forecast or its place among those settled.
+    """Row by row: a row, None where it is forecast or its place among those settled, how many others wait.
 
-    And how many other forecasts wait. What is open is taken out before another row is forecast or settled,
-    and put back to be settled itself.
+    What is open is taken out before another row is forecast or settled, and put back to be settled itself.
     """
     waiting: dict[int, T] = {}
     here, waits, settled = -1, schedule.waits.tolist(), 0

@@ -1,8 +1,4 @@
-"""What a strategy is: which events of a round it forecasts, and how their forecasts become an answer.
-
-Answers over labels that are discovered are steered as vectors. A table of a model's probabilities through a
-strategy, row by row, is the statement of what a replay is.
-"""
+"""What a strategy is: which events of a round it forecasts, and how their forecasts become an answer."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from itertools import repeat
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
@@ -25,24 +20,15 @@ from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projectio
 
 
 class SteeredVectors:
-    """Steering of all labels together, shared by the strategies that are asked about several.
-
-    Attributes
-    ----------
-    numbers
-        The labels met so far, from answers or outcomes, in the order of the state's classes.
-    """
+    """Steering of all labels together, shared by the strategies that are asked about several."""
 
     def __init__(self) -> None:
         self.numbers: dict[Label, int] = {}
+        """The labels met so far, from answers or outcomes, in the order of the state's classes."""
         self._state = vector.new_vector_steering(0)
 
     def ask(self, answer: Mapping[Label, float], names: list[Label]) -> dict[Label, float]:
-        """What is made of a model's answer over these labels: probabilities that sum to 1.
-
-        Labels that the answer leaves out have 0; an answer without any weight counts as undecided. The ticket
-        stays here until the next one.
-        """
+        """What is made of a model's answer over these labels, with sum 1; its ticket stays until the next."""
         self._meet(names)
         row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
         hint = np.empty(len(row))
@@ -56,13 +42,8 @@ class SteeredVectors:
         self._meet((label,))
         vector.learn_label(self._state, self.numbers[label])
 
-    def replay(
-        self, table: Floats, numbers: NDArray[np.int64], labels: list[Label], schedule: Schedule
-    ) -> Floats:
-        """Steer every row of a table, shape (T, k), learning in between what the schedule says.
-
-        Columns are the labels, before any other was met; `numbers`, shape (T,), are the columns that came.
-        """
+    def replay(self, table: Floats, numbers: Ints, labels: list[Label], schedule: Schedule) -> Floats:
+        """Steer a table over these labels, shape (T, k), row by row; learn in between what is due."""
         self._meet(labels)
         state, hints = self._state, np.empty_like(table)
         for row, settled, _ in turns(schedule, self.ticket, self.present):
@@ -78,9 +59,8 @@ class SteeredVectors:
 
     def present(self, ticket: Floats) -> None:
         """Put a ticket back in its place, to be learnt from next."""
-        self._state[: vector.shared_of(len(self.numbers))] = vector.ticket_with_classes(
-            ticket, len(self.numbers)
-        )
+        k = len(self.numbers)
+        self._state[: vector.shared_of(k)] = vector.ticket_with_classes(ticket, k)
 
     def _meet(self, labels: Iterable[Label]) -> None:
         unknown = [label for label in labels if label not in self.numbers]
@@ -89,22 +69,19 @@ class SteeredVectors:
             self._state = vector.with_classes(self._state, len(self.numbers))
 
 
-Asked = tuple[Label | None, ...]
-"""The labels that a round forecasts one by one; None stands for the positive one of two."""
 Answer = dict[Label, float]
 
 
 class Waiting(NamedTuple):
-    """A round whose label has not come: the name of its strategy, what was forecast about which labels.
-
-    `steered` is the ticket of the steering of vectors, `joint` the forecast of all labels together.
-    """
+    """A round whose label has not come: its strategy's name, the labels it names, the events' tickets."""
 
     kind: str
-    asked: Asked
-    tickets: dict[Label | None, Ticket]
+    asked: tuple[Label, ...]
+    tickets: dict[Hashable, Ticket]
     steered: Floats | None
+    """The ticket of the steering of vectors."""
     joint: SimplexForecast | None = None
+    """The forecast of all labels together."""
 
 
 class Counted(NamedTuple):
@@ -141,19 +118,6 @@ class Strategy(ABC):
     """Forecasts events of a round, each by a projection, and answers with a distribution of the labels.
 
     A round is opened by `ask`; it is settled next, or taken out to wait and presented again before it is.
-
-    Parameters
-    ----------
-    settings
-        Of the projections. The slack, if not set, is that of forecasters with hints, which grows with late
-        labels where the grid tunes itself.
-
-    Attributes
-    ----------
-    asked
-        The labels that the round that is here forecasts one by one.
-    projections
-        By label (None: of the positive label, or of whichever label is on top), made when first needed.
     """
 
     name: ClassVar[str]
@@ -168,7 +132,6 @@ class Strategy(ABC):
     """Whether projections steer what they are asked about."""
     steers_vectors: ClassVar[bool] = True
     """Whether hints are answers over several labels, steered together."""
-    asked: Asked = ()
 
     def __init__(self, settings: Settings) -> None:
         if settings.slack is None and not settings.horizon is settings.moments is None:
@@ -176,13 +139,19 @@ class Strategy(ABC):
             settings = settings._replace(slack=SLACK_ON_FIXED_GRIDS)
         self._settings, self.labels = settings, settings.labels
         self.steering = settings.steering or SteeredVectors()
-        self.projections: dict[Label | None, Projection] = {}
+        self.projections: dict[Hashable, Projection] = {}
+        """By event, made when first needed."""
+        self.asked: tuple[Label, ...] = ()
+        """The labels that the round that is here names."""
+        self.events: dict[Hashable, Projection] = {}
+        """The projections that forecast it."""
 
-    def projection(self, label: Label | None) -> Projection:
-        """The one that forecasts a label."""
-        if label not in self.projections:
-            self.projections[label] = self._new_projection()
-        return self.projections[label]
+    def projection(self, event: Hashable) -> Projection:
+        """The one that forecasts an event."""
+        found = self.projections.get(event)
+        if found is None:
+            found = self.projections[event] = self._new_projection()
+        return found
 
     def _new_projection(self) -> Projection:
         _, slack, n_buckets, horizon, moments, _ = self._settings
@@ -198,40 +167,29 @@ class Strategy(ABC):
 
     def forecasts(self) -> Answer:
         """The probabilities of the open round that certificates speak of, as they were given."""
-        return {name: self.projection(name).ticket().probability for name in self.asked}
+        return {event: projection.given for event, projection in self.events.items()}
 
+    @abstractmethod
     def settle(self, label: Label) -> None:
         """Charge the round that is here with its label, and learn to steer from it."""
-        for name in self.asked:
-            self.projection(name).settle(int(label == name))
-        if self.steers_vectors:
-            self.steering.learn(label)
 
     def learn_alone(self, answer: Mapping[Label, float], names: list[Label], label: Label) -> None:
-        """Learn to steer from a model's answer that nobody was given: no projection is charged.
-
-        The tickets that were here are gone.
-        """
-        if self.steers_vectors:
-            self.steering.ask(answer, names)
-            self.steering.learn(label)
+        """Learn to steer from a model's answer that nobody was given; the tickets that were here are gone."""
+        self.steering.ask(answer, names)
+        self.steering.learn(label)
 
     def take(self) -> Waiting:
         """The open round, to wait for its label elsewhere."""
-        tickets = {key: self.projection(key).ticket() for key in self._keys()}
-        return Waiting(
-            self.name, self.asked, tickets, self.steering.ticket() if self.steers_vectors else None
-        )
-
-    def _keys(self) -> Iterable[Hashable]:
-        """Of the projections that forecast the round that is here."""
-        return self.asked
+        tickets = {event: projection.ticket() for event, projection in self.events.items()}
+        steered = self.steering.ticket() if self.steers_vectors else None
+        return Waiting(self.name, self.asked, tickets, steered)
 
     def present(self, waiting: Waiting) -> None:
         """Put a round back in its place, to be settled next."""
         self.asked = waiting.asked
-        for name, ticket in waiting.tickets.items():
-            self.projection(name).present(ticket)
+        self.events = {event: self.projection(event) for event in waiting.tickets}
+        for event, ticket in waiting.tickets.items():
+            self.events[event].present(ticket)
         if waiting.steered is not None:
             self.steering.present(waiting.steered)
 
@@ -240,11 +198,11 @@ class Strategy(ABC):
         return
 
     def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
-        """Play a model's answers and labels, settling in between what the schedule says, as row by row.
+        """Play a model's answers and labels, settling in between what the schedule says, row by row.
 
         Columns of the table, shape (T, k), are the labels in the order in which all of them were declared;
         `numbers`, shape (T,), says which of these came. What comes out are answers (T, k), and the sum of
-        `bounded` certificates after each settled round (n,).
+        `bounded` certificates after each settled round (n,). Subclasses do the same faster.
         """
         classes = list(self.labels.known)
         tapes = Tapes(np.empty_like(table), np.empty(len(schedule.order)))
