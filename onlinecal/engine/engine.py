@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
+from math import inf
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +15,7 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.key import Summary, inf
+from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.keys.totals import NamedSummary, Total, Totals
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived

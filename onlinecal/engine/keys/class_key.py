@@ -6,13 +6,12 @@ only on the order of the key's events, not on how these were cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import count
+from math import nan
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.key import RESERVE, Key, Summary, Waits
@@ -20,7 +19,7 @@ from onlinecal.engine.keys.lanes import ClassForecast, Lane, LaneStep, is_large,
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
 from onlinecal.engine.keys.steering import ClassSteering, loaded_steering
 from onlinecal.engine.keys.storing import with_checksum
-from onlinecal.engine.watch.key_watch import WatchNote
+from onlinecal.engine.watch.key_watch import Watched, WatchNote
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import STATE_FORMAT
 
@@ -79,8 +78,8 @@ class ClassKey(Key):
         self.steps, self.notes, self.asked_bytes = list[LaneStep](), list[WatchNote](), 0
         self.steering, self.watch = None, settings.new_watch()
 
-    def load(self, stored: StoredClassKey, entries: Sequence[int]) -> None:
-        """Take up what was stored; raises any exception if it makes no sense, before any of it is played."""
+    def load(self, stored: StoredClassKey, entries: list[int]) -> tuple[list[int], list[float]]:
+        """Take up what was stored."""
         most = self.settings.most_lanes
         self.late, self.lanes = stored.late, [self.settings.kind.load(lane) for lane in stored.lanes]
         of_lane = stored.by_lane(len(self.lanes), most)
@@ -93,6 +92,8 @@ class ClassKey(Key):
         self.open = dict(zip(entries, stored.open, strict=True))
         self.steering = loaded_steering(stored.steering, self.settings.new_steering, stored.open)
         self.watch.take(stored.watch, stored.open)
+        times = [nan if one.time is None else one.time for one in stored.open]
+        return [one.number for one in stored.open], times
 
     def dump(self, ids: list[str]) -> bytes:
         """The state in bytes."""
@@ -190,12 +191,12 @@ class ClassKey(Key):
             self.steering = new()
         return self.steering.steered(steps, self.open.values())
 
-    def summary(self) -> Summary:
-        """What there is to know of the key, with its alarms and scores."""
-        return replace(self.written(), watched=self.watch.watched())
+    def watched(self) -> Watched:
+        """The key's alarms and scores."""
+        return self.watch.watched()
 
     def written(self) -> Summary:
-        """The summary without alarms and scores."""
+        """What there is to know of the key, without alarms and scores."""
         lanes = self.lanes
         return Summary(
             sum(lane.rounds for lane in lanes),
