@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import isfinite
 from typing import Any
 
@@ -163,8 +163,8 @@ class LpLane(Lane):
                 check_distributions(list(announced.values()), (len(announced),), "its forecasts")
             self.kind.hint_of(forecast.hint)
 
-    def run(self, steps: list[LaneStep], moments: Iterator[int]) -> list[float]:
-        """Take the steps one by one."""
+    def run(self, steps: list[LaneStep]) -> list[float]:
+        """Take the steps one by one; returns the certificate after each."""
         certificates = []
         for forecast, outcome, hint, _ in steps:
             if outcome is None:

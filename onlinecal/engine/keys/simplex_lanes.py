@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -184,7 +183,7 @@ class SimplexLane(Lane):
             moments.popleft()
         return run.certificate_of_last(len(moments))
 
-    def window_promise(self, late: int, rounds: int) -> float | None:
+    def window_promise(self, rounds: int) -> float:
         """What the distance of any so many of its consecutive rounds cannot exceed.
 
         With 0 rounds it is the part of the bound that does not depend on their number.
@@ -205,14 +204,14 @@ class SimplexLane(Lane):
             SimplexState(list(run.numbers), memory, *account, window, run.parts, moments)
         )
 
-    def admits(self, outcome: ClassOutcome, late: int) -> None:
+    def admits(self, outcome: ClassOutcome) -> None:
         """Make an outcome's classes known; ValueError if they, or its parts, are too many for the grid."""
         if self.depends_on_steps(outcome):
             run = self.simplex_run
             if not isinstance(outcome, str):
                 run.parts_for(len(soft_of(outcome, run.numbers, run.fixed, "value").vector))
             run.check_bears_classes(len(self.labels.union(class_shares(outcome))))
-        super().admits(outcome, late)
+        super().admits(outcome)
 
     def depends_on_steps(self, outcome: ClassOutcome) -> bool:
         """Whether the outcome is a soft label or has new classes: then the grid must not be too fine."""
@@ -227,12 +226,12 @@ class SimplexLane(Lane):
             elif forecasts:
                 raise ValueError("a forecast without a cell cannot be that of any run")
 
-    def run(self, steps: list[LaneStep], moments: Iterator[int]) -> list[float]:
-        """Take the steps one by one."""
+    def run(self, steps: list[LaneStep]) -> list[float]:
+        """Take the steps one by one; returns the certificate after each."""
         run, certificates = self.simplex_run, []
-        for forecast, outcome, hint, others in steps:
+        for forecast, outcome, hint, number in steps:
             if outcome is None:
-                run.note_late(others)
+                run.note_late(number)
                 known = run.numbers
                 guide = shared_out(hint, known) if hint is not None and known else NO_HINT
                 cell, vector = run.announce(guide)
@@ -243,6 +242,6 @@ class SimplexLane(Lane):
                 announced = tuple(forecast.probability.values())
                 run.observe(cell, announced, outcome_of(outcome, run.numbers, run.fixed, "value"))
                 if self.moments is not None:
-                    self.moments.append(next(moments))
+                    self.moments.append(number)
             certificates.append(self.certificate)
         return certificates
