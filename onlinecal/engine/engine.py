@@ -83,7 +83,7 @@ class Engine:
         if config is not None:
             # check it before a file is made
             all_settings(config)
-        self._ledger = Ledger(None if ledger is None else Path(ledger), window=window)
+        self._ledger = Ledger(None if ledger is None else Path(ledger))
         try:
             with self._ledger.ledger_errors():
                 refuse_archive(self._ledger)
