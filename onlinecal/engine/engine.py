@@ -168,12 +168,12 @@ class Engine:
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
-        return encode_lines(self._answer(columns_of_lines(data), inputs).answers())
+        return self.answer_lines(data, inputs)[0]
 
     def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> tuple[bytes, Counter[type]]:
         """As `handle_lines`, of `data` and `inputs`; and how many answers there are of each type."""
-        batch = self._answer(columns_of_lines(data), inputs)
-        return encode_lines(batch.answers()), batch.answer_types()
+        answers = self._answer(columns_of_lines(data), inputs).answers()
+        return encode_lines(answers), Counter(map(type, answers))
 
     def query(
         self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None
@@ -184,11 +184,6 @@ class Engine:
     def outcome(self, id: str, value: bool | int | float | str, time: float | None = None) -> Answer:
         """Settle one forecast, durably."""
         return self.handle([Outcome(id, value, time=time)])[0]
-
-    def position(self, path: str | bytes) -> int | None:
-        """How far an input had been answered, by the `inputs` of the batches so far; None: never."""
-        noted = self.noted(path)
-        return None if noted is None else noted.position
 
     def noted(self, path: str | bytes) -> Noted | None:
         """What the `inputs` of the batches so far said of a path last; None: nothing."""

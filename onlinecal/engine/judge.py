@@ -7,7 +7,7 @@ closed, or that is asked for once more, depends on nothing that comes later.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import count, repeat
 from math import inf
@@ -341,29 +341,13 @@ class Batch:
         forecasts = map(Forecast, self._query_ids, names, self._probabilities, self._certificates)
         for_each(answers.__setitem__, queries, forecasts)
         for_each(answers.__setitem__, closings, map(Settled, map(columns.ids.__getitem__, closings)))
-        for i in self._withdrawals():
-            answers[i] = Withdrawn(columns.ids[i])
+        # all withdrawals are in `_checked`
+        for i in self._checked:
+            if columns.kinds[i] == WITHDRAW and self._table.numbers[i]:
+                answers[i] = Withdrawn(columns.ids[i])
         for i, answer in self._answers.items():
             answers[i] = answers[answer] if type(answer) is int else answer
         return answers
-
-    def _withdrawals(self) -> list[int]:
-        """The accepted withdrawals; all of them are in `_checked`."""
-        kinds = self.columns.kinds
-        return [i for i in self._checked if kinds[i] == WITHDRAW and self._table.numbers[i]]
-
-    def answer_types(self) -> Counter[type]:
-        """How many answers there are of each type."""
-        others = Counter[type](Forecast if type(one) is int else type(one) for one in self._answers.values())
-        withdrawn = len(self._withdrawals())
-        others.update(
-            {
-                Forecast: len(self._queries),
-                Withdrawn: withdrawn,
-                Settled: len(self._closings) - withdrawn,
-            }
-        )
-        return others
 
     def query_rows(self) -> ByColumns:
         """The rows of the new queries, before the book is told to `release`."""

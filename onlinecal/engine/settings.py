@@ -79,11 +79,8 @@ class BinaryKind:
 
 def kind_of(config: KeyConfig) -> Any:
     """The forecasters that a configuration asks for; ValueError if a parameter is out of range."""
-    given = {
-        name: getattr(config, name)
-        for name in PARAMETERS[config.kind]
-        if getattr(config, name) is not None and name not in ("classes", "steering")
-    }
+    names = set(PARAMETERS[config.kind]) - {"classes", "steering"}
+    given = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
     if config.kind == "binary":
         return BinaryKind(config.hints, **given)
     if config.kind == "lp":
@@ -115,7 +112,7 @@ class KeySettings:
         Whether hints are steered; what makes the steering of a key of several classes, None for none.
     threshold
         The threshold of alarms, inf for no alarms.
-    most_lanes, expire_after, max_jump
+    expire_after, max_jump
         As in the configuration; inf where there is no limit.
     expires_as
         The outcome of a forecast that expires, GIVEN_UP for none.
@@ -131,7 +128,6 @@ class KeySettings:
         self.new_steering: Callable[[], ClassSteering] | None = None
         if self.steers and config.kind == "simplex":
             self.new_steering = partial(ClassSteering, config.classes, config.most_classes)
-        self.most_lanes = config.lanes
         self.expire_after = inf if config.expire_after is None else config.expire_after
         self.max_jump = inf if config.expire_after is None else config.max_jump
         self.expires_as = GIVEN_UP if config.expire_as is None else float(config.expire_as)
@@ -144,11 +140,9 @@ class KeySettings:
         ahead = abs(time) - max(self.max_jump, MAX_JUMP) if clock is None else time - clock - self.max_jump
         if ahead <= 0:
             return None
-        where = (
-            "from 0, where the key's clock starts"
-            if clock is None
-            else f"ahead of the key's clock, {clock!r}"
-        )
+        where = "from 0, where the key's clock starts"
+        if clock is not None:
+            where = f"ahead of the key's clock, {clock!r}"
         return f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?"
 
 

@@ -16,7 +16,7 @@ from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.key import RESERVE, Key, Summary, Waits
 from onlinecal.engine.keys.lanes import ClassForecast, LaneStep
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
-from onlinecal.engine.keys.steering import ClassSteering, loaded_steering
+from onlinecal.engine.keys.steering import ClassSteering
 from onlinecal.engine.keys.storing import with_checksum
 from onlinecal.engine.watch.key_watch import Watched, WatchNote
 from onlinecal.forecasters.binary.soundness import require
@@ -78,7 +78,7 @@ class ClassKey(Key):
         """Take up what was stored."""
         self.late, self.lanes = stored.late, [self.settings.kind.load(lane) for lane in stored.lanes]
         n_lanes = len(self.lanes)
-        require(n_lanes <= self.settings.most_lanes and len(self.late) == n_lanes, "its lanes")
+        require(n_lanes <= self.settings.config.lanes and len(self.late) == n_lanes, "its lanes")
         require(all(0 <= one.lane < n_lanes for one in stored.open), "its lanes")
         for place, lane in enumerate(self.lanes):
             waiting = [one for one in stored.open if one.lane == place]
@@ -88,7 +88,13 @@ class ClassKey(Key):
         self.spent = any(map(is_spent, self.lanes))
         self.asked_bytes = sum(one.bytes_asked for one in stored.open)
         self.open = dict(zip(entries, stored.open, strict=True))
-        self.steering = loaded_steering(stored.steering, self.settings.new_steering, stored.open)
+        new = self.settings.new_steering
+        if stored.steering is None:
+            require(new is None or all(one.hint is None for one in stored.open), "its steering")
+        else:
+            require(new is not None, "its steering")
+            self.steering = new()
+            self.steering.take(stored.steering, stored.open)
         self.watch.take(stored.watch, stored.open)
         times = [nan if one.time is None else one.time for one in stored.open]
         return [one.number for one in stored.open], times
@@ -161,7 +167,7 @@ class ClassKey(Key):
     def _free_lane(self) -> int:
         """The first lane without open forecasts; else a new one, if allowed; else the one with the fewest."""
         least = min(self.busy, default=1)
-        if least and len(self.lanes) < self.settings.most_lanes:
+        if least and len(self.lanes) < self.settings.config.lanes:
             self.lanes.append(self.settings.kind.new())
             self.busy.append(0)
             self.late.append(0)

@@ -226,7 +226,7 @@ class KeyArrays:
         for field in (NEXT_LANE, OLDEST_OPEN, LATEST_OPEN):
             fields[lanes, field] = -1
         fields[lanes, STEERING_ROW] = playing.NOT_STEERED_YET if settings.steers else playing.NOT_STEERED
-        fields[lanes, MOST_LANES], fields[lanes, PLAIN] = settings.most_lanes, settings.plain
+        fields[lanes, MOST_LANES], fields[lanes, PLAIN] = settings.config.lanes, settings.plain
         state.accounts[lanes], state.clocks[lanes] = 0.0, nan
         if not settings.is_binary:
             return lanes
@@ -453,7 +453,7 @@ class KeyArrays:
         words.end()
         makers, numbers, lower, width, hinted = ints.T
         forecasts, certificates, hints, times = floats.T
-        require(0 < len(lanes) <= settings.most_lanes, "its lanes")
+        require(0 < len(lanes) <= settings.config.lanes, "its lanes")
         require(bool(((makers >= 0) & (makers < len(lanes))).all()), "its lanes")
         given = hints[hints == hints]
         require(bool(((given >= 0.0) & (given <= 1.0)).all()), "its open forecasts")

@@ -8,12 +8,14 @@ An outcome is kept as the label of its class; a soft label as its probabilities 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Iterable, Mapping
 from math import fsum
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.engine.events import LONGEST_NAME, is_name
@@ -178,6 +180,19 @@ def shared_out(hint: Mapping[str, float], known: Collection[str]) -> Floats:
     row = vector_of(hint, known)
     total = row.sum()
     return row / total if total > 0.0 else np.full(len(row), 1.0 / len(row))
+
+
+def deflated(array: NDArray[Any]) -> bytes:
+    """Numbers of 64 bits, compressed."""
+    return zlib.compress(array.astype(array.dtype.newbyteorder("<")).tobytes(), 1)
+
+
+def inflated(data: bytes, most: int, kind: type) -> NDArray[Any]:
+    """The numbers that were deflated; ValueError if there are more than `most`, or part of one."""
+    # one byte more than there can be, so that what is too long is not cut to fit
+    raw = zlib.decompressobj().decompress(data, 8 * most + 1)
+    require(len(raw) % 8 == 0 and len(raw) <= 8 * most, "the length of its arrays")
+    return np.frombuffer(raw, np.dtype(kind).newbyteorder("<")).astype(kind)
 
 
 def class_shares(outcome: ClassOutcome) -> dict[str, float]:

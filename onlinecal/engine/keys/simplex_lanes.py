@@ -20,6 +20,8 @@ from onlinecal.engine.keys.lanes import (
     LaneStep,
     check_hints_allowed,
     class_shares,
+    deflated,
+    inflated,
     shared_out,
 )
 from onlinecal.forecasters.binary.soundness import require
@@ -100,11 +102,11 @@ class SimplexKind(ClassLabels):
         run.restore_late(state.late)
         run.parts = state.parts
         if run.window is not None:
-            run.table = inflated(state.window, most_of_window(run.memory, run.window))
+            run.table = inflated(state.window, most_of_window(run.memory, run.window), np.int64)
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
         run.check()
-        moments = inflated(state.moments, min(run.rounds, run.window or 0)) if state.moments else NO_MOMENTS
-        return self._lane(run, moments)
+        most = min(run.rounds, run.window or 0)
+        return self._lane(run, inflated(state.moments, most, np.int64) if state.moments else NO_MOMENTS)
 
 
 def unpacked_memory(data: bytes, classes: int) -> NDArray[np.int64]:
@@ -116,14 +118,6 @@ def unpacked_memory(data: bytes, classes: int) -> NDArray[np.int64]:
         # one byte more, so that what is too long is not cut to fit
         head += inflate.decompress(inflate.unconsumed_tail, rest + 1)
     return np.frombuffer(head, "<i8").astype(np.int64)
-
-
-def inflated(data: bytes, size: int) -> NDArray[np.int64]:
-    """Decompress integers; ValueError if there are more than `size`."""
-    inflate = zlib.decompressobj()
-    raw = inflate.decompress(data, 8 * size) if size else b""
-    require(not inflate.unconsumed_tail and len(raw) % 8 == 0, "its window")
-    return np.frombuffer(raw, "<i8").astype(np.int64)
 
 
 class SimplexLane(Lane):
@@ -193,16 +187,12 @@ class SimplexLane(Lane):
     def dump(self) -> bytes:
         """The state in bytes: the memory and the run's account."""
         run = self.simplex_run
-        memory = zlib.compress(run.memory.astype("<i8").tobytes(), 1)
         past, since, newcomers, grids = run.account()
-        window = zlib.compress(run.table.astype("<i8").tobytes(), 1) if len(run.table) else b""
-        moments = b""
-        if self.moments is not None:
-            moments = zlib.compress(np.array(self.moments, "<i8").tobytes(), 1)
         account = str(past), since, newcomers, grids, run.late
-        return msgspec.msgpack.encode(
-            SimplexState(list(run.numbers), memory, *account, window, run.parts, moments)
-        )
+        window = deflated(run.table) if len(run.table) else b""
+        moments = b"" if self.moments is None else deflated(np.array(self.moments, np.int64))
+        state = SimplexState(list(run.numbers), deflated(run.memory), *account, window, run.parts, moments)
+        return msgspec.msgpack.encode(state)
 
     def admits(self, outcome: ClassOutcome) -> None:
         """Make an outcome's classes known; ValueError if they, or its parts, are too many for the grid."""
