@@ -25,6 +25,7 @@ from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.events import (
     LONGEST_LINE,
     LONGEST_NAME,
+    UNREADABLE,
     Incoming,
     Outcome,
     Query,
@@ -83,7 +84,6 @@ PAGE = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 Decoder = msgspec.json.Decoder[Any]
 Form = Literal["one", "array", "lines"]
 

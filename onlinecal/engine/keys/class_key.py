@@ -93,7 +93,7 @@ class ClassKey(Key):
             require(new is None or all(one.hint is None for one in stored.open), "its steering")
         else:
             require(new is not None, "its steering")
-            self.steering = new()
+            self.steering = cast("ClassSteering", new and new())
             self.steering.take(stored.steering, stored.open)
         self.watch.take(stored.watch, stored.open)
         times = [nan if one.time is None else one.time for one in stored.open]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from fractions import Fraction
 from typing import Any
@@ -28,13 +27,14 @@ from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, MOST_PARTS, outcome_of, soft_of
 from onlinecal.forecasters.simplex.machine.cells import Cell, check_cell
-from onlinecal.forecasters.simplex.machine.memory import length_of
-from onlinecal.forecasters.simplex.machine.table import HEADER, USED
+from onlinecal.forecasters.simplex.machine.table import USED
 from onlinecal.forecasters.simplex.machine.windows import most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
 
 NO_HINT = np.empty(0)
 NO_MOMENTS = np.empty(0, np.int64)
+MOST_NUMBERS = 1 << 25
+"""The most integers of a memory that a state can hold: more than its bytes allow."""
 
 
 class SimplexState(Struct, array_like=True):
@@ -95,7 +95,7 @@ class SimplexKind(ClassLabels):
         if run.fixed and list(run.numbers) != state.labels:
             raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
         run.numbers = self.numbered(state.labels)
-        run.memory = unpacked_memory(state.memory, len(run.numbers))
+        run.memory = inflated(state.memory, MOST_NUMBERS, np.int64)
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
         require(type(state.parts) is int and 1 <= state.parts <= MOST_PARTS, "its parts")
@@ -107,17 +107,6 @@ class SimplexKind(ClassLabels):
         run.check()
         most = min(run.rounds, run.window or 0)
         return self._lane(run, inflated(state.moments, most, np.int64) if state.moments else NO_MOMENTS)
-
-
-def unpacked_memory(data: bytes, classes: int) -> NDArray[np.int64]:
-    """Decompress a memory, up to the length that its header and the number of classes allow."""
-    inflate, size = zlib.decompressobj(), 8 * HEADER
-    head = inflate.decompress(data, size)
-    if len(head) == size and classes:
-        rest = 8 * length_of(np.frombuffer(head, "<i8").tolist(), classes) - size
-        # one byte more, so that what is too long is not cut to fit
-        head += inflate.decompress(inflate.unconsumed_tail, rest + 1)
-    return np.frombuffer(head, "<i8").astype(np.int64)
 
 
 class SimplexLane(Lane):

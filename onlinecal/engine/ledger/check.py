@@ -78,7 +78,8 @@ def check_ledger(
         with closing(Ledger(one, read_only=True)) as ledger:
             checked, marker = _check(ledger, tell), marker_of(ledger)
         problems = [f"{one}: {problem}" for problem in checked.problems]
-        if marker is None or not marker.is_of(archive):
+        counted = archive.number, archive.queries, archive.closings
+        if marker is None or (marker.number, marker.queries, marker.closings) != counted:
             problems.append(f"{path}: it counts other events than those of {one}")
         problems += [f"{path}: {problem} of {one}" for problem in _check_archived(Path(path), one, archive)]
         keys = max(result.keys, checked.keys)
@@ -148,15 +149,7 @@ def _check_archived(path: Path, file: Path, archive: Archived) -> list[str]:
 
 FAR_BEHIND = 1_000_000
 """If states lack more events than these, a start takes long."""
-GIB = 1 << 30
-
-OLDEST_OPEN = (
-    "SELECT q.id, k.name, q.time, ? - q.number FROM queries AS q JOIN keys AS k ON k.number = q.key"
-    " LEFT JOIN closings AS c ON c.query = q.number"
-    " WHERE (q.number IN (SELECT oldest FROM states) OR q.number > ?) AND c.number IS NULL"
-    " ORDER BY q.number LIMIT 1"
-)
-"""The oldest open forecast: one that some state has as its oldest, or one that no state has yet."""
+LEAST_FREE = LARGE_WAL = 1 << 30
 
 Facts = dict[str, Any]
 
@@ -204,10 +197,10 @@ def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
     last = max(one.st_mtime for name, one in states.items() if name != "-shm")
     free = shutil.disk_usage(os.path.dirname(real)).free
     facts.update(bytes=size, wal_bytes=wal, last_commit=last, free_bytes=free)
-    if free < max(GIB, wal):
+    if free < max(LEAST_FREE, wal):
         do = "make room; or move older events to another disk with `stream archive --shrink`"
         findings.append(Finding(f"{free / 2**20:,.0f} MiB of disk are free", do))
-    if wal > max(GIB, size):
+    if wal > max(LARGE_WAL, size):
         wrong = f"the log of commits, {path}-wal, has {wal / 2**20:,.0f} MiB"
         do = "end what has been reading the ledger for long (a report, a backup): it cannot be emptied before"
         findings.append(Finding(wrong, do))
@@ -224,8 +217,6 @@ def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
         do = "stop the engine with SIGTERM once: it writes them; until then a start replays these events"
         findings.append(Finding(wrong, do))
     config_of(ledger)
-    for oldest in ledger.rows(OLDEST_OPEN, (last, tail)):
-        facts["oldest_open"] = dict(zip(("id", "key", "time", "events_ago"), oldest, strict=True))
     facts["is_archive"] = ledger.about("archive") is not None
     facts["archives"] = [
         {"path": one.path, "upto": one.number, "there": os.path.exists(one.path)} for one in archives

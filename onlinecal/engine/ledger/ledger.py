@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.json import encode
+from msgspec.structs import replace
 
 from onlinecal.engine.events import only_names
 from onlinecal.engine.keys.key import EMPTY_SUMMARY, Summary
@@ -283,7 +284,7 @@ class Ledger:
             ):
                 summary = EMPTY_SUMMARY
                 if state is not None:
-                    summary = Summary(*figures, watched=watched_in(name, state))
+                    summary = replace(Summary(*figures), watched=watched_in(name, state))
                 yield name, place, summary
 
     def counts(self) -> tuple[int, int]:

@@ -115,7 +115,8 @@ def read_report(path: str | Path) -> Report:
             pass
         for name, place, written in ledger.summaries():
             summary = book.summary(name, place, written, ledger)
-            lines.append(KeyReport(name, place, summary, summary.watched and summary.watched.scores))
+            watched = summary.watched
+            lines.append(KeyReport(name, place, summary, None if watched is None else watched.scores))
         totals, (queries, closings) = Totals((), ((one.name, one.summary) for one in lines)), ledger.counts()
         sums, first = totals.read(queries + closings, len(lines)), totals.oldest(())
         oldest = ledger.rows(

@@ -11,10 +11,7 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.engine.spark.rows import EVENTS as EVENTS
-    from onlinecal.engine.spark.session import (
-        ROCKSDB as ROCKSDB,
-        local_session as local_session,
-    )
+    from onlinecal.engine.spark.session import ROCKSDB as ROCKSDB, local_session as local_session
     from onlinecal.engine.spark.stream import (
         ANSWERS as ANSWERS,
         calibrated_stream as calibrated_stream,
