@@ -94,7 +94,6 @@ class Engine:
             raise
 
     def _start(self) -> None:
-        """Start from what the ledger holds."""
         self._book = Book(self.config)
         self._number, self._keys_known = self._ledger.last_numbers()
         # nothing is archived while there is a writer

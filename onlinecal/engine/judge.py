@@ -147,7 +147,6 @@ class Batch:
         self._collect()
 
     def _one_by_one(self, start: int, end: int) -> None:
-        """Judge events by all the rules."""
         columns, table, book = self.columns, self._table, self.book
         for i in range(start, end):
             kind, id, row, time = columns.kinds[i], columns.ids[i], table.rows[i], columns.time(i)
@@ -174,7 +173,6 @@ class Batch:
             table.at[i], table.numbers[i] = entry, self.number
 
     def _number_keys(self, keys: list[Key]) -> None:
-        """Number new keys, which have their first events."""
         numbers = range(self.keys_known + 1, self.keys_known + 1 + len(keys))
         self.book.arrays.state.fields[[key.first_lane for key in keys], KEY] = numbers
         self.created += [(i, key.name, key.settings.place) for i, key in zip(numbers, keys, strict=True)]
@@ -289,11 +287,9 @@ class Batch:
         return settings.kind.outcome_of(self.columns.value(i))
 
     def _hint(self, i: int) -> Any:
-        """The hint of an accepted query, checked."""
         return self._checked[i] if i in self._checked else self.columns.hint(i)
 
     def _outcome(self, i: int) -> Any:
-        """The outcome of an accepted closing, checked."""
         return self._checked[i] if i in self._checked else int(self.columns.values[i])
 
     def _forget(self, id: str, row: int) -> None:

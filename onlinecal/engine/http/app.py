@@ -270,7 +270,6 @@ class ReadRoutes:
         return Response(as_text(await self._overview(request)), media_type=MEDIA_TYPE)
 
     async def _overview(self, request: Request) -> Overview:
-        """An overview, at most a second old."""
         limit = parameters_of(request).keys
         if self._last_overview is None or time.monotonic() > self._last_overview[0]:
             overview = await self._engine.overview(MOST_WATCHED)

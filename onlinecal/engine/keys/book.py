@@ -219,7 +219,6 @@ class Book:
     # -- events
 
     def _make_free(self, number: int) -> None:
-        """Make sure that so many entries are free."""
         while len(self._free) < number:
             held = len(self.ids)
             size = max(FIRST_ENTRIES, 2 * held)
@@ -291,7 +290,6 @@ class Book:
             self._expire(key, time, number)
 
     def _note_event(self, key: Key, number: int, time: float | None) -> None:
-        """Note that a key has an event."""
         state, first_lane = self.arrays.state, key.first_lane
         state.fields[first_lane, LAST_EVENT] = number
         if not state.fields[first_lane, DIRTY]:

@@ -153,7 +153,6 @@ class KeyArrays:
         self.state = self.state._replace(**{name: longer(getattr(self.state, name), size) for name in names})
 
     def _take_lanes(self, number: int) -> Ints:
-        """The rows of so many new lanes."""
         free, held = self._free, len(self.keys)
         if len(free) < number:
             size = max(SMALLEST, 4 * held, held + number)
@@ -219,7 +218,6 @@ class KeyArrays:
         return lane
 
     def _new_lanes(self, settings: KeySettings, number: int) -> Ints:
-        """Make so many lanes for keys with these settings."""
         lanes = self._take_lanes(number)
         fields, state = self.state.fields, self.state
         fields[lanes] = 0
@@ -282,7 +280,6 @@ class KeyArrays:
                 self._free.append(lane)
 
     def _begin_steering(self, first_lanes: Ints) -> None:
-        """Steer the hints of keys from now on."""
         free, number = self._free_rows, len(first_lanes)
         if len(free) < number:
             held = len(self.state.steering)
@@ -350,7 +347,6 @@ class KeyArrays:
                 self._refine(lane)
 
     def _add_lane(self, key: Key) -> int:
-        """One more lane of a key."""
         [new] = self._new_lanes(key.settings, 1).tolist()
         self.keys[new], self.state.fields[self.lanes_of(key.first_lane)[-1], NEXT_LANE] = key, new
         return int(new)

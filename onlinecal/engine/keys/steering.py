@@ -99,7 +99,6 @@ class ClassSteering:
             self.state = trusted_with_classes(self.state, before, len(self.numbers))
 
     def _ask(self, number: int, hint: dict[str, float]) -> dict[str, float]:
-        """The steered hint; its ticket is kept."""
         if not self.numbers.keys() >= hint.keys():
             self._meet([label for label, p in hint.items() if p > 0.0])
         row, out = vector_of(hint, self.numbers), np.empty(len(self.numbers))
@@ -112,7 +111,6 @@ class ClassSteering:
         return dict(zip(self.numbers, answer, strict=True))
 
     def _learn(self, ticket: Floats, outcome: ClassOutcome) -> None:
-        """Learn from the outcome that followed the hint with this ticket."""
         soft = class_shares(outcome)
         self._meet(soft)
         if all(label in self.numbers for label in soft):

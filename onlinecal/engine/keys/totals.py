@@ -135,7 +135,6 @@ class Totals:
         self._stale.clear()
 
     def _count(self, name: str, now: Summary) -> None:
-        """Replace a key's last summary in the sums by the present one."""
         before, after = summands(self._counted.get(name, EMPTY_SUMMARY)), summands(now)
         self._sums = [total - old + new for total, old, new in zip(self._sums, before, after, strict=True)]
         self._counted[name] = now

@@ -183,7 +183,6 @@ def archive_ledger(
 
 
 def _write(source: Path, target: Path, keep: int | None, before: float | None, tell: Progress) -> bool:
-    """Write the archive; returns whether there was anything to write."""
     with closing(Ledger(source, read_only=True)) as ledger, ledger.transaction("DEFERRED"):
         refuse_archive(ledger)
         upto = last_to_move(ledger, keep, before)

@@ -88,7 +88,6 @@ def check_ledger(
 
 
 def _check(ledger: Ledger, tell: Progress) -> Check:
-    """Check one file, without its archives."""
     problems = ledger.damage() + _check_without_replay(ledger)
     book, total = Book(config_of(ledger)), ledger.events_here()
     events = known = 0
@@ -343,7 +342,6 @@ def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
 
 
 def _event(event: schema.Logged, key: str) -> Incoming:
-    """The event as a caller sent it, from the log."""
     if not event.closes:
         return Query(event.id, key, event.value, event.time)
     if event.value is None:
