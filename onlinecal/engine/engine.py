@@ -209,8 +209,8 @@ class Engine:
                 totals.scores(),
                 reliability.since,
                 *reliability_of_both(reliability, total.certificate, total.rounds),
-                totals.largest(limit),
-                totals.alarmed(limit),
+                self._with_windows(totals.largest(limit)),
+                self._with_windows(totals.alarmed(limit)),
                 len(book.keys),
                 self._activity.batches,
                 self._activity.seconds,
@@ -221,7 +221,7 @@ class Engine:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""
         check_count(limit, "limit")
         with self._mutex:
-            return self._totals().largest(limit)
+            return self._with_windows(self._totals().largest(limit))
 
     def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
         """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
@@ -243,6 +243,12 @@ class Engine:
                 [line] = self._ledger.summaries(snapshot.number - 1, 1)
                 return self._book.summary(*line, self._ledger)
             return None
+
+    def _with_windows(self, lines: list[NamedSummary]) -> list[NamedSummary]:
+        """Add the bounds on windows, which totals do not keep of keys that are not in memory."""
+        if all(self.config.at(place).window is None for place in self._book.settings):
+            return lines
+        return [(name, self.summary(name) or one) for name, one in lines]
 
     def _totals(self) -> Totals:
         self._recover()

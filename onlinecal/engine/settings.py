@@ -133,17 +133,17 @@ class KeySettings:
         self.expires_as = GIVEN_UP if config.expire_as is None else float(config.expire_as)
         self.plain = self.is_binary and config.hints and self.expire_after == inf
 
-    def problem_of_time(self, time: float | None, clock: float | None) -> str | None:
-        """What is wrong with an event's time for a key with that clock, if anything is: see `max_jump`."""
+    def check_time(self, time: float | None, clock: float | None) -> None:
+        """ValueError for a time that an event of a key with that clock cannot have: see `max_jump`."""
         if time is None or self.max_jump == inf:
-            return None
+            return
         ahead = abs(time) - max(self.max_jump, MAX_JUMP) if clock is None else time - clock - self.max_jump
         if ahead <= 0:
-            return None
+            return
         where = "from 0, where the key's clock starts"
         if clock is not None:
             where = f"ahead of the key's clock, {clock!r}"
-        return f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?"
+        raise ValueError(f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?")
 
 
 def all_settings(config: EngineConfig, arrays: KeyArrays | None = None) -> dict[int, KeySettings]:

@@ -159,9 +159,11 @@ def test_lines_of_keys_that_are_not_in_memory_have_their_windows(tmp_path):
         for t in range(10):
             engine.handle([Query(f"{name}/{t}", name, 0.5) for name in names])
             engine.handle([Outcome(f"{name}/{t}", t % 2) for name in names])
-        lines = {line.pop("key"): line for line in client.get("/keys").json()["keys"]}
-        assert lines == {name: msgspec.to_builtins(engine.summary(name)) for name in names}
-        assert lines["key 0"]["window_certificate"] > 0
+        for route in ("/watch", "/keys?order=largest", "/keys"):
+            found = client.get(route).json()
+            lines = {line.pop("key"): line for line in found.get("keys", found.get("largest"))}
+            assert lines == {name: msgspec.to_builtins(engine.summary(name)) for name in names}
+            assert lines["key 0"]["window_certificate"] > 0
 
 
 def test_health_does_not_wait_for_an_engine_at_work_but_not_for_ever(client, engine, monkeypatch):
