@@ -11,11 +11,7 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.engine.concurrent import AsyncEngine as AsyncEngine
-    from onlinecal.engine.config import (
-        EngineConfig as EngineConfig,
-        KeyConfig as KeyConfig,
-        Match as Match,
-    )
+    from onlinecal.engine.config import EngineConfig as EngineConfig, KeyConfig as KeyConfig, Match as Match
     from onlinecal.engine.engine import Engine as Engine
     from onlinecal.engine.events import (
         Forecast as Forecast,
@@ -30,10 +26,7 @@ if TYPE_CHECKING:
     )
     from onlinecal.engine.keys.key import Summary as Summary
     from onlinecal.engine.keys.totals import Total as Total
-    from onlinecal.engine.ledger.archive import (
-        Archived as Archived,
-        archive_ledger as archive_ledger,
-    )
+    from onlinecal.engine.ledger.archive import Archived as Archived, archive_ledger as archive_ledger
     from onlinecal.engine.ledger.check import (
         Check as Check,
         Repaired as Repaired,

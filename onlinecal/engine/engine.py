@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
+from math import inf
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +15,7 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.key import Summary, inf
+from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.keys.totals import NamedSummary, Total, Totals
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
@@ -82,7 +83,7 @@ class Engine:
         if config is not None:
             # check it before a file is made
             all_settings(config)
-        self._ledger = Ledger(None if ledger is None else Path(ledger), window=window)
+        self._ledger = Ledger(None if ledger is None else Path(ledger))
         try:
             with self._ledger.ledger_errors():
                 refuse_archive(self._ledger)
@@ -93,7 +94,6 @@ class Engine:
             raise
 
     def _start(self) -> None:
-        """Start from what the ledger holds."""
         self._book = Book(self.config)
         self._number, self._keys_known = self._ledger.last_numbers()
         # nothing is archived while there is a writer
@@ -105,11 +105,7 @@ class Engine:
         self._is_sound = True
 
     def _write_states(
-        self,
-        upto: int,
-        batch: Batch | None = None,
-        inputs: Iterable[Input] = (),
-        window: int | None = None,
+        self, upto: int, batch: Batch | None = None, inputs: Iterable[Input] = (), window: int | None = None
     ) -> None:
         """Commit a batch, and the states that are due."""
         book, behind = self._book, self.window if window is None else window
@@ -167,12 +163,12 @@ class Engine:
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
-        return encode_lines(self._answer(columns_of_lines(data), inputs).answers())
+        return self.answer_lines(data, inputs)[0]
 
     def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> tuple[bytes, Counter[type]]:
         """As `handle_lines`, of `data` and `inputs`; and how many answers there are of each type."""
-        batch = self._answer(columns_of_lines(data), inputs)
-        return encode_lines(batch.answers()), batch.answer_types()
+        answers = self._answer(columns_of_lines(data), inputs).answers()
+        return encode_lines(answers), Counter(map(type, answers))
 
     def query(
         self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None
@@ -183,11 +179,6 @@ class Engine:
     def outcome(self, id: str, value: bool | int | float | str, time: float | None = None) -> Answer:
         """Settle one forecast, durably."""
         return self.handle([Outcome(id, value, time=time)])[0]
-
-    def position(self, path: str | bytes) -> int | None:
-        """How far an input had been answered, by the `inputs` of the batches so far; None: never."""
-        noted = self.noted(path)
-        return None if noted is None else noted.position
 
     def noted(self, path: str | bytes) -> Noted | None:
         """What the `inputs` of the batches so far said of a path last; None: nothing."""

@@ -126,6 +126,8 @@ class Rejected(Struct, tag="rejected", tag_field="type", frozen=True, gc=False):
 Incoming = Query | Outcome | Withdraw
 Answer = Forecast | Settled | Withdrawn | Rejected
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What is raised where bytes are no event."""
 _decoder = msgspec.json.Decoder(Incoming)
 _encoder = msgspec.json.Encoder()
 
@@ -133,26 +135,18 @@ _encoder = msgspec.json.Encoder()
 def decode(line: bytes) -> Incoming | Rejected:
     """The event that a line holds, or what is wrong with it."""
     if len(line) > LONGEST_LINE:
-        return Rejected(
-            None, "malformed", f"the line has {len(line)} bytes, more than the {LONGEST_LINE} allowed"
-        )
+        too_long = f"the line has {len(line)} bytes, more than the {LONGEST_LINE} allowed"
+        return Rejected(None, "malformed", too_long)
     try:
         return _decoder.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return Rejected(_id_in(line), "malformed", str(error) if line.strip() else "the line is empty")
 
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:
     """One event or refusal for each line of `data`, complete lines of JSON in UTF-8."""
-    return list(decode_all(cut_lines(data)))
-
-
-def cut_lines(data: bytes) -> list[bytes]:
-    """Cut complete lines apart."""
     lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines
+    return list(decode_all(lines if lines[-1] else lines[:-1]))
 
 
 def decode_all(lines: list[bytes]) -> Iterator[Incoming | Rejected]:
@@ -161,7 +155,7 @@ def decode_all(lines: list[bytes]) -> Iterator[Incoming | Rejected]:
         some = lines[start : start + DECODED_TOGETHER]
         try:
             yield from list(map(decode if max(map(len, some)) > LONGEST_LINE else _decoder.decode, some))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             yield from map(decode, some)
 
 
@@ -174,7 +168,7 @@ def _id_in(line: bytes) -> str | None:
     """The id in a line that is an object, but no event."""
     try:
         loose = msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
     id = loose.get("id") if isinstance(loose, dict) else None
     return id if isinstance(id, str) and len(id) <= LONGEST_NAME else None
@@ -182,27 +176,19 @@ def _id_in(line: bytes) -> str | None:
 
 def problem_of(event: Any) -> str | None:
     """What is wrong with the id, the key or the time of an event; None if nothing is."""
-    if not is_name(event.id):
-        return _problem_of_name(event.id, "id")
-    if (event.key is not None or type(event) is Query) and not is_name(event.key):
-        return _problem_of_name(event.key, "key")
-    if event.time is None or (type(event.time) is float and math.isfinite(event.time)):
+    for field in ("id", "key"):
+        name = getattr(event, field)
+        if not is_name(name) and (field == "id" or name is not None or type(event) is Query):
+            shown = repr(name) if len(repr(name)) < 60 else f"{repr(name)[:60]}..."
+            return f"{field} must be a text of 1 to {LONGEST_NAME} characters without NUL, got {shown}"
+    if event.time is None:
         return None
-    return _problem_of_time(event.time)
-
-
-def _problem_of_name(name: Any, field: str) -> str:
-    shown = repr(name) if len(repr(name)) < 60 else f"{repr(name)[:60]}..."
-    return f"{field} must be a text of 1 to {LONGEST_NAME} characters without NUL, got {shown}"
-
-
-def _problem_of_time(time: Any) -> str | None:
     try:
-        if isinstance(time, (int, float)) and math.isfinite(time):
+        if isinstance(event.time, (int, float)) and math.isfinite(event.time):
             return None
     except OverflowError:  # an integer beyond all floats
         pass
-    return f"time must be a finite number of seconds, got {time!r}"
+    return f"time must be a finite number of seconds, got {event.time!r}"
 
 
 def only_names(given: list[Any]) -> list[str]:

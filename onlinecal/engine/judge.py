@@ -7,7 +7,7 @@ closed, or that is asked for once more, depends on nothing that comes later.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import count, repeat
 from math import inf
@@ -147,34 +147,34 @@ class Batch:
         self._collect()
 
     def _one_by_one(self, start: int, end: int) -> None:
-        """Judge events by all the rules."""
         columns, table, book = self.columns, self._table, self.book
         for i in range(start, end):
             kind, id, row, time = columns.kinds[i], columns.ids[i], table.rows[i], columns.time(i)
+            if kind == REFUSED:
+                continue
+            entry = int(table.entries[row])
+            if entry >= 0 and id not in book.open:
+                # it has expired meanwhile
+                entry = table.entries[row] = KNOWN
+            try:
+                key = self._judge_query(i, row) if kind == QUERY else self._judge_closing(i, row, entry)
+            except ValueError as error:
+                self._refuse(i, "invalid", str(error))
+                continue
+            if key is None:
+                continue
             if kind == QUERY:
-                key = self._judge_query(i, row)
-                if key is None:
-                    continue
                 if key.number == NEW:
                     self._number_keys([key])
                 entry = book.ask(key, id, self.number + 1, self._checked[i], time)
                 table.entries[row], table.asked[row] = entry, i
-            elif kind != REFUSED:
-                entry = int(table.entries[row])
-                if entry >= 0 and id not in book.open:
-                    # it has expired meanwhile
-                    entry = table.entries[row] = KNOWN
-                if not self._judge_closing(i, row, entry):
-                    continue
+            else:
                 book.close(entry, self.number + 1, self._checked[i], time)
                 table.entries[row], table.closed[row] = KNOWN, i
-            else:
-                continue
             self.number += 1
             table.at[i], table.numbers[i] = entry, self.number
 
     def _number_keys(self, keys: list[Key]) -> None:
-        """Number new keys, which have their first events."""
         numbers = range(self.keys_known + 1, self.keys_known + 1 + len(keys))
         self.book.arrays.state.fields[[key.first_lane for key in keys], KEY] = numbers
         self.created += [(i, key.name, key.settings.place) for i, key in zip(numbers, keys, strict=True)]
@@ -186,16 +186,15 @@ class Batch:
         self._answers[i] = Rejected(self.columns.ids[i], reason, detail)
 
     def _judge_query(self, i: int, row: int) -> Key | None:
-        """The key of an accepted query, whose hint is then in `_checked`; None if it is answered already."""
+        """The key of an accepted query, whose hint is then in `_checked`; None if it is answered already.
+
+        What raises ValueError here, or in the next, is invalid.
+        """
         book, columns, table = self.book, self.columns, self._table
         id, name, time = columns.ids[i], columns.keys[i], columns.time(i)
         key = book.keys.get(name)
         settings = key.settings if key else book.settings_for(name)
-        try:
-            hint = self._checked[i] = settings.kind.hint_of(columns.hint(i))
-        except ValueError as error:
-            self._refuse(i, "invalid", str(error))
-            return None
+        hint = self._checked[i] = settings.kind.hint_of(columns.hint(i))
         self._forget(id, row)
         first, record = int(table.asked[row]), self.records.get(id)
         before: tuple[Any, ...]
@@ -206,17 +205,12 @@ class Batch:
             self._answers[i] = Forecast(id, name, record.probability, record.certificate)
             before = record.key, record.hint, record.time
         else:
-            problem = settings.problem_of_time(time, key.clock if key else None)
-            if problem is not None:
-                self._refuse(i, "invalid", problem)
-                return None
+            settings.check_time(time, key.clock if key else None)
             if key is None:
                 key = book.create(name, NEW, settings)
             if key.is_full_at(time, book.waits):
-                spent = (
-                    "its integers bear no more rounds" if key.spent else f"{key.waiting} forecasts are open"
-                )
-                self._refuse(i, "full", f"key {name!r} takes no queries: {spent}")
+                why = "its integers bear no more rounds" if key.spent else f"{key.waiting} forecasts are open"
+                self._refuse(i, "full", f"key {name!r} takes no queries: {why}")
                 return None
             return key
         for field, old, new in zip(("key", "hint", "time"), before, (name, hint, time), strict=True):
@@ -225,27 +219,21 @@ class Batch:
                 break
         return None
 
-    def _judge_closing(self, i: int, row: int, entry: int) -> bool:
-        """Whether an outcome or withdrawal is accepted, with its value in `_checked`; else it is answered."""
+    def _judge_closing(self, i: int, row: int, entry: int) -> Key | None:
+        """The key of an accepted closing, whose value is then in `_checked`; None if it is answered."""
         book, id = self.book, self.columns.ids[i]
         if entry < 0:
             self._closed_before(i, row, id)
-            return False
+            return None
         key, time = book.owner(entry), self.columns.time(i)
-        try:
-            value = self._checked[i] = self._value(i, key.name)
-            problem = key.settings.problem_of_time(time, key.clock)
-            if problem is not None:
-                raise ValueError(problem)
-            if key.is_over(book.asked_at(entry), time):
-                self._refuse(i, "expired", f"forecast {id!r} has expired")
-                return False
-            if value is not None and isinstance(key, ClassKey):
-                key.admit(entry, value)
-        except ValueError as error:
-            self._refuse(i, "invalid", str(error))
-            return False
-        return True
+        value = self._checked[i] = self._value(i, key.name)
+        key.settings.check_time(time, key.clock)
+        if key.is_over(book.asked_at(entry), time):
+            self._refuse(i, "expired", f"forecast {id!r} has expired")
+            return None
+        if value is not None and isinstance(key, ClassKey):
+            key.admit(entry, value)
+        return key
 
     def _closed_before(self, i: int, row: int, id: str) -> None:
         """Answer an event about a forecast that is not open: it may be the closing event, sent again."""
@@ -261,11 +249,7 @@ class Batch:
         if not name:
             self._refuse(i, "unknown", f"no forecast was asked for with id {id!r}")
             return
-        try:
-            value = self._value(i, name)
-        except ValueError as error:
-            self._refuse(i, "invalid", str(error))
-            return
+        value = self._value(i, name)
         if first < 0 and (record is None or record.closed is None):
             self._refuse(i, "expired", f"forecast {id!r} has expired")
         elif (value, self.columns.time(i)) == closing:
@@ -289,11 +273,9 @@ class Batch:
         return settings.kind.outcome_of(self.columns.value(i))
 
     def _hint(self, i: int) -> Any:
-        """The hint of an accepted query, checked."""
         return self._checked[i] if i in self._checked else self.columns.hint(i)
 
     def _outcome(self, i: int) -> Any:
-        """The outcome of an accepted closing, checked."""
         return self._checked[i] if i in self._checked else int(self.columns.values[i])
 
     def _forget(self, id: str, row: int) -> None:
@@ -341,29 +323,13 @@ class Batch:
         forecasts = map(Forecast, self._query_ids, names, self._probabilities, self._certificates)
         for_each(answers.__setitem__, queries, forecasts)
         for_each(answers.__setitem__, closings, map(Settled, map(columns.ids.__getitem__, closings)))
-        for i in self._withdrawals():
-            answers[i] = Withdrawn(columns.ids[i])
+        # all withdrawals are in `_checked`
+        for i in self._checked:
+            if columns.kinds[i] == WITHDRAW and self._table.numbers[i]:
+                answers[i] = Withdrawn(columns.ids[i])
         for i, answer in self._answers.items():
             answers[i] = answers[answer] if type(answer) is int else answer
         return answers
-
-    def _withdrawals(self) -> list[int]:
-        """The accepted withdrawals; all of them are in `_checked`."""
-        kinds = self.columns.kinds
-        return [i for i in self._checked if kinds[i] == WITHDRAW and self._table.numbers[i]]
-
-    def answer_types(self) -> Counter[type]:
-        """How many answers there are of each type."""
-        others = Counter[type](Forecast if type(one) is int else type(one) for one in self._answers.values())
-        withdrawn = len(self._withdrawals())
-        others.update(
-            {
-                Forecast: len(self._queries),
-                Withdrawn: withdrawn,
-                Settled: len(self._closings) - withdrawn,
-            }
-        )
-        return others
 
     def query_rows(self) -> ByColumns:
         """The rows of the new queries, before the book is told to `release`."""

@@ -9,25 +9,78 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from onlinecal.arrays import Ints
 from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
-from onlinecal.engine.keys.binary_key import BinaryKind
 from onlinecal.engine.keys.key_arrays import KeyArrays
-from onlinecal.engine.keys.playing import GIVEN_UP
+from onlinecal.engine.keys.lanes import check_hints_allowed
+from onlinecal.engine.keys.playing import GIVEN_UP, LATE, START
 from onlinecal.engine.keys.steering import ClassSteering
 from onlinecal.engine.watch.key_watch import KeyWatch
+from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
+from onlinecal.forecasters.binary.cells import FORMAT, HIGH, REPORT, ROUNDS, SCALE
+from onlinecal.forecasters.binary.cells import LATE as LATE_ONCE
+from onlinecal.forecasters.binary.dyadic import BASE, FORMAT_DYADIC, PACE, TUNED
+from onlinecal.validation import check_probability, share_of
 
 ALPHA = 1e-4
 """The rate of false alarms, unless another is set."""
 
 
+PROMISED_BY = [ROUNDS, SCALE, REPORT, TUNED, PACE, HIGH, LATE_ONCE, BASE]
+"""The integers of a memory on which the promise of a grid without a horizon depends."""
+MOST_PROMISES = 100_000
+"""How many promises are kept, so that they need not be computed again."""
+
+
+class BinaryKind:
+    """Forecasters of outcomes in [0, 1] that share their parameters."""
+
+    def __init__(self, hints: bool = True, **parameters: Any) -> None:
+        self.model = AlmostOneStepAhead(hints=hints, **parameters)
+        self._promises: dict[tuple[int, ...], float] = {}
+
+    def hint_of(self, hint: Any) -> float | None:
+        """A hint as a float, never -0.0; ValueError if it is no probability, or the key takes no hints."""
+        if hint is None:
+            return None
+        check_hints_allowed(self.model.hints)
+        return check_probability(hint, "hint") + 0.0
+
+    def outcome_of(self, value: Any) -> float:
+        """An outcome as the int 0 or 1, or as a float between; ValueError if it is none of these."""
+        outcome = share_of(value, "value")
+        return int(outcome) if outcome in (0, 1) else outcome
+
+    def promises(self, arrays: KeyArrays, lanes: Ints) -> list[float]:
+        """What the certificates of lanes cannot exceed, given how late their labels were.
+
+        It holds at the horizon if there is one and it has not passed, else at the present round.
+        """
+        late, start = arrays.state.fields[lanes][:, [LATE, START]].T
+        if self.model.memory[FORMAT] != FORMAT_DYADIC:
+            return [self._promise(arrays, *one) for one in zip(lanes.tolist(), late.tolist(), strict=True)]
+        depends_on = arrays.state.heap[start[:, None] + PROMISED_BY]
+        promises, known = [], self._promises
+        for lane, *given in np.column_stack([lanes, late, depends_on]).tolist():
+            promise = known.get(tuple(given))
+            if promise is None:
+                if len(known) >= MOST_PROMISES:
+                    known.clear()
+                promise = known[tuple(given)] = self._promise(arrays, lane, given[0])
+            promises.append(promise)
+        return promises
+
+    def _promise(self, arrays: KeyArrays, lane: int, late: int) -> float:
+        memory = arrays.memory(lane)
+        return self.model._promise_for(memory, max(self.model.horizon or 0, int(memory[ROUNDS])), late)
+
+
 def kind_of(config: KeyConfig) -> Any:
     """The forecasters that a configuration asks for; ValueError if a parameter is out of range."""
-    given = {
-        name: getattr(config, name)
-        for name in PARAMETERS[config.kind]
-        if getattr(config, name) is not None and name not in ("classes", "steering")
-    }
+    names = set(PARAMETERS[config.kind]) - {"classes", "steering"}
+    given = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
     if config.kind == "binary":
         return BinaryKind(config.hints, **given)
     if config.kind == "lp":
@@ -59,7 +112,7 @@ class KeySettings:
         Whether hints are steered; what makes the steering of a key of several classes, None for none.
     threshold
         The threshold of alarms, inf for no alarms.
-    most_lanes, expire_after, max_jump
+    expire_after, max_jump
         As in the configuration; inf where there is no limit.
     expires_as
         The outcome of a forecast that expires, GIVEN_UP for none.
@@ -75,25 +128,22 @@ class KeySettings:
         self.new_steering: Callable[[], ClassSteering] | None = None
         if self.steers and config.kind == "simplex":
             self.new_steering = partial(ClassSteering, config.classes, config.most_classes)
-        self.most_lanes = config.lanes
         self.expire_after = inf if config.expire_after is None else config.expire_after
         self.max_jump = inf if config.expire_after is None else config.max_jump
         self.expires_as = GIVEN_UP if config.expire_as is None else float(config.expire_as)
         self.plain = self.is_binary and config.hints and self.expire_after == inf
 
-    def problem_of_time(self, time: float | None, clock: float | None) -> str | None:
-        """What is wrong with an event's time for a key with that clock, if anything is: see `max_jump`."""
+    def check_time(self, time: float | None, clock: float | None) -> None:
+        """ValueError for a time that an event of a key with that clock cannot have: see `max_jump`."""
         if time is None or self.max_jump == inf:
-            return None
+            return
         ahead = abs(time) - max(self.max_jump, MAX_JUMP) if clock is None else time - clock - self.max_jump
         if ahead <= 0:
-            return None
-        where = (
-            "from 0, where the key's clock starts"
-            if clock is None
-            else f"ahead of the key's clock, {clock!r}"
-        )
-        return f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?"
+            return
+        where = "from 0, where the key's clock starts"
+        if clock is not None:
+            where = f"ahead of the key's clock, {clock!r}"
+        raise ValueError(f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?")
 
 
 def all_settings(config: EngineConfig, arrays: KeyArrays | None = None) -> dict[int, KeySettings]:

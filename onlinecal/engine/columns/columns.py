@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.engine.columns.scanning import HINT, ID, KEY, OTHER, OUTCOME, QUERY, TIME, VALUE, cut_out, scan
-from onlinecal.engine.events import (
-    Incoming,
-    Outcome,
-    Query,
-    Rejected,
-    decode,
-    decode_lines,
-    problem_of,
-)
+from onlinecal.engine.events import Incoming, Outcome, Query, Rejected, decode, decode_lines, problem_of
 
 FEW_EVENTS = 16
 """Fewer events than these are handled one by one, without arrays, which is as fast."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Annotated, Any, Literal
@@ -20,10 +21,11 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from onlinecal.engine.concurrent import AsyncEngine, Capacity
+from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.events import (
     LONGEST_LINE,
     LONGEST_NAME,
+    UNREADABLE,
     Incoming,
     Outcome,
     Query,
@@ -59,10 +61,10 @@ MOST_EVENTS = 10_000
 """How many events a body may have."""
 
 PATIENCE = 10.0
-"""Seconds in which a body must arrive, once there is room for it."""
+"""Seconds in which a body must arrive, once it is read."""
 
-READ_AT_ONCE = 1 << 24
-"""How many bytes large bodies may have together that are read and answered at a time."""
+READ_AT_ONCE = 32
+"""How many large bodies are read and answered at a time; others wait."""
 
 LARGE = 1 << 14
 """A body with so many bytes is large: it waits until there is room for it, and a thread of its own reads
@@ -82,7 +84,6 @@ PAGE = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 Decoder = msgspec.json.Decoder[Any]
 Form = Literal["one", "array", "lines"]
 
@@ -122,19 +123,16 @@ def create_app(
     most_events
         Events in a request's body.
     patience
-        Seconds in which there must be room for a body, and in which it must then have arrived.
+        Seconds in which a body must arrive, once it is read.
     hosts
         Names that the Host header may have; None: any, for a server that other machines can reach.
 
     Raises ValueError for a token that is too short.
     """
-    capacity, read_routes = Capacity(max(READ_AT_ONCE, largest_body)), ReadRoutes(engine)
-    routes = [
-        Route(
-            path, EventRoute(engine, capacity, decoder, largest_body, most_events, patience), methods=["POST"]
-        )
-        for path, decoder in DECODERS.items()
-    ]
+    room, read_routes, routes = asyncio.Semaphore(READ_AT_ONCE), ReadRoutes(engine), list[Route]()
+    for path, decoder in DECODERS.items():
+        take = EventRoute(engine, room, decoder, largest_body, most_events, patience)
+        routes.append(Route(path, take, methods=["POST"]))
     for name in ("certificate", "keys", "watch", "metrics", "health"):
         routes.append(Route(f"/{name}", getattr(read_routes, name)))
     for path, (name, media_type) in PAGE.items():
@@ -151,7 +149,7 @@ class EventRoute:
     """
 
     engine: AsyncEngine
-    capacity: Capacity
+    room: asyncio.Semaphore
     decoder: Decoder | None
     largest: int
     most: int
@@ -159,20 +157,8 @@ class EventRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        size = size_of_body(scope, self.largest)
-        if size < LARGE:
+        async with self.room if size_of_body(scope, self.largest) >= LARGE else nullcontext():
             answer = await self._answer(scope, receive)
-        else:
-            try:
-                async with asyncio.timeout(self.patience):
-                    await self.capacity.acquire(size)
-            except TimeoutError:
-                detail, headers = "too many large bodies are being read", {"retry-after": "1"}
-                raise HTTPException(503, detail, {**headers, "connection": "close"}) from None
-            try:
-                answer = await self._answer(scope, receive)
-            finally:
-                self.capacity.release(size)
         await answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
@@ -254,8 +240,9 @@ class ReadRoutes:
         if key is None:
             return json(await self._engine.total())
         if not is_name(key):
-            detail = f"key must have 1 to {LONGEST_NAME} characters and no NUL, got {key[:40]!r}"
-            raise HTTPException(400, detail)
+            raise HTTPException(
+                400, f"key must have 1 to {LONGEST_NAME} characters, no NUL, got {key[:40]!r}"
+            )
         summary = await self._engine.summary(key)
         if summary is None:
             raise HTTPException(404, f"no forecast was asked for with key {key!r}")
@@ -283,7 +270,6 @@ class ReadRoutes:
         return Response(as_text(await self._overview(request)), media_type=MEDIA_TYPE)
 
     async def _overview(self, request: Request) -> Overview:
-        """An overview, at most a second old."""
         limit = parameters_of(request).keys
         if self._last_overview is None or time.monotonic() > self._last_overview[0]:
             overview = await self._engine.overview(MOST_WATCHED)

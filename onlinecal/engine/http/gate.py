@@ -51,11 +51,7 @@ class Gate:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        token: str | None,
-        hosts: frozenset[bytes] | None,
-        public: frozenset[str],
+        self, app: ASGIApp, token: str | None, hosts: frozenset[bytes] | None, public: frozenset[str]
     ) -> None:
         self.app, self._hosts, self._public = app, hosts, public
         self._token = None if token is None else check_token(token).encode()
@@ -118,16 +114,13 @@ def name_of(host: bytes) -> bytes:
 
 def size_of_body(scope: Scope, largest: int) -> int:
     """The size of the body, or an upper bound; it is refused if it is too large, or compressed."""
-    size, chunked = 0, False
-    for name, value in scope["headers"]:
-        if name == b"content-encoding" and value.strip().lower() != b"identity":
-            raise cut_off(415, "compressed bodies are not read")
-        if name == b"content-length":
-            size = int(value)
-        chunked |= name == b"transfer-encoding"
+    headers = dict(scope["headers"])
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise cut_off(415, "compressed bodies are not read")
+    size = int(headers.get(b"content-length", 0))
     if size > largest:
         raise cut_off(413, f"a body may have {largest} bytes")
-    return largest if chunked else size
+    return largest if b"transfer-encoding" in headers else size
 
 
 async def read_body(receive: Receive, largest: int, patience: float) -> bytes:

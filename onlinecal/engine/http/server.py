@@ -52,18 +52,11 @@ def read_token(file: Path | None) -> str | None:
 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that waits for connections, before anything else is set up; OSError if it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        # asyncio sends small answers at once only on sockets that say TCP by name
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
-        )[0]
-        with ExitStack() as stack:
-            sock = stack.enter_context(socket.socket(family, kind, protocol))
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
-            sock.listen(BACKLOG)
-            stack.pop_all()
-            return sock
+        with socket.create_server((host, port), family=family, backlog=BACKLOG) as sock:
+            # asyncio sends small answers at once only on sockets that say TCP by name
+            return socket.socket(family, sock.type, socket.IPPROTO_TCP, sock.detach())
     except OSError as error:
         raise OSError(f"{host} port {port}: {error.strerror or error}") from error
 

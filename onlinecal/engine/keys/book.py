@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import compress, takewhile
-from math import inf, nan
+from math import nan
 from typing import Any
 
 import msgspec
@@ -23,7 +23,6 @@ from onlinecal.engine.columns.columns import Columns
 from onlinecal.engine.columns.scanning import QUERY
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.accepting import UNNAMED, EventTable, accept
-from onlinecal.engine.keys.binary_key import BinaryKey
 from onlinecal.engine.keys.class_key import ClassKey, StoredClassKey
 from onlinecal.engine.keys.key import RESERVE, Key, Summary
 from onlinecal.engine.keys.key_arrays import KeyArrays
@@ -41,12 +40,7 @@ from onlinecal.engine.keys.playing import (
     WAITING,
     Steps,
 )
-from onlinecal.engine.keys.storing import (
-    StoredBinaryKey,
-    checked_state,
-    read_state,
-    without_garbage_collection,
-)
+from onlinecal.engine.keys.storing import StoredBinaryKey, checked_state, without_garbage_collection
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
@@ -121,7 +115,7 @@ class Book:
 
     def create(self, name: str, number: int, settings: KeySettings) -> Key:
         """Make a key before its first event; its number is NEW until an event of it is accepted."""
-        key = (BinaryKey if settings.is_binary else ClassKey)(name, number, settings)
+        key = (Key if settings.is_binary else ClassKey)(name, number, settings)
         self.keys[name], self.first_lanes[name] = key, key.first_lane
         return key
 
@@ -145,7 +139,7 @@ class Book:
         data = checked_state(name, snapshot.state)
         # the first byte says that this is an array; its first value, the format, has one byte
         check_format(f"the state of key {name!r}", int.from_bytes(data[1:2]))
-        kind = BinaryKey if settings.is_binary else ClassKey
+        kind = Key if settings.is_binary else ClassKey
         key = kind(name, snapshot.number, settings, snapshot.upto)
         try:
             with without_garbage_collection():
@@ -159,35 +153,23 @@ class Book:
 
     def _fill_in(self, key: Key, data: memoryview) -> dict[str, int]:
         """Fill in a key from its state; returns the entries of its open forecasts, to be put into `open`."""
-        stored: StoredBinaryKey | StoredClassKey
-        if isinstance(key, BinaryKey):
-            stored = _binary.decode(data)
-            parts = read_state(stored, key.settings.threshold < inf)
-            ids, numbers, times = stored.ids, parts.open.numbers.tolist(), parts.open.times.tolist()
-        else:
-            stored = _classes.decode(data)
-            ids, numbers = [one.id for one in stored.open], [one.number for one in stored.open]
-            times = [nan if one.time is None else one.time for one in stored.open]
+        stored = (_classes if isinstance(key, ClassKey) else _binary).decode(data)
+        ids = [one.id for one in stored.open] if isinstance(stored, StoredClassKey) else stored.ids
         require(len(set(ids)) == len(ids), "its open forecasts")
         self._make_free(len(ids))
         entries = [self._free.pop() for _ in ids]
         try:
-            if isinstance(key, BinaryKey):
-                self.arrays.load(key, parts, entries)
-            else:
-                assert isinstance(key, ClassKey)
-                assert isinstance(stored, StoredClassKey)
-                key.load(stored, entries)
-                self._class_forecasts.update(key.open)
+            numbers, times = key.load(stored, entries)
         except BaseException:
             self._free += entries
             raise
+        if isinstance(key, ClassKey):
+            self._class_forecasts.update(key.open)
         state, first_lane = self.arrays.state, key.first_lane
         state.clocks[first_lane] = nan if stored.clock is None else stored.clock
         state.fields[first_lane, EXPIRED], state.fields[first_lane, WAITING] = stored.expired, len(ids)
-        if entries:
-            state.open[entries, OWNER], state.open[entries, NUMBER] = first_lane, numbers
-            state.times[entries] = times
+        state.open[entries, OWNER], state.open[entries, NUMBER] = first_lane, numbers
+        state.times[entries] = times
         for id, entry, number, time in zip(ids, entries, numbers, times, strict=True):
             self.ids[entry] = id
             key.remember(time if time == time else None, number, entry)
@@ -237,7 +219,6 @@ class Book:
     # -- events
 
     def _make_free(self, number: int) -> None:
-        """Make sure that so many entries are free."""
         while len(self._free) < number:
             held = len(self.ids)
             size = max(FIRST_ENTRIES, 2 * held)
@@ -309,7 +290,6 @@ class Book:
             self._expire(key, time, number)
 
     def _note_event(self, key: Key, number: int, time: float | None) -> None:
-        """Note that a key has an event."""
         state, first_lane = self.arrays.state, key.first_lane
         state.fields[first_lane, LAST_EVENT] = number
         if not state.fields[first_lane, DIRTY]:
@@ -482,12 +462,12 @@ class Book:
     def rows_of(self, keys: list[Key], upto: int) -> list[StateRow]:
         """The rows of the table `states` for these keys."""
         rows: list[StateRow] = []
-        binary: dict[KeySettings, list[BinaryKey]] = {}
+        binary: dict[KeySettings, list[Key]] = {}
         for key in keys:
-            if isinstance(key, BinaryKey):
-                binary.setdefault(key.settings, []).append(key)
-            else:
+            if isinstance(key, ClassKey):
                 rows.append((key.number, upto, key.written(), key.dump(self.ids)))
+            else:
+                binary.setdefault(key.settings, []).append(key)
         for same in binary.values():
             for start in range(0, len(same), DUMPED_TOGETHER):
                 some = same[start : start + DUMPED_TOGETHER]

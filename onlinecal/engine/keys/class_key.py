@@ -6,23 +6,28 @@ only on the order of the key's events, not on how these were cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import count
-from typing import Any
+from math import nan
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from onlinecal.elementary import in_turn
 from onlinecal.engine.keys.key import RESERVE, Key, Summary, Waits
-from onlinecal.engine.keys.lanes import ClassForecast, Lane, LaneStep, is_large, run_together, window_bounds
+from onlinecal.engine.keys.lanes import ClassForecast, LaneStep
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
-from onlinecal.engine.keys.steering import ClassSteering, loaded_steering
+from onlinecal.engine.keys.steering import ClassSteering
 from onlinecal.engine.keys.storing import with_checksum
-from onlinecal.engine.watch.key_watch import WatchNote
+from onlinecal.engine.watch.key_watch import Watched, WatchNote
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import STATE_FORMAT
+
+if TYPE_CHECKING:
+    from onlinecal.engine.keys.lp_lanes import LpLane
+    from onlinecal.engine.keys.simplex_lanes import SimplexLane
+
+MOST_BYTES = 1 << 26
+"""The bytes of a key's state. SQLite writes no row of more than 10^9."""
 
 
 class StoredClassKey(Struct, array_like=True):
@@ -39,16 +44,6 @@ class StoredClassKey(Struct, array_like=True):
     open: list[ClassForecast]
     steering: bytes | None
     watch: bytes
-
-    def by_lane(self, lanes: int, most: int) -> list[list[ClassForecast]]:
-        """The open forecasts of each of so many lanes, at most `most`; ValueError if that makes no sense."""
-        require(lanes <= most and len(self.late) == lanes, "its lanes")
-        require(len({one.id for one in self.open}) == len(self.open), "its open forecasts")
-        require(all(0 <= one.lane < lanes for one in self.open), "its lanes")
-        of_lane: list[list[ClassForecast]] = [[] for _ in range(lanes)]
-        for one in self.open:
-            of_lane[one.lane].append(one)
-        return of_lane
 
 
 class ClassKey(Key):
@@ -70,7 +65,7 @@ class ClassKey(Key):
 
     __slots__ = ("asked_bytes", "busy", "lanes", "late", "notes", "open", "steering", "steps", "watch")
 
-    lanes: list[Lane]
+    lanes: list[SimplexLane | LpLane]
     steering: ClassSteering | None
 
     def __init__(self, name: str, number: int, settings: Any, upto: int = 0) -> None:
@@ -79,25 +74,35 @@ class ClassKey(Key):
         self.steps, self.notes, self.asked_bytes = list[LaneStep](), list[WatchNote](), 0
         self.steering, self.watch = None, settings.new_watch()
 
-    def load(self, stored: StoredClassKey, entries: Sequence[int]) -> None:
-        """Take up what was stored; raises any exception if it makes no sense, before any of it is played."""
-        most = self.settings.most_lanes
+    def load(self, stored: StoredClassKey, entries: list[int]) -> tuple[list[int], list[float]]:
+        """Take up what was stored."""
         self.late, self.lanes = stored.late, [self.settings.kind.load(lane) for lane in stored.lanes]
-        of_lane = stored.by_lane(len(self.lanes), most)
-        for lane, waiting in zip(self.lanes, of_lane, strict=True):
+        n_lanes = len(self.lanes)
+        require(n_lanes <= self.settings.config.lanes and len(self.late) == n_lanes, "its lanes")
+        require(all(0 <= one.lane < n_lanes for one in stored.open), "its lanes")
+        for place, lane in enumerate(self.lanes):
+            waiting = [one for one in stored.open if one.lane == place]
             lane.check_open(waiting)
             require(lane.rounds_left >= len(waiting), "its rounds")
+            self.busy.append(len(waiting))
         self.spent = any(map(is_spent, self.lanes))
-        self.busy = list(map(len, of_lane))
         self.asked_bytes = sum(one.bytes_asked for one in stored.open)
         self.open = dict(zip(entries, stored.open, strict=True))
-        self.steering = loaded_steering(stored.steering, self.settings.new_steering, stored.open)
+        new = self.settings.new_steering
+        if stored.steering is None:
+            require(new is None or all(one.hint is None for one in stored.open), "its steering")
+        else:
+            require(new is not None, "its steering")
+            self.steering = cast("ClassSteering", new and new())
+            self.steering.take(stored.steering, stored.open)
         self.watch.take(stored.watch, stored.open)
+        times = [nan if one.time is None else one.time for one in stored.open]
+        return [one.number for one in stored.open], times
 
     def dump(self, ids: list[str]) -> bytes:
         """The state in bytes."""
         # rounds that have left a window are forgotten when its bounds are asked for
-        window_bounds(self.settings.config.window, self.lanes, self.late)
+        self.window_bounds()
         waiting = list(self.open.values())
         learnt = None if self.steering is None else self.steering.dump(waiting)
         lanes = [lane.dump() for lane in self.lanes]
@@ -119,9 +124,17 @@ class ClassKey(Key):
         return min(lane.most_open for lane in self.lanes)
 
     def is_full_at(self, time: float | None, waits: Waits) -> bool:
-        """Whether the key can take no query: as every key, or because its state is as large as it may be."""
-        too_large = is_large(self.lanes, self.steering, self.asked_bytes, self.waiting)
-        return too_large or super().is_full_at(time, waits)
+        """Whether the key can take no query: as every key, or because its state may exceed `MOST_BYTES`.
+
+        The estimate, an upper one as of the last run, counts lanes, steering and open forecasts.
+        """
+        steered = () if self.steering is None else self.steering.numbers
+        k = max(len(known) for known in (steered, *(lane.labels for lane in self.lanes)))
+        # each open forecast has an answer, a cell, a ticket of steering, and stakes
+        each = 256 + 100 * k + max([0, *(lane.label_bytes for lane in self.lanes)])
+        # steering takes some 3 KB for each class
+        size = sum(lane.size for lane in self.lanes) + 3200 * k + self.asked_bytes + self.waiting * each
+        return size > MOST_BYTES or super().is_full_at(time, waits)
 
     def ask(self, entry: int, forecast: ClassForecast) -> None:
         """Note that a forecast is asked for; `run` makes it."""
@@ -139,7 +152,7 @@ class ClassKey(Key):
         lane = self.lanes[forecast.lane]
         if self.steps and lane.depends_on_steps(outcome):
             self.run()
-        lane.admits(outcome, self.late[forecast.lane])
+        lane.admits(outcome)
 
     def close(self, entry: int, outcome: Any, number: int) -> ClassForecast:
         """Note the outcome of a forecast, which `admit` has checked; None if it will never have one."""
@@ -154,7 +167,7 @@ class ClassKey(Key):
     def _free_lane(self) -> int:
         """The first lane without open forecasts; else a new one, if allowed; else the one with the fewest."""
         least = min(self.busy, default=1)
-        if least and len(self.lanes) < self.settings.most_lanes:
+        if least and len(self.lanes) < self.settings.config.lanes:
             self.lanes.append(self.settings.kind.new())
             self.busy.append(0)
             self.late.append(0)
@@ -164,19 +177,17 @@ class ClassKey(Key):
     def run(self) -> None:
         """Let the lanes take their steps."""
         steps, self.steps = self._steered(self.steps), []
-        if len(self.lanes) == 1:
-            # the rounds of a lane that is alone are those of the key
-            certificates = self.lanes[0].run(steps, count(self.lanes[0].rounds + 1))
-            for (forecast, outcome, *_), certificate in zip(steps, certificates, strict=True):
-                if outcome is None:
-                    forecast.certificate = certificate
-        else:
-            now = [lane.certificate for lane in self.lanes]
-            after = run_together(self.lanes, steps)
-            for forecast, outcome, *_ in steps:
-                now[forecast.lane] = next(after[forecast.lane])
-                if outcome is None:
-                    forecast.certificate = in_turn(now)
+        settled, of_lane = self.rounds, [list[LaneStep]() for _ in self.lanes]
+        for forecast, outcome, hint, others in steps:
+            settled += outcome is not None
+            step = forecast, outcome, hint, others if outcome is None else settled
+            of_lane[forecast.lane].append(step)
+        now = [lane.certificate for lane in self.lanes]
+        after = [iter(lane.run(own)) for lane, own in zip(self.lanes, of_lane, strict=True)]
+        for forecast, outcome, *_ in steps:
+            now[forecast.lane] = next(after[forecast.lane])
+            if outcome is None:
+                forecast.certificate = in_turn(now)
         self.spent = any(map(is_spent, self.lanes))
         notes, self.notes = self.notes, []
         self.watch.follow(notes)
@@ -190,25 +201,35 @@ class ClassKey(Key):
             self.steering = new()
         return self.steering.steered(steps, self.open.values())
 
-    def summary(self) -> Summary:
-        """What there is to know of the key, with its alarms and scores."""
-        return replace(self.written(), watched=self.watch.watched())
+    def watched(self) -> Watched:
+        """The key's alarms and scores."""
+        return self.watch.watched()
 
     def written(self) -> Summary:
-        """The summary without alarms and scores."""
+        """What there is to know of the key, without alarms and scores."""
         lanes = self.lanes
-        return Summary(
-            sum(lane.rounds for lane in lanes),
-            self.waiting,
-            self.expired,
-            in_turn(lane.certificate for lane in lanes),
-            in_turn(lane.promise(others) for lane, others in zip(lanes, self.late, strict=True)),
-            self.oldest,
-            *window_bounds(self.settings.config.window, lanes, self.late),
-        )
+        promises = (lane.promise(others) for lane, others in zip(lanes, self.late, strict=True))
+        certificate = in_turn(lane.certificate for lane in lanes)
+        figures = self.rounds, self.waiting, self.expired, certificate, in_turn(promises), self.oldest
+        return Summary(*figures, *self.window_bounds())
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were settled."""
+        return sum(lane.rounds for lane in self.lanes)
+
+    def window_bounds(self) -> tuple[float | None, float | None]:
+        """As `KeyArrays.window_bounds`; only kind "simplex" has windows."""
+        window, lanes = self.settings.config.window, cast("list[SimplexLane]", self.lanes)
+        if window is None:
+            return None, None
+        now = self.rounds
+        proven = in_turn(lane.window_certificate(now) for lane in lanes)
+        promises = (lane.window_promise(0 if place else window) for place, lane in enumerate(lanes))
+        return float(proven), float(in_turn(promises))
 
 
-def is_spent(lane: Lane) -> bool:
+def is_spent(lane: SimplexLane | LpLane) -> bool:
     """Whether a lane's integers bear fewer rounds than RESERVE; not before so many were settled."""
     return lane.rounds > RESERVE and lane.rounds_left < RESERVE
 

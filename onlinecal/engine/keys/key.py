@@ -1,16 +1,19 @@
-"""What all keys have: a name, a clock, and forecasts that wait until their time is over."""
+"""Keys: a name, a clock, and forecasts that wait until their time is over. Outcomes are in [0, 1] here."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from onlinecal.engine.keys.playing import EXPIRED, KEY, WAITING
-from onlinecal.engine.watch.key_watch import Watched
+from onlinecal.engine.keys.accepting import MOST_OPEN
+from onlinecal.engine.keys.playing import EXPIRED, KEY, NUMBER, OLDEST_OPEN, WAITING
+from onlinecal.engine.watch.account import MONEY
+from onlinecal.engine.watch.key_watch import Watched, watched_by
 from onlinecal.html import Shown
 
 if TYPE_CHECKING:
@@ -20,7 +23,6 @@ ALWAYS_OPEN = 64
 """How many forecasts may be open with any forecaster."""
 RESERVE = 1 << 23
 """A key takes queries as long as its integers bear so many rounds: more than are open, or in one batch."""
-inf = float("inf")
 
 Waits = Callable[[int, int], bool]
 """Whether the forecast with this entry is open and was asked for with the event of this number."""
@@ -59,8 +61,8 @@ class Summary(Shown, Struct, frozen=True, omit_defaults=True):
 EMPTY_SUMMARY = Summary(0, 0, 0, 0.0, 0.0, None)
 
 
-class Key(ABC):
-    """A key in memory. Most of what it has stands in `settings.arrays`, in the row `first_lane`.
+class Key:
+    """A key in memory. What it has stands in `settings.arrays`; if it has classes, only part of it.
 
     Attributes
     ----------
@@ -108,31 +110,43 @@ class Key(ABC):
         time = float(self.settings.arrays.state.clocks[self.first_lane])
         return time if time == time else None
 
-    @abstractmethod
+    def load(self, stored: Any, entries: list[int]) -> tuple[list[int], list[float]]:
+        """Take up what was stored; returns the numbers and times of its open forecasts, which get `entries`.
+
+        Raises any exception if it makes no sense, before any of it is played.
+        """
+        return self.settings.arrays.load(self, stored, entries)
+
     def dump(self, ids: list[str]) -> bytes:
         """The state in bytes: equal for equal histories; `ids` are those of all open forecasts, by entry."""
+        return self.settings.arrays.dump([self], ids)[0]
 
-    @abstractmethod
     def written(self) -> Summary:
         """What there is to know of the key, without alarms and scores."""
+        return self.settings.arrays.written([self])[0]
 
-    @abstractmethod
+    def watched(self) -> Watched:
+        """The key's alarms and scores."""
+        return watched_by(self.settings.arrays.state.accounts[self.first_lane, :MONEY].tolist())
+
     def summary(self) -> Summary:
         """What there is to know of the key, with alarms and scores."""
+        return replace(self.written(), watched=self.watched())
 
-    @abstractmethod
     def entries(self) -> list[int]:
         """The forecasts that wait, the oldest first."""
+        return self.settings.arrays.entries_of(self.first_lane)
 
     @property
-    @abstractmethod
     def oldest(self) -> int | None:
         """The number of the oldest query that waits."""
+        entry, state = self._field(OLDEST_OPEN), self.settings.arrays.state
+        return None if entry < 0 else int(state.open[entry, NUMBER])
 
     @property
-    @abstractmethod
     def most_open(self) -> int:
         """How many forecasts may be open, so that no bias leaves its integers."""
+        return MOST_OPEN
 
     def remember(self, time: float | None, number: int, entry: int) -> None:
         """Note when a forecast was asked for, if it may expire."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import at_once, compiled
+from onlinecal.elementary import in_turn
 from onlinecal.engine.columns.columns import none_for_nan
 from onlinecal.engine.keys import playing
 from onlinecal.engine.keys.key import Summary
@@ -47,7 +48,15 @@ from onlinecal.engine.keys.playing import (
     Steps,
     certificate_of,
 )
-from onlinecal.engine.keys.storing import BinaryState, gather, most_words, pack, with_checksum
+from onlinecal.engine.keys.storing import (
+    StoredBinaryKey,
+    WordReader,
+    gather,
+    most_words,
+    pack,
+    read_lanes,
+    with_checksum,
+)
 from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.key_watch import Alarm, last_alarm
@@ -61,7 +70,6 @@ from onlinecal.steering.trust import SIZE, check_steering, new_steering
 from onlinecal.version import STATE_FORMAT
 
 if TYPE_CHECKING:
-    from onlinecal.engine.keys.binary_key import BinaryKey
     from onlinecal.engine.keys.key import Key
     from onlinecal.engine.settings import KeySettings
 
@@ -145,7 +153,6 @@ class KeyArrays:
         self.state = self.state._replace(**{name: longer(getattr(self.state, name), size) for name in names})
 
     def _take_lanes(self, number: int) -> Ints:
-        """The rows of so many new lanes."""
         free, held = self._free, len(self.keys)
         if len(free) < number:
             size = max(SMALLEST, 4 * held, held + number)
@@ -211,14 +218,13 @@ class KeyArrays:
         return lane
 
     def _new_lanes(self, settings: KeySettings, number: int) -> Ints:
-        """Make so many lanes for keys with these settings."""
         lanes = self._take_lanes(number)
         fields, state = self.state.fields, self.state
         fields[lanes] = 0
         for field in (NEXT_LANE, OLDEST_OPEN, LATEST_OPEN):
             fields[lanes, field] = -1
         fields[lanes, STEERING_ROW] = playing.NOT_STEERED_YET if settings.steers else playing.NOT_STEERED
-        fields[lanes, MOST_LANES], fields[lanes, PLAIN] = settings.most_lanes, settings.plain
+        fields[lanes, MOST_LANES], fields[lanes, PLAIN] = settings.config.lanes, settings.plain
         state.accounts[lanes], state.clocks[lanes] = 0.0, nan
         if not settings.is_binary:
             return lanes
@@ -274,7 +280,6 @@ class KeyArrays:
                 self._free.append(lane)
 
     def _begin_steering(self, first_lanes: Ints) -> None:
-        """Steer the hints of keys from now on."""
         free, number = self._free_rows, len(first_lanes)
         if len(free) < number:
             held = len(self.state.steering)
@@ -342,7 +347,6 @@ class KeyArrays:
                 self._refine(lane)
 
     def _add_lane(self, key: Key) -> int:
-        """One more lane of a key."""
         [new] = self._new_lanes(key.settings, 1).tolist()
         self.keys[new], self.state.fields[self.lanes_of(key.first_lane)[-1], NEXT_LANE] = key, new
         return int(new)
@@ -369,7 +373,25 @@ class KeyArrays:
 
     # -- states
 
-    def dump(self, keys: list[BinaryKey], ids: list[str]) -> list[bytes]:
+    def window_bounds(self, key: Key) -> tuple[float | None, float | None]:
+        """The certificate of a key's last `window` settled rounds, and the guarantee of any so many in a row.
+
+        Each lane has settled some of these rounds. By Fact 4 the bounds for the lanes add up.
+        """
+        model = key.settings.kind.model
+        if model.window is None:
+            return None, None
+        lanes = self.lanes_of(key.first_lane)
+        memories, late = list(map(self.memory, lanes)), self.state.fields[lanes, LATE].tolist()
+        windows, now = map(self.window, lanes), int(self.state.fields[key.first_lane, SETTLED])
+        proven = in_turn(w.certificate(m, now) for w, m in zip(windows, memories, strict=True) if w)
+        promises = [
+            model._window_promise_for(memory, others, 0 if place else model.window)
+            for place, (memory, others) in enumerate(zip(memories, late, strict=True))
+        ]
+        return float(proven), None if None in promises else float(in_turn(promises))
+
+    def dump(self, keys: list[Key], ids: list[str]) -> list[bytes]:
         """The states of keys with the same settings; `ids` are those of open forecasts, by entry."""
         first_lanes = np.array([key.first_lane for key in keys], np.int64)
         expired, waiting = self.state.fields[first_lanes][:, [EXPIRED, WAITING]].T
@@ -390,7 +412,7 @@ class KeyArrays:
             dumped.append(with_checksum(_encoder.encode(stored)))
         return dumped
 
-    def written(self, keys: list[BinaryKey]) -> list[Summary]:
+    def written(self, keys: list[Key]) -> list[Summary]:
         """The summaries of keys with the same settings, without their alarms and scores."""
         first_lanes = np.array([key.first_lane for key in keys], np.int64)
         figures = [SETTLED, WAITING, EXPIRED, OLDEST_OPEN]
@@ -405,61 +427,64 @@ class KeyArrays:
             lanes, owners = following[following >= 0], owners[following >= 0]
         oldest = [None if entry < 0 else int(self.state.open[entry, NUMBER]) for entry in first.tolist()]
         columns: list[Any] = [one.tolist() for one in (rounds, waiting, expired, certificates, guarantees)]
-        windows = zip(*(key.window_bounds() for key in keys), strict=True)
+        windows = zip(*map(self.window_bounds, keys), strict=True)
         return list(map(Summary, *columns, oldest, *windows))
 
-    def load(self, key: BinaryKey, stored: BinaryState, entries: list[int]) -> None:
-        """Take up a stored key; its open forecasts get these entries. ValueError if it makes no sense."""
-        settings = key.settings
-        model, window = settings.kind.model, settings.kind.model.window
-        lanes, kept = stored.lanes, stored.open
-        require(0 < len(lanes) <= settings.most_lanes, "its lanes")
-        require(bool(((kept.lanes >= 0) & (kept.lanes < len(lanes))).all()), "its lanes")
-        windows = []
-        for place, lane in enumerate(lanes):
-            check_grid_memory(lane.memory, model)
-            own = kept.lanes == place
-            check_cells(
-                zip(kept.cells[own].tolist(), kept.forecasts[own].tolist(), strict=True),
-                lane.memory,
-            )
-            require(certain_rounds(lane.memory) >= int(own.sum()) and lane.late >= 0, "its rounds")
-            require(window is not None or not len(lane.rounds), "its window")
-            windows.append(None if window is None else Window.holding(window, lane.memory, lane.rounds))
-        hints = kept.hints[kept.hints == kept.hints]
-        require(bool(((hints >= 0.0) & (hints <= 1.0)).all()), "its open forecasts")
-        require(bool((np.diff(kept.numbers) > 0).all()), "its open forecasts")
-        require(stored.steering is not None or not kept.hinted.any(), "its steering")
-        if stored.steering is not None:
-            require(settings.steers, "its steering")
-            check_steering(stored.steering, kept.tickets)
-        rows = [key.first_lane, *(self._add_lane(key) for _ in lanes[1:])]
-        for row, lane, held in zip(rows, lanes, windows, strict=True):
-            self._put(START, LENGTH, row, lane.memory, room_of(lane.memory))
-            if held is not None:
-                self._put_window(row, held)
-        state, fields = self.state, self.state.fields
-        fields[rows, LATE] = [lane.late for lane in lanes]
-        fields[rows, OPEN] = np.bincount(kept.lanes, minlength=len(lanes))
-        fields[key.first_lane, SETTLED] = sum(int(lane.memory[ROUNDS]) for lane in lanes)
-        state.accounts[key.first_lane] = stored.account
-        if stored.steering is not None:
-            self._begin_steering(np.array([key.first_lane]))
-            self.state.steering[fields[key.first_lane, STEERING_ROW]] = stored.steering
-        if entries:
-            self._load_open(key.first_lane, np.array(rows)[kept.lanes], stored, np.array(entries))
+    def load(self, key: Key, stored: StoredBinaryKey, entries: list[int]) -> tuple[list[int], list[float]]:
+        """Take up a stored key; its open forecasts get these entries. ValueError if it makes no sense.
 
-    def _load_open(self, first_lane: int, by: Ints, stored: BinaryState, entries: Ints) -> None:
-        state, kept, opened = self.state, stored.open, self.state.open
-        opened[entries, MADE_BY] = by
-        opened[entries, CELL_LOWER], opened[entries, CELL_WIDTH] = kept.cells.T
-        opened[entries, HINTED] = kept.hinted
-        opened[entries[1:], BEFORE], opened[entries[:-1], AFTER] = entries[:-1], entries[1:]
-        opened[entries[0], BEFORE] = opened[entries[-1], AFTER] = -1
-        state.fields[first_lane, OLDEST_OPEN], state.fields[first_lane, LATEST_OPEN] = entries[0], entries[-1]
-        for name in ("forecasts", "certificates", "hints", "stakes"):
-            getattr(state, name)[entries] = getattr(kept, name)
-        state.tickets[entries[kept.hinted]] = kept.tickets
+        Returns the numbers of their queries, and when they were asked for.
+        """
+        settings, model = key.settings, key.settings.kind.model
+        words = WordReader(stored)
+        lanes, n_open, steered = read_lanes(words)
+        steering, account = words.steering() if steered else None, words.floats(ACCOUNT)
+        require(n_open == len(entries), "its open forecasts")
+        ints, floats = np.empty((n_open, 5), np.int64), np.empty((n_open, 4))
+        for i, entry in enumerate(entries):
+            ints[i], floats[i] = words.ints(5), words.floats(4)
+            if ints[i, 4]:
+                self.state.tickets[entry] = words.floats(TICKET)
+            self.state.stakes[entry] = words.stakes() if settings.threshold < inf else 0.0
+        words.end()
+        makers, numbers, lower, width, hinted = ints.T
+        forecasts, certificates, hints, times = floats.T
+        require(0 < len(lanes) <= settings.config.lanes, "its lanes")
+        require(bool(((makers >= 0) & (makers < len(lanes))).all()), "its lanes")
+        given = hints[hints == hints]
+        require(bool(((given >= 0.0) & (given <= 1.0)).all()), "its open forecasts")
+        require(bool((np.diff(numbers) > 0).all()), "its open forecasts")
+        require(settings.steers if steered else not hinted.any(), "its steering")
+        rows = [key.first_lane]
+        for place, (late, memory, rounds) in enumerate(lanes):
+            check_grid_memory(memory, model)
+            own = makers == place
+            check_cells(zip(ints[own, 2:4].tolist(), forecasts[own].tolist(), strict=True), memory)
+            require(certain_rounds(memory) >= int(own.sum()) and late >= 0, "its rounds")
+            require(model.window is not None or not len(rounds), "its window")
+            if place:
+                rows.append(self._add_lane(key))
+            if model.window is not None:
+                self._put_window(rows[place], Window.holding(model.window, memory, rounds))
+            self._put(START, LENGTH, rows[place], memory, room_of(memory))
+            self.state.fields[rows[place], [LATE, OPEN]] = late, own.sum()
+        state, first, opened = self.state, key.first_lane, self.state.open
+        state.fields[first, SETTLED] = sum(int(memory[ROUNDS]) for _, memory, _ in lanes)
+        state.accounts[first] = account
+        if steering is not None:
+            waiting = [entry for entry, has_ticket in zip(entries, hinted, strict=True) if has_ticket]
+            check_steering(steering, state.tickets[waiting])
+            self._begin_steering(np.array([first]))
+            self.state.steering[state.fields[first, STEERING_ROW]] = steering
+        opened[entries, MADE_BY], opened[entries, HINTED] = np.array(rows)[makers], hinted != 0
+        opened[entries, CELL_LOWER], opened[entries, CELL_WIDTH] = lower, width
+        opened[entries, BEFORE] = [-1, *entries][:-1]
+        opened[entries, AFTER] = [*entries, -1][1:]
+        if entries:
+            state.fields[first, [OLDEST_OPEN, LATEST_OPEN]] = entries[0], entries[-1]
+        state.forecasts[entries], state.certificates[entries] = forecasts, certificates
+        state.hints[entries] = hints
+        return numbers.tolist(), times.tolist()
 
 
 def room_of(memory: NDArray[np.int64]) -> int:

@@ -8,23 +8,21 @@ An outcome is kept as the label of its class; a soft label as its probabilities 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Collection, Iterable, Mapping
 from math import fsum
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.elementary import in_turn
 from onlinecal.engine.events import LONGEST_NAME, is_name
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, SUM_TOLERANCE, check_distributions, shown
 
 ClassOutcome = str | dict[str, float]
-MOST_BYTES = 1 << 26
-"""The bytes of a key's state. SQLite writes no row of more than 10^9."""
 BYTES_A_SIGN = 4
 SURELY = 0.9 * SUM_TOLERANCE
 """A sum that is so near to 1 is within the tolerance, in whatever order it is added up."""
@@ -66,8 +64,8 @@ class ClassForecast(Struct, array_like=True, gc=False):
 
 
 LaneStep = tuple[ClassForecast, Any, Any, int]
-"""A forecast and its outcome. Where the outcome is None the forecast is asked for: then come the hint to
-follow, None for none, and how many forecasts of the lane are open."""
+"""A forecast, its outcome, None, and the number of this round among those of the key. Or a forecast that is
+asked for, None, the hint to follow, None for none, and how many forecasts of the lane are open."""
 
 
 class ClassLabels:
@@ -135,8 +133,8 @@ def too_many(most: int) -> str:
     return f"more than the {most:,} that a key may discover (most_classes)"
 
 
-class Lane(ABC):
-    """One forecaster of a key, with the classes that it knows.
+class Lane:
+    """What every lane has: the classes that it knows.
 
     Attributes
     ----------
@@ -157,36 +155,8 @@ class Lane(ABC):
         self.labels = set(labels)
         self.label_bytes = BYTES_A_SIGN * sum(map(len, self.labels))
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """An upper estimate of the bytes that it takes of a state, without its open forecasts."""
-
-    @property
-    @abstractmethod
-    def rounds(self) -> int:
-        """How many rounds were settled."""
-
-    @property
-    @abstractmethod
-    def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration of the settled rounds, a sum."""
-
-    @property
-    @abstractmethod
-    def most_open(self) -> int:
-        """How many forecasts may be open, so that no bias leaves its integers."""
-
-    @property
-    @abstractmethod
-    def rounds_left(self) -> int:
-        """How many more rounds its integers bear, whatever the outcomes."""
-
-    def admits(self, outcome: ClassOutcome, late: int) -> None:
-        """Make the classes of an outcome known, before its step; ValueError if the lane cannot take it.
-
-        `late` says how many other forecasts of the lane were open at most.
-        """
+    def admits(self, outcome: ClassOutcome) -> None:
+        """Make the classes of an outcome known, before its step; ValueError if the lane cannot take it."""
         if isinstance(outcome, str) and outcome in self.labels:
             return
         new = self.labels.union(class_shares(outcome))
@@ -198,33 +168,6 @@ class Lane(ABC):
     def depends_on_steps(self, outcome: ClassOutcome) -> bool:
         """Whether `admits` depends on the steps before that outcome, which then have to be taken first."""
         return False
-
-    def window_certificate(self, now: int) -> float:
-        """A bound on the distance of its rounds in the window that ends with the key's round `now`."""
-        return 0.0
-
-    def window_promise(self, late: int, rounds: int) -> float | None:
-        """What the distance of so many of its consecutive rounds cannot exceed; None if nothing is known."""
-        return None
-
-    @abstractmethod
-    def run(self, steps: list[LaneStep], moments: Iterator[int]) -> list[float]:
-        """Take the steps; returns the certificate after each.
-
-        `moments` gives for each round that is settled its number among the rounds of the key.
-        """
-
-    @abstractmethod
-    def promise(self, late: int) -> float:
-        """What the certificate cannot exceed if at most `late` other forecasts are open at a time."""
-
-    @abstractmethod
-    def dump(self) -> bytes:
-        """The state in bytes, which the `load` of its kind takes."""
-
-    @abstractmethod
-    def check_open(self, waiting: list[ClassForecast]) -> None:
-        """ValueError unless the lane can settle the open forecasts that were loaded with it."""
 
 
 def vector_of(given: Mapping[str, float], known: Collection[str]) -> Floats:
@@ -239,57 +182,22 @@ def shared_out(hint: Mapping[str, float], known: Collection[str]) -> Floats:
     return row / total if total > 0.0 else np.full(len(row), 1.0 / len(row))
 
 
-def is_large(lanes: Sequence[Any], steering: Any, asked: int, waiting: int) -> bool:
-    """Whether a key's state may exceed `MOST_BYTES`, by an upper estimate as of the last run.
+def deflated(array: NDArray[Any]) -> bytes:
+    """Numbers of 64 bits, compressed."""
+    return zlib.compress(array.astype(array.dtype.newbyteorder("<")).tobytes(), 1)
 
-    It counts the lanes, the steering, and the open forecasts, whose `bytes_asked` add up to `asked`.
-    """
-    k = 0 if steering is None else len(steering.numbers)
-    k = max([k, *(len(lane.labels) for lane in lanes)])
-    # each open forecast has an answer, a cell, a ticket of steering, and stakes
-    each = 256 + 100 * k + max([0, *(lane.label_bytes for lane in lanes)])
-    # steering takes some 3 KB for each class
-    return sum(lane.size for lane in lanes) + 3200 * k + asked + waiting * each > MOST_BYTES
+
+def inflated(data: bytes, most: int, kind: type) -> NDArray[Any]:
+    """The numbers that were deflated; ValueError if there are more than `most`, or part of one."""
+    # one byte more than there can be, so that what is too long is not cut to fit
+    raw = zlib.decompressobj().decompress(data, 8 * most + 1)
+    require(len(raw) % 8 == 0 and len(raw) <= 8 * most, "the length of its arrays")
+    return np.frombuffer(raw, np.dtype(kind).newbyteorder("<")).astype(kind)
 
 
 def class_shares(outcome: ClassOutcome) -> dict[str, float]:
     """The share of an outcome that each class has, without the classes that have none."""
     return {outcome: 1.0} if isinstance(outcome, str) else outcome
-
-
-def run_together(lanes: list[Lane], steps: list[LaneStep]) -> list[Iterator[float]]:
-    """Let each lane take its steps; returns for each lane its certificates after them.
-
-    The moment of a round is its number among the rounds of all lanes.
-    """
-    of_lane: list[list[LaneStep]] = [[] for _ in lanes]
-    moments: list[list[int]] = [[] for _ in lanes]
-    settled = sum(lane.rounds for lane in lanes)
-    for step in steps:
-        of_lane[step[0].lane].append(step)
-        if step[1] is not None:
-            settled += 1
-            moments[step[0].lane].append(settled)
-    taken = zip(lanes, of_lane, moments, strict=True)
-    return [iter(lane.run(own, iter(when)) if own else ()) for lane, own, when in taken]
-
-
-def window_bounds(
-    window: int | None, lanes: list[Lane], late: list[int]
-) -> tuple[float | None, float | None]:
-    """The certificate of a key's last `window` settled rounds, and the guarantee of any so many in a row.
-
-    Each lane has settled some of these rounds. By Fact 4 the bounds for the lanes add up.
-    """
-    if window is None:
-        return None, None
-    now = sum(lane.rounds for lane in lanes)
-    proven = float(in_turn(lane.window_certificate(now) for lane in lanes))
-    promised: float | None = 0.0
-    for place, (lane, others) in enumerate(zip(lanes, late, strict=True)):
-        promise = lane.window_promise(others, 0 if place else window)
-        promised = None if promised is None or promise is None else promised + promise
-    return proven, promised
 
 
 def check_hints_allowed(hints: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import Any
 
@@ -12,14 +11,9 @@ from msgspec import Struct
 
 from onlinecal.engine.keys.lanes import ClassForecast, ClassLabels, Lane, LaneStep, shared_out
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.input import (
-    MOST_CLASSES,
-    check_distributions,
-    check_labels,
-    shown,
-)
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, check_labels, shown
 from onlinecal.measures.lp.level_sets import RunningLpError
-from onlinecal.recalibration.lp.online import Entry, LevelSetCounts, OnlineLp, level_set_of
+from onlinecal.recalibration.lp.online import Entry, OnlineLp, level_set_of
 from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator, Within
 from onlinecal.validation import check_count, check_number, check_open_unit
 
@@ -163,14 +157,13 @@ class LpLane(Lane):
                 check_distributions(list(announced.values()), (len(announced),), "its forecasts")
             self.kind.hint_of(forecast.hint)
 
-    def run(self, steps: list[LaneStep], moments: Iterator[int]) -> list[float]:
-        """Take the steps one by one."""
+    def run(self, steps: list[LaneStep]) -> list[float]:
+        """Take the steps one by one; returns the certificate after each."""
         certificates = []
         for forecast, outcome, hint, _ in steps:
             if outcome is None:
-                answer = (
-                    self.online.answer(shared_out(hint or {}, self.numbers)) if self.numbers else np.empty(0)
-                )
+                known = self.numbers
+                answer = self.online.answer(shared_out(hint or {}, known)) if known else np.empty(0)
                 forecast.probability = dict(zip(self.numbers, answer.tolist(), strict=False))
             else:
                 self._settle(forecast, self.numbers.setdefault(outcome, len(self.numbers)))
@@ -215,51 +208,37 @@ class LpLane(Lane):
         require(not kind.known or list(kind.known) == state.labels, "its classes")
         self.numbers = kind.numbered(state.labels)
         self.know(self.numbers)
-        online, error = self.online, self.error
+        online, error, [counts] = self.online, self.error, self.online.counts
         online.rounds, online.fits, self.next_fit = state.rounds, state.fits, state.next_fit
-        [counts] = online.counts
-        self._take_counts(counts, state)
+        require(len(state.entries) <= counts.capacity and state.unit > 0.0, "its level sets")
+        counts.totals, counts.paid, counts.weight = [state.total], state.paid, state.unit
+        for stored in state.entries:
+            values = [stored.credit, stored.weight, *stored.labels.values(), *stored.sums.values()]
+            require(all(isfinite(each) and each >= 0.0 for each in values), "its weights")
+            require(all(0 <= j < k for j in (*stored.labels, *stored.sums)), "its level sets")
+            entry = Entry(stored.credit, 1)
+            entry.weights, entry.labels, entry.sums = [stored.weight], [stored.labels], stored.sums
+            counts.entries[self._level_set(stored.level_set, k)] = entry
         online.map = None if state.map is None else self._taken_map(state.map)
         error.rounds, error.rest, error.classes = state.rounds, state.rest, k
         for level_set, biases in state.biases:
             require(all(0 <= j < k for j in biases), "its biases")
-            error.restore(self._level_set(level_set), biases)
-
-    def _take_counts(self, counts: LevelSetCounts, state: LpState) -> None:
-        sums = state.total, state.paid, state.unit
-        require(all(isfinite(each) and each >= 0.0 for each in sums) and state.unit > 0.0, "its weights")
-        require(len(state.entries) <= counts.capacity, "its level sets")
-        counts.totals, counts.paid, counts.weight = [state.total], state.paid, state.unit
-        k = len(self.numbers)
-        for stored in state.entries:
-            tables = stored.labels, stored.sums
-            require(all(0 <= j < k for table in tables for j in table), "its level sets")
-            values = [stored.credit, stored.weight, *stored.labels.values(), *stored.sums.values()]
-            require(all(isfinite(each) and each >= 0.0 for each in values), "its weights")
-            entry = Entry(stored.credit, 1)
-            entry.weights, entry.labels, entry.sums = [stored.weight], [stored.labels], stored.sums
-            counts.entries[self._level_set(stored.level_set)] = entry
+            error.restore(self._level_set(level_set, k), biases)
 
     def _taken_map(self, stored: StoredMap) -> LevelSetMap:
         width, n_levels = stored.width, self.kind.n_levels
         require(2 <= width <= len(self.numbers) and 0.0 <= stored.least <= 1.0 / width, "its map")
-        require(len(stored.level_sets) == len(stored.values), "its map")
-        require(all(len(row) == width and all(map(isfinite, row)) for row in stored.values), "its map")
         levels = np.zeros((len(stored.values), width), np.int64)
         for row, level_set in zip(levels, stored.level_sets, strict=True):
-            for j, level in self._level_set(level_set):
-                require(j < width, "its map")
+            for j, level in self._level_set(level_set, width):
                 row[j] = level
         values = np.array(stored.values, np.float64).reshape(levels.shape)
+        require(bool(np.isfinite(values).all()), "its map")
         return LevelSetMap(levels, values, n_levels, self.kind.settings.within == "shift", stored.least)
 
-    def _level_set(self, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        """A level set: classes in order with a level each; ValueError if it is none."""
-        level_set = tuple(pairs)
-        classes = [j for j, _ in level_set]
-        require(
-            classes == sorted(set(classes)) and all(0 <= j < len(self.numbers) for j in classes),
-            "its level sets",
-        )
-        require(all(1 <= level <= self.kind.n_levels for _, level in level_set), "its level sets")
-        return level_set
+    def _level_set(self, pairs: LevelSet, width: int) -> tuple[tuple[int, int], ...]:
+        """A level set: classes below `width`, in order, with a level each; ValueError if it is none."""
+        classes = [j for j, _ in pairs]
+        is_sound = classes == sorted(set(classes)) and all(0 <= j < width for j in classes)
+        require(is_sound and all(1 <= level <= self.kind.n_levels for _, level in pairs), "its level sets")
+        return tuple(pairs)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -21,19 +19,22 @@ from onlinecal.engine.keys.lanes import (
     LaneStep,
     check_hints_allowed,
     class_shares,
+    deflated,
+    inflated,
     shared_out,
 )
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, MOST_PARTS, outcome_of, soft_of
 from onlinecal.forecasters.simplex.machine.cells import Cell, check_cell
-from onlinecal.forecasters.simplex.machine.memory import length_of
-from onlinecal.forecasters.simplex.machine.table import HEADER, USED
+from onlinecal.forecasters.simplex.machine.table import USED
 from onlinecal.forecasters.simplex.machine.windows import most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
 
 NO_HINT = np.empty(0)
 NO_MOMENTS = np.empty(0, np.int64)
+MOST_NUMBERS = 1 << 25
+"""The most integers of a memory that a state can hold: more than its bytes allow."""
 
 
 class SimplexState(Struct, array_like=True):
@@ -94,37 +95,18 @@ class SimplexKind(ClassLabels):
         if run.fixed and list(run.numbers) != state.labels:
             raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
         run.numbers = self.numbered(state.labels)
-        run.memory = unpacked_memory(state.memory, len(run.numbers))
+        run.memory = inflated(state.memory, MOST_NUMBERS, np.int64)
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
         require(type(state.parts) is int and 1 <= state.parts <= MOST_PARTS, "its parts")
         run.restore_late(state.late)
         run.parts = state.parts
         if run.window is not None:
-            run.table = inflated(state.window, most_of_window(run.memory, run.window))
+            run.table = inflated(state.window, most_of_window(run.memory, run.window), np.int64)
         run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
         run.check()
-        moments = inflated(state.moments, min(run.rounds, run.window or 0)) if state.moments else NO_MOMENTS
-        return self._lane(run, moments)
-
-
-def unpacked_memory(data: bytes, classes: int) -> NDArray[np.int64]:
-    """Decompress a memory, up to the length that its header and the number of classes allow."""
-    inflate, size = zlib.decompressobj(), 8 * HEADER
-    head = inflate.decompress(data, size)
-    if len(head) == size and classes:
-        rest = 8 * length_of(np.frombuffer(head, "<i8").tolist(), classes) - size
-        # one byte more, so that what is too long is not cut to fit
-        head += inflate.decompress(inflate.unconsumed_tail, rest + 1)
-    return np.frombuffer(head, "<i8").astype(np.int64)
-
-
-def inflated(data: bytes, size: int) -> NDArray[np.int64]:
-    """Decompress integers; ValueError if there are more than `size`."""
-    inflate = zlib.decompressobj()
-    raw = inflate.decompress(data, 8 * size) if size else b""
-    require(not inflate.unconsumed_tail and len(raw) % 8 == 0, "its window")
-    return np.frombuffer(raw, "<i8").astype(np.int64)
+        most = min(run.rounds, run.window or 0)
+        return self._lane(run, inflated(state.moments, most, np.int64) if state.moments else NO_MOMENTS)
 
 
 class SimplexLane(Lane):
@@ -184,7 +166,7 @@ class SimplexLane(Lane):
             moments.popleft()
         return run.certificate_of_last(len(moments))
 
-    def window_promise(self, late: int, rounds: int) -> float | None:
+    def window_promise(self, rounds: int) -> float:
         """What the distance of any so many of its consecutive rounds cannot exceed.
 
         With 0 rounds it is the part of the bound that does not depend on their number.
@@ -194,25 +176,21 @@ class SimplexLane(Lane):
     def dump(self) -> bytes:
         """The state in bytes: the memory and the run's account."""
         run = self.simplex_run
-        memory = zlib.compress(run.memory.astype("<i8").tobytes(), 1)
         past, since, newcomers, grids = run.account()
-        window = zlib.compress(run.table.astype("<i8").tobytes(), 1) if len(run.table) else b""
-        moments = b""
-        if self.moments is not None:
-            moments = zlib.compress(np.array(self.moments, "<i8").tobytes(), 1)
         account = str(past), since, newcomers, grids, run.late
-        return msgspec.msgpack.encode(
-            SimplexState(list(run.numbers), memory, *account, window, run.parts, moments)
-        )
+        window = deflated(run.table) if len(run.table) else b""
+        moments = b"" if self.moments is None else deflated(np.array(self.moments, np.int64))
+        state = SimplexState(list(run.numbers), deflated(run.memory), *account, window, run.parts, moments)
+        return msgspec.msgpack.encode(state)
 
-    def admits(self, outcome: ClassOutcome, late: int) -> None:
+    def admits(self, outcome: ClassOutcome) -> None:
         """Make an outcome's classes known; ValueError if they, or its parts, are too many for the grid."""
         if self.depends_on_steps(outcome):
             run = self.simplex_run
             if not isinstance(outcome, str):
                 run.parts_for(len(soft_of(outcome, run.numbers, run.fixed, "value").vector))
             run.check_bears_classes(len(self.labels.union(class_shares(outcome))))
-        super().admits(outcome, late)
+        super().admits(outcome)
 
     def depends_on_steps(self, outcome: ClassOutcome) -> bool:
         """Whether the outcome is a soft label or has new classes: then the grid must not be too fine."""
@@ -227,12 +205,12 @@ class SimplexLane(Lane):
             elif forecasts:
                 raise ValueError("a forecast without a cell cannot be that of any run")
 
-    def run(self, steps: list[LaneStep], moments: Iterator[int]) -> list[float]:
-        """Take the steps one by one."""
+    def run(self, steps: list[LaneStep]) -> list[float]:
+        """Take the steps one by one; returns the certificate after each."""
         run, certificates = self.simplex_run, []
-        for forecast, outcome, hint, others in steps:
+        for forecast, outcome, hint, number in steps:
             if outcome is None:
-                run.note_late(others)
+                run.note_late(number)
                 known = run.numbers
                 guide = shared_out(hint, known) if hint is not None and known else NO_HINT
                 cell, vector = run.announce(guide)
@@ -243,6 +221,6 @@ class SimplexLane(Lane):
                 announced = tuple(forecast.probability.values())
                 run.observe(cell, announced, outcome_of(outcome, run.numbers, run.fixed, "value"))
                 if self.moments is not None:
-                    self.moments.append(next(moments))
+                    self.moments.append(number)
             certificates.append(self.certificate)
         return certificates

@@ -8,15 +8,22 @@ begins with little trust (`onlinecal.steering.trust`).
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from onlinecal.arrays import Floats
-from onlinecal.engine.keys.lanes import ClassForecast, ClassOutcome, LaneStep, class_shares, vector_of
+from onlinecal.engine.keys.lanes import (
+    ClassForecast,
+    ClassOutcome,
+    LaneStep,
+    class_shares,
+    deflated,
+    inflated,
+    vector_of,
+)
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
 from onlinecal.steering.trust import (
@@ -92,7 +99,6 @@ class ClassSteering:
             self.state = trusted_with_classes(self.state, before, len(self.numbers))
 
     def _ask(self, number: int, hint: dict[str, float]) -> dict[str, float]:
-        """The steered hint; its ticket is kept."""
         if not self.numbers.keys() >= hint.keys():
             self._meet([label for label, p in hint.items() if p > 0.0])
         row, out = vector_of(hint, self.numbers), np.empty(len(self.numbers))
@@ -105,7 +111,6 @@ class ClassSteering:
         return dict(zip(self.numbers, answer, strict=True))
 
     def _learn(self, ticket: Floats, outcome: ClassOutcome) -> None:
-        """Learn from the outcome that followed the hint with this ticket."""
         soft = class_shares(outcome)
         self._meet(soft)
         if all(label in self.numbers for label in soft):
@@ -123,16 +128,19 @@ class ClassSteering:
         # the places of ticket and answers are not stored: they are written anew before they are read
         parts = [self.state[shared_of(k) : weights_of(k) + 2]]
         parts += [self._grown(self.tickets[number]) for number in numbers_with_hint(waiting)]
-        return msgspec.msgpack.encode(StoredSteering(list(self.numbers), packed_floats(parts)))
+        return msgspec.msgpack.encode(StoredSteering(list(self.numbers), deflated(np.concatenate(parts))))
 
-    def take(self, data: bytes, numbers: list[int]) -> None:
-        """Take up what was dumped with tickets of these numbers; ValueError if it makes no sense."""
+    def take(self, data: bytes, waiting: Iterable[ClassForecast]) -> None:
+        """Take up what was dumped while these forecasts waited; ValueError if it makes no sense."""
+        numbers = numbers_with_hint(waiting)
         stored = msgspec.msgpack.decode(data, type=StoredSteering)
         labels, k = stored.labels, len(stored.labels)
         require(len(set(labels)) == k <= self.most, "its steering's classes")
         require(list(self.numbers) == labels[: len(self.numbers)], "its steering's classes")
         start, end, ticket = shared_of(k), weights_of(k) + 2, ticket_size(k)
-        floats = unpacked_floats(stored.floats, end - start + ticket * len(numbers))
+        length = end - start + ticket * len(numbers)
+        floats = inflated(stored.floats, length, np.float64)
+        require(len(floats) == length, "the length of its steering")
         tickets = floats[end - start :].reshape(-1, ticket)
         self.state = np.concatenate([np.zeros(start), floats[: end - start], np.zeros(room_size(k))])
         check_vector_steering(self.state, tickets, k)
@@ -140,34 +148,6 @@ class ClassSteering:
         self.tickets = {number: one.copy() for number, one in zip(numbers, tickets, strict=True)}
 
 
-def packed_floats(parts: list[Floats]) -> bytes:
-    """Arrays one after the other, compressed."""
-    return zlib.compress(np.concatenate(parts).astype("<f8").tobytes(), 1)
-
-
-def unpacked_floats(data: bytes, length: int) -> Floats:
-    """The floats that were packed; ValueError if they are not just so many."""
-    # one byte more than there can be, so that what is too long is not cut to fit
-    raw = zlib.decompressobj().decompress(data, 8 * length + 1)
-    require(len(raw) == 8 * length, "the length of its steering")
-    return np.frombuffer(raw, "<f8").astype(np.float64)
-
-
 def numbers_with_hint(waiting: Iterable[ClassForecast]) -> list[int]:
     """The numbers of the forecasts that were asked for with a hint."""
     return [forecast.number for forecast in waiting if forecast.hint is not None]
-
-
-def loaded_steering(
-    data: bytes | None, new: Callable[[], ClassSteering] | None, waiting: list[ClassForecast]
-) -> ClassSteering | None:
-    """The steering in a key's state; `new` makes an empty one, and is None where hints are not steered."""
-    numbers = numbers_with_hint(waiting)
-    if data is None:
-        require(new is None or not numbers, "its steering")
-        return None
-    require(new is not None, "its steering")
-    assert new is not None
-    steering = new()
-    steering.take(data, numbers)
-    return steering

@@ -15,7 +15,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -262,89 +262,36 @@ class WordReader:
         """The next ones, as floats."""
         return self._take(number).byteswap().view(np.float64)
 
-    def bits(self, number: int) -> Ints:
-        """The next ones, as the bits of floats."""
-        return self._take(number).byteswap()
+    def steering(self) -> Floats:
+        """A state of steering, (SIZE,)."""
+        return ((self._take(SIZE).byteswap() & STORED_BITS) ^ NEW_STEERING).view(np.float64)
+
+    def stakes(self) -> NDArray[np.float32]:
+        """The stakes on a forecast, (N_STAKES,)."""
+        return (self._take(N_STAKES).byteswap() >> 32).astype(np.int32).view(np.float32)
 
     def end(self) -> None:
         """ValueError unless all were read."""
         require(self._at == len(self._words), "its length")
 
 
-class StoredLane(NamedTuple):
-    """A stored lane: how late its labels were at most, its memory, and the rounds in its window, (n, 4)."""
+def read_lanes(words: WordReader) -> tuple[list[tuple[int, Ints, Ints]], int, bool]:
+    """The lanes that come first, how many forecasts are open, and whether hints are steered.
 
-    late: int
-    memory: Ints
-    rounds: Ints
-
-
-class StoredOpen(NamedTuple):
-    """The stored open forecasts of a key, the oldest first.
-
-    `lanes` are numbers of lanes within the key. `cells` are lower ends and widths, (n, 2). `tickets` has a
-    row for each `hinted` forecast. The rest is as in `LaneArrays`.
+    Of a lane: how late its labels were at most, its memory, and the rounds in its window, (n, ENTRY).
     """
-
-    lanes: Ints
-    numbers: Ints
-    cells: Ints
-    hinted: NDArray[np.bool_]
-    forecasts: Floats
-    certificates: Floats
-    hints: Floats
-    times: Floats
-    tickets: Floats
-    stakes: NDArray[np.float32]
-
-
-class BinaryState(NamedTuple):
-    """A stored state; `steering` is None if hints are not steered, or none has come yet."""
-
-    lanes: list[StoredLane]
-    steering: Floats | None
-    account: Floats
-    open: StoredOpen
-
-
-def read_state(stored: StoredBinaryKey, betting: bool) -> BinaryState:
-    """Take a stored key apart; ValueError if it makes no sense."""
-    words = WordReader(stored)
     n_lanes, n_open, steered = words.ints(HEADER).tolist()
     lanes = []
     for _ in range(n_lanes):
         late, length, rounds = words.ints(PER_LANE).tolist()
-        memory = words.ints(length)
-        lanes.append(StoredLane(late, memory, words.ints(ENTRY * rounds).reshape(-1, ENTRY)))
-    steering = None
-    if steered:
-        steering = ((words.bits(SIZE) & STORED_BITS) ^ NEW_STEERING).view(np.float64)
-    account = words.floats(ACCOUNT)
-    require(n_open == len(stored.ids), "its open forecasts")
-    ints, floats = np.empty((n_open, 5), np.int64), np.empty((n_open, 4))
-    tickets, stakes = [], np.zeros((n_open, N_STAKES), np.float32)
-    for i in range(n_open):
-        ints[i], floats[i] = words.ints(5), words.floats(4)
-        if ints[i, 4]:
-            tickets.append(words.floats(TICKET))
-        if betting:
-            stakes[i] = (words.bits(N_STAKES) >> 32).astype(np.int32).view(np.float32)
-    words.end()
-    hinted, held = ints[:, 4] != 0, np.array(tickets).reshape(-1, TICKET)
-    forecasts, certificates, hints, times = floats.T
-    open_forecasts = StoredOpen(
-        ints[:, 0], ints[:, 1], ints[:, 2:4], hinted, forecasts, certificates, hints, times, held, stakes
-    )
-    return BinaryState(lanes, steering, account, open_forecasts)
+        lanes.append((late, words.ints(length), words.ints(ENTRY * rounds).reshape(-1, ENTRY)))
+    return lanes, n_open, bool(steered)
 
 
 def account_in(stored: StoredBinaryKey) -> Floats:
     """The account in a stored key; ValueError if there is none."""
     words = WordReader(stored)
-    n_lanes, _, steered = words.ints(HEADER).tolist()
-    for _ in range(n_lanes):
-        _, length, rounds = words.ints(PER_LANE).tolist()
-        words.ints(length + ENTRY * rounds)
+    *_, steered = read_lanes(words)
     words.ints(SIZE if steered else 0)
     return words.floats(ACCOUNT)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from heapq import heappop, heappush, nlargest
-from operator import itemgetter
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from onlinecal.engine.keys.key import EMPTY_SUMMARY, Key, Summary
 from onlinecal.engine.watch.key_watch import Scores
@@ -58,10 +58,8 @@ class Totals:
         self._sums = [0] * len(summands(EMPTY_SUMMARY))
         self._stale = dict.fromkeys(in_memory)
         self._counted: dict[str, Summary] = {}
-        self._per_round: dict[str, float] = {}
         self._cold: dict[str, None] = {}
         self._most_cold = 2 * REMEMBERED
-        self._alarmed: dict[str, int] = {}
         # the oldest open query of each cold key, and of some that were loaded since, which are in `_reloaded`
         self._waiting: list[int] = []
         self._reloaded: Counter[int] = Counter()
@@ -76,7 +74,7 @@ class Totals:
         if state.name in self._cold:
             del self._cold[state.name]
         else:
-            self._note(state.name, state.summary())
+            self._counted[state.name] = state.summary()
 
     def touched(self, states: Iterable[Key]) -> None:
         """Something happened to these keys."""
@@ -101,8 +99,7 @@ class Totals:
         Of keys that left the memory long ago, those are considered that were among the largest then.
         """
         self._catch_up()
-        first = nlargest(limit, self._per_round.items(), key=itemgetter(1))
-        return [(name, self._counted[name]) for name, _ in first]
+        return nlargest(limit, self._counted.items(), key=per_round)
 
     def oldest(self, in_memory: Iterable[Key]) -> int | None:
         """The number of the oldest open query, of the keys in memory and of all others."""
@@ -120,10 +117,7 @@ class Totals:
     def alarmed(self, limit: int) -> list[NamedSummary]:
         """The keys with the latest alarms, the latest first; they are chosen as in `largest`."""
         self._catch_up()
-        return [
-            (name, self._counted[name])
-            for name in nlargest(limit, self._alarmed, key=self._alarmed.__getitem__)
-        ]
+        return nlargest(limit, filter(last_alarm, self._counted.items()), key=last_alarm)
 
     def scores(self) -> Scores | None:
         """The scores of the settled forecasts of all keys with hints, or of all keys if none has hints."""
@@ -141,19 +135,9 @@ class Totals:
         self._stale.clear()
 
     def _count(self, name: str, now: Summary) -> None:
-        """Replace a key's last summary in the sums by the present one."""
         before, after = summands(self._counted.get(name, EMPTY_SUMMARY)), summands(now)
         self._sums = [total - old + new for total, old, new in zip(self._sums, before, after, strict=True)]
-        self._note(name, now)
-
-    def _note(self, name: str, summary: Summary) -> None:
-        self._counted[name] = summary
-        self._per_round[name] = summary.certificate / summary.rounds if summary.rounds else -1.0
-        last = summary.watched and max(
-            (one.event for one in (summary.watched.last, summary.watched.last_hint) if one), default=None
-        )
-        if last:
-            self._alarmed[name] = last
+        self._counted[name] = now
 
     def _remember(self, name: str, oldest: int | None) -> None:
         """Keep a cold key as a candidate, and forget the smallest when there are too many."""
@@ -161,14 +145,29 @@ class Totals:
         if oldest is not None:
             heappush(self._waiting, oldest)
         if len(self._cold) >= self._most_cold:
-            kept = nlargest(REMEMBERED, self._cold, key=self._per_round.__getitem__)
-            alarmed = self._cold.keys() & self._alarmed.keys()
-            kept += nlargest(REMEMBERED, alarmed, key=self._alarmed.__getitem__)
-            for name in self._cold.keys() - set(kept):
-                del self._cold[name], self._counted[name], self._per_round[name]
-                self._alarmed.pop(name, None)
+            cold = [(name, self._counted[name]) for name in self._cold]
+            kept = nlargest(REMEMBERED, cold, key=per_round)
+            kept += nlargest(REMEMBERED, filter(last_alarm, cold), key=last_alarm)
+            for name in self._cold.keys() - {name for name, _ in kept}:
+                del self._cold[name], self._counted[name]
             # forget again when there are so many more
             self._most_cold = len(self._cold) + REMEMBERED
+
+
+def per_round(one: NamedSummary) -> float:
+    """The certificate of a key per settled round."""
+    summary = one[1]
+    return summary.certificate / summary.rounds if summary.rounds else -1.0
+
+
+def last_alarm(one: NamedSummary) -> int:
+    """The event of the last alarm of a key, 0 if there was none."""
+    watched = one[1].watched
+    return (
+        max((alarm.event for alarm in (watched.last, watched.last_hint) if alarm), default=0)
+        if watched
+        else 0
+    )
 
 
 def summands(summary: Summary) -> tuple[int, ...]:
@@ -178,14 +177,9 @@ def summands(summary: Summary) -> tuple[int, ...]:
     if watched is None:
         return *sums, *(0,) * 14
     scores: tuple[int, ...] = (0,) * 12
-    if (one := watched.scores) is not None:
-        losses = [
-            int(mean * one.rounds * UNIT)
-            for mean in (one.brier, one.log_loss, one.brier_constant, one.log_loss_constant)
-        ]
-        if one.brier_hint is None or one.log_loss_hint is None:
-            scores = (*(0,) * 7, one.rounds, *losses)
-        else:
-            of_hints = [int(mean * one.rounds * UNIT) for mean in (one.brier_hint, one.log_loss_hint)]
-            scores = (one.rounds, *of_hints, *losses, *(0,) * 5)
+    if watched.scores is not None:
+        rounds, *means = astuple(watched.scores)
+        losses = [int(mean * rounds * UNIT) for mean in means if mean is not None]
+        # without hints there are two means less
+        scores = (rounds, *losses, *(0,) * 5) if len(losses) == 6 else (*(0,) * 7, rounds, *losses)
     return *sums, watched.alarms, watched.hint_alarms, *scores

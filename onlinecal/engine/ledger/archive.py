@@ -24,7 +24,7 @@ from msgspec import Struct
 from onlinecal.engine.columns.columns import REFUSED, Columns
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.file import LedgerError, check_target, clear_away, new_file
+from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
 from onlinecal.engine.ledger.schema import (
@@ -78,10 +78,6 @@ class Marker(Struct, frozen=True):
     queries: int
     closings: int
     open: list[int]
-
-    def is_of(self, row: Archived) -> bool:
-        """Whether a ledger knows an archive with these events."""
-        return (self.number, self.queries, self.closings) == (row.number, row.queries, row.closings)
 
 
 def digest_of(archive: Path) -> bytes:
@@ -187,7 +183,6 @@ def archive_ledger(
 
 
 def _write(source: Path, target: Path, keep: int | None, before: float | None, tell: Progress) -> bool:
-    """Write the archive; returns whether there was anything to write."""
     with closing(Ledger(source, read_only=True)) as ledger, ledger.transaction("DEFERRED"):
         refuse_archive(ledger)
         upto = last_to_move(ledger, keep, before)
@@ -264,7 +259,6 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Progress) ->
 def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
     """Take what is in the archive out of the ledger, unless that was done before."""
     marker = None
-    clear_away(target)
     with suppress(LedgerError), closing(Ledger(target, read_only=True)) as archive:
         marker, before = marker_of(archive), archives_of(archive)
     if marker is None:

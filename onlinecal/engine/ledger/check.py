@@ -78,7 +78,8 @@ def check_ledger(
         with closing(Ledger(one, read_only=True)) as ledger:
             checked, marker = _check(ledger, tell), marker_of(ledger)
         problems = [f"{one}: {problem}" for problem in checked.problems]
-        if marker is None or not marker.is_of(archive):
+        counted = archive.number, archive.queries, archive.closings
+        if marker is None or (marker.number, marker.queries, marker.closings) != counted:
             problems.append(f"{path}: it counts other events than those of {one}")
         problems += [f"{path}: {problem} of {one}" for problem in _check_archived(Path(path), one, archive)]
         keys = max(result.keys, checked.keys)
@@ -87,9 +88,7 @@ def check_ledger(
 
 
 def _check(ledger: Ledger, tell: Progress) -> Check:
-    """Check one file, without its archives."""
     problems = ledger.damage() + _check_without_replay(ledger)
-    problems += [f"{one} is none of a ledger's: remove it" for one in schema.foreign_objects(ledger.rows)]
     book, total = Book(config_of(ledger)), ledger.events_here()
     events = known = 0
     for number, log in ledger.log_by_key():
@@ -142,24 +141,14 @@ def _check_archived(path: Path, file: Path, archive: Archived) -> list[str]:
     with closing(Ledger(path, read_only=True)) as ledger, ledger.ledger_errors():
         attach(ledger, file)
         # a later archive may have been made meanwhile
-        compared = len(ARCHIVE_CHECKS) if ledger.checkpoint() == archive.number else 1
-        return [
-            wrong for wrong, sql in list(ARCHIVE_CHECKS.items())[:compared] if ledger.rows(f"{sql} LIMIT 1")
-        ]
+        compared = None if ledger.checkpoint() == archive.number else 1
+        checks = list(ARCHIVE_CHECKS.items())[:compared]
+        return [wrong for wrong, sql in checks if ledger.rows(f"{sql} LIMIT 1")]
 
 
 FAR_BEHIND = 1_000_000
 """If states lack more events than these, a start takes long."""
-LARGE_WAL = 1 << 30
-LEAST_FREE = 1 << 30
-
-OLDEST_OPEN = (
-    "SELECT q.id, k.name, q.time, ? - q.number FROM queries AS q JOIN keys AS k ON k.number = q.key"
-    " LEFT JOIN closings AS c ON c.query = q.number"
-    " WHERE (q.number IN (SELECT oldest FROM states) OR q.number > ?) AND c.number IS NULL"
-    " ORDER BY q.number LIMIT 1"
-)
-"""The oldest open forecast: one that some state has as its oldest, or one that no state has yet."""
+LEAST_FREE = LARGE_WAL = 1 << 30
 
 Facts = dict[str, Any]
 
@@ -189,11 +178,10 @@ def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
             if integrity:
                 _integrity(ledger, facts, findings)
     except LedgerError as error:
-        foreign = type(error.__cause__) is ValueError
-        do = "give the right file, one with one name, or install the version that wrote it"
-        findings.append(
-            Finding(str(error).replace(f". {REPAIR_ADVICE}", ""), do if foreign else f"{REPAIR_ADVICE}.")
-        )
+        do = f"{REPAIR_ADVICE}."
+        if type(error.__cause__) is ValueError:
+            do = "give the right file, one with one name, or install the version that wrote it"
+        findings.append(Finding(str(error).replace(f". {REPAIR_ADVICE}", ""), do))
     return facts, findings
 
 
@@ -207,8 +195,7 @@ def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
     # SQLite writes the log of commits last, and removes it when the last process closes the ledger
     last = max(one.st_mtime for name, one in states.items() if name != "-shm")
     free = shutil.disk_usage(os.path.dirname(real)).free
-    writer = holder_of(f"{real}-lock")
-    facts.update(bytes=size, wal_bytes=wal, last_commit=last, writer=writer, free_bytes=free)
+    facts.update(bytes=size, wal_bytes=wal, last_commit=last, free_bytes=free)
     if free < max(LEAST_FREE, wal):
         do = "make room; or move older events to another disk with `stream archive --shrink`"
         findings.append(Finding(f"{free / 2**20:,.0f} MiB of disk are free", do))
@@ -216,25 +203,6 @@ def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
         wrong = f"the log of commits, {path}-wal, has {wal / 2**20:,.0f} MiB"
         do = "end what has been reading the ledger for long (a report, a backup): it cannot be emptied before"
         findings.append(Finding(wrong, do))
-
-
-def holder_of(lock: str) -> int | None:
-    """The process that holds a lock file; 0 if that process is hidden from this one, None if none holds it.
-
-    The lock is looked up in /proc/locks. To try it would keep a writer from it for a moment.
-    """
-    try:
-        file = os.stat(lock, follow_symlinks=False)
-        held = Path("/proc/locks").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    device = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
-    for line in held:
-        # 1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF
-        fields = line.split()
-        if "FLOCK" in fields and device in fields and "->" not in fields:
-            return max(int(fields[fields.index(device) - 1]), 0)
-    return None
 
 
 def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
@@ -247,11 +215,7 @@ def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
         wrong = f"the states are {last - tail:,} events behind the log"
         do = "stop the engine with SIGTERM once: it writes them; until then a start replays these events"
         findings.append(Finding(wrong, do))
-    if facts["writer"] is None and last > tail:
-        facts["ended"] = "killed: the next start replays what the states lack"
     config_of(ledger)
-    for oldest in ledger.rows(OLDEST_OPEN, (last, tail)):
-        facts["oldest_open"] = dict(zip(("id", "key", "time", "events_ago"), oldest, strict=True))
     facts["is_archive"] = ledger.about("archive") is not None
     facts["archives"] = [
         {"path": one.path, "upto": one.number, "there": os.path.exists(one.path)} for one in archives
@@ -265,9 +229,8 @@ def _integrity(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
         findings.append(Finding(f"the file is damaged: {problems[0]}", f"{REPAIR_ADVICE}."))
     for one in archives_of(ledger):
         if os.path.exists(one.path) and digest_of(Path(one.path)) != one.digest:
-            findings.append(
-                Finding(f"{one.path}: the archive is not as it was made", "restore a backup of it")
-            )
+            wrong = f"{one.path}: the archive is not as it was made"
+            findings.append(Finding(wrong, "restore a backup of it"))
 
 
 BATCH = 4096
@@ -379,7 +342,6 @@ def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
 
 
 def _event(event: schema.Logged, key: str) -> Incoming:
-    """The event as a caller sent it, from the log."""
     if not event.closes:
         return Query(event.id, key, event.value, event.time)
     if event.value is None:

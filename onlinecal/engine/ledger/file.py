@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-import shutil
 import sqlite3
 import stat
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,16 +35,13 @@ REPAIR_ADVICE = (
     " it answers with the same forecasts"
 )
 
-ADVICE: list[tuple[tuple[int, ...], str]] = [
-    (NO_ROOM,
-     "could not be written; nothing of this batch was kept or answered. Make room and send it again"),
-    (CANNOT_WRITE,
-     "cannot be opened for writing. Check the permissions of the file, of -wal and -shm beside it, and of"
-     " its folder"),
-    ((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB),
-     f"is damaged or no ledger. {REPAIR_ADVICE}"),
-    ((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "is held by another process"),
-]  # fmt: skip
+ADVICE = {
+    NO_ROOM: "could not be written; nothing of this batch was kept or answered. Make room and send it again",
+    CANNOT_WRITE: "cannot be opened for writing. Check the permissions of the file, of -wal and -shm beside"
+    " it, and of its folder",
+    (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB): f"is damaged or no ledger. {REPAIR_ADVICE}",
+    (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED): "is held by another process",
+}
 
 
 class LedgerError(OSError):
@@ -68,7 +64,7 @@ class LedgerErrors:
             return
         if isinstance(error, sqlite3.Error):
             code = code_of(error)
-            advice = next((words for codes, words in ADVICE if code in codes), "")
+            advice = next((words for codes, words in ADVICE.items() if code in codes), "")
             why = f"{advice} ({error})" if advice else str(error)
         elif type(error) is ValueError or (isinstance(error, ValueError) and not self.of_content):
             why = str(error)
@@ -93,7 +89,6 @@ class WriterLock:
 
     def __init__(self, file: str) -> None:
         self._path = f"{file}-lock"
-        self._made = identity_of(self._path) is None
         self._descriptor: int | None = lock(self._path)
         _held.add(self)
 
@@ -105,13 +100,6 @@ class WriterLock:
             again = lock(self._path)
             os.close(self._descriptor)
             self._descriptor = again
-
-    def abandon(self) -> None:
-        """Release the lock of what turned out to be no ledger; remove its file if it was made for this."""
-        if self._made and self._descriptor is not None and is_at(self._path, self._descriptor):
-            # it is still locked, so whoever opened it meanwhile will see that it is gone and make another one
-            os.unlink(self._path)
-        self.release()
 
     def release(self) -> None:
         """Let others write."""
@@ -130,46 +118,38 @@ class WriterLock:
 
 
 _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
-
-
-def _forget_in_child() -> None:
-    for held in list(_held):
-        held.forget()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
+    os.register_at_fork(after_in_child=lambda: deque(map(WriterLock.forget, _held), maxlen=0))
 
 
 def lock(path: str) -> int:
     """A descriptor of the lock file, locked; ValueError if another writer has it, or it is no plain file."""
     import fcntl
 
-    while True:
-        try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-            descriptor = os.open(path, flags, 0o666)
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise ValueError(f"its lock file {path} is a link: remove it") from error
-            raise ValueError(f"cannot be written here: {error.strerror}") from error
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ValueError(f"its lock file {path} is no plain file: remove it")
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # if the file was removed in between, others would lock another one
-            if is_at(path, descriptor):
-                held, descriptor = descriptor, -1
-                return held
-        except OSError as error:
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise ValueError(f"cannot be locked here: {error.strerror}") from error
-            raise ValueError(
-                "another process writes to this ledger; stop it first, or read with `stream report`"
-            ) from error
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"its lock file {path} is a link: remove it") from error
+        raise ValueError(f"cannot be written here: {error.strerror}") from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError(f"its lock file {path} is no plain file: remove it")
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # if the file was removed in between, others would lock another one
+        if is_at(path, descriptor):
+            return descriptor
+        raise BlockingIOError(errno.EWOULDBLOCK, "its lock file was removed meanwhile")
+    except (OSError, ValueError) as error:
+        os.close(descriptor)
+        if isinstance(error, ValueError):
+            raise
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise ValueError(f"cannot be locked here: {error.strerror}") from error
+        raise ValueError(
+            "another process writes to this ledger; stop it first, or read with `stream report`"
+        ) from error
 
 
 def is_at(path: str, descriptor: int) -> bool:
@@ -220,9 +200,8 @@ def new_file(target: Path, force: bool = False) -> Iterator[Path]:
     """A path to write a new file to, which becomes `target` at the end of the block.
 
     If there is a file of that name by then, it is replaced only with `force`. The new file is removed if the
-    block fails; what killed calls left is removed first. Raises LedgerError where there is no room.
+    block fails. Raises LedgerError where there is no room.
     """
-    clear_away(target)
     try:
         with whole(target, os.replace if force else name_once) as part:
             yield part
@@ -256,21 +235,6 @@ def name_once(part: Path, target: Path) -> None:
             os.unlink(part)
     except FileExistsError as error:
         raise ValueError(f"{target}: there is a file already, made meanwhile; name another") from error
-
-
-def clear_away(target: Path) -> None:
-    """Remove the folders that `whole` made for `target` in processes that have ended."""
-    name = re.compile(re.escape(f".{target.name}.") + r"(\d+)-\w{8}")
-    for folder in target.parent.iterdir() if target.parent.is_dir() else ():
-        match = name.fullmatch(folder.name)
-        if match is not None:
-            try:
-                os.kill(int(match[1]), 0)
-            except ProcessLookupError:
-                shutil.rmtree(folder, ignore_errors=True)
-            except OSError:
-                # the process belongs to another user, and runs
-                continue
 
 
 def sync(path: Path) -> None:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.json import encode
+from msgspec.structs import replace
 
 from onlinecal.engine.events import only_names
-from onlinecal.engine.keys.key import Summary
+from onlinecal.engine.keys.key import EMPTY_SUMMARY, Summary
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.file import (
     CANNOT_WRITE,
@@ -31,6 +32,7 @@ from onlinecal.engine.ledger.file import (
     code_of,
     identity_of,
 )
+from onlinecal.engine.watch.key_watch import watched_in
 
 LOG = (
     "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
@@ -67,8 +69,6 @@ class Ledger:
         The file; None: a ledger in memory, for trying things out.
     read_only
         Whether it is only read, which is possible while another process writes.
-    window
-        The checksums of the log are written after so many events at the latest.
     """
 
     _tail = -1
@@ -78,10 +78,8 @@ class Ledger:
     _lock: WriterLock | None = None
     _connection: sqlite3.Connection | None = None
 
-    def __init__(
-        self, path: Path | None, read_only: bool = False, window: int = schema.CHECKSUMS_EVERY
-    ) -> None:
-        self.path, self._read_only, self._window = path, read_only, window
+    def __init__(self, path: Path | None, read_only: bool = False) -> None:
+        self.path, self._read_only = path, read_only
         # without links and relative names, the same file always has the same name
         self._file = "" if path is None else os.path.realpath(path)
         self._identities: dict[str, tuple[int, int] | None] = {}
@@ -95,8 +93,6 @@ class Ledger:
                     names = [f"{self._file}{part}" for part in DATABASE_FILES]
                     self._identities = {name: identity for name in names if (identity := identity_of(name))}
         except BaseException:
-            if self._lock is not None:
-                self._lock.abandon()
             self.close()
             raise
 
@@ -205,13 +201,11 @@ class Ledger:
 
     def tail(self) -> int:
         """The number up to which all states hold all events."""
-        with self.ledger_errors():
-            number = self.about("tail")
-            if number is not None and type(number) is not int:
-                raise ValueError(
-                    f"`tail`, up to where all states go, is damaged, {number!r}: {REPAIR_ADVICE}"
-                )
-            return number or 0
+        number = self.about("tail") or 0
+        if type(number) is not int:
+            with self.ledger_errors():
+                raise ValueError(f"`tail`, up to where states go, is damaged, {number!r}: {REPAIR_ADVICE}")
+        return number
 
     def reliability(self) -> Any:
         """The stored reliability of all keys together; None if there is none."""
@@ -265,10 +259,8 @@ class Ledger:
 
         The keys that have no event after the checkpoint come last.
         """
-        after, without_events = (
-            self.checkpoint(),
-            {row[0] for row in self.rows("SELECT key FROM checkpoints")},
-        )
+        after = self.checkpoint()
+        without_events = {row[0] for row in self.rows("SELECT key FROM checkpoints")}
         with self.ledger_errors():
             sql = f"SELECT * FROM ({LOG}) WHERE number <= ? ORDER BY key, number"
             events = map(schema.logged, self.connection.execute(sql, (after, after, upto)))
@@ -284,13 +276,16 @@ class Ledger:
         The summaries are as of the states that are written, and empty where none is.
         """
         with self.content_errors():
-            for row in self.connection.execute(
-                "SELECT k.name, k.config, s.rounds, s.open, s.expired, s.certificate, s.guarantee, s.oldest,"
-                " s.state FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+            for name, place, state, *figures in self.connection.execute(
+                "SELECT k.name, k.config, s.state, s.rounds, s.open, s.expired, s.certificate, s.guarantee,"
+                " s.oldest FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
                 " WHERE k.number > ? ORDER BY k.number LIMIT ?",
                 (after, most),
             ):
-                yield row[0], row[1], schema.summary_in(row[0], row[2:])
+                summary = EMPTY_SUMMARY
+                if state is not None:
+                    summary = replace(Summary(*figures), watched=watched_in(name, state))
+                yield name, place, summary
 
     def counts(self) -> tuple[int, int]:
         """How many queries were accepted, and how many of them were closed, those in archives included."""
@@ -311,11 +306,10 @@ class Ledger:
 
     def damage(self) -> list[str]:
         """What SQLite finds wrong with the file, indexes, constraints and references included."""
-        problems = [row[0] for row in self.rows("PRAGMA integrity_check")]
+        problems = [row[0] for row in self.rows("PRAGMA integrity_check") if row[0] != "ok"]
         lost = self.rows('SELECT "table", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2')
-        return [one for one in problems if one != "ok"] + [
-            f"{count} rows of {table} refer to {parent} that are not there" for table, parent, count in lost
-        ]
+        words = "{2} rows of {0} refer to {1} that are not there"
+        return problems + [words.format(*row) for row in lost]
 
     def noted(self, path: str | bytes) -> schema.Noted | None:
         """How far an input has been answered; None if it was never read."""
@@ -338,7 +332,7 @@ class Ledger:
         with self.ledger_errors(), self.transaction():
             if self.last_numbers() != changes.after:
                 raise ValueError("another process has written to this ledger; nothing of this batch was kept")
-            checksums = checksums or schema.LogChecksums(self.connection, self._window)
+            checksums = checksums or schema.LogChecksums(self.connection)
             for table, rows, width in (
                 ("keys", changes.keys, 3),
                 ("queries", changes.queries, 7),

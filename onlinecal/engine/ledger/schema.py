@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from operator import itemgetter
@@ -25,8 +24,7 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import astuple
 
-from onlinecal.engine.keys.key import EMPTY_SUMMARY, Summary
-from onlinecal.engine.watch.key_watch import watched_in
+from onlinecal.engine.keys.key import Summary
 from onlinecal.version import STATE_FORMAT, check_format
 
 APPLICATION = 0x4F4E4C43
@@ -120,26 +118,14 @@ def check(connection: sqlite3.Connection) -> None:
     check_format("the ledger", version)
 
 
-def marks_of(connection: sqlite3.Connection) -> tuple[int, int]:
+def marks_of(connection: sqlite3.Connection) -> Any:
     """The application of a file, and its format: 0 where there is none."""
-    marks: tuple[int, int] = connection.execute(
-        "SELECT * FROM pragma_application_id, pragma_user_version"
-    ).fetchone()
-    return marks
+    return connection.execute("SELECT * FROM pragma_application_id, pragma_user_version").fetchone()
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
     """Whether the file has no tables."""
     return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-
-
-def foreign_objects(rows: Callable[[str], list[Any]]) -> list[str]:
-    """Views, triggers, tables and indexes that a ledger does not have; `rows` reads the file."""
-    content = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
-    with closing(sqlite3.connect(":memory:")) as own:
-        own.executescript(TABLES)
-        known = set(own.execute(content))
-    return [f"the {row[0]} {row[1]!r}" for row in rows(content) if row not in known]
 
 
 class Record(NamedTuple):
@@ -186,14 +172,8 @@ class Snapshot(NamedTuple):
 class Noted(NamedTuple):
     """How far an input was answered.
 
-    Attributes
-    ----------
-    path
-        The input's name; bytes where it is no text in UTF-8.
-    position
-        Up to which byte it was answered.
-    mark
-        By what its reader recognises the input.
+    `path` is its name, bytes where it is no text in UTF-8; `position` up to which byte it was answered;
+    `mark` by what its reader recognises it.
     """
 
     path: str | bytes
@@ -221,11 +201,10 @@ class Changes(NamedTuple):
 
 def recalled(row: tuple[Any, ...]) -> Record:
     """A query's row, with the name of its key, and its closing's, in the order of a record."""
-    number, id, key, hint, time, probability, certificate, closed, value, closed_time = row
-    return Record(
-        number, id, key, loaded(hint), time, loaded(probability), certificate,
-        closed, loaded_outcome(value), closed_time,
-    )  # fmt: skip
+    record = Record(*row)
+    return record._replace(
+        hint=loaded(record.hint), probability=loaded(record.probability), value=loaded_outcome(record.value)
+    )
 
 
 def logged(row: tuple[Any, ...]) -> Logged:
@@ -256,15 +235,6 @@ def stored_outcome(value: Any) -> Any:
 def loaded_outcome(value: Any) -> Any:
     """What `stored_outcome` was given."""
     return json.loads(value) if isinstance(value, bytes) else value
-
-
-def summary_in(key: str, row: tuple[Any, ...]) -> Summary:
-    """The summary in the columns `rounds` to `state` of a key's state; empty if these are None."""
-    if row[0] is None:
-        return EMPTY_SUMMARY
-    rounds, waiting, expired, certificate, guarantee, oldest, state = row
-    watched = watched_in(key, state)
-    return Summary(rounds, waiting, expired, certificate, guarantee, oldest, watched=watched)
 
 
 class ByColumns:
@@ -324,10 +294,8 @@ def _insert(table: str, width: int, rows: int) -> str:
 def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> None:
     """Write states, which replace older ones."""
     # in the order of keys, since neighbours share a page of the file
-    rows = [
-        (key, upto, *astuple(summary)[:6], state)
-        for key, upto, summary, state in sorted(states, key=itemgetter(0))
-    ]
+    in_order = sorted(states, key=itemgetter(0))
+    rows = [(key, upto, *astuple(summary)[:6], state) for key, upto, summary, state in in_order]
     write_rows(connection, "states", rows, 9)
 
 
@@ -415,12 +383,8 @@ class LogChecksums:
     It is made inside a transaction, from the checksums that are written and the rows after them.
     """
 
-    def __init__(self, connection: sqlite3.Connection, every: int) -> None:
-        self._connection, self._every, self._written = (
-            connection,
-            min(every, CHECKSUMS_EVERY),
-            -CHECKSUMS_EVERY,
-        )
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection, self._written = connection, -CHECKSUMS_EVERY
         self._checksums = checksums_of(connection, written_checksums(connection) or NO_CHECKSUMS)
 
     def note(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -430,6 +394,6 @@ class LogChecksums:
 
     def write(self, event: int, anyway: bool) -> None:
         """Write the checksums if it is time after the event of that number, or `anyway`."""
-        if anyway or event - self._written >= self._every:
+        if anyway or event - self._written >= CHECKSUMS_EVERY:
             write_checksums(self._connection, self._checksums)
             self._written = event

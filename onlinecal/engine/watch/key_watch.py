@@ -248,7 +248,6 @@ class KeyWatch:
                     ask(self.account, stakes, *(likeliest(one)[1] for one in sides))
 
     def _settle(self, stakes: Stakes, forecast: ClassForecast, outcome: ClassOutcome, number: int) -> None:
-        """Take up the outcome of a forecast."""
         hinted, soft = forecast.hint is not None, class_shares(outcome)
         account, place = self.account, HINTED if hinted else UNHINTED
         spread = 0.0 if len(soft) == 1 else max(0.0, 1.0 - fsum([y * y for y in soft.values()]))

@@ -10,7 +10,6 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,21 +33,19 @@ logger.addHandler(logging.NullHandler())
 
 
 class RateLimit(logging.Filter):
-    """Lets `most` messages with the same words through in some seconds, and says how many it kept back."""
+    """Lets `most` messages with the same words through in QUIET seconds, and says how many it kept back."""
 
-    def __init__(
-        self, seconds: float = QUIET, clock: Callable[[], float] = time.monotonic, most: int = 1
-    ) -> None:
+    def __init__(self, most: int = 1) -> None:
         super().__init__()
-        self._seconds, self._clock, self._most = seconds, clock, most
+        self._most = most
         self._written: dict[str, tuple[float, int, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is to be written."""
-        words, now = str(record.msg), self._clock()
+        words, now = str(record.msg), time.monotonic()
         until, said, kept_back = self._written.get(words, (now, 0, 0))
         if now >= until:
-            until, said = now + self._seconds, 0
+            until, said = now + QUIET, 0
         elif said >= self._most:
             self._written[words] = until, said, kept_back + 1
             return False

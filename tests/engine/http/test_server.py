@@ -19,7 +19,8 @@ pytest.importorskip("uvicorn", reason="needs the extra serve")
 import httpx
 
 from onlinecal.engine import AsyncEngine, Engine
-from onlinecal.engine.http.server import RateLimit, is_loopback, serve
+from onlinecal.engine.http.server import is_loopback, serve
+from onlinecal.engine.watch import overview
 
 TOKEN = "correct-horse-battery"
 SERVE = "import sys; from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
@@ -218,9 +219,10 @@ async def test_malformed_requests_do_not_fill_the_log(caplog):
     assert not logging.getLogger("uvicorn.error").filters
 
 
-def test_what_was_kept_back_from_the_log_is_counted():
+def test_what_was_kept_back_from_the_log_is_counted(monkeypatch):
     now, lines = [0.0], []
-    seldom = RateLimit(60.0, clock=lambda: now[0])
+    monkeypatch.setattr(overview.time, "monotonic", lambda: now[0])
+    seldom = overview.RateLimit()
     for now[0] in (0, 1, 2, 70, 71, 200):
         record = logging.makeLogRecord({"msg": "no %s\n", "args": ("request",)})
         if seldom.filter(record):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from onlinecal.engine import Engine, EngineConfig, Forecast, KeyConfig, Outcome, Query
-from onlinecal.engine.keys.steering import packed_floats, unpacked_floats
-from onlinecal.engine.keys.storing import SUM, StoredBinaryKey, read_state, with_checksum
+from onlinecal.engine.keys.lanes import deflated, inflated
+from onlinecal.engine.keys.storing import SUM, StoredBinaryKey, WordReader, read_lanes, with_checksum
 from onlinecal.steering import trust, vector
 from tests.engine.one_key import OneKey
 
@@ -75,7 +75,8 @@ def played(stream, rounds=40, hinted=True, **settings):
 def test_keys_without_hints_keep_nothing_of_it(steering):
     state = played(binary_stream, 10, hinted=False, steering=steering)
     stored = msgspec.msgpack.decode(state.dump()[SUM:], type=StoredBinaryKey)
-    assert read_state(stored, betting=True).steering is None
+    *_, steered = read_lanes(WordReader(stored))
+    assert not steered
 
 
 def test_steering_that_does_not_belong_there_is_refused():
@@ -97,8 +98,8 @@ SIZE = trust.weights_of(K) + 2 - vector.shared_of(K) + 2 * trust.ticket_size(K)
 )
 def test_damaged_steering_of_classes_is_refused(labels, more, why):
     stored = msgspec.msgpack.decode(played(class_stream, kind="simplex").dump()[SUM:])
-    floats = unpacked_floats(msgspec.msgpack.decode(stored[6])[1], SIZE)
-    stored[6] = msgspec.msgpack.encode([labels, packed_floats([floats[: SIZE + more]])])
+    floats = inflated(msgspec.msgpack.decode(stored[6])[1], SIZE, np.float64)
+    stored[6] = msgspec.msgpack.encode([labels, deflated(floats[: SIZE + more])])
     with pytest.raises(ValueError, match=why):
         OneKey(KeyConfig(kind="simplex"), with_checksum(msgspec.msgpack.encode(stored)))
 

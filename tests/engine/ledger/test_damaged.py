@@ -53,7 +53,6 @@ def test_a_file_of_something_else_is_refused_and_stays_as_it_is(folder, make, ve
     assert found[1] == b""
     assert path.read_bytes() == before
     assert not into.exists()
-    assert not list(folder.glob("*-lock"))
 
 
 @pytest.mark.parametrize("look", [read_report, check_ledger])
@@ -147,7 +146,6 @@ def tried(ledger, into):
 
 
 OTHER_COLUMN = "{} was changed in some row, or rows are lost or added"
-STRANGE = "the {} 'strange' is none of a ledger's: remove it"
 BESIDE = "that its {} is 77(.0)?; its events come to"
 
 CHANGED = [
@@ -179,10 +177,6 @@ CHANGED = [
     ("DROP TABLE states", ""),
     ("DROP TABLE about", ""),
     ("ALTER TABLE queries RENAME COLUMN time TO moment", ""),
-    ("CREATE VIEW strange AS SELECT * FROM states", STRANGE.format("view")),
-    ("CREATE TABLE strange (x)", STRANGE.format("table")),
-    ("CREATE INDEX strange ON queries (time)", STRANGE.format("index")),
-    ("CREATE TRIGGER strange AFTER INSERT ON keys BEGIN DELETE FROM about; END", STRANGE.format("trigger")),
 ]
 """Changes of a ledger by hand, and what the check has to say of it."""
 

@@ -51,14 +51,6 @@ def test_a_ledger_what_belongs_to_one_and_other_files_stay(folder, ledger, make)
     assert make is MAKERS["archive"] or ledger.read_bytes() == before
 
 
-def test_what_a_killed_call_left_is_gone_and_that_of_others_stays(folder, ledger):
-    gone, mine = folder / ".new.2147483000-abcd_123", folder / f".new.{os.getpid()}-abcd_123"
-    for left in (gone, mine):
-        left.mkdir()
-    repair_ledger(ledger, folder / "new")
-    assert [gone.exists(), mine.exists()] == [False, True]
-
-
 def test_the_verb_exports_over_a_file_only_if_told_to(folder, ledger):
     into = folder / "table.parquet"
     into.write_text("mine")

@@ -197,23 +197,3 @@ def test_logs_are_lines_of_json_and_words_that_repeat_are_counted(capsys):
     told = {(line["kind"], line["reason"], line["level"]) for line in lines}
     assert told == {("refusal", "unknown", "info")}
     assert lines[3]["id"] == "nobody 3\n"
-
-
-@pytest.mark.parametrize("classes", [None, ("no", "yes")])
-def test_the_report_says_since_when_forecasts_are_wrong(tmp_path, classes):
-    rng, path = np.random.default_rng(3), tmp_path / "ledger.db"
-    with Engine(
-        path, EngineConfig(KeyConfig(kind="simplex" if classes else "binary", classes=classes))
-    ) as engine:
-        for t in range(900):
-            p = float(rng.choice([0.1, 0.3, 0.7, 0.9]))
-            hint, outcome = p, int(rng.random() < (p if t < 500 else 1.0 - p))
-            if classes:
-                hint, outcome = {"no": 1.0 - p, "yes": p}, classes[outcome]
-            engine.handle([Query(f"a{t}", "a", hint), Query(f"b{t}", "b", hint), Outcome(f"a{t}", outcome)])
-    a, b = read_report(path).keys
-    with closing(Ledger(path, read_only=True)) as ledger:
-        change, later = (ledger.recall([id])[id].number for id in ("a500", "a560"))
-    assert a.summary.watched.hint_alarms > 0
-    assert abs(a.change_point - change) < later - change
-    assert b.change_point is None
