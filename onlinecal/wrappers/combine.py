@@ -290,26 +290,26 @@ def combine_forecasts(
     most_late = int((schedule.known - 1 - schedule.order).max())
     # of every outcome that is known before so many further forecasts are made: Theorem 17g
     rate = LATE_RATE / (most_late + 1) if most_late else ETA
-    found = combined(new_combining(len(names), most_late), table, y, schedule)
+    hints, steered, weights = combined(new_combining(len(names), most_late), table, y, schedule)
     projection = new_projection(slack)
-    tapes = projection.replay(found.hints, y == 1, schedule)
+    tapes = projection.replay(hints, y == 1, schedule)
     settled = np.searchsorted(schedule.known, np.arange(1, len(y) + 1), side="right")
     running = np.concatenate([[0.0], tapes.certificates])[settled]
     report = CombinedReport(
         len(y),
         {
-            name: _score(i, table, y, found.steered, tapes.forecasts, found.weights)
+            name: _score(i, table, y, steered, tapes.forecasts, weights)
             for i, name in enumerate(names)
         },
         float(((tapes.forecasts - y) ** 2).mean()),
         float(log_costs(np.where(y == 1, tapes.forecasts, 1.0 - tapes.forecasts)).mean()),
         math.log(len(names) / (1.0 - TRACKED)) / rate,
-        float(((tapes.forecasts - y) ** 2 - (found.hints - y) ** 2).sum()),
+        float(((tapes.forecasts - y) ** 2 - (hints - y) ** 2).sum()),
         projection.certificate,
         projection.guarantee,
     )
     told = like(outcomes, tapes.forecasts)
-    return CombinedForecasts(told, found.weights, names, running, projection.guarantee, report)
+    return CombinedForecasts(told, weights, names, running, projection.guarantee, report)
 
 
 def _score(

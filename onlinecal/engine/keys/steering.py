@@ -28,9 +28,8 @@ from onlinecal.steering.trust import (
     ticket_size,
     trusted_ticket_with_classes,
     trusted_with_classes,
-    weights_of,
 )
-from onlinecal.steering.vector import shared_of
+from onlinecal.steering.vector import shared_of, size_for
 
 FEW_TICKETS = 64
 
@@ -109,8 +108,7 @@ class ClassSteering:
         soft = class_shares(outcome)
         self._meet(soft)
         if all(label in self.numbers for label in soft):
-            number, k = self.numbers[outcome] if isinstance(outcome, str) else -1, len(self.numbers)
-            settle_vector(self.state, self._grown(ticket), k, number, vector_of(soft, self.numbers))
+            settle_vector(self.state, self._grown(ticket), vector_of(soft, self.numbers))
 
     def _grown(self, ticket: Floats) -> Floats:
         """A ticket, extended to all classes that are known by now."""
@@ -121,7 +119,7 @@ class ClassSteering:
         """The state in bytes: classes, and compressed what was learnt and the tickets of open forecasts."""
         k = len(self.numbers)
         # the places of ticket and answers are not stored: they are written anew before they are read
-        parts = [self.state[shared_of(k) : weights_of(k) + 2]]
+        parts = [self.state[shared_of(k) : size_for(k) + 2]]
         parts += [self._grown(self.tickets[number]) for number in numbers_with_hint(waiting)]
         return msgspec.msgpack.encode(StoredSteering(list(self.numbers), packed_floats(parts)))
 
@@ -131,7 +129,7 @@ class ClassSteering:
         labels, k = stored.labels, len(stored.labels)
         require(len(set(labels)) == k <= self.most, "its steering's classes")
         require(list(self.numbers) == labels[: len(self.numbers)], "its steering's classes")
-        start, end, ticket = shared_of(k), weights_of(k) + 2, ticket_size(k)
+        start, end, ticket = shared_of(k), size_for(k) + 2, ticket_size(k)
         floats = unpacked_floats(stored.floats, end - start + ticket * len(numbers))
         tickets = floats[end - start :].reshape(-1, ticket)
         self.state = np.concatenate([np.zeros(start), floats[: end - start], np.zeros(room_size(k))])
