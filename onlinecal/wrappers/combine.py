@@ -297,10 +297,7 @@ def combine_forecasts(
     running = np.concatenate([[0.0], tapes.certificates])[settled]
     report = CombinedReport(
         len(y),
-        {
-            name: _score(i, table, y, steered, tapes.forecasts, weights)
-            for i, name in enumerate(names)
-        },
+        {name: _score(i, table, y, steered, tapes.forecasts, weights) for i, name in enumerate(names)},
         float(((tapes.forecasts - y) ** 2).mean()),
         float(log_costs(np.where(y == 1, tapes.forecasts, 1.0 - tapes.forecasts)).mean()),
         math.log(len(names) / (1.0 - TRACKED)) / rate,

@@ -7,10 +7,10 @@ point that is only charged with its own label has biases that repeat, so their l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
-from math import comb
 
 LAST_TABLED = 128
 """Beyond, only powers of two are tabled."""
@@ -107,7 +107,7 @@ def bias_formula(
     """The most that all biases on the grid of m can add up to: C(k, s) C(m-1, s-1) points have support s."""
     return sum(
         (
-            comb(k, support) * comb(m - 1, support - 1) * of_point(support, slack, late)
+            math.comb(k, support) * math.comb(m - 1, support - 1) * of_point(support, slack, late)
             for support in range(2, min(k, m) + 1)
         ),
         Fraction(0),
@@ -127,14 +127,14 @@ def bias_bound(k: int, m: int, slack: float | None = None, late: int = 0) -> Fra
     if slack is not None or late:
         return bias_formula(k, m, slack, late)
     return sum(
-        (comb(k, support) * _of_support(support, m) for support in range(2, min(k, m) + 1)), Fraction(0)
+        (math.comb(k, support) * _of_support(support, m) for support in range(2, min(k, m) + 1)), Fraction(0)
     )
 
 
 def _of_support(support: int, m: int) -> Fraction:
     """The most that the biases of all points x/m on certain classes, each with weight, can add up to."""
     found = _table().get((support, m))
-    return comb(m - 1, support - 1) * point_bound(support) if found is None else Fraction(found, m)
+    return math.comb(m - 1, support - 1) * point_bound(support) if found is None else Fraction(found, m)
 
 
 @lru_cache(maxsize=1)
@@ -329,3 +329,25 @@ def nested_distance(
         total += (until - first + 1) * reach(k, 1 << level, follows) / (1 << level)
         first = until + 1
     return total
+
+
+def slack_at(late: int, slack: float | None, grows: bool) -> float | None:
+    """The slack once so many other forecasts were open: `slack` in time, times sqrt(1 + late) if it grows."""
+    return slack * math.sqrt(1.0 + late) if grows and slack is not None else slack
+
+
+@lru_cache(maxsize=1024)
+def most_late(k: int, scale: int, slack: float | None, grows: bool) -> int:
+    """How many late labels leave the labels' products 2 k M^2 (1 + |alpha_j|) within 64 bits; -1: not even 0.
+
+    With D labels late no alpha_j is below -c - D, and they add up to zero, so none is above (k - 1)(c + D).
+    Without slack and late labels all are within (-1, 1). A slack that grows is counted as if all were late
+    that there is room for.
+    """
+    most = (1 << 62) // (2 * k * scale * scale) - 1
+    if slack is None and most < 2 * k:
+        return 0
+    room = max(0, most // max(1, k - 1))
+    if room < (slack or 1.0):
+        return -1
+    return max(0, room - math.ceil(slack_at(room, slack, grows) or 1.0))

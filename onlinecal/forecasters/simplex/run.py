@@ -23,35 +23,47 @@ from onlinecal.forecasters.simplex.guarantees import (
     bias_formula,
     cells_for,
     level_at,
+    most_late,
     nested_distance,
+    point_bound,
     reach,
+    slack_at,
     window_cells,
     window_guarantee,
 )
-from onlinecal.forecasters.simplex.input import MIXED, MOST_CLASSES, Outcomes, Soft, over_known, weights_of
-from onlinecal.forecasters.simplex.machine import compiled as machine
+from onlinecal.forecasters.simplex.input import (
+    MIXED,
+    MOST_CLASSES,
+    MOST_PARTS,
+    Outcomes,
+    Soft,
+    over_known,
+    weights_of,
+)
 from onlinecal.forecasters.simplex.machine import memory as memories
+from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine import windows
 from onlinecal.forecasters.simplex.machine.cells import NEWCOMER, Cell, cell_size
-from onlinecal.forecasters.simplex.machine.memory import slack_at
-from onlinecal.forecasters.simplex.machine.rules import RULES
-from onlinecal.forecasters.simplex.machine.table import (
+from onlinecal.forecasters.simplex.machine.memory import (
     BALANCE,
     BASE,
     CLASSES,
+    FINE,
+    FINENESS,
     FOLLOWS,
     HERE,
     LIMIT,
     POINT,
+    RESERVE,
     ROUNDS,
     SCALE,
     STEP,
     SUMS,
     USED,
     capacity,
+    records_of,
     units,
 )
-from onlinecal.forecasters.simplex.tuning import allowance, next_review, parts_for, rebased, wish
 
 HEEDING = 4.0
 """The slack of a run that has hints, unless another is asked for: hints of a good model are hardly moved.
@@ -65,16 +77,28 @@ ROUNDING = Fraction(1, 1 << 28)
 """More than the distance of a round can be rounded up, when classes are added or a hint is followed."""
 
 
+MANY = 1000
+"""So many labels may be late on every grid, whatever is gained by finer ones."""
+EAGERNESS = 2, 4
+"""By REPORT: a grid is so fine that the distance on it is at most this part of what the charged points may be
+biased, a half or a quarter: hints are worth more on finer cells, and bias is seldom as large as it may be."""
+HEADROOM = 6
+"""Where the grid may change it can become so many times twice as fine, with as many late labels."""
+FEWEST_PARTS = 1 << 8
+NO_CELL, NO_WEIGHTS = np.empty(0, np.int32), np.empty(0, np.int64)
+
+
+def allowance(k: int) -> int:
+    """With what the balance begins: what a grid that tunes itself is guaranteed more than a nested one."""
+    return RESERVE + 2 * k
+
+
 def lp_norm(values: Floats, p: float) -> float:
     """The l_p norm of all entries, without overflow or underflow of the powers."""
     largest = float(values.max())
     if largest == 0.0 or np.isinf(p):
         return largest
     return largest * float(((values / largest) ** p).sum()) ** (1.0 / p)
-
-
-NO_CELL = np.empty(0, np.int32)
-NO_WEIGHTS = np.empty(0, np.int64)
 
 
 class SimplexLookAhead(NamedTuple):
@@ -90,7 +114,7 @@ class SimplexRun:
     The river class, the engine's lanes and the duels are faces of it.
     """
 
-    rules = RULES
+    rules = machine.RULES
     table = windows.NO_WINDOW
     """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
     planned: float | None = None
@@ -141,6 +165,11 @@ class SimplexRun:
         return slack_at(self.late, self.slack_in_time, self.grows)
 
     @property
+    def growing(self) -> bool:
+        """Whether distances may have to be rounded up."""
+        return not self.fixed or self.follows
+
+    @property
     def changing(self) -> bool:
         """Whether the grid or the classes may change."""
         return not self.fixed or not self.on_one_grid
@@ -151,11 +180,6 @@ class SimplexRun:
         return not (self.n_cells is self.horizon is self.window is None)
 
     @property
-    def abandons(self) -> bool:
-        """Whether points may leave the base grid of one that tunes itself."""
-        return self.tuned and not self.fixed
-
-    @property
     def report(self) -> int:
         """Which point of its cell is announced, as the memory has it."""
         return FOLLOWS if self.follows else 0
@@ -164,16 +188,6 @@ class SimplexRun:
     def plan(self) -> tuple[float | None, bool]:
         """What grids are chosen for: a slack, and whether reports follow hints."""
         return self.slack_in_time if self.planned is None else self.planned, self.follows
-
-    def leave_grids(self, rounds: int, n_open: int, m: int) -> None:
-        """Choose grids by another plan from now on; so many rounds were settled, the last on the grid of m.
-
-        Forecasts that are open may be charged on a finer grid than they were announced on.
-        """
-        self._past += self._distance(self._since + 1, rounds) + NEWCOMER * n_open
-        self._since = rounds
-        if rounds or n_open:
-            self._grids.append((len(self.numbers), m))
 
     def restore_late(self, late: int) -> None:
         """Be one of which so many forecasts have been late, and whose grids are those of today."""
@@ -193,15 +207,6 @@ class SimplexRun:
             return window_cells(self.window, k, *self.plan), FOREVER
         level, end = level_at(rounds, k, *self.plan)
         return 1 << level, FOREVER if end is None else min(end, FOREVER)
-
-    def enter(self, label: Any, rounds: int, m: int) -> None:
-        """A class never met before came after so many rounds, the last of them on the grid of m."""
-        if self.numbers:
-            self._past += self._distance(self._since + 1, rounds)
-            self._grids.append((len(self.numbers), m))
-        self._since = rounds + 1
-        self._newcomers += 1
-        self.numbers[label] = len(self.numbers)
 
     def account(self) -> tuple[Fraction, int, int, list[tuple[int, int]]]:
         """What `promise` has to know of the past, for `restore_account`."""
@@ -236,7 +241,7 @@ class SimplexRun:
         total += most(k, finest, self.slack, late)
         for left_k, left_m in reversed(self._grids):
             # what points have when they leave the base grid is no debt, not even when they come back
-            if finest % left_m or self.abandons:
+            if finest % left_m or (self.tuned and not self.fixed):
                 total += most(left_k, left_m, self.slack, late)
                 finest = left_m
         return total
@@ -261,32 +266,62 @@ class SimplexRun:
 
     def _fit(self, k: int) -> None:
         """Make the memory one for k classes on the grid of the coming round."""
-        base, limit = self.grid_at(self.rounds + 1)
+        before, rounds = self.memory, self.rounds
+        base, limit = self.grid_at(rounds + 1)
         m = base
-        if self.tuned and len(self.memory) and not self.late:
-            m, limit = (
-                wish(self.memory, k, base, self.slack_in_time, self.grows, self.parts),
-                min(limit, next_review(self.rounds)),
-            )
-        scale = max(m * self.parts, int(self.memory[SCALE])) if len(self.memory) else m * self.parts
-        if memories.most_late(k, scale, self.slack_in_time, self.grows) < 0:
+        if self.tuned and len(before) and not self.late:
+            m, limit = self._wish(k, base), min(limit, rounds + max(2, rounds >> 3))
+        scale = max(m * self.parts, int(before[SCALE]) if len(before) else 0)
+        if self._most_late(k, scale) < 0:
             raise ValueError(
                 f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
             )
-        growing, before = not self.fixed or self.follows, self.memory
-        if len(self.memory):
-            self.memory = memories.rebuilt(
-                self.memory, k, scale, scale // m, self.slack, growing, self.report
-            )
+        settings = self.slack, self.growing, self.report
+        if len(before):
+            self.memory = memories.rebuilt(before, k, scale, scale // m, *settings)
         else:
-            self.memory = memories.new_memory(
-                k, scale, self.parts, self.slack, memories.FEWEST_RECORDS, growing, self.report
-            )
+            self.memory = memories.new_memory(k, scale, self.parts, *settings)
         if self.tuned:
-            rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
+            self._rebase(base)
         self.memory[LIMIT] = limit
-        machine.begin(self.memory)
+        machine.make_ready(self.memory)
         self._refit_window(before)
+
+    def _wish(self, k: int, base: int) -> int:
+        """The cells a side to play on next: from `base` up, as fine as the account bears, a power of two."""
+        memory, support = self.memory, min(k, base + 1)
+        if memory[BALANCE] < (RESERVE + 1) * int(units(memory)):
+            return base
+        biases = int(memory[USED]) * point_bound(support, self.slack_in_time)
+        distances = EAGERNESS[self.report] * (self.rounds + 1) * reach(k, k, self.follows)
+        cells = base
+        while 2 * cells <= MOST_CELLS and cells * biases < distances:
+            if self._most_late(k, 2 * cells * self.parts) < MANY:
+                break
+            cells *= 2
+        return cells
+
+    def _rebase(self, m: int) -> None:
+        """Take the grid of m for the base: its points are no orphans.
+
+        What points have that leave it with a class more, or were played before, is in the guarantee already.
+        """
+        memory, k, scale = self.memory, int(self.memory[CLASSES]), int(self.memory[SCALE])
+        old = scale // int(memory[BASE] or FOREVER)
+        memory[BASE] = scale // m
+        if not old:
+            memory[BALANCE] = allowance(k) * int(units(memory))
+        elif old != m:
+            table = records_of(memory)
+            on_new, on_old = (
+                (table[:, POINT : POINT + k] % (scale // cells) == 0).all(axis=1) for cells in (m, old)
+            )
+            owed = int(np.abs(table[on_new & ~on_old, POINT + k :]).sum())
+            memory[BALANCE] += owed * k * int(memory[FINE])
+
+    def _most_late(self, k: int, scale: int) -> int:
+        """How many labels of k classes may be late in such units; -1: not even none."""
+        return most_late(k, scale, self.slack_in_time, self.grows)
 
     def _base_cells(self) -> int:
         """The cells a side of the base grid, or of the only one; 0 while no class is known."""
@@ -318,17 +353,30 @@ class SimplexRun:
         scale = int(self.memory[SCALE])
         # the grid may be due to become twice as fine
         finest = scale if self.on_one_grid else 2 * scale
-        if memories.most_late(k, finest, self.slack_in_time, self.grows) < self.late:
+        if self._most_late(k, finest) < self.late:
             grid = f"a grid of {scale // self.parts} cells a side"
             slack = "" if self.slack is None else f" with a slack of {self.slack!r}"
             raise ValueError(f"{k} classes are more than its integers bear on {grid}{slack}")
 
     def parts_for(self, k: int) -> int:
-        """Into how many parts rounds with soft labels over k classes are divided; ValueError if too many."""
+        """Into how many parts rounds with soft labels over k classes are divided, a power of two.
+
+        ValueError if the grid is too fine for that.
+        """
         if self.parts > 1:
             return self.parts
-        scale = int(self.memory[SCALE]) if len(self.memory) else 1
-        return parts_for(k, scale, self.slack_in_time, self.grows, self.changing, self.late)
+        scale, parts = int(self.memory[SCALE]) if len(self.memory) else 1, MOST_PARTS
+        finest = scale << (HEADROOM if self.changing else 0)
+        while parts > FEWEST_PARTS and (
+            self._most_late(k, finest * parts) < MANY or k * finest * parts > FINENESS
+        ):
+            parts >>= 1
+        if self._most_late(k, scale * parts) < self.late or k * scale * parts > FINENESS:
+            raise ValueError(
+                f"a grid of {scale} cells a side is too fine for soft labels over {k} classes: "
+                "name fewer n_cells"
+            )
+        return parts
 
     def divide(self, k: int) -> None:
         """Be ready for rounds with soft labels over k classes from now on; the cell stays as it is.
@@ -337,32 +385,36 @@ class SimplexRun:
         """
         if self.parts > 1:
             return
-        before, parts = self.memory, self.parts_for(k)
-        if len(before):
-            if before[ROUNDS] >= before[LIMIT]:
+        parts = self.parts_for(k)
+        if len(self.memory):
+            if self.memory[ROUNDS] >= self.memory[LIMIT]:
                 self.grow()
-                before = self.memory
-            growing = not self.fixed or self.follows
-            self.memory = memories.divided(before, parts, self.slack, growing, self.report)
+            before = self.memory
+            self.memory = memories.divided(before, parts, self.slack, self.growing, self.report)
             self._refit_window(before)
         self.parts = parts
 
     def note_late(self, others: int) -> None:
-        """So many other forecasts are open: before one is issued. The guarantee and slack take note of it."""
-        if others > self.late:
-            memories.check_bears(self.memory, self.changing, 1)
-            self.late = others
-            k, plan = len(self.numbers), self.planned_late
-            if k:
-                memories.set_slack(self.memory, self.slack)
-            if plan is not None and self.planned != plan:
-                if k:
-                    self.leave_grids(self.rounds, others, self._base_cells())
-                self.planned = plan
-                if k:
-                    self._fit(k)
-            elif self.tuned and k and self.memory[STEP] < self.memory[BASE]:
-                self._fit(k)
+        """So many other forecasts are open: before one is issued. The guarantee and slack take note of it.
+
+        Forecasts that are open may be charged on a finer grid than they were announced on.
+        """
+        if others <= self.late:
+            return
+        memories.check_bears(self.memory, self.changing, 1)
+        self.late = others
+        k, plan, rounds = len(self.numbers), self.planned_late, self.rounds
+        replanned = plan is not None and self.planned != plan
+        if k:
+            memories.set_slack(self.memory, self.slack)
+            if replanned:
+                self._past += self._distance(self._since + 1, rounds) + NEWCOMER * others
+                self._since = rounds
+                self._grids.append((k, self._base_cells()))
+        if replanned:
+            self.planned = plan
+        if k and (replanned or (self.tuned and self.memory[STEP] < self.memory[BASE])):
+            self._fit(k)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -371,9 +423,7 @@ class SimplexRun:
     def check(self) -> None:
         """ValueError unless compiled code can play on what this run was given from outside."""
         if len(self.numbers) or len(self.memory):
-            parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.report
-            memories.check_memory(self.memory, len(self.numbers), *parameters, self.parts)
-            memories.check_tuning(self.memory, self.tuned)
+            memories.check_memory(self.memory, self)
         if self.window is not None:
             windows.check_window(self.table, self.memory, self.window)
         what, newcomers = "its account", self._newcomers
@@ -426,7 +476,7 @@ class SimplexRun:
     def most_open(self) -> int:
         """How many forecasts may be open, so that late labels cannot push a bias out of the integers."""
         k, scale = self.memory[[CLASSES, SCALE]].tolist() if len(self.memory) else (1, 1)
-        return memories.most_late(k, scale, self.slack_in_time, self.grows) + 1
+        return self._most_late(k, scale) + 1
 
     def meet(self, labels: Sequence[Any]) -> None:
         """Know classes never met before from now on; the coming round may settle them."""
@@ -440,7 +490,12 @@ class SimplexRun:
             self.check_bears_classes(len(self.numbers) + len(labels))
         for label in labels:
             known = len(self.numbers)
-            self.enter(label, self.rounds, self._base_cells())
+            if known:
+                self._past += self._distance(self._since + 1, self.rounds)
+                self._grids.append((known, self._base_cells()))
+            self._since = self.rounds + 1
+            self._newcomers += 1
+            self.numbers[label] = known
             self._fit(known + 1)
             if self.tuned and known:
                 self.memory[BALANCE] += (allowance(known + 1) - allowance(known)) * units(self.memory)
@@ -451,15 +506,14 @@ class SimplexRun:
         The outcome is the number of a known class, or a distribution over the known classes; of no class that
         the forecast knew if that had no cell.
         """
-        numbers = NO_CELL if cell is None else cell.numbers
-        charged: tuple[Any, ...] = (outcome, NO_WEIGHTS, self.parts, 0.0)
+        number, weights, rounded = outcome, NO_WEIGHTS, 0.0
         if isinstance(outcome, np.ndarray):
-            weights, rounded = weights_of(outcome, self.parts)
-            charged = MIXED, weights, self.parts, float(rounded)
-        given = numbers, np.array(forecast), *charged
-        if not machine.settle(self.memory, self.table, *given, False):
-            self.grow(max(1, len(charged[1])))
-            machine.settle(self.memory, self.table, *given, True)
+            (weights, rounded), number = weights_of(outcome, self.parts), MIXED
+        numbers = NO_CELL if cell is None else cell.numbers
+        round = numbers, np.array(forecast), number, weights, self.parts, float(rounded)
+        if not machine.settle_waiting(self.memory, self.table, *round, False):
+            self.grow(max(1, len(weights)))
+            machine.settle_waiting(self.memory, self.table, *round, True)
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
@@ -505,7 +559,7 @@ class SimplexRun:
         """The points charged so far and their biases."""
         if not len(self.memory):
             return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
-        k, scale, table = len(self.numbers), int(self.memory[SCALE]), memories.records_of(self.memory)
+        k, scale, table = len(self.numbers), int(self.memory[SCALE]), records_of(self.memory)
         return SimplexLookAhead(table[:, POINT : POINT + k] / scale, table[:, POINT + k :] / scale)
 
 

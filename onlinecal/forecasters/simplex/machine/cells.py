@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from onlinecal.compiling import kernel_part, uncounted
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.machine.table import (
+from onlinecal.forecasters.simplex.machine.memory import (
     BALANCE,
     CLASSES,
     LABELS,

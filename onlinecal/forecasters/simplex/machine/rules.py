@@ -6,9 +6,10 @@ rule (`table`) no bias leaves (-1, 1), and only the charged point can change its
 announces another full cell, one near the hint, and the barycentre of that or its point towards the hint
 (`report`); the current cell stays.
 
-A loop plays rounds by `RULES`; a round that waits for its label far from the loop keeps its exact cell, and
-is then charged to the vertex that is written by `vertex_in`. A memory serves a fixed number of classes on a
-fixed grid; `new_memory` and `rebuilt` make one, and `begin` must be run on it before the first round.
+Duels play rounds by `RULES`, all else by the compiled entry points at the end. One that finds no room changes
+nothing and says so: then the table must grow or the grid change, which is done outside compiled code. A round
+that waits for its label keeps its exact cell (`cells`), and is then charged to the vertex that `vertex_in`
+writes. A memory serves a fixed number of classes on a fixed grid; `make_ready` must be run on it first.
 
 *An outcome may be a soft label*, a distribution over the classes: a *weight* for each class, whole numbers
 that add up to `parts`. All coordinates of points and the scale are multiples of `parts`, so that nothing is
@@ -28,16 +29,25 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from onlinecal.compiling import kernel_part, uncounted
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.arrays import Floats, Ints
+from onlinecal.compiling import compiled, kernel_part, uncounted
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import BRIM
+from onlinecal.forecasters.simplex.input import MIXED
 from onlinecal.forecasters.simplex.machine.cells import (
     CELL_SCALE,
     CELL_STEP,
     NEWCOMER,
+    bears_surely,
     move_inside,
+    write_cell,
+    write_sums,
     write_vertex,
 )
-from onlinecal.forecasters.simplex.machine.table import (
+from onlinecal.forecasters.simplex.machine.memory import (
     BALANCE,
     BASE,
     CHANGES,
@@ -50,6 +60,7 @@ from onlinecal.forecasters.simplex.machine.table import (
     MOVED,
     POINT,
     REPORT,
+    RESERVE,
     ROUNDS,
     SCALE,
     SLACK,
@@ -61,7 +72,6 @@ from onlinecal.forecasters.simplex.machine.table import (
     book,
     capacity,
     count,
-    is_overdrawn,
     key_of,
     part_of,
     point_of,
@@ -79,7 +89,7 @@ from onlinecal.forecasters.simplex.machine.walk import (
     set_anchor,
     twin_of,
 )
-from onlinecal.forecasters.simplex.machine.windows import fits, note, note_parts, number_in, number_of
+from onlinecal.forecasters.simplex.machine.windows import fits, note, note_parts, number_of
 
 IN_PARTS, INSIDE, WHOLE = range(3)
 """How a round with a soft label is charged: in parts, to its outcome, or to one of two vertices."""
@@ -119,15 +129,10 @@ def start_afresh(memory: Memory) -> None:
 
 
 @uncounted
-def bears(memory: Memory) -> bool:
-    """Whether no accumulator can wrap in one more round."""
-    return bool(memory[MOVED] < BRIM and memory[SPREAD] < BRIM and memory[BALANCE] < BRIM)
-
-
-@uncounted
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits, and grid and integers serve one more round."""
-    return bool(memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT] and bears(memory))
+    bears = memory[MOVED] < BRIM and memory[SPREAD] < BRIM and memory[BALANCE] < BRIM
+    return bool(memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT] and bears)
 
 
 @uncounted
@@ -213,7 +218,8 @@ def point(memory: Memory, frame: int, forecast: Any, outcome: int, charged: Any)
 def settle(memory: Memory, frame: int, forecast: Any, outcome: int) -> None:
     """Charge a round that was announced as this forecast in that frame's cell, while `has_room`."""
     i = vertex_of(memory, frame, outcome)
-    charge(memory, frame, i, outcome, moved(memory, frame, forecast, i))
+    key, away = memory[part_of(memory, frame, KEYS) + i], moved(memory, frame, forecast, i)
+    charge(memory, vertex_at(memory, frame, i), key, outcome, away, False)
 
 
 @uncounted
@@ -222,49 +228,32 @@ def settle_noted(memory: Memory, table: Memory, frame: int, forecast: Any, outco
     if len(table) == 0:
         settle(memory, frame, forecast, outcome)
         return
-    number, moved_before = number_in(memory, frame, outcome), memory[MOVED]
+    i, before = vertex_of(memory, frame, outcome), memory[MOVED]
+    number = number_of(memory, vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i])
     settle(memory, frame, forecast, outcome)
-    note(memory, table, number, outcome, moved_before)
+    note(memory, table, number, outcome, before)
 
 
 @uncounted
-def charge(memory: Memory, frame: int, i: int, outcome: int, away: int) -> None:
-    """Charge a round to vertex i of the frame's cell, so far `away` from what was announced."""
-    x, key = vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i]
-    label = book(memory, x, key, outcome, memory[SCALE], memory, -1)
-    count(memory, away, False)
-    if frame != memory[HERE]:
-        follow(memory, x, key, label)
-    elif label != outcome:
-        relabel(memory, i, label)
-    return_to_base(memory)
-
-
-@uncounted
-def charge_point(memory: Memory, table: Memory, outcome: int, away: int, spared: bool) -> None:
-    """Charge a round to the point in `point_of`, so far `away` from its forecast, while there is room."""
-    x = point_of(memory)
-    key, before = key_of(memory, x), memory[MOVED]
-    number = number_of(memory, x, key) if len(table) > 0 else 0
+def charge(memory: Memory, x: int, key: int, outcome: int, away: int, spared: bool) -> None:
+    """Charge a round to the point at x, so far `away` from its forecast; `spared` is as in `count`."""
     label = book(memory, x, key, outcome, memory[SCALE], memory, -1)
     count(memory, away, spared)
     follow(memory, x, key, label)
-    if len(table) > 0:
-        note(memory, table, number, outcome, before)
     return_to_base(memory)
 
 
 @uncounted
 def return_to_base(memory: Memory) -> None:
-    """Go on on the base grid if the account of a grid that tunes itself asks for it."""
-    if memory[BASE] > 0 and is_overdrawn(memory):
+    """Go on on the base grid if the present one is finer and the balance bears that no longer."""
+    if memory[STEP] < memory[BASE] and memory[BALANCE] < RESERVE * units(memory):
         memory[STEP] = memory[BASE]
         start_afresh(memory)
 
 
 @uncounted
 def follow(memory: Memory, x: int, key: int, label: int) -> None:
-    """Tell the current cell the label of the point at x, if that is one of its vertices."""
+    """If the point at x is a vertex of the current cell, tell that its label, and walk to a full cell."""
     k, here = memory[CLASSES], memory[HERE]
     keys, labels = part_of(memory, here, KEYS), part_of(memory, here, LABELS)
     for i in range(k):
@@ -274,18 +263,11 @@ def follow(memory: Memory, x: int, key: int, label: int) -> None:
         while c < k and memory[vertex + c] == memory[x + c]:
             c += 1
         if c == k:
-            relabel(memory, i, label)
+            memory[labels + i] = label
+            memory[CHANGES] += 1
+            if not doors(memory, i, twin_of(memory, here, k, i)):
+                start_afresh(memory)
             return
-
-
-@uncounted
-def relabel(memory: Memory, i: int, label: int) -> None:
-    """Give vertex i of the current cell another label and walk to a cell that is full again."""
-    here = memory[HERE]
-    memory[part_of(memory, here, LABELS) + i] = label
-    memory[CHANGES] += 1
-    if not doors(memory, i, twin_of(memory, here, memory[CLASSES], i)):
-        start_afresh(memory)
 
 
 @uncounted
@@ -467,3 +449,113 @@ def charge_part(memory: Memory, points: Any, j: int, y: int, weight: int) -> int
 
 RULES = MulticlassRules(has_room, announce, certificate_rises, point, settle)
 """The rules of the simplex machine."""
+
+
+make_ready = compiled(begin)
+"""The same as `begin`, compiled."""
+
+
+@compiled
+def advance(memory: Ints, table: Ints, outcome: int) -> bool:
+    """Charge the current cell; False if there is no room, for the round or in the window's table."""
+    if not has_room_for(memory, table, 1):
+        return False
+    settle_noted(memory, table, memory[HERE], memory, outcome)
+    return True
+
+
+@compiled
+def issue(memory: Ints, hint: Floats, forecast: Floats, cell: NDArray[np.int32]) -> int:
+    """Fill the forecast, shape (k,), and the cell, shape (cell_size(k),) or (0,) if it is not wanted.
+
+    The frame of its cell; -1 if another grid is due.
+    """
+    if memory[ROUNDS] >= memory[LIMIT]:
+        return -1
+    frame = announce(memory, hint, forecast)
+    if len(cell) > 0:
+        write_cell(memory, frame, cell)
+    return frame
+
+
+@compiled
+def settle_waiting(
+    memory: Ints,
+    table: Ints,
+    cell: NDArray[np.int32],
+    forecast: Floats,
+    outcome: int,
+    weights: Ints,
+    parts: int,
+    rounded: float,
+    sure: bool,
+) -> bool:
+    """Charge a round that was announced as this forecast in a cell, when there may have been fewer classes.
+
+    The weights have shape (k,) and add up to `parts`, or (0,) if the outcome is a class; `rounded` is how far
+    they are from the true outcome in l1. False if there is no room, or unless it is sure (to the caller, or
+    at a glance) that one more round is borne.
+    """
+    k, known = memory[CLASSES], len(forecast)
+    if not (has_room_for(memory, table, max(1, len(weights))) and (sure or bears_surely(memory))):
+        return False
+    sums, x, before = np.empty(known, np.int64), point_of(memory), memory[MOVED]
+    if known > 0:
+        write_sums(cell, known, memory[SCALE] // cell[CELL_SCALE], sums)
+    if len(weights) > 0:
+        points, distances = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64)
+        way = lay_out_cell(memory, cell, forecast, weights, parts, points, distances, sums)
+        is_new = False
+        for c in range(known, k):
+            is_new |= weights[c] > 0
+        settle_parts(memory, table, points, distances, weights, parts, way, rounded, is_new)
+        return True
+    away = vertex_in(memory, cell, forecast, outcome, memory, x, sums)
+    key = key_of(memory, x)
+    number = number_of(memory, x, key) if len(table) > 0 else 0
+    charge(memory, x, key, outcome, away, outcome >= known)
+    if len(table) > 0:
+        note(memory, table, number, outcome, before)
+    return True
+
+
+@compiled
+def replay(
+    memory: Ints,
+    table: Ints,
+    outcomes: Ints,
+    weights: Ints,
+    parts: int,
+    rounded: Floats,
+    hints: Floats,
+    forecasts: Floats,
+    charged: Floats,
+    start: int,
+) -> int:
+    """Play from row `start` until the end or until there is no room; how many rounds are done.
+
+    Where an outcome is MIXED its row of `weights`, shape (T, k), counts. Fills the forecasts, and the charged
+    points unless that array is empty, of shape (T, k) or with more columns.
+    """
+    memory, forecasts, charged = borrowed(memory), borrowed(forecasts), borrowed(charged)
+    hints, table, weights = borrowed(hints), borrowed(table), borrowed(weights)
+    hinted, traced, k = len(hints) > 0, len(charged) > 0, weights.shape[1]
+    points, distances = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64)
+    for t in range(start, len(outcomes)):
+        outcome, forecast = outcomes[t], forecasts[t]
+        if not has_room_for(memory, table, k if outcome == MIXED else 1):
+            return t
+        # as `announce` does; here, since a view of a hint that may be none costs 6 % of a round
+        if hinted:
+            frame = announce_near(memory, hints[t], forecast)
+        else:
+            frame = memory[HERE]
+            write_barycentre(memory, frame, forecast)
+        if outcome == MIXED:
+            way = lay_out(memory, frame, forecast, weights[t], parts, points, distances)
+            settle_parts(memory, table, points, distances, weights[t], parts, way, rounded[t], False)
+            continue
+        if traced:
+            point(memory, frame, forecast, outcome, charged[t])
+        settle_noted(memory, table, frame, forecast, outcome)
+    return len(outcomes)

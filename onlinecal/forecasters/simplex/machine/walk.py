@@ -33,7 +33,7 @@ records, of which there are four times as many, until another one needs it.
 from __future__ import annotations
 
 from onlinecal.compiling import uncounted
-from onlinecal.forecasters.simplex.machine.table import (
+from onlinecal.forecasters.simplex.machine.memory import (
     CLASSES,
     HEADER,
     HERE,

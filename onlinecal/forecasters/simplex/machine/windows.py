@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled, uncounted
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.machine.memory import certified
-from onlinecal.forecasters.simplex.machine.table import (
+from onlinecal.forecasters.simplex.machine.memory import (
     CLASSES,
-    KEYS,
     MOVED,
     POINT,
     RECORDS,
@@ -32,11 +30,9 @@ from onlinecal.forecasters.simplex.machine.table import (
     WIDTH,
     Memory,
     capacity,
-    part_of,
+    certified,
     slot_of,
     units,
-    vertex_at,
-    vertex_of,
 )
 
 # The header. SIZE: of the window, in rounds. ROOM: of the ring, in charges. HELD: how many are in it, the
@@ -65,13 +61,6 @@ def number_of(memory: Memory, x: int, key: int) -> int:
     """The number of the record that a charge of the point at x goes to: its own, or the next."""
     number = memory[slot_of(memory, x, key)]
     return number - 1 if number else memory[USED]
-
-
-@uncounted
-def number_in(memory: Memory, frame: int, outcome: int) -> int:
-    """The same for the vertex of a frame's cell that is labelled with the outcome."""
-    i = vertex_of(memory, frame, outcome)
-    return number_of(memory, vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i])
 
 
 @uncounted
