@@ -506,11 +506,12 @@ class SimplexRun:
         The outcome is the number of a known class, or a distribution over the known classes; of no class that
         the forecast knew if that had no cell.
         """
-        number, weights, rounded = outcome, NO_WEIGHTS, 0.0
+        weights, rounded = NO_WEIGHTS, np.zeros(())
         if isinstance(outcome, np.ndarray):
-            (weights, rounded), number = weights_of(outcome, self.parts), MIXED
+            weights, rounded = weights_of(outcome, self.parts)
+            outcome = MIXED
         numbers = NO_CELL if cell is None else cell.numbers
-        round = numbers, np.array(forecast), number, weights, self.parts, float(rounded)
+        round = numbers, np.array(forecast), outcome, weights, self.parts, float(rounded)
         if not machine.settle_waiting(self.memory, self.table, *round, False):
             self.grow(max(1, len(weights)))
             machine.settle_waiting(self.memory, self.table, *round, True)

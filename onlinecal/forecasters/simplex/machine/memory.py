@@ -346,7 +346,7 @@ MOST = 1 << 62
 def new_memory(
     k: int, scale: int, step: int, slack: float | None, growing: bool = False, report: int = 0, room: int = 0
 ) -> Ints:
-    """A memory with room for so many points, a power of two, or few (0); its cell will be near the barycentre.
+    """A memory with room for so many points, a power of two, or for few; its cell will be near the centre.
 
     `growing` says that classes may be added later, by `rebuilt`; `report` is REPORT.
     """
