@@ -8,6 +8,7 @@ point that is only charged with its own label has biases that repeat, so their l
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -114,13 +115,6 @@ def bias_formula(
     )
 
 
-def swing_bound(k: int, m: int, slack: float | None = None, late: int = 0) -> Fraction:
-    """The most that all biases on the grid of m can change by together, from one time to another."""
-    if slack is None and late == 0:
-        return 2 * bias_bound(k, m)
-    return bias_formula(k, m, slack, late, point_swing)
-
-
 @lru_cache(maxsize=4096)
 def bias_bound(k: int, m: int, slack: float | None = None, late: int = 0) -> Fraction:
     """The same, but without slack and late labels with the computed sums where they are tabled."""
@@ -147,29 +141,18 @@ def _table() -> dict[tuple[int, int], int]:
     return table
 
 
-def radius(k: int, m: int) -> Fraction:
-    """The largest l1 distance, in units of 1/m, between a cell's barycentre and one of its vertices.
-
-    2 h (k - h)/k, where h = min(m, k // 2) classes may be on their higher value at the vertex.
-    """
-    high = min(m, k // 2)
-    return Fraction(2 * high * (k - high), k)
-
-
 def reach(k: int, m: int, follows: bool = False) -> Fraction:
     """The largest l1 distance, in units of 1/m, from a report to a vertex of its cell.
 
-    The radius for barycentres; the distance 2 h of two vertices for reports that follow a hint.
+    h = min(m, k // 2) classes may be on their higher value at the vertex: it is 2 h (k - h)/k for
+    barycentres, and the distance 2 h of two vertices for reports that follow a hint.
     """
-    return Fraction(2 * min(m, k // 2)) if follows else radius(k, m)
+    high = min(m, k // 2)
+    return Fraction(2 * high) if follows else Fraction(2 * high * (k - high), k)
 
 
 def uniform_guarantee(
-    rounds: int | Fraction,
-    k: int,
-    m: int,
-    slack: float | None = None,
-    follows: bool = False,
+    rounds: int | Fraction, k: int, m: int, slack: float | None = None, follows: bool = False
 ) -> Fraction:
     """T reach/m plus the biases: at most what the certificate can reach on the grid of m."""
     return rounds * reach(k, m, follows) / m + bias_bound(k, m, slack)
@@ -189,7 +172,10 @@ def window_guarantee(
     A round changes them by 2 (1 - v_j) at most, and v_j is at least 1/m where j is the label of v. If rounds
     may be `divided` computed biases do not hold. With 0 rounds the part that depends on no number of them.
     """
-    swings = bias_formula(k, m, slack, late, point_swing) if divided else swing_bound(k, m, slack, late)
+    if divided or late or slack is not None:
+        swings = bias_formula(k, m, slack, late, point_swing)
+    else:
+        swings = 2 * bias_bound(k, m)
     changes = min(swings, rounds * (2 - Fraction(2, m))) if rounds else Fraction(swings)
     return rounds * reach(k, m, follows) / m + changes
 
@@ -207,11 +193,7 @@ def window_cells(window: int, k: int, slack: float | None = None, follows: bool 
 
 @lru_cache(maxsize=256)
 def cells_for(
-    horizon: int | Fraction,
-    k: int,
-    slack: float | None = None,
-    dyadic: bool = False,
-    follows: bool = False,
+    horizon: int | Fraction, k: int, slack: float | None = None, dyadic: bool = False, follows: bool = False
 ) -> int:
     """The m with the smallest guarantee at the horizon, of several the smallest; with `dyadic` of the 2^i.
 
@@ -276,15 +258,8 @@ def first_not_improving(worth: Callable[[int], Fraction], low: int, high: int) -
     stride = 1
     while low + stride <= high and worth(low + stride) < worth(low + stride - 1):
         stride *= 2
-    last = min(low + stride, high)
-    first = low + stride // 2
-    while first < last:
-        middle = (first + last) // 2
-        if worth(middle + 1) < worth(middle):
-            first = middle + 1
-        else:
-            last = middle
-    return first
+    tried = range(low + stride // 2, min(low + stride, high))
+    return tried.start + bisect_left(tried, True, key=lambda i: worth(i + 1) >= worth(i))
 
 
 @lru_cache(maxsize=256)

@@ -44,26 +44,6 @@ from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine import windows
 from onlinecal.forecasters.simplex.machine.cells import NEWCOMER, Cell, cell_size
-from onlinecal.forecasters.simplex.machine.memory import (
-    BALANCE,
-    BASE,
-    CLASSES,
-    FINE,
-    FINENESS,
-    FOLLOWS,
-    HERE,
-    LIMIT,
-    POINT,
-    RESERVE,
-    ROUNDS,
-    SCALE,
-    STEP,
-    SUMS,
-    USED,
-    capacity,
-    records_of,
-    units,
-)
 
 HEEDING = 4.0
 """The slack of a run that has hints, unless another is asked for: hints of a good model are hardly moved.
@@ -90,15 +70,7 @@ NO_CELL, NO_WEIGHTS = np.empty(0, np.int32), np.empty(0, np.int64)
 
 def allowance(k: int) -> int:
     """With what the balance begins: what a grid that tunes itself is guaranteed more than a nested one."""
-    return RESERVE + 2 * k
-
-
-def lp_norm(values: Floats, p: float) -> float:
-    """The l_p norm of all entries, without overflow or underflow of the powers."""
-    largest = float(values.max())
-    if largest == 0.0 or np.isinf(p):
-        return largest
-    return largest * float(((values / largest) ** p).sum()) ** (1.0 / p)
+    return memories.RESERVE + 2 * k
 
 
 class SimplexLookAhead(NamedTuple):
@@ -124,28 +96,18 @@ class SimplexRun:
     parts = 1
     """Into how many parts rounds are divided, once one had a soft label."""
 
-    def __init__(
-        self,
-        classes: tuple[Any, ...],
-        n_cells: int | None,
-        horizon: int | None,
-        slack: float | None,
-        report: str | None = None,
-        hints: bool = False,
-        tuned: bool = False,
-        window: int | None = None,
-    ) -> None:
-        # the grid of one that is tuned has neither n_cells nor horizon nor window
-        self.hints, self.tuned, self.window = hints, tuned, window
+    def __init__(self, classes: tuple[Any, ...], settings: Any) -> None:
+        # settings are those of a `SimplexAlmostOneStepAhead`
+        self.hints, self.tuned, self.window = settings.hints, settings.grid == "adaptive", settings.window
+        self.n_cells, self.horizon, self.slack_in_time = settings.n_cells, settings.horizon, settings.slack
         self.numbers: dict[Any, int] = {label: number for number, label in enumerate(classes)}
-        self.fixed = len(classes) > 0
-        self.n_cells, self.horizon, self.slack_in_time = n_cells, horizon, slack
-        heeds = hints and report is None
+        self.fixed, report = len(classes) > 0, settings.report
+        heeds = self.hints and report is None
         self.follows = heeds or report == "hint"
-        self.grows = heeds and slack is None
+        self.grows = heeds and self.slack_in_time is None
         if self.grows:
             self.slack_in_time = HEEDING
-            if tuned:
+            if self.tuned:
                 # without finer grids the guarantee's own would cost hints too much
                 self.planned_late = PLANNED
             else:
@@ -182,7 +144,7 @@ class SimplexRun:
     @property
     def report(self) -> int:
         """Which point of its cell is announced, as the memory has it."""
-        return FOLLOWS if self.follows else 0
+        return int(self.follows)
 
     @property
     def plan(self) -> tuple[float | None, bool]:
@@ -235,8 +197,7 @@ class SimplexRun:
             total += NEWCOMER * late * (2 * self._newcomers + 1)
         if not k:
             return total
-        total += self._distance(self._since + 1, rounds) + self.follows * rounds * ROUNDING
-        total += self._divided(rounds)
+        total += self._distance(self._since + 1, rounds) + self._rounded(rounds)
         finest, most = self.grid_at(max(rounds, 1))[0], bias_bound if self.parts == 1 else bias_formula
         total += most(k, finest, self.slack, late)
         for left_k, left_m in reversed(self._grids):
@@ -246,23 +207,21 @@ class SimplexRun:
                 finest = left_m
         return total
 
-    def _divided(self, rounds: int) -> Fraction:
-        """What so many rounds may cost more in distance because soft labels are rounded."""
-        if self.parts == 1:
-            return Fraction(0)
-        return rounds * (Fraction(len(self.numbers), self.parts) + ROUNDING)
-
     def window_promise(self, rounds: int) -> Fraction:
         """The most that the distance of any so many consecutive rounds can be, and its certificate."""
-        k = len(self.numbers)
-        m = self.grid_at(1)[0]
+        k, m = len(self.numbers), self.grid_at(1)[0]
         promised = window_guarantee(rounds, k, m, self.slack, self.follows, self.late, self.parts > 1)
-        return promised + self._divided(rounds) + self.follows * rounds * ROUNDING
+        return promised + self._rounded(rounds)
+
+    def _rounded(self, rounds: int) -> Fraction:
+        """What so many rounds may cost more in distance because reports or soft labels are rounded."""
+        parts = Fraction(len(self.numbers), self.parts) + ROUNDING if self.parts > 1 else Fraction(0)
+        return rounds * (parts + self.follows * ROUNDING)
 
     @property
     def rounds(self) -> int:
         """Rounds settled so far."""
-        return int(self.memory[ROUNDS]) if len(self.memory) else 0
+        return int(self.memory[memories.ROUNDS]) if len(self.memory) else 0
 
     def _fit(self, k: int) -> None:
         """Make the memory one for k classes on the grid of the coming round."""
@@ -271,7 +230,7 @@ class SimplexRun:
         m = base
         if self.tuned and len(before) and not self.late:
             m, limit = self._wish(k, base), min(limit, rounds + max(2, rounds >> 3))
-        scale = max(m * self.parts, int(before[SCALE]) if len(before) else 0)
+        scale = max(m * self.parts, int(before[memories.SCALE]) if len(before) else 0)
         if self._most_late(k, scale) < 0:
             raise ValueError(
                 f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
@@ -283,16 +242,16 @@ class SimplexRun:
             self.memory = memories.new_memory(k, scale, self.parts, *settings)
         if self.tuned:
             self._rebase(base)
-        self.memory[LIMIT] = limit
+        self.memory[memories.LIMIT] = limit
         machine.make_ready(self.memory)
         self._refit_window(before)
 
     def _wish(self, k: int, base: int) -> int:
         """The cells a side to play on next: from `base` up, as fine as the account bears, a power of two."""
         memory, support = self.memory, min(k, base + 1)
-        if memory[BALANCE] < (RESERVE + 1) * int(units(memory)):
+        if memory[memories.BALANCE] < (memories.RESERVE + 1) * int(memories.units(memory)):
             return base
-        biases = int(memory[USED]) * point_bound(support, self.slack_in_time)
+        biases = int(memory[memories.USED]) * point_bound(support, self.slack_in_time)
         distances = EAGERNESS[self.report] * (self.rounds + 1) * reach(k, k, self.follows)
         cells = base
         while 2 * cells <= MOST_CELLS and cells * biases < distances:
@@ -306,26 +265,31 @@ class SimplexRun:
 
         What points have that leave it with a class more, or were played before, is in the guarantee already.
         """
-        memory, k, scale = self.memory, int(self.memory[CLASSES]), int(self.memory[SCALE])
-        old = scale // int(memory[BASE] or FOREVER)
-        memory[BASE] = scale // m
+        memory, k, scale = self.memory, int(self.memory[memories.CLASSES]), int(self.memory[memories.SCALE])
+        old = scale // int(memory[memories.BASE] or FOREVER)
+        memory[memories.BASE] = scale // m
         if not old:
-            memory[BALANCE] = allowance(k) * int(units(memory))
+            memory[memories.BALANCE] = allowance(k) * int(memories.units(memory))
         elif old != m:
-            table = records_of(memory)
+            table = memories.records_of(memory)
             on_new, on_old = (
-                (table[:, POINT : POINT + k] % (scale // cells) == 0).all(axis=1) for cells in (m, old)
+                (table[:, memories.POINT : memories.POINT + k] % (scale // cells) == 0).all(axis=1)
+                for cells in (m, old)
             )
-            owed = int(np.abs(table[on_new & ~on_old, POINT + k :]).sum())
-            memory[BALANCE] += owed * k * int(memory[FINE])
+            owed = int(np.abs(table[on_new & ~on_old, memories.POINT + k :]).sum())
+            memory[memories.BALANCE] += owed * k * int(memory[memories.FINE])
 
     def _most_late(self, k: int, scale: int) -> int:
-        """How many labels of k classes may be late in such units; -1: not even none."""
+        """How many labels of k classes may be late in such memories.units; -1: not even none."""
         return most_late(k, scale, self.slack_in_time, self.grows)
 
     def _base_cells(self) -> int:
         """The cells a side of the base grid, or of the only one; 0 while no class is known."""
-        return int(self.memory[SCALE] // (self.memory[BASE] or self.memory[STEP])) if self.numbers else 0
+        return (
+            int(self.memory[memories.SCALE] // (self.memory[memories.BASE] or self.memory[memories.STEP]))
+            if self.numbers
+            else 0
+        )
 
     def grow(self, charges: int = 1) -> None:
         """Go on to the next grid if that is due, and let the table grow until so many charges fit.
@@ -333,9 +297,9 @@ class SimplexRun:
         Raises ValueError, and changes nothing, if the integers cannot bear another round.
         """
         memories.check_bears(self.memory, self.changing, 1)
-        if self.memory[ROUNDS] >= self.memory[LIMIT]:
+        if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
             self._fit(len(self.numbers))
-        while self.memory[USED] + charges > capacity(self.memory):
+        while self.memory[memories.USED] + charges > memories.capacity(self.memory):
             before = self.memory
             self.memory = memories.enlarged(before)
             self._refit_window(before)
@@ -350,7 +314,7 @@ class SimplexRun:
         """ValueError unless the integers bear so many classes on the grid of the coming rounds."""
         if not len(self.memory):
             return
-        scale = int(self.memory[SCALE])
+        scale = int(self.memory[memories.SCALE])
         # the grid may be due to become twice as fine
         finest = scale if self.on_one_grid else 2 * scale
         if self._most_late(k, finest) < self.late:
@@ -365,13 +329,13 @@ class SimplexRun:
         """
         if self.parts > 1:
             return self.parts
-        scale, parts = int(self.memory[SCALE]) if len(self.memory) else 1, MOST_PARTS
+        scale, parts = int(self.memory[memories.SCALE]) if len(self.memory) else 1, MOST_PARTS
         finest = scale << (HEADROOM if self.changing else 0)
         while parts > FEWEST_PARTS and (
-            self._most_late(k, finest * parts) < MANY or k * finest * parts > FINENESS
+            self._most_late(k, finest * parts) < MANY or k * finest * parts > memories.FINENESS
         ):
             parts >>= 1
-        if self._most_late(k, scale * parts) < self.late or k * scale * parts > FINENESS:
+        if self._most_late(k, scale * parts) < self.late or k * scale * parts > memories.FINENESS:
             raise ValueError(
                 f"a grid of {scale} cells a side is too fine for soft labels over {k} classes: "
                 "name fewer n_cells"
@@ -387,7 +351,7 @@ class SimplexRun:
             return
         parts = self.parts_for(k)
         if len(self.memory):
-            if self.memory[ROUNDS] >= self.memory[LIMIT]:
+            if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
                 self.grow()
             before = self.memory
             self.memory = memories.divided(before, parts, self.slack, self.growing, self.report)
@@ -413,7 +377,7 @@ class SimplexRun:
                 self._grids.append((k, self._base_cells()))
         if replanned:
             self.planned = plan
-        if k and (replanned or (self.tuned and self.memory[STEP] < self.memory[BASE])):
+        if k and (replanned or (self.tuned and self.memory[memories.STEP] < self.memory[memories.BASE])):
             self._fit(k)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -436,11 +400,6 @@ class SimplexRun:
     def certificate(self) -> float:
         """l1 distance from the forecasts to the charged points plus those points' biases, a sum."""
         return memories.certificate(self.memory) if len(self.memory) else 0.0
-
-    def lp_certificate(self, p: float) -> float:
-        """The same an average round, with the l_p norm of the biases; there must have been a round."""
-        biases = np.abs(self.look_ahead().biases)
-        return (self.certificate - float(biases.sum()) + lp_norm(biases, p)) / self.rounds
 
     @property
     def guarantee(self) -> float:
@@ -475,7 +434,7 @@ class SimplexRun:
     @property
     def most_open(self) -> int:
         """How many forecasts may be open, so that late labels cannot push a bias out of the integers."""
-        k, scale = self.memory[[CLASSES, SCALE]].tolist() if len(self.memory) else (1, 1)
+        k, scale = self.memory[[memories.CLASSES, memories.SCALE]].tolist() if len(self.memory) else (1, 1)
         return self._most_late(k, scale) + 1
 
     def meet(self, labels: Sequence[Any]) -> None:
@@ -498,7 +457,8 @@ class SimplexRun:
             self.numbers[label] = known
             self._fit(known + 1)
             if self.tuned and known:
-                self.memory[BALANCE] += (allowance(known + 1) - allowance(known)) * units(self.memory)
+                more = allowance(known + 1) - allowance(known)
+                self.memory[memories.BALANCE] += more * memories.units(self.memory)
 
     def settle(self, cell: Cell | None, forecast: Sequence[float], outcome: int | Floats) -> None:
         """Charge a round to the cell that it was announced in, which may be older than the present grid.
@@ -525,10 +485,10 @@ class SimplexRun:
         """The forecast of the coming round, as `rules.announce` has it; empty while no class is known."""
         if not len(self.memory):
             return []
-        if self.memory[ROUNDS] >= self.memory[LIMIT]:
+        if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
             self.grow()
-        sums, k = int(self.memory[HERE]) + SUMS, len(self.numbers)
-        parts = k * int(self.memory[SCALE])
+        sums, k = int(self.memory[memories.HERE]) + memories.SUMS, len(self.numbers)
+        parts = k * int(self.memory[memories.SCALE])
         return [s / parts for s in self.memory[sums : sums + k].tolist()]
 
     def announce(self, guide: Floats) -> tuple[Cell | None, list[float]]:
@@ -560,8 +520,14 @@ class SimplexRun:
         """The points charged so far and their biases."""
         if not len(self.memory):
             return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
-        k, scale, table = len(self.numbers), int(self.memory[SCALE]), records_of(self.memory)
-        return SimplexLookAhead(table[:, POINT : POINT + k] / scale, table[:, POINT + k :] / scale)
+        k, scale, table = (
+            len(self.numbers),
+            int(self.memory[memories.SCALE]),
+            memories.records_of(self.memory),
+        )
+        return SimplexLookAhead(
+            table[:, memories.POINT : memories.POINT + k] / scale, table[:, memories.POINT + k :] / scale
+        )
 
 
 def replayed(run: SimplexRun, outcomes: Outcomes, hints: Floats, charged: bool) -> tuple[Floats, Floats]:

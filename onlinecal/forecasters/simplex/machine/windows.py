@@ -212,12 +212,6 @@ def check_window(table: Any, memory: Ints, size: int) -> None:
     # a distance is at most 2, and what rounding of weights may add
     most = [memory[USED], k - 1, memory[SCALE], 3 * units(memory) + 1]
     require(bool(((charges >= [0, 0, 0, PART]) & (charges <= most)).all()), what)
-    starts = np.flatnonzero(charges[:, 3] != PART)
-    require(len(starts) == min(size, int(memory[ROUNDS])), what)
-    if len(starts):
-        weights = np.add.reduceat(charges[:, 2], starts)
-        require(starts[0] == 0, what)
-        require(bool(((weights == memory[SCALE]) | ((weights == 0) & (charges[starts, 0] == 0))).all()), what)
     # all else follows from its charges
     afresh = np.zeros(len(table), np.int64)
     afresh[[SIZE, ROOM, FIRST]] = table[[SIZE, ROOM, FIRST]]
