@@ -54,7 +54,8 @@ def interpret(memory, outcomes, hints=None, soft=None):
         if outcome == MIXED:
             row, parts, rounded = soft[0][t].tolist(), soft[1], float(soft[2][t])
             points, distances = [0] * (k * k + k), [0] * (2 * k + 1)
-            way = lay_out(memory, frame, forecast, row, parts, points, distances)
+            unit = memory[layout.STEP]
+            way = lay_out(memory, frame, forecast, k, unit, row, parts, points, distances)
             settle_parts(memory, [], points, distances, row, parts, way, rounded, False)
             continue
         RULES.point(memory, frame, forecast, int(outcome), point)

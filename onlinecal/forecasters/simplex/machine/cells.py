@@ -38,13 +38,16 @@ from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.machine.memory import (
     BALANCE,
     CLASSES,
+    KEYS,
     LABELS,
     MOVED,
+    OTHER,
     SCALE,
     SPREAD,
     STEP,
     SUMS,
     Memory,
+    key_of,
     part_of,
     units,
     vertex_at,
@@ -82,27 +85,33 @@ def write_cell(memory: Memory, frame: int, cell: Any) -> None:
 
 
 @uncounted
-def write_vertex(cell: Any, k: int, outcome: int, factor: int, point: Any, x: int) -> None:
-    """Write the vertex that is labelled with an outcome to x, in units so many times finer than its own."""
-    for c in range(k):
-        point[x + c] = cell[FIRST + c] * factor
-    i, step = 0, cell[CELL_STEP] * factor
-    while cell[FIRST + 2 * k - 1 + i] != outcome:
-        loser = cell[FIRST + k + i]
-        point[x + loser] -= step
-        point[x + (loser + 1 if loser + 1 < k else 0)] += step
-        i += 1
+def place_cell(memory: Memory, cell: Any, known: int) -> int:
+    """Put a cell that was announced when so many classes were known into the other frame: that frame.
 
-
-@uncounted
-def write_sums(cell: Any, k: int, factor: int, sums: Any) -> None:
-    """Write the sums of the vertices' coordinates, k times the barycentre in such units."""
+    A class that was not known has its corner for a vertex; sums are those of the known ones' vertices.
+    """
+    k, frame, unit = memory[CLASSES], memory[OTHER], memory[SCALE] // cell[CELL_SCALE] if known > 0 else 0
+    keys, labels = part_of(memory, frame, KEYS), part_of(memory, frame, LABELS)
     for c in range(k):
-        sums[c] = k * cell[FIRST + c] * factor
-    for i in range(k - 1):
-        loser, moved = cell[FIRST + k + i], (k - 1 - i) * cell[CELL_STEP] * factor
-        sums[loser] -= moved
-        sums[loser + 1 if loser + 1 < k else 0] += moved
+        memory[frame + SUMS + c] = 0
+    for i in range(k):
+        x = vertex_at(memory, frame, i)
+        for c in range(k):
+            memory[x + c] = memory[x - k + c] if 0 < i < known else 0
+        if i >= known:
+            memory[x + i], memory[labels + i] = memory[SCALE], i
+        else:
+            memory[labels + i] = cell[FIRST + 2 * known - 1 + i]
+            if i > 0:
+                loser = cell[FIRST + known + i - 1]
+                memory[x + loser] -= unit * cell[CELL_STEP]
+                memory[x + (loser + 1 if loser + 1 < known else 0)] += unit * cell[CELL_STEP]
+            for c in range(known):
+                if i == 0:
+                    memory[x + c] = unit * cell[FIRST + c]
+                memory[frame + SUMS + c] += memory[x + c]
+        memory[keys + i] = key_of(memory, x)
+    return frame
 
 
 @uncounted

@@ -8,8 +8,8 @@ announces another full cell, one near the hint, and the barycentre of that or it
 
 Duels play rounds by `RULES`, all else by the compiled entry points at the end. One that finds no room changes
 nothing and says so: then the table must grow or the grid change, which is done outside compiled code. A round
-that waits for its label keeps its exact cell (`cells`), and is then charged to the vertex that `vertex_in`
-writes. A memory serves a fixed number of classes on a fixed grid; `make_ready` must be run on it first.
+that waits for its label keeps its exact cell, which is put into a frame again to be charged (`cells`). A
+memory serves a fixed number of classes on a fixed grid; `make_ready` must be run on it first.
 
 *An outcome may be a soft label*, a distribution over the classes: a *weight* for each class, whole numbers
 that add up to `parts`. All coordinates of points and the scale are multiples of `parts`, so that nothing is
@@ -43,9 +43,8 @@ from onlinecal.forecasters.simplex.machine.cells import (
     NEWCOMER,
     bears_surely,
     move_inside,
+    place_cell,
     write_cell,
-    write_sums,
-    write_vertex,
 )
 from onlinecal.forecasters.simplex.machine.memory import (
     BALANCE,
@@ -189,21 +188,32 @@ def from_barycentre(vertex: Any, x: int, sums: Any, s: int, k: int) -> int:
 
 
 @uncounted
-def from_report(memory: Memory, vertex: Any, x: int, scale: int, forecast: Any, k: int) -> int:
-    """l1 distance from a forecast to the vertex at x (units 1/scale), in units of MOVED, rounded up."""
-    distance = 0.0
+def from_report(memory: Memory, vertex: Any, x: int, forecast: Any, k: int) -> int:
+    """l1 distance from a forecast to the vertex at x, in units of MOVED, rounded up."""
+    distance, scale = 0.0, memory[SCALE]
     for c in range(k):
         distance += abs(forecast[c] * scale - vertex[x + c])
     return math.ceil(distance * units(memory) / scale)
 
 
 @uncounted
-def moved(memory: Memory, frame: int, forecast: Any, i: int) -> int:
-    """How far vertex i of a frame's cell is from what was announced there, in units of MOVED."""
-    x, k = vertex_at(memory, frame, i), memory[CLASSES]
+def moved(memory: Memory, frame: int, forecast: Any, known: int, i: int) -> int:
+    """How far vertex i of a frame's cell is from what was announced there, in units of MOVED.
+
+    The forecast was of so many known classes; a class that it did not know is at the distance NEWCOMER.
+    """
+    if i >= known:
+        return NEWCOMER * units(memory)
+    return away_from(memory, frame, forecast, known, memory, vertex_at(memory, frame, i))
+
+
+@uncounted
+def away_from(memory: Memory, frame: int, forecast: Any, known: int, points: Any, x: int) -> int:
+    """How far the point at x of `points` is from what was announced in a frame's cell, in units of MOVED."""
     if frame != memory[HERE] and memory[REPORT] > 0:
-        return from_report(memory, memory, x, memory[SCALE], forecast, k)
-    return from_barycentre(memory, x, memory, frame + SUMS, k) * memory[FINE]
+        return from_report(memory, points, x, forecast, known)
+    distance = from_barycentre(points, x, memory, frame + SUMS, known) * memory[FINE]
+    return distance if known == memory[CLASSES] else -(-distance * memory[CLASSES] // known)
 
 
 @uncounted
@@ -218,20 +228,23 @@ def point(memory: Memory, frame: int, forecast: Any, outcome: int, charged: Any)
 def settle(memory: Memory, frame: int, forecast: Any, outcome: int) -> None:
     """Charge a round that was announced as this forecast in that frame's cell, while `has_room`."""
     i = vertex_of(memory, frame, outcome)
-    key, away = memory[part_of(memory, frame, KEYS) + i], moved(memory, frame, forecast, i)
+    away, key = moved(memory, frame, forecast, memory[CLASSES], i), memory[part_of(memory, frame, KEYS) + i]
     charge(memory, vertex_at(memory, frame, i), key, outcome, away, False)
 
 
 @uncounted
-def settle_noted(memory: Memory, table: Memory, frame: int, forecast: Any, outcome: int) -> None:
-    """The same, and the window notes it if there is one; the current cell's forecast need not be said."""
-    if len(table) == 0:
-        settle(memory, frame, forecast, outcome)
-        return
-    i, before = vertex_of(memory, frame, outcome), memory[MOVED]
-    number = number_of(memory, vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i])
-    settle(memory, frame, forecast, outcome)
-    note(memory, table, number, outcome, before)
+def settle_noted(memory: Memory, table: Memory, frame: int, forecast: Any, known: int, outcome: int) -> None:
+    """The same of a forecast that knew so many classes, and the window notes it if there is one.
+
+    The current cell's forecast need not be said.
+    """
+    i, before, number = vertex_of(memory, frame, outcome), memory[MOVED], 0
+    x, key = vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i]
+    if len(table) > 0:
+        number = number_of(memory, x, key)
+    charge(memory, x, key, outcome, moved(memory, frame, forecast, known, i), outcome >= known)
+    if len(table) > 0:
+        note(memory, table, number, outcome, before)
 
 
 @uncounted
@@ -282,7 +295,7 @@ def certificate_rises(memory: Memory, frame: int, forecast: Any, rising: Any) ->
         for c in range(k):
             old = memory[record + POINT + k + c] if record >= 0 else 0
             spread += abs(old + memory[x + c] - (scale if c == outcome else 0)) - abs(old)
-        rising[outcome] = moved(memory, frame, forecast, i) / units(memory) + spread / scale
+        rising[outcome] = moved(memory, frame, forecast, k, i) / units(memory) + spread / scale
 
 
 @uncounted
@@ -313,12 +326,20 @@ def is_inside(sums: Any, s: int, k: int, unit: int, outcome: Any, y: int) -> boo
 
 @uncounted
 def lay_out(
-    memory: Memory, frame: int, forecast: Any, weights: Any, parts: int, points: Any, distances: Any
+    memory: Memory,
+    frame: int,
+    forecast: Any,
+    known: int,
+    unit: int,
+    weights: Any,
+    parts: int,
+    points: Any,
+    distances: Any,
 ) -> int:
-    """Write what a round may be charged to in that frame's cell: how it is charged there.
+    """Write what a round may be charged to in that frame's cell, on the grid with that unit.
 
     That is, k + 1 rows of coordinates, the vertices by label and the outcome, and how far these are from the
-    forecast, in units of MOVED.
+    forecast, in units of MOVED. Returns how it is charged.
     """
     k, grain = memory[CLASSES], memory[SCALE] // parts
     for j in range(k):
@@ -326,13 +347,12 @@ def lay_out(
         x = vertex_at(memory, frame, i)
         for c in range(k):
             points[j * k + c] = memory[x + c]
-        distances[j] = moved(memory, frame, forecast, i)
+        distances[j] = moved(memory, frame, forecast, known, i)
         points[k * k + j] = weights[j] * grain
-    if frame != memory[HERE] and memory[REPORT] > 0:
-        distances[k] = from_report(memory, points, k * k, memory[SCALE], forecast, k)
-    else:
-        distances[k] = from_barycentre(points, k * k, memory, frame + SUMS, k) * memory[FINE]
-    return way_of(memory, frame + SUMS, k, memory[STEP], memory[SCALE], points)
+    if known < k:
+        return IN_PARTS
+    distances[k] = away_from(memory, frame, forecast, k, points, k * k)
+    return way_of(memory, frame + SUMS, k, unit, memory[SCALE], points)
 
 
 @uncounted
@@ -345,50 +365,6 @@ def way_of(sums: Any, s: int, k: int, unit: int, scale: int, points: Any) -> int
     if is_inside(sums, s, k, unit, points, k * k):
         return INSIDE
     return WHOLE if k == 2 else IN_PARTS
-
-
-@uncounted
-def lay_out_cell(
-    memory: Memory, cell: Any, forecast: Any, weights: Any, parts: int, points: Any, distances: Any, sums: Any
-) -> int:
-    """`lay_out` for a round that has waited for its outcome; `sums` are as in `vertex_in`."""
-    k, known, scale = memory[CLASSES], len(forecast), memory[SCALE]
-    for j in range(k):
-        distances[j] = vertex_in(memory, cell, forecast, j, points, j * k, sums)
-        points[k * k + j] = weights[j] * (scale // parts)
-    if known < k:
-        return IN_PARTS
-    distances[k] = from_forecast(memory, forecast, points, k * k, sums)
-    return way_of(sums, 0, k, cell[CELL_STEP] * (scale // cell[CELL_SCALE]), scale, points)
-
-
-@uncounted
-def vertex_in(memory: Memory, cell: Any, forecast: Any, outcome: int, points: Any, x: int, sums: Any) -> int:
-    """Write the vertex of a cell that is labelled with the outcome; how far it is from the forecast.
-
-    A class that the forecast did not know has its corner, at the distance NEWCOMER. The distance is in units
-    of MOVED; `sums` are those of the cell's vertices, in the memory's units.
-    """
-    known, scale = len(forecast), memory[SCALE]
-    for c in range(known, memory[CLASSES]):
-        points[x + c] = 0
-    if outcome >= known:
-        for c in range(known):
-            points[x + c] = 0
-        points[x + outcome] = scale
-        return NEWCOMER * units(memory)
-    write_vertex(cell, known, outcome, scale // cell[CELL_SCALE], points, x)
-    return from_forecast(memory, forecast, points, x, sums)
-
-
-@uncounted
-def from_forecast(memory: Memory, forecast: Any, points: Any, x: int, sums: Any) -> int:
-    """l1 distance from a forecast that has waited to the point at x, in units of MOVED, rounded up."""
-    known = len(forecast)
-    if memory[REPORT] > 0:
-        return from_report(memory, points, x, memory[SCALE], forecast, known)
-    distance = from_barycentre(points, x, sums, 0, known) * memory[CLASSES] * memory[FINE]
-    return -(-distance // known)
 
 
 @uncounted
@@ -460,7 +436,7 @@ def advance(memory: Ints, table: Ints, outcome: int) -> bool:
     """Charge the current cell; False if there is no room, for the round or in the window's table."""
     if not has_room_for(memory, table, 1):
         return False
-    settle_noted(memory, table, memory[HERE], memory, outcome)
+    settle_noted(memory, table, memory[HERE], memory, memory[CLASSES], outcome)
     return True
 
 
@@ -499,23 +475,16 @@ def settle_waiting(
     k, known = memory[CLASSES], len(forecast)
     if not (has_room_for(memory, table, max(1, len(weights))) and (sure or bears_surely(memory))):
         return False
-    sums, x, before = np.empty(known, np.int64), point_of(memory), memory[MOVED]
-    if known > 0:
-        write_sums(cell, known, memory[SCALE] // cell[CELL_SCALE], sums)
-    if len(weights) > 0:
-        points, distances = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64)
-        way = lay_out_cell(memory, cell, forecast, weights, parts, points, distances, sums)
-        is_new = False
-        for c in range(known, k):
-            is_new |= weights[c] > 0
-        settle_parts(memory, table, points, distances, weights, parts, way, rounded, is_new)
+    frame = place_cell(memory, cell, known)
+    if len(weights) == 0:
+        settle_noted(memory, table, frame, forecast, known, outcome)
         return True
-    away = vertex_in(memory, cell, forecast, outcome, memory, x, sums)
-    key = key_of(memory, x)
-    number = number_of(memory, x, key) if len(table) > 0 else 0
-    charge(memory, x, key, outcome, away, outcome >= known)
-    if len(table) > 0:
-        note(memory, table, number, outcome, before)
+    unit = cell[CELL_STEP] * (memory[SCALE] // cell[CELL_SCALE]) if known > 0 else 0
+    points, distances, is_new = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64), False
+    way = lay_out(memory, frame, forecast, known, unit, weights, parts, points, distances)
+    for c in range(known, k):
+        is_new |= weights[c] > 0
+    settle_parts(memory, table, points, distances, weights, parts, way, rounded, is_new)
     return True
 
 
@@ -552,10 +521,11 @@ def replay(
             frame = memory[HERE]
             write_barycentre(memory, frame, forecast)
         if outcome == MIXED:
-            way = lay_out(memory, frame, forecast, weights[t], parts, points, distances)
+            unit = memory[STEP]
+            way = lay_out(memory, frame, forecast, k, unit, weights[t], parts, points, distances)
             settle_parts(memory, table, points, distances, weights[t], parts, way, rounded[t], False)
             continue
         if traced:
             point(memory, frame, forecast, outcome, charged[t])
-        settle_noted(memory, table, frame, forecast, outcome)
+        settle_noted(memory, table, frame, forecast, k, outcome)
     return len(outcomes)
