@@ -37,6 +37,7 @@ from onlinecal.compiling import compiled, kernel_part, uncounted
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.simplex.input import MIXED
+from onlinecal.forecasters.simplex.machine import memory as layout
 from onlinecal.forecasters.simplex.machine.cells import (
     CELL_SCALE,
     CELL_STEP,
@@ -46,40 +47,7 @@ from onlinecal.forecasters.simplex.machine.cells import (
     place_cell,
     write_cell,
 )
-from onlinecal.forecasters.simplex.machine.memory import (
-    BALANCE,
-    BASE,
-    CHANGES,
-    CLASSES,
-    FINE,
-    HERE,
-    KEYS,
-    LABELS,
-    LIMIT,
-    MOVED,
-    POINT,
-    REPORT,
-    RESERVE,
-    ROUNDS,
-    SCALE,
-    SLACK,
-    SPREAD,
-    STEP,
-    SUMS,
-    USED,
-    Memory,
-    book,
-    capacity,
-    count,
-    key_of,
-    part_of,
-    point_of,
-    record_of,
-    rehash,
-    units,
-    vertex_at,
-    vertex_of,
-)
+from onlinecal.forecasters.simplex.machine.memory import Memory
 from onlinecal.forecasters.simplex.machine.walk import (
     change_places,
     doors,
@@ -115,14 +83,14 @@ class MulticlassRules(NamedTuple):
 @uncounted
 def begin(memory: Memory) -> None:
     """Index the records and find the first cell, near the barycentre that the current frame holds."""
-    rehash(memory)
+    layout.rehash(memory)
     start_afresh(memory)
 
 
 @uncounted
 def start_afresh(memory: Memory) -> None:
     """Make a full cell current, found from the barycentre that the current frame holds."""
-    set_anchor(memory, memory[HERE] + SUMS)
+    set_anchor(memory, memory[layout.HERE] + layout.SUMS)
     restart(memory, False)
     change_places(memory)
 
@@ -130,14 +98,18 @@ def start_afresh(memory: Memory) -> None:
 @uncounted
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits, and grid and integers serve one more round."""
-    bears = memory[MOVED] < BRIM and memory[SPREAD] < BRIM and memory[BALANCE] < BRIM
-    return bool(memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT] and bears)
+    bears = memory[layout.MOVED] < BRIM and memory[layout.SPREAD] < BRIM and memory[layout.BALANCE] < BRIM
+    return bool(
+        memory[layout.USED] < layout.capacity(memory)
+        and memory[layout.ROUNDS] < memory[layout.LIMIT]
+        and bears
+    )
 
 
 @uncounted
 def has_room_for(memory: Memory, table: Memory, charges: int) -> bool:
     """The same of a round that is charged to so many points, and whether its window can note it."""
-    fit = memory[USED] + charges <= capacity(memory)
+    fit = memory[layout.USED] + charges <= layout.capacity(memory)
     return bool(fit and has_room(memory) and fits(memory, table, charges))
 
 
@@ -146,8 +118,8 @@ def announce(memory: Memory, hint: Any, forecast: Any) -> int:
     """Write the forecast of the coming round; the frame of its cell, the current one without a hint."""
     if len(hint) > 0:
         return announce_near(memory, hint, forecast)
-    write_barycentre(memory, memory[HERE], forecast)
-    return memory[HERE]
+    write_barycentre(memory, memory[layout.HERE], forecast)
+    return memory[layout.HERE]
 
 
 @kernel_part
@@ -156,16 +128,16 @@ def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
 
     With a slack the labels lean towards the hint as far as that allows.
     """
-    target, k = point_of(memory), memory[CLASSES]
-    parts = k * memory[SCALE]
+    target, k = layout.point_of(memory), memory[layout.CLASSES]
+    parts = k * memory[layout.SCALE]
     for c in range(k):
         memory[target + c] = int(hint[c] * parts + 0.5)
-    if memory[REPORT] > 0:
+    if memory[layout.REPORT] > 0:
         frame = full_cell_near(memory, target)
         move_inside(memory, frame, hint, forecast)
     else:
         set_anchor(memory, target)
-        frame = restart(memory, memory[SLACK] > 0)
+        frame = restart(memory, memory[layout.SLACK] > 0)
         write_barycentre(memory, frame, forecast)
     return frame
 
@@ -173,9 +145,9 @@ def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
 @uncounted
 def write_barycentre(memory: Memory, frame: int, forecast: Any) -> None:
     """Write the barycentre of a frame's cell."""
-    parts = memory[CLASSES] * memory[SCALE]
-    for c in range(memory[CLASSES]):
-        forecast[c] = memory[frame + SUMS + c] / parts
+    parts = memory[layout.CLASSES] * memory[layout.SCALE]
+    for c in range(memory[layout.CLASSES]):
+        forecast[c] = memory[frame + layout.SUMS + c] / parts
 
 
 @uncounted
@@ -190,10 +162,10 @@ def from_barycentre(vertex: Any, x: int, sums: Any, s: int, k: int) -> int:
 @uncounted
 def from_report(memory: Memory, vertex: Any, x: int, forecast: Any, k: int) -> int:
     """l1 distance from a forecast to the vertex at x, in units of MOVED, rounded up."""
-    distance, scale = 0.0, memory[SCALE]
+    distance, scale = 0.0, memory[layout.SCALE]
     for c in range(k):
         distance += abs(forecast[c] * scale - vertex[x + c])
-    return math.ceil(distance * units(memory) / scale)
+    return math.ceil(distance * layout.units(memory) / scale)
 
 
 @uncounted
@@ -203,33 +175,36 @@ def moved(memory: Memory, frame: int, forecast: Any, known: int, i: int) -> int:
     The forecast was of so many known classes; a class that it did not know is at the distance NEWCOMER.
     """
     if i >= known:
-        return NEWCOMER * units(memory)
-    return away_from(memory, frame, forecast, known, memory, vertex_at(memory, frame, i))
+        return NEWCOMER * layout.units(memory)
+    return away_from(memory, frame, forecast, known, memory, layout.vertex_at(memory, frame, i))
 
 
 @uncounted
 def away_from(memory: Memory, frame: int, forecast: Any, known: int, points: Any, x: int) -> int:
     """How far the point at x of `points` is from what was announced in a frame's cell, in units of MOVED."""
-    if frame != memory[HERE] and memory[REPORT] > 0:
+    if frame != memory[layout.HERE] and memory[layout.REPORT] > 0:
         return from_report(memory, points, x, forecast, known)
-    distance = from_barycentre(points, x, memory, frame + SUMS, known) * memory[FINE]
-    return distance if known == memory[CLASSES] else -(-distance * memory[CLASSES] // known)
+    distance = from_barycentre(points, x, memory, frame + layout.SUMS, known) * memory[layout.FINE]
+    return distance if known == memory[layout.CLASSES] else -(-distance * memory[layout.CLASSES] // known)
 
 
 @uncounted
 def point(memory: Memory, frame: int, forecast: Any, outcome: int, charged: Any) -> None:
     """Write the vertex that a round with that outcome is charged to."""
-    x = vertex_at(memory, frame, vertex_of(memory, frame, outcome))
-    for c in range(memory[CLASSES]):
-        charged[c] = memory[x + c] / memory[SCALE]
+    x = layout.vertex_at(memory, frame, layout.vertex_of(memory, frame, outcome))
+    for c in range(memory[layout.CLASSES]):
+        charged[c] = memory[x + c] / memory[layout.SCALE]
 
 
 @uncounted
 def settle(memory: Memory, frame: int, forecast: Any, outcome: int) -> None:
     """Charge a round that was announced as this forecast in that frame's cell, while `has_room`."""
-    i = vertex_of(memory, frame, outcome)
-    away, key = moved(memory, frame, forecast, memory[CLASSES], i), memory[part_of(memory, frame, KEYS) + i]
-    charge(memory, vertex_at(memory, frame, i), key, outcome, away, False)
+    i = layout.vertex_of(memory, frame, outcome)
+    away, key = (
+        moved(memory, frame, forecast, memory[layout.CLASSES], i),
+        memory[layout.part_of(memory, frame, layout.KEYS) + i],
+    )
+    charge(memory, layout.vertex_at(memory, frame, i), key, outcome, away, False)
 
 
 @uncounted
@@ -238,8 +213,8 @@ def settle_noted(memory: Memory, table: Memory, frame: int, forecast: Any, known
 
     The current cell's forecast need not be said.
     """
-    i, before, number = vertex_of(memory, frame, outcome), memory[MOVED], 0
-    x, key = vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i]
+    i, before, number = layout.vertex_of(memory, frame, outcome), memory[layout.MOVED], 0
+    x, key = layout.vertex_at(memory, frame, i), memory[layout.part_of(memory, frame, layout.KEYS) + i]
     if len(table) > 0:
         number = number_of(memory, x, key)
     charge(memory, x, key, outcome, moved(memory, frame, forecast, known, i), outcome >= known)
@@ -250,8 +225,8 @@ def settle_noted(memory: Memory, table: Memory, frame: int, forecast: Any, known
 @uncounted
 def charge(memory: Memory, x: int, key: int, outcome: int, away: int, spared: bool) -> None:
     """Charge a round to the point at x, so far `away` from its forecast; `spared` is as in `count`."""
-    label = book(memory, x, key, outcome, memory[SCALE], memory, -1)
-    count(memory, away, spared)
+    label = layout.book(memory, x, key, outcome, memory[layout.SCALE], memory, -1)
+    layout.count(memory, away, spared)
     follow(memory, x, key, label)
     return_to_base(memory)
 
@@ -259,25 +234,27 @@ def charge(memory: Memory, x: int, key: int, outcome: int, away: int, spared: bo
 @uncounted
 def return_to_base(memory: Memory) -> None:
     """Go on on the base grid if the present one is finer and the balance bears that no longer."""
-    if memory[STEP] < memory[BASE] and memory[BALANCE] < RESERVE * units(memory):
-        memory[STEP] = memory[BASE]
+    if memory[layout.STEP] < memory[layout.BASE] and memory[layout.BALANCE] < layout.RESERVE * layout.units(
+        memory
+    ):
+        memory[layout.STEP] = memory[layout.BASE]
         start_afresh(memory)
 
 
 @uncounted
 def follow(memory: Memory, x: int, key: int, label: int) -> None:
     """If the point at x is a vertex of the current cell, tell that its label, and walk to a full cell."""
-    k, here = memory[CLASSES], memory[HERE]
-    keys, labels = part_of(memory, here, KEYS), part_of(memory, here, LABELS)
+    k, here = memory[layout.CLASSES], memory[layout.HERE]
+    keys, labels = layout.part_of(memory, here, layout.KEYS), layout.part_of(memory, here, layout.LABELS)
     for i in range(k):
         if memory[keys + i] != key or memory[labels + i] == label:
             continue
-        c, vertex = 0, vertex_at(memory, here, i)
+        c, vertex = 0, layout.vertex_at(memory, here, i)
         while c < k and memory[vertex + c] == memory[x + c]:
             c += 1
         if c == k:
             memory[labels + i] = label
-            memory[CHANGES] += 1
+            memory[layout.CHANGES] += 1
             if not doors(memory, i, twin_of(memory, here, k, i)):
                 start_afresh(memory)
             return
@@ -286,16 +263,16 @@ def follow(memory: Memory, x: int, key: int, label: int) -> None:
 @uncounted
 def certificate_rises(memory: Memory, frame: int, forecast: Any, rising: Any) -> None:
     """Write by how much each outcome would raise the certificate."""
-    k, scale = memory[CLASSES], memory[SCALE]
+    k, scale = memory[layout.CLASSES], memory[layout.SCALE]
     for outcome in range(k):
-        i = vertex_of(memory, frame, outcome)
-        x = vertex_at(memory, frame, i)
-        record = record_of(memory, x, memory[part_of(memory, frame, KEYS) + i])
+        i = layout.vertex_of(memory, frame, outcome)
+        x = layout.vertex_at(memory, frame, i)
+        record = layout.record_of(memory, x, memory[layout.part_of(memory, frame, layout.KEYS) + i])
         spread = 0
         for c in range(k):
-            old = memory[record + POINT + k + c] if record >= 0 else 0
+            old = memory[record + layout.POINT + k + c] if record >= 0 else 0
             spread += abs(old + memory[x + c] - (scale if c == outcome else 0)) - abs(old)
-        rising[outcome] = moved(memory, frame, forecast, k, i) / units(memory) + spread / scale
+        rising[outcome] = moved(memory, frame, forecast, k, i) / layout.units(memory) + spread / scale
 
 
 @uncounted
@@ -339,12 +316,12 @@ def lay_out(
     """Write what a round may be charged to in that frame's cell, on the grid with that unit.
 
     That is, k + 1 rows of coordinates, the vertices by label and the outcome, and how far these are from the
-    forecast, in units of MOVED. Returns how it is charged.
+    forecast, in layout.units of layout.MOVED. Returns how it is charged.
     """
-    k, grain = memory[CLASSES], memory[SCALE] // parts
+    k, grain = memory[layout.CLASSES], memory[layout.SCALE] // parts
     for j in range(k):
-        i = vertex_of(memory, frame, j)
-        x = vertex_at(memory, frame, i)
+        i = layout.vertex_of(memory, frame, j)
+        x = layout.vertex_at(memory, frame, i)
         for c in range(k):
             points[j * k + c] = memory[x + c]
         distances[j] = moved(memory, frame, forecast, known, i)
@@ -352,7 +329,7 @@ def lay_out(
     if known < k:
         return IN_PARTS
     distances[k] = away_from(memory, frame, forecast, k, points, k * k)
-    return way_of(memory, frame + SUMS, k, unit, memory[SCALE], points)
+    return way_of(memory, frame + layout.SUMS, k, unit, memory[layout.SCALE], points)
 
 
 @uncounted
@@ -384,8 +361,8 @@ def settle_parts(
     `rounded` is the distance from the true outcome to the weights, in l1; `spared` is as in `count`. Behind
     the distances there is room for as many numbers as there are classes.
     """
-    k, scale = memory[CLASSES], memory[SCALE]
-    grain, before, away, numbers = scale // parts, memory[MOVED], 0, k + 1
+    k, scale = memory[layout.CLASSES], memory[layout.SCALE]
+    grain, before, away, numbers = scale // parts, memory[layout.MOVED], 0, k + 1
     for j in range(k):
         distances[numbers + j] = 0
     if way == INSIDE:
@@ -402,7 +379,7 @@ def settle_parts(
                 away += weights[j] * distances[j]
                 distances[numbers + j] = charge_part(memory, points, j, -1, weights[j] * grain)
         away = -(-away // parts)
-    count(memory, away + math.ceil(rounded * units(memory)), spared)
+    layout.count(memory, away + math.ceil(rounded * layout.units(memory)), spared)
     if len(table) > 0:
         note_parts(memory, table, distances, numbers, weights, grain, before)
     return_to_base(memory)
@@ -414,12 +391,12 @@ def charge_part(memory: Memory, points: Any, j: int, y: int, weight: int) -> int
 
     Its outcome is class j, or if y >= 0 the point there.
     """
-    k, x = memory[CLASSES], point_of(memory)
+    k, x = memory[layout.CLASSES], layout.point_of(memory)
     for c in range(k):
         memory[x + c] = points[j * k + c]
-    key = key_of(memory, x)
+    key = layout.key_of(memory, x)
     number = number_of(memory, x, key) + 1
-    follow(memory, x, key, book(memory, x, key, j, weight, points, y))
+    follow(memory, x, key, layout.book(memory, x, key, j, weight, points, y))
     return number
 
 
@@ -436,7 +413,7 @@ def advance(memory: Ints, table: Ints, outcome: int) -> bool:
     """Charge the current cell; False if there is no room, for the round or in the window's table."""
     if not has_room_for(memory, table, 1):
         return False
-    settle_noted(memory, table, memory[HERE], memory, memory[CLASSES], outcome)
+    settle_noted(memory, table, memory[layout.HERE], memory, memory[layout.CLASSES], outcome)
     return True
 
 
@@ -446,7 +423,7 @@ def issue(memory: Ints, hint: Floats, forecast: Floats, cell: NDArray[np.int32])
 
     The frame of its cell; -1 if another grid is due.
     """
-    if memory[ROUNDS] >= memory[LIMIT]:
+    if memory[layout.ROUNDS] >= memory[layout.LIMIT]:
         return -1
     frame = announce(memory, hint, forecast)
     if len(cell) > 0:
@@ -472,14 +449,14 @@ def settle_waiting(
     they are from the true outcome in l1. False if there is no room, or unless it is sure (to the caller, or
     at a glance) that one more round is borne.
     """
-    k, known = memory[CLASSES], len(forecast)
+    k, known = memory[layout.CLASSES], len(forecast)
     if not (has_room_for(memory, table, max(1, len(weights))) and (sure or bears_surely(memory))):
         return False
     frame = place_cell(memory, cell, known)
     if len(weights) == 0:
         settle_noted(memory, table, frame, forecast, known, outcome)
         return True
-    unit = cell[CELL_STEP] * (memory[SCALE] // cell[CELL_SCALE]) if known > 0 else 0
+    unit = cell[CELL_STEP] * (memory[layout.SCALE] // cell[CELL_SCALE]) if known > 0 else 0
     points, distances, is_new = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64), False
     way = lay_out(memory, frame, forecast, known, unit, weights, parts, points, distances)
     for c in range(known, k):
@@ -518,10 +495,10 @@ def replay(
         if hinted:
             frame = announce_near(memory, hints[t], forecast)
         else:
-            frame = memory[HERE]
+            frame = memory[layout.HERE]
             write_barycentre(memory, frame, forecast)
         if outcome == MIXED:
-            unit = memory[STEP]
+            unit = memory[layout.STEP]
             way = lay_out(memory, frame, forecast, k, unit, weights[t], parts, points, distances)
             settle_parts(memory, table, points, distances, weights[t], parts, way, rounded[t], False)
             continue
