@@ -14,16 +14,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.rules import Rules
-from onlinecal.steering.binary import (
-    CELL_LOWER,
-    CELL_STEP,
-    FARTHER,
-    FORECAST,
-    PARTS,
-    book_given,
-    rounds_of,
-    ticket_length,
-)
+from onlinecal.steering import binary
 
 
 class Tapes(NamedTuple):
@@ -117,7 +108,7 @@ def replayed(
     `traced`: note the charged points, too.
     """
     tapes = Tapes(np.empty(len(raw)), np.empty(len(schedule.order)), np.empty(len(raw) if traced else 0))
-    kept = np.empty((schedule.most_late + 1, ticket_length(state)))
+    kept = np.empty((schedule.most_late + 1, binary.ticket_length(state)))
     done, events = np.zeros(2, np.int64), schedule.events
     while not replaying(table.rules)(table.memory, state, kept, done, raw, outcomes, events, tapes):
         table.grow()
@@ -131,7 +122,7 @@ def replaying(rules: Rules) -> Callable[..., bool]:
     If not, the memory has no room; `done` says how many steps were, and how many rows are settled. Tickets
     of rows that wait are in rows of `kept`.
     """
-    ask, settle = rounds_of(rules)
+    ask, settle = binary.rounds_of(rules)
     certificate, note_late, point_of = rules.certificate, rules.note_late, rules.point
 
     @compiled
@@ -161,8 +152,8 @@ def replaying(rules: Rules) -> Callable[..., bool]:
                 state[i] = kept[places[row], i]
             outcome = np.int64(outcomes[row])
             if len(tapes.charged) > 0:
-                lower, step = int(state[CELL_LOWER]), int(state[CELL_STEP])
-                tapes.charged[row] = point_of(memory, lower, step, outcome, state[FORECAST])
+                lower, step = int(state[binary.CELL_LOWER]), int(state[binary.CELL_STEP])
+                tapes.charged[row] = point_of(memory, lower, step, outcome, state[binary.FORECAST])
             if not settle(memory, state, outcome):
                 done[0], done[1] = number, settled
                 return False
@@ -179,5 +170,5 @@ def book_rows(state: Floats, order: Ints, tapes: Any, given: Floats) -> None:
     for settled in range(len(order)):
         row = order[settled]
         if given[row] != tapes.forecasts[row]:
-            book_given(state, tapes.charged[row], tapes.forecasts[row], given[row])
-        tapes.certificates[settled] += state[FARTHER] / PARTS
+            binary.book_given(state, tapes.charged[row], tapes.forecasts[row], given[row])
+        tapes.certificates[settled] += state[binary.FARTHER] / binary.PARTS
