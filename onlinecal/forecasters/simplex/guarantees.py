@@ -99,11 +99,7 @@ def point_swing(support: int, slack: float | None = None, late: int = 0) -> Frac
 
 
 def bias_formula(
-    k: int,
-    m: int,
-    slack: float | None = None,
-    late: int = 0,
-    of_point: Callable[..., Fraction] = point_bound,
+    k: int, m: int, slack: float | None = None, late: int = 0, of_point: Callable[..., Fraction] = point_bound
 ) -> Fraction:
     """The most that all biases on the grid of m can add up to: C(k, s) C(m-1, s-1) points have support s."""
     return sum(

@@ -520,14 +520,9 @@ class SimplexRun:
         """The points charged so far and their biases."""
         if not len(self.memory):
             return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
-        k, scale, table = (
-            len(self.numbers),
-            int(self.memory[memories.SCALE]),
-            memories.records_of(self.memory),
-        )
-        return SimplexLookAhead(
-            table[:, memories.POINT : memories.POINT + k] / scale, table[:, memories.POINT + k :] / scale
-        )
+        memory, k, point = self.memory, len(self.numbers), memories.POINT
+        table, scale = memories.records_of(memory), int(memory[memories.SCALE])
+        return SimplexLookAhead(table[:, point : point + k] / scale, table[:, point + k :] / scale)
 
 
 def replayed(run: SimplexRun, outcomes: Outcomes, hints: Floats, charged: bool) -> tuple[Floats, Floats]:
