@@ -201,6 +201,12 @@ def check_window(table: Any, memory: Ints, size: int) -> None:
     # a distance is at most 2, and what rounding of weights may add
     most = [memory[layout.USED], k - 1, memory[layout.SCALE], 3 * layout.units(memory) + 1]
     require(bool(((charges >= [0, 0, 0, PART]) & (charges <= most)).all()), what)
+    starts = np.flatnonzero(charges[:, 3] != PART)
+    require(len(starts) == min(size, int(memory[layout.ROUNDS])), what)
+    if len(starts):
+        weights, alone = np.add.reduceat(charges[:, 2], starts), charges[starts, 0] == 0
+        whole = (weights == memory[layout.SCALE]) | ((weights == 0) & alone)
+        require(starts[0] == 0 and bool(whole.all()), what)
     # all else follows from its charges
     afresh = np.zeros(len(table), np.int64)
     afresh[[SIZE, ROOM, FIRST]] = table[[SIZE, ROOM, FIRST]]
