@@ -74,36 +74,36 @@ def write_cell(memory: Memory, frame: int, cell: Any) -> None:
 
 
 @uncounted
-def place_cell(memory: Memory, cell: Any, known: int) -> int:
+def place_cell(memory: Memory, cell: Any, known: int, outcome: int) -> int:
     """Put a cell that was announced when so many classes were known into the other frame: that frame.
 
-    A class that was not known has its corner for a vertex; sums are those of the known ones' vertices.
+    Of its vertices that with the outcome for its label, or with a negative one all. A class that was not
+    known has its corner for a vertex; sums are those of the known ones' vertices.
     """
-    k, frame, unit = (
-        memory[layout.CLASSES],
-        memory[layout.OTHER],
-        memory[layout.SCALE] // cell[CELL_SCALE] if known > 0 else 0,
-    )
-    keys, labels = layout.part_of(memory, frame, layout.KEYS), layout.part_of(memory, frame, layout.LABELS)
+    k, frame, x = memory[layout.CLASSES], memory[layout.OTHER], layout.point_of(memory)
+    unit, sums = memory[layout.SCALE] // cell[CELL_SCALE] if known > 0 else 0, frame + layout.SUMS
+    labels = layout.part_of(memory, frame, layout.LABELS)
     for c in range(k):
-        memory[frame + layout.SUMS + c] = 0
+        memory[x + c] = unit * cell[FIRST + c] if c < known else 0
+        memory[sums + c] = known * memory[x + c]
     for i in range(k):
-        x = layout.vertex_at(memory, frame, i)
-        for c in range(k):
-            memory[x + c] = memory[x - k + c] if 0 < i < known else 0
         if i >= known:
-            memory[x + i], memory[labels + i] = memory[layout.SCALE], i
-        else:
-            memory[labels + i] = cell[FIRST + 2 * known - 1 + i]
-            if i > 0:
-                loser = cell[FIRST + known + i - 1]
-                memory[x + loser] -= unit * cell[CELL_STEP]
-                memory[x + (loser + 1 if loser + 1 < known else 0)] += unit * cell[CELL_STEP]
-            for c in range(known):
-                if i == 0:
-                    memory[x + c] = unit * cell[FIRST + c]
-                memory[frame + layout.SUMS + c] += memory[x + c]
-        memory[keys + i] = layout.key_of(memory, x)
+            for c in range(k):
+                memory[x + c] = memory[layout.SCALE] if c == i else 0
+        elif i > 0:
+            loser, step = cell[FIRST + known + i - 1], unit * cell[CELL_STEP]
+            gainer = loser + 1 if loser + 1 < known else 0
+            memory[x + loser] -= step
+            memory[x + gainer] += step
+            # so do all vertices that follow
+            memory[sums + loser] -= (known - i) * step
+            memory[sums + gainer] += (known - i) * step
+        memory[labels + i] = cell[FIRST + 2 * known - 1 + i] if i < known else i
+        if outcome < 0 or memory[labels + i] == outcome:
+            vertex = layout.vertex_at(memory, frame, i)
+            for c in range(k):
+                memory[vertex + c] = memory[x + c]
+            memory[layout.part_of(memory, frame, layout.KEYS) + i] = layout.key_of(memory, x)
     return frame
 
 

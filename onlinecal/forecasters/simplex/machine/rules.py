@@ -452,7 +452,7 @@ def settle_waiting(
     k, known = memory[layout.CLASSES], len(forecast)
     if not (has_room_for(memory, table, max(1, len(weights))) and (sure or bears_surely(memory))):
         return False
-    frame = place_cell(memory, cell, known)
+    frame = place_cell(memory, cell, known, MIXED if len(weights) > 0 else outcome)
     if len(weights) == 0:
         settle_noted(memory, table, frame, forecast, known, outcome)
         return True
