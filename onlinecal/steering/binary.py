@@ -2,16 +2,10 @@
 
 Seven answers are mixed: the probability itself, a smooth curve and a free one that forget slowly, the same
 that forget fast (`curves`), the running mean of the outcomes in its bin, and its temperature curve, the logit
-times a factor. They are mixed twice. One mixture is by Vovk's aggregating algorithm (`mixing`), with weights
-that judge by squared error and slowly follow those of the other. That is by Bayes' rule, with weights that
-judge by log loss, which tells answers about rare events apart; it is shifted by an intercept, in logits, that
-follows the outcomes. Both are mixed once more by Vovk's algorithm. What comes out is kept away from 0 and 1
-by 1/(4n), where n counts the forecasts asked for so far.
-
-Of an outcome that comes late less is learnt (`lateness`). If n events (forecasts asked for, outcomes learnt)
-came between a forecast and its outcome, weights and intercept learn 1/sqrt(n + 1) of it, slow curves, bins
-and temperature the root of that; and no more than it counts among the outcomes that come with it, of which
-fast curves learn the root. Curves learn from what they would answer by now; weights judge what was answered.
+times a factor. They are mixed twice: by Vovk's aggregating algorithm (`mixing`), with weights that judge by
+squared error, and by Bayes' rule, with weights that judge by log loss and with an intercept that follows the
+outcomes. Both are mixed once more by Vovk's algorithm. Of an outcome that comes late less is learnt
+(`lateness`): curves learn from what they would answer by now, weights judge what was answered.
 
 With outcomes in time, the sum of T squared errors exceeds that of the probabilities themselves by at most
 ln(T + 6) + ln(1 + T/99)/2, and that of each other answer by ln(7)/2 more (docs/theory.md, Theorem 17c).
@@ -31,8 +25,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
@@ -54,8 +48,6 @@ PATIENCE = 4.0
 """How much of the last stage's weight is shared: 4/(t + 8), so that it can follow sudden changes."""
 LEAST = 0.25
 """What comes out is this far from 0 and 1, divided by the number of forecasts asked for."""
-UNLIKELY = 1e-4
-"""The least probability that weights by log loss give an outcome credit for."""
 DEEPEST, LARGEST = 11.5, 8.0
 """The farthest logit that the temperature curve tells from others, and the largest slope it learns from."""
 COLDEST, HOTTEST = -4.0, 3.0
@@ -101,17 +93,18 @@ ACCOUNT = 2
 PARTS = 1 << 26
 
 
-def is_steered(state: NDArray[np.float64]) -> bool:
-    """Whether a state behind a machine has steering in it, and not a ticket and the account alone."""
-    return state.size > TICKET_ALONE + ACCOUNT
+@kernel_part
+def is_steered(state: Any) -> bool:
+    """Whether a state has steering in it, and not a ticket and the account alone."""
+    return len(state) > TICKET_ALONE + ACCOUNT
 
 
-def ticket_length(state: NDArray[np.float64]) -> int:
+def ticket_length(state: Floats) -> int:
     """How many numbers at the front of a state behind a machine are its ticket."""
     return TICKET if is_steered(state) else TICKET_ALONE
 
 
-def new_steering() -> NDArray[np.float64]:
+def new_steering() -> Floats:
     """The state before the first round."""
     state = np.zeros(SIZE)
     state[LAST_WEIGHTS : LAST_WEIGHTS + 2] = mixing.HALVES
@@ -148,10 +141,13 @@ def bin_mean(total: float, count: float, bin: int, n_bins: int) -> float:
 
 
 @kernel_part
-def unfold(state: Any) -> None:
-    """Write the features and the knots of the ticket's probability into their room."""
-    curves.write_features(state, FEATURES, state[ANSWERS], state[STRETCHED])
-    curves.write_knots(state, KNOTS, state[ANSWERS], state[STRETCHED])
+def consult(state: Any) -> None:
+    """Note what the four curves answer, of the features and knots of the ticket's probability."""
+    u = state[STRETCHED]
+    for i in range(2):
+        at = CURVES + i * (curves.SMOOTH + curves.FREE)
+        state[ANSWERS + 1 + 2 * i] = curves.sigmoid(curves.smooth_logit(state, at, FEATURES))
+        state[ANSWERS + 2 + 2 * i] = curves.sigmoid(curves.free_logit(state, at + curves.SMOOTH, KNOTS, u))
 
 
 @kernel_part
@@ -160,14 +156,10 @@ def steer(state: Any, p: float) -> float:
     lateness.begin_batch(state, LATENESS, 1)
     u = curves.stretched(p, state[LOWEST], state[HIGHEST])
     state[EVENTS] += 1.0
-    state[ANSWERS] = p
-    state[STRETCHED] = u
-    state[ASKED] = state[EVENTS]
-    unfold(state)
-    for i in range(2):
-        at = CURVES + i * (curves.SMOOTH + curves.FREE)
-        state[ANSWERS + 1 + 2 * i] = curves.sigmoid(curves.smooth_logit(state, at, FEATURES))
-        state[ANSWERS + 2 + 2 * i] = curves.sigmoid(curves.free_logit(state, at + curves.SMOOTH, KNOTS, u))
+    state[ANSWERS], state[STRETCHED], state[ASKED] = p, u, state[EVENTS]
+    curves.write_features(state, FEATURES, p, u)
+    curves.write_knots(state, KNOTS, p, u)
+    consult(state)
     b = bin_of(p, N_BINS)
     state[ANSWERS + 5] = bin_mean(state[SUMS + b], state[COUNTS + b], b, N_BINS)
     state[ANSWERS + 6] = curves.sigmoid(tempered(state, u))
@@ -196,16 +188,20 @@ def shifted(answer: float, intercept: float) -> float:
 def learn(state: Any, outcome: float) -> float:
     """Learn the outcome of the ticket: weights, intercept, bin, curves; what weights learn of it."""
     rounds, p, u = state[ROUNDS], state[ANSWERS], state[STRETCHED]
-    late = state[EVENTS] - state[ASKED]
-    unfold(state)
-    alone = noted(state, outcome, late)
-    judged = min(lateness.share_late(late), alone)
-    part = min(math.sqrt(lateness.share_late(late)), alone)
+    late, answer = state[EVENTS] - state[ASKED], state[ANSWERS + 3]
+    curves.write_features(state, FEATURES, p, u)
+    curves.write_knots(state, KNOTS, p, u)
+    if late > 0.0:
+        fast = CURVES + curves.SMOOTH + curves.FREE
+        answer = curves.sigmoid(curves.smooth_logit(state, fast, FEATURES))
+    lateness.take_note(state, LATENESS, 0, outcome - answer)
+    judged, part = lateness.parts_learnt(state, LATENESS, 1, late)
     share = judged / (judged * rounds + NEW)
     mixing.reweigh(state, ANSWERS, WEIGHTS, PRIOR, outcome, mixing.ETA * judged, 0.25 * share)
-    mixing.follow(state, WEIGHTS, LOG_WEIGHTS, N_ANSWERS, 0.75 * share)
+    for i in range(N_ANSWERS):
+        state[WEIGHTS + i] += 0.75 * share * (state[LOG_WEIGHTS + i] - state[WEIGHTS + i])
     share = judged / (rounds + 2.0)
-    mixing.reweigh_by_likelihood(state, ANSWERS, LOG_WEIGHTS, PRIOR, outcome, judged, share, UNLIKELY)
+    mixing.reweigh_by_likelihood(state, ANSWERS, LOG_WEIGHTS, PRIOR, outcome, judged, share)
     share = judged * PATIENCE / (rounds + 2.0 * PATIENCE)
     mixing.reweigh(state, LAST, LAST_WEIGHTS, mixing.HALVES, outcome, mixing.ETA * judged, share)
     state[INTERCEPT] += judged * SHIFT_RATE * (outcome - shifted(state[POOLED], state[INTERCEPT]))
@@ -213,19 +209,13 @@ def learn(state: Any, outcome: float) -> float:
     state[SUMS + b] += part * outcome
     state[COUNTS + b] += part
     learn_temperature(state, u, outcome, part)
+    if late > 0.0:
+        consult(state)
     for i in range(2):
-        at = CURVES + i * (curves.SMOOTH + curves.FREE)
-        if late > 0.0:
-            state[ANSWERS + 1 + 2 * i] = curves.sigmoid(curves.smooth_logit(state, at, FEATURES))
-            state[ANSWERS + 2 + 2 * i] = curves.sigmoid(
-                curves.free_logit(state, at + curves.SMOOTH, KNOTS, u)
-            )
-        curves.learn_smooth(
-            state, at, FEATURES, state[ANSWERS + 1 + 2 * i], outcome, curves.SMOOTH_RATES[i], part
-        )
-        curves.learn_free(
-            state, at + curves.SMOOTH, KNOTS, state[ANSWERS + 2 + 2 * i], outcome, curves.FREE_RATES[i], part
-        )
+        at, answers = CURVES + i * (curves.SMOOTH + curves.FREE), ANSWERS + 1 + 2 * i
+        smooth, free = curves.SMOOTH_RATES[i], curves.FREE_RATES[i]
+        curves.learn_smooth(state, at, FEATURES, state[answers], outcome, smooth, part)
+        curves.learn_free(state, at + curves.SMOOTH, KNOTS, state[answers + 1], outcome, free, part)
         part = math.sqrt(part)
     if 0.0 < p < 1.0:
         logit = exponential(u) - exponential(-u)
@@ -234,18 +224,6 @@ def learn(state: Any, outcome: float) -> float:
     state[ROUNDS] = rounds + 1.0
     state[EVENTS] += 1.0
     return judged
-
-
-@kernel_part
-def noted(state: Any, outcome: float, late: float) -> float:
-    """Note what the fast smooth curve leaves over, and say what the outcome counts; see `lateness`."""
-    answer = state[ANSWERS + 3]
-    if late > 0.0:
-        state[LATENESS + lateness.LATE] = 1.0
-        answer = curves.sigmoid(curves.smooth_logit(state, CURVES + curves.SMOOTH + curves.FREE, FEATURES))
-    state[LATENESS + lateness.RUN] += 1.0
-    lateness.take_note(state, LATENESS, 0, outcome - answer)
-    return lateness.share_alone(state, LATENESS, 1)
 
 
 @kernel_part
@@ -272,39 +250,25 @@ class Steered:
     What is given in place of the forecast is written to GIVEN of the ticket, before it is settled.
     """
 
-    ask: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], float], float]]
-    settle: ClassVar[Callable[[NDArray[np.int64], NDArray[np.float64], int], bool]]
-    hint: ClassVar[Callable[[NDArray[np.float64], float], float]]
+    ask: ClassVar[Callable[[Ints, Floats, float], float]]
+    settle: ClassVar[Callable[[Ints, Floats, int], bool]]
+    hint: ClassVar[Callable[[Floats, float], float]]
 
 
 @kernel_part
-def leave(state: Any, p: float) -> float:
-    """In place of `steer`, what is asked about as it is."""
-    return p
+def guide_of(state: Any, raw: float) -> float:
+    """What is made of a model's probability, NaN is 1/2: in a state without steering it as it is."""
+    return steer(state, within(raw)) if is_steered(state) else within(raw)
 
 
-@kernel_part
-def ignore(state: Any, outcome: float) -> float:
-    """In place of `learn`, nothing."""
-    return 0.0
-
-
-@compiled
-def hint_of(state: NDArray[np.float64], raw: float) -> float:
-    """What is made of a model's probability (NaN is 1/2); its ticket is left in the state."""
-    return steer(state, within(raw))
+hint_of = compiled(guide_of)
+"""The same, compiled."""
 
 
 @compiled
-def learn_outcome(state: NDArray[np.float64], outcome: int) -> None:
+def learn_outcome(state: Floats, outcome: int) -> None:
     """Learn the ticket's outcome."""
     learn(state, float(outcome))
-
-
-@compiled
-def hint_alone(state: NDArray[np.float64], raw: float) -> float:
-    """The same of states that keep a ticket only."""
-    return within(raw)
 
 
 @kernel_part
@@ -319,25 +283,19 @@ def book_given(state: Any, point: float, forecast: float, given: float) -> None:
 
 
 @cache
-def rounds_of(rules: Rules, steers: bool = True) -> tuple[Callable[..., float], Callable[..., bool]]:
-    """How a round of a machine's rules is opened and settled, see `Steered`: for kernels.
-
-    `steers`: behind steering; else states keep a ticket and the account only.
-    """
+def rounds_of(rules: Rules) -> tuple[Callable[..., float], Callable[..., bool]]:
+    """How a round of a machine's rules is opened and settled, see `Steered`: for kernels."""
     announce, charge, has_room, point_of = rules.announce, rules.settle, rules.has_room, rules.point
-    guide_by, learn_by = (steer, learn) if steers else (leave, ignore)
 
     @kernel_part
-    def ask(memory: NDArray[np.int64], state: NDArray[np.float64], raw: float) -> float:
-        guide = guide_by(state, within(raw))
-        lower, step, forecast, _ = announce(memory, guide, 0.0)
-        state[CELL_LOWER] = lower
-        state[CELL_STEP] = step
+    def ask(memory: Ints, state: Floats, raw: float) -> float:
+        lower, step, forecast, _ = announce(memory, guide_of(state, raw), 0.0)
+        state[CELL_LOWER], state[CELL_STEP] = lower, step
         state[FORECAST] = state[GIVEN] = forecast
         return forecast
 
     @kernel_part
-    def settle(memory: NDArray[np.int64], state: NDArray[np.float64], outcome: int) -> bool:
+    def settle(memory: Ints, state: Floats, outcome: int) -> bool:
         if not has_room(memory):
             return False
         lower, step = int(state[CELL_LOWER]), int(state[CELL_STEP])
@@ -345,21 +303,22 @@ def rounds_of(rules: Rules, steers: bool = True) -> tuple[Callable[..., float], 
         if given != forecast:
             book_given(state, point_of(memory, lower, step, outcome, forecast), forecast, given)
         charge(memory, lower, step, outcome, forecast)
-        learn_by(state, float(outcome))
+        if is_steered(state):
+            learn(state, float(outcome))
         return True
 
     return ask, settle
 
 
 @cache
-def steered(rules: Rules, steers: bool = True) -> type[Steered]:
-    """The entry points for a machine's rules (see `onlinecal.forecasters.rules`), as `rounds_of` says."""
-    ask, settle = rounds_of(rules, steers)
+def steered(rules: Rules) -> type[Steered]:
+    """The entry points for a machine's rules (see `onlinecal.forecasters.rules`)."""
+    ask, settle = rounds_of(rules)
     # choosing among versions by the types of the arguments is a third of the cost of a call
     table, floats = types.int64[::1], types.float64[::1]
     return namespace(
         Steered,
-        hint=hint_of if steers else hint_alone,
+        hint=hint_of,
         ask=entry_point(compiled(ask), table, floats, types.float64),
         settle=entry_point(compiled(settle), table, floats, types.int64),
     )

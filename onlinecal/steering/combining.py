@@ -8,12 +8,7 @@ algorithm to say, by their losses so far.
 
 A model may be silent in a round. It is then asked nothing and learns nothing, and in the mixtures it counts
 as if it had said what the others made together (specialists): so the bound is one of the rounds in which a
-model speaks. If all are silent the share of ones so far is the answer.
-
-With outcomes in time the sum of T squared errors exceeds that of each steered model, in the rounds in which
-it speaks, by at most ln(10 N)/2, and that of the tracking mixture by less than 1/18. If each outcome is known
-before D + 1 further forecasts are made, and D is noted beforehand, it is at most (D + 1)/0.3 times ln(10 N)
-(docs/theory.md, Theorem 17g).
+model speaks (docs/theory.md, Theorem 17g). If all are silent the share of ones so far is the answer.
 
 References
 ----------
@@ -24,12 +19,12 @@ using and combining predictors that specialize. Fahrmeir (1992), see `curves`.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats
 from onlinecal.compiling import at_once, compiled, kernel_part
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
@@ -64,8 +59,20 @@ LATE, ROUNDS, ONES, EVENTS, WEIGHTS = range(5)
 
 @kernel_part
 def ticket_size(n: int) -> int:
-    """The length of a ticket, at the front of the state."""
+    """The length of a ticket, at the front of the state: where the shared part begins."""
     return ANSWERS + (n + 2) + n + n * binary.TICKET
+
+
+@kernel_part
+def losses_at(n: int) -> int:
+    """Where the losses of the last stage are; its weights follow, and the stack's coefficients."""
+    return ticket_size(n) + WEIGHTS + 2 * (n + 1)
+
+
+@kernel_part
+def stack_at(n: int) -> int:
+    """Where the stack's coefficients are; covariance, logits and gains follow, and the states of models."""
+    return losses_at(n) + 2 * (n + 2)
 
 
 @kernel_part
@@ -75,48 +82,30 @@ def models_at(n: int) -> int:
 
 
 @kernel_part
-def size_for(n: int) -> int:
-    """The length of a state for n models."""
-    return models_at(n) + n * binary.SIZE
-
-
-@kernel_part
 def models_of(state: Any) -> int:
     """For how many models a state is."""
     n = 1
-    while size_for(n) < len(state):
+    while models_at(n) + n * binary.SIZE < len(state):
         n += 1
     return n
 
 
-@kernel_part
-def losses_at(n: int) -> int:
-    """Where the losses of the last stage are; its weights follow."""
-    return ticket_size(n) + WEIGHTS + 2 * (n + 1)
-
-
-@kernel_part
-def stack_at(n: int) -> int:
-    """Where the stack's coefficients are; covariance, logits and gains follow."""
-    return losses_at(n) + 2 * (n + 2)
-
-
 def new_combining(n: int, most_late: int = 0) -> Floats:
     """The state for n models before the first round; `most_late` is D, if it is known beforehand."""
-    state = np.zeros(size_for(n))
     shared, stack = ticket_size(n), stack_at(n)
+    state = np.concatenate([np.zeros(models_at(n)), np.tile(binary.new_steering(), n)])
     state[shared + LATE] = most_late
-    state[shared + WEIGHTS : shared + WEIGHTS + 2 * (n + 1)] = [*[(1.0 - STACKED) / n] * n, STACKED] * 2
+    state[shared + WEIGHTS : losses_at(n)] = [*[(1.0 - STACKED) / n] * n, STACKED] * 2
     state[stack : stack + n] = 1.0 / n
     state[stack + n : stack + n + n * n] = (VARIANCE * np.eye(n)).ravel()
-    state[models_at(n) :] = np.tile(binary.new_steering(), n)
     return state
 
 
 @kernel_part
-def advise(state: Any, n: int, row: Any) -> float:
+def advise(state: Any, row: Any) -> float:
     """What is made of the models' probabilities, shape (n,), NaN of silent ones; the ticket stays here."""
-    shared, spoke = ticket_size(n), ANSWERS + n + 2
+    n = len(row)
+    shared, spoke, weights = ticket_size(n), ANSWERS + n + 2, losses_at(n) + n + 2
     state[shared + EVENTS] += 1.0
     state[ASKED] = state[shared + EVENTS]
     speaking = 0
@@ -131,11 +120,9 @@ def advise(state: Any, n: int, row: Any) -> float:
             speaking += 1
     least = binary.LEAST / (state[shared + ROUNDS] + 1.0)
     if speaking == 0:
-        state[ANSWER] = clip(
-            (state[shared + ONES] + 0.5) / (state[shared + ROUNDS] + 1.0), least, 1.0 - least
-        )
+        ones = (state[shared + ONES] + 0.5) / (state[shared + ROUNDS] + 1.0)
+        state[ANSWER] = clip(ones, least, 1.0 - least)
         return float(state[ANSWER])
-    weights = losses_at(n) + n + 2
     for i in range(n):
         state[weights + i] = state[shared + WEIGHTS + i] * state[spoke + i]
     state[weights + n] = state[shared + WEIGHTS + n]
@@ -179,34 +166,34 @@ def weigh(state: Any, n: int) -> None:
 
 
 @kernel_part
-def take_in(state: Any, n: int, outcome: float) -> None:
-    """Learn the outcome of the round whose ticket is here."""
-    shared, spoke = ticket_size(n), ANSWERS + n + 2
+def take_in(state: Any, outcome: Any) -> None:
+    """Learn the outcome, 0 or 1, of the round whose ticket is here."""
+    n, came = models_of(state), float(outcome)
+    shared, spoke, losses = ticket_size(n), ANSWERS + n + 2, losses_at(n)
     state[shared + LATE] = max(state[shared + LATE], state[shared + EVENTS] - state[ASKED])
     rounds = state[shared + ROUNDS]
     state[shared + ROUNDS] = rounds + 1.0
-    state[shared + ONES] += outcome
+    state[shared + ONES] += came
     judged, speaking = 1.0, 0
     for i in range(n):
         if state[spoke + i] > 0.0:
             at, ticket = models_at(n) + i * binary.SIZE, spoke + n + i * binary.TICKET
             state[at : at + binary.TICKET] = state[ticket : ticket + binary.TICKET]
-            judged = min(judged, binary.learn(state[at : at + binary.SIZE], outcome))
+            judged = min(judged, binary.learn(state[at : at + binary.SIZE], came))
             speaking += 1
     if speaking == 0:
         return
-    losses = losses_at(n)
     for i in range(n + 2):
         says = i >= n or state[spoke + i] > 0.0
-        error = (state[ANSWERS + i] if says else state[ANSWER]) - outcome
+        error = (state[ANSWERS + i] if says else state[ANSWER]) - came
         state[losses + i] += error * error
-    learn_stack(state, n, outcome, math.sqrt(judged))
+    learn_stack(state, n, came, math.sqrt(judged))
     for i in range(n):
         if state[spoke + i] == 0.0:
             state[ANSWERS + i] = state[ANSWERS + n + 1]
     share = judged / (judged * rounds + NEW)
-    prior = state[shared + WEIGHTS + n + 1 : shared + WEIGHTS + 2 * (n + 1)]
-    reweigh(state, ANSWERS, shared + WEIGHTS, prior, outcome, ETA * judged, share)
+    prior = state[shared + WEIGHTS + n + 1 : losses]
+    reweigh(state, ANSWERS, shared + WEIGHTS, prior, came, ETA * judged, share)
 
 
 @kernel_part
@@ -235,12 +222,13 @@ def learn_stack(state: Any, n: int, outcome: float, part: float) -> None:
 
 
 @kernel_part
-def write_weights(state: Any, n: int, out: Any) -> None:
+def write_weights(state: Any, out: Any) -> None:
     """Write how much each model counts in the answer whose ticket is here, shape (n,), with sum 1.
 
     That is its own weight and its part of the tracking mixture's, in which the stack's is divided by the
     sizes of the coefficients. Silent models have 0, all of them if none speaks.
     """
+    n = len(out)
     shared, spoke, stack = ticket_size(n), ANSWERS + n + 2, stack_at(n)
     weights = losses_at(n) + n + 2
     tracking, coefficients = state[shared + WEIGHTS + n], 1e-300
@@ -253,75 +241,37 @@ def write_weights(state: Any, n: int, out: Any) -> None:
         out[i] = state[spoke + i] * (state[weights + i] + state[weights + n + 1] * part / tracking)
 
 
-@at_once
-@compiled
-def ask(state: Floats, row: Floats) -> float:
-    """What is made of a row of probabilities, shape (n,); its ticket is left in the state."""
-    return advise(state, len(row), row)
+ask, settle, weights_of = (at_once(compiled(part)) for part in (advise, take_in, write_weights))
+"""The same three, compiled."""
 
 
-@at_once
-@compiled
-def settle(state: Floats, outcome: int) -> None:
-    """Learn what followed the row whose ticket is here."""
-    take_in(state, models_of(state), float(outcome))
+def combined(
+    state: Floats, table: Floats, outcomes: NDArray[np.uint8], schedule: Schedule
+) -> tuple[Floats, Floats, Floats]:
+    """Ask about every row of a table, shape (T, n), learning in between what the schedule says.
 
-
-@at_once
-@compiled
-def weights_of(state: Floats, out: Floats) -> None:
-    """Write how much each model counted in the row whose ticket is here, shape (n,)."""
-    write_weights(state, len(out), out)
-
-
-class Combined(NamedTuple):
-    """What came of T rows of n models.
-
-    Attributes
-    ----------
-    hints
-        What was made of each row, shape (T,).
-    steered
-        What each model was steered to, shape (T, n), NaN where it is silent.
-    weights
-        How much each model counted, shape (T, n).
+    What was made of each row, shape (T,), what each model was steered to, NaN where it is silent, and how
+    much it counted, both of shape (T, n).
     """
-
-    hints: Floats
-    steered: Floats
-    weights: Floats
-
-
-def combined(state: Floats, table: Floats, outcomes: NDArray[np.uint8], schedule: Schedule) -> Combined:
-    """Ask about every row of a table, shape (T, n), learning in between what the schedule says."""
-    found = Combined(np.empty(len(table)), np.full(table.shape, np.nan), np.empty(table.shape))
+    found = np.empty(len(table)), np.full(table.shape, np.nan), np.empty(table.shape)
     kept = np.empty((schedule.most_late + 1, ticket_size(table.shape[1])))
-    events = schedule.steps, schedule.places
-    replay(state, kept, *events, np.ascontiguousarray(table), outcomes, *found)
+    replay(state, kept, schedule.events, np.ascontiguousarray(table), outcomes, found)
     return found
 
 
 @compiled
-def replay(
-    state: Floats,
-    kept: Floats,
-    steps: Ints,
-    places: Ints,
-    table: Floats,
-    outcomes: NDArray[np.uint8],
-    hints: Floats,
-    steered: Floats,
-    weights: Floats,
-) -> None:
+def replay(state: Floats, kept: Floats, events: Any, table: Floats, outcomes: Any, found: Any) -> None:
     """`combined`, compiled; open tickets wait in rows of `kept`."""
     n, length = table.shape[1], kept.shape[1]
+    steps, places, _ = events
+    hints, steered, weights = found
     for step in steps:
         if step < 0:
             state[:length] = kept[places[~step]]
-            take_in(state, n, float(outcomes[~step]))
+            take_in(state, outcomes[~step])
             continue
-        hints[step] = advise(state, n, table[step])
-        write_weights(state, n, weights[step])
+        hints[step] = advise(state, table[step])
+        write_weights(state, weights[step])
         for i in range(n):
             if table[step, i] == table[step, i]:
                 steered[step, i] = state[ANSWERS + i]

@@ -2,14 +2,11 @@
 
 Forecasts may be asked for before the outcomes of earlier ones are known. Two things then make an outcome
 worth less. It speaks of a model of some time ago; and outcomes that become known together may be one
-observation, as those of all forecasts during one match are. Which of the two it is shows in what was left
-over: of m outcomes between two forecasts, which correlate by rho, each counts 1/(1 + (m - 1) rho) (Kish's
-design effect). rho is followed by the batches of outcomes so far, the one that is coming in included.
-
-What is left over is measured against what the fastest curve would answer by now, not against what was
-answered: a model that is wrong in one direction would otherwise look like one observation.
-
-The account is a stretch of a flat state, with a sum for each of k classes: k = 1 for two classes.
+observation, as those of all forecasts during one match are. Of m outcomes between two forecasts, which
+correlate by rho, each counts 1/(1 + (m - 1) rho) (Kish's design effect). rho is followed by what was left
+over of the batches of outcomes so far, the one that is coming in included. That is measured against what the
+fastest curve would answer by now: a model that is wrong in one direction would otherwise look like one
+observation.
 
 References
 ----------
@@ -25,9 +22,9 @@ from typing import Any
 from onlinecal.compiling import kernel_part
 
 RUN, PREVIOUS, ALIKE, WHOLE, SQUARES, LATE, SUMS = range(7)
-"""The account: outcomes since the last forecast and in the batch before; rho, as a quotient of two sums; of
-this batch the sum of squares of what was left over; whether any outcome was late; of this batch, by class,
-the sum of what was left over."""
+"""The account, a stretch of a flat state: outcomes since the last forecast and in the batch before; rho, as a
+quotient of two sums; of this batch the sum of squares of what was left over; whether any outcome was late; of
+this batch, for each of k classes (one if there are two), the sum of what was left over."""
 FORGETTING = 0.95
 """What a batch leaves of those before it."""
 
@@ -56,8 +53,9 @@ def begin_batch(state: Any, at: int, k: int) -> None:
     if run == 0.0:
         return
     if run > 1.0:
-        state[at + ALIKE] = FORGETTING * state[at + ALIKE] + beyond_chance(state, at, k)
-        state[at + WHOLE] = FORGETTING * state[at + WHOLE] + possible(state, at)
+        alike, whole = likeness(state, at, k)
+        state[at + ALIKE] = FORGETTING * state[at + ALIKE] + alike
+        state[at + WHOLE] = FORGETTING * state[at + WHOLE] + whole
     state[at + PREVIOUS] = run
     state[at + RUN] = state[at + SQUARES] = 0.0
     for c in range(k):
@@ -65,40 +63,40 @@ def begin_batch(state: Any, at: int, k: int) -> None:
 
 
 @kernel_part
-def beyond_chance(state: Any, at: int, k: int) -> float:
-    """By how much the squared sum of this batch exceeds that of independent outcomes, per outcome."""
-    total = 0.0
+def likeness(state: Any, at: int, k: int) -> tuple[float, float]:
+    """By how much the squared sum of this batch exceeds that of independent outcomes, per outcome.
+
+    And the same if all its outcomes were one.
+    """
+    total, run = 0.0, state[at + RUN]
     for c in range(k):
         total += state[at + SUMS + c] * state[at + SUMS + c]
-    return float((total - state[at + SQUARES]) / state[at + RUN])
-
-
-@kernel_part
-def possible(state: Any, at: int) -> float:
-    """The same if all its outcomes were one."""
-    return float(state[at + SQUARES] * (state[at + RUN] - 1.0) / state[at + RUN])
+    return (total - state[at + SQUARES]) / run, state[at + SQUARES] * (run - 1.0) / run
 
 
 @kernel_part
 def take_note(state: Any, at: int, c: int, left: float) -> None:
-    """Note what was left over of class c; RUN has counted the outcome already."""
+    """Note what an outcome left over of class c."""
     state[at + SUMS + c] += left
     state[at + SQUARES] += left * left
 
 
 @kernel_part
-def share_alone(state: Any, at: int, k: int) -> float:
-    """1/(1 + (m - 1) rho), what an outcome of this batch counts: rho is 1 until something is known."""
+def parts_learnt(state: Any, at: int, k: int, late: float) -> tuple[float, float]:
+    """What weights learn of the outcome that was noted, and what slow curves do, the root of that.
+
+    `late` is how many events came in between. Neither is more than what the outcome counts among those that
+    come with it; rho is 1 until something is known.
+    """
+    if late > 0.0:
+        state[at + LATE] = 1.0
+    state[at + RUN] += 1.0
     alike, whole = state[at + ALIKE], state[at + WHOLE]
     if state[at + RUN] > 1.0:
-        alike += beyond_chance(state, at, k)
-        whole += possible(state, at)
+        more_alike, more = likeness(state, at, k)
+        alike, whole = alike + more_alike, whole + more
     most = max(state[at + RUN], state[at + PREVIOUS])
     rho = min(max(alike / whole, 0.0), 1.0) if whole > 0.0 else 1.0
-    return float(1.0 / (1.0 + max(most - 1.0, 0.0) * rho))
-
-
-@kernel_part
-def share_late(late: float) -> float:
-    """1/sqrt(1 + n): what weights learn of an outcome if n events came between forecast and outcome."""
-    return 1.0 / math.sqrt(1.0 + late)
+    alone = 1.0 / (1.0 + max(most - 1.0, 0.0) * rho)
+    timely = 1.0 / math.sqrt(1.0 + late)
+    return min(timely, alone), min(math.sqrt(timely), alone)

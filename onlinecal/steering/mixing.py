@@ -1,8 +1,7 @@
 """Vovk's aggregating algorithm for squared errors, with a share of the weight given out again every round.
 
-Answers and weights are stretches of one flat state; a mixture's regret to its answers is proved in
-docs/theory.md, Theorem 17c, and for vectors, whose squared errors are summed over the classes, in
-Theorem 17e.
+Answers and weights are stretches of one flat state. A mixture's regret to its answers is proved in
+docs/theory.md, Theorem 17c, and for vectors, whose squared errors are summed over the classes, in 17e.
 
 References
 ----------
@@ -24,6 +23,8 @@ ETA = 2.0
 """Learning rate of the weights; squared errors on [0, 1] can be aggregated at no greater one."""
 HALVES = 0.5, 0.5
 """A prior of two answers."""
+UNLIKELY = 1e-4
+"""The least probability that weights by log loss give an outcome credit for."""
 
 
 @kernel_part
@@ -45,25 +46,6 @@ def mixed_answer(state: Any, answers: int, weights: int, n: int) -> float:
 
 
 @kernel_part
-def reweigh(
-    state: Any,
-    answers: int,
-    weights: int,
-    prior: Any,
-    outcome: float,
-    eta: float,
-    share: float,
-) -> None:
-    """Weigh answers by an outcome; each gets its part of the share by the prior, a tuple or an array."""
-    total = 0.0
-    for i in range(len(prior)):
-        error = state[answers + i] - outcome
-        state[weights + i] *= exponential(-eta * (error * error))
-        total += state[weights + i]
-    give_out(state, weights, prior, total, share)
-
-
-@kernel_part
 def mean_answer(state: Any, answers: int, weights: int, n: int) -> float:
     """The weighted mean of n answers: by Bayes' rule, what they forecast together."""
     total = 0.0
@@ -73,45 +55,48 @@ def mean_answer(state: Any, answers: int, weights: int, n: int) -> float:
 
 
 @kernel_part
-def reweigh_by_likelihood(
-    state: Any,
-    answers: int,
-    weights: int,
-    prior: tuple[float, ...],
-    outcome: float,
-    part: float,
-    share: float,
-    least: float,
+def reweigh(
+    state: Any, answers: int, weights: int, prior: Any, outcome: float, eta: float, share: float
 ) -> None:
-    """The same by what each answer gave the outcome, or by its power `part`: by log loss.
-
-    Answers count as at least `least` and at most 1 less that.
-    """
-    total = 0.0
+    """Weigh answers by an outcome; each gets its part of the share by the prior, a tuple or an array."""
     for i in range(len(prior)):
-        answer = clip(state[answers + i], least, 1.0 - least)
+        error = state[answers + i] - outcome
+        state[weights + i] *= exponential(-eta * (error * error))
+    give_out(state, weights, prior, share)
+
+
+@kernel_part
+def reweigh_by_likelihood(
+    state: Any, answers: int, weights: int, prior: Any, outcome: float, part: float, share: float
+) -> None:
+    """The same by what each answer gave the outcome, or by its power `part`: by log loss."""
+    for i in range(len(prior)):
+        answer = clip(state[answers + i], UNLIKELY, 1.0 - UNLIKELY)
         if part == 1.0 and (outcome == 0.0 or outcome == 1.0):
             likelihood = answer if outcome == 1.0 else 1.0 - answer
         else:
             loss = outcome * logarithm(answer) + (1.0 - outcome) * logarithm(1.0 - answer)
             likelihood = exponential(part * loss)
         state[weights + i] *= likelihood
-        total += state[weights + i]
-    give_out(state, weights, prior, total, share)
+    give_out(state, weights, prior, share)
 
 
 @kernel_part
-def give_out(state: Any, weights: int, prior: Any, total: float, share: float) -> None:
-    """Divide weights by their total, and give out a share of them as `reweigh` says."""
+def reweigh_by_credit(state: Any, credits: int, weights: int, prior: Any, eta: float, share: float) -> None:
+    """The same of vectors, by what they deserve (see `credit_vectors`)."""
+    for i in range(len(prior)):
+        state[weights + i] *= exponential(eta * state[credits + i])
+    give_out(state, weights, prior, share)
+
+
+@kernel_part
+def give_out(state: Any, weights: int, prior: Any, share: float) -> None:
+    """Divide weights by their total, and give out a share of them by the prior."""
+    total = 0.0
+    for i in range(len(prior)):
+        total += state[weights + i]
     for i in range(len(prior)):
         state[weights + i] = (1.0 - share) * state[weights + i] / total + share * prior[i]
-
-
-@kernel_part
-def follow(state: Any, weights: int, others: int, n: int, share: float) -> None:
-    """Give out a share of n weights as other weights have it."""
-    for i in range(n):
-        state[weights + i] += share * (state[others + i] - state[weights + i])
 
 
 @kernel_part
@@ -165,43 +150,13 @@ def fill(out: Any, k: int, least: float) -> None:
 
 
 @kernel_part
-def part_of(label: int, soft: Any, c: int) -> float:
-    """How much of an outcome is class c: of a label, or with `label` < 0 of a soft one, shape (k,)."""
-    if label >= 0:
-        return 1.0 if c == label else 0.0
-    return float(soft[c])
-
-
-@kernel_part
-def mean_under(state: Any, at: int, k: int, label: int, soft: Any) -> float:
-    """The mean of k numbers, one a class, under an outcome as in `part_of`."""
-    if label >= 0:
-        return float(state[at + label])
-    total = 0.0
-    for c in range(k):
-        total += soft[c] * state[at + c]
-    return total
-
-
-@kernel_part
-def credit_vectors(state: Any, answers: int, credits: int, n: int, k: int, label: int, soft: Any) -> None:
-    """Write what n vectors deserve for an outcome (see `part_of`): less their squared errors.
+def credit_vectors(state: Any, answers: int, credits: int, n: int, k: int, outcome: Any) -> None:
+    """Write what n vectors deserve for an outcome, a distribution over k classes: less their squared errors.
 
     But for what a soft label has in these for all vectors alike.
     """
     for i in range(n):
-        at = answers + i * k
-        given = mean_under(state, at, k, label, soft)
+        at, given = answers + i * k, 0.0
+        for c in range(k):
+            given += outcome[c] * state[at + c]
         state[credits + i] = 2.0 * given - 1.0 - size_of(state, at, k)
-
-
-@kernel_part
-def reweigh_by_credit(
-    state: Any, credits: int, weights: int, prior: tuple[float, ...], eta: float, share: float
-) -> None:
-    """Weigh vectors by what they deserve; each gets its part of the share by the prior."""
-    total = 0.0
-    for i in range(len(prior)):
-        state[weights + i] *= exponential(eta * state[credits + i])
-        total += state[weights + i]
-    give_out(state, weights, prior, total, share)

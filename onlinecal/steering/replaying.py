@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.rules import Rules
-from onlinecal.steering.binary import (
-    CELL_LOWER,
-    CELL_STEP,
-    FARTHER,
-    FORECAST,
-    PARTS,
-    book_given,
-    is_steered,
-    rounds_of,
-    ticket_length,
-)
+from onlinecal.steering import binary
 
 
 class Tapes(NamedTuple):
@@ -62,12 +52,12 @@ class Schedule:
         waiting: Ints = np.cumsum(self.waits) - self.waits
         return waiting - np.searchsorted(self.known, np.arange(len(self.waits)), side="right")
 
-    @cached_property
+    @property
     def most_late(self) -> int:
         """The largest number of other forecasts that waited when one was made."""
         return int(self.late.max(initial=0))
 
-    @cached_property
+    @property
     def is_in_time(self) -> bool:
         """Whether every row is settled, each before the next one is forecast."""
         return len(self.order) == len(self.waits) and not self.most_late
@@ -82,16 +72,18 @@ class Schedule:
         found[np.arange(len(self.order)) + self.known] = ~self.order
         return found
 
-    @cached_property
-    def places(self) -> Ints:
-        """Where each row's ticket waits, shape (T,): one of `most_late` + 1 places; -1 if it does not."""
-        found: Ints = places_of(self.steps, self.waits, self.most_late + 1)
-        return found
+    @property
+    def events(self) -> tuple[Ints, Ints, Ints]:
+        """For kernels: the steps; where each row's ticket waits, in one of `most_late` + 1 places; `late`.
+
+        The place is -1 if it does not wait.
+        """
+        return self.steps, places_of(self.steps, self.waits, self.most_late + 1), self.late
 
 
 @compiled
 def places_of(steps: Ints, waits: NDArray[np.bool_], room: int) -> Ints:
-    """See `Schedule.places`."""
+    """See `Schedule.events`."""
     places, free, n_free = np.full(len(waits), -1), np.arange(room), room
     for step in steps:
         if step < 0:
@@ -116,22 +108,21 @@ def replayed(
     `traced`: note the charged points, too.
     """
     tapes = Tapes(np.empty(len(raw)), np.empty(len(schedule.order)), np.empty(len(raw) if traced else 0))
-    kept = np.empty((schedule.most_late + 1, ticket_length(state)))
-    done, events = np.zeros(2, np.int64), (schedule.steps, schedule.places, schedule.late)
-    steers = is_steered(state)
-    while not replaying(table.rules, steers)(table.memory, state, kept, done, raw, outcomes, *events, *tapes):
+    kept = np.empty((schedule.most_late + 1, binary.ticket_length(state)))
+    done, events = np.zeros(2, np.int64), schedule.events
+    while not replaying(table.rules)(table.memory, state, kept, done, raw, outcomes, events, tapes):
         table.grow()
     return tapes
 
 
 @cache
-def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
-    """replay(memory, state, kept, done, raw, outcomes, steps, places, late, *tapes) -> whether all is done.
+def replaying(rules: Rules) -> Callable[..., bool]:
+    """replay(memory, state, kept, done, raw, outcomes, events, tapes) -> whether all is done.
 
     If not, the memory has no room; `done` says how many steps were, and how many rows are settled. Tickets
     of rows that wait are in rows of `kept`.
     """
-    ask, settle = rounds_of(rules, steers)
+    ask, settle = binary.rounds_of(rules)
     certificate, note_late, point_of = rules.certificate, rules.note_late, rules.point
 
     @compiled
@@ -141,20 +132,17 @@ def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
         kept: Floats,
         done: Ints,
         raw: Floats,
-        outcomes: NDArray[np.uint8],
-        steps: Ints,
-        places: Ints,
-        late: Ints,
-        forecasts: Floats,
-        certificates: Floats,
-        charged: Floats,
+        outcomes: Any,
+        events: Any,
+        tapes: Any,
     ) -> bool:
+        steps, places, late = events
         settled, length = done[1], kept.shape[1]
         for number in range(done[0], len(steps)):
             row = steps[number]
             if row >= 0:
                 note_late(memory, late[row])
-                forecasts[row] = ask(memory, state, raw[row])
+                tapes.forecasts[row] = ask(memory, state, raw[row])
                 if places[row] >= 0:
                     for i in range(length):
                         kept[places[row], i] = state[i]
@@ -163,13 +151,13 @@ def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
             for i in range(length):
                 state[i] = kept[places[row], i]
             outcome = np.int64(outcomes[row])
-            if len(charged) > 0:
-                cell = int(state[CELL_LOWER]), int(state[CELL_STEP])
-                charged[row] = point_of(memory, cell[0], cell[1], outcome, state[FORECAST])
+            if len(tapes.charged) > 0:
+                lower, step = int(state[binary.CELL_LOWER]), int(state[binary.CELL_STEP])
+                tapes.charged[row] = point_of(memory, lower, step, outcome, state[binary.FORECAST])
             if not settle(memory, state, outcome):
                 done[0], done[1] = number, settled
                 return False
-            certificates[settled] = certificate(memory)
+            tapes.certificates[settled] = certificate(memory)
             settled += 1
         return True
 
@@ -177,12 +165,10 @@ def replaying(rules: Rules, steers: bool) -> Callable[..., bool]:
 
 
 @compiled
-def book_rows(
-    state: Floats, order: Ints, charged: Floats, forecasts: Floats, given: Floats, certificates: Floats
-) -> None:
+def book_rows(state: Floats, order: Ints, tapes: Any, given: Floats) -> None:
     """`book_given` of the n rows that a replay settled in this order, in their certificates (n,), too."""
     for settled in range(len(order)):
         row = order[settled]
-        if given[row] != forecasts[row]:
-            book_given(state, charged[row], forecasts[row], given[row])
-        certificates[settled] += state[FARTHER] / PARTS
+        if given[row] != tapes.forecasts[row]:
+            binary.book_given(state, tapes.charged[row], tapes.forecasts[row], given[row])
+        tapes.certificates[settled] += state[binary.FARTHER] / binary.PARTS

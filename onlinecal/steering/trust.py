@@ -1,17 +1,15 @@
 """Steering that is trusted as far as it has proved itself: for streams that may be short.
 
 What steering makes of a probability (`binary`) or of a vector (`vector`) is mixed with that itself by Vovk's
-aggregating algorithm once more, at first with a tenth of the weight. A probability is kept away from 0 and 1
-by 1/(8n), and no part of a vector of k classes is below 1/(4kn), where n counts the forecasts asked for so
-far. With outcomes in time the sum of squared errors exceeds that of the probabilities themselves by less than
-1/10, whatever comes, and that of steering by less than 6/5 (docs/theory.md, Theorem 17d): the price of
-learning is paid where there is something to be gained. For Brier scores of vectors, a sum over the classes,
-it is 1/5 and 12/5, however many classes there are (Theorem 17f): with two classes each error counts twice.
+aggregating algorithm once more, at first with a tenth of the weight. With outcomes in time the sum of squared
+errors exceeds that of the probabilities themselves by less than 1/10, whatever comes, and that of steering by
+less than 6/5 (docs/theory.md, Theorem 17d): the price of learning is paid where there is something to be
+gained. For Brier scores of vectors, a sum over the classes, it is 1/5 and 12/5 (Theorem 17f).
 
-A state is that of `binary`, with two answers and their weights behind it. The place FORECAST of its ticket
-holds what steering made of the probability. A state for k classes is that of `vector`, with two weights
-behind it, and room for two answers, k probabilities each, and for what these deserve. Its ticket is that of
-`vector` with what steering made of the vector behind it.
+A state is that of `binary`, with two answers and their weights behind it; FORECAST of its ticket holds what
+steering made of the probability. A state for k classes is that of `vector`, with two weights behind it, and
+room for two answers, k probabilities each, and for what these deserve. Its ticket is that of `vector` with
+what steering made of the vector behind it.
 
 Whether a state that came from outside, say a ledger, can be gone on with is checked here, too: compiled code
 looks at no bounds, and knots and bins are places in a state that follow from these fields.
@@ -27,20 +25,11 @@ from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.steering import binary, vector
+from onlinecal.steering import binary, mixing, vector
 from onlinecal.steering.binary import TICKET
 from onlinecal.steering.curves import REACH
 from onlinecal.steering.lateness import asked_for
-from onlinecal.steering.mixing import (
-    ETA,
-    HALVES,
-    credit_vectors,
-    mix_vectors,
-    mixed_answer,
-    reweigh,
-    reweigh_by_credit,
-)
-from onlinecal.steering.vector import account_of, shared_of
+from onlinecal.steering.vector import account_of, shared_of, size_for
 
 ROOM = binary.SIZE
 WEIGHTS = ROOM + 2
@@ -66,10 +55,10 @@ def advise(state: Any, ticket: Any, raw: float) -> float:
     state[binary.FORECAST] = binary.steer(state, p)
     for i in range(TICKET):
         ticket[i] = state[i]
-    write_answers(state)
+    state[ROOM], state[ROOM + 1] = p, state[binary.FORECAST]
     asked = asked_for(state, binary.LATENESS, state[binary.ROUNDS], state[binary.EVENTS])
     least = 0.5 * binary.LEAST / (asked + 1.0)
-    return clip(mixed_answer(state, ROOM, WEIGHTS, 2), least, 1.0 - least)
+    return clip(mixing.mixed_answer(state, ROOM, WEIGHTS, 2), least, 1.0 - least)
 
 
 @kernel_part
@@ -77,22 +66,9 @@ def take_in(state: Any, ticket: Any, outcome: float) -> None:
     """Learn the outcome, in [0, 1], of the probability with this ticket."""
     for i in range(TICKET):
         state[i] = ticket[i]
-    write_answers(state)
+    state[ROOM], state[ROOM + 1] = state[binary.ANSWERS], state[binary.FORECAST]
     judged = binary.learn(state, outcome)
-    reweigh(state, ROOM, WEIGHTS, HALVES, outcome, ETA * judged, SHARED)
-
-
-@kernel_part
-def write_answers(state: Any) -> None:
-    """Write what the ticket's two answers are into their room: the probability, and what is made of it."""
-    state[ROOM] = state[binary.ANSWERS]
-    state[ROOM + 1] = state[binary.FORECAST]
-
-
-@kernel_part
-def weights_of(k: int) -> int:
-    """Where the weights are in a state for k classes: behind that of `vector`."""
-    return vector.size_for(k)
+    mixing.reweigh(state, ROOM, WEIGHTS, mixing.HALVES, outcome, mixing.ETA * judged, SHARED)
 
 
 def room_size(k: int) -> int:
@@ -112,7 +88,7 @@ def new_trusted_steering(k: int) -> Floats:
 
 def trusted_with_classes(state: Floats, before: int, k: int) -> Floats:
     """The state for `before` classes as one for k, the new ones at the end."""
-    at = weights_of(before)
+    at = size_for(before)
     return np.concatenate([vector.with_classes(state[:at], k), state[at : at + 2], np.zeros(room_size(k))])
 
 
@@ -125,60 +101,56 @@ def trusted_ticket_with_classes(ticket: Floats, before: int, k: int) -> Floats:
 @compiled
 def ask_vector(state: Floats, ticket: Floats, row: Floats, out: Floats) -> None:
     """Write what is made of a model's row, shape (k,), and fill in its ticket."""
-    k, shared = len(row), len(ticket) - len(row)
+    k, shared, weights = len(row), shared_of(len(row)), size_for(len(row))
     vector.steer(state, k, row, out)
-    for i in range(shared):
-        ticket[i] = state[i]
-    for c in range(k):
-        ticket[shared + c] = out[c]
-    write_vectors(state, ticket, k)
-    weights = weights_of(k)
+    ticket[:shared], ticket[shared:] = state[:shared], out
+    write_answers(state, ticket, k)
     asked = asked_for(state, account_of(k), state[shared + vector.ROUNDS], state[shared + vector.EVENTS])
     least = 0.5 * vector.LEAST / (k * (asked + 1.0))
-    mix_vectors(state, weights + 2, weights, 2, k, least, out)
+    mixing.mix_vectors(state, weights + 2, weights, 2, k, least, out)
 
 
 @compiled
-def settle_vector(state: Floats, ticket: Floats, k: int, label: int, soft: Floats) -> None:
-    """Learn what followed the row with this ticket: the number of a label, or -1 and a soft one, (k,)."""
-    weights = weights_of(k)
-    for i in range(shared_of(k)):
-        state[i] = ticket[i]
-    write_vectors(state, ticket, k)
-    credit_vectors(state, weights + 2, weights + 2 + 2 * k, 2, k, label, soft)
-    judged = vector.learn(state, k, label, soft)
-    reweigh_by_credit(state, weights + 2 + 2 * k, weights, HALVES, judged, SHARED)
+def settle_vector(state: Floats, ticket: Floats, outcome: Floats) -> None:
+    """Learn what followed the row with this ticket, a distribution over the classes, shape (k,)."""
+    k, shared, weights = len(outcome), shared_of(len(outcome)), size_for(len(outcome))
+    state[:shared] = ticket[:shared]
+    write_answers(state, ticket, k)
+    mixing.credit_vectors(state, weights + 2, weights + 2 + 2 * k, 2, k, outcome)
+    judged = vector.learn(state, k, outcome)
+    mixing.reweigh_by_credit(state, weights + 2 + 2 * k, weights, mixing.HALVES, judged, SHARED)
 
 
 @kernel_part
-def write_vectors(state: Any, ticket: Any, k: int) -> None:
+def write_answers(state: Any, ticket: Any, k: int) -> None:
     """Write a ticket's two answers into their room: the vector, and what steering made of it."""
-    room = weights_of(k) + 2
-    for c in range(k):
-        state[room + c] = ticket[vector.ANSWERS + c]
-        state[room + k + c] = ticket[shared_of(k) + c]
+    room, answers, shared = size_for(k) + 2, vector.ANSWERS, shared_of(k)
+    state[room : room + k] = ticket[answers : answers + k]
+    state[room + k : room + 2 * k] = ticket[shared:]
+
+
+def _is_within(values: Floats, low: float, high: float) -> bool:
+    return bool(((values >= low) & (values <= high)).all())
 
 
 def check_steering(state: Floats, tickets: Floats) -> None:
     """ValueError unless the state, shape (SIZE,), and the tickets of open forecasts, (n, TICKET), can be."""
     require(state.shape == (SIZE,) and tickets.shape[1:] == (TICKET,), "the length of its steering")
-    ends = state[[binary.LOWEST, binary.HIGHEST]]
-    require(bool((np.abs(ends) <= FARTHEST).all()), "its steering's ends")
-    p = tickets[:, binary.ANSWERS]
-    require(bool(((p >= 0.0) & (p <= 1.0)).all()), "its open forecasts' steering")
-    require(bool((np.abs(tickets[:, binary.STRETCHED]) < REACH).all()), "its open forecasts' steering")
+    require(_is_within(state[[binary.LOWEST, binary.HIGHEST]], -FARTHEST, FARTHEST), "its steering's ends")
+    waiting = "its open forecasts' steering"
+    require(_is_within(tickets[:, binary.ANSWERS], 0.0, 1.0), waiting)
+    require(_is_within(tickets[:, binary.STRETCHED], -REACH, REACH), waiting)
 
 
 def check_vector_steering(state: Floats, tickets: Floats, k: int) -> None:
     """ValueError unless the state for k classes and the tickets, (n, ticket_size(k)), can be."""
-    start, at = shared_of(k), weights_of(k)
-    require(state.shape == (at + 2 + room_size(k),), "the length of its steering")
-    require(tickets.shape[1:] == (ticket_size(k),), "the length of its steering")
-    own = slice(start + vector.SHARED, account_of(k))
-    ends = state[own].reshape(k, vector.EACH)[:, [vector.LOWEST, vector.HIGHEST]]
-    require(bool((np.abs(ends) < REACH).all()), "its steering's ends")
+    shape = size_for(k) + 2 + room_size(k), ticket_size(k)
+    require((*state.shape, *tickets.shape[1:]) == shape, "the length of its steering")
+    own = state[shared_of(k) + vector.SHARED : account_of(k)].reshape(k, vector.EACH)
+    ends = own[:, [vector.LOWEST, vector.HIGHEST]]
+    require(_is_within(ends, -REACH, REACH), "its steering's ends")
     # the answers, the vector itself first, half the stretched logits, what steering made of the vector
     rows = tickets[:, vector.ANSWERS :].reshape(-1, vector.N_ANSWERS + 2, k)
-    p = rows[:, 0]
-    require(bool(((p >= 0.0) & (p < 1.0 + ROUNDING)).all()), "its open forecasts' steering")
-    require(bool((np.abs(rows[:, vector.N_ANSWERS]) < REACH).all()), "its open forecasts' steering")
+    waiting = "its open forecasts' steering"
+    require(_is_within(rows[:, 0], 0.0, 1.0 + ROUNDING), waiting)
+    require(_is_within(rows[:, vector.N_ANSWERS], -REACH, REACH), waiting)

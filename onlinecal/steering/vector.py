@@ -8,14 +8,10 @@ Seven answers are mixed by Vovk's aggregating algorithm for the Brier score of s
 - the same with a smooth curve for each class, slow, and with a free one for each, slow and faster;
 - a free curve for each class, slow, that knows of the others only by the division by their sum.
 
-The curves are those of `curves`. What comes out is at least 1/(2kn) for each class, where n counts the
-forecasts asked for so far. Of a label that comes late less is learnt, as in `binary`: curves learn from what
-they would answer by now, weights judge what was answered, and labels that come together count by how much
-they are one (`lateness`).
-
-With labels in time, the sum of T Brier scores (squared errors, a sum over the classes) exceeds that of the
-vectors themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory.md,
-Theorem 17e). Time and memory are in proportion to k.
+The curves are those of `curves`. Of a label that comes late less is learnt (`lateness`), as in `binary`. With
+labels in time, the sum of T Brier scores (squared errors, a sum over the classes) exceeds that of the vectors
+themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory.md, Theorem 17e).
+Time and memory are in proportion to k.
 
 References
 ----------
@@ -33,6 +29,7 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import at_once, compiled, kernel_part
 from onlinecal.elementary import exponential, logarithm
+from onlinecal.forecasters.binary.cells import clip
 from onlinecal.steering import curves, lateness, mixing
 
 N_ANSWERS = 7
@@ -131,20 +128,6 @@ def classes_of(state: Any) -> int:
 
 
 @kernel_part
-def take_in(state: Any, k: int, row: Any) -> float:
-    """Note a model's row as the first answer, in [0, 1], NaN as 0, and divided by its sum: that sum."""
-    total = 0.0
-    for c in range(k):
-        p = float(row[c])
-        p = min(p, 1.0) if p > 0.0 else 0.0
-        state[ANSWERS + c] = p
-        total += p
-    for c in range(k):
-        state[ANSWERS + c] = state[ANSWERS + c] / total if total > 0.0 else 1.0 / k
-    return total
-
-
-@kernel_part
 def softmax(state: Any, at: int, k: int) -> None:
     """Logits to a distribution, in their place."""
     most, total = state[at], 0.0
@@ -171,13 +154,8 @@ def consult(state: Any, k: int) -> None:
     state[DIVISOR] = 0.0
     for c in range(k):
         p, own, at = state[ANSWERS + c], shared + SHARED + c * EACH, ANSWERS + c
-        u = (
-            state[own + LOWEST]
-            if p <= 0.0
-            else state[own + HIGHEST]
-            if p >= 1.0
-            else curves.stretched(p, 0.0, 0.0)
-        )
+        end = own + (LOWEST if p <= 0.0 else HIGHEST)
+        u = curves.stretched(p, 0.0, 0.0) if 0.0 < p < 1.0 else state[end]
         state[at + N_ANSWERS * k] = u
         curves.write_features(state, features, p, u)
         curves.write_knots(state, knots, p, u)
@@ -185,9 +163,8 @@ def consult(state: Any, k: int) -> None:
         state[at + COMMON * k] = curves.smooth_logit(state, shared + SHARED_CURVE, features)
         state[at + SMOOTHLY * k] = curves.smooth_logit(state, own + OWN_SMOOTH, features)
         for i in range(N_FREE):
-            state[at + (FASTER + i) * k] = curves.free_logit(
-                state, own + OWN_FREE + i * curves.FREE, knots, u
-            )
+            curve = own + OWN_FREE + i * curves.FREE
+            state[at + (FASTER + i) * k] = curves.free_logit(state, curve, knots, u)
         state[at + ALONE * k] = curves.sigmoid(state[at + ALONE * k])
         state[DIVISOR] += state[at + ALONE * k]
     for i in range(TEMPERATURE, ALONE):
@@ -197,68 +174,73 @@ def consult(state: Any, k: int) -> None:
 
 
 @kernel_part
-def steer(state: Any, k: int, row: Any, out: Any) -> float:
-    """Write what is made of a model's row, and give back its sum; the ticket is left in the state."""
-    shared = shared_of(k)
-    lateness.begin_batch(state, account_of(k), k)
+def steer(state: Any, k: int, row: Any, out: Any) -> None:
+    """Write what is made of a model's row; the ticket is left in the state.
+
+    The row is moved into [0, 1], NaN to 0, and divided by its sum.
+    """
+    shared, account, total = shared_of(k), account_of(k), 0.0
+    lateness.begin_batch(state, account, k)
     state[shared + EVENTS] += 1.0
     state[ASKED] = state[shared + EVENTS]
-    total = take_in(state, k, row)
+    for c in range(k):
+        p = float(row[c])
+        p = min(p, 1.0) if p > 0.0 else 0.0
+        state[ANSWERS + c] = p
+        total += p
+    for c in range(k):
+        state[ANSWERS + c] = state[ANSWERS + c] / total if total > 0.0 else 1.0 / k
     consult(state, k)
-    asked = lateness.asked_for(state, account_of(k), state[shared + ROUNDS], state[shared + EVENTS])
+    asked = lateness.asked_for(state, account, state[shared + ROUNDS], state[shared + EVENTS])
     least = LEAST / (k * (asked + 1.0))
     mixing.mix_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, least, out)
-    return total
 
 
 @kernel_part
-def learn_power(state: Any, k: int, label: int, soft: Any, part: float) -> None:
+def learn_power(state: Any, k: int, outcome: Any, part: float) -> None:
     """Let the temperature learn the ticket's outcome, or a part of it: an extended Kalman filter."""
-    shared, answer = ANSWERS + (N_ANSWERS + 1) * k, ANSWERS + TEMPERATURE * k
+    shared, answer = shared_of(k), ANSWERS + TEMPERATURE * k
     mean, square, came = 0.0, 0.0, 0.0
     for c in range(k):
         x = depth(state[ANSWERS + c])
         mean += state[answer + c] * x
         square += state[answer + c] * x * x
-        came += mixing.part_of(label, soft, c) * x
+        came += outcome[c] * x
     error = came - mean
     v = part * max(square - mean * mean, curves.CAUTION * error * error)
     variance = state[shared + VARIANCE] / (1.0 + v * state[shared + VARIANCE])
-    power = state[shared + POWER] + part * variance * error
-    state[shared + POWER] = min(max(power, COLDEST), HOTTEST)
+    state[shared + POWER] = clip(state[shared + POWER] + part * variance * error, COLDEST, HOTTEST)
     state[shared + VARIANCE] = variance + part * FAST * (1.0 - variance)
 
 
 @kernel_part
-def learn(state: Any, k: int, label: int, soft: Any) -> float:
-    """Learn the ticket's outcome, a label or a soft one (see `part_of`); what weights learn of it."""
-    shared = shared_of(k)
+def learn(state: Any, k: int, outcome: Any) -> float:
+    """Learn the ticket's outcome, a distribution over k classes; what weights learn of it."""
+    shared, account = shared_of(k), account_of(k)
     features, knots = shared + FEATURES, shared + KNOTS
     rounds, late = state[shared + ROUNDS], state[shared + EVENTS] - state[ASKED]
     # weights judge what was answered; curves learn from what they would answer by now
-    mixing.credit_vectors(state, ANSWERS, shared + CREDIT, N_ANSWERS, k, label, soft)
+    mixing.credit_vectors(state, ANSWERS, shared + CREDIT, N_ANSWERS, k, outcome)
     if late > 0.0:
-        state[account_of(k) + lateness.LATE] = 1.0
         consult(state, k)
-    alone = noted(state, k, label, soft)
-    judged = min(lateness.share_late(late), alone)
-    part = min(math.sqrt(lateness.share_late(late)), alone)
-    share = judged / (rounds + 2.0)
-    mixing.reweigh_by_credit(state, shared + CREDIT, shared + WEIGHTS, PRIOR, judged, share)
-    learn_power(state, k, label, soft, part)
     for c in range(k):
-        at, own, outcome = ANSWERS + c, shared + SHARED + c * EACH, mixing.part_of(label, soft, c)
+        lateness.take_note(state, account, c, outcome[c] - state[ANSWERS + FASTER * k + c])
+    judged, part = lateness.parts_learnt(state, account, k, late)
+    mixing.reweigh_by_credit(state, shared + CREDIT, shared + WEIGHTS, PRIOR, judged, judged / (rounds + 2.0))
+    learn_power(state, k, outcome, part)
+    for c in range(k):
+        at, own, came = ANSWERS + c, shared + SHARED + c * EACH, outcome[c]
         p, u = state[at], state[at + N_ANSWERS * k]
         curves.write_features(state, features, p, u)
         curves.write_knots(state, knots, p, u)
         for i in range(2):
             curve, rate = (own + OWN_SMOOTH, SLOW) if i else (shared + SHARED_CURVE, SLOW / k)
-            curves.learn_smooth(state, curve, features, state[at + (COMMON + i) * k], outcome, rate, part)
+            curves.learn_smooth(state, curve, features, state[at + (COMMON + i) * k], came, rate, part)
         state[at + ALONE * k] *= state[DIVISOR]
         for i in range(N_FREE):
             rate, some = (SLOW, part) if i else (FAST, math.sqrt(part))
-            answer = state[at + (FASTER + i) * k]
-            curves.learn_free(state, own + OWN_FREE + i * curves.FREE, knots, answer, outcome, rate, some)
+            answer, curve = state[at + (FASTER + i) * k], own + OWN_FREE + i * curves.FREE
+            curves.learn_free(state, curve, knots, answer, came, rate, some)
         state[own + LOWEST] = min(state[own + LOWEST], u)
         state[own + HIGHEST] = max(state[own + HIGHEST], u)
     state[shared + ROUNDS] = rounds + 1.0
@@ -266,30 +248,18 @@ def learn(state: Any, k: int, label: int, soft: Any) -> float:
     return judged
 
 
-@kernel_part
-def noted(state: Any, k: int, label: int, soft: Any) -> float:
-    """Note what the fast curve leaves over of each class, and say what the outcome counts; see `lateness`."""
-    account = account_of(k)
-    state[account + lateness.RUN] += 1.0
-    for c in range(k):
-        lateness.take_note(
-            state, account, c, mixing.part_of(label, soft, c) - state[ANSWERS + FASTER * k + c]
-        )
-    return lateness.share_alone(state, account, k)
-
-
 @at_once
 @compiled
-def hint(state: Floats, row: Floats, out: Floats) -> float:
-    """Write what is made of a model's row, both of shape (k,): the row's sum, of what is in [0, 1].
-
-    Its ticket is left in the state.
-    """
-    return steer(state, classes_of(state), row, out)
+def hint(state: Floats, row: Floats, out: Floats) -> None:
+    """Write what is made of a model's row, both of shape (k,); its ticket is left in the state."""
+    steer(state, classes_of(state), row, out)
 
 
 @at_once
 @compiled
 def learn_label(state: Floats, label: int) -> None:
     """Learn the number of the ticket's label."""
-    learn(state, classes_of(state), label, state)
+    k = classes_of(state)
+    outcome = np.zeros(k)
+    outcome[label] = 1.0
+    learn(state, k, outcome)

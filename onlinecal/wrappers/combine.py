@@ -277,29 +277,29 @@ def combine_forecasts(
     most_late = int((schedule.known - 1 - schedule.order).max())
     # of every outcome that is known before so many further forecasts are made: Theorem 17g
     rate = LATE_RATE / (most_late + 1) if most_late else ETA
-    found = combined(new_combining(len(names), most_late), table, y, schedule)
+    hints, steered, weights = combined(new_combining(len(names), most_late), table, y, schedule)
     projection = new_projection(slack)
-    tapes = projection.replay(found.hints, y == 1, schedule)
+    tapes = projection.replay(hints, y == 1, schedule)
     settled = np.searchsorted(schedule.known, np.arange(1, len(y) + 1), side="right")
     running = np.concatenate([[0.0], tapes.certificates])[settled]
     out, models = tapes.forecasts, {}
-    for name, said, steered, weights in zip(names, table.T, found.steered.T, found.weights.T, strict=True):
+    for name, said, own, weight in zip(names, table.T, steered.T, weights.T, strict=True):
         spoke = ~np.isnan(said)
-        before, alone, together = (((p[spoke] - y[spoke]) ** 2).mean() for p in (said, steered, out))
+        before, alone, together = (((p[spoke] - y[spoke]) ** 2).mean() for p in (said, own, out))
         scores = float(before), float(alone), float(together)
-        models[name] = ModelScore(int(spoke.sum()), *scores, float(weights.mean()))
+        models[name] = ModelScore(int(spoke.sum()), *scores, float(weight.mean()))
     report = CombinedReport(
         len(y),
         models,
         float(((out - y) ** 2).mean()),
         log_loss(np.where(y == 1, out, 1.0 - out)),
         math.log(len(names) / (1.0 - TRACKED)) / rate,
-        float(((out - y) ** 2 - (found.hints - y) ** 2).sum()),
+        float(((out - y) ** 2 - (hints - y) ** 2).sum()),
         projection.certificate,
         projection.guarantee,
     )
     told = like(outcomes, out)
-    return CombinedForecasts(told, found.weights, names, running, projection.guarantee, report)
+    return CombinedForecasts(told, weights, names, running, projection.guarantee, report)
 
 
 class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):

@@ -151,10 +151,8 @@ class Key:
         if id in self.tickets and self.config.kind == "simplex":
             soft = value if isinstance(value, dict) else {value: 1.0}
             self.meet(soft)
-            ticket, k = self.tickets.pop(id), len(self.classes)
-            number = -1 if soft is value else self.classes.index(value)
             row = np.array([soft.get(label, 0.0) for label in self.classes])
-            trust.settle_vector(self.steering, ticket, k, number, row)
+            trust.settle_vector(self.steering, self.tickets.pop(id), row)
         elif id in self.tickets:
             trust.take_in(self.steering, self.tickets.pop(id), value)
 

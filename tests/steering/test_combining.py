@@ -135,9 +135,10 @@ def test_steered_models_do_not_see_each_other():
         combining.combined(combining.new_combining(2), np.column_stack([p, q]), y, schedule)
         for q in (p, rng.random(300))
     ]
-    assert np.array_equal(both[0].steered[:, 0], both[1].steered[:, 0])
-    assert np.array_equal(both[0].steered[:, 0], both[0].steered[:, 1])
-    assert np.allclose(both[0].weights.sum(axis=1), 1.0)
+    (_, steered, weights), (_, beside_another, _) = both
+    assert np.array_equal(steered[:, 0], beside_another[:, 0])
+    assert np.array_equal(steered[:, 0], steered[:, 1])
+    assert np.allclose(weights.sum(axis=1), 1.0)
 
 
 def test_compiled_and_interpreted_play_agree_to_the_bit():
@@ -146,7 +147,7 @@ def test_compiled_and_interpreted_play_agree_to_the_bit():
     outcomes = rng.integers(0, 2, 120)
     compiled, interpreted = combining.new_combining(3), combining.new_combining(3)
     for row, y in zip(rows, outcomes.tolist(), strict=True):
-        assert combining.ask(compiled, row) == combining.advise(interpreted, 3, row)
+        assert combining.ask(compiled, row) == combining.advise(interpreted, row)
         combining.settle(compiled, y)
-        combining.take_in(interpreted, 3, float(y))
+        combining.take_in(interpreted, y)
     assert np.array_equal(compiled, interpreted)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from onlinecal.compiling import compiled
 from onlinecal.steering import trust
 from onlinecal.steering.binary import FORECAST, ROUNDS, TICKET
+from onlinecal.steering.vector import size_for
 from tests.properties import examples
 
 ask, settle = compiled(trust.advise), compiled(trust.take_in)
@@ -68,7 +69,7 @@ def brier_scores(rounds, k, known=None):
     now = k if known is None else known
     state, found, eye = trust.new_trusted_steering(now), [], np.eye(k)
     for t, (row, label) in enumerate(rounds):
-        number, y = (-1, label) if isinstance(label, np.ndarray) else (label, eye[label])
+        y = label if isinstance(label, np.ndarray) else eye[label]
         wanted = max([now, *(np.flatnonzero(row) + 1)])
         state, now = trust.trusted_with_classes(state, now, wanted), wanted
         ticket, out = np.empty(trust.ticket_size(now)), np.empty(now)
@@ -82,7 +83,7 @@ def brier_scores(rounds, k, known=None):
         if wanted > now:
             state = trust.trusted_with_classes(state, now, wanted)
             ticket, now = trust.trusted_ticket_with_classes(ticket, now, wanted), wanted
-        trust.settle_vector(state, ticket, now, number, y[:now].copy())
+        trust.settle_vector(state, ticket, y[:now].copy())
     return np.array(found), state, now
 
 
@@ -130,4 +131,4 @@ def test_vectors_on_long_streams_too(power):
     found, state = check_vectors(rounds, 4)
     if power != 1.0:
         assert found[:, 0].sum() < 0.97 * found[:, 1].sum()
-        assert state[trust.weights_of(4) + 1] > 0.99
+        assert state[size_for(4) + 1] > 0.99

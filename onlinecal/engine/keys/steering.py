@@ -35,9 +35,8 @@ from onlinecal.steering.trust import (
     ticket_size,
     trusted_ticket_with_classes,
     trusted_with_classes,
-    weights_of,
 )
-from onlinecal.steering.vector import shared_of
+from onlinecal.steering.vector import shared_of, size_for
 
 FEW_TICKETS = 64
 
@@ -114,8 +113,7 @@ class ClassSteering:
         soft = class_shares(outcome)
         self._meet(soft)
         if all(label in self.numbers for label in soft):
-            number, k = self.numbers[outcome] if isinstance(outcome, str) else -1, len(self.numbers)
-            settle_vector(self.state, self._grown(ticket), k, number, vector_of(soft, self.numbers))
+            settle_vector(self.state, self._grown(ticket), vector_of(soft, self.numbers))
 
     def _grown(self, ticket: Floats) -> Floats:
         """A ticket, extended to all classes that are known by now."""
@@ -126,7 +124,7 @@ class ClassSteering:
         """The state in bytes: classes, and compressed what was learnt and the tickets of open forecasts."""
         k = len(self.numbers)
         # the places of ticket and answers are not stored: they are written anew before they are read
-        parts = [self.state[shared_of(k) : weights_of(k) + 2]]
+        parts = [self.state[shared_of(k) : size_for(k) + 2]]
         parts += [self._grown(self.tickets[number]) for number in numbers_with_hint(waiting)]
         return msgspec.msgpack.encode(StoredSteering(list(self.numbers), deflated(np.concatenate(parts))))
 
@@ -137,7 +135,7 @@ class ClassSteering:
         labels, k = stored.labels, len(stored.labels)
         require(len(set(labels)) == k <= self.most, "its steering's classes")
         require(list(self.numbers) == labels[: len(self.numbers)], "its steering's classes")
-        start, end, ticket = shared_of(k), weights_of(k) + 2, ticket_size(k)
+        start, end, ticket = shared_of(k), size_for(k) + 2, ticket_size(k)
         length = end - start + ticket * len(numbers)
         floats = inflated(stored.floats, length, np.float64)
         require(len(floats) == length, "the length of its steering")

@@ -11,14 +11,12 @@ from river import base
 
 from onlinecal.forecasters.binary.windows import MOST_WINDOW
 from onlinecal.forecasters.rules import check_expected, check_hints
-from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, radius
+from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, reach
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
     Outcomes,
     Soft,
-    check_counts,
     check_distributions,
-    check_grid,
     check_labels,
     check_slack,
     hint_of,
@@ -29,7 +27,7 @@ from onlinecal.forecasters.simplex.machine.memory import most_rounds
 from onlinecal.forecasters.simplex.run import SimplexLookAhead, SimplexRun, replayed
 from onlinecal.forecasters.tokens import Announcing, OpenForecasts, SimplexForecast
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
-from onlinecal.validation import check_choice, check_order
+from onlinecal.validation import check_choice, check_count, check_order
 
 Report = Literal["barycentre", "hint"]
 REPORTS: tuple[Report, ...] = get_args(Report)
@@ -130,30 +128,34 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         check_choice(REPORTS[0] if report is None else report, REPORTS, "report")
         check_hints(hints, report)
         check_choice(grid, get_args(Grid), "grid")
-        check_counts(n_classes=(n_classes, MOST_CLASSES), n_cells=(n_cells, MOST_CELLS))
-        check_counts(horizon=(horizon, None), window=(window, MOST_WINDOW))
+        given = {"n_classes": n_classes, "n_cells": n_cells, "horizon": horizon, "window": window}
+        for (name, count), most in zip(
+            given.items(), (MOST_CLASSES, MOST_CELLS, None, MOST_WINDOW), strict=True
+        ):
+            if count is not None:
+                check_count(count, name, most=most)
         known = () if labels is None else check_labels(labels, "labels")
         if labels is not None and n_classes not in (None, len(known)):
             raise ValueError(f"n_classes={n_classes} does not go with {len(known)} labels")
         known = known or tuple(range(n_classes or 0))
         check_slack(slack, len(known))
-        check_grid(grid, known, n_cells, horizon, window)
+        if window is not None and not known:
+            raise ValueError(f"window={window} needs n_classes or labels, got neither")
+        if grid == "adaptive" and not (n_cells is horizon is window is None):
+            told = f"n_cells={n_cells!r}, horizon={horizon!r}, window={window!r}"
+            raise ValueError(f"grid 'adaptive' tunes itself: it does not go with {told}")
         self.n_classes, self.n_cells, self.horizon, self.window = n_classes, n_cells, horizon, window
         self.slack, self.labels, self.report, self.grid, self.hints = slack, labels, report, grid, hints
         self._known = known
         self._run = self.new_run()
         if horizon is not None and (k := len(known)) > 2:
-            remarks = vacuous_remarks(self.guarantee, float(horizon * radius(k, 1)), k, horizon)
+            remarks = vacuous_remarks(self.guarantee, float(horizon * reach(k, 1)), k, horizon)
             warn_of(remarks, GuaranteeWarning)
         self._open = OpenForecasts(SimplexForecast)
 
     def new_run(self) -> SimplexRun:
         """A run before its first round, with this forecaster's parameters."""
-        slack = None if self.slack is None else float(self.slack)
-        tuned = self.grid == "adaptive"
-        return SimplexRun(
-            self._known, self.n_cells, self.horizon, slack, self.report, self.hints, tuned, self.window
-        )
+        return SimplexRun(self._known, self)
 
     @property
     def _multiclass(self) -> bool:
@@ -335,7 +337,15 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         as p rises. Raises ValueError unless p is at least 1 (infinity included).
         """
         p = check_order(p)
-        return self._run.lp_certificate(p) if self.n_rounds else 0.0
+        if not self.n_rounds:
+            return 0.0
+        biases = np.abs(self.look_ahead.biases)
+        moved = self.certificate - float(biases.sum())
+        # scaled, so that powers neither overflow nor underflow
+        norm = largest = float(biases.max())
+        if largest > 0.0 and not np.isinf(p):
+            norm *= float(((biases / largest) ** p).sum()) ** (1.0 / p)
+        return (moved + norm) / self.n_rounds
 
     @property
     def look_ahead(self) -> SimplexLookAhead:

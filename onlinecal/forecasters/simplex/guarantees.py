@@ -7,10 +7,11 @@ point that is only charged with its own label has biases that repeat, so their l
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
-from math import comb
 
 LAST_TABLED = 128
 """Beyond, only powers of two are tabled."""
@@ -98,27 +99,16 @@ def point_swing(support: int, slack: float | None = None, late: int = 0) -> Frac
 
 
 def bias_formula(
-    k: int,
-    m: int,
-    slack: float | None = None,
-    late: int = 0,
-    of_point: Callable[..., Fraction] = point_bound,
+    k: int, m: int, slack: float | None = None, late: int = 0, of_point: Callable[..., Fraction] = point_bound
 ) -> Fraction:
     """The most that all biases on the grid of m can add up to: C(k, s) C(m-1, s-1) points have support s."""
     return sum(
         (
-            comb(k, support) * comb(m - 1, support - 1) * of_point(support, slack, late)
+            math.comb(k, support) * math.comb(m - 1, support - 1) * of_point(support, slack, late)
             for support in range(2, min(k, m) + 1)
         ),
         Fraction(0),
     )
-
-
-def swing_bound(k: int, m: int, slack: float | None = None, late: int = 0) -> Fraction:
-    """The most that all biases on the grid of m can change by together, from one time to another."""
-    if slack is None and late == 0:
-        return 2 * bias_bound(k, m)
-    return bias_formula(k, m, slack, late, point_swing)
 
 
 @lru_cache(maxsize=4096)
@@ -127,14 +117,14 @@ def bias_bound(k: int, m: int, slack: float | None = None, late: int = 0) -> Fra
     if slack is not None or late:
         return bias_formula(k, m, slack, late)
     return sum(
-        (comb(k, support) * _of_support(support, m) for support in range(2, min(k, m) + 1)), Fraction(0)
+        (math.comb(k, support) * _of_support(support, m) for support in range(2, min(k, m) + 1)), Fraction(0)
     )
 
 
 def _of_support(support: int, m: int) -> Fraction:
     """The most that the biases of all points x/m on certain classes, each with weight, can add up to."""
     found = _table().get((support, m))
-    return comb(m - 1, support - 1) * point_bound(support) if found is None else Fraction(found, m)
+    return math.comb(m - 1, support - 1) * point_bound(support) if found is None else Fraction(found, m)
 
 
 @lru_cache(maxsize=1)
@@ -147,29 +137,18 @@ def _table() -> dict[tuple[int, int], int]:
     return table
 
 
-def radius(k: int, m: int) -> Fraction:
-    """The largest l1 distance, in units of 1/m, between a cell's barycentre and one of its vertices.
-
-    2 h (k - h)/k, where h = min(m, k // 2) classes may be on their higher value at the vertex.
-    """
-    high = min(m, k // 2)
-    return Fraction(2 * high * (k - high), k)
-
-
 def reach(k: int, m: int, follows: bool = False) -> Fraction:
     """The largest l1 distance, in units of 1/m, from a report to a vertex of its cell.
 
-    The radius for barycentres; the distance 2 h of two vertices for reports that follow a hint.
+    h = min(m, k // 2) classes may be on their higher value at the vertex: it is 2 h (k - h)/k for
+    barycentres, and the distance 2 h of two vertices for reports that follow a hint.
     """
-    return Fraction(2 * min(m, k // 2)) if follows else radius(k, m)
+    high = min(m, k // 2)
+    return Fraction(2 * high) if follows else Fraction(2 * high * (k - high), k)
 
 
 def uniform_guarantee(
-    rounds: int | Fraction,
-    k: int,
-    m: int,
-    slack: float | None = None,
-    follows: bool = False,
+    rounds: int | Fraction, k: int, m: int, slack: float | None = None, follows: bool = False
 ) -> Fraction:
     """T reach/m plus the biases: at most what the certificate can reach on the grid of m."""
     return rounds * reach(k, m, follows) / m + bias_bound(k, m, slack)
@@ -189,7 +168,10 @@ def window_guarantee(
     A round changes them by 2 (1 - v_j) at most, and v_j is at least 1/m where j is the label of v. If rounds
     may be `divided` computed biases do not hold. With 0 rounds the part that depends on no number of them.
     """
-    swings = bias_formula(k, m, slack, late, point_swing) if divided else swing_bound(k, m, slack, late)
+    if divided or late or slack is not None:
+        swings = bias_formula(k, m, slack, late, point_swing)
+    else:
+        swings = 2 * bias_bound(k, m)
     changes = min(swings, rounds * (2 - Fraction(2, m))) if rounds else Fraction(swings)
     return rounds * reach(k, m, follows) / m + changes
 
@@ -207,11 +189,7 @@ def window_cells(window: int, k: int, slack: float | None = None, follows: bool 
 
 @lru_cache(maxsize=256)
 def cells_for(
-    horizon: int | Fraction,
-    k: int,
-    slack: float | None = None,
-    dyadic: bool = False,
-    follows: bool = False,
+    horizon: int | Fraction, k: int, slack: float | None = None, dyadic: bool = False, follows: bool = False
 ) -> int:
     """The m with the smallest guarantee at the horizon, of several the smallest; with `dyadic` of the 2^i.
 
@@ -276,15 +254,8 @@ def first_not_improving(worth: Callable[[int], Fraction], low: int, high: int) -
     stride = 1
     while low + stride <= high and worth(low + stride) < worth(low + stride - 1):
         stride *= 2
-    last = min(low + stride, high)
-    first = low + stride // 2
-    while first < last:
-        middle = (first + last) // 2
-        if worth(middle + 1) < worth(middle):
-            first = middle + 1
-        else:
-            last = middle
-    return first
+    tried = range(low + stride // 2, min(low + stride, high))
+    return tried.start + bisect_left(tried, True, key=lambda i: worth(i + 1) >= worth(i))
 
 
 @lru_cache(maxsize=256)
@@ -329,3 +300,25 @@ def nested_distance(
         total += (until - first + 1) * reach(k, 1 << level, follows) / (1 << level)
         first = until + 1
     return total
+
+
+def slack_at(late: int, slack: float | None, grows: bool) -> float | None:
+    """The slack once so many other forecasts were open: `slack` in time, times sqrt(1 + late) if it grows."""
+    return slack * math.sqrt(1.0 + late) if grows and slack is not None else slack
+
+
+@lru_cache(maxsize=1024)
+def most_late(k: int, scale: int, slack: float | None, grows: bool) -> int:
+    """How many late labels leave the labels' products 2 k M^2 (1 + |alpha_j|) within 64 bits; -1: not even 0.
+
+    With D labels late no alpha_j is below -c - D, and they add up to zero, so none is above (k - 1)(c + D).
+    Without slack and late labels all are within (-1, 1). A slack that grows is counted as if all were late
+    that there is room for.
+    """
+    most = (1 << 62) // (2 * k * scale * scale) - 1
+    if slack is None and most < 2 * k:
+        return 0
+    room = max(0, most // max(1, k - 1))
+    if room < (slack or 1.0):
+        return -1
+    return max(0, room - math.ceil(slack_at(room, slack, grows) or 1.0))

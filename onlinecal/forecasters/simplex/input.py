@@ -6,14 +6,14 @@ All functions raise ValueError and leave their arguments alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.validation import check_count, check_number, check_vector
+from onlinecal.validation import check_number, check_vector
 
 MOST_CLASSES = 1 << 10
 MOST_SLACK = 1000.0
@@ -77,43 +77,29 @@ def classes_of(
 
     With `fixed` a new class is refused.
     """
-    if isinstance(outcomes, np.ndarray) and outcomes.dtype != object:
-        distinct, first, places = np.unique(
-            check_vector(outcomes, name), return_index=True, return_inverse=True
-        )
-        order = np.argsort(first)
-        labels, rows = distinct[order].tolist(), first[order].tolist()
-        ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.arange(len(order))
-        found, newcomers = number_labels(labels, rows, known, fixed, name)
-        return found[ranks[places]], newcomers
     if isinstance(outcomes, (str, bytes, Mapping)) or not hasattr(outcomes, "__iter__"):
         raise ValueError(f"{name} must be a flat sequence of class labels, got {shown(outcomes)}")
     labels = check_vector(outcomes, name).tolist() if isinstance(outcomes, np.ndarray) else list(outcomes)
     if not labels:
         raise ValueError(f"{name} is empty")
     try:
-        return np.fromiter(map(known.__getitem__, labels), np.int64, len(labels)), {}
-    except (KeyError, TypeError):
-        return number_labels(labels, range(len(labels)), known, fixed, name)
-
-
-def number_labels(
-    labels: list[Any], rows: Iterable[int], known: dict[Any, int], fixed: bool, name: str
-) -> tuple[NDArray[np.int64], dict[Any, int]]:
-    """The number of each label, and the new classes; `rows` says where the labels stand."""
-    numbers, found = dict(known), np.empty(len(labels), np.int64)
-    for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
+        distinct = list(dict.fromkeys(labels))
+    except TypeError:
+        # one of them is no label: it is named with its row
+        distinct = labels
+    numbers, found = dict(known), {}
+    for label in distinct:
         try:
             if fixed:
-                found[i] = class_of(label, known, name)
+                found[label] = class_of(label, known, name)
             else:
-                found[i] = numbers.setdefault(check_label(label, name), len(numbers))
+                found[label] = numbers.setdefault(check_label(label, name), len(numbers))
         except ValueError as error:
-            raise ValueError(f"{error} at row {row}") from error
+            raise ValueError(f"{error} at row {labels.index(label)}") from error
     if len(numbers) > MOST_CLASSES:
         raise ValueError(f"{name} hold {len(numbers)} classes; at most {MOST_CLASSES} can be told apart")
-    return found, {label: number for label, number in numbers.items() if number >= len(known)}
+    newcomers = {label: number for label, number in numbers.items() if number >= len(known)}
+    return np.fromiter(map(found.__getitem__, labels), np.int64, len(labels)), newcomers
 
 
 def check_distributions(values: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
@@ -180,27 +166,6 @@ def check_slack(slack: Any, n_classes: int) -> None:
     if slack is not None:
         allowed = f"None or a number from {least:g} to {MOST_SLACK:g}"
         check_number(slack, "slack", least, MOST_SLACK, allowed=allowed)
-
-
-def check_counts(**counts: tuple[int | None, int | None]) -> None:
-    """Refuse counts, by name (a count or None, the most that it may be or None), that are none."""
-    for name, (count, most) in counts.items():
-        if count is not None:
-            check_count(count, name, most=most)
-
-
-def check_grid(
-    grid: str, known: tuple[Any, ...], n_cells: int | None, horizon: int | None, window: int | None
-) -> None:
-    """Refuse a window where the classes are not known, and what fixes a grid for one that tunes itself."""
-    if window is not None and not known:
-        raise ValueError(f"window={window} needs n_classes or labels, got neither")
-    if window is not None and grid == "adaptive":
-        raise ValueError(f"window={window} fixes a grid; it does not go with grid 'adaptive'")
-    if grid == "adaptive" and (n_cells is not None or horizon is not None):
-        raise ValueError(
-            f"grid 'adaptive' tunes itself: it does not go with n_cells={n_cells!r}, horizon={horizon!r}"
-        )
 
 
 MOST_PARTS = 1 << 16

@@ -23,35 +23,27 @@ from onlinecal.forecasters.simplex.guarantees import (
     bias_formula,
     cells_for,
     level_at,
+    most_late,
     nested_distance,
+    point_bound,
     reach,
+    slack_at,
     window_cells,
     window_guarantee,
 )
-from onlinecal.forecasters.simplex.input import MIXED, MOST_CLASSES, Outcomes, Soft, over_known, weights_of
-from onlinecal.forecasters.simplex.machine import compiled as machine
+from onlinecal.forecasters.simplex.input import (
+    MIXED,
+    MOST_CLASSES,
+    MOST_PARTS,
+    Outcomes,
+    Soft,
+    over_known,
+    weights_of,
+)
 from onlinecal.forecasters.simplex.machine import memory as memories
+from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine import windows
 from onlinecal.forecasters.simplex.machine.cells import NEWCOMER, Cell, cell_size
-from onlinecal.forecasters.simplex.machine.memory import slack_at
-from onlinecal.forecasters.simplex.machine.rules import RULES
-from onlinecal.forecasters.simplex.machine.table import (
-    BALANCE,
-    BASE,
-    CLASSES,
-    FOLLOWS,
-    HERE,
-    LIMIT,
-    POINT,
-    ROUNDS,
-    SCALE,
-    STEP,
-    SUMS,
-    USED,
-    capacity,
-    units,
-)
-from onlinecal.forecasters.simplex.tuning import allowance, next_review, parts_for, rebased, wish
 
 HEEDING = 4.0
 """The slack of a run that has hints, unless another is asked for: hints of a good model are hardly moved.
@@ -65,16 +57,20 @@ ROUNDING = Fraction(1, 1 << 28)
 """More than the distance of a round can be rounded up, when classes are added or a hint is followed."""
 
 
-def lp_norm(values: Floats, p: float) -> float:
-    """The l_p norm of all entries, without overflow or underflow of the powers."""
-    largest = float(values.max())
-    if largest == 0.0 or np.isinf(p):
-        return largest
-    return largest * float(((values / largest) ** p).sum()) ** (1.0 / p)
+MANY = 1000
+"""So many labels may be late on every grid, whatever is gained by finer ones."""
+EAGERNESS = 2, 4
+"""By REPORT: a grid is so fine that the distance on it is at most this part of what the charged points may be
+biased, a half or a quarter: hints are worth more on finer cells, and bias is seldom as large as it may be."""
+HEADROOM = 6
+"""Where the grid may change it can become so many times twice as fine, with as many late labels."""
+FEWEST_PARTS = 1 << 8
+NO_CELL, NO_WEIGHTS = np.empty(0, np.int32), np.empty(0, np.int64)
 
 
-NO_CELL = np.empty(0, np.int32)
-NO_WEIGHTS = np.empty(0, np.int64)
+def allowance(k: int) -> int:
+    """With what the balance begins: what a grid that tunes itself is guaranteed more than a nested one."""
+    return memories.RESERVE + 2 * k
 
 
 class SimplexLookAhead(NamedTuple):
@@ -90,7 +86,7 @@ class SimplexRun:
     The river class, the engine's lanes and the duels are faces of it.
     """
 
-    rules = RULES
+    rules = machine.RULES
     table = windows.NO_WINDOW
     """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
     planned: float | None = None
@@ -100,28 +96,18 @@ class SimplexRun:
     parts = 1
     """Into how many parts rounds are divided, once one had a soft label."""
 
-    def __init__(
-        self,
-        classes: tuple[Any, ...],
-        n_cells: int | None,
-        horizon: int | None,
-        slack: float | None,
-        report: str | None = None,
-        hints: bool = False,
-        tuned: bool = False,
-        window: int | None = None,
-    ) -> None:
-        # the grid of one that is tuned has neither n_cells nor horizon nor window
-        self.hints, self.tuned, self.window = hints, tuned, window
+    def __init__(self, classes: tuple[Any, ...], settings: Any) -> None:
+        # settings are those of a `SimplexAlmostOneStepAhead`
+        self.hints, self.tuned, self.window = settings.hints, settings.grid == "adaptive", settings.window
+        self.n_cells, self.horizon, self.slack_in_time = settings.n_cells, settings.horizon, settings.slack
         self.numbers: dict[Any, int] = {label: number for number, label in enumerate(classes)}
-        self.fixed = len(classes) > 0
-        self.n_cells, self.horizon, self.slack_in_time = n_cells, horizon, slack
-        heeds = hints and report is None
+        self.fixed, report = len(classes) > 0, settings.report
+        heeds = self.hints and report is None
         self.follows = heeds or report == "hint"
-        self.grows = heeds and slack is None
+        self.grows = heeds and self.slack_in_time is None
         if self.grows:
             self.slack_in_time = HEEDING
-            if tuned:
+            if self.tuned:
                 # without finer grids the guarantee's own would cost hints too much
                 self.planned_late = PLANNED
             else:
@@ -141,6 +127,11 @@ class SimplexRun:
         return slack_at(self.late, self.slack_in_time, self.grows)
 
     @property
+    def growing(self) -> bool:
+        """Whether distances may have to be rounded up."""
+        return not self.fixed or self.follows
+
+    @property
     def changing(self) -> bool:
         """Whether the grid or the classes may change."""
         return not self.fixed or not self.on_one_grid
@@ -151,29 +142,14 @@ class SimplexRun:
         return not (self.n_cells is self.horizon is self.window is None)
 
     @property
-    def abandons(self) -> bool:
-        """Whether points may leave the base grid of one that tunes itself."""
-        return self.tuned and not self.fixed
-
-    @property
     def report(self) -> int:
         """Which point of its cell is announced, as the memory has it."""
-        return FOLLOWS if self.follows else 0
+        return int(self.follows)
 
     @property
     def plan(self) -> tuple[float | None, bool]:
         """What grids are chosen for: a slack, and whether reports follow hints."""
         return self.slack_in_time if self.planned is None else self.planned, self.follows
-
-    def leave_grids(self, rounds: int, n_open: int, m: int) -> None:
-        """Choose grids by another plan from now on; so many rounds were settled, the last on the grid of m.
-
-        Forecasts that are open may be charged on a finer grid than they were announced on.
-        """
-        self._past += self._distance(self._since + 1, rounds) + NEWCOMER * n_open
-        self._since = rounds
-        if rounds or n_open:
-            self._grids.append((len(self.numbers), m))
 
     def restore_late(self, late: int) -> None:
         """Be one of which so many forecasts have been late, and whose grids are those of today."""
@@ -193,15 +169,6 @@ class SimplexRun:
             return window_cells(self.window, k, *self.plan), FOREVER
         level, end = level_at(rounds, k, *self.plan)
         return 1 << level, FOREVER if end is None else min(end, FOREVER)
-
-    def enter(self, label: Any, rounds: int, m: int) -> None:
-        """A class never met before came after so many rounds, the last of them on the grid of m."""
-        if self.numbers:
-            self._past += self._distance(self._since + 1, rounds)
-            self._grids.append((len(self.numbers), m))
-        self._since = rounds + 1
-        self._newcomers += 1
-        self.numbers[label] = len(self.numbers)
 
     def account(self) -> tuple[Fraction, int, int, list[tuple[int, int]]]:
         """What `promise` has to know of the past, for `restore_account`."""
@@ -230,67 +197,99 @@ class SimplexRun:
             total += NEWCOMER * late * (2 * self._newcomers + 1)
         if not k:
             return total
-        total += self._distance(self._since + 1, rounds) + self.follows * rounds * ROUNDING
-        total += self._divided(rounds)
+        total += self._distance(self._since + 1, rounds) + self._rounded(rounds)
         finest, most = self.grid_at(max(rounds, 1))[0], bias_bound if self.parts == 1 else bias_formula
         total += most(k, finest, self.slack, late)
         for left_k, left_m in reversed(self._grids):
             # what points have when they leave the base grid is no debt, not even when they come back
-            if finest % left_m or self.abandons:
+            if finest % left_m or (self.tuned and not self.fixed):
                 total += most(left_k, left_m, self.slack, late)
                 finest = left_m
         return total
 
-    def _divided(self, rounds: int) -> Fraction:
-        """What so many rounds may cost more in distance because soft labels are rounded."""
-        if self.parts == 1:
-            return Fraction(0)
-        return rounds * (Fraction(len(self.numbers), self.parts) + ROUNDING)
-
     def window_promise(self, rounds: int) -> Fraction:
         """The most that the distance of any so many consecutive rounds can be, and its certificate."""
-        k = len(self.numbers)
-        m = self.grid_at(1)[0]
+        k, m = len(self.numbers), self.grid_at(1)[0]
         promised = window_guarantee(rounds, k, m, self.slack, self.follows, self.late, self.parts > 1)
-        return promised + self._divided(rounds) + self.follows * rounds * ROUNDING
+        return promised + self._rounded(rounds)
+
+    def _rounded(self, rounds: int) -> Fraction:
+        """What so many rounds may cost more in distance because reports or soft labels are rounded."""
+        parts = Fraction(len(self.numbers), self.parts) + ROUNDING if self.parts > 1 else Fraction(0)
+        return rounds * (parts + self.follows * ROUNDING)
 
     @property
     def rounds(self) -> int:
         """Rounds settled so far."""
-        return int(self.memory[ROUNDS]) if len(self.memory) else 0
+        return int(self.memory[memories.ROUNDS]) if len(self.memory) else 0
 
     def _fit(self, k: int) -> None:
         """Make the memory one for k classes on the grid of the coming round."""
-        base, limit = self.grid_at(self.rounds + 1)
+        before, rounds = self.memory, self.rounds
+        base, limit = self.grid_at(rounds + 1)
         m = base
-        if self.tuned and len(self.memory) and not self.late:
-            m, limit = (
-                wish(self.memory, k, base, self.slack_in_time, self.grows, self.parts),
-                min(limit, next_review(self.rounds)),
-            )
-        scale = max(m * self.parts, int(self.memory[SCALE])) if len(self.memory) else m * self.parts
-        if memories.most_late(k, scale, self.slack_in_time, self.grows) < 0:
+        if self.tuned and len(before) and not self.late:
+            m, limit = self._wish(k, base), min(limit, rounds + max(2, rounds >> 3))
+        scale = max(m * self.parts, int(before[memories.SCALE]) if len(before) else 0)
+        if self._most_late(k, scale) < 0:
             raise ValueError(
                 f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
             )
-        growing, before = not self.fixed or self.follows, self.memory
-        if len(self.memory):
-            self.memory = memories.rebuilt(
-                self.memory, k, scale, scale // m, self.slack, growing, self.report
-            )
+        settings = self.slack, self.growing, self.report
+        if len(before):
+            self.memory = memories.rebuilt(before, k, scale, scale // m, *settings)
         else:
-            self.memory = memories.new_memory(
-                k, scale, self.parts, self.slack, memories.FEWEST_RECORDS, growing, self.report
-            )
+            self.memory = memories.new_memory(k, scale, self.parts, *settings)
         if self.tuned:
-            rebased(self.memory, int(self.memory[SCALE] // (self.memory[BASE] or FOREVER)), base)
-        self.memory[LIMIT] = limit
-        machine.begin(self.memory)
+            self._rebase(base)
+        self.memory[memories.LIMIT] = limit
+        machine.make_ready(self.memory)
         self._refit_window(before)
+
+    def _wish(self, k: int, base: int) -> int:
+        """The cells a side to play on next: from `base` up, as fine as the account bears, a power of two."""
+        memory, support = self.memory, min(k, base + 1)
+        if memory[memories.BALANCE] < (memories.RESERVE + 1) * int(memories.units(memory)):
+            return base
+        biases = int(memory[memories.USED]) * point_bound(support, self.slack_in_time)
+        distances = EAGERNESS[self.report] * (self.rounds + 1) * reach(k, k, self.follows)
+        cells = base
+        while 2 * cells <= MOST_CELLS and cells * biases < distances:
+            if self._most_late(k, 2 * cells * self.parts) < MANY:
+                break
+            cells *= 2
+        return cells
+
+    def _rebase(self, m: int) -> None:
+        """Take the grid of m for the base: its points are no orphans.
+
+        What points have that leave it with a class more, or were played before, is in the guarantee already.
+        """
+        memory, k, scale = self.memory, int(self.memory[memories.CLASSES]), int(self.memory[memories.SCALE])
+        old = scale // int(memory[memories.BASE] or FOREVER)
+        memory[memories.BASE] = scale // m
+        if not old:
+            memory[memories.BALANCE] = allowance(k) * int(memories.units(memory))
+        elif old != m:
+            table = memories.records_of(memory)
+            on_new, on_old = (
+                (table[:, memories.POINT : memories.POINT + k] % (scale // cells) == 0).all(axis=1)
+                for cells in (m, old)
+            )
+            owed = int(np.abs(table[on_new & ~on_old, memories.POINT + k :]).sum())
+            memory[memories.BALANCE] += owed * k * int(memory[memories.FINE])
+
+    def _most_late(self, k: int, scale: int) -> int:
+        """How many labels of k classes may be late in such memories.units; -1: not even none."""
+        return most_late(k, scale, self.slack_in_time, self.grows)
 
     def _base_cells(self) -> int:
         """The cells a side of the base grid, or of the only one; 0 while no class is known."""
-        return int(self.memory[SCALE] // (self.memory[BASE] or self.memory[STEP])) if self.numbers else 0
+        return (
+            int(self.memory[memories.SCALE] // (self.memory[memories.BASE] or self.memory[memories.STEP]))
+            if self.numbers
+            else 0
+        )
 
     def grow(self, charges: int = 1) -> None:
         """Go on to the next grid if that is due, and let the table grow until so many charges fit.
@@ -298,9 +297,9 @@ class SimplexRun:
         Raises ValueError, and changes nothing, if the integers cannot bear another round.
         """
         memories.check_bears(self.memory, self.changing, 1)
-        if self.memory[ROUNDS] >= self.memory[LIMIT]:
+        if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
             self._fit(len(self.numbers))
-        while self.memory[USED] + charges > capacity(self.memory):
+        while self.memory[memories.USED] + charges > memories.capacity(self.memory):
             before = self.memory
             self.memory = memories.enlarged(before)
             self._refit_window(before)
@@ -315,20 +314,33 @@ class SimplexRun:
         """ValueError unless the integers bear so many classes on the grid of the coming rounds."""
         if not len(self.memory):
             return
-        scale = int(self.memory[SCALE])
+        scale = int(self.memory[memories.SCALE])
         # the grid may be due to become twice as fine
         finest = scale if self.on_one_grid else 2 * scale
-        if memories.most_late(k, finest, self.slack_in_time, self.grows) < self.late:
+        if self._most_late(k, finest) < self.late:
             grid = f"a grid of {scale // self.parts} cells a side"
             slack = "" if self.slack is None else f" with a slack of {self.slack!r}"
             raise ValueError(f"{k} classes are more than its integers bear on {grid}{slack}")
 
     def parts_for(self, k: int) -> int:
-        """Into how many parts rounds with soft labels over k classes are divided; ValueError if too many."""
+        """Into how many parts rounds with soft labels over k classes are divided, a power of two.
+
+        ValueError if the grid is too fine for that.
+        """
         if self.parts > 1:
             return self.parts
-        scale = int(self.memory[SCALE]) if len(self.memory) else 1
-        return parts_for(k, scale, self.slack_in_time, self.grows, self.changing, self.late)
+        scale, parts = int(self.memory[memories.SCALE]) if len(self.memory) else 1, MOST_PARTS
+        finest = scale << (HEADROOM if self.changing else 0)
+        while parts > FEWEST_PARTS and (
+            self._most_late(k, finest * parts) < MANY or k * finest * parts > memories.FINENESS
+        ):
+            parts >>= 1
+        if self._most_late(k, scale * parts) < self.late or k * scale * parts > memories.FINENESS:
+            raise ValueError(
+                f"a grid of {scale} cells a side is too fine for soft labels over {k} classes: "
+                "name fewer n_cells"
+            )
+        return parts
 
     def divide(self, k: int) -> None:
         """Be ready for rounds with soft labels over k classes from now on; the cell stays as it is.
@@ -337,32 +349,36 @@ class SimplexRun:
         """
         if self.parts > 1:
             return
-        before, parts = self.memory, self.parts_for(k)
-        if len(before):
-            if before[ROUNDS] >= before[LIMIT]:
+        parts = self.parts_for(k)
+        if len(self.memory):
+            if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
                 self.grow()
-                before = self.memory
-            growing = not self.fixed or self.follows
-            self.memory = memories.divided(before, parts, self.slack, growing, self.report)
+            before = self.memory
+            self.memory = memories.divided(before, parts, self.slack, self.growing, self.report)
             self._refit_window(before)
         self.parts = parts
 
     def note_late(self, others: int) -> None:
-        """So many other forecasts are open: before one is issued. The guarantee and slack take note of it."""
-        if others > self.late:
-            memories.check_bears(self.memory, self.changing, 1)
-            self.late = others
-            k, plan = len(self.numbers), self.planned_late
-            if k:
-                memories.set_slack(self.memory, self.slack)
-            if plan is not None and self.planned != plan:
-                if k:
-                    self.leave_grids(self.rounds, others, self._base_cells())
-                self.planned = plan
-                if k:
-                    self._fit(k)
-            elif self.tuned and k and self.memory[STEP] < self.memory[BASE]:
-                self._fit(k)
+        """So many other forecasts are open: before one is issued. The guarantee and slack take note of it.
+
+        Forecasts that are open may be charged on a finer grid than they were announced on.
+        """
+        if others <= self.late:
+            return
+        memories.check_bears(self.memory, self.changing, 1)
+        self.late = others
+        k, plan, rounds = len(self.numbers), self.planned_late, self.rounds
+        replanned = plan is not None and self.planned != plan
+        if k:
+            memories.set_slack(self.memory, self.slack)
+            if replanned:
+                self._past += self._distance(self._since + 1, rounds) + NEWCOMER * others
+                self._since = rounds
+                self._grids.append((k, self._base_cells()))
+        if replanned:
+            self.planned = plan
+        if k and (replanned or (self.tuned and self.memory[memories.STEP] < self.memory[memories.BASE])):
+            self._fit(k)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -371,9 +387,7 @@ class SimplexRun:
     def check(self) -> None:
         """ValueError unless compiled code can play on what this run was given from outside."""
         if len(self.numbers) or len(self.memory):
-            parameters = self.n_cells, self.horizon or self.window, self.slack, self.fixed, self.report
-            memories.check_memory(self.memory, len(self.numbers), *parameters, self.parts)
-            memories.check_tuning(self.memory, self.tuned)
+            memories.check_memory(self.memory, self)
         if self.window is not None:
             windows.check_window(self.table, self.memory, self.window)
         what, newcomers = "its account", self._newcomers
@@ -386,11 +400,6 @@ class SimplexRun:
     def certificate(self) -> float:
         """l1 distance from the forecasts to the charged points plus those points' biases, a sum."""
         return memories.certificate(self.memory) if len(self.memory) else 0.0
-
-    def lp_certificate(self, p: float) -> float:
-        """The same an average round, with the l_p norm of the biases; there must have been a round."""
-        biases = np.abs(self.look_ahead().biases)
-        return (self.certificate - float(biases.sum()) + lp_norm(biases, p)) / self.rounds
 
     @property
     def guarantee(self) -> float:
@@ -425,8 +434,8 @@ class SimplexRun:
     @property
     def most_open(self) -> int:
         """How many forecasts may be open, so that late labels cannot push a bias out of the integers."""
-        k, scale = self.memory[[CLASSES, SCALE]].tolist() if len(self.memory) else (1, 1)
-        return memories.most_late(k, scale, self.slack_in_time, self.grows) + 1
+        k, scale = self.memory[[memories.CLASSES, memories.SCALE]].tolist() if len(self.memory) else (1, 1)
+        return self._most_late(k, scale) + 1
 
     def meet(self, labels: Sequence[Any]) -> None:
         """Know classes never met before from now on; the coming round may settle them."""
@@ -440,10 +449,16 @@ class SimplexRun:
             self.check_bears_classes(len(self.numbers) + len(labels))
         for label in labels:
             known = len(self.numbers)
-            self.enter(label, self.rounds, self._base_cells())
+            if known:
+                self._past += self._distance(self._since + 1, self.rounds)
+                self._grids.append((known, self._base_cells()))
+            self._since = self.rounds + 1
+            self._newcomers += 1
+            self.numbers[label] = known
             self._fit(known + 1)
             if self.tuned and known:
-                self.memory[BALANCE] += (allowance(known + 1) - allowance(known)) * units(self.memory)
+                more = allowance(known + 1) - allowance(known)
+                self.memory[memories.BALANCE] += more * memories.units(self.memory)
 
     def settle(self, cell: Cell | None, forecast: Sequence[float], outcome: int | Floats) -> None:
         """Charge a round to the cell that it was announced in, which may be older than the present grid.
@@ -451,15 +466,15 @@ class SimplexRun:
         The outcome is the number of a known class, or a distribution over the known classes; of no class that
         the forecast knew if that had no cell.
         """
-        numbers = NO_CELL if cell is None else cell.numbers
-        charged: tuple[Any, ...] = (outcome, NO_WEIGHTS, self.parts, 0.0)
+        weights, rounded = NO_WEIGHTS, np.zeros(())
         if isinstance(outcome, np.ndarray):
             weights, rounded = weights_of(outcome, self.parts)
-            charged = MIXED, weights, self.parts, float(rounded)
-        given = numbers, np.array(forecast), *charged
-        if not machine.settle(self.memory, self.table, *given, False):
-            self.grow(max(1, len(charged[1])))
-            machine.settle(self.memory, self.table, *given, True)
+            outcome = MIXED
+        numbers = NO_CELL if cell is None else cell.numbers
+        round = numbers, np.array(forecast), outcome, weights, self.parts, float(rounded)
+        if not machine.settle_waiting(self.memory, self.table, *round, False):
+            self.grow(max(1, len(weights)))
+            machine.settle_waiting(self.memory, self.table, *round, True)
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
@@ -470,10 +485,10 @@ class SimplexRun:
         """The forecast of the coming round, as `rules.announce` has it; empty while no class is known."""
         if not len(self.memory):
             return []
-        if self.memory[ROUNDS] >= self.memory[LIMIT]:
+        if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
             self.grow()
-        sums, k = int(self.memory[HERE]) + SUMS, len(self.numbers)
-        parts = k * int(self.memory[SCALE])
+        sums, k = int(self.memory[memories.HERE]) + memories.SUMS, len(self.numbers)
+        parts = k * int(self.memory[memories.SCALE])
         return [s / parts for s in self.memory[sums : sums + k].tolist()]
 
     def announce(self, guide: Floats) -> tuple[Cell | None, list[float]]:
@@ -505,8 +520,9 @@ class SimplexRun:
         """The points charged so far and their biases."""
         if not len(self.memory):
             return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
-        k, scale, table = len(self.numbers), int(self.memory[SCALE]), memories.records_of(self.memory)
-        return SimplexLookAhead(table[:, POINT : POINT + k] / scale, table[:, POINT + k :] / scale)
+        memory, k, point = self.memory, len(self.numbers), memories.POINT
+        table, scale = memories.records_of(memory), int(memory[memories.SCALE])
+        return SimplexLookAhead(table[:, point : point + k] / scale, table[:, point + k :] / scale)
 
 
 def replayed(run: SimplexRun, outcomes: Outcomes, hints: Floats, charged: bool) -> tuple[Floats, Floats]:

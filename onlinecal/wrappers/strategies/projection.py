@@ -29,7 +29,6 @@ from onlinecal.steering.binary import (
     TICKET_ALONE,
     Steered,
     hint_of,
-    is_steered,
     learn_outcome,
     new_steering,
     steered,
@@ -207,7 +206,7 @@ class Projection:
     @cached_property
     def _steered(self) -> type[Steered]:
         """How rounds are played one by one: compiled when the first one is, as a replay does without."""
-        return steered(self._table.rules, is_steered(self._state))
+        return steered(self._table.rules)
 
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability, NaN counts as 1/2; its ticket stays until the next."""
@@ -283,9 +282,9 @@ class Projection:
 
     def book(self, tapes: Tapes, given: Floats, schedule: Schedule) -> Floats:
         """Note what was given in place of a replay's forecasts, shape (T,): its certificates then, (n,)."""
-        certificates, row_by_row = tapes.certificates.copy(), (schedule.order, tapes.charged, tapes.forecasts)
-        book_rows(self._state, *row_by_row, np.ascontiguousarray(given), certificates)
-        return certificates
+        booked = tapes._replace(certificates=tapes.certificates.copy())
+        book_rows(self._state, schedule.order, booked, np.ascontiguousarray(given))
+        return booked.certificates
 
     def surprise(self) -> None:
         """Count a round with outcome 1 that stands for a forecast of 0: moved to 1 it is calibrated."""

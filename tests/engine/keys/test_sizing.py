@@ -10,7 +10,7 @@ from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.engine.keys.storing import SUM
 from onlinecal.engine.turns import KeyTurns, _decoder
 from onlinecal.forecasters.binary.cells import END, TABLE
-from onlinecal.forecasters.simplex.machine.table import USED
+from onlinecal.forecasters.simplex.machine.memory import USED
 from tests.engine.one_key import OneKey
 
 

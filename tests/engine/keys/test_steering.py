@@ -89,7 +89,7 @@ def test_steering_that_does_not_belong_there_is_refused():
         OneKey(KeyConfig(), with_checksum(msgspec.msgpack.encode(stored)))
 
 
-SIZE = trust.weights_of(K) + 2 - vector.shared_of(K) + 2 * trust.ticket_size(K)
+SIZE = vector.size_for(K) + 2 - vector.shared_of(K) + 2 * trust.ticket_size(K)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from onlinecal.forecasters import RunningMean
 from onlinecal.forecasters.baselines import mixing
 from onlinecal.forecasters.binary import cells, dyadic
 from onlinecal.forecasters.binary.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
-from onlinecal.forecasters.simplex.machine import table as simplex
+from onlinecal.forecasters.simplex.machine import memory as simplex
 from tests.forecasters.configurations import ANYTIME, RULES
 
 FULL = "cannot bear"

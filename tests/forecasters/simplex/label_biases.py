@@ -6,7 +6,7 @@
 import numpy as np
 
 from onlinecal.compiling import compiled
-from onlinecal.forecasters.simplex.machine import table as layout
+from onlinecal.forecasters.simplex.machine import memory as layout
 from onlinecal.forecasters.simplex.machine.memory import new_memory
 
 LAST = {3: 128, 4: 64, 5: 40, 6: 32, 7: 24, 8: 20}
@@ -60,7 +60,7 @@ def sum_over_points(memory, record, seen):
 
 def summed(s, m):
     """The same for s classes on the grid of m >= s, in units of 1/m."""
-    memory = new_memory(s, m, 1, None, 8)
+    memory = new_memory(s, m, 1, None)
     record = int(memory[layout.RECORDS])
     memory[record + layout.SUPPORT] = s
     return int(sum_over_points(memory, record, np.zeros(s, np.int64)))

@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 
 from onlinecal.forecasters.simplex.input import MIXED
-from onlinecal.forecasters.simplex.machine import compiled as machine
-from onlinecal.forecasters.simplex.machine import table as layout
+from onlinecal.forecasters.simplex.machine import memory as layout
+from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine.memory import new_memory, records_of
 from onlinecal.forecasters.simplex.machine.rules import RULES, begin, lay_out, settle_parts
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
@@ -17,13 +17,13 @@ NO_CELL = np.empty(0, np.int32)
 
 
 def ready(k, m, slack=None, records=MANY):
-    memory = new_memory(k, m, 1, slack, records)
-    machine.begin(memory)
+    memory = new_memory(k, m, 1, slack, room=records)
+    machine.make_ready(memory)
     return memory
 
 
 def ready_list(k, m, slack=None, records=MANY, step=1, report=0):
-    memory = new_memory(k, m, step, slack, records, growing=bool(report), report=report).tolist()
+    memory = new_memory(k, m, step, slack, bool(report), report, records).tolist()
     begin(memory)
     return memory
 
@@ -54,7 +54,8 @@ def interpret(memory, outcomes, hints=None, soft=None):
         if outcome == MIXED:
             row, parts, rounded = soft[0][t].tolist(), soft[1], float(soft[2][t])
             points, distances = [0] * (k * k + k), [0] * (2 * k + 1)
-            way = lay_out(memory, frame, forecast, row, parts, points, distances)
+            unit = memory[layout.STEP]
+            way = lay_out(memory, frame, forecast, k, unit, row, parts, points, distances)
             settle_parts(memory, [], points, distances, row, parts, way, rounded, False)
             continue
         RULES.point(memory, frame, forecast, int(outcome), point)

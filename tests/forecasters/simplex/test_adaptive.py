@@ -9,13 +9,13 @@ import pytest
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import nested_distance
-from onlinecal.forecasters.simplex.machine import compiled as machine
+from onlinecal.forecasters.simplex.machine import memory as layout
 from onlinecal.forecasters.simplex.machine import memory as memories
-from onlinecal.forecasters.simplex.machine import table as layout
+from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine.memory import records_of
 from onlinecal.forecasters.simplex.machine.rules import settle
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
-from onlinecal.forecasters.simplex.tuning import allowance
+from onlinecal.forecasters.simplex.run import allowance
 from tests.forecasters.simplex.play import outcomes_of
 
 TOLERANCE = 1e-9

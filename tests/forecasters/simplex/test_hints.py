@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import reach
-from onlinecal.forecasters.simplex.machine import compiled as machine
-from onlinecal.forecasters.simplex.machine import table as layout
+from onlinecal.forecasters.simplex.machine import memory as layout
+from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine.cells import NEAR_ENOUGH
 from onlinecal.forecasters.simplex.machine.memory import certificate, new_memory
 from onlinecal.forecasters.simplex.machine.rules import RULES
@@ -68,8 +68,8 @@ def false_hints(k, rounds, seed=0):
 def test_every_vertex_accepts_its_label_and_the_best_cell_is_the_hints_own(size, slack, seed):
     """A charge must not take a bias below -slack: of the labels dealt out, and of those that walks find."""
     (k, m), rng = size, np.random.default_rng(seed)
-    memory = new_memory(k, m, 1, slack, 1 << 10, growing=True, report=layout.FOLLOWS)
-    machine.begin(memory)
+    memory = new_memory(k, m, 1, slack, growing=True, report=layout.FOLLOWS, room=1 << 10)
+    machine.make_ready(memory)
     hints = rng.dirichlet(np.full(k, 0.3), 100)
     for t, y in enumerate(outcomes_of("drift", k, 100, seed)):
         forecast = np.empty(k)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MIXED, weights_of
-from onlinecal.forecasters.simplex.machine import compiled as machine
-from onlinecal.forecasters.simplex.machine import table as layout
+from onlinecal.forecasters.simplex.machine import memory as layout
+from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, certificate, enlarged, new_memory
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from tests.forecasters.simplex import play
@@ -133,8 +133,8 @@ def test_a_coarse_grid_in_fine_units_is_the_same_game(k, m, step):
     outcomes = play.outcomes_of("drift", k, 1500, seed=6)
     hints = hints_of(k, 1500, 6)
     for guide in (None, hints):
-        fine = new_memory(k, m * step, step, 1.0, play.MANY)
-        machine.begin(fine)
+        fine = new_memory(k, m * step, step, 1.0, room=play.MANY)
+        machine.make_ready(fine)
         coarse = play.ready(k, m, 1.0)
         guide = None if guide is None else np.round(guide * k * m) / (k * m)
         expected, _ = play.replay(coarse, outcomes, guide)

@@ -171,7 +171,7 @@ def test_in_no_stretch_of_rounds_do_biases_move_by_more_than_the_bound(k, m, sla
     for i, before in enumerate(states):
         for after in states[i + 1 :]:
             moved.append(sum(np.abs(b - before.get(x, nothing)).sum() for x, b in after.items()))
-    bound = guarantees.swing_bound(k, m, slack)
+    bound = guarantees.window_guarantee(0, k, m, slack)
     assert max(moved) <= bound <= 2 * guarantees.bias_bound(k, m, slack)
     assert max(moved) > bound / 4
 

@@ -134,7 +134,10 @@ def test_arrays_and_lists_are_the_same_sequence(kind):
         ({"labels": ["a", "b"], "n_classes": 3}, "n_classes=3 does not go with 2 labels"),
         *(({"n_classes": 3, "window": w}, "window") for w in (0, 2.5, True, "10", (1 << 24) + 1)),
         ({"window": 9}, "window=9 needs n_classes or labels"),
-        ({"n_classes": 3, "window": 9, "grid": "adaptive"}, "window=9 fixes a grid"),
+        (
+            {"n_classes": 3, "window": 9, "grid": "adaptive"},
+            "does not go with n_cells=None, horizon=None, window=9",
+        ),
         ({"grid": "adaptive", "horizon": 10}, "does not go with n_cells=None, horizon=10"),
         ({"grid": "adaptive", "n_cells": 4}, "does not go with n_cells=4"),
         ({"grid": "fine"}, "grid must be one of nested, adaptive, got 'fine'"),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import bias_formula
 from onlinecal.forecasters.simplex.input import MOST_PARTS, weights_of
-from onlinecal.forecasters.simplex.machine.table import BALANCE, SCALE, units
-from onlinecal.forecasters.simplex.tuning import allowance
+from onlinecal.forecasters.simplex.machine.memory import BALANCE, SCALE, units
+from onlinecal.forecasters.simplex.run import allowance
 from tests.forecasters.simplex.play import lattice, outcomes_of, parts_of, soft_labels, worth
 from tests.properties import examples
 

@@ -10,7 +10,7 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import window_cells, window_guarantee
-from onlinecal.forecasters.simplex.machine.table import ROUNDS
+from onlinecal.forecasters.simplex.machine.memory import ROUNDS
 from onlinecal.forecasters.simplex.machine.windows import RING, held
 from tests.forecasters.simplex.play import lattice, outcomes_of, parts_of, worth
 from tests.measures.distance.reference import distance_by_set_partitions

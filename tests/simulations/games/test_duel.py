@@ -14,9 +14,8 @@ from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters import FosterForecaster
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.simplex.guarantees import FOREVER
-from onlinecal.forecasters.simplex.machine import compiled as machine
-from onlinecal.forecasters.simplex.machine.memory import certificate, enlarged
-from onlinecal.forecasters.simplex.machine.table import LIMIT
+from onlinecal.forecasters.simplex.machine import rules as machine
+from onlinecal.forecasters.simplex.machine.memory import LIMIT, certificate, enlarged
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from simulations.games import duel as duel_module
 from simulations.games import players

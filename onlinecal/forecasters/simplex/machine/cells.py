@@ -35,20 +35,8 @@ from numpy.typing import NDArray
 from onlinecal.compiling import kernel_part, uncounted
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.machine.table import (
-    BALANCE,
-    CLASSES,
-    LABELS,
-    MOVED,
-    SCALE,
-    SPREAD,
-    STEP,
-    SUMS,
-    Memory,
-    part_of,
-    units,
-    vertex_at,
-)
+from onlinecal.forecasters.simplex.machine import memory as layout
+from onlinecal.forecasters.simplex.machine.memory import Memory
 
 CELL_SCALE, CELL_STEP, FIRST = range(3)
 NEAR_ENOUGH = 5e-3
@@ -72,8 +60,12 @@ def cell_size(k: int) -> int:
 @uncounted
 def write_cell(memory: Memory, frame: int, cell: Any) -> None:
     """Write the cell of a frame."""
-    k, x, labels = memory[CLASSES], vertex_at(memory, frame, 0), part_of(memory, frame, LABELS)
-    cell[CELL_SCALE], cell[CELL_STEP] = memory[SCALE], memory[STEP]
+    k, x, labels = (
+        memory[layout.CLASSES],
+        layout.vertex_at(memory, frame, 0),
+        layout.part_of(memory, frame, layout.LABELS),
+    )
+    cell[CELL_SCALE], cell[CELL_STEP] = memory[layout.SCALE], memory[layout.STEP]
     for c in range(k):
         cell[FIRST + c] = memory[x + c]
         cell[FIRST + 2 * k - 1 + c] = memory[labels + c]
@@ -82,34 +74,46 @@ def write_cell(memory: Memory, frame: int, cell: Any) -> None:
 
 
 @uncounted
-def write_vertex(cell: Any, k: int, outcome: int, factor: int, point: Any, x: int) -> None:
-    """Write the vertex that is labelled with an outcome to x, in units so many times finer than its own."""
-    for c in range(k):
-        point[x + c] = cell[FIRST + c] * factor
-    i, step = 0, cell[CELL_STEP] * factor
-    while cell[FIRST + 2 * k - 1 + i] != outcome:
-        loser = cell[FIRST + k + i]
-        point[x + loser] -= step
-        point[x + (loser + 1 if loser + 1 < k else 0)] += step
-        i += 1
+def place_cell(memory: Memory, cell: Any, known: int, outcome: int) -> int:
+    """Put a cell that was announced when so many classes were known into the other frame: that frame.
 
-
-@uncounted
-def write_sums(cell: Any, k: int, factor: int, sums: Any) -> None:
-    """Write the sums of the vertices' coordinates, k times the barycentre in such units."""
+    Of its vertices that with the outcome for its label, or with a negative one all. A class that was not
+    known has its corner for a vertex; sums are those of the known ones' vertices.
+    """
+    k, frame, x = memory[layout.CLASSES], memory[layout.OTHER], layout.point_of(memory)
+    unit, sums = memory[layout.SCALE] // cell[CELL_SCALE] if known > 0 else 0, frame + layout.SUMS
+    labels = layout.part_of(memory, frame, layout.LABELS)
     for c in range(k):
-        sums[c] = k * cell[FIRST + c] * factor
-    for i in range(k - 1):
-        loser, moved = cell[FIRST + k + i], (k - 1 - i) * cell[CELL_STEP] * factor
-        sums[loser] -= moved
-        sums[loser + 1 if loser + 1 < k else 0] += moved
+        memory[x + c] = unit * cell[FIRST + c] if c < known else 0
+        memory[sums + c] = known * memory[x + c]
+    for i in range(k):
+        if i >= known:
+            for c in range(k):
+                memory[x + c] = memory[layout.SCALE] if c == i else 0
+        elif i > 0:
+            loser, step = cell[FIRST + known + i - 1], unit * cell[CELL_STEP]
+            gainer = loser + 1 if loser + 1 < known else 0
+            memory[x + loser] -= step
+            memory[x + gainer] += step
+            # so do all vertices that follow
+            memory[sums + loser] -= (known - i) * step
+            memory[sums + gainer] += (known - i) * step
+        memory[labels + i] = cell[FIRST + 2 * known - 1 + i] if i < known else i
+        if outcome < 0 or memory[labels + i] == outcome:
+            vertex = layout.vertex_at(memory, frame, i)
+            for c in range(k):
+                memory[vertex + c] = memory[x + c]
+            memory[layout.part_of(memory, frame, layout.KEYS) + i] = layout.key_of(memory, x)
+    return frame
 
 
 @uncounted
 def bears_surely(memory: Memory) -> bool:
     """Whether one more round is borne for certain, also if the grid changes: `rounds_left` has it exactly."""
-    far = FAR * units(memory)
-    return bool(memory[MOVED] < far and memory[BALANCE] < far and memory[SPREAD] < BRIM >> 1)
+    far = FAR * layout.units(memory)
+    return bool(
+        memory[layout.MOVED] < far and memory[layout.BALANCE] < far and memory[layout.SPREAD] < BRIM >> 1
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +155,12 @@ class Cell:
 def check_cell(data: Any, forecasts: list[Any], memory: NDArray[np.int64]) -> None:
     """ValueError unless a round that was announced in the cell of these bytes can be settled."""
     known, what = len(forecasts), "the cell of a forecast"
-    require(1 <= known <= int(memory[CLASSES]) and isinstance(data, bytes), what)
+    require(1 <= known <= int(memory[layout.CLASSES]) and isinstance(data, bytes), what)
     require(len(data) == 4 * cell_size(known), what)
     cell = Cell(data)
     scale, step = cell.numbers[[CELL_SCALE, CELL_STEP]].tolist()
     losers, labels = np.split(cell.numbers[FIRST + known :], [known - 1])
-    require(scale > 0 and int(memory[SCALE]) % scale == 0 and 0 < step <= scale, what)
+    require(scale > 0 and int(memory[layout.SCALE]) % scale == 0 and 0 < step <= scale, what)
     require(bool((np.sort(labels) == np.arange(known)).all()), what)
     require(bool(((losers >= 0) & (losers < known)).all()), what)
     vertices = cell.vertices
@@ -168,8 +172,8 @@ def check_cell(data: Any, forecasts: list[Any], memory: NDArray[np.int64]) -> No
 @uncounted
 def step_class(memory: Memory, frame: int, i: int) -> int:
     """The class that loses a unit from vertex i to vertex i + 1."""
-    k = memory[CLASSES]
-    x, c = vertex_at(memory, frame, i), 0
+    k = memory[layout.CLASSES]
+    x, c = layout.vertex_at(memory, frame, i), 0
     while memory[x + k + c] >= memory[x + c]:
         c += 1
     return c
@@ -178,23 +182,23 @@ def step_class(memory: Memory, frame: int, i: int) -> int:
 @uncounted
 def weight_of(memory: Memory, frame: int, last: int, i: int, hint: Any) -> float:
     """How many units of step i (0: none before the first) lead from w_0 to the hint."""
-    k = memory[CLASSES]
+    k = memory[layout.CLASSES]
     moved = step_class(memory, frame, i)
-    x, c, total = vertex_at(memory, frame, 0), last, 0.0
+    x, c, total = layout.vertex_at(memory, frame, 0), last, 0.0
     while c != moved:
         c = c + 1 if c + 1 < k else 0
-        total += memory[x + c] - hint[c] * memory[SCALE]
-    return total / memory[STEP]
+        total += memory[x + c] - hint[c] * memory[layout.SCALE]
+    return total / memory[layout.STEP]
 
 
 @kernel_part
 def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
     """Write the point of the frame's cell that follows the hint, k probabilities, into `vector`."""
-    k = memory[CLASSES]
+    k = memory[layout.CLASSES]
     weights = np.empty(2 * k)
     share = share_inside(memory, frame, hint, weights)
     for c in range(k):
-        centre = memory[frame + SUMS + c] / (k * memory[SCALE])
+        centre = memory[frame + layout.SUMS + c] / (k * memory[layout.SCALE])
         vector[c] = min(max(centre + share * (hint[c] - centre), 0.0), 1.0)
     if share < 1.0:
         for i in range(k):
@@ -206,7 +210,7 @@ def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
 @uncounted
 def share_inside(memory: Memory, frame: int, hint: Any, weights: Any) -> float:
     """Which share of the way from the barycentre to the hint is in the cell; write the hint's weights."""
-    k = memory[CLASSES]
+    k = memory[layout.CLASSES]
     last = k * (k - 1) // 2
     for i in range(k - 1):
         last -= step_class(memory, frame, i)
@@ -226,8 +230,8 @@ def improve(memory: Memory, frame: int, hint: Any, weights: Any, vector: Any) ->
 
     Behind the k weights there is room for as many numbers.
     """
-    k, first = memory[CLASSES], vertex_at(memory, frame, 0)
-    unit = 1.0 / memory[SCALE]
+    k, first = memory[layout.CLASSES], layout.vertex_at(memory, frame, 0)
+    unit = 1.0 / memory[layout.SCALE]
     for _ in range(MOST_MOVES):
         for c in range(k):
             weights[k + c] = unit / max(vector[c], TINY)
@@ -259,7 +263,7 @@ def improve(memory: Memory, frame: int, hint: Any, weights: Any, vector: Any) ->
 @uncounted
 def write_mixture(memory: Memory, frame: int, weights: Any, vector: Any) -> None:
     """Write the mixture of the frame's vertices with these weights, which need not sum to 1."""
-    k, first = memory[CLASSES], vertex_at(memory, frame, 0)
+    k, first = memory[layout.CLASSES], layout.vertex_at(memory, frame, 0)
     total = 0.0
     for i in range(k):
         total += weights[i]
@@ -267,4 +271,4 @@ def write_mixture(memory: Memory, frame: int, weights: Any, vector: Any) -> None
         part = 0.0
         for i in range(k):
             part += weights[i] * memory[first + i * k + c]
-        vector[c] = min(part / (total * memory[SCALE]), 1.0)
+        vector[c] = min(part / (total * memory[layout.SCALE]), 1.0)

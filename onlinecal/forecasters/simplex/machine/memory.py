@@ -1,103 +1,366 @@
-"""How a memory of the simplex machine is made, grows, changes its grid and is checked; how long it bears.
+"""The memory of the simplex machine: its layout, the table of the grid points charged so far, and its making.
 
-Units: coordinates and biases 1/SCALE, so SPREAD too; MOVED, the l1 distance from the forecasts to the
-charged points, 1/(k SCALE FINE). FINE is 1 and MOVED exact if the classes are known in advance; otherwise
-k SCALE FINE is about 2^30, and MOVED is rounded up by less than a unit where a round began with fewer
-classes. A round adds at most two to the distance, that is 2^31 units, as SCALE <= 2^20 and k <= 2^10, and
-at most 2^21 to SPREAD. So memories bear about 2^32 rounds; with FINE = 1 and k SCALE fixed 2^62/(k SCALE).
+One flat sequence of int64, its own snapshot:
+
+    header | multipliers (k) | anchor (k) | point (k) | frames | slots | records | regions
+
+A grid point of the simplex with k classes is a tuple x of k integers >= 0 with sum SCALE; the present
+grid consists of the points whose coordinates are multiples of STEP. Biases are in the same units of
+1/SCALE, so SPREAD too; MOVED, the l1 distance from the forecasts to the charged points, in 1/(k SCALE FINE).
+A *record* holds what is known about a charged point: key, label, x, bias of each class. The slots are an
+open-addressing hash table of record numbers; a point without a record was never charged.
+
+FINE is 1 and MOVED exact if the classes are known in advance; otherwise k SCALE FINE is about 2^30, and MOVED
+is rounded up by less than a unit where a round began with fewer classes. A round adds at most two to the
+distance, that is 2^31 units, as SCALE <= 2^20 and k <= 2^10, and at most 2^21 to SPREAD. So memories bear
+about 2^32 rounds; with FINE = 1 and k SCALE fixed 2^62/(k SCALE).
+
+Keys are linear, key = sum of x_c * multiplier_c, so that the key of a neighbour costs two look-ups. They
+need not be injective: a look-up compares the coordinates too.
+
+A *frame* holds a cell, or one on the way to it: up to k + 1 vertices in cyclic order (see `walk`):
+
+    sum of the keys | sums of each coordinate (k) | steps | labels | keys | levels (k + 1 each) | vertices
+
+*Labels* follow Tijdeman's chairman rule, in integers. Let v = x/M be a point with s classes of weight above
+zero, alpha its biases (v minus the outcome, summed over its rounds) and h = 1/(2s - 2). If it were charged
+with class j next, alpha_j would become alpha_j + v_j - 1. A class is *eligible* if that is at least h - 1,
+and its *deadline*, the number of rounds after which alpha_j would exceed 1 - h if j did not come, is (1 - h -
+alpha_j)/v_j. The label is the eligible class with the earliest deadline; of several, the class charged last
+if it is one of them, else the largest. With two classes this is the balanced rule of `AlmostOneStepAhead`
+with slack 1/2. The products compared below stay under 2 s M^2 (1 + |alpha|).
+
+*The account* of a grid that tunes itself says what finer cells saved, less the bias they left. Without a
+horizon the *base* grid of a round is that of the nested schedule; BASE is its step. In every round the
+BALANCE, in units of MOVED, rises by what the round was cheaper than the farthest vertex on the base grid, and
+falls by what the charge added to the bias of an *orphan*, a point off the base grid. A round on a finer grid
+is played only while the balance bears whatever may come of it; it begins with an allowance
+(docs/theory-simplex.md, section 7).
 """
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled
+from onlinecal.arrays import Ints
+from onlinecal.compiling import compiled, uncounted
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, MOST_PARTS
-from onlinecal.forecasters.simplex.machine.table import (
-    BALANCE,
-    BASE,
-    CLASSES,
-    FINE,
-    FORMAT,
-    HEADER,
-    HERE,
-    KEY,
-    KEYS,
-    LABEL,
-    LABELS,
-    LIMIT,
-    MASK,
-    MOVED,
-    OTHER,
-    PLACE,
-    POINT,
-    RECORDS,
-    REPORT,
-    ROUNDS,
-    SCALE,
-    SINCE,
-    SLAB,
-    SLACK,
-    SLOTS,
-    SPREAD,
-    STEP,
-    STEPS,
-    SUMS,
-    SUPPORT,
-    USED,
-    WIDTH,
-    capacity,
-    frame_size,
-    frames_of,
-    part_of,
-    record_size,
-    rehash,
-    remembered,
-    units,
-    vertex_at,
-)
+
+Memory = Any
+"""An int64 array, or a list of int when the interpreter runs the machine."""
+
+# The header. SLOTS, RECORDS, HERE, OTHER and SLAB say where things are; WIDTH is the length of a record,
+# MASK the number of slots less one.
+FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, LIMIT, WIDTH, SLOTS, MASK, RECORDS = range(11)
+HERE, OTHER, SLAB = range(11, 14)
+"""Frames: the current cell, another one (the two may change places), and the way through the slab."""
+ROUNDS, SPREAD, MOVED, USED = range(14, 18)
+CHANGES, PIVOTS, RESTARTS = range(18, 21)
+"""How often the cell changed, how many vertices were exchanged for that, and how often by a restart."""
+REPORT = 21
+"""0 if forecasts are barycentres, FOLLOWS if they follow hints (`report`), in cells near them."""
+FOLLOWS = 1
+BASE, BALANCE = 22, 23
+"""Of a grid that tunes itself else 0."""
+HEADER = 24
+
+KEY, LABEL, SUPPORT, POINT = range(4)
+"""Parts of a record; SUPPORT counts the classes of weight above zero, the biases follow the k coordinates."""
+
+REGION_KEY, SINCE, LAST, LEFT, PLACE = range(5)
+"""Parts of what is remembered of a region (see `walk`): its key; the round of the walk; the last round that
+began where that had ended, plus one; how many more may; and where it began and where it ended, k sums of a
+frame each."""
+
+SUMS = 1
+"""Where a frame has the sums of its vertices' coordinates, k SCALE times the barycentre."""
+STEPS, LABELS, KEYS, LEVELS, VERTICES = range(1, 6)
+"""Parts of a frame that have an entry for each vertex (see `part_of`)."""
+
+
+@uncounted
+def units(memory: Memory) -> int:
+    """MOVED is in units of one over this."""
+    return memory[CLASSES] * memory[SCALE] * memory[FINE]
+
+
+@uncounted
+def anchor_of(memory: Memory) -> int:
+    """Where the anchor is kept: the point b whose upward cell b + e_0, ..., b + e_(k-1) starts a restart."""
+    return HEADER + memory[CLASSES]
+
+
+@uncounted
+def point_of(memory: Memory) -> int:
+    """Where a single point is kept: the one to be charged, or a target for the anchor."""
+    return HEADER + 2 * memory[CLASSES]
+
+
+@uncounted
+def frames_of(k: int) -> int:
+    """Where the three frames begin in a memory for k classes, one behind the other."""
+    return HEADER + 3 * k
+
+
+@uncounted
+def frame_size(k: int) -> int:
+    """The length of a frame."""
+    return (VERTICES + k) * (k + 1)
+
+
+@uncounted
+def part_of(memory: Memory, frame: int, part: int) -> int:
+    """Where that part of a frame begins."""
+    return frame + part * (memory[CLASSES] + 1)
+
+
+@uncounted
+def vertex_at(memory: Memory, frame: int, i: int) -> int:
+    """Where the k coordinates of vertex i of a frame begin."""
+    return part_of(memory, frame, VERTICES) + i * memory[CLASSES]
+
+
+@uncounted
+def record_size(k: int) -> int:
+    """The length of a record."""
+    return POINT + 2 * k
+
+
+@uncounted
+def remembered(k: int, records: int, report: int) -> int:
+    """How much there is behind so many records: an entry for a region for each fourth of them, or nothing."""
+    return (records >> 2) * (PLACE + 2 * k) if report == FOLLOWS else 0
+
+
+@uncounted
+def capacity(memory: Memory) -> int:
+    """How many records fit; half of the slots stay empty."""
+    return (memory[MASK] + 1) >> 1
+
+
+@uncounted
+def key_of(memory: Memory, x: int) -> int:
+    """The key of the point at x."""
+    key = 0
+    for c in range(memory[CLASSES]):
+        key += memory[HEADER + c] * memory[x + c]
+    return key
+
+
+@uncounted
+def first_slot(memory: Memory, key: Any) -> Any:
+    """The slot at which the search for a key begins."""
+    return (key ^ (key >> 19) ^ (key >> 37)) & memory[MASK]
+
+
+@uncounted
+def slot_of(memory: Memory, x: int, key: int) -> int:
+    """The slot of the point at x: the one that names its record, or the empty one where it belongs."""
+    k, mask, slots = memory[CLASSES], memory[MASK], memory[SLOTS]
+    slot = first_slot(memory, key)
+    while memory[slots + slot] != 0:
+        record = memory[RECORDS] + (memory[slots + slot] - 1) * memory[WIDTH]
+        if memory[record] == key:
+            c = 0
+            while c < k and memory[record + POINT + c] == memory[x + c]:
+                c += 1
+            if c == k:
+                break
+        slot = (slot + 1) & mask
+    return slots + slot
+
+
+@uncounted
+def record_of(memory: Memory, x: int, key: int) -> int:
+    """Where the record of the point at x begins, or -1 if it was never charged."""
+    number = memory[slot_of(memory, x, key)]
+    return memory[RECORDS] + (number - 1) * memory[WIDTH] if number else -1
+
+
+@uncounted
+def insert(memory: Memory, x: int, key: int) -> int:
+    """A new record for the point at x, unbiased; the memory must have room and no record of it."""
+    memory[slot_of(memory, x, key)] = memory[USED] + 1
+    record = memory[RECORDS] + memory[USED] * memory[WIDTH]
+    memory[USED] += 1
+    memory[record] = key
+    for c in range(memory[CLASSES]):
+        memory[record + POINT + c] = memory[x + c]
+        if memory[x + c] > 0:
+            memory[record + SUPPORT] += 1
+    return record
+
+
+@uncounted
+def rehash(memory: Memory) -> None:
+    """Fill the empty slots from the records, whose keys are brought up to date."""
+    for number in range(memory[USED]):
+        record = memory[RECORDS] + number * memory[WIDTH]
+        memory[record] = key_of(memory, record + POINT)
+        memory[slot_of(memory, record + POINT, memory[record])] = number + 1
+
+
+@uncounted
+def vertex_of(memory: Memory, frame: int, outcome: int) -> int:
+    """The vertex of the frame's cell that is labelled with the outcome."""
+    i, labels = 0, part_of(memory, frame, LABELS)
+    while memory[labels + i] != outcome:
+        i += 1
+    return i
+
+
+@uncounted
+def fresh_label(memory: Memory, x: int) -> int:
+    """The label of a point that was never charged: its heaviest class, of several the largest."""
+    best = 0
+    for c in range(1, memory[CLASSES]):
+        if memory[x + c] >= memory[x + best]:
+            best = c
+    return best
+
+
+@uncounted
+def earned_label(memory: Memory, record: int, last: int) -> int:
+    """The label of a charged point by the rule above; `last` is the class that it was charged with last."""
+    k, scale = memory[CLASSES], memory[SCALE]
+    x, biases = record + POINT, record + POINT + k
+    double = 2 * memory[record + SUPPORT] - 2
+    if double == 0:
+        return last
+    best, best_left, best_weight = -1, 0, 0
+    for c in range(k):
+        weight, bias = memory[x + c], memory[biases + c]
+        if weight == 0 or double * (bias + weight) < scale:
+            continue
+        left = (double - 1) * scale - double * bias
+        sooner = best_left * weight - left * best_weight
+        if best < 0 or sooner > 0 or (sooner == 0 and best != last):
+            best, best_left, best_weight = c, left, weight
+    return best
+
+
+@uncounted
+def label_of(memory: Memory, x: int, key: int) -> int:
+    """The label of the point at x."""
+    record = record_of(memory, x, key)
+    return memory[record + LABEL] if record >= 0 else fresh_label(memory, x)
+
+
+@uncounted
+def anchored_label(memory: Memory, x: int) -> int:
+    """The artificial label of the point at x: the first class up to which it outweighs the anchor.
+
+    The point has one step more than the anchor in all, so there is such a class, and its weight is
+    above zero. The cell b + e_0, ..., b + e_(k-1) of the anchor b is the only one with all labels.
+    """
+    anchor = anchor_of(memory)
+    c, excess = 0, memory[x] - memory[anchor]
+    while excess <= 0:
+        c += 1
+        excess += memory[x + c] - memory[anchor + c]
+    return c
+
+
+@uncounted
+def label_near(memory: Memory, x: int, key: int) -> int:
+    """The label of the point at x if labels may lean towards the anchor as far as the slack allows.
+
+    The artificial label is taken if its class may be charged without pushing its bias below -slack.
+    """
+    wished = anchored_label(memory, x)
+    record = record_of(memory, x, key)
+    bias = memory[record + POINT + memory[CLASSES] + wished] if record >= 0 else 0
+    if bias + memory[x + wished] >= memory[SCALE] - memory[SLACK]:
+        return wished
+    return memory[record + LABEL] if record >= 0 else fresh_label(memory, x)
+
+
+RESERVE = 4
+"""What two charges can add to biases at most, in l1: one in its turn, one that has become late."""
+
+
+@uncounted
+def book(memory: Memory, x: int, key: int, outcome: int, weight: int, points: Any, y: int) -> int:
+    """Enter a charge into the record of the point at x, or a new one: its new label.
+
+    The charge has a weight, in units of 1/SCALE, and that outcome; with y >= 0 its outcome is the point at y
+    of `points`.
+    """
+    record = record_of(memory, x, key)
+    if record < 0:
+        record = insert(memory, x, key)
+    k, scale = memory[CLASSES], memory[SCALE]
+    biases, rise, bits = record + POINT + k, 0, 0
+    for c in range(k):
+        bits |= memory[x + c]
+        old = memory[biases + c]
+        new = old + (memory[x + c] if weight == scale else memory[x + c] * weight // scale)
+        if y >= 0:
+            new -= points[y + c]
+        elif c == outcome:
+            new -= weight
+        memory[biases + c] = new
+        rise += abs(new) - abs(old)
+    memory[SPREAD] += rise
+    if memory[BASE] > 0 and bits & (memory[BASE] - 1) != 0:
+        memory[BALANCE] -= rise * k * memory[FINE]
+    label = earned_label(memory, record, outcome)
+    memory[record + LABEL] = label
+    return label
+
+
+@uncounted
+def count(memory: Memory, away: int, spared: bool) -> None:
+    """Count a round, and how far away it was from what it was charged to.
+
+    The account of a grid that tunes itself is `spared` the distance to a new class: the guarantee counts it.
+    """
+    memory[MOVED] += away
+    memory[ROUNDS] += 1
+    if memory[BASE] > 0 and not spared:
+        memory[BALANCE] += price(memory) - away
+
+
+@uncounted
+def price(memory: Memory) -> int:
+    """The farthest that a round on the base grid can be from what it is charged to, in units of MOVED."""
+    k, base = memory[CLASSES], memory[BASE]
+    high = min(memory[SCALE] // base, k >> 1)
+    farthest = k if memory[REPORT] > 0 else k - high
+    return 2 * high * farthest * base * memory[FINE]
+
 
 FORMAT_SIMPLEX = 3
 FEWEST_RECORDS = 8
 FINENESS = 1 << 30
-CONSTANT = (FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, WIDTH, SLOTS, REPORT)
+CONSTANT = (FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, WIDTH, SLOTS, SLAB, REPORT)
 MOST = 1 << 62
 
 
 def new_memory(
-    classes: int,
-    scale: int,
-    step: int,
-    slack: float | None,
-    records: int,
-    growing: bool = False,
-    report: int = 0,
-) -> NDArray[np.int64]:
-    """A memory with room for `records` points, a power of two; its cell will be near the barycentre.
+    k: int, scale: int, step: int, slack: float | None, growing: bool = False, report: int = 0, room: int = 0
+) -> Ints:
+    """A memory with room for so many points, a power of two, or for few; its cell will be near the centre.
 
     `growing` says that classes may be added later, by `rebuilt`; `report` is REPORT.
     """
-    slots = frames_of(classes) + 3 * frame_size(classes)
-    size = records * record_size(classes) + remembered(classes, records, report)
+    slots, records = frames_of(k) + 3 * frame_size(k), room or FEWEST_RECORDS
+    size = records * record_size(k) + remembered(k, records, report)
     memory = np.zeros(slots + 2 * records + size, np.int64)
-    front = front_of(classes, scale, step, slack, growing, report)
+    front = front_of(k, scale, step, slack, growing, report)
     memory[: len(front)] = front
     memory[MASK], memory[RECORDS] = 2 * records - 1, slots + 2 * records
     return memory
 
 
 @lru_cache(maxsize=256)
-def front_of(
-    classes: int, scale: int, step: int, slack: float | None, growing: bool, report: int
-) -> NDArray[np.int64]:
+def front_of(classes: int, scale: int, step: int, slack: float | None, growing: bool, report: int) -> Ints:
     """With what such memories begin, up to the sums of their cell."""
     frames, size = frames_of(classes), frame_size(classes)
     memory = np.zeros(frames + SUMS + classes, np.int64)
@@ -115,7 +378,7 @@ def front_of(
     return memory
 
 
-def set_slack(memory: NDArray[np.int64], slack: float | None) -> None:
+def set_slack(memory: Ints, slack: float | None) -> None:
     """Let labels lean so far from now on; those of the present cell stay what they are."""
     if slack is not None:
         numerator, denominator = float(slack).as_integer_ratio()
@@ -123,29 +386,36 @@ def set_slack(memory: NDArray[np.int64], slack: float | None) -> None:
 
 
 def rebuilt(
-    memory: NDArray[np.int64],
-    classes: int,
+    memory: Ints,
+    k: int,
     scale: int,
     step: int,
     slack: float | None,
     growing: bool,
     report: int,
-) -> NDArray[np.int64]:
-    """The same run on another grid, with room for at least one point more.
+    room: int = 0,
+) -> Ints:
+    """The same run on another grid, with room for so many points, or (0) for at least one point more.
 
     The scale may only be multiplied. Classes may only be added; the points charged so far have no weight
     on them. The distance moved is rounded up to the new unit. The cell will be near the old forecast.
     """
-    records = max(FEWEST_RECORDS, 1 << int(memory[USED]).bit_length())
-    new = new_memory(classes, scale, step, slack, records, growing, report)
-    factor = scale // int(memory[SCALE])
-    _take_totals(memory, new, factor)
+    records = room or max(FEWEST_RECORDS, 1 << int(memory[USED]).bit_length())
+    new, factor = new_memory(k, scale, step, slack, growing, report, records), scale // int(memory[SCALE])
+    totals, old, now = memory[ROUNDS:HEADER].tolist(), int(units(memory)), int(units(new))
+    totals[REPORT - ROUNDS] = report
+    totals[SPREAD - ROUNDS] *= factor
+    totals[BASE - ROUNDS] *= factor
+    if old != now:
+        totals[BALANCE - ROUNDS] = totals[BALANCE - ROUNDS] * now // old
+        totals[MOVED - ROUNDS] = -(-totals[MOVED - ROUNDS] * now // old)
+    new[ROUNDS:HEADER] = totals
     take_points(memory, new, factor)
     return new
 
 
 @compiled
-def take_points(memory: NDArray[np.int64], new: NDArray[np.int64], factor: int) -> None:
+def take_points(memory: Ints, new: Ints, factor: int) -> None:
     """Give a memory for as many classes or more, whose units are so many times finer, points and forecast."""
     old_k, k, old_width, width = memory[CLASSES], new[CLASSES], memory[WIDTH], new[WIDTH]
     for i in range(memory[USED]):
@@ -159,50 +429,27 @@ def take_points(memory: NDArray[np.int64], new: NDArray[np.int64], factor: int) 
         new[target + c] = memory[sums + c] * k * factor // old_k if c < old_k else 0
 
 
-@compiled
-def reindex(memory: NDArray[np.int64]) -> None:
-    """Fill the slots of a memory whose records were put into it."""
-    rehash(memory)
+reindex = compiled(rehash)
+"""The same, compiled."""
 
 
-def divided(
-    memory: NDArray[np.int64], parts: int, slack: float | None, growing: bool, report: int
-) -> NDArray[np.int64]:
+def divided(memory: Ints, parts: int, slack: float | None, growing: bool, report: int) -> Ints:
     """The same run, in the same cell, in units so many times finer, a power of two."""
-    k, used = int(memory[CLASSES]), int(memory[USED])
-    scale, step = int(memory[SCALE]) * parts, int(memory[STEP]) * parts
-    new = new_memory(k, scale, step, slack, int(capacity(memory)), growing, report)
+    k, scale, step = memory[[CLASSES, SCALE, STEP]].tolist()
+    new = rebuilt(memory, k, scale * parts, step * parts, slack, growing, report, int(capacity(memory)))
     new[LIMIT] = memory[LIMIT]
-    _take_totals(memory, new, parts)
-    into, multipliers = records_of(new, used), new[HEADER : HEADER + k]
-    into[:] = records_of(memory)
-    into[:, POINT:] *= parts
-    old_frame, frame = int(memory[HERE]), int(new[HERE])
-    size = frame_size(k)
-    new[frame : frame + size] = memory[old_frame : old_frame + size]
-    new[frame + SUMS : frame + SUMS + k] *= parts
+    old, frame = int(memory[HERE]), int(new[HERE])
+    new[frame + SUMS + k : frame + frame_size(k)] = memory[old + SUMS + k : old + frame_size(k)]
     first, keys = int(vertex_at(new, frame, 0)), int(part_of(new, frame, KEYS))
     vertices = new[first : first + k * k].reshape(k, k)
     vertices *= parts
-    new[keys : keys + k] = vertices @ multipliers
+    new[keys : keys + k] = vertices @ new[HEADER : HEADER + k]
     new[frame] = new[keys : keys + k].sum()
     reindex(new)
     return new
 
 
-def _take_totals(memory: NDArray[np.int64], new: NDArray[np.int64], factor: int) -> None:
-    """Give a memory in units of coordinates so many times finer what another one has summed up."""
-    totals, old, now = memory[ROUNDS:HEADER].tolist(), int(units(memory)), int(units(new))
-    totals[REPORT - ROUNDS] = new[REPORT]
-    totals[SPREAD - ROUNDS] *= factor
-    totals[BASE - ROUNDS] *= factor
-    if old != now:
-        totals[BALANCE - ROUNDS] = totals[BALANCE - ROUNDS] * now // old
-        totals[MOVED - ROUNDS] = -(-totals[MOVED - ROUNDS] * now // old)
-    new[ROUNDS:HEADER] = totals
-
-
-def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+def enlarged(memory: Ints) -> Ints:
     """The same memory with room for twice as many points."""
     slots, records, used = int(memory[SLOTS]), capacity(memory) * 2, int(memory[USED])
     size = remembered(int(memory[CLASSES]), records, int(memory[REPORT]))
@@ -214,7 +461,7 @@ def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
     return new
 
 
-def records_of(memory: NDArray[np.int64], number: int | None = None) -> NDArray[np.int64]:
+def records_of(memory: Ints, number: int | None = None) -> Ints:
     """A view of the first records, of those in use, one a row: key, label, k coordinates, k biases."""
     first, width = int(memory[RECORDS]), int(memory[WIDTH])
     used = int(memory[USED]) if number is None else number
@@ -233,12 +480,12 @@ def certified(memory: Any, moved: int, spread: int) -> float:
     return (moved + int(memory[CLASSES]) * int(memory[FINE]) * spread) / int(units(memory))
 
 
-def most_rounds(memory: NDArray[np.int64], changing: bool) -> int:
+def most_rounds(memory: Ints, changing: bool) -> int:
     """How many rounds fit in all, whatever they are (see `rounds_left`)."""
     return BRIM // (2 * (FINENESS if changing else int(units(memory))) + 1)
 
 
-def rounds_left(memory: NDArray[np.int64], changing: bool) -> int:
+def rounds_left(memory: Ints, changing: bool) -> int:
     """How many more rounds fit whatever they are; with `changing` also if the grid or the classes change."""
     head = memory[:HEADER].tolist()
     now = head[CLASSES] * head[SCALE] * head[FINE]
@@ -248,35 +495,13 @@ def rounds_left(memory: NDArray[np.int64], changing: bool) -> int:
     return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - head[ROUNDS]))
 
 
-def check_bears(memory: NDArray[np.int64], changing: bool, rounds: int) -> None:
+def check_bears(memory: Ints, changing: bool, rounds: int) -> None:
     """ValueError if the integers might not bear so many more rounds; an empty memory bears them."""
     if len(memory) and rounds_left(memory, changing) < rounds:
         raise ValueError(
             f"this forecaster's integers cannot bear {rounds} more rounds after {memory[ROUNDS]}: "
             "begin a new one"
         )
-
-
-def slack_at(late: int, slack: float | None, grows: bool) -> float | None:
-    """The slack once so many other forecasts were open: `slack` in time, times sqrt(1 + late) if it grows."""
-    return slack * math.sqrt(1.0 + late) if grows and slack is not None else slack
-
-
-@lru_cache(maxsize=1024)
-def most_late(k: int, scale: int, slack: float | None, grows: bool) -> int:
-    """How many late labels leave the labels' products 2 k M^2 (1 + |alpha_j|) within 64 bits; -1: not even 0.
-
-    With D labels late no alpha_j is below -c - D, and they add up to zero, so none is above (k - 1)(c + D).
-    Without slack and late labels all are within (-1, 1). A slack that grows is counted as if all were late
-    that there is room for.
-    """
-    most = (1 << 62) // (2 * k * scale * scale) - 1
-    if slack is None and most < 2 * k:
-        return 0
-    room = max(0, most // max(1, k - 1))
-    if room < (slack or 1.0):
-        return -1
-    return max(0, room - math.ceil(slack_at(room, slack, grows) or 1.0))
 
 
 def length_of(header: list[int], classes: int) -> int:
@@ -290,73 +515,51 @@ def length_of(header: list[int], classes: int) -> int:
     return slots + places + records * record_size(classes) + remembered(classes, records, header[REPORT])
 
 
-def check_memory(
-    memory: Any,
-    classes: int,
-    n_cells: int | None,
-    horizon: int | None,
-    slack: float | None,
-    fixed: bool,
-    report: int,
-    parts: int = 1,
-) -> None:
-    """ValueError unless a `SimplexRun` of these parameters can play on a memory that came from outside.
+def check_memory(memory: Any, run: Any) -> None:
+    """ValueError unless a `SimplexRun` can play on a memory that came from outside.
 
     The walks of `walk` end because every label belongs to a class of weight above zero and a vertex has the
     label that its record says; a label is found because the biases of a point add up to zero. This is looked
     at here, besides all places that the header names. The slots are filled anew. See `binary.soundness`.
     """
+    classes, parts = len(run.numbers), run.parts
     require(isinstance(memory, np.ndarray) and memory.dtype == np.int64 and memory.ndim == 1, "its type")
     require(len(memory) > HEADER, "its length")
     head: list[int] = memory[:HEADER].tolist()
     require(len(memory) == length_of(head, classes), "its length")
+    scale, step, rounds, limit = head[SCALE], head[STEP], head[ROUNDS], head[LIMIT]
     require(type(parts) is int and 1 <= parts <= MOST_PARTS and parts & (parts - 1) == 0, "its parts")
-    require(head[SCALE] % parts == head[STEP] % parts == 0 and head[SCALE] > 0, "its parts")
-    _check_grid(head[SCALE] // parts, head[STEP] // parts, head[LIMIT], n_cells, horizon, fixed)
-    like = new_memory(classes, head[SCALE], head[STEP], slack, 1, not fixed or report > 0, report)
-    require(all(head[place] == like[place] for place in CONSTANT), "what its configuration says")
-    keys = slice(HEADER, HEADER + classes)
-    require(bool((memory[keys] == like[keys]).all()), "its keys")
-    frames, size = frames_of(classes), frame_size(classes)
-    require({head[HERE], head[OTHER]} == {frames, frames + size}, "its frames")
-    require(head[SLAB] == frames + 2 * size, "its frames")
-    require(0 <= head[ROUNDS] <= head[LIMIT] <= FOREVER and 0 <= head[MOVED] < MOST, "its rounds")
-    require(0 <= head[USED] <= (head[MASK] + 1) // 2, "the size of its table")
+    require(parts <= step <= scale <= parts * MOST_CELLS and scale % step == step % parts == 0, "its grid")
+    m, unit, powers = scale // parts, step // parts, scale & (scale - 1) == 0 == step & (step - 1)
+    require(run.n_cells in (None, m) and (powers or (unit == 1 and run.on_one_grid)), "its grid")
+    like = new_memory(classes, scale, step, run.slack, run.growing, run.report)
+    same = [*CONSTANT, *range(HEADER, HEADER + classes)]
+    require(bool((memory[same] == like[same]).all()), "what its configuration says")
+    frames = like[[HERE, OTHER]].tolist()
+    require([head[HERE], head[OTHER]] in (frames, frames[::-1]), "its frames")
+    require(0 <= rounds <= limit <= FOREVER and (limit == FOREVER or not run.on_one_grid), "its rounds")
+    require(0 <= head[MOVED] < MOST and 0 <= head[USED] <= capacity(memory), "the size of its table")
+    base, balance = head[BASE], head[BALANCE]
+    if run.tuned:
+        require(step <= base <= scale and scale % base == 0 and base & (base - 1) == 0, "its account")
+        require(-MOST < balance < MOST, "its account")
+    else:
+        require((base, balance) == (0, 0), "its account")
     _check_records(memory, head, parts)
     memory[head[SLOTS] : head[RECORDS]] = 0
     reindex(memory)
     _check_frame(memory, head)
-    _check_regions(memory, head)
+    # what is remembered of regions: where nothing has begun yet there are no sums
+    regions = memory[head[RECORDS] + capacity(memory) * head[WIDTH] :].reshape(-1, PLACE + 2 * classes)
+    sums = regions[:, PLACE:].reshape(-1, classes)
+    require(bool((regions[:, SINCE:PLACE] >= 0).all() and (sums >= 0).all()), "its regions")
+    require(bool((sums <= classes * scale).all()), "its regions")
+    require(bool(np.isin(sums.sum(axis=1), [0, classes * scale]).all()), "its regions")
 
 
-def _check_grid(
-    scale: int, step: int, limit: int, n_cells: int | None, horizon: int | None, fixed: bool
-) -> None:
-    """Whether the machine can go on from this grid to the next ones."""
-    require(1 <= step <= scale <= MOST_CELLS and scale % step == 0, "its grid")
-    if n_cells is not None:
-        require((scale, step) == (n_cells, 1), "its grid")
-    elif horizon is not None and fixed:
-        require(step == 1, "its grid")
-    else:
-        require(scale & (scale - 1) == 0 and step & (step - 1) == 0, "its grid")
-    if n_cells is not None or horizon is not None:
-        require(limit == FOREVER, "its grid")
-
-
-def check_tuning(memory: NDArray[np.int64], tuned: bool) -> None:
-    """ValueError unless the account of a grid that tunes itself, or of one that does not, can be this."""
-    scale, step, base, balance = memory[[SCALE, STEP, BASE, BALANCE]].tolist()
-    if not tuned:
-        require((base, balance) == (0, 0), "its account")
-    else:
-        require(step <= base <= scale and scale % base == 0 and base & (base - 1) == 0, "its account")
-        require(-MOST < balance < MOST, "its account")
-
-
-def _check_records(memory: NDArray[np.int64], head: list[int], parts: int) -> None:
+def _check_records(memory: Ints, head: list[int], parts: int) -> None:
     k, scale, used = head[CLASSES], head[SCALE], head[USED]
-    table = records_of(memory, (head[MASK] + 1) // 2)
+    table = records_of(memory, int(capacity(memory)))
     require(not table[used:].any(), "the unused part of its table")
     rows = table[:used]
     points, biases, labels = rows[:, POINT : POINT + k], rows[:, POINT + k :], rows[:, LABEL]
@@ -370,40 +573,19 @@ def _check_records(memory: NDArray[np.int64], head: list[int], parts: int) -> No
     require(not biases[points == 0].any() and not biases.sum(axis=1).any(), "its biases")
 
 
-def _check_frame(memory: NDArray[np.int64], head: list[int]) -> None:
+def _check_frame(memory: Ints, head: list[int]) -> None:
     """Whether the current cell is one, with all labels, each that of its vertex."""
-    k, unit, frame = head[CLASSES], head[STEP], head[HERE]
-    places = (part_of(memory, frame, part) for part in (STEPS, LABELS, KEYS))
-    steps, labels, keys = (memory[place : place + k] for place in places)
-    first = vertex_at(memory, frame, 0)
-    points = memory[first : first + k * k].reshape(k, k)
-    everything = np.arange(k)
+    k, unit, frame, everything = head[CLASSES], head[STEP], head[HERE], np.arange(head[CLASSES])
+    places = [int(part_of(memory, frame, part)) for part in (STEPS, LABELS, KEYS, VERTICES)]
+    steps, labels, keys = (memory[place : place + k] for place in places[:3])
+    points = memory[places[3] : places[3] + k * k].reshape(k, k)
     require(bool((np.sort(steps) == everything).all() and (np.sort(labels) == everything).all()), "its cell")
     require(bool(((points >= 0) & (points <= head[SCALE]) & (points % unit == 0)).all()), "its cell")
     require(bool((points.sum(axis=1) == head[SCALE]).all()), "its cell")
-    moves = np.zeros((k, k), np.int64)
-    moves[everything, steps] -= unit
-    moves[everything, (steps + 1) % k] += unit
+    moves = unit * (np.eye(k, dtype=np.int64)[(steps + 1) % k] - np.eye(k, dtype=np.int64)[steps])
     require(bool((np.roll(points, -1, axis=0) - points == moves).all()), "its cell")
     require(bool((memory[frame + SUMS : frame + SUMS + k] == points.sum(axis=0)).all()), "its cell")
     require(bool((keys == points @ memory[HEADER : HEADER + k]).all()), "its cell")
     require(int(memory[frame]) == int(keys.sum()), "its cell")
-    rows = records_of(memory)
-    for point, key, label in zip(points, keys, labels.tolist(), strict=True):
-        found = rows[rows[:, KEY] == key]
-        found = found[(found[:, POINT : POINT + k] == point).all(axis=1)]
-        # of classes that weigh the same, the last
-        heaviest = k - 1 - int(np.argmax(point[::-1]))
-        require(label == (int(found[0, LABEL]) if len(found) else heaviest), "its labels")
-
-
-def _check_regions(memory: NDArray[np.int64], head: list[int]) -> None:
-    """Whether what is remembered of regions are places in the simplex."""
-    k, records = head[CLASSES], (head[MASK] + 1) // 2
-    rows = memory[head[RECORDS] + records * head[WIDTH] :].reshape(-1, PLACE + 2 * k)
-    sums = rows[:, PLACE:].reshape(-1, k)
-    require(bool((rows[:, SINCE:PLACE] >= 0).all() and (sums >= 0).all()), "its regions")
-    require(bool((sums <= k * head[SCALE]).all()), "its regions")
-    # nothing has begun yet where a region was walked to in the last round
-    totals = sums.sum(axis=1)
-    require(bool(((totals == 0) | (totals == k * head[SCALE])).all()), "its regions")
+    earned = [label_of(memory, places[3] + i * k, keys[i]) for i in range(k)]
+    require(earned == labels.tolist(), "its labels")

@@ -6,9 +6,10 @@ rule (`table`) no bias leaves (-1, 1), and only the charged point can change its
 announces another full cell, one near the hint, and the barycentre of that or its point towards the hint
 (`report`); the current cell stays.
 
-A loop plays rounds by `RULES`; a round that waits for its label far from the loop keeps its exact cell, and
-is then charged to the vertex that is written by `vertex_in`. A memory serves a fixed number of classes on a
-fixed grid; `new_memory` and `rebuilt` make one, and `begin` must be run on it before the first round.
+Duels play rounds by `RULES`, all else by the compiled entry points at the end. One that finds no room changes
+nothing and says so: then the table must grow or the grid change, which is done outside compiled code. A round
+that waits for its label keeps its exact cell, which is put into a frame again to be charged (`cells`). A
+memory serves a fixed number of classes on a fixed grid; `make_ready` must be run on it first.
 
 *An outcome may be a soft label*, a distribution over the classes: a *weight* for each class, whole numbers
 that add up to `parts`. All coordinates of points and the scale are multiples of `parts`, so that nothing is
@@ -28,49 +29,25 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from onlinecal.compiling import kernel_part, uncounted
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.arrays import Floats, Ints
+from onlinecal.compiling import compiled, kernel_part, uncounted
+from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import BRIM
+from onlinecal.forecasters.simplex.input import MIXED
+from onlinecal.forecasters.simplex.machine import memory as layout
 from onlinecal.forecasters.simplex.machine.cells import (
     CELL_SCALE,
     CELL_STEP,
     NEWCOMER,
+    bears_surely,
     move_inside,
-    write_vertex,
+    place_cell,
+    write_cell,
 )
-from onlinecal.forecasters.simplex.machine.table import (
-    BALANCE,
-    BASE,
-    CHANGES,
-    CLASSES,
-    FINE,
-    HERE,
-    KEYS,
-    LABELS,
-    LIMIT,
-    MOVED,
-    POINT,
-    REPORT,
-    ROUNDS,
-    SCALE,
-    SLACK,
-    SPREAD,
-    STEP,
-    SUMS,
-    USED,
-    Memory,
-    book,
-    capacity,
-    count,
-    is_overdrawn,
-    key_of,
-    part_of,
-    point_of,
-    record_of,
-    rehash,
-    units,
-    vertex_at,
-    vertex_of,
-)
+from onlinecal.forecasters.simplex.machine.memory import Memory
 from onlinecal.forecasters.simplex.machine.walk import (
     change_places,
     doors,
@@ -79,7 +56,7 @@ from onlinecal.forecasters.simplex.machine.walk import (
     set_anchor,
     twin_of,
 )
-from onlinecal.forecasters.simplex.machine.windows import fits, note, note_parts, number_in, number_of
+from onlinecal.forecasters.simplex.machine.windows import fits, note, note_parts, number_of
 
 IN_PARTS, INSIDE, WHOLE = range(3)
 """How a round with a soft label is charged: in parts, to its outcome, or to one of two vertices."""
@@ -106,34 +83,33 @@ class MulticlassRules(NamedTuple):
 @uncounted
 def begin(memory: Memory) -> None:
     """Index the records and find the first cell, near the barycentre that the current frame holds."""
-    rehash(memory)
+    layout.rehash(memory)
     start_afresh(memory)
 
 
 @uncounted
 def start_afresh(memory: Memory) -> None:
     """Make a full cell current, found from the barycentre that the current frame holds."""
-    set_anchor(memory, memory[HERE] + SUMS)
+    set_anchor(memory, memory[layout.HERE] + layout.SUMS)
     restart(memory, False)
     change_places(memory)
 
 
 @uncounted
-def bears(memory: Memory) -> bool:
-    """Whether no accumulator can wrap in one more round."""
-    return bool(memory[MOVED] < BRIM and memory[SPREAD] < BRIM and memory[BALANCE] < BRIM)
-
-
-@uncounted
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits, and grid and integers serve one more round."""
-    return bool(memory[USED] < capacity(memory) and memory[ROUNDS] < memory[LIMIT] and bears(memory))
+    bears = memory[layout.MOVED] < BRIM and memory[layout.SPREAD] < BRIM and memory[layout.BALANCE] < BRIM
+    return bool(
+        memory[layout.USED] < layout.capacity(memory)
+        and memory[layout.ROUNDS] < memory[layout.LIMIT]
+        and bears
+    )
 
 
 @uncounted
 def has_room_for(memory: Memory, table: Memory, charges: int) -> bool:
     """The same of a round that is charged to so many points, and whether its window can note it."""
-    fit = memory[USED] + charges <= capacity(memory)
+    fit = memory[layout.USED] + charges <= layout.capacity(memory)
     return bool(fit and has_room(memory) and fits(memory, table, charges))
 
 
@@ -142,8 +118,8 @@ def announce(memory: Memory, hint: Any, forecast: Any) -> int:
     """Write the forecast of the coming round; the frame of its cell, the current one without a hint."""
     if len(hint) > 0:
         return announce_near(memory, hint, forecast)
-    write_barycentre(memory, memory[HERE], forecast)
-    return memory[HERE]
+    write_barycentre(memory, memory[layout.HERE], forecast)
+    return memory[layout.HERE]
 
 
 @kernel_part
@@ -152,16 +128,16 @@ def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
 
     With a slack the labels lean towards the hint as far as that allows.
     """
-    target, k = point_of(memory), memory[CLASSES]
-    parts = k * memory[SCALE]
+    target, k = layout.point_of(memory), memory[layout.CLASSES]
+    parts = k * memory[layout.SCALE]
     for c in range(k):
         memory[target + c] = int(hint[c] * parts + 0.5)
-    if memory[REPORT] > 0:
+    if memory[layout.REPORT] > 0:
         frame = full_cell_near(memory, target)
         move_inside(memory, frame, hint, forecast)
     else:
         set_anchor(memory, target)
-        frame = restart(memory, memory[SLACK] > 0)
+        frame = restart(memory, memory[layout.SLACK] > 0)
         write_barycentre(memory, frame, forecast)
     return frame
 
@@ -169,9 +145,9 @@ def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
 @uncounted
 def write_barycentre(memory: Memory, frame: int, forecast: Any) -> None:
     """Write the barycentre of a frame's cell."""
-    parts = memory[CLASSES] * memory[SCALE]
-    for c in range(memory[CLASSES]):
-        forecast[c] = memory[frame + SUMS + c] / parts
+    parts = memory[layout.CLASSES] * memory[layout.SCALE]
+    for c in range(memory[layout.CLASSES]):
+        forecast[c] = memory[frame + layout.SUMS + c] / parts
 
 
 @uncounted
@@ -184,123 +160,119 @@ def from_barycentre(vertex: Any, x: int, sums: Any, s: int, k: int) -> int:
 
 
 @uncounted
-def from_report(memory: Memory, vertex: Any, x: int, scale: int, forecast: Any, k: int) -> int:
-    """l1 distance from a forecast to the vertex at x (units 1/scale), in units of MOVED, rounded up."""
-    distance = 0.0
+def from_report(memory: Memory, vertex: Any, x: int, forecast: Any, k: int) -> int:
+    """l1 distance from a forecast to the vertex at x, in units of MOVED, rounded up."""
+    distance, scale = 0.0, memory[layout.SCALE]
     for c in range(k):
         distance += abs(forecast[c] * scale - vertex[x + c])
-    return math.ceil(distance * units(memory) / scale)
+    return math.ceil(distance * layout.units(memory) / scale)
 
 
 @uncounted
-def moved(memory: Memory, frame: int, forecast: Any, i: int) -> int:
-    """How far vertex i of a frame's cell is from what was announced there, in units of MOVED."""
-    x, k = vertex_at(memory, frame, i), memory[CLASSES]
-    if frame != memory[HERE] and memory[REPORT] > 0:
-        return from_report(memory, memory, x, memory[SCALE], forecast, k)
-    return from_barycentre(memory, x, memory, frame + SUMS, k) * memory[FINE]
+def moved(memory: Memory, frame: int, forecast: Any, known: int, i: int) -> int:
+    """How far vertex i of a frame's cell is from what was announced there, in units of MOVED.
+
+    The forecast was of so many known classes; a class that it did not know is at the distance NEWCOMER.
+    """
+    if i >= known:
+        return NEWCOMER * layout.units(memory)
+    return away_from(memory, frame, forecast, known, memory, layout.vertex_at(memory, frame, i))
+
+
+@uncounted
+def away_from(memory: Memory, frame: int, forecast: Any, known: int, points: Any, x: int) -> int:
+    """How far the point at x of `points` is from what was announced in a frame's cell, in units of MOVED."""
+    if frame != memory[layout.HERE] and memory[layout.REPORT] > 0:
+        return from_report(memory, points, x, forecast, known)
+    distance = from_barycentre(points, x, memory, frame + layout.SUMS, known) * memory[layout.FINE]
+    return distance if known == memory[layout.CLASSES] else -(-distance * memory[layout.CLASSES] // known)
 
 
 @uncounted
 def point(memory: Memory, frame: int, forecast: Any, outcome: int, charged: Any) -> None:
     """Write the vertex that a round with that outcome is charged to."""
-    x = vertex_at(memory, frame, vertex_of(memory, frame, outcome))
-    for c in range(memory[CLASSES]):
-        charged[c] = memory[x + c] / memory[SCALE]
+    x = layout.vertex_at(memory, frame, layout.vertex_of(memory, frame, outcome))
+    for c in range(memory[layout.CLASSES]):
+        charged[c] = memory[x + c] / memory[layout.SCALE]
 
 
 @uncounted
 def settle(memory: Memory, frame: int, forecast: Any, outcome: int) -> None:
     """Charge a round that was announced as this forecast in that frame's cell, while `has_room`."""
-    i = vertex_of(memory, frame, outcome)
-    charge(memory, frame, i, outcome, moved(memory, frame, forecast, i))
+    i = layout.vertex_of(memory, frame, outcome)
+    away, key = (
+        moved(memory, frame, forecast, memory[layout.CLASSES], i),
+        memory[layout.part_of(memory, frame, layout.KEYS) + i],
+    )
+    charge(memory, layout.vertex_at(memory, frame, i), key, outcome, away, False)
 
 
 @uncounted
-def settle_noted(memory: Memory, table: Memory, frame: int, forecast: Any, outcome: int) -> None:
-    """The same, and the window notes it if there is one; the current cell's forecast need not be said."""
-    if len(table) == 0:
-        settle(memory, frame, forecast, outcome)
-        return
-    number, moved_before = number_in(memory, frame, outcome), memory[MOVED]
-    settle(memory, frame, forecast, outcome)
-    note(memory, table, number, outcome, moved_before)
+def settle_noted(memory: Memory, table: Memory, frame: int, forecast: Any, known: int, outcome: int) -> None:
+    """The same of a forecast that knew so many classes, and the window notes it if there is one.
 
-
-@uncounted
-def charge(memory: Memory, frame: int, i: int, outcome: int, away: int) -> None:
-    """Charge a round to vertex i of the frame's cell, so far `away` from what was announced."""
-    x, key = vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i]
-    label = book(memory, x, key, outcome, memory[SCALE], memory, -1)
-    count(memory, away, False)
-    if frame != memory[HERE]:
-        follow(memory, x, key, label)
-    elif label != outcome:
-        relabel(memory, i, label)
-    return_to_base(memory)
-
-
-@uncounted
-def charge_point(memory: Memory, table: Memory, outcome: int, away: int, spared: bool) -> None:
-    """Charge a round to the point in `point_of`, so far `away` from its forecast, while there is room."""
-    x = point_of(memory)
-    key, before = key_of(memory, x), memory[MOVED]
-    number = number_of(memory, x, key) if len(table) > 0 else 0
-    label = book(memory, x, key, outcome, memory[SCALE], memory, -1)
-    count(memory, away, spared)
-    follow(memory, x, key, label)
+    The current cell's forecast need not be said.
+    """
+    i, before, number = layout.vertex_of(memory, frame, outcome), memory[layout.MOVED], 0
+    x, key = layout.vertex_at(memory, frame, i), memory[layout.part_of(memory, frame, layout.KEYS) + i]
+    if len(table) > 0:
+        number = number_of(memory, x, key)
+    charge(memory, x, key, outcome, moved(memory, frame, forecast, known, i), outcome >= known)
     if len(table) > 0:
         note(memory, table, number, outcome, before)
+
+
+@uncounted
+def charge(memory: Memory, x: int, key: int, outcome: int, away: int, spared: bool) -> None:
+    """Charge a round to the point at x, so far `away` from its forecast; `spared` is as in `count`."""
+    label = layout.book(memory, x, key, outcome, memory[layout.SCALE], memory, -1)
+    layout.count(memory, away, spared)
+    follow(memory, x, key, label)
     return_to_base(memory)
 
 
 @uncounted
 def return_to_base(memory: Memory) -> None:
-    """Go on on the base grid if the account of a grid that tunes itself asks for it."""
-    if memory[BASE] > 0 and is_overdrawn(memory):
-        memory[STEP] = memory[BASE]
+    """Go on on the base grid if the present one is finer and the balance bears that no longer."""
+    if memory[layout.STEP] < memory[layout.BASE] and memory[layout.BALANCE] < layout.RESERVE * layout.units(
+        memory
+    ):
+        memory[layout.STEP] = memory[layout.BASE]
         start_afresh(memory)
 
 
 @uncounted
 def follow(memory: Memory, x: int, key: int, label: int) -> None:
-    """Tell the current cell the label of the point at x, if that is one of its vertices."""
-    k, here = memory[CLASSES], memory[HERE]
-    keys, labels = part_of(memory, here, KEYS), part_of(memory, here, LABELS)
+    """If the point at x is a vertex of the current cell, tell that its label, and walk to a full cell."""
+    k, here = memory[layout.CLASSES], memory[layout.HERE]
+    keys, labels = layout.part_of(memory, here, layout.KEYS), layout.part_of(memory, here, layout.LABELS)
     for i in range(k):
         if memory[keys + i] != key or memory[labels + i] == label:
             continue
-        c, vertex = 0, vertex_at(memory, here, i)
+        c, vertex = 0, layout.vertex_at(memory, here, i)
         while c < k and memory[vertex + c] == memory[x + c]:
             c += 1
         if c == k:
-            relabel(memory, i, label)
+            memory[labels + i] = label
+            memory[layout.CHANGES] += 1
+            if not doors(memory, i, twin_of(memory, here, k, i)):
+                start_afresh(memory)
             return
-
-
-@uncounted
-def relabel(memory: Memory, i: int, label: int) -> None:
-    """Give vertex i of the current cell another label and walk to a cell that is full again."""
-    here = memory[HERE]
-    memory[part_of(memory, here, LABELS) + i] = label
-    memory[CHANGES] += 1
-    if not doors(memory, i, twin_of(memory, here, memory[CLASSES], i)):
-        start_afresh(memory)
 
 
 @uncounted
 def certificate_rises(memory: Memory, frame: int, forecast: Any, rising: Any) -> None:
     """Write by how much each outcome would raise the certificate."""
-    k, scale = memory[CLASSES], memory[SCALE]
+    k, scale = memory[layout.CLASSES], memory[layout.SCALE]
     for outcome in range(k):
-        i = vertex_of(memory, frame, outcome)
-        x = vertex_at(memory, frame, i)
-        record = record_of(memory, x, memory[part_of(memory, frame, KEYS) + i])
+        i = layout.vertex_of(memory, frame, outcome)
+        x = layout.vertex_at(memory, frame, i)
+        record = layout.record_of(memory, x, memory[layout.part_of(memory, frame, layout.KEYS) + i])
         spread = 0
         for c in range(k):
-            old = memory[record + POINT + k + c] if record >= 0 else 0
+            old = memory[record + layout.POINT + k + c] if record >= 0 else 0
             spread += abs(old + memory[x + c] - (scale if c == outcome else 0)) - abs(old)
-        rising[outcome] = moved(memory, frame, forecast, i) / units(memory) + spread / scale
+        rising[outcome] = moved(memory, frame, forecast, k, i) / layout.units(memory) + spread / scale
 
 
 @uncounted
@@ -331,26 +303,33 @@ def is_inside(sums: Any, s: int, k: int, unit: int, outcome: Any, y: int) -> boo
 
 @uncounted
 def lay_out(
-    memory: Memory, frame: int, forecast: Any, weights: Any, parts: int, points: Any, distances: Any
+    memory: Memory,
+    frame: int,
+    forecast: Any,
+    known: int,
+    unit: int,
+    weights: Any,
+    parts: int,
+    points: Any,
+    distances: Any,
 ) -> int:
-    """Write what a round may be charged to in that frame's cell: how it is charged there.
+    """Write what a round may be charged to in that frame's cell, on the grid with that unit.
 
     That is, k + 1 rows of coordinates, the vertices by label and the outcome, and how far these are from the
-    forecast, in units of MOVED.
+    forecast, in layout.units of layout.MOVED. Returns how it is charged.
     """
-    k, grain = memory[CLASSES], memory[SCALE] // parts
+    k, grain = memory[layout.CLASSES], memory[layout.SCALE] // parts
     for j in range(k):
-        i = vertex_of(memory, frame, j)
-        x = vertex_at(memory, frame, i)
+        i = layout.vertex_of(memory, frame, j)
+        x = layout.vertex_at(memory, frame, i)
         for c in range(k):
             points[j * k + c] = memory[x + c]
-        distances[j] = moved(memory, frame, forecast, i)
+        distances[j] = moved(memory, frame, forecast, known, i)
         points[k * k + j] = weights[j] * grain
-    if frame != memory[HERE] and memory[REPORT] > 0:
-        distances[k] = from_report(memory, points, k * k, memory[SCALE], forecast, k)
-    else:
-        distances[k] = from_barycentre(points, k * k, memory, frame + SUMS, k) * memory[FINE]
-    return way_of(memory, frame + SUMS, k, memory[STEP], memory[SCALE], points)
+    if known < k:
+        return IN_PARTS
+    distances[k] = away_from(memory, frame, forecast, k, points, k * k)
+    return way_of(memory, frame + layout.SUMS, k, unit, memory[layout.SCALE], points)
 
 
 @uncounted
@@ -363,50 +342,6 @@ def way_of(sums: Any, s: int, k: int, unit: int, scale: int, points: Any) -> int
     if is_inside(sums, s, k, unit, points, k * k):
         return INSIDE
     return WHOLE if k == 2 else IN_PARTS
-
-
-@uncounted
-def lay_out_cell(
-    memory: Memory, cell: Any, forecast: Any, weights: Any, parts: int, points: Any, distances: Any, sums: Any
-) -> int:
-    """`lay_out` for a round that has waited for its outcome; `sums` are as in `vertex_in`."""
-    k, known, scale = memory[CLASSES], len(forecast), memory[SCALE]
-    for j in range(k):
-        distances[j] = vertex_in(memory, cell, forecast, j, points, j * k, sums)
-        points[k * k + j] = weights[j] * (scale // parts)
-    if known < k:
-        return IN_PARTS
-    distances[k] = from_forecast(memory, forecast, points, k * k, sums)
-    return way_of(sums, 0, k, cell[CELL_STEP] * (scale // cell[CELL_SCALE]), scale, points)
-
-
-@uncounted
-def vertex_in(memory: Memory, cell: Any, forecast: Any, outcome: int, points: Any, x: int, sums: Any) -> int:
-    """Write the vertex of a cell that is labelled with the outcome; how far it is from the forecast.
-
-    A class that the forecast did not know has its corner, at the distance NEWCOMER. The distance is in units
-    of MOVED; `sums` are those of the cell's vertices, in the memory's units.
-    """
-    known, scale = len(forecast), memory[SCALE]
-    for c in range(known, memory[CLASSES]):
-        points[x + c] = 0
-    if outcome >= known:
-        for c in range(known):
-            points[x + c] = 0
-        points[x + outcome] = scale
-        return NEWCOMER * units(memory)
-    write_vertex(cell, known, outcome, scale // cell[CELL_SCALE], points, x)
-    return from_forecast(memory, forecast, points, x, sums)
-
-
-@uncounted
-def from_forecast(memory: Memory, forecast: Any, points: Any, x: int, sums: Any) -> int:
-    """l1 distance from a forecast that has waited to the point at x, in units of MOVED, rounded up."""
-    known = len(forecast)
-    if memory[REPORT] > 0:
-        return from_report(memory, points, x, memory[SCALE], forecast, known)
-    distance = from_barycentre(points, x, sums, 0, known) * memory[CLASSES] * memory[FINE]
-    return -(-distance // known)
 
 
 @uncounted
@@ -426,8 +361,8 @@ def settle_parts(
     `rounded` is the distance from the true outcome to the weights, in l1; `spared` is as in `count`. Behind
     the distances there is room for as many numbers as there are classes.
     """
-    k, scale = memory[CLASSES], memory[SCALE]
-    grain, before, away, numbers = scale // parts, memory[MOVED], 0, k + 1
+    k, scale = memory[layout.CLASSES], memory[layout.SCALE]
+    grain, before, away, numbers = scale // parts, memory[layout.MOVED], 0, k + 1
     for j in range(k):
         distances[numbers + j] = 0
     if way == INSIDE:
@@ -444,7 +379,7 @@ def settle_parts(
                 away += weights[j] * distances[j]
                 distances[numbers + j] = charge_part(memory, points, j, -1, weights[j] * grain)
         away = -(-away // parts)
-    count(memory, away + math.ceil(rounded * units(memory)), spared)
+    layout.count(memory, away + math.ceil(rounded * layout.units(memory)), spared)
     if len(table) > 0:
         note_parts(memory, table, distances, numbers, weights, grain, before)
     return_to_base(memory)
@@ -456,14 +391,118 @@ def charge_part(memory: Memory, points: Any, j: int, y: int, weight: int) -> int
 
     Its outcome is class j, or if y >= 0 the point there.
     """
-    k, x = memory[CLASSES], point_of(memory)
+    k, x = memory[layout.CLASSES], layout.point_of(memory)
     for c in range(k):
         memory[x + c] = points[j * k + c]
-    key = key_of(memory, x)
+    key = layout.key_of(memory, x)
     number = number_of(memory, x, key) + 1
-    follow(memory, x, key, book(memory, x, key, j, weight, points, y))
+    follow(memory, x, key, layout.book(memory, x, key, j, weight, points, y))
     return number
 
 
 RULES = MulticlassRules(has_room, announce, certificate_rises, point, settle)
 """The rules of the simplex machine."""
+
+
+make_ready = compiled(begin)
+"""The same as `begin`, compiled."""
+
+
+@compiled
+def advance(memory: Ints, table: Ints, outcome: int) -> bool:
+    """Charge the current cell; False if there is no room, for the round or in the window's table."""
+    if not has_room_for(memory, table, 1):
+        return False
+    settle_noted(memory, table, memory[layout.HERE], memory, memory[layout.CLASSES], outcome)
+    return True
+
+
+@compiled
+def issue(memory: Ints, hint: Floats, forecast: Floats, cell: NDArray[np.int32]) -> int:
+    """Fill the forecast, shape (k,), and the cell, shape (cell_size(k),) or (0,) if it is not wanted.
+
+    The frame of its cell; -1 if another grid is due.
+    """
+    if memory[layout.ROUNDS] >= memory[layout.LIMIT]:
+        return -1
+    frame = announce(memory, hint, forecast)
+    if len(cell) > 0:
+        write_cell(memory, frame, cell)
+    return frame
+
+
+@compiled
+def settle_waiting(
+    memory: Ints,
+    table: Ints,
+    cell: NDArray[np.int32],
+    forecast: Floats,
+    outcome: int,
+    weights: Ints,
+    parts: int,
+    rounded: float,
+    sure: bool,
+) -> bool:
+    """Charge a round that was announced as this forecast in a cell, when there may have been fewer classes.
+
+    The weights have shape (k,) and add up to `parts`, or (0,) if the outcome is a class; `rounded` is how far
+    they are from the true outcome in l1. False if there is no room, or unless it is sure (to the caller, or
+    at a glance) that one more round is borne.
+    """
+    k, known = memory[layout.CLASSES], len(forecast)
+    if not (has_room_for(memory, table, max(1, len(weights))) and (sure or bears_surely(memory))):
+        return False
+    frame = place_cell(memory, cell, known, MIXED if len(weights) > 0 else outcome)
+    if len(weights) == 0:
+        settle_noted(memory, table, frame, forecast, known, outcome)
+        return True
+    unit = cell[CELL_STEP] * (memory[layout.SCALE] // cell[CELL_SCALE]) if known > 0 else 0
+    points, distances, is_new = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64), False
+    way = lay_out(memory, frame, forecast, known, unit, weights, parts, points, distances)
+    for c in range(known, k):
+        is_new |= weights[c] > 0
+    settle_parts(memory, table, points, distances, weights, parts, way, rounded, is_new)
+    return True
+
+
+@compiled
+def replay(
+    memory: Ints,
+    table: Ints,
+    outcomes: Ints,
+    weights: Ints,
+    parts: int,
+    rounded: Floats,
+    hints: Floats,
+    forecasts: Floats,
+    charged: Floats,
+    start: int,
+) -> int:
+    """Play from row `start` until the end or until there is no room; how many rounds are done.
+
+    Where an outcome is MIXED its row of `weights`, shape (T, k), counts. Fills the forecasts, and the charged
+    points unless that array is empty, of shape (T, k) or with more columns.
+    """
+    memory, forecasts, charged = borrowed(memory), borrowed(forecasts), borrowed(charged)
+    hints, table, weights = borrowed(hints), borrowed(table), borrowed(weights)
+    hinted, traced, k = len(hints) > 0, len(charged) > 0, weights.shape[1]
+    points, distances = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64)
+    for t in range(start, len(outcomes)):
+        outcome, forecast = outcomes[t], forecasts[t]
+        if not has_room_for(memory, table, k if outcome == MIXED else 1):
+            return t
+        # as `announce` does; here, since a view of a hint that may be none costs 6 % of a round
+        if hinted:
+            frame = announce_near(memory, hints[t], forecast)
+        else:
+            frame = memory[layout.HERE]
+            write_barycentre(memory, frame, forecast)
+        if outcome == MIXED:
+            unit = memory[layout.STEP]
+            way = lay_out(memory, frame, forecast, k, unit, weights[t], parts, points, distances)
+            settle_parts(memory, table, points, distances, weights[t], parts, way, rounded[t], False)
+            continue
+        if traced:
+            point(memory, frame, forecast, outcome, charged[t])
+        settle_noted(memory, table, frame, forecast, k, outcome)
+    return len(outcomes)

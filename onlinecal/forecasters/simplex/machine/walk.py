@@ -33,44 +33,8 @@ records, of which there are four times as many, until another one needs it.
 from __future__ import annotations
 
 from onlinecal.compiling import uncounted
-from onlinecal.forecasters.simplex.machine.table import (
-    CLASSES,
-    HEADER,
-    HERE,
-    KEYS,
-    LABELS,
-    LAST,
-    LEFT,
-    LEVELS,
-    OTHER,
-    PIVOTS,
-    PLACE,
-    POINT,
-    RECORDS,
-    REGION_KEY,
-    RESTARTS,
-    ROUNDS,
-    SCALE,
-    SINCE,
-    SLAB,
-    SLACK,
-    STEP,
-    STEPS,
-    SUMS,
-    WIDTH,
-    Memory,
-    anchor_of,
-    anchored_label,
-    capacity,
-    first_slot,
-    frame_size,
-    key_of,
-    label_near,
-    label_of,
-    part_of,
-    record_of,
-    vertex_at,
-)
+from onlinecal.forecasters.simplex.machine import memory as layout
+from onlinecal.forecasters.simplex.machine.memory import Memory
 
 FULL_CELL, OUTSIDE = -1, -2
 
@@ -89,12 +53,12 @@ REFUSED = 1 << 56
 @uncounted
 def pivot(memory: Memory, frame: int, length: int, i: int) -> bool:
     """Exchange vertex i of the word for the one on the other side; False if that is outside the simplex."""
-    k, unit = memory[CLASSES], memory[STEP]
-    steps, keys = part_of(memory, frame, STEPS), part_of(memory, frame, KEYS)
-    levels = part_of(memory, frame, LEVELS)
+    k, unit = memory[layout.CLASSES], memory[layout.STEP]
+    steps, keys = layout.part_of(memory, frame, layout.STEPS), layout.part_of(memory, frame, layout.KEYS)
+    levels = layout.part_of(memory, frame, layout.LEVELS)
     before = i - 1 if i > 0 else length - 1
     step = memory[steps + i]
-    x, y = vertex_at(memory, frame, before), vertex_at(memory, frame, i)
+    x, y = layout.vertex_at(memory, frame, before), layout.vertex_at(memory, frame, i)
     if step < k and memory[x + step] < unit:
         return False
     memory[steps + i] = memory[steps + before]
@@ -111,18 +75,18 @@ def pivot(memory: Memory, frame: int, length: int, i: int) -> bool:
             level -= 1
         memory[y + step] -= unit
         memory[y + after] += unit
-        key += unit * (memory[HEADER + after] - memory[HEADER + step])
+        key += unit * (memory[layout.HEADER + after] - memory[layout.HEADER + step])
     memory[frame] += key - memory[keys + i]
     memory[keys + i] = key
     memory[levels + i] = level
-    memory[PIVOTS] += 1
+    memory[layout.PIVOTS] += 1
     return True
 
 
 @uncounted
 def twin_of(memory: Memory, frame: int, length: int, i: int) -> int:
     """The other vertex with the label of vertex i, or FULL_CELL if there is none."""
-    labels = part_of(memory, frame, LABELS)
+    labels = layout.part_of(memory, frame, layout.LABELS)
     label = memory[labels + i]
     for j in range(length):
         if memory[labels + j] == label and j != i:
@@ -133,11 +97,11 @@ def twin_of(memory: Memory, frame: int, length: int, i: int) -> int:
 @uncounted
 def through(memory: Memory, frame: int, i: int) -> int:
     """Leave a cell through the facet opposite vertex i: which vertex to drop next, FULL_CELL or OUTSIDE."""
-    k = memory[CLASSES]
+    k = memory[layout.CLASSES]
     if not pivot(memory, frame, k, i):
         return OUTSIDE
-    x, key = vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i]
-    memory[part_of(memory, frame, LABELS) + i] = label_of(memory, x, key)
+    x, key = layout.vertex_at(memory, frame, i), memory[layout.part_of(memory, frame, layout.KEYS) + i]
+    memory[layout.part_of(memory, frame, layout.LABELS) + i] = layout.label_of(memory, x, key)
     return twin_of(memory, frame, k, i)
 
 
@@ -148,8 +112,8 @@ def doors(memory: Memory, first: int, second: int) -> bool:
     `first` and `second` are the vertices with the same label. False if neither walk finds a cell with all
     labels: then only the sums of the current frame are what they were.
     """
-    ahead, behind = memory[OTHER], memory[HERE]
-    for i in range(frame_size(memory[CLASSES])):
+    ahead, behind = memory[layout.OTHER], memory[layout.HERE]
+    for i in range(layout.frame_size(memory[layout.CLASSES])):
         memory[ahead + i] = memory[behind + i]
     while first >= 0 or second >= 0:
         if first >= 0:
@@ -173,17 +137,17 @@ def doors(memory: Memory, first: int, second: int) -> bool:
 @uncounted
 def change_places(memory: Memory) -> None:
     """Make the other frame's cell current."""
-    memory[HERE], memory[OTHER] = memory[OTHER], memory[HERE]
+    memory[layout.HERE], memory[layout.OTHER] = memory[layout.OTHER], memory[layout.HERE]
 
 
 @uncounted
 def set_anchor(memory: Memory, target: int) -> None:
     """Choose the anchor whose upward cell has its barycentre nearest to a target.
 
-    The target's k coordinates are in units of 1/(k SCALE); rounding errors in their sum do no harm.
+    The target's k coordinates are in units of 1/(k layout.SCALE); rounding errors in their sum do no harm.
     """
-    k, unit, anchor = memory[CLASSES], memory[STEP], anchor_of(memory)
-    missing = memory[SCALE] // unit - 1
+    k, unit, anchor = memory[layout.CLASSES], memory[layout.STEP], layout.anchor_of(memory)
+    missing = memory[layout.SCALE] // unit - 1
     for c in range(k):
         whole = max(0, (memory[target + c] - unit) // (k * unit))
         memory[anchor + c] = whole * unit
@@ -200,28 +164,34 @@ def set_anchor(memory: Memory, target: int) -> None:
 
 
 @uncounted
-def is_lifted(memory: Memory, leaning: bool) -> bool:
-    """Whether the anchor's own cell has its artificial labels; the slab is then as if walked through.
+def true_label(memory: Memory, x: int, key: int, leaning: bool) -> int:
+    """The label of the point at x; with `leaning` it may lean towards the anchor (see `label_near`)."""
+    return layout.label_near(memory, x, key) if leaning else layout.label_of(memory, x, key)
+
+
+@uncounted
+def anchored_cell(memory: Memory, leaning: bool) -> bool:
+    """Whether the anchor's own cell has its artificial labels; then it is in the other frame.
 
     The walk would lift its vertices one by one and end there: with good hints that is what it mostly does.
     """
-    k, unit, anchor, slab = memory[CLASSES], memory[STEP], anchor_of(memory), memory[SLAB]
-    steps, labels = part_of(memory, slab, STEPS), part_of(memory, slab, LABELS)
-    keys, levels = part_of(memory, slab, KEYS), part_of(memory, slab, LEVELS)
-    base = key_of(memory, anchor)
-    # the last one first: it is where the walk begins; only a copy of vertex 1 stays below
-    for i in range(k, -1, -1):
-        x, up = vertex_at(memory, slab, i), max(0, i - 1)
+    k, unit, anchor = memory[layout.CLASSES], memory[layout.STEP], layout.anchor_of(memory)
+    cell, base = memory[layout.OTHER], layout.key_of(memory, layout.anchor_of(memory))
+    steps, labels = layout.part_of(memory, cell, layout.STEPS), layout.part_of(memory, cell, layout.LABELS)
+    keys, levels = layout.part_of(memory, cell, layout.KEYS), layout.part_of(memory, cell, layout.LEVELS)
+    memory[cell] = 0
+    # the last one first: it is where the walk begins
+    for i in range(k - 1, -1, -1):
+        x, key = layout.vertex_at(memory, cell, i), base + unit * memory[layout.HEADER + i]
         for c in range(k):
             memory[x + c] = memory[anchor + c]
-        memory[x + up] += unit
-        key = base + unit * memory[HEADER + up]
-        if i > 0 and (label_near(memory, x, key) if leaning else label_of(memory, x, key)) != up:
+        memory[x + i] += unit
+        if true_label(memory, x, key, leaning) != i:
             return False
-        memory[keys + i], memory[labels + i] = key, up
-        memory[levels + i], memory[steps + i] = min(i, 1), (i if i > 0 else k + 1) - 1
-    memory[slab] = memory[keys] - memory[keys + k]
-    memory[PIVOTS] += k - 1
+        memory[steps + i], memory[labels + i], memory[keys + i], memory[levels + i] = i, i, key, 0
+        memory[cell] += key
+    sum_up(memory, cell)
+    memory[layout.PIVOTS] += k - 1
     return True
 
 
@@ -231,31 +201,29 @@ def restart(memory: Memory, leaning: bool) -> int:
 
     With `leaning`, labels may lean towards the anchor (see `label_near`).
     """
-    k, unit, anchor = memory[CLASSES], memory[STEP], anchor_of(memory)
-    slab, length = memory[SLAB], memory[CLASSES] + 1
-    memory[RESTARTS] += 1
-    if is_lifted(memory, leaning):
-        return upper_cell(memory, slab, 0)
-    steps, labels = part_of(memory, slab, STEPS), part_of(memory, slab, LABELS)
-    keys, levels = part_of(memory, slab, KEYS), part_of(memory, slab, LEVELS)
+    k, unit, anchor = memory[layout.CLASSES], memory[layout.STEP], layout.anchor_of(memory)
+    slab, length = memory[layout.SLAB], memory[layout.CLASSES] + 1
+    memory[layout.RESTARTS] += 1
+    if anchored_cell(memory, leaning):
+        return memory[layout.OTHER]
+    steps, labels = layout.part_of(memory, slab, layout.STEPS), layout.part_of(memory, slab, layout.LABELS)
+    keys, levels = layout.part_of(memory, slab, layout.KEYS), layout.part_of(memory, slab, layout.LEVELS)
     memory[slab] = 0
     for i in range(length):
-        x, up = vertex_at(memory, slab, i), min(i, k - 1)
+        x, up = layout.vertex_at(memory, slab, i), min(i, k - 1)
         for c in range(k):
             memory[x + c] = memory[anchor + c]
         memory[x + up] += unit
-        memory[keys + i] = key_of(memory, x)
+        memory[keys + i] = layout.key_of(memory, x)
         memory[labels + i], memory[levels + i], memory[steps + i] = i, 0, i
     memory[levels + k], memory[steps + k - 1], memory[steps + k] = 1, k, k - 1
     new = k
     while True:
-        x, key = vertex_at(memory, slab, new), memory[keys + new]
+        x, key = layout.vertex_at(memory, slab, new), memory[keys + new]
         if memory[levels + new] == 0:
-            memory[labels + new] = anchored_label(memory, x)
-        elif leaning:
-            memory[labels + new] = label_near(memory, x, key)
+            memory[labels + new] = layout.anchored_label(memory, x)
         else:
-            memory[labels + new] = label_of(memory, x, key)
+            memory[labels + new] = true_label(memory, x, key, leaning)
         old = twin_of(memory, slab, length, new)
         before = old - 1 if old > 0 else k
         if memory[steps + before] == k - 1 and memory[steps + old] == k:
@@ -268,16 +236,18 @@ def restart(memory: Memory, leaning: bool) -> int:
 @uncounted
 def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
     """The cell on top of the slab that is left when the only lower vertex is dropped: its frame."""
-    k, cell = memory[CLASSES], memory[OTHER]
+    k, cell = memory[layout.CLASSES], memory[layout.OTHER]
     memory[cell] = 0
     source = dropped
     for i in range(k):
         source = source + 1 if source < k else 0
-        for part in range(STEPS, LEVELS):
-            memory[part_of(memory, cell, part) + i] = memory[part_of(memory, slab, part) + source]
-        memory[part_of(memory, cell, LEVELS) + i] = 0
-        memory[cell] += memory[part_of(memory, cell, KEYS) + i]
-        x, y = vertex_at(memory, slab, source), vertex_at(memory, cell, i)
+        for part in range(layout.STEPS, layout.LEVELS):
+            memory[layout.part_of(memory, cell, part) + i] = memory[
+                layout.part_of(memory, slab, part) + source
+            ]
+        memory[layout.part_of(memory, cell, layout.LEVELS) + i] = 0
+        memory[cell] += memory[layout.part_of(memory, cell, layout.KEYS) + i]
+        x, y = layout.vertex_at(memory, slab, source), layout.vertex_at(memory, cell, i)
         for c in range(k):
             memory[y + c] = memory[x + c]
     sum_up(memory, cell)
@@ -287,43 +257,43 @@ def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
 @uncounted
 def sum_up(memory: Memory, frame: int) -> None:
     """Bring the sums of the vertices' coordinates up to date: k SCALE times the barycentre."""
-    k, first = memory[CLASSES], vertex_at(memory, frame, 0)
+    k, first = memory[layout.CLASSES], layout.vertex_at(memory, frame, 0)
     for c in range(k):
         total = 0
         for i in range(k):
             total += memory[first + i * k + c]
-        memory[frame + SUMS + c] = total
+        memory[frame + layout.SUMS + c] = total
 
 
 @uncounted
 def full_cell_near(memory: Memory, hint: int) -> int:
     """A full cell near a hint (k coordinates in units of 1/(k SCALE)): the other frame, where it is put."""
-    leaning = memory[SLACK] > 0
-    if memory[CLASSES] * memory[STEP] > COARSE * memory[SCALE]:
+    leaning = memory[layout.SLACK] > 0
+    if memory[layout.CLASSES] * memory[layout.STEP] > COARSE * memory[layout.SCALE]:
         set_anchor(memory, hint)
         return restart(memory, leaning)
     if leaning and own_cell(memory, hint, hint):
-        return memory[OTHER]
+        return memory[layout.OTHER]
     set_anchor(memory, hint)
     key = region(memory)
     place = place_of(memory, key)
     if recalls(memory, place, key):
-        if leaning and own_cell(memory, place + PLACE, hint):
-            frame = memory[OTHER]
+        if leaning and own_cell(memory, place + layout.PLACE, hint):
+            frame = memory[layout.OTHER]
         else:
-            set_anchor(memory, place + PLACE)
+            set_anchor(memory, place + layout.PLACE)
             frame = restart(memory, leaning)
     else:
-        before = memory[PIVOTS]
+        before = memory[layout.PIVOTS]
         frame = restart(memory, leaning)
-        walked = memory[PIVOTS] - before
+        walked = memory[layout.PIVOTS] - before
         if walked < LONG_WALK:
             return frame
-        memory[place + REGION_KEY], memory[place + SINCE] = key, memory[ROUNDS]
-        memory[place + LAST], memory[place + LEFT] = 0, walked // PIVOTS_A_ROUND
-    k = memory[CLASSES]
+        memory[place + layout.REGION_KEY], memory[place + layout.SINCE] = key, memory[layout.ROUNDS]
+        memory[place + layout.LAST], memory[place + layout.LEFT] = 0, walked // PIVOTS_A_ROUND
+    k = memory[layout.CLASSES]
     for c in range(k):
-        memory[place + PLACE + k + c] = memory[frame + SUMS + c]
+        memory[place + layout.PLACE + k + c] = memory[frame + layout.SUMS + c]
     return frame
 
 
@@ -333,34 +303,38 @@ def recalls(memory: Memory, place: int, key: int) -> bool:
 
     All hints of one round begin at the same place, so that one that is asked again is answered the same.
     """
-    now, k = memory[ROUNDS], memory[CLASSES]
-    if memory[place + REGION_KEY] != key or memory[place + SINCE] == now:
+    now, k = memory[layout.ROUNDS], memory[layout.CLASSES]
+    if memory[place + layout.REGION_KEY] != key or memory[place + layout.SINCE] == now:
         return False
-    if memory[place + LAST] != now + 1:
-        if memory[place + LEFT] == 0:
+    if memory[place + layout.LAST] != now + 1:
+        if memory[place + layout.LEFT] == 0:
             return False
-        memory[place + LEFT] -= 1
-        memory[place + LAST] = now + 1
+        memory[place + layout.LEFT] -= 1
+        memory[place + layout.LAST] = now + 1
         for c in range(k):
-            memory[place + PLACE + c] = memory[place + PLACE + k + c]
+            memory[place + layout.PLACE + c] = memory[place + layout.PLACE + k + c]
     return True
 
 
 @uncounted
 def region(memory: Memory) -> int:
     """The key of the region that the anchor is in, above zero."""
-    width, anchor, key = max(memory[SCALE] // REGIONS, memory[STEP]), anchor_of(memory), 1
-    for c in range(memory[CLASSES]):
-        key += memory[HEADER + c] * (memory[anchor + c] // width)
+    width, anchor, key = (
+        max(memory[layout.SCALE] // REGIONS, memory[layout.STEP]),
+        layout.anchor_of(memory),
+        1,
+    )
+    for c in range(memory[layout.CLASSES]):
+        key += memory[layout.HEADER + c] * (memory[anchor + c] // width)
     return key
 
 
 @uncounted
 def place_of(memory: Memory, key: int) -> int:
     """Where a region with that key is remembered, unless that place was taken by another one since."""
-    behind = memory[RECORDS] + capacity(memory) * memory[WIDTH]
-    entry = first_slot(memory, key) & ((capacity(memory) >> 2) - 1)
-    return behind + entry * (PLACE + 2 * memory[CLASSES])
+    behind = memory[layout.RECORDS] + layout.capacity(memory) * memory[layout.WIDTH]
+    entry = layout.first_slot(memory, key) & ((layout.capacity(memory) >> 2) - 1)
+    return behind + entry * (layout.PLACE + 2 * memory[layout.CLASSES])
 
 
 @uncounted
@@ -369,19 +343,19 @@ def own_cell(memory: Memory, target: int, hint: int) -> bool:
 
     A label that a vertex gives weight is that of the step that leaves it, so these are where dealing begins.
     """
-    k, unit, cell = memory[CLASSES], memory[STEP], memory[OTHER]
-    keys, labels = part_of(memory, cell, KEYS), part_of(memory, cell, LABELS)
-    levels, steps = part_of(memory, cell, LEVELS), part_of(memory, cell, STEPS)
+    k, unit, cell = memory[layout.CLASSES], memory[layout.STEP], memory[layout.OTHER]
+    keys, labels = layout.part_of(memory, cell, layout.KEYS), layout.part_of(memory, cell, layout.LABELS)
+    levels, steps = layout.part_of(memory, cell, layout.LEVELS), layout.part_of(memory, cell, layout.STEPS)
     first_vertex(memory, cell, target)
-    x = vertex_at(memory, cell, 0)
-    key, sum_of_keys = key_of(memory, x), 0
+    x = layout.vertex_at(memory, cell, 0)
+    key, sum_of_keys = layout.key_of(memory, x), 0
     for i in range(k):
         step = memory[steps + i]
         memory[keys + i], memory[labels + i], memory[levels + i] = key, step, 0
         sum_of_keys += key
         price_labels(memory, x, key, hint, i)
         after = step + 1 if step + 1 < k else 0
-        key += unit * (memory[HEADER + after] - memory[HEADER + step])
+        key += unit * (memory[layout.HEADER + after] - memory[layout.HEADER + step])
         if i + 1 < k:
             for c in range(k):
                 memory[x + k + c] = memory[x + c]
@@ -402,9 +376,13 @@ def first_vertex(memory: Memory, cell: int, target: int) -> None:
     Where the sums of coordinates up to each class lie between multiples of the grid's step: the first vertex
     has all of them above; they are lowered one by one, those first that are least above the lower end.
     """
-    k, unit = memory[CLASSES], memory[STEP]
-    x, steps, above = vertex_at(memory, cell, 0), part_of(memory, cell, STEPS), part_of(memory, cell, LEVELS)
-    size, whole, total, before = k * unit, k * memory[SCALE], 0, 0
+    k, unit = memory[layout.CLASSES], memory[layout.STEP]
+    x, steps, above = (
+        layout.vertex_at(memory, cell, 0),
+        layout.part_of(memory, cell, layout.STEPS),
+        layout.part_of(memory, cell, layout.LEVELS),
+    )
+    size, whole, total, before = k * unit, k * memory[layout.SCALE], 0, 0
     for c in range(k - 1):
         total = min(total + memory[target + c], whole)
         upper = min(total // size + 1, whole // size)
@@ -417,7 +395,7 @@ def first_vertex(memory: Memory, cell: int, target: int) -> None:
             memory[above + i], memory[steps + i] = memory[above + i - 1], memory[steps + i - 1]
             i -= 1
         memory[above + i], memory[steps + i] = rest, c
-    memory[x + k - 1] = memory[SCALE] - before * unit
+    memory[x + k - 1] = memory[layout.SCALE] - before * unit
     memory[steps + k - 1] = k - 1
 
 
@@ -427,10 +405,10 @@ def price_labels(memory: Memory, x: int, key: int, hint: int, i: int) -> None:
 
     That is by how much it would make biases grow, in l1, times the hint's weight of the class.
     """
-    k, scale = memory[CLASSES], memory[SCALE]
-    row = vertex_at(memory, memory[SLAB], i)
-    record = record_of(memory, x, key)
-    biases, common = record + POINT + k, 0
+    k, scale = memory[layout.CLASSES], memory[layout.SCALE]
+    row = layout.vertex_at(memory, memory[layout.SLAB], i)
+    record = layout.record_of(memory, x, key)
+    biases, common = record + layout.POINT + k, 0
     if record >= 0:
         for c in range(k):
             common += abs(memory[biases + c] + memory[x + c]) - abs(memory[biases + c])
@@ -440,7 +418,7 @@ def price_labels(memory: Memory, x: int, key: int, hint: int, i: int) -> None:
         bias = memory[x + j]
         if record >= 0:
             bias += memory[biases + j]
-        if memory[x + j] > 0 and bias - scale >= -memory[SLACK]:
+        if memory[x + j] > 0 and bias - scale >= -memory[layout.SLACK]:
             # a class without weight should cost something, too
             memory[row + j] = (memory[hint + j] + 1) * (common - abs(bias) + abs(bias - scale))
         else:
@@ -450,7 +428,7 @@ def price_labels(memory: Memory, x: int, key: int, hint: int, i: int) -> None:
 @uncounted
 def deal(memory: Memory, labels: int) -> bool:
     """Exchange the labels of two vertices as long as that lowers what they cost; whether none is refused."""
-    k, rows = memory[CLASSES], vertex_at(memory, memory[SLAB], 0)
+    k, rows = memory[layout.CLASSES], layout.vertex_at(memory, memory[layout.SLAB], 0)
     better, sweeps = True, 0
     while better and sweeps < k:
         better = False

@@ -19,25 +19,8 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled, uncounted
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.machine.memory import certified
-from onlinecal.forecasters.simplex.machine.table import (
-    CLASSES,
-    KEYS,
-    MOVED,
-    POINT,
-    RECORDS,
-    ROUNDS,
-    SCALE,
-    USED,
-    WIDTH,
-    Memory,
-    capacity,
-    part_of,
-    slot_of,
-    units,
-    vertex_at,
-    vertex_of,
-)
+from onlinecal.forecasters.simplex.machine import memory as layout
+from onlinecal.forecasters.simplex.machine.memory import Memory
 
 # The header. SIZE: of the window, in rounds. ROOM: of the ring, in charges. HELD: how many are in it, the
 # oldest at FIRST. DISTANCE, CHANGES: the sums.
@@ -56,22 +39,15 @@ def fits(memory: Memory, table: Memory, charges: int) -> bool:
     """Whether a coming round with so many charges can be noted; so it is without a window."""
     if len(table) == 0:
         return True
-    known = (len(table) - RING - ENTRY * table[ROOM]) // memory[CLASSES]
-    return bool(table[HELD] + charges <= table[ROOM] and capacity(memory) <= known)
+    known = (len(table) - RING - ENTRY * table[ROOM]) // memory[layout.CLASSES]
+    return bool(table[HELD] + charges <= table[ROOM] and layout.capacity(memory) <= known)
 
 
 @uncounted
 def number_of(memory: Memory, x: int, key: int) -> int:
     """The number of the record that a charge of the point at x goes to: its own, or the next."""
-    number = memory[slot_of(memory, x, key)]
-    return number - 1 if number else memory[USED]
-
-
-@uncounted
-def number_in(memory: Memory, frame: int, outcome: int) -> int:
-    """The same for the vertex of a frame's cell that is labelled with the outcome."""
-    i = vertex_of(memory, frame, outcome)
-    return number_of(memory, vertex_at(memory, frame, i), memory[part_of(memory, frame, KEYS) + i])
+    number = memory[layout.slot_of(memory, x, key)]
+    return number - 1 if number else memory[layout.USED]
 
 
 @uncounted
@@ -82,8 +58,8 @@ def add(memory: Memory, table: Memory, entry: int, sign: int) -> None:
         table[DISTANCE] += sign * distance
     if number == 0:
         return
-    k, scale = memory[CLASSES], memory[SCALE]
-    x = memory[RECORDS] + (number - 1) * memory[WIDTH] + POINT
+    k, scale = memory[layout.CLASSES], memory[layout.SCALE]
+    x = memory[layout.RECORDS] + (number - 1) * memory[layout.WIDTH] + layout.POINT
     changes = RING + ENTRY * table[ROOM] + (number - 1) * k
     for c in range(k):
         # exact: coordinates and the scale are multiples of the parts
@@ -110,7 +86,7 @@ def enter(memory: Memory, table: Memory, number: int, outcome: int, weight: int,
 @uncounted
 def let_go(memory: Memory, table: Memory) -> None:
     """Take off the oldest round if the memory was just charged with one more than the window holds."""
-    if memory[ROUNDS] <= table[SIZE]:
+    if memory[layout.ROUNDS] <= table[SIZE]:
         return
     inside = False
     while table[HELD] > 0:
@@ -129,7 +105,7 @@ def let_go(memory: Memory, table: Memory) -> None:
 def note(memory: Memory, table: Memory, number: int, outcome: int, moved: int) -> None:
     """Take in the round that the memory was just charged with; its MOVED was `moved` before."""
     let_go(memory, table)
-    enter(memory, table, number + 1, outcome, memory[SCALE], memory[MOVED] - moved)
+    enter(memory, table, number + 1, outcome, memory[layout.SCALE], memory[layout.MOVED] - moved)
 
 
 @uncounted
@@ -141,8 +117,8 @@ def note_parts(
     From `first` on `numbers` has those of the records that the classes were charged to, plus one, or 0.
     """
     let_go(memory, table)
-    distance = memory[MOVED] - moved
-    for j in range(memory[CLASSES]):
+    distance = memory[layout.MOVED] - moved
+    for j in range(memory[layout.CLASSES]):
         if numbers[first + j] > 0 and weights[j] > 0:
             enter(memory, table, numbers[first + j], j, weights[j] * grain, distance)
             distance = PART
@@ -166,8 +142,10 @@ def held(table: Ints) -> Ints:
 def table_of(size: int, memory: Ints, charges: Ints) -> Ints:
     """The window of that size with the memory's last charges, and room for the next."""
     n = len(charges)
-    room = int(memory[CLASSES]) + max(FEW, min(2 * n, size) if n <= size else n + n // 4)
-    table = np.zeros(RING + ENTRY * room + int(capacity(memory)) * int(memory[CLASSES]), np.int64)
+    room = int(memory[layout.CLASSES]) + max(FEW, min(2 * n, size) if n <= size else n + n // 4)
+    table = np.zeros(
+        RING + ENTRY * room + int(layout.capacity(memory)) * int(memory[layout.CLASSES]), np.int64
+    )
     table[SIZE], table[ROOM] = size, room
     hold(memory, table, charges)
     return table
@@ -176,29 +154,29 @@ def table_of(size: int, memory: Ints, charges: Ints) -> Ints:
 def refitted(table: Ints, memory: Ints, old: Ints, size: int, charges: int) -> Ints:
     """The window beside a memory that was `old`, or none: with room for a round with so many charges.
 
-    The memory may have grown since, or have finer units.
+    The memory may have grown since, or have finer layout.units.
     """
     if not len(old):
         return table_of(size, memory, np.empty((0, ENTRY), np.int64))
     if memory is old and fits(memory, table, charges):
         return table
     rows = held(table)
-    rows[:, 2] *= memory[SCALE] // old[SCALE]
-    rows[rows[:, 3] != PART, 3] *= int(units(memory)) // int(units(old))
+    rows[:, 2] *= memory[layout.SCALE] // old[layout.SCALE]
+    rows[rows[:, 3] != PART, 3] *= int(layout.units(memory)) // int(layout.units(old))
     return table_of(size, memory, rows)
 
 
 def most_of_window(memory: Ints, size: int) -> int:
     """How long the table of a window of that size can be; 0 beside no memory."""
-    if len(memory) <= WIDTH:
+    if len(memory) <= layout.WIDTH:
         return 0
-    k = int(memory[CLASSES])
-    return RING + ENTRY * (k + max(FEW, 2 * k * size)) + int(capacity(memory)) * k
+    k = int(memory[layout.CLASSES])
+    return RING + ENTRY * (k + max(FEW, 2 * k * size)) + int(layout.capacity(memory)) * k
 
 
 def window_certificate(memory: Ints, table: Ints) -> float:
     """A proven bound on the distance to calibration of the rounds in the window, a sum."""
-    return certified(memory, int(table[DISTANCE]), int(table[CHANGES]))
+    return layout.certified(memory, int(table[DISTANCE]), int(table[CHANGES]))
 
 
 def certificate_of_last(memory: Ints, table: Ints, rounds: int) -> float:
@@ -213,22 +191,22 @@ def certificate_of_last(memory: Ints, table: Ints, rounds: int) -> float:
 
 def check_window(table: Any, memory: Ints, size: int) -> None:
     """ValueError unless this can be the window of that size beside a memory that is sound."""
-    what, k = "its window", int(memory[CLASSES])
+    what, k = "its window", int(memory[layout.CLASSES])
     require(isinstance(table, np.ndarray) and table.dtype == np.int64 and table.ndim == 1, what)
     require(len(table) > RING and table[SIZE] == size and 0 < table[ROOM] <= len(table), what)
     changes = RING + ENTRY * int(table[ROOM])
-    require(len(table) >= changes + k * int(capacity(memory)), what)
+    require(len(table) >= changes + k * int(layout.capacity(memory)), what)
     require(0 <= table[FIRST] < table[ROOM] and 0 <= table[HELD] <= table[ROOM], what)
     charges = held(table)
     # a distance is at most 2, and what rounding of weights may add
-    most = [memory[USED], k - 1, memory[SCALE], 3 * units(memory) + 1]
+    most = [memory[layout.USED], k - 1, memory[layout.SCALE], 3 * layout.units(memory) + 1]
     require(bool(((charges >= [0, 0, 0, PART]) & (charges <= most)).all()), what)
     starts = np.flatnonzero(charges[:, 3] != PART)
-    require(len(starts) == min(size, int(memory[ROUNDS])), what)
+    require(len(starts) == min(size, int(memory[layout.ROUNDS])), what)
     if len(starts):
-        weights = np.add.reduceat(charges[:, 2], starts)
-        require(starts[0] == 0, what)
-        require(bool(((weights == memory[SCALE]) | ((weights == 0) & (charges[starts, 0] == 0))).all()), what)
+        weights, alone = np.add.reduceat(charges[:, 2], starts), charges[starts, 0] == 0
+        whole = (weights == memory[layout.SCALE]) | ((weights == 0) & alone)
+        require(starts[0] == 0 and bool(whole.all()), what)
     # all else follows from its charges
     afresh = np.zeros(len(table), np.int64)
     afresh[[SIZE, ROOM, FIRST]] = table[[SIZE, ROOM, FIRST]]
