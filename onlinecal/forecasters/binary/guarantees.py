@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -109,29 +110,60 @@ def nested_guarantee(memory: Memory, rounds: int, slack: float, late: int) -> fl
     return total + (rounds * unit_of(memory) + 0.5 * (late + 1) if split_at else 0.0)
 
 
-def dyadic_guarantee(memory: Memory, rounds: int, biases: Biases, reach: float, late: int) -> float:
+def graded_rounds(memory: Memory, slack: float, late: int) -> int:
+    """How many rounds the accumulators of a graded grid bear: its guarantee bounds their distance."""
+    if memory[fixed.STAGE]:
+        # SPREAD is in units of 2^-28, MOVED in units of 2^-32
+        return _first(lambda rounds: nested_guarantee(memory, rounds, slack, late) >= 1 << 29)
+    scale, fine, brim = int(memory[cells.SCALE]), int(memory[cells.FINE]), cells.BRIM
+    apart = graded_guarantee(memory, 0, slack, late) * scale
+    each = 2 * fine * (int(memory[fixed.RATE]) // scale + 1) + (fine + 1 if memory[fixed.SHARED] else 0)
+    return int(min((brim - 4.0 * fine * apart) // each, brim // scale if apart >= brim else brim))
+
+
+def dyadic_guarantee(
+    rounds: int, pace: int, biases: Biases, reach: float, tuned: bool, late: int = 0, least_cells: int = 1
+) -> float:
     """sum over s <= t of d/m_s, plus the biases' bounds, plus (5/3) c when the grid tunes itself.
 
     m_s is the base grid of round s. With c = d (the two rules as published) this is at most
-    2 sqrt(3 c d t) for every t; see docs/theory.md for what late labels add. The base grid is finer than its
-    pace asks for if slack has grown since.
+    2 sqrt(3 c d t) for every t; see docs/theory.md for what late labels add. The base grid now has
+    `least_cells` at least: it is finer than the pace asks for if slack has grown since.
     """
-    least_cells = 1
-    if memory[cells.GROWS]:
-        biases = biases._replace(slack=int(memory[cells.HIGH]) / dyadic.UNIT)
-        late, least_cells = max(late, int(memory[cells.LATE])), dyadic.UNIT // int(memory[dyadic.BASE])
     level, start, moved = 0, 0, 0.0
-    while rounds > (end := dyadic.last_round(int(memory[dyadic.PACE]), level)):
+    while rounds > (end := dyadic.last_round(pace, level)):
         moved += reach * (end - start) / (1 << level)
         level, start = level + 1, end
     total = moved + reach * (rounds - start) / (1 << level) + biases.total(max(1 << level, least_cells), late)
-    if memory[dyadic.TUNED] & dyadic.ADAPTIVE:
-        # by so much orphans' bias may exceed what savings cover if so many labels are late
-        beyond = (late + 1) * (1.0 + reach) if late else 0.0
-        total = total + float(dyadic.ALLOWANCE) * biases.worst + beyond
-    else:
-        total += late * reach
-    return rounds * unit_of(memory) + total
+    if tuned:
+        return total + float(dyadic.ALLOWANCE) * biases.worst + (late_share(late, reach) if late else 0.0)
+    return total + late * reach
+
+
+def late_share(late: int, reach: float) -> float:
+    """(D + 1)(1 + d): by how much orphans' bias may exceed what savings cover if so many labels are late."""
+    return (late + 1) * (1.0 + reach)
+
+
+def dyadic_rounds(pace: int, biases: Biases, reach: float, tuned: bool, late: int) -> int:
+    """How many rounds the accumulators of a dyadic grid bear.
+
+    MOVED and SAVED, in units of 2^-37, fit while the distance is below 2^26; SPREAD and the orphans' bias, in
+    units of 2^-28, below 2^35, which they cannot reach in 2^34 rounds. Half of it is kept for what the
+    guarantee leaves out.
+    """
+
+    def is_too_many(rounds: int) -> bool:
+        moved = dyadic_guarantee(rounds, pace, biases, reach, tuned) + late_share(late, reach)
+        biased = dyadic_guarantee(rounds, pace, biases, reach, tuned, late)
+        return moved >= 1 << 25 or (rounds > 1 << 34 and biased >= 1 << 34)
+
+    return _first(is_too_many)
+
+
+def _first(is_too_many: Callable[[int], bool]) -> int:
+    """The last number of rounds below the first that are too many."""
+    return bisect_left(range(1, dyadic.MOST_ROUNDS + 1), True, key=is_too_many)
 
 
 class Terms(NamedTuple):
@@ -150,7 +182,14 @@ class Terms(NamedTuple):
     def promise(self, memory: Memory, rounds: int, late: int) -> float:
         """The a-priori bound on distance plus bias after so many rounds with so many forecasts late."""
         if memory[cells.FORMAT] == dyadic.FORMAT_DYADIC:
-            return dyadic_guarantee(memory, rounds, self.biases, self.reach, late)
+            biases, least_cells = self.biases, 1
+            if memory[cells.GROWS]:
+                biases = biases._replace(slack=int(memory[cells.HIGH]) / dyadic.UNIT)
+                late = max(late, int(memory[cells.LATE]))
+                least_cells = dyadic.UNIT // int(memory[dyadic.BASE])
+            pace, tuned = int(memory[dyadic.PACE]), bool(memory[dyadic.TUNED] & dyadic.ADAPTIVE)
+            total = dyadic_guarantee(rounds, pace, biases, self.reach, tuned, late, least_cells)
+            return rounds * unit_of(memory) + total
         if memory[fixed.SHIFT] == fixed.UNEVEN:
             bound = nested_guarantee if memory[fixed.STAGE] else graded_guarantee
             return bound(memory, rounds, self.biases.slack, late)
@@ -183,15 +222,18 @@ class Terms(NamedTuple):
         return rounds * (self.reach / m + unit_of(memory)) + (lengths + late * (m - 1))
 
     def most_rounds(self, memory: Memory, late: int) -> int:
-        """How many rounds the memory's accumulators bear in all, whatever comes: none exceeds the promise.
-
-        On grids without a horizon half of the integers is kept for what late labels may add.
-        """
-        terms = self._replace(reach=0.5 if memory[cells.REPORT] == cells.MIDPOINT else 1.0)
-        stays = memory[cells.FORMAT] == fixed.FORMAT_FIXED and not memory[fixed.STAGE]
-        room = cells.BRIM / (2 * int(memory[cells.SCALE]) * int(memory[cells.FINE])) / (1 if stays else 2)
-        return bisect_left(
-            range(1, cells.BRIM if stays else dyadic.MOST_ROUNDS + 1),
-            True,
-            key=lambda rounds: terms.promise(memory, rounds, late) > room,
-        )
+        """How many rounds the memory's accumulators bear in all, whatever comes."""
+        if memory[cells.FORMAT] == dyadic.FORMAT_DYADIC:
+            tuned = bool(memory[dyadic.TUNED] & dyadic.ADAPTIVE)
+            return dyadic_rounds(int(memory[dyadic.PACE]), self.biases, self.reach, tuned, late)
+        if memory[fixed.SHIFT] == fixed.UNEVEN:
+            return graded_rounds(memory, self.biases.slack, late)
+        report, fine, m = int(memory[cells.REPORT]), int(memory[cells.FINE]), int(memory[cells.SCALE])
+        # what a round adds to MOVED at most
+        dearest = (1 if report == cells.MIDPOINT else 2) * int(memory[cells.STEP]) * fine
+        dearest += int(report == cells.AT_HINT) + (fine + 1 if memory[fixed.SHARED] else 0)
+        most = -(-cells.BRIM // dearest)
+        # SPREAD, in units of 1/m, is at most (c + late) m (m - 1), and rises by at most m in a round
+        if (Fraction(self._on_uniform(memory)[1].worst) + late) * m * (m - 1) >= cells.BRIM:
+            most = min(most, cells.BRIM // m)
+        return most

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onlinecal.arrays import Bools, Floats, Ints
-from onlinecal.measures.groups import MulticalibrationReport
+from onlinecal.arrays import Bools, Floats, pieces
+from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
 from onlinecal.validation import check_groups, check_share
 
 Predicate = Callable[[Any], Any]
@@ -28,10 +29,6 @@ class Category(NamedTuple):
     def name(self) -> str:
         """The category in words."""
         return f"{self.column}={'missing' if self.value is None else self.value}"
-
-    def inside(self, codes: Ints, index: dict[Any, int]) -> Bools:
-        """Which rows it is, of its column as `encode` has it; none if that has no such value."""
-        return codes == index.get(self.value, -1)
 
 
 class GroupMaker:
@@ -68,6 +65,7 @@ class GroupMaker:
         """Settle which groups there are, from the rows at hand; their membership, shape (n_rows, G)."""
         groups = as_frame(groups)
         self._columns: list[str] | None = None
+        self._cells: list[tuple[Category, ...]] = []
         if not self.predicates and holds_categories(groups):
             return self._fit_categories(groups, n_rows, weights)
         members = self._ask(groups, n_rows) if self.predicates else check_groups(groups, n_rows)
@@ -80,13 +78,14 @@ class GroupMaker:
         """Membership of other rows in the groups of `fit`, shape (n_rows, G)."""
         groups = as_frame(groups)
         if self._columns is not None:
-            codes = self._codes(groups, n_rows)
-            known = [cell[0] for cell in self._cells if len(cell) == 1]
-            return self._members({one: one.inside(*codes[one.column]) for one in known}, n_rows)
+            return self._place(groups, n_rows)
         if self.predicates:
             return self._ask(groups, n_rows)
         if self._labelled and hasattr(groups, "columns"):
-            by_name = columns_of(groups, self.names_)
+            missing = [name for name in self.names_ if name not in map(str, groups.columns)]
+            if missing:
+                raise ValueError(f"groups lacks the column {missing[0]!r} that it had in fit")
+            by_name = {str(name): name for name in groups.columns}
             groups = groups[[by_name[name] for name in self.names_]]
         members = check_groups(groups, n_rows)
         if members.shape[1] != self.n_groups_:
@@ -103,54 +102,64 @@ class GroupMaker:
         return np.ascontiguousarray(np.hstack(columns))
 
     def _fit_categories(self, frame: Any, n_rows: int, weights: Floats | None) -> Bools:
-        self._columns = [str(name) for name in frame.columns]
+        self._columns, self._cells = [str(name) for name in frame.columns], [()]
         least = self.min_mass * (n_rows if weights is None else weights.sum())
-        inside: dict[Category, Bools] = {}
-        for name, (codes, index) in self._codes(frame, n_rows).items():
-            sizes = np.bincount(codes, weights, minlength=len(index))
-            frequent = (Category(name, value) for value, k in index.items() if 0 < least <= sizes[k])
-            inside |= {one: one.inside(codes, index) for one in frequent}
 
         def size_of(rows: Bools) -> float:
             return float(rows.sum() if weights is None else weights[rows].sum())
 
-        sizes_of = {one: size_of(rows) for one, rows in inside.items()}
-        self._cells: list[tuple[Category, ...]] = [(), *((one,) for one in inside)]
-        of_columns = ([one for one in inside if one.column == name] for name in self._columns)
-        for left, right in combinations(of_columns, 2):
-            for one, other in product(left, right):
-                size = size_of(inside[one] & inside[other])
-                if size >= least and size not in (sizes_of[one], sizes_of[other]):
-                    self._cells.append((one, other))
-        self.names_ = [" & ".join(one.name for one in cell) or EVERYONE for cell in self._cells]
+        values = self._values(frame, n_rows)
+        sizes_of: dict[Category, float] = {}
+        frequent: list[list[tuple[Category, Bools]]] = []
+        for name in self._columns:
+            codes, index = encode(values[name])
+            sizes = np.bincount(codes, weights, minlength=len(index))
+            kept = [
+                (Category(name, value), codes == k) for value, k in index.items() if 0 < least <= sizes[k]
+            ]
+            frequent.append(kept)
+            self._cells += [(category,) for category, _ in kept]
+            sizes_of |= {category: size_of(inside) for category, inside in kept}
+        inside_of = {category: inside for kept in frequent for category, inside in kept}
+        for left, right in combinations(frequent, 2):
+            for one, in_one in left:
+                for other, in_other in right:
+                    size = size_of(in_one & in_other)
+                    if size >= least and size not in (sizes_of[one], sizes_of[other]):
+                        self._cells.append((one, other))
+        self.names_ = [" & ".join(c.name for c in cell) or EVERYONE for cell in self._cells]
         self.n_groups_ = len(self._cells)
+        return self._members(inside_of, n_rows)
+
+    def _place(self, frame: Any, n_rows: int) -> Bools:
+        values = self._values(frame, n_rows)
+        inside: dict[Category, Bools] = {}
+        for name in self._columns or ():
+            wanted = [cell[0] for cell in self._cells if len(cell) == 1 and cell[0].column == name]
+            codes, index = encode(values[name])
+            for category in wanted:
+                inside[category] = codes == index.get(category.value, -1)
         return self._members(inside, n_rows)
 
     def _members(self, inside: dict[Category, Bools], n_rows: int) -> Bools:
-        """Which rows are in all categories of each cell."""
-        members = np.ones((self.n_groups_, n_rows), bool)
-        for row, cell in zip(members, self._cells, strict=True):
-            for category in cell:
-                row &= inside[category]
-        return np.ascontiguousarray(members.T)
+        """Which rows are in all categories of each cell; all columns of some rows are in the cache."""
+        members = np.ones((n_rows, self.n_groups_), bool)
+        for rows in pieces(members):
+            for g, cell in enumerate(self._cells):
+                for category in cell:
+                    members[rows, g] &= inside[category][rows]
+        return members
 
-    def _codes(self, frame: Any, n_rows: int) -> dict[str, tuple[Ints, dict[Any, int]]]:
-        """What `encode` says of each column of `fit`."""
-        names = self._columns or []
+    def _values(self, frame: Any, n_rows: int) -> dict[str, Any]:
         if not hasattr(frame, "columns"):
-            raise ValueError(f"groups must be a data frame with columns {names}, got {type(frame)!r}")
+            raise ValueError(f"groups must be a data frame with columns {self._columns}, got {type(frame)!r}")
         if len(frame) != n_rows:
             raise ValueError(f"groups must have a row for each of the {n_rows} forecasts, got {len(frame)}")
-        by_name = columns_of(frame, names)
-        return {name: encode(frame[by_name[name]]) for name in names}
-
-
-def columns_of(frame: Any, names: list[str]) -> dict[str, Any]:
-    """A data frame's own names of its columns, by what they are as texts; ValueError if one is missing."""
-    by_name = {str(name): name for name in frame.columns}
-    if missing := [name for name in names if name not in by_name]:
-        raise ValueError(f"groups lacks the column {missing[0]!r} that it had in fit")
-    return by_name
+        by_name = {str(name): name for name in frame.columns}
+        for name in self._columns or ():
+            if name not in by_name:
+                raise ValueError(f"groups lacks the column {name!r} that it had in fit")
+        return {name: frame[by_name[name]] for name in self._columns or ()}
 
 
 def as_frame(groups: Any) -> Any:
@@ -165,38 +174,46 @@ def holds_categories(groups: Any) -> bool:
     return any(str(dtype).lower() not in ("bool", "boolean") for dtype in groups.dtypes)
 
 
-def encode(column: Any) -> tuple[Ints, dict[Any, int]]:
+def encode(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
     """A data frame's column as numbers, and the number of each value, in order of first appearance.
 
     Missing values (None, NaN, NaT, NA) are the value None.
     """
     index: dict[Any, int] = {}
-    absent = column.is_null() if hasattr(column, "is_null") else column.isna()
+    if hasattr(column, "is_null"):
+        values = column.unique(maintain_order=True)
+        absent, found = values.is_null(), values.to_list()
+        known = values.alias("value").to_frame().with_row_index("code")
+        rows = column.alias("value").to_frame()
+        joined = rows.join(known, "value", "left", nulls_equal=True, maintain_order="left")
+        codes = joined["code"].to_numpy()
+    else:
+        codes, values = column.factorize(use_na_sentinel=False)
+        absent, found = values.isna(), values.tolist()
     # a NaN in a polars column is not null, and not equal to itself
-    values = (
-        None if gone or value != value else value
-        for gone, value in zip(absent.to_list(), column.to_list(), strict=True)
-    )
-    return np.array([index.setdefault(value, len(index)) for value in values], np.int64), index
+    keys = [None if gone or value != value else value for gone, value in zip(absent, found, strict=True)]
+    numbers = np.array([index.setdefault(key, len(index)) for key in keys], np.int64)
+    return numbers[codes], index
 
 
 def named_predicates(predicates: Predicates) -> dict[str, Predicate]:
     """Predicates by name; those without one are called by their function's name, or their number."""
     if predicates is None:
         return {}
-    named: dict[str, Predicate] = {}
-    if isinstance(predicates, Mapping):
-        named = {str(name): predicate for name, predicate in predicates.items()}
-    else:
-        for number, predicate in enumerate([predicates] if callable(predicates) else predicates):
-            name = getattr(predicate, "__name__", "<lambda>")
-            named[str(number) if name in named or name == "<lambda>" else name] = predicate
-    for name, predicate in named.items():
+    if callable(predicates):
+        predicates = [predicates]
+    if not isinstance(predicates, Mapping):
+        named: dict[str, Predicate] = {}
+        for number, predicate in enumerate(predicates):
+            name = getattr(predicate, "__name__", str(number))
+            named[name if name not in named and name != "<lambda>" else str(number)] = predicate
+        predicates = named
+    for name, predicate in predicates.items():
         if not callable(predicate):
             raise ValueError(f"predicates must be functions, got {predicate!r} for {name!r}")
-    if not named:
+    if not predicates:
         raise ValueError("predicates is empty")
-    return named
+    return {str(name): predicate for name, predicate in predicates.items()}
 
 
 @dataclass(frozen=True)
@@ -244,3 +261,16 @@ class GroupRepair:
             text += f" {row['squared_error_before']:8.4f}>{row['squared_error_after']:8.4f}"
             out.append(text)
         return "\n".join(out)
+
+
+def repair_of(
+    before: NDArray[np.float64],
+    y: Any,
+    after: NDArray[np.float64],
+    members: NDArray[Any],
+    n_levels: int | None,
+    names: list[str],
+) -> GroupRepair:
+    """The repair of forecasts (n,) of outcomes (n,), in groups (n, G) of bytes."""
+    inside = members.view(np.bool_)
+    return GroupRepair(*(multicalibration_report(p, y, inside, n_levels, names) for p in (before, after)))

@@ -1,4 +1,4 @@
-"""Recalibrate forecasts inside groups, in scikit-learn's conventions."""
+"""Recalibrate forecasts inside groups, in scikit-learn's conventions: what is planned, and what is fitted."""
 
 from __future__ import annotations
 
@@ -13,30 +13,38 @@ from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Bytes, Floats
 from onlinecal.measures.counts import check_weights
-from onlinecal.measures.groups import level_sets, multicalibration_report, violations_of_levels
-from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, Predicates
+from onlinecal.measures.groups import level_sets, violations_of_levels
+from onlinecal.measures.scores import brier_score
+from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, Predicates, repair_of
 from onlinecal.recalibration.groups.patches import (
-    PATCHES,
     STARTS,
-    Patch,
+    TARGET_SHARE,
     Plan,
     Rows,
     Start,
-    find,
-    most_patches,
-    replay,
-    watch,
+    most_shifts,
+    most_unrounded_patches,
 )
 from onlinecal.recalibration.groups.start import (
+    KINDS,
+    Choice,
+    Patch,
     StartMap,
     away_from_ends,
     choose,
     default_folds,
+    default_levels,
     fold_parts,
     held_out_rows,
     nearest_ends,
+    row_losses,
 )
-from onlinecal.recalibration.probability_recalibrator import column_names, event_column, event_rows, repeats
+from onlinecal.recalibration.probability_recalibrator import (
+    column_names,
+    event_column,
+    event_rows,
+    repeats,
+)
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.validation import check_choice, check_count, check_number, check_same_index, check_share
 
@@ -48,6 +56,117 @@ LEVELS = 10
 SHRINKAGE = 50.0
 ALPHA, PLAIN_ALPHA = 0.001, 0.05
 """Without an alpha, where the patches are not log-odds patches; and where no folds are held out."""
+MOST = 500
+"""Log-odds patches that folds look at, and never more than half the rows."""
+
+
+def plan_of(model: GroupRecalibrator, n_rows: int) -> Plan:
+    """Check all parameters, and fill in those that are None."""
+    check_count(model.seed, "seed", least=0)
+    check_choice(model.patch, tuple(KINDS), "patch")
+    check_choice(model.target, TARGETS, "target")
+    check_choice(model.start, STARTS, "start")
+    check_number(model.validation_fraction, "validation_fraction", 0.0, 1.0, "[)", "a number in [0, 1)")
+    folds = _folds(model, n_rows)
+    by_logs = model.patch == "log-odds"
+    alpha = 0.0 if by_logs and folds else ALPHA if folds else PLAIN_ALPHA
+    alpha = alpha if model.alpha is None else check_share(model.alpha, "alpha")
+    shrinkage = SHRINKAGE if folds and by_logs else 0.0
+    if model.shrinkage is not None:
+        shrinkage = check_number(
+            model.shrinkage, "shrinkage", 0.0, math.inf, "[)", "a finite number of at least 0"
+        )
+        shrinkage *= by_logs
+    start: Start = "none" if model.start == "auto" and not folds else model.start
+    m = _levels(model, alpha, bool(folds))
+    return Plan(m, alpha, bool(folds) or model.n_levels is not None, shrinkage, folds, start)
+
+
+def _folds(model: GroupRecalibrator, n_rows: int) -> int:
+    given = model.n_folds
+    if given is not None and given != 0:
+        if model.validation_fraction:
+            raise ValueError(
+                f"n_folds must be None or 0 with validation_fraction={model.validation_fraction}, "
+                f"got {given!r}"
+            )
+        return min(check_count(given, "n_folds", least=2), n_rows)
+    if given is not None:
+        check_count(given, "n_folds", least=0)
+    return 0 if given == 0 or model.validation_fraction else min(default_folds(n_rows), n_rows)
+
+
+def _levels(model: GroupRecalibrator, alpha: float, has_folds: bool) -> int:
+    given, patch = model.n_levels, model.patch
+    if model.target == "means" and patch not in ("shift", "log-odds"):
+        raise ValueError(f"patch must be 'shift' or 'log-odds' for the target 'means', got {patch!r}")
+    for kind, words in (
+        (model.target == "means", "target 'means'"),
+        (patch.startswith("unrounded"), f"patch {patch!r}"),
+    ):
+        if kind:
+            if given is not None:
+                raise ValueError(f"n_levels must be None for the {words}, got {given!r}")
+            return 0
+    if given is None and has_folds:
+        return max(LEVELS, math.ceil(alpha**-0.5)) if patch == "value" else LEVELS
+    if given is None:
+        return default_levels(alpha)
+    m = check_count(given, "n_levels", most=1 << 20)
+    if patch == "value" and 4.0 * m * m * alpha <= 1.0:
+        raise ValueError(f"n_levels must be above 1/(2 sqrt(alpha)) = {0.5 / alpha**0.5:.4g}, got {m}")
+    return m
+
+
+def most_patches(model: GroupRecalibrator, plan: Plan, rows: Rows) -> int:
+    """How many patches there can be at most, for any outcomes (unrounded, log-odds: for these rows)."""
+    alpha, m = plan.alpha, plan.n_levels
+    if model.patch == "unrounded":
+        return most_unrounded_patches(rows.p, brier_score(rows.p, rows.y) / len(rows.p), alpha)
+    if model.patch == "unrounded shift":
+        return math.floor(brier_score(rows.p, rows.y) / (TARGET_SHARE * alpha))
+    if model.patch == "shift":
+        return most_shifts(alpha, m)
+    if model.patch == "log-odds":
+        return _most_log_odds(plan, rows)
+    if not plan.by_fall:
+        return math.floor(4.0 / alpha**2)
+    return math.floor((m + 1) / (alpha - 0.25 / m**2))
+
+
+def _most_log_odds(plan: Plan, rows: Rows) -> int:
+    """The worst cell has a violation of at least 3/4 alpha/(m + 1), and saves a share of it."""
+    total = float(rows.weights.sum())
+    allowed = min(MOST, int(total / 2.0)) if plan.n_folds else math.inf
+    if plan.alpha == 0.0:
+        return int(allowed)
+    least = TARGET_SHARE * plan.alpha / (plan.n_levels + 1)
+    spread = 7.0 / 12.0 + plan.shrinkage / (least * total)
+    loss = float(row_losses(rows, "log-odds").sum()) / total
+    return int(min(math.floor(2.0 * spread * loss / least), allowed))
+
+
+def ends_of(model: GroupRecalibrator, rows: Rows) -> tuple[float, float]:
+    """How near to 0 and 1 forecasts may be, and how near answers may come that were not there before."""
+    if not model.floor and model.patch != "log-odds" and model.start in ("none", "auto"):
+        return 0.0, 0.0
+    edge, least = nearest_ends(rows.p, float(rows.weights.sum()))
+    return edge, least if model.floor else 0.0
+
+
+def weighted(rows: Rows, weights: Floats, patch: Patch) -> Rows:
+    """Rows with these weights; kernels that count take each as often as its weight says."""
+    if patch != "log-odds":
+        return rows.take(np.repeat(np.arange(len(weights)), repeats(weights, f"patch={patch!r}")))
+    return rows._replace(weights=weights).take(weights > 0.0)
+
+
+def violations(rows: Rows, n_levels: int | None, means: bool) -> Any:
+    """mu(g) K2(f, g) of every group on weighted rows, shape (G,)."""
+    level = np.zeros(len(rows.p), np.int64) if means else level_sets(rows.p, n_levels)[0]
+    return violations_of_levels(rows.p, rows.y, rows.members.view(np.bool_), level, rows.weights)
+
+
 REPORT_LEVELS = 20
 """Levels of the report when only means were the target."""
 
@@ -77,9 +196,14 @@ class GroupRecalibrator(BaseEstimator):
         that round to the same grid point, compared by their means.
         "value": forecasts are rounded to the grid 0, 1/m, ..., 1, and the cell's rows move to the grid point
         nearest to their mean outcome.
+        "unrounded": as "value" without a grid: the rows of one exact forecast inside a group take exactly
+        their mean outcome. For forecasts of few values; where they hardly repeat, every row is a level set
+        and what is learned is noise. A forecast that `fit` has not seen stays as it is.
+        "unrounded shift": the same level sets, shifted in epochs as those of "shift".
     n_levels
         m. None: 10 (for value patches at least 1/sqrt(alpha)); without folds ceil(1/alpha). Value patches
         need m >= 1/(2 sqrt(alpha)), and with any m given here patch the cell that saves most squared error.
+        None for unrounded patches.
     target
         "multicalibration", or "means": only the mean forecast of each group is made right, to
         mu(g) (E[f | g] - E[y | g])^2 <= alpha. For means, patch must be "log-odds" or "shift": overlapping
@@ -112,14 +236,14 @@ class GroupRecalibrator(BaseEstimator):
     start_
         The map that was taken, a `StartMap`; its `kind` and `coefficients_`.
     history_
-        The patches in order, an array of shape (P,); see `onlinecal.recalibration.groups.patches.PATCH`.
+        The patches in order, an array of shape (P,); see `onlinecal.recalibration.groups.start.PATCH`.
     n_patches_, max_patches_
         How many there are, and how many there can be at most.
     held_out_
         Mean loss of the held-out rows by number of patches, from 0: log loss for log-odds patches, else
         squared error. None without folds.
     n_levels_, n_groups_, group_names_
-        m, 0 for the target "means"; the groups.
+        m, 0 for the target "means" and for unrounded patches; the groups.
     violations_before_, violations_, squared_error_before_, squared_error_
         mu(g) K2(f, g), shape (G,), and mean squared error on the rows that were fitted, of the forecasts as
         they came and afterwards.
@@ -218,108 +342,48 @@ class GroupRecalibrator(BaseEstimator):
         members = maker.fit(groups, len(forecasts), None if sample_weight is None else weights).view(np.uint8)
         warn_of(outcome_remarks(outcomes, forecasts, "y", "p"))
         rows = Rows(forecasts, outcomes, members, np.ones(len(forecasts)))
-        if sample_weight is not None and self.patch == "log-odds":
-            rows = rows._replace(weights=weights).take(weights > 0.0)
-        elif sample_weight is not None:
-            rows = rows.take(np.repeat(np.arange(len(weights)), repeats(weights, f"patch={self.patch!r}")))
-        self._plan = self._planned(len(rows.p))
+        if sample_weight is not None:
+            rows = weighted(rows, weights, self.patch)
+        plan = plan_of(self, len(rows.p))
         self._maker, self._columns = maker, column_names(p)
         held = held_out_rows(len(rows.p), self.validation_fraction, self.seed)
         aside = rows.take(held) if held.any() else None
-        self._learn(rows if aside is None else rows.take(~held), aside)
+        self._learn(rows if aside is None else rows.take(~held), aside, plan)
         return self
 
-    def _planned(self, n_rows: int) -> Plan:
-        """Check all parameters, and fill in those that are None."""
-        check_count(self.seed, "seed", least=0)
-        check_choice(self.patch, PATCHES, "patch")
-        check_choice(self.target, TARGETS, "target")
-        check_choice(self.start, STARTS, "start")
-        if self.n_folds and self.validation_fraction:
-            raise ValueError(
-                f"n_folds must be None or 0 with validation_fraction={self.validation_fraction}, "
-                f"got {self.n_folds!r}"
-            )
-        folds = 0 if self.validation_fraction else self.n_folds
-        if folds is None:
-            folds = default_folds(n_rows)
-        elif folds != 0:
-            check_count(folds, "n_folds", least=2)
-        folds, by_logs = min(folds, n_rows), self.patch == "log-odds"
-        alpha = 0.0 if by_logs and folds else ALPHA if folds else PLAIN_ALPHA
-        alpha = alpha if self.alpha is None else check_share(self.alpha, "alpha")
-        shrinkage = SHRINKAGE if folds else 0.0
-        if self.shrinkage is not None:
-            least = "a finite number of at least 0"
-            shrinkage = check_number(self.shrinkage, "shrinkage", 0.0, math.inf, "[)", least)
-        shrinkage *= by_logs
-        start: Start = "none" if self.start == "auto" and not folds else self.start
-        by_fall = bool(folds) or self.n_levels is not None
-        return Plan(self.patch, self._levels(alpha, folds), alpha, by_fall, shrinkage, folds, start)
-
-    def _levels(self, alpha: float, folds: int) -> int:
-        if self.target == "means":
-            if self.patch == "value":
-                raise ValueError("patch must be 'shift' or 'log-odds' for the target 'means', got 'value'")
-            if self.n_levels is not None:
-                raise ValueError(f"n_levels must be None for the target 'means', got {self.n_levels!r}")
-            return 0
-        if self.n_levels is None and folds:
-            return max(LEVELS, math.ceil(alpha**-0.5)) if self.patch == "value" else LEVELS
-        if self.n_levels is None:
-            # a hair's breadth for reciprocals that floating point misses
-            return math.ceil(1.0 / alpha - 1e-9)
-        m = check_count(self.n_levels, "n_levels", most=1 << 20)
-        if self.patch == "value" and 4.0 * m * m * alpha <= 1.0:
-            raise ValueError(f"n_levels must be above 1/(2 sqrt(alpha)) = {0.5 / alpha**0.5:.4g}, got {m}")
-        return m
-
-    def _learn(self, raw: Rows, aside: Rows | None) -> None:
-        plan = self._plan
+    def _learn(self, raw: Rows, aside: Rows | None, plan: Plan) -> None:
         self.group_names_, self.n_groups_ = list(self._maker.names_), self._maker.n_groups_
         self.n_levels_ = plan.n_levels
-        # how near to 0 and 1 forecasts may be, and how near answers may come that were not there before
-        self._edge = self._least = 0.0
-        if self.floor or plan.patch == "log-odds" or self.start not in ("none", "auto"):
-            self._edge, least = nearest_ends(raw.p, float(raw.weights.sum()))
-            self._least = least if self.floor else 0.0
+        self._edge, self._least = ends_of(self, raw)
         self._limit = max(self._edge, self._least)
         rows = raw._replace(p=self._inside(raw.p))
         # a row alone cannot be held out
-        start: Start = "none" if plan.n_folds == 1 else plan.start
-        number, self.held_out_ = 0, None
+        choice = Choice("none" if plan.n_folds == 1 else plan.start, 0, None)
         if plan.n_folds > 1:
-            searched = plan._replace(most=most_patches(rows, plan))
-            start, number, self.held_out_ = choose(
-                fold_parts(rows, plan.n_folds, self.seed), searched, self._limit
-            )
-        self.start_ = StartMap(start).fit(rows.p, rows.y, rows.weights)
-        rows = rows._replace(p=self.start_(rows.p, self._limit))
-        self.max_patches_ = most_patches(rows, plan)
-        made = find(rows, plan._replace(most=number if plan.n_folds else self.max_patches_))
-        keep = len(made)
+            parts, searched = fold_parts(rows, plan.n_folds, self.seed), most_patches(self, plan, rows)
+            choice = choose(parts, self.patch, plan._replace(most=searched), self._limit)
+        smooth = StartMap(choice.start).fit(rows.p, rows.y, rows.weights)
+        self.start_, self.held_out_ = smooth, choice.held_out
+        rows = rows._replace(p=smooth(rows.p, self._limit))
+        self.max_patches_ = most_patches(self, plan, rows)
+        number = self.max_patches_ if plan.n_folds == 0 else choice.n_patches
         if aside is not None:
             aside = aside._replace(p=self.start_(self._inside(aside.p), self._limit))
-            keep = int(np.argmin(watch(made, aside, plan)))
+        made, curve = KINDS[self.patch].fit(rows, aside, plan._replace(most=number))
+        keep = len(made) if curve is None else int(np.argmin(curve))
         self.history_, self.n_patches_, self.n_taken_back_ = made[:keep], keep, len(made) - keep
         after = rows._replace(p=self._patched(rows.p, rows.members))
-        self.violations_before_, self.violations_ = self._violations(raw), self._violations(after)
+        asked = plan.n_levels or None, self.target == "means"
+        self.violations_before_, self.violations_ = (violations(one, *asked) for one in (raw, after))
         self.squared_error_before_ = float(np.average((raw.p - raw.y) ** 2, weights=raw.weights))
         self.squared_error_ = float(np.average((after.p - after.y) ** 2, weights=after.weights))
-
-    def _violations(self, rows: Rows) -> Floats:
-        """mu(g) K2(f, g) of every group, shape (G,)."""
-        level = np.zeros(len(rows.p), np.int64)
-        if self.target != "means":
-            level, _, _ = level_sets(rows.p, self.n_levels_)
-        return violations_of_levels(rows.p, rows.y, rows.members.view(np.bool_), level, rows.weights)
 
     def _inside(self, p: Floats) -> Floats:
         return np.clip(p, self._edge, 1.0 - self._edge) if self._edge else p
 
     def _patched(self, p: Floats, members: Bytes, n_patches: int | None = None) -> Floats:
         """Forecasts that the start has mapped, after so many patches."""
-        after = replay(p, members, self.history_[:n_patches], self._plan)
+        after = KINDS[self.patch].replay(p, members, self.history_[:n_patches], self.n_levels_)
         return away_from_ends(after, p, self._least) if self._least else after
 
     def predict(self, p: ArrayLike, groups: Any) -> Floats:
@@ -357,7 +421,6 @@ class GroupRecalibrator(BaseEstimator):
     def report(self, p: ArrayLike, y: ArrayLike, groups: Any) -> GroupRepair:
         """Group by group, how calibrated the probabilities p are and how calibrated `predict` makes them."""
         started, members = self._started(p, groups)
-        forecasts, outcomes = event_rows(p, y)
-        asked = members.view(np.bool_), self.n_levels_ or REPORT_LEVELS, self.group_names_
-        tables = forecasts, self._patched(started, members)
-        return GroupRepair(*(multicalibration_report(table, outcomes, *asked) for table in tables))
+        m = self.n_levels_ or (REPORT_LEVELS if self.target == "means" else None)
+        after = self._patched(started, members)
+        return repair_of(*event_rows(p, y), after, members, m, self.group_names_)

@@ -1,19 +1,63 @@
-"""What patches start from, and how many are made: held-out rows say when to stop."""
+"""Kinds of patches, what they start from, and how many are made: held-out rows say when to stop."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Bytes, Floats, Ints
+from onlinecal.measures.scores import event_costs
 from onlinecal.recalibration.classical.temperature import best_sigmoid, isotonic_curve
 from onlinecal.recalibration.flooring import least_probability
-from onlinecal.recalibration.groups.patches import Patch, Plan, Rows, Start, find, replay, watch
+from onlinecal.recalibration.groups.patches import (
+    EXACT,
+    FORECASTS,
+    LOG_ODDS,
+    Plan,
+    Rows,
+    Scale,
+    Start,
+    fit_moves,
+    fit_steps,
+    replay_moves,
+    replay_steps,
+)
 from onlinecal.validation import check_number
+
+Patch = Literal["log-odds", "value", "shift", "unrounded", "unrounded shift"]
+
+
+class Kind(NamedTuple):
+    """How patches are found, and how a history of them is replayed."""
+
+    fit: Callable[[Rows, Rows | None, Plan], tuple[Any, Floats | None]]
+    replay: Callable[[Floats, Bytes, Any, int], Floats]
+
+
+def _steps_on(scale: Scale) -> Kind:
+    return Kind(partial(fit_steps, scale=scale), partial(replay_steps, scale=scale))
+
+
+VALUES = Kind(fit_moves, replay_moves)
+KINDS: dict[Patch, Kind] = {
+    "log-odds": _steps_on(LOG_ODDS),
+    "value": VALUES,
+    "shift": _steps_on(FORECASTS),
+    "unrounded": VALUES,
+    "unrounded shift": _steps_on(EXACT),
+}
+
+
+def default_levels(alpha: float) -> int:
+    """m = ceil(1/alpha), with a hair's breadth for reciprocals that floating point misses."""
+    return math.ceil(1.0 / alpha - 1e-9)
+
 
 TRIED: tuple[Start, ...] = ("none", "temperature", "platt", "beta")
 """What "auto" chooses from."""
@@ -83,8 +127,29 @@ def away_from_ends(q: Floats, p: Floats, edge: float) -> Floats:
 
 Halves = tuple[Rows, Rows]
 """What is fitted, and what is held out."""
+
+
 MANY = 1_000_000
 """Of more rows than this one fold says enough."""
+
+
+class Choice(NamedTuple):
+    """What is fitted to all rows.
+
+    Attributes
+    ----------
+    start
+        The smooth map.
+    n_patches
+        How many patches at most.
+    held_out
+        Mean loss of the held-out rows by number of patches, from 0; None if none were held out.
+
+    """
+
+    start: Start
+    n_patches: int
+    held_out: Floats | None
 
 
 def default_folds(n_rows: int) -> int:
@@ -101,6 +166,40 @@ def numbered_folds(y: NDArray[Any], n_folds: int, seed: int) -> Ints:
     return fold
 
 
+def choose(parts: list[Halves], patch: Patch, plan: Plan, edge: float) -> Choice:
+    """The start and the number of patches with the least loss of rows that were held out, fold by fold.
+
+    Either is only taken where it lowers that loss by more than chance would have it; else nothing is done.
+    The loss is log loss for starts and log-odds patches, and the squared error for the other patches. `edge`
+    is how near to 0 and 1 a start may bring forecasts.
+    """
+    best, started = best_start(parts, plan.start, edge)
+    fit, replay = KINDS[patch]
+    histories, curves = [], []
+    for inside, held in started:
+        history, curve = fit(inside, held, plan)
+        histories.append(history)
+        curves.append(curve * held.weights.sum())
+    length = max(map(len, curves))
+    total = sum(np.concatenate([curve, np.full(length - len(curve), curve[-1])]) for curve in curves)
+    number = int(np.argmin(total))
+    m = plan.n_levels
+
+    def losses_after(stop: int) -> Floats:
+        after = [
+            held._replace(p=replay(held.p, held.members, history[:stop], m))
+            for history, (_, held) in zip(histories, started, strict=True)
+        ]
+        return _losses(after, patch)
+
+    # each group may have too high forecasts, or too low ones
+    tried = 2 * started[0][0].members.shape[1]
+    if number and not lowers(losses_after(number), losses_after(0), patch, tried):
+        number = 0
+    counts = np.concatenate([held.weights for _, held in started])
+    return Choice(best, number, np.asarray(total) / counts.sum())
+
+
 def fold_parts(rows: Rows, n_folds: int, seed: int) -> list[Halves]:
     """Of each fold, of more than MANY rows of one, the rows outside, and those inside, which are held out."""
     fold = numbered_folds(rows.y, n_folds, seed)
@@ -108,49 +207,10 @@ def fold_parts(rows: Rows, n_folds: int, seed: int) -> list[Halves]:
     return [(rows.take(fold != k), rows.take(fold == k)) for k in held_out]
 
 
-def choose(parts: list[Halves], plan: Plan, edge: float) -> tuple[Start, int, Floats]:
-    """The start and the number of patches with the least loss of rows that were held out, fold by fold.
-
-    Either is only taken where it lowers that loss by more than chance would have it; else nothing is done.
-    The loss is log loss for starts and log-odds patches, and the squared error for the other patches; its
-    mean by number of patches, from 0, comes last. `edge` is how near to 0 and 1 a start may bring forecasts.
-    """
-    best, started = best_start(parts, plan.start, edge)
-    histories = [find(inside, plan) for inside, _ in started]
-    curves = [
-        watch(history, held, plan) * held.weights.sum()
-        for history, (_, held) in zip(histories, started, strict=True)
-    ]
-    length = max(map(len, curves))
-    total = np.sum([np.pad(curve, (0, length - len(curve)), "edge") for curve in curves], axis=0)
-    number = int(np.argmin(total))
-
-    def losses_after(stop: int) -> Floats:
-        return _losses(
-            [
-                held._replace(p=replay(held.p, held.members, history[:stop], plan))
-                for history, (_, held) in zip(histories, started, strict=True)
-            ],
-            plan.patch,
-        )
-
-    # each group may have too high forecasts, or too low ones
-    tried = 2 * started[0][0].members.shape[1]
-    if number and not lowers(losses_after(number), losses_after(0), plan.patch, tried):
-        number = 0
-    return best, number, total / sum(held.weights.sum() for _, held in started)
-
-
 def best_start(parts: list[Halves], start: Start, edge: float) -> tuple[Start, list[Halves]]:
     """The start with the least held-out log loss, none unless that is lower; the parts, mapped by it."""
-    kinds: tuple[Start, ...] = TRIED if start == "auto" else ("none", start)
-    started: dict[Start, list[Halves]] = {}
-    for kind in kinds:
-        maps = [StartMap(kind).fit(inside.p, inside.y, inside.weights) for inside, _ in parts]
-        started[kind] = [
-            (inside._replace(p=smooth(inside.p, edge)), held._replace(p=smooth(held.p, edge)))
-            for smooth, (inside, held) in zip(maps, parts, strict=True)
-        ]
+    kinds: Iterable[Start] = TRIED if start == "auto" else ("none", start)
+    started = {kind: [_started(kind, *part, edge) for part in parts] for kind in dict.fromkeys(kinds)}
     losses = {kind: _losses([held for _, held in found], "log-odds") for kind, found in started.items()}
     best = min(losses, key=lambda kind: float(losses[kind].sum()))
     if not lowers(losses[best], losses["none"], "log-odds", len(losses)):
@@ -169,9 +229,22 @@ def lowers(losses: Floats, others: Floats, patch: Patch, tried: int) -> bool:
     return float(gains.sum()) > max(error, math.log(tried) / (1.0 if patch == "log-odds" else 2.0))
 
 
+def _started(kind: Start, inside: Rows, held: Rows, edge: float) -> tuple[Rows, Rows]:
+    """Both parts, mapped by what the first of them says."""
+    smooth = StartMap(kind).fit(inside.p, inside.y, inside.weights)
+    return inside._replace(p=smooth(inside.p, edge)), held._replace(p=smooth(held.p, edge))
+
+
 def _losses(parts: list[Rows], patch: Patch) -> Floats:
     """What each row loses, the parts one after the other."""
-    return np.concatenate([rows.losses(patch) for rows in parts])
+    return np.concatenate([row_losses(rows, patch) for rows in parts])
+
+
+def row_losses(rows: Rows, patch: Patch) -> Floats:
+    """What each row loses, times its weight: the log loss of log-odds patches, else the squared error."""
+    if patch == "log-odds":
+        return np.asarray(rows.weights * event_costs(rows.p, rows.y))
+    return np.asarray(rows.weights * (rows.p - rows.y) ** 2)
 
 
 def held_out_rows(n_rows: int, fraction: Any, seed: int) -> NDArray[np.bool_]:

@@ -164,3 +164,10 @@ def test_no_more_forecasts_are_asked_of_a_full_key_and_the_open_ones_settle():
         assert answer.reason == "full"
         assert "integers" in answer.detail
         assert engine.handle([Outcome("c", 0)])[0].id == "c"
+
+
+def test_open_forecasts_hardly_take_rounds_from_a_grid_without_a_horizon():
+    forecaster = AlmostOneStepAhead()
+    for _ in range(2_000):
+        forecaster.forecast()
+    assert forecaster.most_rounds > 1 << 40

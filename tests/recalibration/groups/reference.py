@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 
 def grid(p, m):
-    return np.floor(np.asarray(p) * m + 0.5) / m
+    return np.asarray(p, dtype=float) if m is None else np.floor(np.asarray(p) * m + 0.5) / m
 
 
-def value_patches(p, y, members, alpha, m):
-    """Forecasts after the patches; per patch the level, the group, violation and fall."""
+def value_patches(p, y, members, alpha, m=None):
+    """Forecasts after the patches, on a grid or not; per patch the level, the group, violation and fall."""
     f, story = grid(p, m), []
     while True:
         cells = [

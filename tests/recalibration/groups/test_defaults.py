@@ -156,9 +156,10 @@ def test_certain_forecasts_do_not_stay_certain():
     assert np.abs(model.predict(apart, everyone) - 0.5).max() <= 0.5 - 1 / 102 + 1e-12
 
 
-@pytest.mark.parametrize("patch", ["log-odds", "value", "shift"])
+@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
 def test_whole_weights_are_repeated_rows(patch):
     p, y, members, _ = population(300, 8)
+    p = inside(p.round(1)) if patch.startswith("unrounded") else p
     weights = np.random.default_rng(0).integers(0, 4, 300)
     rows = np.repeat(np.arange(300), weights)
     weighted = GroupRecalibrator.as_in_paper(0.002, patch).fit(p, y, members, sample_weight=weights)
@@ -183,7 +184,7 @@ def test_groups_of_categories_have_the_mass_of_their_weights():
     ]
 
 
-@pytest.mark.parametrize("patch", ["log-odds", "value", "shift"])
+@pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
 def test_stages_end_with_the_prediction(patch):
     p, y, members, _ = population(400, 2)
     model = GroupRecalibrator.as_in_paper(0.003, patch).fit(p, y, members)
@@ -192,7 +193,7 @@ def test_stages_end_with_the_prediction(patch):
     assert (stages[-1] == model.predict(p, members)).all()
     assert np.array_equal(list(model.staged_predict(p, members, [0, 3])), [stages[0], stages[3]])
     errors = [np.mean((stage - y) ** 2) for stage in stages]
-    if patch == "value":
+    if patch in ("value", "unrounded"):
         assert -np.diff(errors) == pytest.approx(model.history_["fall"], abs=1e-9)
     with pytest.raises(ValueError, match="stops must be at most"):
         list(model.staged_predict(p, members, [model.n_patches_ + 1]))
@@ -280,10 +281,15 @@ def test_predicates_are_asked_about_any_table(frame):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"patch": "move"}, "patch must be one of log-odds, value, shift, got 'move'"),
+        ({"patch": "move"}, "patch must be one of log-odds, value, shift, .*, unrounded shift, got 'move'"),
         ({"target": "medians"}, "target must be one of multicalibration, means, got 'medians'"),
         ({"target": "means"}, "patch must be 'shift' or 'log-odds' for the target 'means', got 'value'"),
         ({"target": "means", "patch": "shift", "n_levels": 3}, "n_levels must be None"),
+        ({"patch": "unrounded", "n_levels": 10}, "n_levels must be None for the patch 'unrounded', got 10"),
+        (
+            {"patch": "unrounded shift", "n_levels": 10},
+            "n_levels must be None for the patch 'unrounded shift'",
+        ),
         ({"alpha": 0.01, "n_levels": 5}, r"n_levels must be above 1/\(2 sqrt\(alpha\)\) = 5, got 5"),
         ({"validation_fraction": 1.0}, r"validation_fraction must be a number in \[0, 1\), got 1.0"),
         ({"validation_fraction": 0.9999}, "validation_fraction=0.9999 leaves none of 2 rows"),

@@ -1,4 +1,6 @@
-"""The patching algorithms, counts, falls, what holds at the end, order."""
+"""The patching algorithms, on grids and without: counts, falls, what holds at the end, order."""
+
+import math
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from tests.properties import examples
 from tests.recalibration.groups.reference import grid, tables, value_patches
 
 ALPHAS = [1.0, 0.7, 0.5, 0.3, 0.1, 0.03, 0.01]
+FINE_ALPHAS = [0.5, 0.1, 0.03, 0.01, 0.001]
 
 
 def patched(table, alpha, patch, **settings):
@@ -45,10 +48,10 @@ def test_value_patches_keep_every_promise(table, alpha, extra):
 
 
 @settings(deadline=None, max_examples=examples(150))
-@given(tables(), st.sampled_from([0.3, 0.1, 0.03, 0.01]))
-def test_value_patches_are_those_of_the_plain_algorithm(table, alpha):
-    model, after = patched(table, alpha, "value")
-    expected, story = value_patches(*table, alpha, model.n_levels_)
+@given(tables(), st.sampled_from([0.3, 0.1, 0.03, 0.01]), st.sampled_from(["value", "unrounded"]))
+def test_value_patches_are_those_of_the_plain_algorithm(table, alpha, patch):
+    model, after = patched(table, alpha, patch)
+    expected, story = value_patches(*table, alpha, model.n_levels_ or None)
     for made, (v, g, worst, fall) in zip(model.history_, story, strict=False):
         assert made["violation"] == pytest.approx(worst, abs=1e-12)
         if (made["forecast"], made["group"]) != (pytest.approx(v), g):
@@ -80,6 +83,27 @@ def test_shift_patches_keep_every_promise(table, alpha, m):
         assert (falls >= alpha**2 / 4 - 1e-9).all()
     assert (falls > 0.75 * alpha / (model.n_levels_ + 1) - 1e-9).all()
     assert np.mean((after - y) ** 2) <= np.mean((p - y) ** 2) - falls.sum() + 1e-9
+
+
+@settings(deadline=None, max_examples=examples(150))
+@given(tables(), st.sampled_from(FINE_ALPHAS), st.sampled_from(["unrounded", "unrounded shift"]))
+def test_unrounded_patches_keep_every_promise(table, alpha, patch):
+    p, y, _ = table
+    model, after = patched(table, alpha, patch)
+    n, n_values, start = len(p), len(np.unique(p)), float(np.mean((p - y) ** 2))
+    falls, left = model.history_["fall"], np.mean((after - y) ** 2)
+    assert (model.n_levels_, set(model.history_["level"])) in ((0, {-1}), (0, set()))
+    if patch == "unrounded":
+        # the level sets in use are at most those at first and one more a patch, and never more than rows
+        levels = np.minimum(n_values + np.arange(len(falls)), n)
+        assert (falls >= alpha / levels - 1e-12).all()
+        assert start - falls.sum() == pytest.approx(left, abs=1e-12)
+        most = min(n_values * math.expm1(min(start / alpha, 700.0)), n * start / alpha)
+    else:
+        assert (falls >= 0.75 * alpha / n - 1e-12).all()
+        assert left <= start - falls.sum() + 1e-9
+        most = 4 / 3 * n * start / alpha
+    assert model.max_patches_ <= most
 
 
 @settings(deadline=None, max_examples=examples(100))
@@ -122,14 +146,14 @@ def test_replay_on_new_rows_is_patch_by_patch(table, other, patch):
     assert model.predict(q, groups) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("patch", ["value", "shift"])
+@pytest.mark.parametrize("patch", ["value", "shift", "unrounded"])
 def test_early_stopping_keeps_the_best_prefix(patch):
     rng = np.random.default_rng(3)
-    n = 4000
+    n = 4000 if patch != "unrounded" else 400
     members = rng.random((n, 6)) < 0.3
-    p = rng.random(n)
+    p = rng.random(n) if patch != "unrounded" else rng.integers(0, 5, n) / 4
     y = (rng.random(n) < np.clip(p + 0.2 * members[:, 0] - 0.2 * members[:, 1], 0, 1)).astype(int)
-    settings = {"alpha": 0.0003, "patch": patch, "n_levels": 40}
+    settings = {"alpha": 0.0003, "patch": patch, "n_levels": None if patch == "unrounded" else 40}
     stopped = GroupRecalibrator.as_in_paper(**settings, validation_fraction=0.3, seed=1).fit(p, y, members)
     assert stopped.n_taken_back_ > 0
     held = held_out_rows(n, 0.3, 1)
@@ -141,3 +165,26 @@ def test_early_stopping_keeps_the_best_prefix(patch):
     full = GroupRecalibrator.as_in_paper(**settings).fit(p[~held], y[~held], members[~held])
     assert full.n_patches_ == stopped.n_patches_ + stopped.n_taken_back_
     assert error <= np.mean((full.predict(p[held], members[held]) - y[held]) ** 2)
+
+
+def test_a_forecast_that_fit_has_not_seen_stays_and_others_are_exact():
+    p, y = [0.5] * 6, [1, 0, 0, 1, 1, 0]
+    groups = np.array([[1, 0]] * 3 + [[0, 1]] * 3)
+    model = GroupRecalibrator.as_in_paper(0.001, patch="unrounded").fit(p, y, groups)
+    answer = model.predict([0.5, 0.5, 0.25, 0.5], [[1, 0], [0, 1], [1, 0], [0, 0]])
+    assert answer.tolist() == [1 / 3, 2 / 3, 0.25, 0.5]
+    # the report looks at the same level sets
+    assert model.report(p, y, groups).after.worst.violation == 0.0
+
+
+def test_unrounded_shifts_add_up_in_overlapping_groups_and_leave_new_forecasts():
+    """Values take turns, as the first patch decides; shifts of one epoch do not."""
+    p, groups = np.full(8, 0.5), np.array([[1, 0]] * 2 + [[1, 1]] * 4 + [[0, 1]] * 2)
+    y = [0, 1, 1, 1, 0, 1, 1, 1]
+    model = GroupRecalibrator.as_in_paper(0.001, "unrounded shift").fit(p, y, groups)
+    first = model.history_[model.history_["epoch"] == 0]
+    sums = np.array([first["shift"][first["group"] == g].sum() for g in (0, 1)])
+    assert (np.abs(sums) > 0.01).all()
+    one = next(model.staged_predict(p, groups, [len(first)]))
+    assert one == pytest.approx(np.clip(0.5 + groups @ sums, 0, 1), abs=1e-9)
+    assert model.predict([0.25], [[1, 1]]).tolist() == [0.25]
