@@ -127,7 +127,8 @@ def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
         one, alarm = key.summary, "–"
         if alarms := alarms_of(key):
             of, last = max(alarms, key=lambda one: one[1].event)
-            alarm = f"{of} {last}, {ago(found, last.event)}"
+            since = "" if key.change_point is None else f", since event {key.change_point:,}"
+            alarm = f"{of} {last}, {ago(found, last.event)}{since}"
         rows.append(
             (
                 escape(key.name),

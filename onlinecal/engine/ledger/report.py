@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
+from onlinecal.alarms import CalibrationAlarm
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Summary
+from onlinecal.engine.keys.lanes import class_shares
 from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
-from onlinecal.engine.watch.key_watch import Scores
+from onlinecal.engine.watch.key_watch import Scores, likeliest
 from onlinecal.engine.watch.overview import reliability_of_both
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.html import MOST, Shown, Table
@@ -34,12 +39,17 @@ class KeyReport(Struct, frozen=True):
         Its name; the place of its configuration, -1 for the default.
     summary, scores
         What there is to know of it; its scores are None if no round is settled.
+    change_point
+        The number of the query since which the forecasts, or hints, of the last alarm seem to be wrong: by
+        `CalibrationAlarm.change_point`, of the rounds in the log. None without an alarm, and for keys with
+        `expire_as`, whose silent outcomes are not in the log.
     """
 
     name: str
     config: int
     summary: Summary
     scores: Scores | None = None
+    change_point: int | None = None
 
 
 class OpenForecast(Struct, frozen=True):
@@ -113,10 +123,14 @@ def read_report(path: str | Path) -> Report:
         book, lines = Book(config_of(ledger)), []
         for _ in catch_up(book, ledger):
             pass
-        for name, place, written in ledger.summaries():
-            summary = book.summary(name, place, written, ledger)
-            watched = summary.watched
-            lines.append(KeyReport(name, place, summary, None if watched is None else watched.scores))
+        for line in ledger.summaries():
+            summary = book.summary(*line, ledger)
+            worth = None if summary.watched is None else summary.watched.scores
+            lines.append(KeyReport(line[0], line[1], summary, worth))
+        since = change_points(
+            ledger, {one.name: alarm for one in lines if (alarm := alarm_to_trace(book, one))}
+        )
+        lines = [replace(one, change_point=since.get(one.name)) for one in lines]
         totals, (queries, closings) = Totals((), ((one.name, one.summary) for one in lines)), ledger.counts()
         sums, first = totals.read(queries + closings, len(lines)), totals.oldest(())
         oldest = ledger.rows(
@@ -142,6 +156,50 @@ def read_report(path: str | Path) -> Report:
             *seen,
         )
 
+
+def alarm_to_trace(book: Book, key: KeyReport) -> tuple[int, bool] | None:
+    """The event of a key's last alarm, and whether its hints raised it; None if the log cannot explain it."""
+    watched = key.summary.watched
+    if watched is None or book.config.at(key.config).expire_as is not None:
+        return None
+    alarms = [(one.event, hint) for one, hint in ((watched.last, False), (watched.last_hint, True)) if one]
+    return max(alarms, default=None)
+
+
+def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[str, int]:
+    """For each key, by name, the query since which its forecasts, or hints, seem to be wrong."""
+    rounds: dict[str, list[tuple[int, float, float]]] = {name: [] for name in alarms}
+    for name, number, query, hint, probability, value in (
+        ledger.rows(SETTLED_ROUNDS, (json.dumps(list(alarms)),)) if alarms else ()
+    ):
+        event, of_hint = alarms[name]
+        given, outcome = loaded(hint if of_hint else probability), loaded_outcome(value)
+        if isinstance(given, dict):
+            # before the first class is known, nothing is forecast
+            label, given = likeliest(given) if given else (None, None)
+            outcome = class_shares(outcome).get(label or "", 0.0)
+        if number <= event and given is not None:
+            rounds[name].append((query, given, outcome))
+    queries_since = {}
+    for name, rows in rounds.items():
+        # all rounds of a key may be in archives
+        if rows:
+            queries, given, outcomes = zip(*rows, strict=True)
+            alarm = CalibrationAlarm(NO_ALARM)
+            alarm.update_many(np.array(given, np.float64), np.array(outcomes, np.float64))
+            assert alarm.change_point is not None
+            queries_since[name] = queries[alarm.change_point]
+    return queries_since
+
+
+SETTLED_ROUNDS = (
+    "SELECT k.name, c.number, q.number, q.hint, q.probability, c.value FROM closings AS c"
+    " JOIN queries AS q ON q.number = c.query JOIN keys AS k ON k.number = q.key"
+    " WHERE c.value IS NOT NULL AND k.name IN (SELECT value FROM json_each(?)) ORDER BY c.number"
+)
+"""The settled rounds of some keys, in the order in which they were settled."""
+NO_ALARM = 1e-280
+"""A rate at which an alarm is never raised, so that nothing is forgotten."""
 
 CHUNK = 100_000
 
