@@ -83,16 +83,9 @@ class Counts:
 
 
 class PrefixSums(NamedTuple):
-    """Sums over the rounds of the first k forecast values, k = 0..K.
+    """The forecast values (K,), and sums over the rounds of the first k of them, k = 0..K, (K+1,) each.
 
-    Attributes
-    ----------
-    values
-        The forecast values, shape (K,).
-    zeros, ones
-        Rounds with outcome 0, respectively 1, shape (K+1,).
-    zero_sums, one_sums
-        The forecasts of these rounds, added up, shape (K+1,).
+    Rounds with outcome 0, respectively 1, and the forecasts of these rounds.
     """
 
     values: Floats
@@ -196,15 +189,6 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
     # sums of whole numbers below 2**53 are exact
     of_zeros, of_ones = (np.bincount(index, n[counted]).astype(np.int64) for n in (n0, n1))
     return Counts(joined, of_zeros, of_ones)
-
-
-def sorted_rounds(
-    forecasts: Floats, outcomes: NDArray[np.uint8]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Row numbers of the rounds with outcome 0, then with 1, each by increasing forecast (ties: by row)."""
-    order = np.argsort(forecasts, kind="stable")
-    is_one = outcomes[order] == 1
-    return order[~is_one], order[is_one]
 
 
 def _check_whole(counts: ArrayLike, name: str) -> Ints:

@@ -153,16 +153,10 @@ def functional_multicalibration_error(
 
 
 def level_sets(p: Floats, n_levels: int | None) -> tuple[Ints, Ints, Ints]:
-    """Level sets in use, by increasing forecast.
+    """Level sets in use, by increasing forecast: that of each round, 0..K-1, shape (n,).
 
-    Returns
-    -------
-    level
-        The level set of each round, 0..K-1, shape (n,).
-    order
-        Round numbers sorted by level set (ties by round), shape (n,).
-    starts
-        Where each level set begins in `order`, and its end; shape (K + 1,).
+    Then round numbers sorted by level set (ties by round), shape (n,), and where each level set begins there,
+    and its end; shape (K + 1,).
     """
     keys: NDArray[Any] = p
     if n_levels is not None:

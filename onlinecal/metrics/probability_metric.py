@@ -49,6 +49,8 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     """
 
     _fmt = ".6f"
+    bigger_is_better = False
+    requires_labels = False
 
     def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
         if not isinstance(top_label, bool):
@@ -60,16 +62,6 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         # whether the positive label has come or been answered, and up to two labels that are not it
         self._met = top_label or isinstance(pos_val, bool)
         self._others: tuple[Any, ...] = ()
-
-    @property
-    def bigger_is_better(self) -> bool:
-        """False: these are errors."""
-        return False
-
-    @property
-    def requires_labels(self) -> bool:
-        """False: they are fed probabilities."""
-        return False
 
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Count one round."""

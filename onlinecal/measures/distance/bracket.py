@@ -35,10 +35,10 @@ from onlinecal.measures.distance.fractional.relaxation import (
     LEAST_NODES,
     ROUNDING,
     Relaxation,
-    fractional_masses,
     one_way_bound,
     relax,
     relaxation_nodes,
+    solve,
 )
 from onlinecal.measures.distance.fractional.rounding import (
     curve_of_levels,
@@ -268,7 +268,7 @@ def _improved(
             return levels
         nodes, masses = relaxation.nodes, relaxation.masses
         if n_cells:
-            nodes, masses = fractional_masses(counts, np.linspace(0.0, 1.0, n_cells + 1))
+            nodes, _, _, masses = solve(counts, np.linspace(0.0, 1.0, n_cells + 1))
         curve = curve_of_masses(counts, nodes, masses)
         found, distance, work = round_near(tables, relaxation.lower, curve, quick, tolerance)
         work_left -= work

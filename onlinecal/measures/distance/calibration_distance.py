@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
-from onlinecal.measures.counts import Counts, check_counts, count_shares, sorted_rounds
+from onlinecal.measures.counts import Counts, check_counts, count_shares
 from onlinecal.measures.distance.bracket import (
     bracket,
     deduction,
@@ -131,7 +131,9 @@ def calibration_distance(
     starts = [conditional_means(counts)]
     if ahead is not None:
         starts.append(conditional_means(count_shares(ahead, y)[0]))
-    rows = sorted_rounds(p, y.astype(np.uint8, copy=False))
+    order = np.argsort(p, kind="stable")
+    is_one = y[order] == 1
+    rows = order[~is_one], order[is_one]
     return _measured(counts, rows, starts, method, normalize, budget, rtol)
 
 

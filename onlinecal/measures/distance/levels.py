@@ -114,7 +114,7 @@ def _transport(from_values: Floats, from_masses: Ints, to_values: Floats, to_mas
 
 
 def deal(levels: Levels, zero_rows: NDArray[np.intp], one_rows: NDArray[np.intp]) -> Floats:
-    """The calibrated sequence in input order, shape (T,); rows as from `counts.sorted_rounds`."""
+    """The calibrated sequence in input order, shape (T,); rows of either outcome by increasing forecast."""
     sequence = np.empty(len(zero_rows) + len(one_rows))
     sequence[zero_rows] = np.repeat(levels.values, levels.zeros)
     sequence[one_rows] = np.repeat(levels.values, levels.ones)

@@ -43,17 +43,8 @@ def count_level_sets(n_levels: int, n_classes: int) -> int:
 def number_level_sets(table: Floats, n_levels: int) -> tuple[Ints, Ints]:
     """Which level set each row is in, and one row of each.
 
-    Parameters
-    ----------
-    table
-        Checked probabilities, shape (n, k).
-    n_levels
-        Levels in [0, 1).
-
-    Returns
-    -------
-    numbers, first_rows
-        numbers[i] in 0..D-1, shape (n,), in order of appearance; first_rows, shape (D,).
+    Of checked probabilities, shape (n, k): numbers in 0..D-1, shape (n,), in order of appearance, and rows,
+    shape (D,).
     """
     codes, most = np.zeros(len(table), np.int64), 1
     for column in levels_of(table, n_levels).T:

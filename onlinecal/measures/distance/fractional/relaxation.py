@@ -75,7 +75,7 @@ class Relaxation:
 
 def relax(counts: Counts, nodes: Floats) -> Relaxation:
     """Solve the linear program on increasing nodes, 0 and 1 among them, and prove its lower bound."""
-    nodes, u0, u1, masses = _solve(counts, nodes)
+    nodes, u0, u1, masses = solve(counts, nodes)
     u0, u1 = feasible_potentials(nodes, u0, u1)
     lower = potential_bound(counts, nodes, u0, u1)
     one_way = one_way_bound(counts)
@@ -84,12 +84,6 @@ def relax(counts: Counts, nodes: Floats) -> Relaxation:
         sign = 1.0 if counts.biases.sum() >= 0.0 else -1.0
         lower, u0, u1 = one_way, sign * nodes, sign * (nodes - 1.0)
     return Relaxation(lower, nodes, u0, u1, masses)
-
-
-def fractional_masses(counts: Counts, nodes: Floats) -> tuple[Floats, Floats]:
-    """Nodes and the masses kept there by the cheapest fractional calibrated sequence; no bound is proved."""
-    nodes, _, _, masses = _solve(counts, nodes)
-    return nodes, masses
 
 
 def one_way_bound(counts: Counts) -> float:
@@ -174,7 +168,7 @@ def _spread(counts: Counts, nodes: Floats, masses: NDArray[Any]) -> Floats:
     return np.asarray(to_right + to_left, dtype=np.float64)
 
 
-def _solve(counts: Counts, nodes: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+def solve(counts: Counts, nodes: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Nodes, potentials u0, u1 and masses z of the linear program, up to the solver's tolerance.
 
     The nodes are those given, or every second one, if the solver needs too many iterations for all of them.
@@ -210,7 +204,7 @@ def _solve(counts: Counts, nodes: Floats) -> tuple[Floats, Floats, Floats, Float
         if answer.status == 0:
             break
         if answer.status == ITERATION_LIMIT:
-            return _solve(counts, np.append(nodes[:-1:2], nodes[-1]))
+            return solve(counts, np.append(nodes[:-1:2], nodes[-1]))
     else:
         raise RuntimeError(f"the relaxation was not solved: {answer.message}")
     potentials = answer.eqlin.marginals
