@@ -136,10 +136,13 @@ def count_shares(
     """
     p, y = check_share_history(forecasts, outcomes)
     if sample_weight is None and y.dtype != np.float64:
-        # adding 0.0 turns -0.0 into 0.0
-        values, index = np.unique(p + 0.0, return_inverse=True)
-        ones = np.bincount(index[y == 1], minlength=len(values))
-        return Counts(values, np.bincount(index) - ones, ones), p, y
+        # adding 0.0 turns -0.0 into 0.0; to sort the two labels apart is several times faster than indices
+        parts = [np.unique(p[y == label] + 0.0, return_counts=True) for label in (0, 1)]
+        values = merged(*(part for part, _ in parts))
+        zeros, ones = np.zeros((2, len(values)), np.int64)
+        for count, (part, number) in zip((zeros, ones), parts, strict=True):
+            count[np.searchsorted(values, part)] = number
+        return Counts(values, zeros, ones), p, y
     weights = check_weights(sample_weight, len(p))
     inside = weights > 0.0
     values, index = np.unique(p[inside] + 0.0, return_inverse=True)

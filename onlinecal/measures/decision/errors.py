@@ -21,11 +21,13 @@ from numpy.typing import ArrayLike
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.measures.decision.losses import (
+    MOST_ROWS,
     Partition,
     check_losses,
     cut_intervals,
     decision_losses,
     error_of,
+    improve_rows,
     loss_norms,
     residuals,
 )
@@ -217,7 +219,7 @@ def search(
     Climbs start from random weights. The highest end is the worst soft partition. For the worst hard one,
     which is found exactly for two classes, each end is rounded: as it is, and with Gumbel noise on its
     scores. From each end's best rounding a local search goes on, one action's weights at a time along a
-    direction, exactly.
+    direction, exactly; in tables of a dozen rows another one, one or two rows at a time.
     """
     shape = n_actions, table.shape[1]
     if n_actions == 1:
@@ -238,6 +240,9 @@ def search(
         errors = [error_of(Partition(candidate, hard=True)(table), residual) for candidate in rounded]
         first = int(np.argmax(errors))
         found = improve(table, residual, rounded[first], errors[first], rng)
+        if len(table) <= MOST_ROWS:
+            error, separating = improve_rows(table, residual, found.partition.weights)
+            found = Found(error, Partition(separating, hard=True))
         best = max(best, found, key=lambda found: found.error)
     return best
 
@@ -380,14 +385,29 @@ def loss_set_gaps(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike
     max_a ||l_j(., a)||_2; the diagonal is `decision_loss_gap`. The largest entry is the list's decision
     calibration error.
 
-    Parameters and errors as for `decision_loss_gap`. Returns averages over rows, shape (n_losses, n_losses).
+    Parameters
+    ----------
+    probabilities, labels, losses
+        As for `decision_loss_gap`.
+
+    Returns
+    -------
+    ndarray
+        Shape (n_losses, n_losses), averages over rows.
+
+    Raises
+    ------
+    ValueError
+        Bad probabilities, labels or losses.
     """
     table, numbers = check_labelled_rows(probabilities, labels)
     tables = check_losses(losses, table.shape[1])
-    residual, norms = residuals(table, numbers), loss_norms(tables)
-    rules = (Partition(-loss, hard=True)(table) for loss in tables)
-    biases = [inner(rule.T, residual) / len(table) for rule in rules]
-    gaps = np.array([np.abs((one * tables).sum(axis=(1, 2))) for one in biases])
+    norms = loss_norms(tables)
+    residual = residuals(table, numbers)
+    gaps = np.empty((len(tables), len(tables)))
+    for row, loss in enumerate(tables):
+        biases = inner(Partition(-loss, hard=True)(table).T, residual) / len(table)
+        gaps[row] = np.abs((biases * tables).sum(axis=(1, 2)))
     return gaps / np.where(norms > 0.0, norms, 1.0)
 
 
@@ -423,8 +443,10 @@ def decision_calibration_error(
 
     Parameters
     ----------
-    probabilities, labels
-        As for `decision_loss_gap`.
+    probabilities
+        Class probabilities, shape (n, C).
+    labels
+        Class numbers 0..C-1, shape (n,).
     n_actions
         K, at least 1.
     partition

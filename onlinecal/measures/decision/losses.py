@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
-from onlinecal.measures.fixed_order import BLOCK, by_columns, fill_product, inner, lengths, product, soften
+from onlinecal.measures.fixed_order import (
+    BLOCK,
+    by_columns,
+    fill_product,
+    inner,
+    lengths,
+    product,
+    soften,
+)
 from onlinecal.validation import (
     check_count,
     check_labelled_rows,
@@ -152,7 +161,22 @@ def bayes_decisions(probabilities: ArrayLike, losses: ArrayLike) -> Ints:
 def decision_losses(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike) -> DecisionLosses:
     """What Bayes decisions cost on average: as the probabilities predict, and with the labels that came.
 
-    Parameters and errors as for `decision_loss_gap`. Both are of shape (n_losses,), in the losses' own unit.
+    Parameters
+    ----------
+    probabilities, labels
+        Shapes (n, C) and (n,), labels 0..C-1.
+    losses
+        Shape (n_losses, K, C), or one table (K, C).
+
+    Returns
+    -------
+    DecisionLosses
+        `predicted` and `true`, each of shape (n_losses,); averages over rows, in the losses' own unit.
+
+    Raises
+    ------
+    ValueError
+        Bad probabilities, labels or losses.
     """
     table, numbers = check_labelled_rows(probabilities, labels)
     tables = check_losses(losses, table.shape[1])
@@ -252,7 +276,11 @@ def _add_losses(
 
 
 def confidence_width(
-    n_rows: int, n_actions: int, n_classes: int, delta: float = 0.05, n_losses: int | None = None
+    n_rows: int,
+    n_actions: int,
+    n_classes: int,
+    delta: float = 0.05,
+    n_losses: int | None = None,
 ) -> float:
     """How far an error measured on n rows can be from the source's, with probability 1 - delta.
 
@@ -287,3 +315,72 @@ def confidence_width(
     complexity = math.sqrt(2.0 * (math.log(2.0) + patterns) / n)
     chance = math.sqrt(2.0 * math.log(n_classes / delta) / n)
     return min(math.sqrt(2.0), n_actions * math.sqrt(n_classes) * (2.0 * complexity + chance))
+
+
+MOST_ROWS = 12
+"""Rows up to which this is worth its time: there are (n K)^2 / 2 changes of two rows."""
+
+
+def separate(table: Floats, actions: Ints, n_actions: int) -> Floats | None:
+    """Weights (K, C) with which every row's action has the largest score, by 1; None if there are none."""
+    # here only: it takes longer to load than all the rest
+    from scipy.optimize import linprog
+
+    n_classes = table.shape[1]
+    rows, others = np.nonzero(np.arange(n_actions) != actions[:, None])
+    constraints = np.zeros((len(rows), n_actions, n_classes))
+    which = np.arange(len(rows))
+    constraints[which, others] = table[rows]
+    constraints[which, actions[rows]] = -table[rows]
+    end = linprog(
+        np.zeros(n_actions * n_classes),
+        A_ub=constraints.reshape(len(rows), -1),
+        b_ub=np.full(len(rows), -1.0),
+        bounds=(None, None),
+    )
+    return end.x.reshape(n_actions, n_classes) if end.status == 0 else None
+
+
+def improve_rows(table: Floats, residual: Floats, weights: Floats) -> tuple[float, Floats]:
+    """Take the best realisable change of one or two rows' actions, while any raises the error.
+
+    Moving scores along a line cannot reach a partition that differs in rows on two sides. Here the assignment
+    of rows to actions is what moves, and a linear program says whether linear scores can make it.
+    """
+    values, place = np.unique(table, axis=0, return_inverse=True)
+    sums = np.zeros_like(values)
+    np.add.at(sums, place.ravel(), residual)
+    n_actions = len(weights)
+    start = Partition(weights, hard=True)
+    error = error_of(start(table), residual)
+    actions = start(values).argmax(axis=1)
+    changes = _changes(len(values), n_actions)
+    while True:
+        tried = np.repeat(actions[None], len(changes), axis=0)
+        which = np.arange(len(changes))
+        for row in (0, 1):
+            tried[which, changes[:, 2 * row]] = changes[:, 2 * row + 1]
+        members = tried[:, None, :] == np.arange(n_actions)[:, None]
+        # row after row: a sum in a fixed order
+        biases = np.zeros((len(changes), n_actions, table.shape[1]))
+        for row, total in enumerate(sums):
+            biases += members[:, :, row, None] * total
+        errors = lengths(biases).sum(axis=1) / len(table)
+        for best in np.argsort(-errors, kind="stable"):
+            if errors[best] <= error * (1.0 + 1e-12):
+                return error, weights
+            found = separate(values, tried[best], n_actions)
+            if found is not None:
+                error, weights, actions = float(errors[best]), found, tried[best]
+                break
+        else:
+            return error, weights
+
+
+def _changes(n: int, n_actions: int) -> Ints:
+    """All (row, action, row, action) with different rows; a move of one row is among them."""
+    pairs = np.array(list(combinations(range(n), 2))).reshape(-1, 2)
+    actions = np.array(list(np.ndindex(n_actions, n_actions)))
+    first = np.repeat(pairs, len(actions), axis=0)
+    second = np.tile(actions, (len(pairs), 1))
+    return np.column_stack([first[:, 0], second[:, 0], first[:, 1], second[:, 1]]).astype(np.int64)

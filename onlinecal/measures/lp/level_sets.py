@@ -1,4 +1,4 @@
-"""Level sets of class probabilities; the set of all level sets is never listed.
+"""Level sets of class probabilities, found by hashing rows; the set of all level sets is never listed.
 
 R rounds every probability down to a multiple of 1/n_levels; rows with the same rounding share a level set.
 There are about C(n_levels + k, k) of them, of which n rows meet at most n.
@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import kernel_part
+from onlinecal.compiling import compiled, kernel_part
 
 ROUNDING = 1e-7
 """How far below a multiple of 1/n_levels a probability may be and still count as that multiple."""
-MOST_CODES = 2**62
-"""Rows of levels are told apart by whole numbers below this."""
 
 
 def allowance(n_levels: int, n_classes: int) -> float:
@@ -43,25 +42,94 @@ def count_level_sets(n_levels: int, n_classes: int) -> int:
 def number_level_sets(table: Floats, n_levels: int) -> tuple[Ints, Ints]:
     """Which level set each row is in, and one row of each.
 
-    Of checked probabilities, shape (n, k): numbers in 0..D-1, shape (n,), in order of appearance, and rows,
-    shape (D,).
+    Parameters
+    ----------
+    table
+        Checked probabilities, shape (n, k).
+    n_levels
+        Levels in [0, 1).
+
+    Returns
+    -------
+    numbers, first_rows
+        numbers[i] in 0..D-1, shape (n,), in order of appearance; first_rows, shape (D,).
     """
-    codes, most = np.zeros(len(table), np.int64), 1
-    for column in levels_of(table, n_levels).T:
-        levels = n_levels + 1
-        if most * levels >= MOST_CODES:
-            used, codes = np.unique(codes, return_inverse=True)
-            held, column = np.unique(column, return_inverse=True)
-            most, levels = len(used), len(held)
-        codes, most = codes * levels + column, most * levels
-    _, rows, places = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(rows)
-    return np.argsort(order)[places], rows[order]
+    return _number_rows(table, n_levels, allowance(n_levels, table.shape[1]))
 
 
 def levels_of(table: Floats, n_levels: int) -> Ints:
     """floor(u n_levels) with the allowance, shape (n, k) or (k,) as `table`."""
     return np.floor(table * n_levels + allowance(n_levels, table.shape[-1])).astype(np.int64)
+
+
+@kernel_part
+def level_of(u: float, n_levels: int, slack: float) -> np.int64:
+    """The level of one probability."""
+    return np.int64(np.floor(u * n_levels + slack))
+
+
+@kernel_part
+def mixed_bits(j: int, level: int) -> Any:
+    """64 well-mixed bits for one class and its level (the finaliser of splitmix64)."""
+    z = np.uint64(j) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(level) * np.uint64(0xD1B54A32D192ED03)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel_part
+def fill_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> Any:
+    """Write a row's levels into `levels`; their hash."""
+    key = np.uint64(0)
+    for j in range(row.shape[0]):
+        level = level_of(row[j], n_levels, slack)
+        levels[j] = level
+        if level > 0:
+            key += mixed_bits(j, level)
+    return key
+
+
+@compiled
+def _number_rows(table: Floats, n_levels: int, slack: float) -> tuple[Ints, Ints]:
+    """Open addressing on hashes; a hash only proposes, levels are then compared one by one."""
+    n, k = table.shape
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    mask = np.uint64(size - 1)
+    slots = np.empty(size, dtype=np.int64)
+    for i in range(size):
+        slots[i] = -1
+    keys = np.empty(n, dtype=np.uint64)
+    first_rows = np.empty(n, dtype=np.int64)
+    numbers = np.empty(n, dtype=np.int64)
+    levels = np.empty(k, dtype=np.int64)
+    found = 0
+    for i in range(n):
+        key = fill_levels(table[i], n_levels, slack, levels)
+        slot = key & mask
+        while True:
+            number = slots[slot]
+            if number < 0:
+                slots[slot] = found
+                keys[found] = key
+                first_rows[found] = i
+                numbers[i] = found
+                found += 1
+                break
+            if keys[number] == key and _has_levels(table[first_rows[number]], n_levels, slack, levels):
+                numbers[i] = number
+                break
+            slot = (slot + np.uint64(1)) & mask
+    return numbers, first_rows[:found].copy()
+
+
+@kernel_part
+def _has_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> bool:
+    same = True
+    for j in range(row.shape[0]):
+        same &= level_of(row[j], n_levels, slack) == levels[j]
+    return same
 
 
 @kernel_part

@@ -119,7 +119,7 @@ def test_two_classes_are_exact(n_actions, seed):
     [
         (9, 3, 2),
         (7, 3, 3),
-        *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((12, 3, 2), (11, 4, 2))),
+        *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((12, 3, 2), (8, 4, 3), (11, 4, 2))),
     ],
 )
 @pytest.mark.parametrize("seed", range(3))
