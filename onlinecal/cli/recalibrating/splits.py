@@ -102,7 +102,6 @@ def read_split(frame: pl.DataFrame, asked: Asked, in_turn: bool = False) -> Spli
 def split_rows(n_rows: int, test_share: float, seed: int | None) -> tuple[Ints, Ints]:
     """Row numbers to fit and to test, the latter the last of a random order; of the file's without a seed.
 
-    (scikit-learn's train_test_split would deal other rows for the same seed, and so change every report.)
     Raises ValueError for a share outside (0, 1), and for too few rows in either part.
     """
     n_fit, n_test = part_sizes(n_rows, test_share)
