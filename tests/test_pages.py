@@ -65,10 +65,12 @@ def before_scale() -> dict[str, Any]:
     row = {"type": "query", "id": "a", "key": "k", "position": 0, "hint": 0.5, "value": None}
     pl.DataFrame([row], schema_overrides={"value": pl.String}).write_parquet("events/0.parquet")
     rng = np.random.default_rng(0)
-    y = rng.random(60) < 0.3
+    P, y = rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60)
+    columns = {"p": P[:, 0], "y": y == 0, "clicked": y == 0, "label": y, "probabilities": P.tolist()}
     groups = {"country": list("abc") * 20, "device": ["phone", "desk"] * 30}
-    frame = pl.DataFrame({"p": rng.random(60), "y": y, "clicked": y, **groups})
-    return {"table": local_session(2).createDataFrame(frame.to_pandas()), "frame": frame}
+    frame = pl.DataFrame({**dict(zip(("cat", "dog", "fox"), P.T, strict=True)), **columns, **groups})
+    table = local_session(2).createDataFrame(frame.to_pandas())
+    return {"table": table, "P": P, "y": y, "frame": frame}
 
 
 BEFORE = {

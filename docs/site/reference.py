@@ -33,7 +33,7 @@ PACKAGES = {
     "onlinecal.alarms": "Alarms when forecasts stop being calibrated.",
     "onlinecal.plots": "Pictures of one's own arrays, drawn on any Axes.",
     "onlinecal.engine": "Events in, answers out: many keys, late labels, a ledger.",
-    "onlinecal.engine.spark": "The engine, and distances of groups, on Spark.",
+    "onlinecal.engine.spark": "The engine, distances of groups and fitted recalibrators on Spark.",
     "onlinecal.datasets": "A small real stream that comes with the package, as data sets of river come.",
     "adversaries": "Who produces the outcomes.",
 }

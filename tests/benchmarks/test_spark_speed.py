@@ -60,7 +60,7 @@ def spark_run(batches, root):
     spark = local_session(2)
     try:
         events = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / "in"))
-        answers = calibrated_stream(events).writeStream.format("parquet")
+        answers = calibrated_stream(events, check=False).writeStream.format("parquet")
         query = answers.option("path", str(root / "out")).option("checkpointLocation", str(root / "cp"))
         running = query.trigger(availableNow=True).start()
         running.awaitTermination()

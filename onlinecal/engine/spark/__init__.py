@@ -11,12 +11,19 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.engine.spark.rows import EVENTS as EVENTS
-    from onlinecal.engine.spark.session import ROCKSDB as ROCKSDB, local_session as local_session
+    from onlinecal.engine.spark.session import (
+        ROCKSDB as ROCKSDB,
+        check_workers as check_workers,
+        local_session as local_session,
+    )
     from onlinecal.engine.spark.stream import (
         ANSWERS as ANSWERS,
         calibrated_stream as calibrated_stream,
         ledger_states as ledger_states,
     )
-    from onlinecal.engine.spark.tables import distances as distances
+    from onlinecal.engine.spark.tables import (
+        distances as distances,
+        recalibrated as recalibrated,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

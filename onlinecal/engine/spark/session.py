@@ -1,4 +1,4 @@
-"""A Spark session on this machine."""
+"""A Spark session on this machine, and a check that a session's workers can run what the driver sends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onlinecal.validation import check_count
 
@@ -30,6 +30,9 @@ LOCAL = {
     "spark.ui.showConsoleProgress": "false",
 }
 """Settings of a session that only this machine can reach, and that prints nothing but errors."""
+
+CHECKS_PER_CORE = 2
+"""How many tasks look at a worker, for each core, so that every core is likely to get one."""
 
 
 def local_session(cores: int = 2, master: str | None = None, **conf: str) -> SparkSession:
@@ -74,6 +77,60 @@ def local_session(cores: int = 2, master: str | None = None, **conf: str) -> Spa
         return builder.getOrCreate()
 
 
+def check_workers(spark: SparkSession) -> None:
+    """Refuse a session, `spark`, whose workers cannot run this package as the driver does.
+
+    Looks at a few tasks on every core that the session has now: whether they can run the driver's Python and
+    pyarrow, and this package's version. Executors that join later are not looked at.
+
+    Raises
+    ------
+    ValueError
+        What differs, and what to set.
+
+    """
+    need_pyspark()
+    import platform
+
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from onlinecal import __version__
+
+    def look(batches: Iterator[Any]) -> Iterator[Any]:
+        import sys as at
+        from importlib.metadata import PackageNotFoundError, version
+
+        import pyarrow
+
+        for _ in batches:
+            pass
+        try:
+            package = version("onlinecal")
+        except PackageNotFoundError:
+            package = "missing"
+        columns = [pyarrow.array([at.executable]), pyarrow.array([package])]
+        yield pyarrow.RecordBatch.from_arrays(columns, ["path", "package"])
+
+    tasks = CHECKS_PER_CORE * _cores(spark)
+    looks = spark.range(tasks, numPartitions=tasks).mapInArrow(look, "path string, package string")
+    try:
+        workers = {tuple(row) for row in looks.collect()}
+    except (PySparkException, Py4JError) as error:
+        # Spark itself refuses workers with another Python
+        raise ValueError(
+            f"the workers of this Spark session cannot run the driver's Python {platform.python_version()}: "
+            f"{_reason(error)}. Set the environment variable PYSPARK_PYTHON to an interpreter with "
+            f"onlinecal[spark] on every worker, before the session starts; here it would be {sys.executable}"
+        ) from error
+    for path, package in sorted(workers):
+        if package != __version__:
+            raise ValueError(
+                f"onlinecal is {package} for the worker's Python ({path}), {__version__} for the driver: "
+                f"install {__version__} there, or point PYSPARK_PYTHON to where it is"
+            )
+
+
 def need_pyspark() -> None:
     """Refuse to go on without pyspark and what it needs to call Python functions."""
     for package in ("pyspark", "pandas", "pyarrow"):
@@ -90,12 +147,34 @@ def check_java() -> None:
         raise ValueError(f"Spark needs Java 17 or newer, but {where}: install it, or set JAVA_HOME")
 
 
+def _cores(spark: SparkSession) -> int:
+    from pyspark.errors import PySparkException
+
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except PySparkException:  # a session of Spark Connect does not say
+        return 4
+
+
+def _reason(error: Exception) -> str:
+    """The line of Spark's report that says what is wrong with the workers."""
+    lines = [line.strip(" .") for line in str(error).splitlines() if line.strip()]
+    for sign in ("[PYTHON_VERSION_MISMATCH]", "ModuleNotFoundError", "Cannot run program"):
+        for line in lines:
+            if sign in line:
+                return line[line.index(sign) :]
+    return lines[0] if lines else type(error).__name__
+
+
 @contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    before = dict(os.environ)
+    before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

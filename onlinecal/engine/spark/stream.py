@@ -27,9 +27,8 @@ from onlinecal.engine.spark.rows import (
     pack_answers,
     packs,
 )
-from onlinecal.engine.spark.session import need_pyspark
+from onlinecal.engine.spark.session import check_workers, need_pyspark
 from onlinecal.engine.turns import KeyTurns
-from onlinecal.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,12 +55,10 @@ class Calibrator(StatefulProcessor):
     """Spark's processor, which lets every key with events take its turn."""
 
     def __init__(self, config: EngineConfig, remember: int) -> None:
-        self._config, self._remember, self._version = config, remember, __version__
+        self._config, self._remember = config, remember
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Spark calls this on the worker, once for each task."""
-        if self._version != __version__:
-            raise ValueError(f"onlinecal is {__version__} on a worker, {self._version} on the driver")
         self._state = handle.getValueState(STATE, "state binary")
         self._step = KeyTurns(self._config, self._remember)
         self._row = Row(*(field.split()[0] for field in PACKED_ANSWERS.split(", ")))
@@ -96,6 +93,7 @@ def calibrated_stream(
     *,
     remember: int = 100,
     initial: DataFrame | None = None,
+    check: bool = True,
 ) -> DataFrame:
     """Forecasts and settlements for a stream of queries and outcomes, key by key.
 
@@ -117,6 +115,8 @@ def calibrated_stream(
     initial
         States that keys begin with, from `ledger_states`; `config` must be that of their ledger. Only looked
         at when a checkpoint is new.
+    check
+        Run a small job first that sees whether the workers can run this package as the driver does.
 
     Returns
     -------
@@ -128,8 +128,8 @@ def calibrated_stream(
     ------
     ValueError
         A column is missing or has a type that cannot be, the state store is not RocksDB's, the configuration
-        or remember cannot be, or pyspark or protobuf is missing. Later, when the stream runs, the query fails
-        if its checkpoint was made with another configuration, or a worker has another onlinecal.
+        or remember cannot be, pyspark or protobuf is missing, or the workers run something else. Later, when
+        the stream runs, the query fails if its checkpoint was made with another configuration.
     """
     columns = line_columns(events)
     try:
@@ -145,6 +145,8 @@ def calibrated_stream(
         )
     settings = config or EngineConfig()
     KeyTurns(settings, remember)
+    if check:
+        check_workers(session)
     from pyspark.sql import functions as F
 
     packed = events.select(*columns).mapInArrow(packs, PACKED)

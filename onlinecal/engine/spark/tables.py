@@ -1,17 +1,20 @@
-"""Large tables on Spark: the distance to calibration of every group.
+"""Large tables on Spark: the distance to calibration of every group, and fitted recalibrators on every row.
 
-Spark counts the rounds of every group and forecast, which is all that the measures need; one task then takes
-a group's counts and measures them. No row of the table comes to the driver.
+To measure, Spark counts the rounds of every group and forecast, which is all that the measures need; one task
+then takes a group's counts and measures them. No row of the table comes to the driver.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from onlinecal.arrays import Floats
 from onlinecal.engine.spark.session import need_pyspark
-from onlinecal.measures.counts import check_counts
+from onlinecal.measures.counts import Counts, check_counts
 from onlinecal.measures.distance.bracket import bracket
 from onlinecal.measures.distance.calibration_distance import calibration_distance_from_counts
 from onlinecal.measures.distance.levels import conditional_means
@@ -91,15 +94,10 @@ def distances(
     an executor is lost in between, Spark fails the query, and it has to be asked again.
 
     """
-    need_pyspark()
-    from pyspark.sql import DataFrame
+    check_table(table)
     from pyspark.sql.types import StructField, StructType
 
-    if not isinstance(table, DataFrame):
-        raise ValueError(f"table must be a Spark data frame, got {type(table).__name__}")
-    if table.isStreaming:
-        raise ValueError("table must not be a stream")
-    names = [by] if isinstance(by, str) else list(by or ())
+    names = names_of(by or ())
     value, label = number(table, forecast, "forecast"), number(table, outcome, "outcome")
     check_columns(table, names, "by")
     for name in names:
@@ -174,19 +172,178 @@ def _measuring(keys: list[str], budget: float, rtol: float) -> Callable[[pyarrow
 
         rounds, ones = group.column("rounds").to_numpy(), group.column("ones").to_numpy()
         counts = check_counts(group.column("value").to_numpy(), rounds - ones, ones)
-        # without a witness, which takes 25 bytes a round
-        bounds = bracket(counts, [conditional_means(counts)], budget, rtol)
-        squares = counts.zeros * counts.values**2 + counts.ones * (1.0 - counts.values) ** 2
-        measures = (
-            counts.n_rounds, counts.n_ones, len(counts.values), expected_error_of_counts(counts),
-            smooth_error_of_counts(counts), math.fsum(squares), bounds.lower, bounds.upper, bounds.is_exact,
-        )  # fmt: skip
+        measures = measures_of_counts(counts, budget, rtol)
         # taken from the rows as they are, the values of the group keep their types
         columns = [group.column(key).slice(0, 1) for key in keys]
-        columns += [pyarrow.array([one]) for one in measures]
+        columns += [pyarrow.array([measures[name]]) for name in MEASURES]
         return pyarrow.Table.from_arrays(columns, names=[*keys, *MEASURES])
 
     return measure
+
+
+def measures_of_counts(counts: Counts, budget: float, rtol: float) -> dict[str, Any]:
+    """The measures of one group, by the names in MEASURES; sums over its rounds."""
+    values, zeros, ones = counts.values, counts.zeros, counts.ones
+    # without a witness, which takes 25 bytes a round
+    bounds = bracket(counts, [conditional_means(counts)], budget, rtol)
+    return {
+        "rounds": counts.n_rounds,
+        "ones": counts.n_ones,
+        "distinct": len(values),
+        "ece": expected_error_of_counts(counts),
+        "smooth": smooth_error_of_counts(counts),
+        "brier": math.fsum(zeros * values**2 + ones * (1.0 - values) ** 2),
+        "distance_lower": bounds.lower,
+        "distance_upper": bounds.upper,
+        "exact": bounds.is_exact,
+    }
+
+
+INITIAL = "initial forecast"
+"""The name that the column of initial forecasts has on its way to a `BoostedRecalibrator`."""
+
+
+def recalibrated(
+    table: DataFrame,
+    recalibrator: Any,
+    columns: str | Sequence[str],
+    *,
+    groups: str | Sequence[str] = (),
+    initial: str | None = None,
+    into: str = "recalibrated",
+) -> DataFrame:
+    """Every row with its recalibrated probabilities added: the same floats as on one machine.
+
+    Nothing is computed before the answer is used; only the named columns then go through the recalibrator.
+
+    Parameters
+    ----------
+    table
+        Any Spark data frame with the columns named here.
+    recalibrator
+        Fitted. `LpRecalibrator`, `DecisionRecalibrator` or anything else with `predict_proba`;
+        `GroupRecalibrator`; `BoostedRecalibrator`. It is sent to the workers once for a query, with all that
+        it holds.
+    columns
+        What it was fitted on. For `predict_proba`: one column of arrays of k probabilities, or the k columns
+        of probabilities in the order of the fit. For a `GroupRecalibrator`: the column of forecasts. For a
+        `BoostedRecalibrator`: the columns of features in the order of the fit.
+    groups
+        For a `GroupRecalibrator`: the columns of the groups, as it was fitted on.
+    initial
+        For a `BoostedRecalibrator` that was fitted with forecasts: the column of initial forecasts.
+    into
+        The name of the added column; of k columns `a`, `b`, ... are made `into_a`, `into_b`, ...
+
+    Returns
+    -------
+    DataFrame
+        The table's columns, and: an array of k doubles for a column of arrays, k doubles for k columns, one
+        double for forecasts or features.
+
+    Raises
+    ------
+    ValueError
+        table is no Spark data frame, a column is missing, there twice or not made of numbers, their number or
+        names differ from the fit's, `into` names a column that is there, an argument does not go with this
+        recalibrator, or it is not fitted (NotFittedError). A bad value in a row is found when the answer is
+        used: Spark's error then has the recalibrator's message, whose row counts within one batch.
+
+    """
+    check_table(table)
+    from pyspark.sql.functions import pandas_udf, struct
+
+    # scikit-learn takes a second to import, and measuring does without
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted
+
+    from onlinecal.recalibration import BoostedRecalibrator, GroupRecalibrator
+
+    if isinstance(recalibrator, BaseEstimator):
+        check_is_fitted(recalibrator)
+    names, members = names_of(columns), names_of(groups)
+    check_columns(table, names, "columns")
+    check_columns(table, [*members, *names], "groups and columns together")
+    is_boosted, is_grouped = (isinstance(recalibrator, c) for c in (BoostedRecalibrator, GroupRecalibrator))
+    if bool(members) != is_grouped:
+        raise ValueError(f"groups must be given for a GroupRecalibrator and for no other, got {groups!r}")
+    if initial is not None and not is_boosted:
+        raise ValueError(f"initial goes with a BoostedRecalibrator only, got {initial!r}")
+    if is_grouped:
+        if not isinstance(columns, str):
+            raise ValueError(f"columns must be one column of forecasts for a GroupRecalibrator, got {names}")
+        inputs = [number(table, columns), *map(column, members)]
+    elif is_boosted:
+        _check_fit(recalibrator, names)
+        first = [] if initial is None else [number(table, initial, "initial").alias(INITIAL)]
+        inputs = [*map(column, names), *first]
+    elif not hasattr(recalibrator, "predict_proba"):
+        raise ValueError(f"recalibrator must have predict_proba, got {recalibrator!r}")
+    elif isinstance(columns, str):
+        inputs = [array(table, columns)]
+    else:
+        _check_fit(recalibrator, names)
+        inputs = [number(table, name) for name in names]
+
+    def answer(frame: Any) -> Floats:
+        if is_grouped:
+            return recalibrator.predict(frame[columns].to_numpy(), frame.drop(columns=columns))
+        start = frame.pop(INITIAL).to_numpy() if INITIAL in frame else None
+        if isinstance(columns, str) and not is_boosted:
+            return recalibrator.predict_proba(np.stack(frame[columns]))
+        # names for what was fitted without would be warned of
+        given = frame if hasattr(recalibrator, "feature_names_in_") else frame.to_numpy()
+        return recalibrator.predict(given, start) if is_boosted else recalibrator.predict_proba(given)
+
+    one_a_row = is_grouped or is_boosted
+    spread = [] if one_a_row or isinstance(columns, str) else [f"{into}_{name}" for name in columns]
+    for name in [into, *spread]:
+        if name in table.columns:
+            raise ValueError(f"into must make new columns, but the table has {name!r}: choose another name")
+    apply = pandas_udf(_on_frames(answer), "double" if one_a_row else "array<double>")
+    added = table.withColumn(into, apply(struct(*inputs)))
+    if not spread:
+        return added
+    parts = [column(into)[i].alias(name) for i, name in enumerate(spread)]
+    return added.select(*map(column, table.columns), *parts)
+
+
+def _on_frames(predict: Callable[[Any], Floats]) -> Callable[[Any], Any]:
+    """A function from Spark's frames to its series, which calls `predict`."""
+    from pandas import DataFrame, Series
+
+    def apply(frame: Any) -> Any:
+        answer = predict(frame)
+        return Series(list(answer) if answer.ndim == 2 else answer)
+
+    # Spark reads these; as texts it would look them up where the names are unknown
+    apply.__annotations__ = {"frame": DataFrame, "return": Series}
+    return apply
+
+
+def _check_fit(recalibrator: Any, names: list[str]) -> None:
+    wanted = getattr(recalibrator, "n_features_in_", len(names))
+    if len(names) != wanted:
+        raise ValueError(f"columns must be the {wanted} columns of the fit, got {len(names)}: {names}")
+    fitted = [str(name) for name in getattr(recalibrator, "feature_names_in_", names)]
+    if names != fitted:
+        raise ValueError(f"columns must be {fitted}, as in the fit, got {names}")
+
+
+def check_table(table: Any) -> None:
+    """Refuse what is no Spark data frame, and streams."""
+    need_pyspark()
+    from pyspark.sql import DataFrame
+
+    if not isinstance(table, DataFrame):
+        raise ValueError(f"table must be a Spark data frame, got {type(table).__name__}")
+    if table.isStreaming:
+        raise ValueError("table must not be a stream")
+
+
+def names_of(columns: str | Sequence[str]) -> list[str]:
+    """The names that were given, one or several."""
+    return [columns] if isinstance(columns, str) else list(columns)
 
 
 def check_columns(table: DataFrame, names: Sequence[str], argument: str) -> None:
@@ -200,7 +357,7 @@ def check_columns(table: DataFrame, names: Sequence[str], argument: str) -> None
             raise ValueError(f"{argument} must name different columns, got {name!r} twice")
 
 
-def number(table: DataFrame, name: str, argument: str) -> Column:
+def number(table: DataFrame, name: str, argument: str = "columns") -> Column:
     """A column of numbers, as doubles."""
     from pyspark.sql.types import BooleanType, NumericType
 
@@ -208,7 +365,19 @@ def number(table: DataFrame, name: str, argument: str) -> Column:
     kind = table.schema[name].dataType
     if not isinstance(kind, NumericType | BooleanType):
         raise ValueError(f"{argument}: column {name!r} must hold numbers, but it holds {kind.simpleString()}")
-    return column(name).cast("double")
+    return column(name).cast("double").alias(name)
+
+
+def array(table: DataFrame, name: str) -> Column:
+    """A column of arrays of numbers, as doubles."""
+    from pyspark.sql.types import ArrayType, NumericType
+
+    kind = table.schema[name].dataType
+    if not (isinstance(kind, ArrayType) and isinstance(kind.elementType, NumericType)):
+        raise ValueError(
+            f"columns: {name!r} alone must hold arrays of probabilities, but it holds {kind.simpleString()}"
+        )
+    return column(name).cast("array<double>").alias(name)
 
 
 def column(name: str) -> Column:

@@ -1,4 +1,4 @@
-"""Tables on Spark: distances of groups are those of one machine."""
+"""Tables on Spark: distances of groups and recalibrated rows are those of one machine."""
 
 from datetime import date
 from decimal import Decimal
@@ -12,8 +12,16 @@ from onlinecal.measures import (
     expected_calibration_error,
     smooth_calibration_error,
 )
+from onlinecal.recalibration import (
+    BoostedRecalibrator,
+    DecisionRecalibrator,
+    GroupRecalibrator,
+    LpRecalibrator,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +40,23 @@ def rounds():
 @pytest.fixture(scope="module")
 def table(spark, rounds):
     return spark.createDataFrame(rounds).cache()
+
+
+def predictions(n, k, seed):
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(k), n)
+    y = np.array([rng.choice(k, p=row**2 / np.sum(row**2)) for row in P])
+    return P, y
+
+
+def as_table(spark, P, **columns):
+    import pandas as pd
+
+    return spark.createDataFrame(pd.DataFrame({f"c{j}": P[:, j] for j in range(P.shape[1])} | columns))
+
+
+def collected(answer, column):
+    return np.array([row[column] for row in answer.orderBy("row").select(column).collect()])
 
 
 def test_every_group_is_measured_as_on_one_machine(table, rounds):
@@ -98,6 +123,110 @@ def test_distances_that_cannot_be_are_refused(table, given, message):
     rows = rows.where(some) if isinstance(some, str) else rows.select(*some)
     with pytest.raises(ValueError, match=message):
         on_spark.distances(**{"forecast": "p", "outcome": "y", **given, "table": rows})
+
+
+@pytest.mark.filterwarnings("ignore::onlinecal.recalibration.lp.recalibrator.SampleSizeWarning")
+@pytest.mark.parametrize("make", [LpRecalibrator, DecisionRecalibrator])
+def test_recalibrated_rows_are_those_of_one_machine_bit_for_bit(spark, make):
+    P, y = predictions(500, 3, 0)
+    fitted = make(epsilon=0.02).fit(P, y)
+    fresh, _ = predictions(301, 3, 1)
+    wanted = fitted.predict_proba(fresh)
+    rows = as_table(spark, fresh, row=range(301))
+    # batches of every size, and a last one of a single row
+    spark.conf.set(BATCH_ROWS, "7")
+    try:
+        apart = on_spark.recalibrated(rows, fitted, ["c0", "c1", "c2"], into="better")
+        assert apart.columns == ["c0", "c1", "c2", "row", "better_c0", "better_c1", "better_c2"]
+        for j in range(3):
+            np.testing.assert_array_equal(collected(apart, f"better_c{j}"), wanted[:, j])
+        packed = rows.selectExpr("row", "array(c0, c1, c2) AS P")
+        together = on_spark.recalibrated(packed, fitted, "P")
+        np.testing.assert_array_equal(collected(together, "recalibrated"), wanted)
+    finally:
+        spark.conf.unset(BATCH_ROWS)
+
+
+def test_a_group_recalibrator_finds_its_groups_in_their_columns(spark, rounds, table):
+    fitted = GroupRecalibrator(alpha=0.001).fit(rounds["p"], rounds["y"], rounds[["shop", "hour"]])
+    wanted = fitted.predict(rounds["p"], rounds[["shop", "hour"]])
+    is_half, is_north = rounds["p"] == 0.5, rounds["shop"] == "north"
+    assert wanted[is_half & is_north].max() < wanted[is_half & ~is_north].min() - 0.1
+    rows = spark.createDataFrame(rounds.assign(row=range(len(rounds))))
+    answer = on_spark.recalibrated(rows, fitted, "p", groups=["shop", "hour"])
+    np.testing.assert_array_equal(collected(answer, "recalibrated"), wanted)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_a_boosted_recalibrator_takes_features_and_initial_forecasts(spark, named):
+    import pandas as pd
+
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"age": rng.random(800), "size": rng.integers(0, 5, 800)})
+    y = (rng.random(800) < 0.2 + 0.15 * X["size"]).astype(int)
+    start = np.full(800, 0.5)
+    known = X if named else X.to_numpy()
+    fitted = BoostedRecalibrator.as_in_paper(alpha=0.01).fit(known, y, initial=start)
+    wanted = fitted.predict(known, initial=start)
+    rows = spark.createDataFrame(X.assign(row=range(800), start=start))
+    answer = on_spark.recalibrated(rows, fitted, ["age", "size"], initial="start")
+    np.testing.assert_array_equal(collected(answer, "recalibrated"), wanted)
+
+
+THREE = ["c0", "c1", "c2"]
+
+
+@pytest.fixture(scope="module")
+def fitted(spark, rounds):
+    """Rows of three classes and of groups, and what was fitted on each."""
+    P, y = predictions(200, 3, 0)
+    rows = as_table(spark, P, name="x", p=0.5)
+    groups = GroupRecalibrator().fit(rounds["p"], rounds["y"], rounds[["shop"]])
+    return {"rows": rows, "classes": DecisionRecalibrator(epsilon=0.1).fit(P, y), "groups": groups}
+
+
+@pytest.mark.parametrize(
+    ("what", "columns", "given", "message"),
+    [
+        (DecisionRecalibrator(), THREE, {}, "not fitted"),
+        (3, THREE, {}, "recalibrator must have predict_proba, got 3"),
+        ("classes", THREE[:2], {}, "columns must be the 3 columns of the fit, got 2"),
+        ("classes", ["c0", "c1", "c3"], {}, "columns names the column 'c3'"),
+        ("classes", ["c0", "c1", "name"], {}, "'name' must hold numbers, but it holds string"),
+        ("classes", "c0", {}, "'c0' alone must hold arrays of probabilities, but it holds double"),
+        ("classes", THREE, {"groups": "name"}, "groups must be given for a GroupRecalibrator and"),
+        ("classes", THREE, {"initial": "c0"}, "initial goes with a BoostedRecalibrator only, got 'c0'"),
+        ("classes", THREE, {"into": "name"}, "into must make new columns, but the table has 'name'"),
+        ("groups", "p", {}, "groups must be given for a GroupRecalibrator"),
+        ("groups", "p", {"groups": ["name", "p"]}, "together must name different columns, got 'p'"),
+        ("groups", ["p", "c0"], {"groups": "name"}, "columns must be one column of forecasts"),
+    ],
+)
+def test_recalibrators_are_refused_what_they_were_not_fitted_on(fitted, what, columns, given, message):
+    recalibrator = fitted[what] if isinstance(what, str) else what
+    with pytest.raises(ValueError, match=message):
+        on_spark.recalibrated(fitted["rows"], recalibrator, columns, **given)
+
+
+def test_a_bad_probability_is_named_when_the_answer_is_used(spark):
+    from pyspark.errors import PySparkException
+
+    P, y = predictions(200, 2, 0)
+    fitted = DecisionRecalibrator(epsilon=0.1).fit(P, y)
+    P[3] = 0.7, 0.7
+    with pytest.raises(PySparkException, match=r"P must sum to 1 in every row, got 1\.4"):
+        on_spark.recalibrated(as_table(spark, P), fitted, ["c0", "c1"]).collect()
+
+
+def test_workers_of_the_version_of_the_driver_are_fine_and_others_are_refused(spark, monkeypatch):
+    import onlinecal
+
+    on_spark.check_workers(spark)
+    monkeypatch.setattr(onlinecal, "__version__", "99.0")
+    told = r"onlinecal is 0\..* for the worker's Python .*, 99\.0 for the driver"
+    with pytest.raises(ValueError, match=told):
+        on_spark.check_workers(spark)
 
 
 def test_missing_java_or_pyspark_is_said_before_spark_starts(monkeypatch, tmp_path):

@@ -146,7 +146,7 @@ def test_a_checkpoint_of_another_configuration_is_refused(spark, tmp_path):
         file.parent.mkdir(exist_ok=True)
         file.write_text(f'{{"type": "query", "id": "q{number}", "key": "k", "position": {number}}}')
         rows = spark.readStream.schema(on_spark.EVENTS).json(str(tmp_path / "in"))
-        answers = on_spark.calibrated_stream(rows, config).writeStream.format("noop")
+        answers = on_spark.calibrated_stream(rows, config, check=False).writeStream.format("noop")
         query = answers.option("checkpointLocation", str(tmp_path / "checkpoint"))
         query.trigger(availableNow=True).start().awaitTermination()
 
@@ -170,7 +170,7 @@ RIGHT = "type string, id string, key string, position int, value "
 )
 def test_tables_with_wrong_columns_are_refused(spark, schema, told):
     with pytest.raises(ValueError, match=told):
-        on_spark.calibrated_stream(spark.createDataFrame([], schema))
+        on_spark.calibrated_stream(spark.createDataFrame([], schema), check=False)
 
 
 def test_what_cannot_work_is_refused_before_the_stream_starts(spark, tmp_path, monkeypatch):
@@ -186,10 +186,13 @@ def test_what_cannot_work_is_refused_before_the_stream_starts(spark, tmp_path, m
             on_spark.calibrated_stream(rows)
     finally:
         spark.conf.set(PROVIDER, kept)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "python"))
+    with pytest.raises(ValueError, match=r"Cannot run program .*Set the environment variable PYSPARK_PYTHON"):
+        on_spark.calibrated_stream(rows)
     assert importlib.util.find_spec("google.protobuf")
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
     with pytest.raises(ValueError, match=r"protobuf is missing: .*, pip install '.\[spark\]'"):
-        on_spark.calibrated_stream(spark.createDataFrame([], on_spark.EVENTS))
+        on_spark.calibrated_stream(spark.createDataFrame([], on_spark.EVENTS), check=False)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +221,7 @@ def test_bytes_that_are_no_text_stop_nothing(spark):
     table = spark.createDataFrame([(b"\xff\xfe", b"a\xff", 1)], "key binary, id binary, position int")
     texts = (f"CAST({name} AS string) AS {name}" for name in ("id", "key"))
     broken = table.selectExpr("'query' AS type", *texts, "position", "NULL AS value")
-    [answer] = on_spark.calibrated_stream(broken).collect()
+    [answer] = on_spark.calibrated_stream(broken, check=False).collect()
     assert (answer.type, answer.id) == ("forecast", "a\ufffd")
 
 
