@@ -26,6 +26,7 @@ from onlinecal.validation import (
     check_same_index,
     check_same_length,
     check_vector,
+    refuse,
     refuse_no_array,
 )
 
@@ -33,8 +34,19 @@ from onlinecal.validation import (
 def number_labels(
     labels: ArrayLike, n_classes: int, classes: Sequence[Hashable] | None
 ) -> tuple[Ints, NDArray[Any]]:
-    """Labels as class numbers, shape (n,), and the classes, shape (k,); ValueError for any other label."""
+    """Labels as class numbers, shape (n,), and the classes, shape (k,).
+
+    Labels may be one-hot, shape (n, k): in the order of the classes, or a DataFrame whose columns they name.
+
+    Raises
+    ------
+    ValueError
+        A number of classes other than n_classes, a class named twice, a label that is no class, a row that
+        is not one-hot.
+    """
     if classes is None:
+        if (found := _from_one_hot(labels, np.arange(n_classes))) is not None:
+            return found, np.arange(n_classes)
         hint = ": name the columns of P by classes=, or give P as a data frame"
         return check_labels(labels, n_classes, "y", hint), np.arange(n_classes)
     known = np.empty(len(classes), dtype=object)
@@ -45,20 +57,22 @@ def number_labels(
     if len(numbers) != n_classes:
         twice = next(label for number, label in enumerate(known) if numbers[label] != number)
         raise ValueError(f"classes must differ, got {twice!r} twice")
+    if (found := _from_one_hot(labels, known)) is not None:
+        return found, _plain(known)
     refuse_no_array(labels, "y", "a column")
-    if hasattr(labels, "columns"):
-        labels = check_vector(labels, "y")
     if not isinstance(labels, Iterable):
         raise ValueError(f"y must be a sequence of labels, got {labels!r}")
+    if hasattr(labels, "columns"):
+        labels = check_vector(labels, "y")
     values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-    if not values:
-        raise ValueError("y is empty")
     found = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values):
         try:
             found[row] = numbers[label]
         except (KeyError, TypeError):
             raise ValueError(f"y must be one of the classes, got {label!r} at row {row}") from None
+    if not len(found):
+        raise ValueError("y is empty")
     return found, _plain(known)
 
 
@@ -85,8 +99,12 @@ def classes_of(table: Any, labels: Any, classes: Sequence[Hashable] | None) -> S
     names = column_names(table)
     if classes is not None or names is None or len(set(names)) != len(names):
         return classes
+    found = column_names(labels)
+    if found is not None and set(found) == set(names):
+        return names
     try:
-        values = set(np.asarray(labels).ravel().tolist())
+        array = np.asarray(labels)
+        values = set((array.ravel() if array.ndim == 2 and array.shape[1] == 1 else array).tolist())
     except (TypeError, ValueError):
         return None
     # where only some of the texts are names, the message tells which one is not
@@ -119,6 +137,28 @@ def event_column(p: Any, name: str = "p") -> Floats:
 def _is_table(p: Any) -> bool:
     shape = tuple(getattr(p, "shape", ()))
     return len(shape) == 2 and shape[1] == 2
+
+
+def _from_one_hot(labels: Any, known: NDArray[Any]) -> Ints | None:
+    """Class numbers from a table (n, k) of one 1 a row; None if labels are no table of k columns."""
+    names = column_names(labels)
+    if names is None and any(isinstance(label, tuple) for label in known):
+        return None
+    try:
+        table = np.asarray(labels)
+    except ValueError:
+        return None
+    if table.ndim != 2 or table.shape[1] < 2:
+        return None
+    if table.shape[1] != len(known):
+        raise ValueError(f"y must have shape (n,), or one-hot (n, {len(known)}), got {table.shape}")
+    ones = table == 1
+    bad = ~(ones | (table == 0)).all(axis=1) | (ones.sum(axis=1) != 1)
+    refuse(bad, table, "y must have one 1 and else 0 in every row")
+    if names is not None and set(names) == set(known.tolist()):
+        order = [names.index(label) for label in known.tolist()]
+        ones = ones[:, order]
+    return ones.argmax(axis=1)
 
 
 def repeats(weights: Floats, name: str) -> Ints:

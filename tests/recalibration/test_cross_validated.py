@@ -264,3 +264,16 @@ def test_frames_name_their_classes_and_come_out_named(frame):
     numbers = TemperatureScaling().fit(frame, np.searchsorted(NAMES, LABELS))
     assert numbers.classes_.tolist() == [0, 1, 2]
     assert numbers.get_feature_names_out().tolist() == NAMES
+
+
+def test_labels_may_be_one_hot():
+    hot = pd.get_dummies(pd.Series(LABELS))
+    for given in (hot.to_numpy(float).tolist(), hot[["fox", "cat", "dog"]], pl.from_pandas(hot)):
+        model = TemperatureScaling(classes=NAMES).fit(TABLE, given)
+        assert (model.predict_proba(TABLE) == EXPECTED).all()
+    for bad, message in (
+        (np.ones((200, 2)), r"y must have shape \(n,\), or one-hot \(n, 3\), got \(200, 2\)"),
+        (np.where(np.arange(200)[:, None] == 7, 1, hot), r"one 1 and else 0 in every row, got .* at row 7"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TemperatureScaling().fit(TABLE, bad)

@@ -91,17 +91,20 @@ def frames(table, names):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_names_and_frames_are_as_good_as_numbers(number):
+def test_names_frames_and_one_hot_tables_are_as_good_as_numbers(number):
     plain = LpRecalibrator().fit(P, y).predict_proba(P)
     named = frames(P, ["no", "yes"])[number]
+    one_hot = frames(np.eye(2, dtype=int)[y], ["no", "yes"])[number]
     column = frames(NAMES[:, None], ["label"])[number]
-    for labels in (NAMES, NAMES.tolist(), column):
+    for labels in (NAMES, NAMES.tolist(), one_hot, column):
         assert np.array_equal(LpRecalibrator().fit(named, labels).predict_proba(named), plain)
     groups = np.column_stack([np.arange(40) % 3 == 0, np.arange(40) % 2 == 0])
     alone = GroupRecalibrator.as_in_paper(0.01).fit(p, y, groups)
     assert alone.n_patches_ > 0
     for forecasts, outcomes in (
         (named, NAMES),
+        (named, one_hot),
+        (P, np.eye(2)[y]),
         (frames(p[:, None], ["p"])[number], frames(y[:, None], ["y"])[number]),
         (p[:, None], y == 1),
     ):
