@@ -95,7 +95,11 @@ def multicalibration_error(
 
 
 def group_mean_error(
-    forecasts: ArrayLike, outcomes: ArrayLike, groups: ArrayLike, *, sample_weight: ArrayLike | None = None
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    groups: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> Floats:
     """Mean forecast minus mean outcome inside each group: 0 everywhere is group mean consistency.
 
@@ -132,12 +136,17 @@ def functional_multicalibration_error(
 
     Returns
     -------
-    float64 array of shape (H,); errors as in `multicalibration_error`.
+    float64 array of shape (H,)
+
+    Raises
+    ------
+    ValueError
+        Bad arguments; the message names the argument, the value and its row.
     """
     p = check_probabilities(forecasts)
     y = check_probabilities(outcomes, "outcomes")
     check_same_length(p, y, "forecasts and outcomes")
-    values = np.asarray(functions)
+    values = np.atleast_1d(np.asarray(functions))
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or len(values) != len(p) or values.dtype.kind not in "iufb":
         raise ValueError(f"functions must be a table of numbers ({len(p)}, H), got shape {values.shape}")
@@ -153,10 +162,16 @@ def functional_multicalibration_error(
 
 
 def level_sets(p: Floats, n_levels: int | None) -> tuple[Ints, Ints, Ints]:
-    """Level sets in use, by increasing forecast: that of each round, 0..K-1, shape (n,).
+    """Level sets in use, by increasing forecast.
 
-    Then round numbers sorted by level set (ties by round), shape (n,), and where each level set begins there,
-    and its end; shape (K + 1,).
+    Returns
+    -------
+    level
+        The level set of each round, 0..K-1, shape (n,).
+    order
+        Round numbers sorted by level set (ties by round), shape (n,).
+    starts
+        Where each level set begins in `order`, and its end; shape (K + 1,).
     """
     keys: NDArray[Any] = p
     if n_levels is not None:
@@ -326,9 +341,14 @@ def multicalibration_report(
     Parameters
     ----------
     forecasts, outcomes, groups, n_levels, sample_weight
-        As in `multicalibration_error`, like errors. Rounds are counted as often as their weights say.
+        As in `multicalibration_error`. Rounds are counted as often as their weights say.
     names
         One name for each group; by default the columns of a data frame, else their numbers.
+
+    Raises
+    ------
+    ValueError
+        Bad arguments; the message names the argument, the value and its row.
 
     Examples
     --------

@@ -2,8 +2,8 @@
 
 Errors and scores are averages over rounds, unless they are asked for as sums.
 
-A forecaster can be at 0 in all errors of one event and still be wrong about what comes second, unlike in
-`lp_calibration_error`.
+Errors of one event are weaker than calibration of whole rows (`lp_calibration_error`): a forecaster can be
+at 0 in all three and still be wrong about what comes second.
 """
 
 from __future__ import annotations
@@ -110,8 +110,17 @@ def cumulative_calibration_error(
     Rounds are sorted by their forecasts, and (outcome - forecast) is summed up along them. The error is the
     range of these sums, where one begins or ends only between different forecasts.
 
-    Parameters and errors as for `expected_calibration_error`. The p-value takes a round of weight w for w
-    independent rounds.
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
+    normalize
+        True: the error is divided by T. False: a sum over rounds.
+    sample_weight
+        For how many rounds each counts, shape (T,), at least 0; None: for one. The p-value takes them for so
+        many independent rounds.
 
     Returns
     -------
@@ -120,6 +129,11 @@ def cumulative_calibration_error(
         range of a Brownian motion with the variance of calibrated forecasts, sum of p (1 - p). Where many
         forecasts are tied, or outcomes lie between 0 and 1, it is too large rather than too small. It is 1
         where the variance and the error are 0, and 0 where only the variance is.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes or sample_weight; the message names the argument, the value and its row.
 
     References
     ----------
@@ -172,13 +186,27 @@ def two_bin_error(
     For an edge q the squares of both bins' biases, sums of (forecast - outcome) divided by T, are added up;
     the error is the mean of that over q. It is truthful: of independent outcomes, whatever their chances are,
     no forecasts have a smaller mean than the chances themselves. Other calibration errors can be made smaller
-    by forecasts that are wrong on purpose. Parameters and errors as for `expected_calibration_error`.
+    by forecasts that are wrong on purpose.
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
+    sample_weight
+        For how many rounds each counts, shape (T,), at least 0; None: for one.
 
     Returns
     -------
     float
         In [0, 1], in squared units: the square of an average over rounds. Calibrated forecasts have about
         the sum of p (1 - p), divided by T squared; `chance_level` says so of given ones.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes or sample_weight; the message names the argument, the value and its row.
 
     References
     ----------
@@ -250,11 +278,14 @@ def classwise_calibration_error(
     0.5
     """
     table, came = check_outcome_rows(probabilities, labels)
-    shares = np.minimum(came, 1.0) if came.ndim == 2 else came[:, None] == np.arange(table.shape[1])
-    return math.fsum(
-        expected_calibration_error(column, share, bins, normalize, sample_weight=sample_weight)
-        for column, share in zip(np.minimum(table, 1.0).T, shares.T, strict=True)
-    )
+    errors = []
+    for j, column in enumerate(table.T):
+        shares = np.minimum(came[:, j], 1.0) if came.ndim == 2 else came == j
+        column = np.minimum(column, 1.0)
+        errors.append(
+            expected_calibration_error(column, shares, bins, normalize, sample_weight=sample_weight)
+        )
+    return math.fsum(errors)
 
 
 def confidence_calibration_error(
@@ -267,9 +298,22 @@ def confidence_calibration_error(
 ) -> float:
     """The expected calibration error of the largest probability, as a forecast of "the top class is right".
 
-    It is what is printed as "ECE" of classifiers, usually with 15 bins. The top class is the one of largest
-    probability, of several the first. The answer is an average over rows, or with normalize=False their sum.
-    Parameters and errors as for `classwise_calibration_error`, without soft labels.
+    It is what is printed as "ECE" of classifiers, usually with 15 bins.
+
+    Parameters
+    ----------
+    probabilities, labels, bins
+        As for `classwise_calibration_error`, without soft labels. The top class is the one of largest
+        probability, of several the first.
+    normalize
+        True: an average over rows. False: their sum.
+    sample_weight
+        For how many rows each counts, shape (n,), at least 0; None: for one.
+
+    Raises
+    ------
+    ValueError
+        As for `classwise_calibration_error`.
 
     References
     ----------
@@ -296,7 +340,17 @@ def top_label_calibration_error(
     """`confidence_calibration_error` within the rows of each top class, added up over the classes.
 
     It asks that "cat, 0.8" be right four times in five, and "dog, 0.8" as well; confidence only asks it of
-    both together. So it is never the smaller of the two. Parameters and errors as there.
+    both together. So it is never the smaller of the two.
+
+    Parameters
+    ----------
+    probabilities, labels, bins, normalize, sample_weight
+        As for `confidence_calibration_error`.
+
+    Raises
+    ------
+    ValueError
+        As for `classwise_calibration_error`.
 
     References
     ----------
@@ -329,7 +383,6 @@ def _top(table: Floats, classes: Ints) -> tuple[Ints, Floats, Ints]:
 
 
 BINS = 15
-
 CLIP = 1e-15
 """Probabilities are kept this far from 0 in the log loss, as river does. (scikit-learn's log_loss keeps them
 2e-16 away, at which an outcome that was ruled out costs 36.0 instead of 34.5.)"""
@@ -418,8 +471,9 @@ def cross_entropy(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> fl
 
 def cross_entropy_of_counts(counts: Counts) -> float:
     """The same of a counted history."""
-    costs = counts.zeros * log_costs(1.0 - counts.values) + counts.ones * log_costs(counts.values)
-    return float(costs.sum())
+    return float(
+        (counts.zeros * log_costs(1.0 - counts.values) + counts.ones * log_costs(counts.values)).sum()
+    )
 
 
 def event_costs(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> Floats:
@@ -479,7 +533,21 @@ def brier_decomposition(
     There are no bins to choose. Like every figure in hindsight the miscalibration of perfect forecasts is
     above 0: `chance_level(forecasts, "miscalibration", outcomes)` says what chance makes of it.
 
-    Parameters and errors as for `expected_calibration_error`; normalize=False gives sums.
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
+    normalize
+        True: averages over rounds. False: sums.
+    sample_weight
+        For how many rounds each counts, shape (T,), at least 0; None: for one.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes or sample_weight; the message names the argument, the value and its row.
 
     References
     ----------

@@ -23,13 +23,29 @@ def smooth_calibration_error(
 ) -> float:
     """The bias under the worst smooth weight: largest average of w(p) (y - p), w 1-Lipschitz to [-1, 1].
 
-    Exact, in time O(T log T). Parameters and errors as for `expected_calibration_error`, without bins.
+    Exact, in time O(T log T).
+
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
+    normalize
+        True: the average over rounds. False: the sum, as distances are.
+    sample_weight
+        For how many rounds each counts, shape (T,), at least 0; None: for one.
 
     Returns
     -------
     float
         At least half, and at most twice, the lower distance to calibration per round; with outcomes between 0
         and 1 as `lower_calibration_distance` reads them. At most twice the distance, whatever the outcomes.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes or sample_weight; the message names the argument, the value and its row.
 
     References
     ----------
@@ -47,7 +63,22 @@ def smooth_calibration_error(
 def smooth_calibration_error_from_counts(
     values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, normalize: bool = True
 ) -> float:
-    """`smooth_calibration_error` of counts, as `calibration_distance_from_counts` takes them."""
+    """`smooth_calibration_error` of a history given as counts.
+
+    Parameters
+    ----------
+    values
+        Forecast values, shape (K,), in any order; repeated ones are added up.
+    zeros, ones
+        Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
+    normalize
+        True: the average over rounds. False: the sum, as distances are.
+
+    Raises
+    ------
+    ValueError
+        Bad values or counts.
+    """
     return _error(check_counts(values, zeros, ones), normalize)
 
 

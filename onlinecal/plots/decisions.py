@@ -61,10 +61,16 @@ def decision_losses(
     label
         The name of these probabilities in the legend; None: no legend, and the title says the gaps.
 
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
     Raises
     ------
     ValueError
         Bad probabilities, labels or losses, by name and value, before anything is drawn.
+
     """
     table = decision_losses_data(probabilities, labels, losses)
     ax = axes_or_new(ax, (5.4, 4.4))

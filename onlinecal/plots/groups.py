@@ -1,4 +1,7 @@
-"""Groups and level sets: how far forecasts are from the outcome's frequency, before and after."""
+"""Groups and level sets: how far forecasts are from the outcome's frequency, before and after.
+
+Level sets and classes: what was promised, before and after a recalibration, and what came.
+"""
 
 from __future__ import annotations
 
@@ -78,11 +81,17 @@ def group_mean_biases(
     confidence
         Of each interval by itself, in (0, 1).
 
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
     Raises
     ------
     ValueError
         Bad forecasts, outcomes, groups, after, names, shown or confidence, by name and value, before anything
         is drawn.
+
     """
     table = group_mean_biases_data(
         forecasts, outcomes, groups, after=after, names=names, confidence=confidence
@@ -128,7 +137,10 @@ def group_mean_biases_data(
 def _rows(
     forecasts: ArrayLike, outcomes: ArrayLike, groups: Any, after: Any, n_levels: int | None, names: Any
 ) -> list[dict[str, Any]]:
-    """The rows of a `GroupRepair` of groups as users have them, with forecasts on both sides or `after`."""
+    """The rows of a `GroupRepair` of groups as users have them; categories become groups.
+
+    Without an `after` the forecasts stand on both sides.
+    """
     check_same_index(forecasts, groups, "forecasts and groups")
     if holds_categories(groups):
         maker = GroupMaker()
@@ -161,7 +173,11 @@ def _with_rounds(repair: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def group_numbers(repair: list[dict[str, Any]]) -> pl.DataFrame:
-    """What `group_biases_data` gives, with an `after`, of the rows of a `GroupRepair`."""
+    """Columns group, rows, before, after, chance, violation_before, violation_after.
+
+    Before, after and chance are root mean squares over level sets; the rows of a `GroupRepair` that have
+    rounds, the largest violation first. ValueError if all groups are empty.
+    """
     found = _with_rounds(repair).sort("violation_before", descending=True, maintain_order=True)
     sums = {"before": "violation_before", "after": "violation_after", "chance": "chance"}
     typical = [(pl.col(total) / pl.col("mass")).sqrt().alias(name) for name, total in sums.items()]
@@ -172,9 +188,10 @@ def group_numbers(repair: list[dict[str, Any]]) -> pl.DataFrame:
 def draw_dumbbells(
     axes: Axes, names: Sequence[str], table: pl.DataFrame, values: Mapping[str, Floats], apart: float = 0.0
 ) -> Floats:
-    """A line for each row of a table, from the top down, with dots; the heights of the lines.
+    """A line for each row of a table from the top down: a dot for its value, or for before and after.
 
-    Before stands so much above the line and after below it; when both are on it, they are joined.
+    Before stands so much above the line and after below it; when both are on it, they are joined. Beside the
+    axes stand the numbers of rows. The heights of the lines come back.
     """
     heights = np.arange(len(names))[::-1].astype(float)
     if len(values) == 2 and not apart:
@@ -233,19 +250,35 @@ def group_biases(
 
     Parameters
     ----------
-    forecasts, outcomes, groups, ax, after, names
-        As for `group_mean_biases`.
+    forecasts
+        Probabilities, shape (T,): a sequence, an array, or a column of pandas or polars.
+    outcomes
+        0/1 or boolean, shape (T,).
+    groups
+        Who is in which group, as for `group_mean_biases`.
+    ax
+        The axes to draw on; None: those of a new figure.
+    after
+        The forecasts of the same rounds after a recalibration, shape (T,), for a second dot each.
     n_levels
         Level sets are even parts of [0, 1], so many; None: one for each distinct forecast.
+    names
+        Of the groups; None: those of the table's columns, else their numbers.
     shown
         How many groups, those with the largest violations of `forecasts`: bias squared, times the group's
         share of the rounds.
+
+    Returns
+    -------
+    Axes
+        Those drawn on.
 
     Raises
     ------
     ValueError
         Bad forecasts, outcomes, groups, after, n_levels, names or shown, by name and value, before anything
         is drawn.
+
     """
     table = group_biases_data(forecasts, outcomes, groups, after=after, n_levels=n_levels, names=names)
     table = table.head(check_count(shown, "shown"))
@@ -300,7 +333,12 @@ def level_set_errors(
     p: float,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """What `level_sets_data` gives, with an `after`, of checked tables."""
+    """A row per level set (of the forecasts before) and class in which anything is promised or came.
+
+    Columns level_set, class, rows, mass; before and after: mean forecasts of these rows; frequency of the
+    class, low and high: the ends of Wilson's interval of it; share: |error|^p as a part of the sum over all,
+    for p = inf |error| as a part of the largest. The largest error comes first.
+    """
     numbers, first = number_level_sets(before, n_levels)
     corners = levels_of(before[first], n_levels) / n_levels
     n_sets, k = len(first), before.shape[1]
@@ -380,11 +418,17 @@ def level_sets(
     confidence
         Of the intervals, strictly between 0 and 1.
 
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
     Raises
     ------
     ValueError
         Bad probabilities, labels, after, p, n_levels, classes, shown or confidence, by name and value, before
         anything is drawn.
+
     """
     table = level_sets_data(
         probabilities, labels, after=after, p=p, n_levels=n_levels, classes=classes, confidence=confidence

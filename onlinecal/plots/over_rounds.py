@@ -91,10 +91,16 @@ def running_biases(
     course
         Draw the forecasts as well: a line, in the band between the lowest and the highest around each moment.
 
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
     Raises
     ------
     ValueError
         Bad forecasts, outcomes, rounds, bins or look_ahead, by name and value, before anything is drawn.
+
     """
     table = running_biases_data(forecasts, outcomes, rounds=rounds, bins=bins, look_ahead=look_ahead)
     ax = axes_or_new(ax, (7.6, 3.8))
@@ -242,11 +248,17 @@ def certificate(
     label
         The forecaster's name in the legend; None: no legend.
 
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
     Raises
     ------
     ValueError
         Numbers that are missing or negative, rounds that do not increase or lengths that differ, by name and
         value, before anything is drawn.
+
     """
     table = certificate_data(certificates, guarantees, rounds=rounds, normalize=normalize)
     is_new = ax is None
@@ -328,8 +340,16 @@ def running_distance(
 
     Parameters
     ----------
-    forecasts, outcomes, ax, rounds
-        As for `running_biases`.
+    forecasts
+        Probabilities in the order they were made, shape (T,): a sequence, an array, or a column of pandas or
+        polars.
+    outcomes
+        0/1 or boolean, shape (T,).
+    ax
+        The axes to draw on; None: those of a new figure.
+    rounds
+        After how many rounds it is measured: a number of moments, evenly spread, or the moments themselves,
+        whole numbers from 1 to T, in order.
     budget
         Effort for each distance, as for `calibration_distance`; 1 is about a second.
     color
@@ -337,10 +357,16 @@ def running_distance(
     label
         The history's name in the legend; None: no legend.
 
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
     Raises
     ------
     ValueError
         Bad forecasts, outcomes, rounds or budget, by name and value, before anything is drawn.
+
     """
     table = running_distance_data(forecasts, outcomes, rounds=rounds, budget=budget)
     ax = axes_or_new(ax, (6.4, 4.0))
@@ -387,10 +413,16 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = No
     ax
         The axes to draw on; None: those of a new figure.
 
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
     Raises
     ------
     ValueError
         No such table, or another number of names.
+
     """
     table = model_weights_data(weights, names)
     ax = axes_or_new(ax, (6.4, 3.4))

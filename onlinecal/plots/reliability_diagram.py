@@ -78,10 +78,16 @@ def reliability(
     label
         The history's name in the legend; None: no legend.
 
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
     Raises
     ------
     ValueError
         Bad forecasts, outcomes, bins or confidence, by name and value, before anything is drawn.
+
     """
     table = reliability_data(forecasts, outcomes, bins=bins, confidence=confidence)
     ax = axes_or_new(ax, (4.8, 5.2))
@@ -179,17 +185,27 @@ def transport(
 
     Parameters
     ----------
-    forecasts, outcomes, ax
-        As for `reliability`.
+    forecasts
+        Probabilities, shape (T,): a sequence, an array, or a column of pandas or polars.
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
+    ax
+        The axes to draw on; None: those of a new figure.
     witness
         A calibrated sequence, shape (T,), where one is known, such as `calibration_distance(...).witness`.
     budget
         Else: effort to find one, as for `calibration_distance`; 1 is about a second.
 
+    Returns
+    -------
+    Axes
+        Those drawn on.
+
     Raises
     ------
     ValueError
         Bad forecasts, outcomes, witness or budget, by name and value, before anything is drawn.
+
     """
     table = transport_data(forecasts, outcomes, witness=witness, budget=budget)
     ax = axes_or_new(ax, (4.8, 5.9))

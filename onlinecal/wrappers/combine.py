@@ -374,7 +374,15 @@ class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):
         yield {"classifiers": [linear_model.LogisticRegression(), naive_bayes.GaussianNB()]}
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
-        """A fresh one with fresh models, which nothing was learnt by; see `river.base.Base.clone`."""
+        """A fresh one with fresh models, which nothing was learnt by; see `river.base.Base.clone`.
+
+        Parameters
+        ----------
+        new_params
+            Parameters in place of its own.
+        include_attributes
+            Whether attributes that are no parameters are copied, too.
+        """
         fresh = [
             model.clone() if hasattr(model, "clone") else copy.deepcopy(model) for model in self.classifiers
         ]

@@ -130,7 +130,10 @@ class ProvenReport(Shown):
     norm: str
 
     def decision_certificate(self, width: float) -> float:
-        """As of `RecalibratedStream.decision_certificate`."""
+        """How far promised and realised costs can be apart, an average over rows, for jitter of that `width`.
+
+        As of `RecalibratedStream.decision_certificate`.
+        """
         if self.norm != OF_ONE:
             raise ValueError(f"decision_certificate is for one column, got a certificate {self.norm}")
         return decision_bound(self.certificate / max(self.n_rounds, 1), width)

@@ -85,16 +85,19 @@ def test_the_verb_says_what_it_did(warm):
 
 def test_the_usual_games_are_on_the_verbs_list():
     names = {*dict(usual_games())}
-    assert {"sign against coin", "sign against certificate-greedy", "adaptive against coin"} <= names
-    # the loop was made for sign or against coin, and the steps are those of others
-    assert not {"balanced against coin", "adaptive against threshold", "sign against two-phase"} & names
-    assert {"balanced:window=20 against epochs", "balanced against sequence", "simplex of 3 classes"} <= names
+    plan = read_plan(find_plan("demo"))
+    # a loop belongs to a forecaster, a step to an adversary: no pair is played that brings neither
+    assert {f"{name} against coin" for name in plan.forecasters} <= names
+    assert {f"balanced against {spec}" for spec in plan.adversaries} <= names
+    assert not {"adaptive against threshold", "sign against two-phase"} & names
+    assert {"balanced:window=20 against sequence", "nested of 3 classes"} <= names
 
 
 AFTER = """
 import sys
 from onlinecal.compiling import counting
 from tests import ROOT
+from simulations.sweeps.plan import find_plan, read_plan
 from tests.commands import record
 from tests.pages import blocks_of, printed
 

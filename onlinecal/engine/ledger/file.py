@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shutil
 import sqlite3
 import stat
 import weakref
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,8 +119,15 @@ class WriterLock:
 
 
 _held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    for held in list(_held):
+        held.forget()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: deque(map(WriterLock.forget, _held), maxlen=0))
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def lock(path: str) -> int:
@@ -200,8 +208,9 @@ def new_file(target: Path, force: bool = False) -> Iterator[Path]:
     """A path to write a new file to, which becomes `target` at the end of the block.
 
     If there is a file of that name by then, it is replaced only with `force`. The new file is removed if the
-    block fails. Raises LedgerError where there is no room.
+    block fails; what killed calls left is removed first. Raises LedgerError where there is no room.
     """
+    clear_away(target)
     try:
         with whole(target, os.replace if force else name_once) as part:
             yield part
@@ -235,6 +244,21 @@ def name_once(part: Path, target: Path) -> None:
             os.unlink(part)
     except FileExistsError as error:
         raise ValueError(f"{target}: there is a file already, made meanwhile; name another") from error
+
+
+def clear_away(target: Path) -> None:
+    """Remove the folders that `whole` made for `target` in processes that have ended."""
+    name = re.compile(re.escape(f".{target.name}.") + r"(\d+)-\w{8}")
+    for folder in target.parent.iterdir() if target.parent.is_dir() else ():
+        match = name.fullmatch(folder.name)
+        if match is not None:
+            try:
+                os.kill(int(match[1]), 0)
+            except ProcessLookupError:
+                shutil.rmtree(folder, ignore_errors=True)
+            except OSError:
+                # the process belongs to another user, and runs
+                continue
 
 
 def sync(path: Path) -> None:

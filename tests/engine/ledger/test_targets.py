@@ -165,3 +165,11 @@ def test_an_export_that_finds_no_room_leaves_nothing(folder, sound, monkeypatch)
     with raises_for(folder / "made", "No space left"):
         export_ledger(sound, folder / "made")
     assert not list(folder.glob("*made*"))
+
+
+def test_what_a_killed_call_left_is_gone_and_that_of_others_stays(folder, ledger):
+    gone, mine = folder / ".new.2147483000-abcd_123", folder / f".new.{os.getpid()}-abcd_123"
+    for left in (gone, mine):
+        left.mkdir()
+    repair_ledger(ledger, folder / "new")
+    assert [gone.exists(), mine.exists()] == [False, True]

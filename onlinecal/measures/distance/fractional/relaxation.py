@@ -277,7 +277,22 @@ def lower_calibration_distance(
 def lower_calibration_distance_from_counts(
     values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, normalize: bool = False, *, n_nodes: int = 1500
 ) -> LowerCalibrationDistance:
-    """`lower_calibration_distance` of counts, as `calibration_distance_from_counts` takes them."""
+    """`lower_calibration_distance` of a history given as counts.
+
+    Parameters
+    ----------
+    values
+        Forecast values, shape (K,), in any order; repeated ones are added up.
+    zeros, ones
+        Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
+    normalize, n_nodes
+        As for `lower_calibration_distance`.
+
+    Raises
+    ------
+    ValueError
+        Bad values, counts or n_nodes.
+    """
     return _lower_distance(check_counts(values, zeros, ones), normalize, n_nodes)
 
 
