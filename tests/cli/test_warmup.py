@@ -20,6 +20,7 @@ from onlinecal.cli.warmup import warmup_with
 from onlinecal.compiling import counting
 from onlinecal.compiling.kernels import kernels
 from simulations.cli.console import usual_games
+from simulations.sweeps.plan import find_plan, read_plan
 from tests import ROOT
 
 
@@ -97,7 +98,6 @@ AFTER = """
 import sys
 from onlinecal.compiling import counting
 from tests import ROOT
-from simulations.sweeps.plan import find_plan, read_plan
 from tests.commands import record
 from tests.pages import blocks_of, printed
 
