@@ -163,11 +163,8 @@ def per_round(one: NamedSummary) -> float:
 def last_alarm(one: NamedSummary) -> int:
     """The event of the last alarm of a key, 0 if there was none."""
     watched = one[1].watched
-    return (
-        max((alarm.event for alarm in (watched.last, watched.last_hint) if alarm), default=0)
-        if watched
-        else 0
-    )
+    alarms = () if watched is None else (watched.last, watched.last_hint)
+    return max((alarm.event for alarm in alarms if alarm), default=0)
 
 
 def summands(summary: Summary) -> tuple[int, ...]:
