@@ -31,8 +31,12 @@ def seconds(call):
 
 
 def sort_million():
-    """A unit of work that every machine has: numpy sorts a million random numbers."""
-    np.sort(NUMBERS)
+    """A unit of work that every machine has: numpy sorts a million random numbers.
+
+    It merges them. The other ways of numpy use vector instructions: some processors have none that help, and
+    where they do help, times of one process differ by a third.
+    """
+    np.sort(NUMBERS, kind="stable")
 
 
 @pytest.fixture

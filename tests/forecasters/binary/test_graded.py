@@ -251,3 +251,20 @@ def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(made, bef
         widest = 3 * rate / 2 ** int(memory[STAGE] - memory[SHARED])
         assert np.diff(memory[TABLE : memory[END] : 2]).max() <= widest + 4
     assert pickle.loads(pickle.dumps(forecaster)).promise(10**5) == forecaster.promise(10**5)
+
+
+@pytest.mark.parametrize("rounds", [40, 200, 10**4])
+@pytest.mark.parametrize("late", [0, 3])
+def test_the_guarantee_with_shares_is_the_theorems_number(rounds, late):
+    forecaster = AlmostOneStepAhead(horizon=rounds, grid="graded")
+    before = fractions_of(forecaster.memory)
+    rates, kappas = exact_prices(before)
+    forecaster.learn_one({}, 0.3)
+    after = fractions(forecaster.memory[TABLE : forecaster.memory[END] : 2], forecaster.memory[SCALE])
+    widest = max(high - low for low, high in pairwise(after))
+    old, new = ([HALF + late * max(v, 1 - v) for v in points[1:-1]] for points in (before, after))
+    biases = sum(abs(kappa) * bound for kappa, bound in zip(kappas[1:-1], old, strict=True)) + sum(new)
+    exact = max(*rates, widest / 2) * rounds + biases + HALF * (late + 1)
+    found = forecaster._promise_for(forecaster.memory, rounds, late)
+    # a round may be rounded by two units
+    assert float(exact) * (1 - 1e-15) <= found <= float(exact) + (2 * rounds + 4 * len(after)) / GRAIN
