@@ -1,8 +1,7 @@
 """The pictures: each one is prepared as a table, drawn from that table, and written next to it.
 
 A figure has two functions, `prepare(...)` -> table of the numbers to be drawn, and `draw(table)` ->
-matplotlib figure, which looks at nothing but that table. Figures of sweeps have a folder; the others stand
-beside it.
+matplotlib figure, which looks at nothing but that table.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ def figure_of(name: str) -> Drawing:
     """What prepares and draws a figure of a sweep; ValueError lists those there are."""
     if name not in SWEEP_FIGURES:
         raise ValueError(f"unknown figure {name!r}; known: {', '.join(SWEEP_FIGURES)}")
-    from simulations.plots.sweeps import against_rounds, landscape
+    from simulations.plots.sweeps import FIGURES
 
-    return (against_rounds.FIGURES | landscape.FIGURES)[name]
+    return FIGURES[name]
 
 
 class SweepPictures(NamedTuple):

@@ -26,7 +26,7 @@ from simulations.games import players
 from simulations.games.measuring import Game, MeasuredMulticlass
 from simulations.plots import Drawing
 from simulations.plots.multiclass import DISTANCE, TRIANGLE
-from simulations.plots.sweeps.against_rounds import TRAJECTORIES, lines_of
+from simulations.plots.sweeps import TRAJECTORIES, lines_of
 from simulations.sweeps.results import course_of, results_table
 from simulations.worst.enumeration import Enumeration, replay
 

@@ -19,7 +19,7 @@ from onlinecal.plots import style
 from onlinecal.plots.reliability_diagram import named
 from simulations.games.measuring import Game, MeasuredMulticlass, biases_of
 from simulations.plots import Drawing
-from simulations.plots.sweeps.against_rounds import draw_band, lines_of
+from simulations.plots.sweeps import draw_band, lines_of
 
 
 def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:

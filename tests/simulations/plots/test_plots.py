@@ -14,8 +14,7 @@ from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
 from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, SweepPictures, figure_of
 from simulations.plots.games import draw_film, film_frames, prepare_film
-from simulations.plots.sweeps.against_rounds import bound_curve
-from simulations.plots.sweeps.landscape import ANCHORS, COLOURS
+from simulations.plots.sweeps import ANCHORS, COLOURS, bound_curve
 from simulations.sweeps.plan import make_plan
 from simulations.sweeps.playing import play_games
 from simulations.sweeps.results import MEASURES, Store, rates_table, read_table, summarise
