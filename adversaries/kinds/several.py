@@ -230,11 +230,7 @@ def categorical_forecast_step(state: State, t: int, forecast: Floats, rises: Flo
 @adaptive("Oakes (1985), Dawid (1985)")
 def least_likely_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class with the smallest announced probability. State: []."""
-    best = 0
-    for c in range(1, len(forecast)):
-        if forecast[c] < forecast[best]:
-            best = c
-    return best
+    return int(forecast.argmin())
 
 
 @adaptive("this library")
@@ -333,9 +329,7 @@ def bias_builder_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
 @internal("this library")
 def certificate_greedy_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class for which the forecaster's certificate rises most. State: []."""
-    most, alike = rises[0], 0
-    for c in range(1, len(rises)):
-        most = max(most, rises[c])
+    most, alike = rises.max(), 0
     for c in range(len(rises)):
         alike += rises[c] >= most - ROUNDING
     left = int(u * alike)

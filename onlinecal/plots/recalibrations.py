@@ -121,16 +121,15 @@ def _courses(
     )
     style.headline(figure, title, below)
     for column, axis in zip(titles, axes, strict=True):
-        ends, look = {}, {}
+        ends = {}
         for part, rows in parts.items():
             one, end = LOOKS[part], float(rows[column][-1])
             axis.plot(rows[x], rows[column], color=one.colour, lw=2.0, zorder=3)
             for other in dotted if axis is axes[0] else ():
                 axis.plot(rows[x], rows[other].cast(pl.Float64), color=one.colour, lw=1.2, ls=DOTTED)
-            name = f"{WORDS[part]} {end:.4f}"
-            ends[name], look[name] = end, one
+            ends[f"{WORDS[part]} {end:.4f}"] = end, one
         axis.set(xlabel=x, xlim=(style.lowest(table[x]), max(style.highest(table[x]), 1)))
-        style.name_lines(axis, ends, look)
+        style.name_lines(axis, ends)
     return figure
 
 

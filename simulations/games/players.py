@@ -526,7 +526,16 @@ def load(path: Path | str) -> ModuleType:
     if _checksums.get(name) == checksum:
         return sys.modules[name]
     known = _names()
-    module = _execute(file, name, path)
+    spec = spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ValueError(f"{path}, line {_line(error, file)}: {type(error).__name__}: {error}") from error
     _checksums[name] = checksum
     _owners.update(dict.fromkeys(_names() - known, name))
     return module
@@ -548,20 +557,6 @@ def checksum(*specs: str) -> int:
     """A number that changes with the files that these specs rely on; 0 if they rely on none."""
     names = {name for spec in specs for name in _NAME.findall(spec)}
     return sum(_checksums[module] for module in {_owners[name] for name in names if name in _owners})
-
-
-def _execute(file: Path, name: str, path: Path | str) -> ModuleType:
-    spec = spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise ValueError(f"{path}, line {_line(error, file)}: {type(error).__name__}: {error}") from error
-    return module
 
 
 def _line(error: Exception, file: Path) -> int | str:

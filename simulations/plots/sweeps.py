@@ -7,9 +7,11 @@ as the exponents of a whole sweep in a table.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,7 +22,7 @@ from matplotlib.figure import Figure
 from onlinecal.plots import style
 from simulations.games import players
 from simulations.plots import Drawing
-from simulations.sweeps.results import LEAST, MEASURES, rates_table
+from simulations.sweeps.results import LEAST, MEASURES, loaded_files, rates_table, read_table
 
 
 @dataclass(frozen=True)
@@ -135,13 +137,13 @@ class AgainstRounds:
             limits: Any = {"xlim": (left, right), "ylim": (bottom / 1.6, top * 1.6)}
             axis.set(xscale="log", yscale="log", xlabel="rounds T", ylabel=self.axis, **limits)
             axis.minorticks_off()
-            ends = {
-                name: draw_band(axis, games, look[name], 0.18, lw=1.4, ms=3.5, solid_capstyle="round")
-                for name, games in lines_of(shown, spec)
-            }
+            ends = {}
+            for name, games in lines_of(shown, spec):
+                end = draw_band(axis, games, look[name], 0.18, lw=1.4, ms=3.5, solid_capstyle="round")
+                ends[name] = end, look[name]
             for curve in theory[spec]:
                 draw_curve(axis, curve, left, right)
-            style.name_lines(axis, ends, look)
+            style.name_lines(axis, ends)
         return figure
 
 
@@ -208,8 +210,8 @@ def draw_trajectories(table: pl.DataFrame) -> Figure:
         for name, part in lines_of(table, spec):
             one, proven = look[name], part["certificate"]
             axis.plot(part["round"], proven, color=one.colour, ls=one.dashes, lw=1.2, zorder=3)
-            ends[name] = max(float(proven[-1]), bottom)
-        style.name_lines(axis, ends, look)
+            ends[name] = max(float(proven[-1]), bottom), one
+        style.name_lines(axis, ends)
         first = table.filter(forecaster=spec, adversary=next(iter(ends)))
         bound = first.select("round", "guarantee").fill_nan(None).drop_nulls()
         axis.plot(bound["round"], bound["guarantee"], color=style.INK, lw=2, zorder=4)
@@ -336,13 +338,12 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
         axis.set(xlabel="rounds T", ylabel=f"{name} (sum over rounds)")
         axis.minorticks_off()
         _guide(axis, left, right, top)
-        ends, words = {}, {}
+        ends = {}
         for spec, games in lines_of(table, adversary, "adversary", "forecaster"):
             exponent, error = games["exponent"][0], games["standard_error"][0]
             text = f"{spec}  {'–' if exponent is None else plus_minus(exponent, error)}"
-            words[text] = look[spec]
-            ends[text] = draw_band(axis, games, look[spec], 0.07, ms=4, lw=1.5)
-        style.name_lines(axis, ends, words)
+            ends[text] = draw_band(axis, games, look[spec], 0.07, ms=4, lw=1.5), look[spec]
+        style.name_lines(axis, ends)
     return figure
 
 
@@ -445,4 +446,69 @@ FIGURES = {
     "landscape": Drawing(prepare_landscape, draw_landscape),
     "matrix": Drawing(prepare_matrix, draw_matrix),
 }
-"""The figures of a sweep by name."""
+"""The figures of a sweep by name. All but trajectories are prepared from its table of results."""
+
+GROWTH_FIGURES = ("landscape", "matrix")
+"""Those of them that need more than one T."""
+
+
+def figure_of(name: str) -> Drawing:
+    """What prepares and draws a figure of a sweep; ValueError lists those there are."""
+    if name not in FIGURES:
+        raise ValueError(f"unknown figure {name!r}; known: {', '.join(FIGURES)}")
+    return FIGURES[name]
+
+
+class SweepPictures(NamedTuple):
+    """The results in a sweep's folder, where the pictures go, and which of `FIGURES` are wanted.
+
+    `measure` and `adversary` are what `landscape` and `matrix` show, and against whom `landscape` does; both
+    become part of the name. None: the distance, and against everyone.
+    """
+
+    folder: Path
+    results: pl.DataFrame
+    names: Sequence[str]
+    measure: str | None = None
+    adversary: str | None = None
+
+    @classmethod
+    def read(
+        cls,
+        folder: Path,
+        names: Sequence[str] = (),
+        measure: str | None = None,
+        adversary: str | None = None,
+        load: Sequence[Path] = (),
+    ) -> SweepPictures:
+        """Read the results in a folder, and load the files of one's own that were played, and those given.
+
+        Without names all figures that these results can show are wanted.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there are no results, or a file to be loaded is missing.
+        ValueError
+            For unknown figures, and a measure or an adversary that none of them heeds.
+        """
+        for name in names:
+            figure_of(name)
+        results = read_table(folder, "results")
+        players.load_all([*loaded_files(folder), *load])
+        grows = results["rounds"].n_unique() > 1
+        usual = [name for name in FIGURES if grows or name not in GROWTH_FIGURES]
+        wanted = list(dict.fromkeys(names or usual))
+        if measure is not None and not set(wanted) & set(GROWTH_FIGURES):
+            raise ValueError("--measure is for the figures landscape and matrix")
+        if adversary is not None and "landscape" not in wanted:
+            raise ValueError("--adversary is for the figure landscape")
+        return cls(folder, results, wanted, measure, adversary)
+
+    def draw(self, name: str) -> Path:
+        """Draw one of them into the folder: the PNG's path; ValueError if it cannot show what is wanted."""
+        heeded = {"landscape": ("measure", "adversary"), "matrix": ("measure",)}.get(name, ())
+        chosen = {one: getattr(self, one) for one in heeded if getattr(self, one) is not None}
+        table = read_table(self.folder, name) if name == "trajectories" else self.results
+        stem = "-".join([name, *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values())])
+        return figure_of(name).write(self.folder / stem, table, **chosen)

@@ -12,9 +12,16 @@ from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
 from onlinecal.plots.style import looks, moments_of, spread
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, SweepPictures, figure_of
 from simulations.plots.games import draw_film, film_frames, prepare_film
-from simulations.plots.sweeps import ANCHORS, COLOURS, bound_curve
+from simulations.plots.sweeps import (
+    ANCHORS,
+    COLOURS,
+    FIGURES,
+    GROWTH_FIGURES,
+    SweepPictures,
+    bound_curve,
+    figure_of,
+)
 from simulations.sweeps.plan import make_plan
 from simulations.sweeps.playing import play_games
 from simulations.sweeps.results import MEASURES, Store, rates_table, read_table, summarise
@@ -41,10 +48,10 @@ def numbers(folder, name, *chosen):
     return figure_of(name).prepare(read_table(folder, name if name == "trajectories" else "results"), *chosen)
 
 
-@pytest.mark.parametrize("name", SWEEP_FIGURES)
+@pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_written_beside_its_numbers(swept, name):
     pictures = SweepPictures.read(swept)
-    assert pictures.names == [*SWEEP_FIGURES]
+    assert pictures.names == [*FIGURES]
     path = pictures.draw(name)
     assert path.read_bytes().startswith(PNG)
     svg = path.with_suffix(".svg").read_bytes()
@@ -142,7 +149,7 @@ def test_a_bound_that_is_not_proven_is_not_claimed(tmp_path):
 def test_a_sweep_of_one_game_of_which_nothing_is_proven_can_be_drawn(tmp_path):
     grid = {"forecasters": ["constant"], "adversaries": ["constant"], "rounds": [1]}
     pictures = SweepPictures.read(drawn(tmp_path, grid, "csv"))
-    assert set(SWEEP_FIGURES) - set(pictures.names) == set(GROWTH_FIGURES)
+    assert set(FIGURES) - set(pictures.names) == set(GROWTH_FIGURES)
     for name in pictures.names:
         assert pictures.draw(name).read_bytes().startswith(PNG)
     for name in GROWTH_FIGURES:
