@@ -329,7 +329,9 @@ def bias_builder_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
 @internal("this library")
 def certificate_greedy_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class for which the forecaster's certificate rises most. State: []."""
-    most, alike = rises.max(), 0
+    most, alike = rises[0], 0
+    for c in range(1, len(rises)):
+        most = max(most, rises[c])
     for c in range(len(rises)):
         alike += rises[c] >= most - ROUNDING
     left = int(u * alike)
