@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import Kind, State, chance, plays, state_of, whole
+from adversaries.protocol import ROUNDING, Kind, State, chance, plays, state_of, whole
 from onlinecal.catalogue import Parameter
 
 KINDS: list[Kind] = []
@@ -548,9 +548,6 @@ def aim_of(state: State, point: int) -> tuple[float, int]:
     dwelling = pays * (position(state, 1) - 0.5)
     return where_to_leave(v, 1.0, 0.5, bias, dwelling - above, below + dwelling, most, most + 4.0 / v)
 
-
-ROUNDING = 1e-12
-"""Rises closer than this are equal: forecasters add them up in floating point."""
 
 DEEPEST = 10
 """Most rounds of look-ahead: a driver tries 2 ** depth continuations in every round."""

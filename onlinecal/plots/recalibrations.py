@@ -166,16 +166,11 @@ def draw_gaps(table: pl.DataFrame) -> Figure:
 
 def draw_lp_rounds(table: pl.DataFrame) -> Figure:
     """The error and the squared error. Columns round, error, squared_error, p; round 0 is the start."""
+    p = float(table["p"][0])
+    order = r"\infty" if math.isinf(p) else f"{p:g}"
     titles = {
-        "error": f"{_error_of(table)} of the groups",
+        "error": rf"$\mathrm{{Err}}_{{{order}}}$ of the groups",
         "squared_error": "squared error, a sum over classes",
     }
     title = f"{table.height - 1:,} rounds, each corrects the group and class with the largest error"
     return _courses(table, "round", titles, title, "Estimates from the fitted rows.")
-
-
-def _error_of(table: pl.DataFrame) -> str:
-    """What the errors of an order p are called."""
-    p = float(table["p"][0])
-    order = r"\infty" if math.isinf(p) else f"{p:g}"
-    return rf"$\mathrm{{Err}}_{{{order}}}$"

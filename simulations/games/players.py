@@ -521,7 +521,9 @@ def load(path: Path | str) -> ModuleType:
         raise FileNotFoundError(f"no such file: {path}")
     if file.suffix != ".py":
         raise ValueError(f"{path} is no Python file: its name must end in .py")
-    name = module_name(file)
+    stem = re.sub(r"\W", "_", file.stem)
+    # the same in every process
+    name = f"onlinecal_own_{stem}_{zlib.crc32(str(file).encode()):08x}"
     checksum = zlib.crc32(file.read_bytes())
     if _checksums.get(name) == checksum:
         return sys.modules[name]
@@ -545,12 +547,6 @@ def load_all(paths: Iterable[Path | str]) -> None:
     """Load every file, in this order; errors as from `load`."""
     for path in paths:
         load(path)
-
-
-def module_name(file: Path) -> str:
-    """The name under which a file is a module: the same in every process."""
-    stem = re.sub(r"\W", "_", file.stem)
-    return f"onlinecal_own_{stem}_{zlib.crc32(str(file).encode()):08x}"
 
 
 def checksum(*specs: str) -> int:
