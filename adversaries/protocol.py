@@ -46,6 +46,9 @@ from onlinecal.validation import check_count, check_finite, check_probability, s
 BELOW_ONE = 1.0 - 2.0**-53
 """The largest draw there is; a stretched draw may round up to 1 and is brought back to this."""
 
+ROUNDING = 1e-12
+"""Rises closer than this are equal: forecasters add them up in floating point."""
+
 State = NDArray[np.float64]
 """What a step remembers from round to round: an array that it may write to."""
 

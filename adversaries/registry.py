@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from adversaries import streams
-from adversaries.kinds import adaptive, oblivious, several
+from adversaries.kinds import binary, several
 from adversaries.kinds.genome import CHAMPION, GENOME
 from adversaries.kinds.mixture import MIXTURE, two_phase
 from adversaries.protocol import MOST_CLASSES, POWERS, Adversary, Kind, MulticlassAdversary, Phase, Seed
@@ -77,9 +77,7 @@ class Kinds(Catalogue[Kind]):
 
 
 COMPOSED = two_phase("coin", "threshold"), MIXTURE
-_CATALOGUE = Kinds(
-    "adversary", (*oblivious.KINDS, *adaptive.KINDS, GENOME, CHAMPION, *streams.KINDS, *COMPOSED)
-)
+_CATALOGUE = Kinds("adversary", (*binary.KINDS, GENOME, CHAMPION, *streams.KINDS, *COMPOSED))
 
 
 def catalogue() -> dict[str, Kind]:

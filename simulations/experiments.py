@@ -65,30 +65,30 @@ def noise_on_logits(
 
 @dataclass(frozen=True)
 class Drift:
-    """A corruption, the severities to try, the one of them that changes nothing, and the axis's words."""
+    """A corruption, the severities to try, the one of them that changes nothing, and the panels' words."""
 
     corrupt: Corruption
     severities: tuple[float, ...]
     clean: float
+    title: str
     axis: str
-    logarithmic: bool
+    logarithmic: bool = True
 
 
 DRIFTS = {
     "temperature": Drift(
-        factor_on_logits, (0.5, 0.71, 1.0, 1.41, 2.0, 2.83), 1.0, "factor on the logits", True
+        factor_on_logits, (0.5, 0.71, 1.0, 1.41, 2.0, 2.83), 1.0,
+        "Temperature: surer or less sure", "factor on the logits",
     ),
     "label shift": Drift(
-        label_shift, (1.0, 2.0, 4.0, 8.0, 16.0, 32.0), 1.0, "commonest class : rarest class", True
+        label_shift, (1.0, 2.0, 4.0, 8.0, 16.0, 32.0), 1.0,
+        "Label shift: classes drawn unevenly", "commonest class : rarest class",
     ),
     "noise": Drift(
-        noise_on_logits,
-        (0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
-        0.0,
-        "noise on the logits (standard deviation, nats)",
-        False,
+        noise_on_logits, (0.0, 0.5, 1.0, 1.5, 2.0, 3.0), 0.0,
+        "Noise on the logits", "noise on the logits (standard deviation, nats)", logarithmic=False,
     ),
-}
+}  # fmt: skip
 
 
 Rows = list[dict[str, Any]]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import BELOW_ONE, Kind, State, chance, plays, state_of, whole
+from adversaries.protocol import BELOW_ONE, ROUNDING, Kind, State, chance, plays, state_of, whole
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter
 
@@ -214,9 +214,6 @@ def late_class_step(state: State, t: int, forecast: Floats, rises: Floats, u: fl
     return int(min((u - weight) / (1.0 - weight), BELOW_ONE) * (k - 1))
 
 
-ROUNDING = 1e-12
-"""Rises closer than this are equal: forecasters add them up in floating point."""
-
 BINS = 4099
 """Places for the bins of `bias_builder_step`; a prime."""
 
@@ -230,11 +227,7 @@ def categorical_forecast_step(state: State, t: int, forecast: Floats, rises: Flo
 @adaptive("Oakes (1985), Dawid (1985)")
 def least_likely_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The class with the smallest announced probability. State: []."""
-    best = 0
-    for c in range(1, len(forecast)):
-        if forecast[c] < forecast[best]:
-            best = c
-    return best
+    return int(forecast.argmin())
 
 
 @adaptive("this library")

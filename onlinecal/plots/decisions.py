@@ -12,17 +12,7 @@ from numpy.typing import ArrayLike
 
 from onlinecal.measures.decision.losses import check_losses, loss_norms
 from onlinecal.measures.decision.losses import decision_losses as average_losses
-from onlinecal.plots.style import (
-    INK,
-    OKABE_ITO,
-    axes_or_new,
-    describe,
-    highest,
-    histories,
-    in_house_style,
-    next_colour,
-    panels_by,
-)
+from onlinecal.plots import style
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.validation import check_labelled_rows
 
@@ -73,14 +63,14 @@ def decision_losses(
 
     """
     table = decision_losses_data(probabilities, labels, losses)
-    ax = axes_or_new(ax, (5.4, 4.4))
-    reach = max(1.1 * highest((table["true"] - table["predicted"]).abs()), 1e-9)
-    reach = reach if not histories(ax, KIND) else max(reach, ax.get_ylim()[1])
-    draw_losses(ax, table, color or next_colour(ax), reach, label)
+    ax = style.axes_or_new(ax, (5.4, 4.4))
+    reach = max(1.1 * style.highest((table["true"] - table["predicted"]).abs()), 1e-9)
+    reach = reach if not style.histories(ax, KIND) else max(reach, ax.get_ylim()[1])
+    draw_losses(ax, table, color or style.next_colour(ax), reach, label)
     title = "What decisions cost beyond what was predicted"
     if label is None:
         title += "\n" + ", ".join(loss_gaps(table))
-    describe(ax, "", "", title, label is not None)
+    style.describe(ax, "", "", title, label is not None)
     return ax
 
 
@@ -111,15 +101,19 @@ def loss_gaps(table: pl.DataFrame) -> tuple[str, str]:
 def draw_losses(axis: Axes, table: pl.DataFrame, color: str, reach: float, label: str | None = None) -> None:
     """Draw what `decision_losses_data` gives, on an axis from -reach to reach."""
     axis.set_ylim(-reach, reach)
-    if not histories(axis, KIND):
-        axis.axhline(0, color=INK, lw=1.0, zorder=2)
+    if not style.histories(axis, KIND):
+        axis.axhline(0, color=style.INK, lw=1.0, zorder=2)
     look: Any = {"alpha": 0.55, "edgecolor": "white", "lw": 0.2, "zorder": 3, "label": label}
     predicted, gaps = table["predicted"], table["true"] - table["predicted"]
     axis.scatter(predicted, gaps, s=15, color=color, **look).set_gid(KIND)
-    describe(axis, "predicted loss", "true loss − predicted loss")
+    style.describe(axis, "predicted loss", "true loss − predicted loss")
 
 
-METHOD_COLOURS = {"none": OKABE_ITO[1], "temperature": OKABE_ITO[2], "decision": OKABE_ITO[0]}
+METHOD_COLOURS = {
+    "none": style.OKABE_ITO[1],
+    "temperature": style.OKABE_ITO[2],
+    "decision": style.OKABE_ITO[0],
+}
 TITLES = {
     "loss": "What random decision makers expect to lose, and what they lose",
     "half": "What the decisions were predicted to cost, and what they cost",
@@ -130,14 +124,14 @@ DOTS = {
 }
 
 
-@in_house_style
+@style.in_house_style
 def draw_methods(table: pl.DataFrame) -> Figure:
     """A panel per method. Columns method, predicted, true, and each ("loss" or "half"): what a dot is."""
     each, gaps = str(table["each"][0]), (table["true"] - table["predicted"]).abs()
     below = f"Dots: {DOTS[each]}; those above the line cost more than predicted."
-    figure, parts = panels_by(table, "method", TITLES[each], below, height=3.4, width=3.5, abreast=3)
+    figure, parts = style.panels_by(table, "method", TITLES[each], below, height=3.4, width=3.5, abreast=3)
     for name, rows, axis in parts:
-        draw_losses(axis, rows, METHOD_COLOURS[name], 1.1 * highest(gaps))
+        draw_losses(axis, rows, METHOD_COLOURS[name], 1.1 * style.highest(gaps))
         said = "\n".join(loss_gaps(rows))
         axis.text(0.97, 0.96, said, transform=axis.transAxes, va="top", ha="right", fontsize=9)
     return figure

@@ -19,17 +19,7 @@ from onlinecal.arrays import Floats
 from onlinecal.measures.groups import multicalibration_report
 from onlinecal.measures.lp.errors import checked, sums_of_level_sets
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
-from onlinecal.plots.style import (
-    AFTER,
-    BEFORE,
-    INK,
-    QUIET,
-    axes_or_new,
-    describe,
-    drawn,
-    highest,
-    wilson_interval,
-)
+from onlinecal.plots import style
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, holds_categories
 from onlinecal.validation import (
     check_count,
@@ -96,10 +86,10 @@ def group_mean_biases(
     table = group_mean_biases_data(
         forecasts, outcomes, groups, after=after, names=names, confidence=confidence
     ).head(check_count(shown, "shown"))
-    ax = axes_or_new(ax, (7.0, 1.5 + 0.3 * len(table)))
+    ax = style.axes_or_new(ax, (7.0, 1.5 + 0.3 * len(table)))
     draw_means(ax, table)
     title = "How far each group's forecasts are from what happened"
-    describe(ax, "mean forecast − frequency", "", title, after is not None)
+    style.describe(ax, "mean forecast − frequency", "", title, after is not None)
     return ax
 
 
@@ -120,7 +110,7 @@ def group_mean_biases_data(
     """
     found = _with_rounds(_rows(forecasts, outcomes, groups, after, 1, names))
     rows, frequency = found["count"].to_numpy(), found["outcome"].to_numpy()
-    low, high = wilson_interval(frequency * rows, rows, confidence)
+    low, high = style.wilson_interval(frequency * rows, rows, confidence)
     columns = [pl.col("group"), pl.col("count").alias("rows"), pl.col("outcome").alias("frequency")]
     for side in ("before", "after"):
         mean = pl.col(f"forecast_{side}")
@@ -195,18 +185,18 @@ def draw_dumbbells(
     """
     heights = np.arange(len(names))[::-1].astype(float)
     if len(values) == 2 and not apart:
-        axes.hlines(heights, values["before"], values["after"], color=QUIET, lw=1.6, zorder=3)
+        axes.hlines(heights, values["before"], values["after"], color=style.QUIET, lw=1.6, zorder=3)
     for side, one in values.items():
-        aside, colour = apart * ASIDE.get(side, 0), BEFORE if side == "before" else AFTER
+        aside, colour = apart * ASIDE.get(side, 0), style.BEFORE if side == "before" else style.AFTER
         look: Any = {"color": colour, "edgecolor": "white", "lw": 0.7, "zorder": 4}
         axes.scatter(one, heights + aside, s=58, label=side, **look)
     axes.set_ylim(-0.7, len(names) - 0.3)
-    axes.set_yticks(heights, names, fontsize=8.5, color=INK)
+    axes.set_yticks(heights, names, fontsize=8.5, color=style.INK)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     beside: Any = {"transform": axes.get_yaxis_transform(), "va": "center_baseline", "fontsize": 8}
     for height, count in [*zip(heights, table["rows"], strict=True), (len(names) - 0.05, "rows")]:
-        axes.text(1.013, height, count if count == "rows" else f"{count:,}", color=QUIET, **beside)
+        axes.text(1.013, height, count if count == "rows" else f"{count:,}", color=style.QUIET, **beside)
     return heights
 
 
@@ -222,12 +212,12 @@ def draw_means(axis: Axes, table: pl.DataFrame) -> None:
     """Draw rows of what `group_mean_biases_data` gives, the first on top."""
     values, apart = _values(table, "bias"), 0.14
     heights = draw_dumbbells(axis, table["group"].to_list(), table, values, apart)
-    axis.axvline(0.0, color=INK, lw=1.0, zorder=1)
+    axis.axvline(0.0, color=style.INK, lw=1.0, zorder=1)
     for side in values:
         low, high = (end if side == "bias" else f"{end}_{side}" for end in ("low", "high"))
-        at, colour = heights + apart * ASIDE.get(side, 0), BEFORE if side == "before" else AFTER
+        at, colour = heights + apart * ASIDE.get(side, 0), style.BEFORE if side == "before" else style.AFTER
         axis.hlines(at, table[low], table[high], color=colour, lw=2.2, alpha=0.55, zorder=3)
-    reach = 1.06 * highest(*table.select(pl.col("^(low|high).*$").abs()))
+    reach = 1.06 * style.highest(*table.select(pl.col("^(low|high).*$").abs()))
     axis.set_xlim(-reach, reach)
 
 
@@ -282,7 +272,7 @@ def group_biases(
     """
     table = group_biases_data(forecasts, outcomes, groups, after=after, n_levels=n_levels, names=names)
     table = table.head(check_count(shown, "shown"))
-    ax = axes_or_new(ax, (7.0, 1.3 + 0.3 * len(table)))
+    ax = style.axes_or_new(ax, (7.0, 1.3 + 0.3 * len(table)))
     draw_groups(ax, table)
     return ax
 
@@ -312,8 +302,8 @@ def draw_groups(axis: Axes, table: pl.DataFrame) -> None:
     biases = _values(table, "bias")
     heights = draw_dumbbells(axis, table["group"].to_list(), table, biases)
     axis.barh(heights, table["chance"], height=0.66, color="#e9e9e9", lw=0, zorder=1, label="chance")
-    axis.set_xlim(0, 1.06 * max(highest(*table.select("chance", *biases)), 1e-9))
-    describe(
+    axis.set_xlim(0, 1.06 * max(style.highest(*table.select("chance", *biases)), 1e-9))
+    style.describe(
         axis, "bias within the group, in probability", "", "How wrong forecasts are inside each group", True
     )
 
@@ -321,7 +311,7 @@ def draw_groups(axis: Axes, table: pl.DataFrame) -> None:
 def draw_repair(table: pl.DataFrame) -> Figure:
     """The first rows of `group_numbers` before and after; column title."""
     shown, title = table.head(SHOWN_GROUPS), f"How wrong forecasts are inside each group: {table['title'][0]}"
-    return drawn(lambda axis: draw_groups(axis, shown), (9.0, 1.3 + 0.3 * len(shown)), title)
+    return style.drawn(lambda axis: draw_groups(axis, shown), (9.0, 1.3 + 0.3 * len(shown)), title)
 
 
 def level_set_errors(
@@ -351,7 +341,7 @@ def level_set_errors(
     v, j, size = v[order], j[order], size[order]
     largest = max(float(size[0]), 1e-300)
     weights = size / largest if math.isinf(p) else (size / largest) ** p
-    low, high = wilson_interval(ones[v, j], counts[v], confidence)
+    low, high = style.wilson_interval(ones[v, j], counts[v], confidence)
     names = [level_name(corner, classes, n_levels) for corner in corners]
     return pl.DataFrame(
         {
@@ -433,7 +423,7 @@ def level_sets(
     table = level_sets_data(
         probabilities, labels, after=after, p=p, n_levels=n_levels, classes=classes, confidence=confidence
     ).head(check_count(shown, "shown"))
-    ax = axes_or_new(ax, (7.6, 1.3 + 0.3 * len(table)))
+    ax = style.axes_or_new(ax, (7.6, 1.3 + 0.3 * len(table)))
     draw_level_sets(ax, table)
     return ax
 
@@ -475,14 +465,14 @@ def draw_level_sets(axis: Axes, table: pl.DataFrame) -> None:
     names = [f"{one}:  class {name}" for one, name in table.select("level_set", "class").iter_rows()]
     heights = draw_dumbbells(axis, names, table, errors)
     axis.barh(heights, high - low, left=low - frequency, height=0.62, color="#ececec", lw=0, zorder=1)
-    axis.axvline(0, color=INK, lw=1.2, zorder=2)
+    axis.axvline(0, color=style.INK, lw=1.2, zorder=2)
     reach = 1.12 * max(*(np.abs(error).max() for error in errors.values()), np.median(high - low) / 2, 0.01)
     axis.set_xlim(-reach, reach)
     title = "Promised too seldom (left) or too often (right)"
-    describe(axis, "mean forecast − frequency", "", title, "after" in errors)
+    style.describe(axis, "mean forecast − frequency", "", title, "after" in errors)
 
 
 def draw_levels(table: pl.DataFrame) -> Figure:
     """The first rows of `level_set_errors`, those with the largest errors; column title."""
     shown, title = table.head(SHOWN), f"Promised too seldom (left) or too often (right): {table['title'][0]}"
-    return drawn(lambda axis: draw_level_sets(axis, shown), (9.0, 1.3 + 0.3 * len(shown)), title)
+    return style.drawn(lambda axis: draw_level_sets(axis, shown), (9.0, 1.3 + 0.3 * len(shown)), title)

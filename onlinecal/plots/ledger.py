@@ -13,20 +13,8 @@ from matplotlib.ticker import LogLocator
 from msgspec.structs import asdict
 
 from onlinecal.arrays import Floats
+from onlinecal.plots import style
 from onlinecal.plots.reliability_diagram import reliability_panels
-from onlinecal.plots.style import (
-    AFTER,
-    BEFORE,
-    HALO,
-    INK,
-    QUIET,
-    darker,
-    headline,
-    in_house_style,
-    near,
-    spread,
-    wilson_interval,
-)
 from onlinecal.tables import number
 
 if TYPE_CHECKING:
@@ -54,31 +42,31 @@ def draw_dots(axis: Axes, dots: Floats, names: Sequence[str], marked: Sequence[i
     Few dots are large, of many one still sees where they lie thickest. Names that touch are moved apart.
     """
     few = len(dots) <= FEW
-    places, colour = (list(range(len(dots))), AFTER) if few else (marked, BEFORE)
+    places, colour = (list(range(len(dots))), style.AFTER) if few else (marked, style.BEFORE)
     size, strength = SIZES[few]
     x, y = dots.T
-    axis.scatter(x, y, s=size, alpha=strength, color=AFTER, lw=0, zorder=3, clip_on=False)
+    axis.scatter(x, y, s=size, alpha=strength, color=style.AFTER, lw=0, zorder=3, clip_on=False)
     axis.scatter(x[places], y[places], s=max(30.0, size), color=colour, lw=0, zorder=5)
     at = axis.transAxes.inverted().transform(axis.transData.transform(dots[places]))
-    heights = spread(at[:, 1].tolist(), 0.035, 0.02, 0.98)
+    heights = style.spread(at[:, 1].tolist(), 0.035, 0.02, 0.98)
     for place, (left, up), height in zip(places, at.tolist(), heights, strict=True):
         aside, ha = (0.02, "left") if left < 0.6 else (-0.02, "right")
         axis.plot(
             [left, left + aside], [up, height], transform=axis.transAxes, color=colour, lw=0.7, zorder=4
         )
-        look: Any = {"fontsize": 8.5, "color": darker(colour), "path_effects": HALO, "zorder": 6}
+        look: Any = {"fontsize": 8.5, "color": style.darker(colour), "path_effects": style.HALO, "zorder": 6}
         where: Any = {"transform": axis.transAxes, "ha": ha, "va": "center_baseline"}
         axis.text(left + aside, height, f" {names[place]} ".replace("$", r"\$"), **look, **where)
 
 
-@in_house_style
+@style.in_house_style
 def draw_certificates(table: pl.DataFrame) -> Figure:
     """A dot per key with rounds: its certificate per round against its rounds; dashes: its guarantee."""
     rounds, certificates, guarantees = table.select("rounds", "certificate", "guarantee").to_numpy().T
     total, average = rounds.sum(), certificates.sum() / rounds.sum()
     figure = Figure(figsize=(9.6, 6.2))
     axis = figure.subplots(gridspec_kw={"left": 0.085, "right": 0.975, "top": 0.855, "bottom": 0.1})
-    headline(
+    style.headline(
         figure,
         f"Proven: all keys together are at most {average:.4f} per round from calibrated",
         "One dot per key. Grey dashes: its guarantee per round, which counts how late its labels were; at "
@@ -95,11 +83,13 @@ def draw_certificates(table: pl.DataFrame) -> Figure:
     # a certificate of 0 lies on the lower edge
     dots = np.column_stack((rounds, np.maximum(per_round, bottom)))
     size, strength = SIZES[table.height <= FEW]
-    axis.scatter(rounds, promised, marker="_", color=QUIET, zorder=2, s=4 * size, alpha=strength, lw=1)
+    axis.scatter(rounds, promised, marker="_", color=style.QUIET, zorder=2, s=4 * size, alpha=strength, lw=1)
     if table.height > 1:
         together = total, max(average, bottom)
-        axis.scatter(*together, marker="D", color=INK, s=60, zorder=5)
-        near(axis, "all keys", together, (0, 9), ha="center", weight="bold", path_effects=HALO, zorder=6)
+        axis.scatter(*together, marker="D", color=style.INK, s=60, zorder=5)
+        style.near(
+            axis, "all keys", together, (0, 9), ha="center", weight="bold", path_effects=style.HALO, zorder=6
+        )
     highest_first = np.argsort(-per_round, kind="stable")
     draw_dots(axis, dots, table["key"].to_list(), highest_first[:MARKED].tolist())
     return figure
@@ -114,7 +104,7 @@ def frequency_numbers(report: Report) -> pl.DataFrame:
     ]
     table = pl.DataFrame(rows, ["of", "forecast", "frequency", "rounds"], orient="row")
     rounds = table["rounds"].to_numpy().astype(np.int64)
-    low, high = wilson_interval(table["frequency"].to_numpy().astype(float) * rounds, rounds, 0.95)
+    low, high = style.wilson_interval(table["frequency"].to_numpy().astype(float) * rounds, rounds, 0.95)
     return table.with_columns(pl.Series("low", low), pl.Series("high", high))
 
 
@@ -122,5 +112,5 @@ def draw_frequencies(table: pl.DataFrame) -> Figure:
     """A panel for the hints, if there are some, and one for the forecasts."""
     rounds = int(table.filter(pl.col("of") == "forecasts")["rounds"].sum())
     title = f"How often what was forecast came: {number(rounds)} rounds of all keys"
-    colours = (BEFORE, AFTER) if "hints" in table["of"] else (AFTER,)
+    colours = (style.BEFORE, style.AFTER) if "hints" in table["of"] else (style.AFTER,)
     return reliability_panels(table, "of", title, colours)

@@ -13,18 +13,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots.style import (
-    HALO,
-    INK,
-    OURS,
-    axes_or_new,
-    describe,
-    highest,
-    looks,
-    moments_of,
-    near,
-    next_colour,
-)
+from onlinecal.plots import style
 from onlinecal.validation import (
     check_count,
     check_history,
@@ -103,13 +92,13 @@ def running_biases(
 
     """
     table = running_biases_data(forecasts, outcomes, rounds=rounds, bins=bins, look_ahead=look_ahead)
-    ax = axes_or_new(ax, (7.6, 3.8))
+    ax = style.axes_or_new(ax, (7.6, 3.8))
     limit = bias_limit(table)
     draw_biases(ax, table, limit)
     if course:
         draw_course(ax, table)
     draw_scale(ax.inset_axes((1.02, 0.0, 0.022, 1.0)), limit)
-    describe(ax, "round t", "value v", "Biases so far: blue values were too high, orange ones too low")
+    style.describe(ax, "round t", "value v", "Biases so far: blue values were too high, orange ones too low")
     return ax
 
 
@@ -132,7 +121,7 @@ def running_biases_data(
     charged = p if look_ahead is None else check_probabilities(look_ahead, "look_ahead")
     check_same_index(forecasts, look_ahead, "forecasts and look_ahead")
     check_same_length(p, charged, "forecasts and look_ahead")
-    stops = np.unique(moments_of(rounds, len(p)))
+    stops = np.unique(style.moments_of(rounds, len(p)))
     p, y, charged = p[: stops[-1]], y[: stops[-1]], charged[: stops[-1]]
     values, place = np.unique(charged, return_inverse=True)
     gaps = np.diff(values, prepend=-1.0, append=2.0)
@@ -167,7 +156,7 @@ def running_biases_data(
 
 def bias_limit(table: pl.DataFrame) -> float:
     """The largest bias of all moments, where the colours end; never 0."""
-    return max(highest(table["bias"].abs()), 1e-9)
+    return max(style.highest(table["bias"].abs()), 1e-9)
 
 
 def draw_biases(axis: Axes, table: pl.DataFrame, limit: float) -> None:
@@ -195,10 +184,10 @@ def draw_course(axis: Axes, table: pl.DataFrame) -> None:
     course = table.select("round", "lowest", "forecast", "highest").unique("round").sort("round")
     at, low, forecast, high = course.to_numpy().T
     if len(at) > 1 and np.median(np.abs(np.diff(forecast))) > JUMP:
-        axis.scatter(at, forecast, s=4, color=INK, lw=0, zorder=3)
+        axis.scatter(at, forecast, s=4, color=style.INK, lw=0, zorder=3)
         return
-    axis.fill_between(at, low, high, color=INK, alpha=0.12, lw=0, step="pre")
-    axis.plot(at, forecast, color=INK, lw=0.7)
+    axis.fill_between(at, low, high, color=style.INK, alpha=0.12, lw=0, step="pre")
+    axis.plot(at, forecast, color=style.INK, lw=0.7)
 
 
 def draw_scale(axis: Axes, limit: float) -> None:
@@ -262,20 +251,20 @@ def certificate(
     """
     table = certificate_data(certificates, guarantees, rounds=rounds, normalize=normalize)
     is_new = ax is None
-    ax = axes_or_new(ax, (6.4, 4.0))
-    draw_line(ax, table, "certificate", color or next_colour(ax), label=label)
+    ax = style.axes_or_new(ax, (6.4, 4.0))
+    draw_line(ax, table, "certificate", color or style.next_colour(ax), label=label)
     if not normalize:
         ax.set(xscale="log", yscale="log")
         ax.minorticks_off()
     elif is_new:
         ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(later_height(table), 0.01)))
     if guarantees is not None:
-        ax.plot(table["round"], table["guarantee"], color=INK, lw=2, zorder=4)
+        ax.plot(table["round"], table["guarantee"], color=style.INK, lw=2, zorder=4)
         end = table.select("round", "guarantee").row(-1)
-        look: Any = {"weight": "bold", "color": INK, "path_effects": HALO, "zorder": 6}
-        near(ax, "guarantee", end, (0, 4), ha="right", va="bottom", **look)
+        look: Any = {"weight": "bold", "color": style.INK, "path_effects": style.HALO, "zorder": 6}
+        style.near(ax, "guarantee", end, (0, 4), ha="right", va="bottom", **look)
     unit = "certificate / t" if normalize else "certificate (sum over rounds so far)"
-    describe(ax, "round t", unit, "Proven: at most so far from calibrated", label is not None)
+    style.describe(ax, "round t", unit, "Proven: at most so far from calibrated", label is not None)
     return ax
 
 
@@ -291,7 +280,7 @@ def certificate_data(
     Sums over the rounds so far, or averages. Arguments and errors as in `certificate`.
     """
     proven = _sums(certificates, "certificates")
-    moments = moments_of(np.arange(1, len(proven) + 1) if rounds is None else rounds)
+    moments = style.moments_of(np.arange(1, len(proven) + 1) if rounds is None else rounds)
     check_same_length(proven, moments, "certificates and rounds")
     per = moments if normalize else 1
     columns = {"round": moments, "certificate": proven / per}
@@ -307,7 +296,7 @@ def certificate_data(
 def draw_line(axis: Axes, table: pl.DataFrame, column: str, color: str, **look: Any) -> None:
     """Draw a column of a history against the column round, with a look of matplotlib's."""
     (line,) = axis.plot(table["round"], table[column], color=color, **{"lw": 1.8, "zorder": 3, **look})
-    line.set_gid(f"{OURS}{column}")
+    line.set_gid(f"{style.OURS}{column}")
 
 
 def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
@@ -369,13 +358,15 @@ def running_distance(
 
     """
     table = running_distance_data(forecasts, outcomes, rounds=rounds, budget=budget)
-    ax = axes_or_new(ax, (6.4, 4.0))
+    ax = style.axes_or_new(ax, (6.4, 4.0))
     top = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * later_height(table))
-    colour = color or next_colour(ax)
+    colour = color or style.next_colour(ax)
     draw_line(ax, table, "upper", colour, label=label)
     ax.fill_between(table["round"], table["lower"], table["upper"], color=colour, alpha=0.2, lw=0)
     ax.set(xlim=(0, max(float(table["round"][-1]), ax.dataLim.x1)), ylim=(0, top))
-    describe(ax, "round t", "distance / t", "Distance to calibration so far, per round", label is not None)
+    style.describe(
+        ax, "round t", "distance / t", "Distance to calibration so far, per round", label is not None
+    )
     return ax
 
 
@@ -388,7 +379,7 @@ def running_distance_data(
     """
     p, y = check_history(forecasts, outcomes)
     found = []
-    for stop in moments_of(rounds, len(p)).tolist():
+    for stop in style.moments_of(rounds, len(p)).tolist():
         one = calibration_distance(p[:stop], y[:stop], budget=budget, rtol=0.05, normalize=True)
         found.append((stop, one.lower, one.upper))
     return pl.DataFrame(found, ["round", "lower", "upper"], orient="row")
@@ -396,7 +387,7 @@ def running_distance_data(
 
 def later_height(table: pl.DataFrame) -> float:
     """How high the lines are, once a sixth of the rounds is over: what comes before may be cut off."""
-    return highest(*table.filter(pl.col("round") * 6 >= pl.col("round").max()).drop("round"))
+    return style.highest(*table.filter(pl.col("round") * 6 >= pl.col("round").max()).drop("round"))
 
 
 def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = None) -> Axes:
@@ -425,16 +416,16 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = No
 
     """
     table = model_weights_data(weights, names)
-    ax = axes_or_new(ax, (6.4, 3.4))
+    ax = style.axes_or_new(ax, (6.4, 3.4))
     rounds, *parts = table.to_numpy().T
-    look = looks(table.columns[1:])
+    look = style.looks(table.columns[1:])
     ax.stackplot(rounds, parts, colors=[one.colour for one in look.values()], alpha=0.75, lw=0)
     last = np.array([part[-1] for part in parts])
     for (name, one), middle in zip(look.items(), last.cumsum() - last / 2.0, strict=True):
         end = rounds[-1], middle
-        near(ax, name, end, (4, 0), va="center", color=one.text, annotation_clip=False)
+        style.near(ax, name, end, (4, 0), va="center", color=one.text, annotation_clip=False)
     ax.set(xlim=(rounds[0], rounds[-1]), ylim=(0, 1))
-    describe(ax, "row", "weight", "How much each model counts")
+    style.describe(ax, "row", "weight", "How much each model counts")
     return ax
 
 

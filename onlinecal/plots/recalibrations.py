@@ -11,28 +11,13 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from onlinecal.plots.style import (
-    AFTER,
-    BEFORE,
-    INK,
-    OKABE_ITO,
-    QUIET,
-    Look,
-    colour_key,
-    headline,
-    highest,
-    in_house_style,
-    lowest,
-    name_lines,
-    panels,
-    place,
-)
+from onlinecal.plots import style
 from onlinecal.tables import counted
 
 DOTTED = (0, (1.2, 1.6))
 VERDICTS = {
-    "take": ("take this one", OKABE_ITO[0]),
-    "tied": ("cannot be told from the best", OKABE_ITO[5]),
+    "take": ("take this one", style.OKABE_ITO[0]),
+    "tied": ("cannot be told from the best", style.OKABE_ITO[5]),
     "behind": ("behind", "#9a9a9a"),
 }
 GIVEN = "none"
@@ -44,7 +29,7 @@ MOST_ABREAST = 5
 """So few panels stand in one row; of more, four do."""
 
 
-@in_house_style
+@style.in_house_style
 def draw_scoreboard(table: pl.DataFrame) -> Figure:
     """A panel for each measure: differences to the probabilities as given; better is to the left.
 
@@ -60,19 +45,19 @@ def draw_scoreboard(table: pl.DataFrame) -> Figure:
     width, height, gap, above, under = 2.35, 0.3 * len(methods) + 0.25, 0.2, 1.2, 0.85
     top = above + rows * (height + under)
     figure = Figure(figsize=(name + columns * (width + gap) + 0.1, top))
-    headline(
+    style.headline(
         figure,
         f"What recalibration changes: {table['title'][0]}",
         "Difference to the probabilities as given (the line; their own score at the top right), on rows "
         f"that were not fitted. Further left is better. Bars: 95 % intervals.\n{table['below'][0]}.",
     )
     chosen = table["chosen"][0]
-    shaded = ("taken: as given" if chosen == GIVEN else f"shaded, taken: {chosen}", INK)
-    colour_key(figure, [*VERDICTS.values(), shaded], inches=0.86)
+    shaded = ("taken: as given" if chosen == GIVEN else f"shaded, taken: {chosen}", style.INK)
+    style.colour_key(figure, [*VERDICTS.values(), shaded], inches=0.86)
     for number, (measure, value) in enumerate(given.select("measure", "value").iter_rows()):
         row, column = divmod(number, columns)
         bottom = top - above - row * (height + under) - height - 0.32
-        axis = place(figure, name + column * (width + gap), bottom, width, height)
+        axis = style.place(figure, name + column * (width + gap), bottom, width, height)
         draw_measure(axis, rivals.filter(pl.col("measure") == measure), value, column == 0)
     return figure
 
@@ -86,7 +71,7 @@ def draw_measure(axis: Axes, table: pl.DataFrame, given: float, named: bool) -> 
     ends = np.maximum(np.abs(lows), np.abs(highs))
     reach = max(min(float(ends.max()), BEYOND * float(np.quantile(ends, 0.75))), 1e-6)
     left, right = (1.06 * max(min(float(end), reach), 0.12 * reach) for end in (-lows.min(), highs.max()))
-    axis.axvline(0.0, color=INK, lw=1.1, zorder=2)
+    axis.axvline(0.0, color=style.INK, lw=1.1, zorder=2)
     for height in heights[(table["method"] == table["chosen"]).to_numpy()]:
         axis.axhspan(height - 0.45, height + 0.45, color="#f3f3f3", lw=0, zorder=0)
     near_by = np.abs(more) <= reach
@@ -99,7 +84,7 @@ def draw_measure(axis: Axes, table: pl.DataFrame, given: float, named: bool) -> 
         text, ha = (f"◂ {value:+.2g}", "left") if is_left else (f"{value:+.2g} ▸", "right")
         axis.text(edge, height, text, ha=ha, va="center_baseline", fontsize=8, color="#6a6a6a")
     axis.set(xlim=(right, -left) if backwards else (-left, right), ylim=(-0.6, table.height - 0.4))
-    axis.set_yticks(heights, table["method"].to_list() if named else [], fontsize=9, color=INK)
+    axis.set_yticks(heights, table["method"].to_list() if named else [], fontsize=9, color=style.INK)
     axis.tick_params(axis="y", length=0)
     axis.spines["left"].set_visible(False)
     axis.grid(visible=False, axis="y")
@@ -107,14 +92,14 @@ def draw_measure(axis: Axes, table: pl.DataFrame, given: float, named: bool) -> 
     axis.tick_params(axis="x", labelsize=8)
     axis.set_title(measure, fontsize=10.5)
     where: Any = {"transform": axis.transAxes, "ha": "right"}
-    axis.text(1.0, 1.03, f"before: {given:.3g}", fontsize=8.5, color=QUIET, **where)
+    axis.text(1.0, 1.03, f"before: {given:.3g}", fontsize=8.5, color=style.QUIET, **where)
 
 
-LOOKS = {"fit": Look(AFTER), "test": Look(BEFORE), "apply": Look(BEFORE)}
+LOOKS = {"fit": style.Look(style.AFTER), "test": style.Look(style.BEFORE), "apply": style.Look(style.BEFORE)}
 WORDS = {"fit": "fitted rows", "test": "tested rows", "apply": "new rows"}
 
 
-@in_house_style
+@style.in_house_style
 def _courses(
     table: pl.DataFrame,
     x: str,
@@ -131,19 +116,20 @@ def _courses(
     if "part" in table.columns:
         parts = {str(name): rows for (name,), rows in table.group_by("part", maintain_order=True)}
     width = 4.3 if len(titles) > 1 else 8.0
-    figure, axes = panels([*titles.values()], ["tested rows 0.0000"], height=3.0, width=width, share=False)
-    headline(figure, title, below)
+    figure, axes = style.panels(
+        [*titles.values()], ["tested rows 0.0000"], height=3.0, width=width, share=False
+    )
+    style.headline(figure, title, below)
     for column, axis in zip(titles, axes, strict=True):
-        ends, look = {}, {}
+        ends = {}
         for part, rows in parts.items():
             one, end = LOOKS[part], float(rows[column][-1])
             axis.plot(rows[x], rows[column], color=one.colour, lw=2.0, zorder=3)
             for other in dotted if axis is axes[0] else ():
                 axis.plot(rows[x], rows[other].cast(pl.Float64), color=one.colour, lw=1.2, ls=DOTTED)
-            name = f"{WORDS[part]} {end:.4f}"
-            ends[name], look[name] = end, one
-        axis.set(xlabel=x, xlim=(lowest(table[x]), max(highest(table[x]), 1)))
-        name_lines(axis, ends, look)
+            ends[f"{WORDS[part]} {end:.4f}"] = end, one
+        axis.set(xlabel=x, xlim=(style.lowest(table[x]), max(style.highest(table[x]), 1)))
+        style.name_lines(axis, ends)
     return figure
 
 
@@ -152,11 +138,12 @@ def draw_patches(table: pl.DataFrame) -> Figure:
 
     Columns part, patches, worst, chance, squared_error, alpha.
     """
+    patches = int(style.highest(table["patches"]))
     return _courses(
         table,
         "patches",
         {"worst": "worst group's violation", "squared_error": "squared error (Brier score)"},
-        f"{int(highest(table['patches'])):,} patches, each for the level set and group that is most wrong",
+        f"{patches:,} patches, each for the level set and group that is most wrong",
         "Averages over rows. Dotted: alpha, and what chance makes of right forecasts in the worst group.",
         dotted=("alpha", "chance"),
     )
@@ -164,13 +151,13 @@ def draw_patches(table: pl.DataFrame) -> Figure:
 
 def draw_boosting(table: pl.DataFrame) -> Figure:
     """The squared error of each part. Columns part, round, squared_error."""
-    title = f"{counted(int(highest(table['round'])), 'round')} of boosting"
+    title = f"{counted(int(style.highest(table['round'])), 'round')} of boosting"
     return _courses(table, "round", {"squared_error": "squared error"}, title, "Average over rows.")
 
 
 def draw_gaps(table: pl.DataFrame) -> Figure:
     """Mean and worst gap of each part. Columns part, round, mean, worst, n_losses; round -1 is as given."""
-    rounds, n_losses = int(highest(table["round"])), int(table["n_losses"][0])
+    rounds, n_losses = int(style.highest(table["round"])), int(table["n_losses"][0])
     title = f"How wrong decision makers are about their losses, in {rounds} rounds"
     below = "Gap between predicted and true loss, relative to the loss"
     below += f"; {n_losses} losses. Round −1: as given, round 0: the start."
@@ -179,16 +166,11 @@ def draw_gaps(table: pl.DataFrame) -> Figure:
 
 def draw_lp_rounds(table: pl.DataFrame) -> Figure:
     """The error and the squared error. Columns round, error, squared_error, p; round 0 is the start."""
+    p = float(table["p"][0])
+    order = r"\infty" if math.isinf(p) else f"{p:g}"
     titles = {
-        "error": f"{_error_of(table)} of the groups",
+        "error": rf"$\mathrm{{Err}}_{{{order}}}$ of the groups",
         "squared_error": "squared error, a sum over classes",
     }
     title = f"{table.height - 1:,} rounds, each corrects the group and class with the largest error"
     return _courses(table, "round", titles, title, "Estimates from the fitted rows.")
-
-
-def _error_of(table: pl.DataFrame) -> str:
-    """What the errors of an order p are called."""
-    p = float(table["p"][0])
-    order = r"\infty" if math.isinf(p) else f"{p:g}"
-    return rf"$\mathrm{{Err}}_{{{order}}}$"

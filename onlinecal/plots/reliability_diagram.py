@@ -13,20 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures import calibration_distance
-from onlinecal.plots.style import (
-    GRID,
-    HALO,
-    INK,
-    OKABE_ITO,
-    axes_or_new,
-    describe,
-    histories,
-    in_house_style,
-    near,
-    next_colour,
-    panels_by,
-    wilson_interval,
-)
+from onlinecal.plots import style
 from onlinecal.validation import (
     check_count,
     check_probabilities,
@@ -90,9 +77,9 @@ def reliability(
 
     """
     table = reliability_data(forecasts, outcomes, bins=bins, confidence=confidence)
-    ax = axes_or_new(ax, (4.8, 5.2))
-    draw_reliability(ax, table, color or next_colour(ax), label)
-    describe(ax, "", "", "What came after each forecast", label is not None)
+    ax = style.axes_or_new(ax, (4.8, 5.2))
+    draw_reliability(ax, table, color or style.next_colour(ax), label)
+    style.describe(ax, "", "", "What came after each forecast", label is not None)
     return ax
 
 
@@ -114,7 +101,7 @@ def reliability_data(
     rounds = counts[used]
     ones: NDArray[Any] = np.bincount(group, y)[used]
     ones = ones if y.dtype.kind == "f" else ones.astype(np.int64)
-    low, high = wilson_interval(ones, rounds, confidence)
+    low, high = style.wilson_interval(ones, rounds, confidence)
     return pl.DataFrame(
         {
             "forecast": np.bincount(group, p)[used] / rounds,
@@ -131,18 +118,18 @@ def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | N
     """Draw what `reliability_data` gives; the diagonal and the scales come with the first history."""
     columns = table.select("forecast", "frequency", "rounds", "low", "high")
     forecast, frequency, rounds, low, high = columns.to_numpy().T
-    if not histories(axis, KIND):
+    if not style.histories(axis, KIND):
         axis.set(xlim=(-0.02, 1.02), ylim=(-0.15, 1.03), yticks=np.linspace(0, 1, 6))
-        axis.plot([0, 1], [0, 1], color=INK, lw=1.2, zorder=2)
+        axis.plot([0, 1], [0, 1], color=style.INK, lw=1.2, zorder=2)
         along_diagonal(axis, "calibrated", forecast, frequency)
-        axis.axhline(-0.13, color=GRID, lw=0.8)
+        axis.axhline(-0.13, color=style.GRID, lw=0.8)
     share = rounds / rounds.max()
     axis.vlines(forecast, low, high, color=color, lw=1.2, alpha=0.45, zorder=3)
     look: Any = {"alpha": 0.85, "edgecolor": "white", "lw": 0.6, "zorder": 4, "label": label}
     dots = axis.scatter(forecast, frequency, s=12 + 150 * share, color=color, **look)
     dots.set_gid(KIND)
     axis.bar(forecast, 0.1 * share, width=0.012, bottom=-0.13, color=color, alpha=0.6, lw=0)
-    describe(axis, "forecast (bars below: rounds)", "frequency of outcome 1")
+    style.describe(axis, "forecast (bars below: rounds)", "frequency of outcome 1")
 
 
 def along_diagonal(axis: Axes, word: str, x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
@@ -151,7 +138,7 @@ def along_diagonal(axis: Axes, word: str, x: NDArray[np.float64], y: NDArray[np.
     away = np.hypot(x - (middles[:, None] - 0.03), y - (middles[:, None] + 0.03)).min(axis=1)
     middle = middles[away.argmax()]
     turned: Any = {"rotation": 45, "rotation_mode": "anchor", "transform_rotates_text": True}
-    look: Any = {"ha": "center", "fontsize": 8.5, "color": INK, "path_effects": HALO, "zorder": 6}
+    look: Any = {"ha": "center", "fontsize": 8.5, "color": style.INK, "path_effects": style.HALO, "zorder": 6}
     axis.text(middle - 0.0075, middle + 0.0075, word, va="bottom", **turned, **look)
 
 
@@ -208,9 +195,9 @@ def transport(
 
     """
     table = transport_data(forecasts, outcomes, witness=witness, budget=budget)
-    ax = axes_or_new(ax, (4.8, 5.9))
+    ax = style.axes_or_new(ax, (4.8, 5.9))
     draw_transport(ax, table)
-    describe(ax, "", "", f"The way to calibration\n{plan_costs(table)}")
+    style.describe(ax, "", "", f"The way to calibration\n{plan_costs(table)}")
     return ax
 
 
@@ -249,7 +236,7 @@ def draw_transport(axis: Axes, table: pl.DataFrame) -> None:
     forecast, value, rounds, moved = table.select("forecast", "value", "rounds", "moved").to_numpy().T
     change = value - forecast
     axis.set(xlim=(-0.02, 1.02), ylim=(-ROOM - 0.06, 1.03), yticks=np.linspace(0, 1, 6))
-    axis.plot([0, 1], [0, 1], color=INK, lw=1.0, zorder=2)
+    axis.plot([0, 1], [0, 1], color=style.INK, lw=1.0, zorder=2)
     along_diagonal(axis, "stays where it is", forecast, value)
     colours = np.where(change > HARDLY, UP, np.where(change < -HARDLY, DOWN, STAY)).tolist()
     dots: Any = {"alpha": 0.75, "edgecolor": "white", "lw": 0.4, "zorder": 4}
@@ -257,15 +244,15 @@ def draw_transport(axis: Axes, table: pl.DataFrame) -> None:
     place = np.minimum((forecast * PLAN_BARS).astype(np.int64), PLAN_BARS - 1)
     up, down = (np.bincount(place[way], moved[way], PLAN_BARS) for way in (change > 0.0, change <= 0.0))
     foot, centres = -ROOM - 0.04, (np.arange(PLAN_BARS) + 0.5) / PLAN_BARS
-    axis.axhline(foot, color=GRID, lw=0.8)
+    axis.axhline(foot, color=style.GRID, lw=0.8)
     largest = int(np.argmax(up + down))
     if top := float((up + down)[largest]):
         scale = ROOM * 0.8 / top
         axis.bar(centres, down * scale, width=0.04, bottom=foot, color=DOWN, lw=0)
         axis.bar(centres, up * scale, width=0.04, bottom=foot + down * scale, color=UP, lw=0)
         at = centres[largest], foot + top * scale
-        near(axis, f"{top:,.3g}", at, (0, 0), ha="center", va="bottom", fontsize=8, color=INK)
-    describe(axis, "forecast", "value in a calibrated sequence")
+        style.near(axis, f"{top:,.3g}", at, (0, 0), ha="center", va="bottom", fontsize=8, color=style.INK)
+    style.describe(axis, "forecast", "value in a calibrated sequence")
 
 
 def named(table: pl.DataFrame, forecaster: str, adversary: str) -> pl.DataFrame:
@@ -275,30 +262,30 @@ def named(table: pl.DataFrame, forecaster: str, adversary: str) -> pl.DataFrame:
     )
 
 
-@in_house_style
+@style.in_house_style
 def reliability_panels(
     table: pl.DataFrame,
     by: str = "forecaster",
     title: str = "",
-    colours: Sequence[str] = OKABE_ITO,
+    colours: Sequence[str] = style.OKABE_ITO,
 ) -> Figure:
     """A reliability diagram for each value of a column; tables that are `named` have a title of their own."""
     title = title or f"What came after each forecast, on {table['adversary'][0]}"
     below = "Dots: forecasts and what followed (area: rounds). Bars: 95 % confidence intervals (Wilson's)."
-    figure, parts = panels_by(table, by, title, below, height=4.3)
+    figure, parts = style.panels_by(table, by, title, below, height=4.3)
     for (_, rows, axis), colour in zip(parts, cycle(colours), strict=False):
         draw_reliability(axis, rows, colour)
     return figure
 
 
-@in_house_style
+@style.in_house_style
 def transport_panels(table: pl.DataFrame) -> Figure:
     """A plan of the way to calibration per forecaster from tables that are `named`."""
     title = f"The way to calibration, on {table['adversary'][0]}"
     below = "Dots: where rounds go. Bars: part of the distance. Orange: up, blue: down."
-    figure, parts = panels_by(table, "forecaster", title, below, height=5.2)
+    figure, parts = style.panels_by(table, "forecaster", title, below, height=5.2)
     for _, rows, axis in parts:
         draw_transport(axis, rows)
-        where: Any = {"transform": axis.transAxes, "va": "top", "path_effects": HALO}
+        where: Any = {"transform": axis.transAxes, "va": "top", "path_effects": style.HALO}
         axis.text(0.02, 0.985, plan_costs(rows), fontsize=9, **where)
     return figure

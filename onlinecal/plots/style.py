@@ -180,8 +180,8 @@ def colour_key(figure: Figure, words: Sequence[tuple[str, str]], inches: float =
         x += text.get_window_extent().width / figure.bbox.width + 0.22 / width
 
 
-def name_lines(axis: Axes, ends: Mapping[str, float], look: Mapping[str, Look]) -> None:
-    """Write each name at the right of the panel, at the height (data units) where its line ends.
+def name_lines(axis: Axes, ends: Mapping[str, tuple[float, Look]]) -> None:
+    """Write each name at the right of the panel, at the height (data units) where the line of that look ends.
 
     Names that would touch are moved apart; thin leaders tie them to their lines.
     """
@@ -189,13 +189,14 @@ def name_lines(axis: Axes, ends: Mapping[str, float], look: Mapping[str, Look]) 
         return
     size = 8.0
     gap = 1.25 * size * axis.figure.dpi / 72.0 / axis.bbox.height
-    points = [(axis.get_xlim()[1], end) for end in ends.values()]
+    points = [(axis.get_xlim()[1], end) for end, _ in ends.values()]
     wanted = axis.transAxes.inverted().transform(axis.transData.transform(points))[:, 1].tolist()
     on_page: Any = {"transform": axis.transAxes, "clip_on": False}
-    for name, start, end in zip(ends, wanted, spread(wanted, gap, 0.5 * gap, 1.0 - 0.5 * gap), strict=True):
+    heights = spread(wanted, gap, 0.5 * gap, 1.0 - 0.5 * gap)
+    for (name, (_, look)), start, end in zip(ends.items(), wanted, heights, strict=True):
         bends = [1.008, 1.03, 1.075, 1.09], [start, start, end, end]
-        axis.plot(*bends, color=look[name].colour, lw=0.7, solid_joinstyle="round", **on_page)
-        axis.text(1.1, end, name, va="center_baseline", fontsize=size, color=look[name].text, **on_page)
+        axis.plot(*bends, color=look.colour, lw=0.7, solid_joinstyle="round", **on_page)
+        axis.text(1.1, end, name, va="center_baseline", fontsize=size, color=look.text, **on_page)
 
 
 def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:

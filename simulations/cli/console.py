@@ -32,7 +32,6 @@ def usual_games() -> Iterator[Step]:
     from adversaries import create, create_multiclass, replay_sequence
     from simulations.games import players
     from simulations.games.measuring import play_and_measure
-    from simulations.games.several import create_player
     from simulations.sweeps.plan import find_plan, read_plan
     from simulations.worst.enumeration import enumerate_games
 
@@ -48,7 +47,8 @@ def usual_games() -> Iterator[Step]:
         yield f"{name} against {adversary.name}", played
     for name in ("simplex", "nested"):
         uniform = create_multiclass("uniform", 3, 50)
-        yield f"{name} of 3 classes", partial(play_and_measure, create_player(name), uniform, 50, budget=0.1)
+        player = players.create_player(name)
+        yield f"{name} of 3 classes", partial(play_and_measure, player, uniform, 50, budget=0.1)
     yield "the worst game of balanced", partial(enumerate_games, "balanced", 3)
 
 

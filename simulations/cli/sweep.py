@@ -134,7 +134,7 @@ def plot(
     """
     from onlinecal.cli.output import answer, progress, table
     from onlinecal.tables import number
-    from simulations.plots import SweepPictures
+    from simulations.plots.sweeps import SweepPictures
     from simulations.sweeps.results import broken_bounds, summarise
 
     pictures = SweepPictures.read(folder, figure or (), measure, adversary, load or ())

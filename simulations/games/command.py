@@ -16,7 +16,6 @@ from onlinecal.remarks import label_remarks, outcome_remarks
 from onlinecal.tables import number
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.games.several import create_player
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -122,14 +121,14 @@ def simulate_games(request: Request, folder: Path | None, as_json: bool) -> bool
     against = request.opponents()
     first = against[0].adversary
     several = first.n_classes is not None
-    create: Callable[[str], Any] = create_player if several else players.create
+    create = players.create_player if several else players.create
     usual = DEFAULTS[several][1 if first.hints is None else 2]
     chosen = [create(spec) for spec in request.forecasters or [usual]]
     if len({player.spec for player in chosen}) < len(chosen):
         raise ValueError(f"a forecaster is listed twice: {', '.join(player.spec for player in chosen)}")
-    for one in against if several else ():
+    for adversary, rounds, _ in against if several else ():
         for player in chosen:
-            player.build(one.adversary.n_classes, one.rounds, one.adversary.hints is not None)
+            player.build(rounds, hinted=adversary.hints is not None, n_classes=adversary.n_classes)
     remarks = [text for one in against for text in one.remarks]
     warn(remarks)
     with counting() as compiled:

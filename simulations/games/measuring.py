@@ -17,7 +17,6 @@ from onlinecal.measures import classwise_calibration_error, multiclass_calibrati
 from onlinecal.measures.summary import best_constant_brier, brier_score, summarize, unkept
 from simulations.games.duel import Duel, play
 from simulations.games.players import Player, finite
-from simulations.games.several import MulticlassPlayer
 
 OF_WINDOWS = ("window", "window_certificate", "window_guarantee")
 Labels = NDArray[np.int64]
@@ -169,7 +168,7 @@ class Game:
 
 
 def play_and_measure(
-    player: Player | MulticlassPlayer,
+    player: Player,
     adversary: Adversary,
     rounds: int,
     *,
@@ -186,15 +185,9 @@ def play_and_measure(
     that answers after the outcome, the answers are measured.
     """
     begin = time.perf_counter()
-    hinted, draw, peeks = hints is not None, "hidden", False
-    forecaster: Any
-    k = adversary.n_classes or 2
-    if isinstance(player, MulticlassPlayer):
-        forecaster = player.build(k, rounds, hinted)
-    else:
-        forecaster = player.build(rounds, seed, hinted)
-        draw, peeks = player.draw, player.family.kind == "reference"
-    duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress, draw)
+    hinted, k = hints is not None, adversary.n_classes
+    forecaster = player.build(rounds, seed, hinted, k)
+    duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress, player.draw)
     told: dict[str, Any] = {
         "forecaster": player.spec,
         "adversary": adversary.name,
@@ -204,13 +197,13 @@ def play_and_measure(
         "guarantee": finite(float(duel.guarantees[-1])),
         **{name: getattr(forecaster, name, None) for name in OF_WINDOWS},
     }
-    if isinstance(player, MulticlassPlayer):
+    if k is None:
+        told["bound"] = player.bound(rounds, hinted)
+    else:
         # with hints a run may have a slack that no setting names
         unslacked = told["guarantee"] is not None and getattr(forecaster, "slack", None) is None
         told["bias_limit"] = 1.0 - 1.0 / (2 * k - 2) if unslacked else None
-    else:
-        told["bound"] = player.bound(rounds, hinted)
-    forecasts = duel.charged if peeks else duel.forecasts
+    forecasts = duel.charged if player.family.kind == "reference" else duel.forecasts
     return _measured(forecasts, duel.outcomes, begin, duel, budget, rtol, told)
 
 

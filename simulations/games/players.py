@@ -1,4 +1,6 @@
-"""The catalogue of forecasters, also of those from files of one's own, and the way from a spec to a player.
+"""The catalogues of forecasters, also of those from files of one's own, and the way from a spec to a player.
+
+Those of several classes are the library's and two baselines, of which nothing is promised in every game.
 
 Specs are written like those of adversaries. Each player knows the bound that was proven for it, as a
 formula for tables and plots.
@@ -17,19 +19,30 @@ import traceback
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 import adversaries
+from onlinecal.arrays import Floats
 from onlinecal.catalogue import Catalogue, Entry, Parameter, split_spec
-from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, baselines
+from onlinecal.compiling import kernel_part
+from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, SimplexAlmostOneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
 from onlinecal.forecasters.binary.cells import REPORTS
 from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, Rule
 from onlinecal.forecasters.binary.windows import MOST_WINDOW
 from onlinecal.forecasters.rules import Playable
+from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS as SIMPLEX_REPORTS
+from onlinecal.forecasters.simplex.guarantees import MOST_CELLS as MOST_SIMPLEX_CELLS
+from onlinecal.forecasters.simplex.input import MOST_SLACK as MOST_SIMPLEX_SLACK
+from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
+from onlinecal.forecasters.simplex.run import SimplexRun
 from simulations.games.duel import DRAWS
 
 Settings = Mapping[str, Any]
@@ -67,7 +80,8 @@ class Family(Entry):
     name, summary
         In kebab-case as specs write it, and in one line what it does.
     build
-        (settings, rounds, seed) -> a fresh forecaster. A setting `hints` is whether rounds may have hints.
+        (settings, rounds, seed) -> a fresh forecaster. A setting `hints` is whether rounds may have hints. Of
+        several classes there is a setting `n_classes`, k.
     parameters
         What a spec may set.
     kind
@@ -241,6 +255,122 @@ FAMILIES = (
 _CATALOGUE: Catalogue[Family] = Catalogue("forecaster", FAMILIES)
 
 
+SIMPLEX_SLACK = replace(SLACK, default=None, high=MOST_SIMPLEX_SLACK)
+SIMPLEX_CELLS = replace(CELLS, about="cells of its grid on a side", high=MOST_SIMPLEX_CELLS)
+SIMPLEX_REPORT = replace(MIDPOINT, default=None, form=SIMPLEX_REPORTS)
+
+
+def _simplex_run(settings: Settings, rounds: int, seed: int, grid: Any = "nested") -> SimplexRun:
+    """The library's forecaster of several classes, for so many rounds if it may have `cells`."""
+    window = settings.get("window")
+    return SimplexAlmostOneStepAhead(
+        settings["n_classes"], settings.get("cells"),
+        rounds if "cells" in settings and window is None else None, grid=grid, window=window,
+        **{name: settings[name] for name in ("slack", "report", "hints")},
+    ).new_run()  # fmt: skip
+
+
+OF_SEVERAL: Catalogue[Family] = Catalogue(
+    "forecaster of several classes",
+    (
+        Family(
+            "simplex", "on a grid for T rounds", _simplex_run,
+            (SIMPLEX_SLACK, SIMPLEX_CELLS, SIMPLEX_REPORT, WINDOW, HINTS),
+        ),
+        Family(
+            "nested", "no horizon: the grid doubles as rounds go by", _simplex_run,
+            (SIMPLEX_SLACK, SIMPLEX_REPORT, HINTS),
+        ),
+        Family(
+            "adaptive", "no horizon: the grid is finer where few points are in use",
+            partial(_simplex_run, grid="adaptive"), (SIMPLEX_SLACK, SIMPLEX_REPORT, HINTS),
+        ),
+        Family(
+            "uniform", "all classes alike", lambda settings, rounds, seed: Baseline(settings["n_classes"]),
+        ),
+        Family(
+            "frequencies", "how often each class came so far",
+            lambda settings, rounds, seed: Baseline(settings["n_classes"], settings["prior"]), (PRIOR,),
+        ),
+    ),
+)  # fmt: skip
+"""What they build is played by its `MulticlassRules`."""
+
+
+class Baseline:
+    """A forecaster whose memory is [prior, sum of (p - y) of each class..., rounds of each class...].
+
+    With prior 0 all classes are always equally likely. With a prior above 0 they are as frequent as they
+    have been, with so many imaginary rounds for each class: the running frequencies.
+    """
+
+    def __init__(self, n_classes: int, prior: float = 0.0) -> None:
+        self.memory: NDArray[np.float64] = np.array([prior, *[0.0] * (2 * n_classes)])
+        self.rules = BASELINE
+
+    @property
+    def certificate(self) -> float:
+        """NaN: nothing is proven as the game goes on."""
+        return math.nan
+
+    def grow(self) -> None:
+        """Nothing grows."""
+
+    def promise(self, rounds: int) -> float:
+        """NaN: nothing is promised."""
+        return math.nan
+
+
+@kernel_part
+def has_room(memory: Floats) -> bool:
+    """Always."""
+    return True
+
+
+@kernel_part
+def announce(memory: Floats, hint: Floats, forecast: Floats) -> int:
+    """All alike, or the frequencies; hints are not heeded."""
+    k, prior = len(forecast), memory[0]
+    rounds = 0.0
+    for c in range(k):
+        rounds += memory[1 + k + c]
+    for c in range(k):
+        forecast[c] = (memory[1 + k + c] + prior) / (rounds + k * prior) if prior > 0.0 else 1.0 / k
+    return 0
+
+
+@kernel_part
+def certificate_rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
+    """By how much |sum of (p - y)|, summed over classes, would rise for each outcome."""
+    k = len(forecast)
+    for outcome in range(k):
+        rising[outcome] = 0.0
+        for c in range(k):
+            bias = memory[1 + c]
+            rising[outcome] += abs(bias + forecast[c] - (1.0 if c == outcome else 0.0)) - abs(bias)
+
+
+@kernel_part
+def point(memory: Floats, frame: int, forecast: Floats, outcome: int, charged: Floats) -> None:
+    """The round is charged to its forecast."""
+    for c in range(len(forecast)):
+        charged[c] = forecast[c]
+
+
+@kernel_part
+def settle(memory: Floats, frame: int, forecast: Floats, outcome: int) -> None:
+    """Count the outcome."""
+    k = len(forecast)
+    for c in range(k):
+        memory[1 + c] += forecast[c]
+    memory[1 + outcome] -= 1.0
+    memory[1 + k + outcome] += 1.0
+
+
+BASELINE = MulticlassRules(has_room, announce, certificate_rises, point, settle)
+"""The rules of both."""
+
+
 @dataclass(frozen=True)
 class Player:
     """A forecaster that was chosen from a catalogue, to be built for any number of rounds.
@@ -275,10 +405,15 @@ class Player:
         hints = hinted or said == "true" or (said is None and self.settings.get("report") == "hint")
         return {**self.settings, "hints": hints}
 
-    def build(self, rounds: int, seed: int = 0, hinted: bool = False) -> Playable:
-        """A fresh forecaster for so many rounds, with hints or not; a randomised one draws from this seed."""
-        playable: Playable = self.family.build(self.made_for(hinted), rounds, seed)
-        return playable
+    def build(self, rounds: int, seed: int = 0, hinted: bool = False, n_classes: int | None = None) -> Any:
+        """A fresh forecaster for so many rounds, with hints or not; a randomised one draws from this seed.
+
+        ValueError if its settings do not go with the game.
+        """
+        settings = self.made_for(hinted)
+        if n_classes is not None:
+            settings = {**settings, "n_classes": n_classes}
+        return self.family.build(settings, rounds, seed)
 
     @property
     def draw(self) -> str:
@@ -355,6 +490,17 @@ def create(spec: str) -> Player:
     return player
 
 
+def create_player(spec: str) -> Player:
+    """The player of several classes that a spec describes, as `create`.
+
+    Examples
+    --------
+    >>> create_player("simplex:slack=1.0").spec
+    'simplex:slack=1'
+    """
+    return Player.read(OF_SEVERAL, spec)
+
+
 _NAME = re.compile(r"[\w-]+")
 _checksums: dict[str, int] = {}
 _owners: dict[str, str] = {}
@@ -375,12 +521,23 @@ def load(path: Path | str) -> ModuleType:
         raise FileNotFoundError(f"no such file: {path}")
     if file.suffix != ".py":
         raise ValueError(f"{path} is no Python file: its name must end in .py")
-    name = module_name(file)
+    stem = re.sub(r"\W", "_", file.stem)
+    # the same in every process
+    name = f"onlinecal_own_{stem}_{zlib.crc32(str(file).encode()):08x}"
     checksum = zlib.crc32(file.read_bytes())
     if _checksums.get(name) == checksum:
         return sys.modules[name]
     known = _names()
-    module = _execute(file, name, path)
+    spec = spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ValueError(f"{path}, line {_line(error, file)}: {type(error).__name__}: {error}") from error
     _checksums[name] = checksum
     _owners.update(dict.fromkeys(_names() - known, name))
     return module
@@ -392,30 +549,10 @@ def load_all(paths: Iterable[Path | str]) -> None:
         load(path)
 
 
-def module_name(file: Path) -> str:
-    """The name under which a file is a module: the same in every process."""
-    stem = re.sub(r"\W", "_", file.stem)
-    return f"onlinecal_own_{stem}_{zlib.crc32(str(file).encode()):08x}"
-
-
 def checksum(*specs: str) -> int:
     """A number that changes with the files that these specs rely on; 0 if they rely on none."""
     names = {name for spec in specs for name in _NAME.findall(spec)}
     return sum(_checksums[module] for module in {_owners[name] for name in names if name in _owners})
-
-
-def _execute(file: Path, name: str, path: Path | str) -> ModuleType:
-    spec = spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise ValueError(f"{path}, line {_line(error, file)}: {type(error).__name__}: {error}") from error
-    return module
 
 
 def _line(error: Exception, file: Path) -> int | str:

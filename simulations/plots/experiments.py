@@ -131,11 +131,6 @@ def draw_counts(table: pl.DataFrame) -> Figure:
 
 
 SEVERITY = ("drift", "severity")
-DRIFT_TITLES = {
-    "temperature": "Temperature: surer or less sure",
-    "label shift": "Label shift: classes drawn unevenly",
-    "noise": "Noise on the logits",
-}
 
 
 @style.in_house_style
@@ -170,7 +165,7 @@ def draw_drift(table: pl.DataFrame) -> Figure:
             if column == 0:
                 axis.set_ylabel(TITLES[measure].removesuffix(" over the losses").replace(", ", ",\n"))
             if row == 0:
-                axis.set_title(DRIFT_TITLES[drift])
+                axis.set_title(kind.title)
     for row in range(len(GAPS)):
         axes[row][0].set_ylim(bottom=0)  # when all panels that share it have their lines
     return figure

@@ -26,7 +26,7 @@ from simulations.games import players
 from simulations.games.measuring import Game, MeasuredMulticlass
 from simulations.plots import Drawing
 from simulations.plots.multiclass import DISTANCE, TRIANGLE
-from simulations.plots.sweeps.against_rounds import TRAJECTORIES, lines_of
+from simulations.plots.sweeps import TRAJECTORIES, lines_of
 from simulations.sweeps.results import course_of, results_table
 from simulations.worst.enumeration import Enumeration, replay
 
@@ -106,8 +106,8 @@ def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
     axis.plot([forecast], [-1.22 * limit], marker="^", ms=5, color=style.INK, zorder=4, clip_on=False)
 
 
-PROOFS = {"certificate": style.QUIET, "guarantee": style.INK}
-"""The columns that only a calibrated method has, and their colours."""
+PROOFS = {"certificate": style.Look(style.QUIET), "guarantee": style.Look(style.INK)}
+"""The columns that only a calibrated method has, and their looks."""
 
 
 def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
@@ -137,8 +137,8 @@ def draw_running(table: pl.DataFrame) -> Figure:
     """A panel per stream and model: a line per method; certificate grey, guarantee black."""
     names = table["panel"].unique(maintain_order=True).to_list()
     methods = table["method"].unique(maintain_order=True).to_list()
-    look = style.looks(methods) | {name: style.Look(colour) for name, colour in PROOFS.items()}
-    figure, axes = style.panels(names, [*look], height=3.4)
+    look = style.looks(methods)
+    figure, axes = style.panels(names, [*look, *PROOFS], height=3.4)
     style.headline(
         figure,
         "Distance to calibration so far",
@@ -151,16 +151,16 @@ def draw_running(table: pl.DataFrame) -> Figure:
     for panel, axis in zip(names, axes, strict=True):
         axis.set(xlim=(0, last), ylim=(0, top), xlabel="round t", ylabel="distance / t")
         axis.locator_params(axis="x", nbins=5)
-        ends: dict[str, float] = {}
+        ends = {}
         for method, part in lines_of(table, panel, "panel", "method"):
             one, width = look[method], 2.2 if method == CALIBRATED else 1.4
             axis.plot(part["round"], part["distance"], color=one.colour, ls=one.dashes, lw=width, zorder=3)
-            ends[method] = min(float(part["distance"][-1]), top)
+            ends[method] = min(float(part["distance"][-1]), top), one
             if part["certificate"].null_count() == 0:
-                for name, colour in PROOFS.items():
-                    axis.plot(part["round"], part[name], color=colour, lw=1.6, zorder=2)
-                    ends[name] = min(float(part[name][-1]), top)
-        style.name_lines(axis, ends, look)
+                for name, proof in PROOFS.items():
+                    axis.plot(part["round"], part[name], color=proof.colour, lw=1.6, zorder=2)
+                    ends[name] = min(float(part[name][-1]), top), proof
+        style.name_lines(axis, ends)
     return figure
 
 
@@ -275,20 +275,19 @@ def _draw_growth(axis: Axes, table: pl.DataFrame, what: str) -> None:
     top = max(worst.max(), 2 * math.sqrt(last), bound.max() if proven else 0.0) * 1.08
     axis.set(xlim=(0, last), ylim=(0, top))
     axis.xaxis.set_major_locator(MaxNLocator(9, integer=True))
-    ends, look = {}, {}
+    ends = {}
     for name, factor in (("√T", 1.0), ("2√T", 2.0)):
         if name != label:
             axis.plot(fine, factor * np.sqrt(fine), color=style.QUIET, lw=1.0, ls=(0, (4, 2)))
-            ends[name], look[name] = factor * math.sqrt(last), style.Look(style.QUIET)
+            ends[name] = factor * math.sqrt(last), style.Look(style.QUIET)
     if proven:
         axis.plot(rounds, bound, color=style.INK, lw=1.8)
-        name = f"proven: {label or number(float(bound[-1]))}"
-        ends[name], look[name] = float(bound[-1]), style.Look(style.INK)
+        ends[f"proven: {label or number(float(bound[-1]))}"] = float(bound[-1]), style.Look(style.INK)
     axis.plot(rounds, mean, color=WORST, lw=1.2, ls=(0, (1.2, 1.2)), marker="o", ms=2.5)
     axis.plot(rounds, worst, color=WORST, lw=2.0, marker="o", ms=5, mec="white", mew=0.7, zorder=4)
-    ends["mean of all"] = float(mean[-1])
-    ends[f"worst: {worst[-1] / math.sqrt(last):.3f}√T"] = float(worst[-1])
-    style.name_lines(axis, ends, {**dict.fromkeys(ends, style.Look(WORST)), **look})
+    ends["mean of all"] = float(mean[-1]), style.Look(WORST)
+    ends[f"worst: {worst[-1] / math.sqrt(last):.3f}√T"] = float(worst[-1]), style.Look(WORST)
+    style.name_lines(axis, ends)
     axis.set_xlabel("number of rounds T")
     axis.set_ylabel(what)
     axis.set_title("Worst case against T")

@@ -19,7 +19,7 @@ from onlinecal.plots import style
 from onlinecal.plots.reliability_diagram import named
 from simulations.games.measuring import Game, MeasuredMulticlass, biases_of
 from simulations.plots import Drawing
-from simulations.plots.sweeps.against_rounds import draw_band, lines_of
+from simulations.plots.sweeps import draw_band, lines_of
 
 
 def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:
@@ -66,7 +66,7 @@ def draw_simplex_distance(table: pl.DataFrame) -> Figure:
         for name, part in lines_of(shown, k, "classes", "forecaster"):
             one, proven = look[name], part["certificate"].null_count() == 0
             width = 1.6 if proven else 0.9
-            ends[name] = draw_band(axis, part, one, 0.2, ls="-", marker="o", ms=3.2, lw=width)
+            ends[name] = draw_band(axis, part, one, 0.2, ls="-", marker="o", ms=3.2, lw=width), one
             if part["guarantee"].null_count() == 0:
                 axis.plot(
                     part["rounds"], part["guarantee"], color=one.text, lw=1.7, ls=(0, (5, 1.6)), zorder=4
@@ -75,7 +75,7 @@ def draw_simplex_distance(table: pl.DataFrame) -> Figure:
         if promised:
             name, part = next(iter(promised.items()))
             _write_theory(axis, part, k, look[name] if len(promised) == 1 else None)
-        style.name_lines(axis, ends, look)
+        style.name_lines(axis, ends)
     return figure
 
 

@@ -251,30 +251,21 @@ def play_game(
     except ValueError as error:
         # among others: a process that has loaded another state of a file cannot forget it
         raise ValueError(f"{here} cannot play: {error}; install the same there, or restart it") from error
-    with _one_game, threadpool_limits(1):
-        return game, *_play(game)
-
-
-def _play(game: PlannedGame) -> tuple[Finished, Compiled]:
-    adversary = adversaries.create(game.adversary, game.rounds, game.seed)
-    with counting() as compiled:
+    with _one_game, threadpool_limits(1), counting() as compiled:
         played = play_and_measure(
             players.create(game.forecaster),
-            adversary,
+            adversaries.create(game.adversary, game.rounds, game.seed),
             game.rounds,
             seed=game.seed,
             budget=game.budget,
             rtol=RTOL,
             n_checkpoints=game.checkpoints,
         )
-    assert played.duel is not None
-    finished = Finished(
-        played.measured,
-        played.duel.checkpoints.tolist(),
-        played.duel.certificates.tolist(),
-        [players.finite(bound) for bound in played.duel.guarantees.tolist()],
-    )
-    return finished, compiled
+    duel = played.duel
+    assert duel is not None
+    guarantees = [players.finite(bound) for bound in duel.guarantees.tolist()]
+    course = duel.checkpoints.tolist(), duel.certificates.tolist(), guarantees
+    return game, Finished(played.measured, *course), compiled
 
 
 def play_games(

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.sparse import csr_array
+from scipy.sparse import block_array, block_diag, csr_array, eye_array, hstack, kron
 
 from onlinecal.arrays import Floats
 from onlinecal.validation import check_count
@@ -133,24 +133,18 @@ class Relaxation:
 
     def _matrices(self) -> None:
         """`below` x <= 0: a distance is at least |p - q|, z at least the sum of a game's; `mixed` x = 1."""
-        entries: list[tuple[int, int, float]] = []
-        row, width = 0, self.moves.stop
-        for g, (path, choices) in enumerate(zip(self.paths, self.sequences, strict=True)):
-            first = self.weights.start + self.starts[g]
-            for t in range(self.rounds):
-                for sign in (1.0, -1.0):
-                    entries += [(row, path[t], sign), (row, self.moves.start + g * self.rounds + t, -1.0)]
-                    entries += [(row, first + i, -sign * q) for i, q in enumerate(choices[:, t]) if q]
-                    row += 1
-        for g in range(len(self.games)):
-            entries.append((row, self.value, -1.0))
-            entries += [(row, self.moves.start + g * self.rounds + t, 1.0) for t in range(self.rounds)]
-            row += 1
-        rows, columns, values = zip(*entries, strict=True)
-        self.below = csr_array((values, (rows, columns)), shape=(row, width))
-        owner = np.repeat(np.arange(len(self.games)), np.diff(self.starts))
-        weights = np.arange(self.weights.start, self.weights.stop)
-        self.mixed = csr_array((np.ones(len(owner)), (owner, weights)), shape=(len(self.games), width))
+        games, steps = self.paths.shape[0], self.paths.size
+        said = csr_array((np.ones(steps), self.paths.ravel(), np.arange(steps + 1)), (steps, self.value))
+        meant = block_diag([csr_array(choices.T) for choices in self.sequences])
+        alone, above = eye_array(steps), np.ones((games, 1))
+        sums = kron(eye_array(games), np.ones((1, self.rounds)))
+        apart = [[sign * said, None, -sign * meant, -alone] for sign in (1.0, -1.0)]
+        below = block_array([*apart, [None, -above, None, sums]], format="csr")
+        # both signs of a round stand together
+        order = np.arange(2 * steps).reshape(2, steps).T.ravel()
+        self.below = below[np.append(order, np.arange(2 * steps, 2 * steps + games))]
+        mixtures = block_diag([np.ones((1, len(choices))) for choices in self.sequences])
+        self.mixed = hstack([csr_array((games, self.value + 1)), mixtures, csr_array((games, steps))], "csr")
 
     def solve(self, allowed: NDArray[np.bool_], first: float) -> Node | None:
         """With these sequences allowed and a first forecast from 1/2 to `first`; None if that cannot be."""

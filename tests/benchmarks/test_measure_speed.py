@@ -7,7 +7,7 @@ import adversaries
 from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
 from onlinecal.measures import multiclass_calibration_distance
 from simulations.games.duel import play
-from simulations.games.several import create_player
+from simulations.games.players import create_player
 from simulations.sweeps.plan import find_plan, read_plan
 from tests.benchmarks.conftest import sort_million, timed
 
@@ -59,7 +59,7 @@ KINDS = ("weights", "dirichlet-drift", "target-sweep", "categorical-forecast", "
 @pytest.mark.parametrize("kind", KINDS)
 def test_bracket_of_a_game(note, kind, k, rounds):
     for length in (200, rounds):
-        forecaster = create_player("simplex").build(k, length)
+        forecaster = create_player("simplex").build(length, n_classes=k)
         duel = play(forecaster, adversaries.create_multiclass(kind, k, length, 0), length)
         spent, found = timed(
             lambda duel=duel: multiclass_calibration_distance(

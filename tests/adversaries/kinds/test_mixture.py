@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from adversaries import create
 from adversaries.kinds import mixture
-from adversaries.kinds.adaptive import boundary_hugger_step, threshold_step
-from adversaries.kinds.oblivious import coin_step
+from adversaries.kinds.binary import boundary_hugger_step, coin_step, threshold_step
 from adversaries.protocol import BELOW_ONE
 from onlinecal.compiling import address_of
 from simulations.games.duel import STEP, kernel_of

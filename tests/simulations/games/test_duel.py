@@ -20,7 +20,7 @@ from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from simulations.games import duel as duel_module
 from simulations.games import players
 from simulations.games.duel import log_spaced, play
-from simulations.games.several import CATALOGUE, Baseline, create_player
+from simulations.games.players import OF_SEVERAL, Baseline, create_player
 
 ROUNDS = 700
 
@@ -289,7 +289,7 @@ def test_baselines_forecast_what_they_say():
 
 
 def test_unknown_players_are_refused():
-    assert [create_player(name).spec for name in CATALOGUE.entries] == list(CATALOGUE.entries)
+    assert [create_player(name).spec for name in OF_SEVERAL.entries] == list(OF_SEVERAL.entries)
     for spec, message in (
         ("balanced", "unknown forecaster of several classes 'balanced'"),
         ("uniform:prior=1", "uniform has no parameter 'prior'; it takes none"),
@@ -298,6 +298,6 @@ def test_unknown_players_are_refused():
         with pytest.raises(ValueError, match=message):
             create_player(spec)
     player = create_player("simplex:slack=0.75")
-    assert player.build(3, 100) is not None
+    assert player.build(100, n_classes=3) is not None
     with pytest.raises(ValueError, match=r"slack must be None or a number from 0\.9"):
-        player.build(6, 100)
+        player.build(100, n_classes=6)

@@ -11,7 +11,7 @@ from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters import ConstantForecaster
 from simulations.games import players
 from simulations.games.players import Family
-from simulations.plots import SweepPictures
+from simulations.plots.sweeps import SweepPictures
 from simulations.sweeps.plan import PlannedGame, make_plan, read_plan
 from simulations.sweeps.playing import Workers, play_games
 from simulations.sweeps.results import Store, loaded_files, read_table

@@ -18,7 +18,7 @@ from onlinecal.measures.distance.levels import is_perfectly_calibrated
 from simulations.games import players
 from simulations.games.duel import play
 from simulations.games.measuring import brier_scores, measure_recorded, play_and_measure
-from simulations.games.several import create_player
+from simulations.games.players import create_player
 from simulations.plots import multiclass as pictures
 
 
@@ -96,7 +96,7 @@ def test_a_window_of_several_classes_is_of_the_last_rounds_too(spec):
     adversary, player = adversaries.create_multiclass("dirichlet-drift", 3, 400), create_player(spec)
     hints = np.random.default_rng(0).dirichlet(np.ones(3), 400) if "hint" in spec else None
     game = play_and_measure(player, adversary, 400, hints=hints, budget=0.2)
-    plain, one = player.build(3, 400, hints is not None), game.measured
+    plain, one = player.build(400, hinted=hints is not None, n_classes=3), game.measured
     for t, outcome in enumerate(game.outcomes.tolist()):
         plain.observe(*plain.announce(np.empty(0) if hints is None else hints[t]), outcome)
     assert (one.window, one.window_guarantee) == (100, plain.window_guarantee)

@@ -12,10 +12,9 @@ from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
 from onlinecal.plots.style import looks, moments_of, spread
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.plots import GROWTH_FIGURES, SWEEP_FIGURES, SweepPictures, figure_of
+from simulations.plots import sweeps
 from simulations.plots.games import draw_film, film_frames, prepare_film
-from simulations.plots.sweeps.against_rounds import bound_curve
-from simulations.plots.sweeps.landscape import ANCHORS, COLOURS
+from simulations.plots.sweeps import FIGURES, GROWTH_FIGURES, SweepPictures, bound_curve, figure_of
 from simulations.sweeps.plan import make_plan
 from simulations.sweeps.playing import play_games
 from simulations.sweeps.results import MEASURES, Store, rates_table, read_table, summarise
@@ -42,10 +41,10 @@ def numbers(folder, name, *chosen):
     return figure_of(name).prepare(read_table(folder, name if name == "trajectories" else "results"), *chosen)
 
 
-@pytest.mark.parametrize("name", SWEEP_FIGURES)
+@pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_written_beside_its_numbers(swept, name):
     pictures = SweepPictures.read(swept)
-    assert pictures.names == [*SWEEP_FIGURES]
+    assert pictures.names == [*FIGURES]
     path = pictures.draw(name)
     assert path.read_bytes().startswith(PNG)
     svg = path.with_suffix(".svg").read_bytes()
@@ -127,8 +126,8 @@ def test_the_matrix_has_the_exponents_in_the_order_of_the_sweep():
     assert [text.get_text() for text in axis.get_xticklabels()] == ["threshold", "coin", "bias-builder"]
     assert [text.get_text() for text in axis.texts] == ["0.50"] * 6
     # the colours of exponents are anchored at those of theory
-    for at, (anchor, colour) in zip((0.0, 1 / 3, 1 / 2, 2 / 3, 1.0), ANCHORS, strict=True):
-        assert (at, COLOURS(at)[:3]) == (anchor, pytest.approx(to_rgb(colour), abs=0.01))
+    for at, (anchor, colour) in zip((0.0, 1 / 3, 1 / 2, 2 / 3, 1.0), sweeps.ANCHORS, strict=True):
+        assert (at, sweeps.COLOURS(at)[:3]) == (anchor, pytest.approx(to_rgb(colour), abs=0.01))
 
 
 def test_a_bound_that_is_not_proven_is_not_claimed(tmp_path):
@@ -143,7 +142,7 @@ def test_a_bound_that_is_not_proven_is_not_claimed(tmp_path):
 def test_a_sweep_of_one_game_of_which_nothing_is_proven_can_be_drawn(tmp_path):
     grid = {"forecasters": ["constant"], "adversaries": ["constant"], "rounds": [1]}
     pictures = SweepPictures.read(drawn(tmp_path, grid, "csv"))
-    assert set(SWEEP_FIGURES) - set(pictures.names) == set(GROWTH_FIGURES)
+    assert set(FIGURES) - set(pictures.names) == set(GROWTH_FIGURES)
     for name in pictures.names:
         assert pictures.draw(name).read_bytes().startswith(PNG)
     for name in GROWTH_FIGURES:

@@ -1,8 +1,12 @@
-"""Adversaries that look at forecasts, in every round or from one epoch to the next.
+"""Adversaries of outcomes 0 and 1: coins and patterns, some that look at forecasts, one that sees more.
 
-A forecast that was too low in one epoch is a debt, and the forecaster can pay it back by using the same
-value again while the truth lies below it. The lower bounds for sequential calibration come from denying it
-that: the truth moves to the side on which old debts cannot be paid.
+Those that never look at a forecast are coins, patterns, drifts and jumps. Their outcomes are fixed by the
+parameters and the seed, so `Adversary.outcomes` can list them beforehand.
+
+Others look at forecasts, in every round or from one epoch to the next. A forecast that was too low in one
+epoch is a debt, and the forecaster can pay it back by using the same value again while the truth lies below
+it. The lower bounds for sequential calibration come from denying it that: the truth moves to the side on
+which old debts cannot be paid.
 
 Some see the forecaster's inner state: what each outcome would do to its proven bound on its distance to
 calibration. No bound that holds for every sequence can exclude them. The step with look-ahead is told the
@@ -32,14 +36,153 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.kinds.oblivious import line_initial
-from adversaries.protocol import Kind, State, chance, plays, state_of, whole
+from adversaries.protocol import ROUNDING, Kind, State, chance, plays, state_of, whole
 from onlinecal.catalogue import Parameter
 
 KINDS: list[Kind] = []
 oblivious = partial(plays, KINDS, "oblivious")
 adaptive = partial(plays, KINDS, "adaptive")
 internal = partial(plays, KINDS, "internal")
+
+HALF_OF_THE_BITS = 2.0**26
+"""A uniform double has 53 bits; cut here, its two halves are two independent uniform draws."""
+
+
+@oblivious("Qiao & Zheng (2024), random bits", chance("bias", 0.5, "probability of a 1"))
+def coin_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """Independent tosses of one coin. State: [bias]."""
+    return int(u < state[0])
+
+
+@oblivious("folklore", whole("value", 0, "the outcome", 0, 1))
+def constant_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """The same outcome in every round. State: [value]."""
+    return int(state[0])
+
+
+@oblivious("folklore", whole("period", 2, "rounds from one 1 to the next", 2))
+def alternating_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """A single 1 at the end of every period: 0, 1, 0, 1, ... for period 2. State: [period]."""
+    period = int(state[0])
+    return int(t % period == period - 1)
+
+
+@oblivious("folklore", whole("length", 10, "rounds in a run"))
+def blocks_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """Runs of zeros and runs of ones in turn, zeros first. State: [length]."""
+    return (t // int(state[0])) % 2
+
+
+def line_initial(values: Mapping[str, Any], horizon: int) -> State:
+    """State of what moves in a straight line: it ends in the last round of the horizon."""
+    return state_of(values["start"], values["end"], max(horizon - 1, 1))
+
+
+@oblivious(
+    "this library",
+    chance("start", 0.0, "bias in the first round"),
+    chance("end", 1.0, "bias in the last round"),
+    for_horizon=line_initial,
+)
+def linear_drift_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """A coin whose bias moves in a straight line over the horizon.
+
+    State: [start, end, rounds between them].
+    """
+    progress = min(t / state[2], 1.0)
+    return int(u < state[0] + (state[1] - state[0]) * progress)
+
+
+def _sinusoidal_drift_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    amplitude, centre = values["amplitude"], values["centre"]
+    room = min(centre, 1.0 - centre)
+    if amplitude > room + 1e-12:
+        raise ValueError(
+            f"sinusoidal-drift: amplitude must be at most {room:g} around centre={centre:g} "
+            f"for the bias to stay in [0, 1], got {amplitude!r}"
+        )
+    return state_of(values["period"], amplitude, centre)
+
+
+@oblivious(
+    "this library",
+    Parameter("period", 1000.0, "rounds in one full swing", low=1.0),
+    Parameter("amplitude", 0.4, "largest deviation from the centre", low=0.0, high=0.5),
+    chance("centre", 0.5, "bias around which it swings"),
+    initial=_sinusoidal_drift_initial,
+)
+def sinusoidal_drift_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """A coin whose bias swings like a sine. State: [period, amplitude, centre]."""
+    return int(u < state[2] + state[1] * math.sin(2.0 * math.pi * t / state[0]))
+
+
+def _change_points_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    if values["spacing"] is not None:
+        return state_of(1, values["spacing"], -1, 0.5)
+    assert horizon is not None
+    return state_of(values["changes"] + 1, horizon, -1, 0.5)
+
+
+@oblivious(
+    "this library",
+    whole("changes", 10, "number of changes over the horizon", 0),
+    whole("spacing", None, "rounds between changes, instead of `changes`"),
+    for_horizon=_change_points_initial,
+    horizon_unless="spacing",
+)
+def change_points_step(
+    state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float
+) -> int:
+    """A coin whose bias is drawn afresh from [0, 1] at evenly spaced change points.
+
+    State: [segments, rounds, present segment, present bias]. In the first round of a segment the upper half
+    of the bits of u is the new bias and the lower half decides the outcome, so one draw serves for both.
+    """
+    segment = (t * int(state[0])) // int(state[1])
+    if segment != int(state[2]):
+        scaled = u * HALF_OF_THE_BITS
+        whole = math.floor(scaled)
+        state[2] = segment
+        state[3] = (whole + 0.5) / HALF_OF_THE_BITS
+        u = scaled - whole
+    return int(u < state[3])
+
+
+def _flip_initial(values: Mapping[str, Any], horizon: int) -> State:
+    return state_of(values["bias"], 1.0 - values["bias"], horizon // 2)
+
+
+@oblivious(
+    "this library", chance("bias", 0.8, "probability of a 1 in the first half"), for_horizon=_flip_initial
+)
+def flip_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """A coin whose bias p becomes 1 - p half way through the horizon. State: [bias before, bias after, round
+    of the turn].
+    """
+    return int(u < state[int(t >= state[2])])
+
+
+def _markov_initial(values: Mapping[str, Any], horizon: int | None) -> State:
+    return state_of(values["stay"], -1)
+
+
+@oblivious("folklore", chance("stay", 0.9, "probability of the previous outcome"), initial=_markov_initial)
+def markov_step(state: State, t: int, forecast: float, rise_zero: float, rise_one: float, u: float) -> int:
+    """A two-state chain: the previous outcome again with a fixed probability.
+
+    State: [stay, previous or -1].
+    """
+    previous = int(state[1])
+    stays = u < (state[0] if previous >= 0 else 0.5)
+    outcome = max(previous, 0) if stays else 1 - max(previous, 0)
+    state[1] = outcome
+    return outcome
 
 
 def _bisection_initial(values: Mapping[str, Any], horizon: int) -> State:
@@ -263,7 +406,7 @@ def bias_lifter_step(
     Made for the balanced rule with slack 1/2 on m cells, whose books it keeps. Play 1 until the highest cell
     is reached. Then lift each point in turn, from m - 1 down to 1: play 0 while it is the lower end of the
     forecast's cell and 1 while it is the upper end, so that every round is charged to it, until it has the
-    bias of `best_bias` and is the upper end. What remains is spent on zeros in the lowest cell, where
+    bias of `where_to_leave` and is the upper end. What remains is spent on zeros in the lowest cell, where
     forecasts are too high by 1/(2m) every time: in the direction of the biases, so that nothing cancels.
     """
     m = int(state[0])
@@ -275,36 +418,40 @@ def bias_lifter_step(
         state[1] = aim
         if aim > 0:
             # other forecasters than the one it is made for may have let it fall below -m / 2, without end
-            state[2] = best_bias(m, aim, int(max(state[3 + aim], -m)))
+            bias, most = max(float(state[3 + aim]), -float(m)), 4 * math.sqrt(m)
+            # a one costs 1/m: a zero in the lowest cell would be worth 1/(2m), and it takes that much away
+            state[2] = where_to_leave(aim, m, m // 2, bias, 0.0, 1.0, most, np.inf)[0]
     outcome = int(cell < aim)
     state[3 + cell + outcome] += cell + outcome - outcome * m
     return outcome
 
 
 @register_jitable
-def best_bias(m: int, point: int, bias: int) -> int:
-    """The bias at which to leave a point, in units of 1/m; the point is the lower end of the cell now.
+def where_to_leave(
+    v: float, whole: float, high: float, bias: float, zero: float, one: float, most: float, last: float
+) -> tuple[float, int]:
+    """The bias at which to leave a point that is the lower end of the cell now, and after how many charges.
 
-    Every charge moves the bias by point/m up or by 1 - point/m down. A round with outcome 1 costs 1/m: a zero
-    in the lowest cell would be worth 1/(2m), and it takes that much away. So: the largest bias less 1/m for
-    each 1 before it, of those with the point as upper end within 4 sqrt(m) charges, or of more if none is.
+    Biases are in units of 1/`whole`, and so is the point, v. Every charge moves the bias by v up and costs
+    `zero`, or by `whole` - v down and costs `one`. So: the largest bias less its costs, of those with the
+    point as upper end within `most` charges, or of more if none is, but not beyond the `last`.
     """
-    high = m // 2
-    best = left_at = -m
-    ones = charges = 0
-    upper = False
-    while best == -m or (charges < 4 * math.sqrt(m) and best < m // 2 - ones):
+    cost, best, left_at, at_charge, charges, upper = 0.0, -np.inf, bias, 0, 0, False
+    while best == -np.inf or (charges < most and best < high - cost):
         if upper:
-            bias -= m - point
-            ones += 1
-            upper = bias + point >= m - high
+            bias -= whole - v
+            cost += one
+            upper = bias >= whole - high - v
         else:
-            bias += point
-            upper = bias + point > high
+            bias += v
+            cost += zero
+            upper = bias > high - v
         charges += 1
-        if upper and bias - ones > best:
-            best, left_at = bias - ones, bias
-    return left_at
+        if upper and bias - cost > best:
+            best, left_at, at_charge = bias - cost, bias, charges
+        if charges > last:
+            break
+    return left_at, at_charge
 
 
 # State of `graded_lifter_step`. ROOM: so many points above 1/2 may be met. CELL: the number of the present
@@ -394,31 +541,13 @@ def aim_of(state: State, point: int) -> tuple[float, int]:
     From 1/2 down each charge costs a round of dwelling, each one the width of the cell below; above nothing
     does.
     """
-    v, bias, cells = position(state, point), bias_at(state, point), 2 * int(state[ROOM])
+    v, bias, most = position(state, point), bias_at(state, point), 4 * math.sqrt(2 * int(state[ROOM]))
     pays = int(point <= 0)
     below = pays * (v - position(state, point - 1)) if pays else 0.0
     above = position(state, 1) - v if point == 0 else 0.0
     dwelling = pays * (position(state, 1) - 0.5)
-    cost, best, left_at, at_charge, charges, upper = 0.0, -2.0, bias, 0, 0, False
-    while best == -2.0 or (charges < 4 * math.sqrt(cells) and best < 0.5 - cost):
-        if upper:
-            bias -= 1.0 - v
-            cost += below + dwelling
-            upper = bias >= 0.5 - v
-        else:
-            bias += v
-            cost += dwelling - above
-            upper = bias > 0.5 - v
-        charges += 1
-        if upper and bias - cost > best:
-            best, left_at, at_charge = bias - cost, bias, charges
-        if charges > 4 * math.sqrt(cells) + 4.0 / v:
-            break
-    return left_at, at_charge
+    return where_to_leave(v, 1.0, 0.5, bias, dwelling - above, below + dwelling, most, most + 4.0 / v)
 
-
-ROUNDING = 1e-12
-"""Rises closer than this are equal: forecasters add them up in floating point."""
 
 DEEPEST = 10
 """Most rounds of look-ahead: a driver tries 2 ** depth continuations in every round."""

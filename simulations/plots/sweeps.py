@@ -1,0 +1,514 @@
+"""Figures of sweeps: measures against T, certificates as the games go on, how fast each error grows with T.
+
+The first two have a panel per forecaster and a line per adversary. Growth is shown against one adversary, and
+as the exponents of a whole sweep in a table.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from onlinecal.plots import style
+from simulations.games import players
+from simulations.plots import Drawing
+from simulations.sweeps.results import LEAST, MEASURES, loaded_files, rates_table, read_table
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve of the theory: what it is called, its value at T, and where along it its name is written."""
+
+    label: str
+    value: Callable[[float], float]
+    strong: bool = False
+    below: bool = False
+    at: float = 0.04
+
+
+PAPER = Curve("the paper's 2√T + 1", lambda T: 2 * math.sqrt(T) + 1)
+LOWER = Curve("T^(1/3)", lambda T: T ** (1 / 3), below=True, at=0.64)
+LINEAR = Curve("T/2", lambda T: T / 2)
+
+
+def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: pl.Expr) -> pl.DataFrame:
+    """Per forecaster, adversary and rounds, columns line, low, high, seeds, and more.
+
+    Of one game the line is `upper` and the band reaches from `lower` to it. Of several seeds the line is the
+    median of `upper`, the band reaches from the smallest to the largest.
+    """
+    one = pl.len() == 1
+    return results.group_by("forecaster", "adversary", "rounds", maintain_order=True).agg(
+        pl.col(upper).median().alias("line"),
+        pl.when(one).then(pl.col(lower).min()).otherwise(pl.col(upper).min()).alias("low"),
+        pl.col(upper).max().alias("high"),
+        pl.len().cast(pl.Int64).alias("seeds"),
+        *more,
+    )
+
+
+def bands_mean(table: pl.DataFrame, one_seed: str) -> str:
+    """What lines and bands are, for the line below the headline."""
+    seeds = int(style.highest(table["seeds"]))
+    if seeds == 1:
+        return one_seed
+    return f"Lines: the median of {seeds} seeds. Bands: from the smallest to the largest."
+
+
+def bound_curve(
+    spec: str, begin: str = "its bound", end: str = "", times: float = 1.0, below: bool = False
+) -> tuple[Curve, ...]:
+    """The bound of a forecaster, so many times, as the strong curve of its panel; none if there is none."""
+    player = players.create(spec)
+    if player.bound(1) is None:
+        return ()
+    label = " ".join(f"{begin} {player.bound_label or ''} {end}".split())
+    return (Curve(label, lambda T: times * (player.bound(int(T)) or math.nan), strong=True, below=below),)
+
+
+def distance_curves(spec: str) -> Sequence[Curve]:
+    """The forecaster's own bound, the paper's, and the rate that no forecaster can beat everywhere."""
+    own = players.create(spec).bound(10**6)
+    crowded = own is not None and own < PAPER.value(10**6) < 1.5 * own
+    return (LOWER, PAPER, *bound_curve(spec, below=crowded or spec == "sign"))
+
+
+def draw_band(axis: Axes, games: pl.DataFrame, look: style.Look, alpha: float, **style: Any) -> float:
+    """A line against T and its band, as faint as alpha says; where the line ends."""
+    rounds, line, low, high = games.select("rounds", "line", "low", "high").to_numpy().T
+    axis.fill_between(rounds, low, high, color=look.colour, alpha=alpha, lw=0)
+    style = {"color": look.colour, "ls": look.dashes, "marker": look.marker, **style}
+    axis.plot(rounds, line, clip_on=False, zorder=3, **style)
+    return float(line[-1])
+
+
+@dataclass(frozen=True)
+class AgainstRounds:
+    """A figure of one measure: a panel per forecaster, log-log; a band is its bracket, or other seeds.
+
+    `axis` is what the vertical axis says, `upper` and `lower` are columns of results, see `over_seeds`. The
+    first of the `titles` is for games that all had a proven bound. `below` says what lines are if there is
+    one seed, and what else is to be said. So many `times` the bound on the distance is a bound on the
+    measure; None: none is kept. `lifted`: less than half a round is lifted to it.
+    """
+
+    axis: str
+    upper: str
+    lower: str
+    curves: Callable[[str], Sequence[Curve]]
+    titles: tuple[str, str]
+    below: tuple[str, str]
+    times: float | None = None
+    lifted: bool = False
+
+    def prepare(self, results: pl.DataFrame) -> pl.DataFrame:
+        """Columns as of `over_seeds`, and `bound`, null where nothing is proven."""
+        bound = [] if self.times is None else [pl.col("bound").first().cast(pl.Float64) * self.times]
+        table = over_seeds(results, self.upper, self.lower, *bound)
+        return table.with_columns(pl.col("line", "low", "high").clip(LEAST if self.lifted else None))
+
+    @style.in_house_style
+    def draw(self, table: pl.DataFrame) -> Figure:
+        """The figure."""
+        proven = "bound" not in table.columns or table["bound"].null_count() == 0
+        one_seed, more = self.below
+        below = bands_mean(table, one_seed) + more
+        figure, axes, look = forecaster_panels(table, self.titles[not proven], below)
+        theory = {spec: self.curves(spec) for spec in axes}
+        first, last = style.lowest(table["rounds"]), style.highest(table["rounds"])
+        room = 1.15 if last > first else 3
+        left, right = first / room, last * room
+        top = max(
+            [style.highest(table["high"]), *(one.value(right) for some in theory.values() for one in some)]
+        )
+        bottom = max(style.lowest(table.filter(pl.col("line") > 0)["line"]) or 1.0, top / 1e6)
+        shown = table.with_columns(pl.col("line", "low", "high").clip(lower_bound=bottom))
+        for spec, axis in axes.items():
+            limits: Any = {"xlim": (left, right), "ylim": (bottom / 1.6, top * 1.6)}
+            axis.set(xscale="log", yscale="log", xlabel="rounds T", ylabel=self.axis, **limits)
+            axis.minorticks_off()
+            ends = {}
+            for name, games in lines_of(shown, spec):
+                end = draw_band(axis, games, look[name], 0.18, lw=1.4, ms=3.5, solid_capstyle="round")
+                ends[name] = end, look[name]
+            for curve in theory[spec]:
+                draw_curve(axis, curve, left, right)
+            style.name_lines(axis, ends)
+        return figure
+
+
+def lines_of(
+    table: pl.DataFrame, panel: str, key: str = "forecaster", by: str = "adversary"
+) -> list[tuple[str, pl.DataFrame]]:
+    """The rows of one panel, those of each line by its name."""
+    games = table.filter(pl.col(key) == panel).group_by(by, maintain_order=True)
+    return [(str(names[0]), part) for names, part in games]
+
+
+def forecaster_panels(
+    table: pl.DataFrame, title: str, below: str
+) -> tuple[Figure, dict[str, Axes], dict[str, style.Look]]:
+    """A panel per forecaster by its spec, and a look per adversary."""
+    specs, against = (
+        table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
+    )
+    titles = [f"{spec} – {players.create(spec).family.summary}" for spec in specs]
+    figure, axes = style.panels(titles, against, abreast=2 if len(specs) <= 6 else 4)
+    style.headline(figure, title, below)
+    return figure, dict(zip(specs, axes, strict=True)), style.looks(against)
+
+
+def draw_curve(axis: Axes, curve: Curve, left: float, right: float) -> None:
+    """A curve of the theory with its label along it, near the left end."""
+    rounds = np.geomspace(left, right, 100)
+    values = [curve.value(math.ceil(T)) for T in rounds]
+    colour, dashes, width, zorder = (style.INK, "-", 2.0, 4) if curve.strong else (style.QUIET, "--", 1.1, 2)
+    axis.plot(rounds, values, color=colour, ls=dashes, lw=width, zorder=zorder)
+    start = int(curve.at * len(rounds))
+    shift = 0.86 if curve.below else 1.0
+    (x, x2), (y, y2) = rounds[[start, start + 20]], (shift * values[start], shift * values[start + 20])
+    weight = "bold" if curve.strong else "normal"
+    va = "top" if curve.below else "bottom"
+    style.along(axis, curve.label, x, y, x2, y2, color=colour, va=va, fontweight=weight)
+
+
+def prepare_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
+    """The longest games of the first seed: columns forecaster, adversary, round, certificate, guarantee."""
+    longest = trajectories.filter(
+        pl.col("rounds") == pl.col("rounds").max(), pl.col("seed") == pl.col("seed").first()
+    )
+    return longest.select("forecaster", "adversary", "round", "certificate", "guarantee")
+
+
+@style.in_house_style
+def draw_trajectories(table: pl.DataFrame) -> Figure:
+    """A panel per forecaster: a line per adversary, the guarantee in black."""
+    figure, axes, look = forecaster_panels(
+        table,
+        "At every moment of a game the forecaster can prove how calibrated it has been",
+        "The certificate, a proven upper bound on the distance to calibration so far, a line per adversary. "
+        "Black: the guarantee given beforehand.",
+    )
+    last = int(style.highest(table["round"]))
+    top = style.highest(table["guarantee"], table["certificate"])
+    bottom = 0.3 if top > 3 else top / 10
+    for spec, axis in axes.items():
+        axis.set(xscale="log", yscale="log", xlim=(1, last * 1.05), ylim=(bottom / 1.5, top * 1.8))
+        axis.set(xlabel="round t", ylabel="certificate (sum over rounds so far)")
+        axis.minorticks_off()
+        ends = {}
+        for name, part in lines_of(table, spec):
+            one, proven = look[name], part["certificate"]
+            axis.plot(part["round"], proven, color=one.colour, ls=one.dashes, lw=1.2, zorder=3)
+            ends[name] = max(float(proven[-1]), bottom), one
+        style.name_lines(axis, ends)
+        first = table.filter(forecaster=spec, adversary=next(iter(ends)))
+        bound = first.select("round", "guarantee").fill_nan(None).drop_nulls()
+        axis.plot(bound["round"], bound["guarantee"], color=style.INK, lw=2, zorder=4)
+        rounds, guarantees = bound.to_numpy().T
+        start, end = int(0.3 * len(rounds)), int(0.55 * len(rounds))
+        if end > start:
+            (x, x2), (y, y2) = rounds[[start, end]], guarantees[[start, end]] * 1.04
+            style.along(axis, "guarantee", x, y, x2, y2, fontweight="bold", color=style.INK)
+    return figure
+
+
+AGAINST_ROUNDS = {
+    "distance": AgainstRounds(
+        "distance to calibration (sum over rounds)",
+        "distance_upper",
+        "distance_lower",
+        distance_curves,
+        titles=(
+            "No adversary pushes the distance to calibration past its bound",
+            "No adversary pushes the distance to calibration past a bound, where one is proven",
+        ),
+        below=(
+            "One line per adversary: the proven upper end of the distance; bands reach down to the proven "
+            "lower end.",
+            " No forecaster can grow slower than T^(1/3) against everyone.",
+        ),
+        times=1.0,
+    ),
+    "ece": AgainstRounds(
+        "expected calibration error (sum over rounds)",
+        "ece",
+        "ece",
+        lambda spec: (LINEAR, *bound_curve(spec, "bound on its distance")),
+        titles=("The usual calibration error (ECE) of the same games can grow with T itself",) * 2,
+        below=(
+            "Answer 1 to forecasts just below 0.5 and 0 to those just above: ECE counts every round half "
+            "wrong, though a nudge would calibrate them.",
+            "",
+        ),
+    ),
+    "regret": AgainstRounds(
+        "Brier regret (sum over rounds)",
+        "regret",
+        "regret",
+        lambda spec: bound_curve(spec, "2 × the bound", "on its distance", 2.0),
+        titles=(
+            "No adversary makes a forecaster regret more than twice the bound on its distance",
+            "No adversary drives the regret past twice a distance that is proven",
+        ),
+        below=(
+            "One line per adversary: Brier score less that of the best constant in hindsight.",
+            " At the bottom, half a round or less: hardly worse than that constant, or better.",
+        ),
+        times=2.0,
+        lifted=True,
+    ),
+}
+
+
+NAMES = {
+    "distance": "distance to calibration",
+    "ece": "expected calibration error (ECE)",
+    "certificate": "certificate",
+    "regret": "Brier regret",
+}
+
+POWERS = {1 / 3: ("1/3", "T^(1/3)"), 1 / 2: ("1/2", "√T"), 2 / 3: ("2/3", "T^(2/3)"), 1.0: ("1", "T")}
+"""The exponents that theory knows, as numbers and as powers of T."""
+
+FLOOR = "Errors below half a round count as half a round."
+
+
+def prepare_landscape(
+    results: pl.DataFrame, measure: str = "distance", adversary: str | None = None
+) -> pl.DataFrame:
+    """Columns adversary, forecaster, rounds, measure, line, low, high, seeds, exponent, standard_error.
+
+    Lines and bands as in `over_seeds`, with errors below half a round lifted to it. ValueError for an unknown
+    measure, an adversary that has not played, or a single T.
+    """
+    check_growth(results, "landscape", measure)
+    played = results["adversary"].unique(maintain_order=True).to_list()
+    if adversary is not None:
+        if adversary not in played:
+            raise ValueError(f"no adversary {adversary!r} in these results; there are {', '.join(played)}")
+        results = results.filter(pl.col("adversary") == adversary)
+    column = MEASURES[measure]
+    known = results.filter(pl.col(column).is_not_null())
+    lower = "distance_lower" if measure == "distance" else column
+    rates = rates_table(known).filter(pl.col("measure") == measure)
+    table = (
+        over_seeds(known, column, lower)
+        .with_columns(pl.col("line", "low", "high").clip(lower_bound=LEAST), measure=pl.lit(measure))
+        .join(
+            rates.select("forecaster", "adversary", "exponent", "standard_error"),
+            on=["forecaster", "adversary"],
+            how="left",
+        )
+    )
+    return table.sort("rounds", maintain_order=True).select("adversary", pl.exclude("adversary"))
+
+
+@style.in_house_style
+def draw_landscape(table: pl.DataFrame) -> Figure:
+    """A panel per adversary, a line per forecaster, whose exponent stands beside its name."""
+    adversaries = table["adversary"].unique(maintain_order=True).to_list()
+    look = style.looks(table["forecaster"].unique(maintain_order=True).to_list())
+    longest = max(look, key=len)
+    figure, axes = style.panels(
+        adversaries, [f"{longest}  0.00 ± 0.00"], height=5.0, abreast=2 if len(adversaries) <= 6 else 4
+    )
+    name = NAMES[str(table["measure"][0])]
+    style.headline(
+        figure,
+        f"How the {name} grows, and its exponents of T ± standard errors",
+        f"{bands_mean(table, '')} Dashed: powers of T. {FLOOR}".strip(),
+    )
+    rounds = table["rounds"]
+    # room on the left for the names of the powers
+    left, right = style.lowest(rounds) / 2.2, style.highest(rounds) * 1.12
+    bottom, top = style.lowest(table["low"]), style.highest(table["high"])
+    for adversary, axis in zip(adversaries, axes, strict=True):
+        axis.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom / 1.25, top * 1.5))
+        axis.set(xlabel="rounds T", ylabel=f"{name} (sum over rounds)")
+        axis.minorticks_off()
+        _guide(axis, left, right, top)
+        ends = {}
+        for spec, games in lines_of(table, adversary, "adversary", "forecaster"):
+            exponent, error = games["exponent"][0], games["standard_error"][0]
+            text = f"{spec}  {'–' if exponent is None else plus_minus(exponent, error)}"
+            ends[text] = draw_band(axis, games, look[spec], 0.07, ms=4, lw=1.5), look[spec]
+        style.name_lines(axis, ends)
+    return figure
+
+
+def _guide(axis: Axes, left: float, right: float, top: float) -> None:
+    """Powers of T, quiet behind everything, named near the left end."""
+    for exponent, (_, name) in POWERS.items():
+        ends = [left, right]
+        axis.plot(ends, [x**exponent for x in ends], color=style.QUIET, lw=0.8, ls=(0, (5, 4)), zorder=1)
+        x = left * 1.25
+        if x**exponent < top:
+            style.along(axis, name, x, x**exponent, 2 * x, (2 * x) ** exponent, color=style.QUIET, zorder=2)
+
+
+def check_growth(results: pl.DataFrame, figure: str, measure: str) -> None:
+    """ValueError for an unknown measure, and for a single number of rounds, which says nothing of growth."""
+    if measure not in MEASURES:
+        raise ValueError(f"unknown measure {measure!r}; known: {', '.join(MEASURES)}")
+    if results["rounds"].n_unique() < 2:
+        raise ValueError(
+            f"figure {figure!r} shows how errors grow with T; "
+            f"these games all have the same number of rounds, {results['rounds'][0]}"
+        )
+
+
+def fixed(value: float) -> str:
+    """Two decimals, and no minus before zero."""
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
+def plus_minus(exponent: float, error: float | None) -> str:
+    """An exponent and its standard error."""
+    return fixed(exponent) if error is None else f"{fixed(exponent)} ± {fixed(error)}"
+
+
+ANCHORS = ((0.0, "#1f5a94"), (1 / 3, "#7fb0d9"), (1 / 2, "#f4f4f1"), (2 / 3, "#f6b56a"), (1.0, "#a8410a"))
+"""Blue below 1/2, white there, orange above: told apart by everyone, and dark only at both ends."""
+
+COLOURS = LinearSegmentedColormap.from_list("exponents", ANCHORS)
+
+WIDTH, HEIGHT = 0.62, 0.42
+"""Of a cell, inches."""
+
+
+def prepare_matrix(results: pl.DataFrame, measure: str = "distance") -> pl.DataFrame:
+    """The rows of `rates_table` for this measure; ValueError for an unknown measure or a single T."""
+    check_growth(results, "matrix", measure)
+    return rates_table(results).filter(pl.col("measure") == measure)
+
+
+@style.in_house_style
+def draw_matrix(table: pl.DataFrame) -> Figure:
+    """A cell per pair: the exponent, smaller its standard error, on the colour of the exponent."""
+    rows, columns = (
+        table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
+    )
+    left, bottom = 0.3 + 0.088 * max(map(len, rows)), 0.85
+    wide, high = WIDTH * len(columns), HEIGHT * len(rows)
+    slanted = 0.15 + 0.058 * max(map(len, columns))
+    figure = Figure(figsize=(max(left + wide + slanted, 7.5), bottom + high + slanted + 0.9))
+    seeds, longest = (int(style.highest(table[name])) for name in ("n_seeds", "most_rounds"))
+    style.headline(
+        figure,
+        f"How fast the {NAMES[str(table['measure'][0])]} grows: fitted exponents of T",
+        f"Slope of log error against log T up to T = {longest:,}, seeds: {seeds}; "
+        f"small: its standard error. {FLOOR}",
+    )
+    axis = style.place(figure, left, bottom, wide, high)
+    values = np.full((len(rows), len(columns)), np.nan)
+    for row in table.iter_rows(named=True):
+        y, x, exponent = rows.index(row["forecaster"]), columns.index(row["adversary"]), row["exponent"]
+        values[y, x] = exponent
+        look: Any = {
+            "ha": "center",
+            "va": "center",
+            "color": style.INK if abs(exponent - 0.5) < 0.3 else "white",
+        }
+        axis.text(x + 0.5, y + 0.4, fixed(exponent), fontsize=10, **look)
+        if row["standard_error"] is not None:
+            axis.text(x + 0.5, y + 0.76, f"±{fixed(row['standard_error'])}", fontsize=6.5, **look)
+    shades = axis.pcolormesh(values, cmap=COLOURS, vmin=0.0, vmax=1.0, edgecolor="white", lw=1.5)
+    axis.invert_yaxis()
+    axis.xaxis.tick_top()
+    turned: Any = {"rotation": 40, "rotation_mode": "anchor", "ha": "left", "fontsize": 9.5}
+    axis.set_xticks(np.arange(len(columns)) + 0.5, columns, **turned)
+    axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
+    scale = figure.colorbar(shades, cax=style.place(figure, left, 0.43, 3.2, 0.13), orientation="horizontal")
+    scale.set_ticks([0.0, *POWERS], labels=["0", *(text for text, _ in POWERS.values())])
+    scale.ax.text(1.04, 0.5, "exponent", transform=scale.ax.transAxes, va="center", fontsize=9)
+    for one in (axis, scale.ax):
+        one.grid(visible=False)
+        one.tick_params(length=0)
+        one.spines[:].set_visible(False)
+    return figure
+
+
+TRAJECTORIES = Drawing(prepare_trajectories, draw_trajectories)
+FIGURES = {
+    **{name: Drawing(measure.prepare, measure.draw) for name, measure in AGAINST_ROUNDS.items()},
+    "trajectories": TRAJECTORIES,
+    "landscape": Drawing(prepare_landscape, draw_landscape),
+    "matrix": Drawing(prepare_matrix, draw_matrix),
+}
+"""The figures of a sweep by name. All but trajectories are prepared from its table of results."""
+
+GROWTH_FIGURES = ("landscape", "matrix")
+"""Those of them that need more than one T."""
+
+
+def figure_of(name: str) -> Drawing:
+    """What prepares and draws a figure of a sweep; ValueError lists those there are."""
+    if name not in FIGURES:
+        raise ValueError(f"unknown figure {name!r}; known: {', '.join(FIGURES)}")
+    return FIGURES[name]
+
+
+class SweepPictures(NamedTuple):
+    """The results in a sweep's folder, where the pictures go, and which of `FIGURES` are wanted.
+
+    `measure` and `adversary` are what `landscape` and `matrix` show, and against whom `landscape` does; both
+    become part of the name. None: the distance, and against everyone.
+    """
+
+    folder: Path
+    results: pl.DataFrame
+    names: Sequence[str]
+    measure: str | None = None
+    adversary: str | None = None
+
+    @classmethod
+    def read(
+        cls,
+        folder: Path,
+        names: Sequence[str] = (),
+        measure: str | None = None,
+        adversary: str | None = None,
+        load: Sequence[Path] = (),
+    ) -> SweepPictures:
+        """Read the results in a folder, and load the files of one's own that were played, and those given.
+
+        Without names all figures that these results can show are wanted.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there are no results, or a file to be loaded is missing.
+        ValueError
+            For unknown figures, and a measure or an adversary that none of them heeds.
+        """
+        for name in names:
+            figure_of(name)
+        results = read_table(folder, "results")
+        players.load_all([*loaded_files(folder), *load])
+        grows = results["rounds"].n_unique() > 1
+        usual = [name for name in FIGURES if grows or name not in GROWTH_FIGURES]
+        wanted = list(dict.fromkeys(names or usual))
+        if measure is not None and not set(wanted) & set(GROWTH_FIGURES):
+            raise ValueError("--measure is for the figures landscape and matrix")
+        if adversary is not None and "landscape" not in wanted:
+            raise ValueError("--adversary is for the figure landscape")
+        return cls(folder, results, wanted, measure, adversary)
+
+    def draw(self, name: str) -> Path:
+        """Draw one of them into the folder: the PNG's path; ValueError if it cannot show what is wanted."""
+        heeded = {"landscape": ("measure", "adversary"), "matrix": ("measure",)}.get(name, ())
+        chosen = {one: getattr(self, one) for one in heeded if getattr(self, one) is not None}
+        table = read_table(self.folder, name) if name == "trajectories" else self.results
+        stem = "-".join([name, *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values())])
+        return figure_of(name).write(self.folder / stem, table, **chosen)

@@ -1,1 +1,0 @@
-"""Pictures of sweeps: measures against T, exponents, certificates along the games."""
