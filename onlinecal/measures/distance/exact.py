@@ -473,7 +473,7 @@ def _extend(
     points, size = points_for(counts.n_zeros, counts.n_ones, work_limit), 16 * (n_rounds + 1)
     functions = relaxation.nodes, relaxation.zero_potential, relaxation.one_potential
     nodes, zero, one = (np.ascontiguousarray(values) for values in functions)
-    pools, steps, complete = extend_paths(
+    (excess, last_step), steps, complete = extend_paths(
         _sides(counts, relaxation),
         (nodes, zero, one),
         _step_limits(counts, relaxation, cutoff),
@@ -481,7 +481,7 @@ def _extend(
         points,
         (np.full(size, np.inf), np.full(size, -1, dtype=np.int32)),
     )
-    return _Reached(*pools, points, steps, complete)
+    return _Reached(excess, last_step, points, steps, complete)
 
 
 def _sides(counts: Counts, relaxation: Relaxation) -> Sides:

@@ -284,7 +284,8 @@ def rows_for(kinds: Kinds) -> Rows:
     most = 1000 + 4 * kinds.numbers.size
     entries = 16 * most
     places = np.zeros(most + 1, np.int64), np.zeros(entries, np.int64), np.zeros(entries, np.int64)
-    return Rows(*places, np.zeros(entries), *np.zeros((3, most)), np.zeros(1, np.int64))
+    costs, multipliers, sizes = np.zeros((3, most))
+    return Rows(*places, np.zeros(entries), costs, multipliers, sizes, np.zeros(1, np.int64))
 
 
 @compiled
