@@ -110,8 +110,9 @@ def test_two_classes_are_exact(n_actions, seed):
     table, labels = np.column_stack([1 - p, p]), rng.integers(0, 2, 12)
     brute = supremum_over_intervals(table, labels, n_actions)
     error, partition = cut_intervals(table, residuals(table, labels), n_actions)
-    for kind in ("soft", "hard"):
-        assert error == decision_calibration_error(table, labels, n_actions, kind)
+    assert {decision_calibration_error(table, labels, n_actions, kind) for kind in ("soft", "hard")} == {
+        error
+    }
     assert error == pytest.approx(brute)
     assert error_of(partition(table), residuals(table, labels)) == pytest.approx(error)
     assert partition.n_actions == n_actions
