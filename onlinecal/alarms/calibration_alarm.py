@@ -13,7 +13,6 @@ round t gets 1/(t (t + 1)); what is not staked yet is kept.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
@@ -23,12 +22,7 @@ from river import base
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.html import fields_of, render
-from onlinecal.validation import (
-    check_open_unit,
-    check_probability,
-    check_share_history,
-    share_of,
-)
+from onlinecal.validation import check_open_unit, check_probability, check_share_history, share_of
 
 DEPTHS = 4
 SHIFTS = tuple(sign * size for size in (0.1, 0.3, 1.0, 3.0) for sign in (1.0, -1.0))
@@ -40,6 +34,16 @@ N_SHIFTS, N_REGIONS = len(SHIFTS), 2**DEPTHS - 1
 N_BETS = N_REGIONS * N_SHIFTS + len(STRETCHES)
 LARGEST = 1e290
 """Accounts are cut here: then they prove less, never too much."""
+
+MEANINGS = [
+    (place / 2**depth, (place + 1) / 2**depth, "too low" if shift > 0.0 else "too high")
+    for depth in range(DEPTHS)
+    for place in range(2**depth)
+    for shift in SHIFTS
+]
+MEANINGS += [(0.0, 1.0, "overconfident" if power < 1.0 else "underconfident") for power in STRETCHES]
+"""Of each bet the forecasts that it is made on, those from the first number up to the second; and what is
+wrong with them if it wins."""
 
 FACTORS = np.exp(SHIFTS)
 POWERS = np.array(STRETCHES)
@@ -180,22 +184,6 @@ def replay(state: Floats, p: Floats, y: Floats, threshold: float) -> int:
     return len(p)
 
 
-def region_of(bet: int) -> tuple[float, float]:
-    """The forecasts that a bet is made on: those from the first number up to the second."""
-    if bet >= N_REGIONS * N_SHIFTS:
-        return 0.0, 1.0
-    number = bet // N_SHIFTS + 1
-    width = 1 << (number.bit_length() - 1)
-    return (number - width) / width, (number - width + 1) / width
-
-
-def direction_of(bet: int) -> str:
-    """What is wrong with the forecasts if a bet wins."""
-    if bet >= N_REGIONS * N_SHIFTS:
-        return "overconfident" if STRETCHES[bet - N_REGIONS * N_SHIFTS] < 1.0 else "underconfident"
-    return "too low" if math.copysign(1.0, SHIFTS[bet % N_SHIFTS]) > 0.0 else "too high"
-
-
 class Finding(NamedTuple):
     """Which forecasts seem to be wrong, and how.
 
@@ -321,15 +309,11 @@ class CalibrationAlarm(base.DriftDetector):
     def finding(self) -> Finding:
         """Which forecasts seem to be wrong since the last alarm (with it: that raised it), and how."""
         accounts = detectors_of(self._state)
-        best = int(np.argmax(accounts))
-        low, high = region_of(best)
-        same = [
-            bet for bet in range(N_BETS)
-            if region_of(bet) == (low, high) and direction_of(bet) == direction_of(best)
-        ]  # fmt: skip
+        meaning = MEANINGS[int(np.argmax(accounts))]
+        same = [bet for bet in range(N_BETS) if MEANINGS[bet] == meaning]
         whole = float(accounts.sum())
         share = float(accounts[same].sum()) / whole if whole > 0.0 else 0.0
-        return Finding(low, high, direction_of(best), share)
+        return Finding(*meaning, share)
 
     @property
     def change_point(self) -> int | None:

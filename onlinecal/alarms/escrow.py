@@ -31,6 +31,16 @@ N_BETS = QUARTERS + PER_QUARTER * N_QUARTERS
 BETS_MADE = QUARTERS + PER_QUARTER
 """How many bets are made on each forecast."""
 
+WAYS = "too low", "too high"
+MEANINGS = [(0.0, 1.0, way) for way in (*WAYS * (N_ODDS // 2), "overconfident", "underconfident")]
+MEANINGS += [
+    (quarter / N_QUARTERS, (quarter + 1) / N_QUARTERS, way)
+    for quarter in range(N_QUARTERS)
+    for way in WAYS * (PER_QUARTER // 2)
+]
+"""Of each bet the forecasts that it is made on, those from the first number up to the second; and what is
+wrong with them if it wins."""
+
 SIZES = np.array([N_ODDS, N_STRETCHES, PER_QUARTER * N_QUARTERS])
 SHARES = np.repeat([0.5, 0.1, 0.4] / SIZES, SIZES)
 """The shares of 1 that the bets get with every forecast."""
@@ -116,18 +126,3 @@ def strongest(money: Any, start: int) -> int:
         if money[start + bet] > money[start + best]:
             best = bet
     return best
-
-
-def region_of(bet: int) -> tuple[float, float]:
-    """The forecasts that a bet is made on: those from the first number up to the second."""
-    if bet < QUARTERS:
-        return 0.0, 1.0
-    quarter = (bet - QUARTERS) // PER_QUARTER
-    return quarter / N_QUARTERS, (quarter + 1) / N_QUARTERS
-
-
-def direction_of(bet: int) -> str:
-    """What is wrong with the forecasts if a bet wins."""
-    if N_ODDS <= bet < QUARTERS:
-        return "overconfident" if bet == N_ODDS else "underconfident"
-    return "too low" if bet % 2 == 0 else "too high"

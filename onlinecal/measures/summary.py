@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.html import Shown
-from onlinecal.measures.counts import Counts
+from onlinecal.measures.counts import Counts, count_shares
 from onlinecal.measures.distance.calibration_distance import (
     calibration_distance,
     calibration_distance_from_counts,
@@ -32,16 +32,14 @@ from onlinecal.measures.scores import (
     brier_score,
     cross_entropy,
     cross_entropy_of_counts,
-    cumulative_calibration_error,
     cumulative_error_of_counts,
     expected_calibration_error,
     expected_error_of_counts,
     log_costs,
     miscalibration_of_counts,
-    two_bin_error,
     two_bin_error_of_counts,
 )
-from onlinecal.measures.smooth import smooth_calibration_error, smooth_error_of_counts
+from onlinecal.measures.smooth import smooth_error_of_counts
 from onlinecal.validation import (
     check_choice,
     check_count,
@@ -411,14 +409,14 @@ def all_errors(
     found, witness = summarize(forecasts, outcomes, budget=budget)
     lower = lower_calibration_distance(forecasts, outcomes)
     parts = brier_decomposition(forecasts, outcomes, normalize=False)
-    rounds, ones = found["rounds"], found["ones"]
+    rounds, ones, counts = found["rounds"], found["ones"], count_shares(forecasts, outcomes)[0]
     errors = Errors(
         forecast=forecast,
         **found,
-        ece_bins=expected_calibration_error(forecasts, outcomes, bins, normalize=False),
-        cumulative=cumulative_calibration_error(forecasts, outcomes, normalize=False).error,
-        two_bin=rounds * two_bin_error(forecasts, outcomes),
-        smooth=smooth_calibration_error(forecasts, outcomes, normalize=False),
+        ece_bins=expected_error_of_counts(counts, bins),
+        cumulative=cumulative_error_of_counts(counts),
+        two_bin=rounds * (two_bin_error_of_counts(counts) / counts.total),
+        smooth=smooth_error_of_counts(counts),
         lower_distance_low=lower.lower,
         lower_distance_high=lower.upper,
         miscalibration=parts.miscalibration,

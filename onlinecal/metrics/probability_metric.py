@@ -356,7 +356,7 @@ class TwoBinCalibration(CountedMetric):
 class MonitoredMetric(CountedMetric):
     """A metric with a lower and an upper end, in bounded memory; `get()` is the upper end, an average."""
 
-    def __init__(self, resolution: int, pos_val: Any, top_label: bool) -> None:
+    def __init__(self, resolution: int = 2000, pos_val: Any = True, top_label: bool = False) -> None:
         super().__init__(pos_val, top_label)
         self.resolution = resolution
         self._tallies = CalibrationMonitor(resolution)
@@ -400,9 +400,6 @@ class SmoothCalibration(MonitoredMetric):
     ----------
     Kakade and Foster (2008); Blasiok, Gopalan, Hu and Nakkiran (2023).
     """
-
-    def __init__(self, resolution: int = 2000, pos_val: Any = True, top_label: bool = False) -> None:
-        super().__init__(resolution, pos_val, top_label)
 
     def _measure(self) -> Interval:
         return self._tallies.smooth_calibration_error()

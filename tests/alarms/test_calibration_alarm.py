@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinecal import CalibrationAlarm
-from onlinecal.alarms import escrow
-from onlinecal.alarms.calibration_alarm import (
-    N_REGIONS,
-    N_SHIFTS,
-    STRETCHES,
-    detectors_of,
-    fill_ratios,
-    region_of,
-)
+from onlinecal.alarms import calibration_alarm, escrow
+from onlinecal.alarms.calibration_alarm import N_REGIONS, N_SHIFTS, STRETCHES, detectors_of, fill_ratios
 from onlinecal.engine.watch.account import MONEY, N_STAKES, ask, new_account, settle_bets
 
 
@@ -113,7 +106,7 @@ def test_the_change_point_is_the_beginning_with_the_largest_product(seed):
         fill_ratios(ratios, p, y)
         played_so_far.append((p, ratios))
         bet = int(np.argmax(detectors_of(alarm._state)))
-        low, high = region_of(bet)
+        low, high, _ = calibration_alarm.MEANINGS[bet]
         place = bet % N_SHIFTS if bet < N_REGIONS * N_SHIFTS else N_SHIFTS + bet - N_REGIONS * N_SHIFTS
         factors = [one[place] if low <= p < high or high == 1.0 == p else 1.0 for p, one in played_so_far]
         products = np.cumprod(factors[::-1])[::-1]

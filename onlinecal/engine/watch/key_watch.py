@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 
-from onlinecal.alarms.escrow import direction_of, region_of
+from onlinecal.alarms.escrow import MEANINGS
 from onlinecal.engine.events import is_name
 from onlinecal.engine.keys.lanes import ClassForecast, ClassOutcome, class_shares
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
@@ -171,7 +171,7 @@ def last_alarm(sums: Any, side: int) -> Alarm | None:
     """The last alarm of one side in an account; None if there was none."""
     start = ALARMS + side * PER_ALARM
     count, event, bet = map(int, sums[start : start + PER_ALARM])
-    return Alarm(event, *region_of(bet), direction_of(bet)) if count else None
+    return Alarm(event, *MEANINGS[bet]) if count else None
 
 
 class StoredWatch(Struct, array_like=True):

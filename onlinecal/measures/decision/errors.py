@@ -411,24 +411,6 @@ def loss_set_gaps(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike
     return gaps / np.where(norms > 0.0, norms, 1.0)
 
 
-def worst_partition(
-    probabilities: ArrayLike,
-    labels: ArrayLike,
-    n_actions: int,
-    partition: PartitionKind = "soft",
-    seed: int = 0,
-) -> Found:
-    """`decision_calibration_error` with the partition that has it: a pair (error, partition)."""
-    table, numbers = check_labelled_rows(probabilities, labels)
-    check_count(n_actions, "n_actions")
-    check_choice(partition, PARTITIONS, "partition")
-    residual = residuals(table, numbers)
-    if table.shape[1] == 2:
-        return Found(*cut_intervals(table, residual, n_actions))
-    rng = np.random.default_rng(seed)
-    return search(table, residual, n_actions, partition == "hard", rng)
-
-
 def decision_calibration_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
@@ -479,4 +461,10 @@ def decision_calibration_error(
     >>> round(decision_calibration_error(half, [1, 1, 1, 1], n_actions=2), 4)  # 0.5 times sqrt(2)
     0.7071
     """
-    return worst_partition(probabilities, labels, n_actions, partition, seed).error
+    table, numbers = check_labelled_rows(probabilities, labels)
+    check_count(n_actions, "n_actions")
+    check_choice(partition, PARTITIONS, "partition")
+    residual = residuals(table, numbers)
+    if table.shape[1] == 2:
+        return cut_intervals(table, residual, n_actions)[0]
+    return search(table, residual, n_actions, partition == "hard", np.random.default_rng(seed)).error

@@ -379,8 +379,6 @@ def improve_rows(table: Floats, residual: Floats, weights: Floats) -> tuple[floa
 
 def _changes(n: int, n_actions: int) -> Ints:
     """All (row, action, row, action) with different rows; a move of one row is among them."""
-    pairs = np.array(list(combinations(range(n), 2))).reshape(-1, 2)
-    actions = np.array(list(np.ndindex(n_actions, n_actions)))
-    first = np.repeat(pairs, len(actions), axis=0)
-    second = np.tile(actions, (len(pairs), 1))
-    return np.column_stack([first[:, 0], second[:, 0], first[:, 1], second[:, 1]]).astype(np.int64)
+    pairs, both = combinations(range(n), 2), list(np.ndindex(n_actions, n_actions))
+    changes = [(one, action, other, its) for one, other in pairs for action, its in both]
+    return np.array(changes, np.int64).reshape(-1, 4)

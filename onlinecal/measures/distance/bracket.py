@@ -62,13 +62,12 @@ MAX_CUTS = 700
 """Places at which to cut; more forecasts than that are first joined to groups of about equal size."""
 
 
-def pooled_levels(counts: Counts, sums: PrefixSums | None = None, max_cuts: int = MAX_CUTS) -> Levels:
+def pooled_levels(sums: PrefixSums, max_cuts: int = MAX_CUTS) -> Levels:
     """Level sets of the cheapest cut of the forecasts into intervals; its time grows like max_cuts^2.
 
     All rounds with a forecast in one interval go to one level set, whatever their outcome: binning, with the
     best bins. It is a good start where forecasts are biased all in one direction, or many are distinct.
     """
-    sums = sums or prefix_sums(counts)
     kept = pooling(sums, max_cuts)
     return make_levels(np.diff(sums.zeros[kept]), np.diff(sums.ones[kept]))
 
@@ -80,18 +79,17 @@ def pooling(sums: PrefixSums, max_cuts: int = MAX_CUTS) -> Ints:
         wanted = np.linspace(0, sums.zeros[-1] + sums.ones[-1], max_cuts)
         cuts = np.unique(np.append(np.searchsorted(sums.zeros + sums.ones, wanted[:-1]), len(cuts) - 1))
     # one kind of arrays, so that the kernel is compiled once: floats hold all these numbers exactly
-    zeros, ones = sums.zeros.astype(np.float64), sums.ones.astype(np.float64)
-    return best_cuts(sums.values, zeros, ones, sums.zero_sums, sums.one_sums, cuts)
+    floats = sums._replace(zeros=sums.zeros.astype(np.float64), ones=sums.ones.astype(np.float64))
+    return best_cuts(floats, cuts)
 
 
 @compiled
-def best_cuts(values: Floats, zeros: Floats, ones: Floats, sums0: Floats, sums1: Floats, cuts: Ints) -> Ints:
+def best_cuts(sums: PrefixSums, cuts: Ints) -> Ints:
     """Which of the cuts to keep, the first and last among them, for the cheapest level sets.
 
-    values (K,): forecasts; zeros, ones (K+1,) float64 prefix counts, sums0, sums1 prefix sums of forecasts;
-    cuts (C,): increasing numbers of forecasts to the left, from 0 to K.
+    The sums are all float64; cuts (C,): increasing numbers of forecasts to the left, from 0 to K.
     """
-    n = len(cuts)
+    (values, zeros, ones, sums0, sums1), n = sums, len(cuts)
     cost = np.full(n, np.inf)
     came_from = np.zeros(n, dtype=np.int64)
     cost[0] = 0.0
@@ -209,7 +207,7 @@ def bracket(counts: Counts, starts: list[Levels], effort: float, rtol: float = 0
     rounding = deduction(counts.n_rounds)
     sums = prefix_sums(counts)
     size = math.sqrt(effort)
-    known = [*starts, pooled_levels(counts, sums, int(min(MAX_CUTS, max(LEAST_CUTS, MAX_CUTS * size))))]
+    known = [*starts, pooled_levels(sums, int(min(MAX_CUTS, max(LEAST_CUTS, MAX_CUTS * size))))]
     levels = known[int(np.argmin([distance_by_sums(sums, one) for one in known]))]
     upper = distance_to(counts, levels)
     if upper - one_way_bound(counts) <= rounding:

@@ -34,6 +34,9 @@ from onlinecal.measures.distance.levels import Levels, first_fractions, next_fra
 Flags = NDArray[np.int32]
 Side = tuple[Floats, Floats, Floats, Floats]
 """The rounds of one outcome, sorted: forecasts (n,), potentials (n,), prefix sums of both (n + 1,) each."""
+Sides = tuple[Side, Side]
+Pools = tuple[Floats, Flags]
+"""Of each lattice point the least excess, infinite where it is not reached, and the last step, or -1."""
 
 BLOCK = 32
 """Rows whose least excess is kept together."""
@@ -45,7 +48,7 @@ class Step(NamedTuple):
     """A level set of r zeros and s ones at v = s/(r + s).
 
     How many forecasts of either outcome are at most v, the potentials there, and the excess of the set less
-    that of its rounds.
+    that of its rounds; its number among the steps that are kept.
     """
 
     r: int
@@ -56,6 +59,7 @@ class Step(NamedTuple):
     u0: float
     u1: float
     slack: float
+    number: int
 
 
 Functions = tuple[Floats, Floats, Floats]
@@ -63,13 +67,17 @@ Functions = tuple[Floats, Floats, Floats]
 
 
 class Ahead(NamedTuple):
-    """No more than the excess from a point on to the end, in rows as of `_Reached`; at points in no row."""
+    """No more than the excess from a point on to the end, in rows as of `_Reached`; at points in no row.
+
+    And the most excess that a path may have in all.
+    """
 
     excess: Floats
     offsets: Ints
     starts: Ints
     widths: Ints
     elsewhere: float
+    cutoff: float
 
 
 class Points(NamedTuple):
@@ -78,7 +86,7 @@ class Points(NamedTuple):
     rows (5, T + 1) has the offset, start and width of each row and its first and last point reached; the
     least excess of its points so far and ahead (T + 1,); the same of blocks of rows; what the zeros and the
     ones of a step cost; and how many entries are in use, the nearest row that paths go on from, the farthest
-    reached, and the work (4,).
+    reached, the work, and how much is allowed (5,).
     """
 
     rows: Ints
@@ -92,7 +100,7 @@ class Points(NamedTuple):
 
 
 OFFSET, START, WIDTH, FIRST, LAST = range(5)
-USED, NEAREST, FARTHEST, WORK = range(4)
+USED, NEAREST, FARTHEST, WORK, MOST_WORK = range(5)
 
 
 @kernel_part
@@ -151,15 +159,13 @@ def fitting_starts(side: Side, size: int, v: float, below: int, u: float, room: 
 
 
 @kernel_part
-def fitting_window(
-    zeros: Side, ones: Side, step: Step, room: float, points: Points
-) -> tuple[int, int, int, int]:
+def fitting_window(sides: Sides, step: Step, room: float, points: Points) -> tuple[int, int, int, int]:
     """First and last numbers of zeros, and of ones, from which a step may fit; an empty range if it cannot.
 
     The first look gives the step all the room. The second takes off what the points that then come into
     question need at least before and after the step.
     """
-    left, size = room, step.r + step.s
+    left, size, (zeros, ones) = room, step.r + step.s, sides
     a_first, a_last, b_first, b_last = 1, 0, 1, 0
     for _ in range(2):
         if left < 0.0:
@@ -181,11 +187,9 @@ def fitting_window(
 
 
 @kernel_part
-def make_room(
-    reached: Floats, last_step: Flags, points: Points, row: int, column: int, end: int
-) -> tuple[Floats, Flags]:
+def make_room(pools: Pools, points: Points, row: int, column: int, end: int) -> Pools:
     """Make a row long enough to hold `column` (at most `end`), moving it to the end of the pools."""
-    rows, used = points.rows, points.state[USED]
+    (reached, last_step), rows, used = pools, points.rows, points.state[USED]
     old_start, old_width = rows[START, row], rows[WIDTH, row]
     if old_width == 0:
         first, last = max(0, column - 8), min(end, column + 8)
@@ -209,7 +213,7 @@ def make_room(
     return reached, last_step
 
 
-def points_for(n_zeros: int, n_ones: int) -> Points:
+def points_for(n_zeros: int, n_ones: int, work_limit: float) -> Points:
     """Room to work in, made here: numba takes long to compile what makes arrays."""
     n_rows = n_zeros + n_ones + 1
     n_blocks = (n_rows - 1) // BLOCK + 1
@@ -217,7 +221,8 @@ def points_for(n_zeros: int, n_ones: int) -> Points:
     rows[FIRST], rows[LAST] = n_ones + 1, -1
     least, block_least, block_ahead = (np.full(n, np.inf) for n in (n_rows, n_blocks, n_blocks + 1))
     costs = np.empty(n_zeros + 1), np.empty(n_ones + 1)
-    return Points(rows, least, np.empty(n_rows), block_least, block_ahead, *costs, np.zeros(4, np.int64))
+    state = np.array([0, 0, 0, 0, int(min(max(work_limit, 0), 2**62))])
+    return Points(rows, least, np.empty(n_rows), block_least, block_ahead, *costs, state)
 
 
 @kernel_part
@@ -233,29 +238,20 @@ def look_ahead(ahead: Ahead, points: Points) -> None:
 
 @kernel_part
 def extend_rows(
-    reached: Floats,
-    last_step: Flags,
-    points: Points,
-    ahead: Ahead,
-    step: Step,
-    number: int,
-    window: tuple[int, int, int, int],
-    cutoff: float,
-    work_limit: int,
-) -> tuple[Floats, Flags, bool]:
+    pools: Pools, points: Points, ahead: Ahead, step: Step, window: tuple[int, int, int, int]
+) -> tuple[Pools, bool]:
     """Take a step from the points of a window, row after row; whether any point was reached more cheaply.
 
     What its zeros and ones cost is in `points`. Where no more work is allowed, rows are left out.
     """
     n0, n1 = len(points.zero_costs) - 1, len(points.one_costs) - 1
     rows, state, s, size = points.rows, points.state, step.s, step.r + step.s
-    a_first, a_last, b_first, b_last = window
-    improved = False
+    (reached, last_step), (a_first, a_last, b_first, b_last), improved = pools, window, False
     for n in range(max(state[NEAREST], a_first + b_first), a_last + b_last + 1):
-        if n > state[FARTHEST] or state[WORK] > work_limit:
+        if n > state[FARTHEST] or state[WORK] > state[MOST_WORK]:
             break
         target = n + size
-        limit = cutoff - points.ahead[target]
+        limit = ahead.cutoff - points.ahead[target]
         if points.least[n] + step.slack > limit:
             continue
         # no later step is flatter: points that are too high do not reach the end
@@ -276,13 +272,13 @@ def extend_rows(
             onward = ahead.elsewhere
             if 0 <= b2 - ahead.starts[target] < ahead.widths[target]:
                 onward = ahead.excess[ahead.offsets[target] + b2 - ahead.starts[target]]
-            if excess + onward > cutoff:
+            if excess + onward > ahead.cutoff:
                 continue
             if not inside:
-                reached, last_step = make_room(reached, last_step, points, target, b2, n1)
+                reached, last_step = make_room((reached, last_step), points, target, b2, n1)
             place = rows[OFFSET, target] + b2 - rows[START, target]
             reached[place] = excess
-            last_step[place] = number
+            last_step[place] = step.number
             improved = True
             state[FARTHEST] = max(state[FARTHEST], target)
             rows[FIRST, target] = min(rows[FIRST, target], b2)
@@ -290,29 +286,19 @@ def extend_rows(
             points.least[target] = min(points.least[target], excess)
             block = target // BLOCK
             points.block_least[block] = min(points.block_least[block], excess)
-    return reached, last_step, improved
+    return (reached, last_step), improved
 
 
 @kernel_part
-def take_step(
-    zeros: Side,
-    ones: Side,
-    reached: Floats,
-    last_step: Flags,
-    points: Points,
-    ahead: Ahead,
-    step: Step,
-    number: int,
-    cutoff: float,
-    work_limit: int,
-) -> tuple[Floats, Flags, bool]:
+def take_step(sides: Sides, pools: Pools, points: Points, ahead: Ahead, step: Step) -> tuple[Pools, bool]:
     """Take a step from wherever it fits, also from points that it reaches itself; whether it fits at all."""
+    zeros, ones = sides
     n1, n_rounds, size = len(ones[0]), len(zeros[0]) + len(ones[0]), step.r + step.s
     state, fits = points.state, False
     done = (len(zeros[0]) + 1, -1, n1 + 1, -1)
     while True:
         state[WORK] += WINDOW_WORK
-        window = fitting_window(zeros, ones, step, cutoff - step.slack, points)
+        window = fitting_window(sides, step, ahead.cutoff - step.slack, points)
         a_first, a_last, b_first, b_last = window
         if a_first > a_last or (
             a_first >= done[0] and a_last <= done[1] and b_first >= done[2] and b_last <= done[3]
@@ -331,40 +317,28 @@ def take_step(
             if points.rows[FIRST, row] <= n1 - ((n_rounds - row) * step.s + size - 1) // size:
                 break
             state[NEAREST] += 1
-        reached, last_step, improved = extend_rows(
-            reached, last_step, points, ahead, step, number, window, cutoff, work_limit
-        )
+        pools, improved = extend_rows(pools, points, ahead, step, window)
         # points that the step reaches may leave it more room than those it started from
-        if not improved or state[WORK] > work_limit:
+        if not improved or state[WORK] > state[MOST_WORK]:
             break
-    return reached, last_step, fits
+    return pools, fits
 
 
 @compiled
 def extend_paths(
-    zeros: Side,
-    ones: Side,
-    potentials: Functions,
-    cutoff: float,
-    step_limits: Ints,
-    ahead: Ahead,
-    work_limit: int,
-    points: Points,
-    reached: Floats,
-    last_step: Flags,
-    steps: Ints,
-) -> tuple[Floats, Flags, Ints, int, bool]:
+    sides: Sides, potentials: Functions, step_limits: Ints, ahead: Ahead, points: Points, pools: Pools
+) -> tuple[Pools, Ints, bool]:
     """The least excess of every lattice point that paths below the cutoff reach.
 
-    step_limits: by range of v, the largest step worth trying. Returns two pools, reached (float64, infinite
-    where not) and last_step (int32, row of steps, -1), with rows as `points` says: the point of n rounds and
-    b ones is at offset[n] + b - start[n] if 0 <= b - start[n] < width[n]; steps (N, 2) int64, the first so
-    many of which count; and whether the search is complete.
+    step_limits: by range of v, the largest step worth trying. Returns the pools, with rows as `points` says:
+    the point of n rounds and b ones is at offset[n] + b - start[n] if 0 <= b - start[n] < width[n]; the steps
+    that fit somewhere, (N, 2) int64; and whether the search is complete.
     """
+    (zeros, ones), steps = sides, np.empty((1024, 2), dtype=np.int64)
     n0, n1, n_bins = len(zeros[0]), len(ones[0]), len(step_limits)
     state, (nodes, zero, one) = points.state, potentials
-    reached, last_step = make_room(reached, last_step, points, 0, 0, n1)
-    reached[points.rows[OFFSET, 0]] = 0.0
+    pools = make_room(pools, points, 0, 0, n1)
+    pools[0][points.rows[OFFSET, 0]] = 0.0
     points.rows[FIRST, 0] = points.rows[LAST, 0] = 0
     points.least[0] = points.block_least[0] = 0.0
     look_ahead(ahead, points)
@@ -387,10 +361,8 @@ def extend_paths(
                 share = (v - nodes[node]) / (nodes[node + 1] - nodes[node])
                 u0 = zero[node] + share * (zero[node + 1] - zero[node])
                 u1 = one[node] + share * (one[node + 1] - one[node])
-                step = Step(r, s, v, below0, below1, u0, u1, -(r * u0 + s * u1))
-                reached, last_step, fits = take_step(
-                    zeros, ones, reached, last_step, points, ahead, step, n_steps, cutoff, work_limit
-                )
+                step = Step(r, s, v, below0, below1, u0, u1, -(r * u0 + s * u1), n_steps)
+                pools, fits = take_step(sides, pools, points, ahead, step)
                 if fits:
                     if n_steps == len(steps):
                         longer = np.empty((2 * n_steps, 2), dtype=np.int64)
@@ -398,10 +370,10 @@ def extend_paths(
                         steps = longer
                     steps[n_steps, 0], steps[n_steps, 1] = r, s
                     n_steps += 1
-            if state[WORK] > work_limit:
-                return reached, last_step, steps, n_steps, False
+            if state[WORK] > state[MOST_WORK]:
+                return pools, steps[:n_steps], False
             s, size, next_s, next_size = next_fraction(s, size, next_s, next_size, order)
-    return reached, last_step, steps, n_steps, True
+    return pools, steps[:n_steps], True
 
 
 VALUE_BINS = 64
@@ -424,24 +396,23 @@ class Search(NamedTuple):
 
 
 class _Reached(NamedTuple):
-    """Lattice points in ragged rows: row n holds the points of n rounds and starts[n] or more ones.
-
-    excess and last_step are flat; row n is the slice of widths[n] entries from offsets[n] on.
-    """
+    """Lattice points that paths reach, with steps; `excess` and `last_step` are flat, as `points` says."""
 
     excess: Floats
-    last_step: Ints
-    offsets: Ints
-    starts: Ints
-    widths: Ints
+    last_step: Flags
+    points: Points
     steps: Ints
     complete: bool
-    work: int
+
+    @property
+    def work(self) -> int:
+        """What the search took."""
+        return int(self.points.state[WORK])
 
     def position(self, n: int, b: int) -> int:
         """Where the point of n rounds and b ones is, -1 if it is not."""
-        column = b - int(self.starts[n])
-        return int(self.offsets[n]) + column if 0 <= column < self.widths[n] else -1
+        offset, start, width = self.points.rows[:3, n].tolist()
+        return int(offset + b - start) if 0 <= b - start < width else -1
 
 
 def rounding_noise(n_rounds: int) -> float:
@@ -492,40 +463,34 @@ def _extend(
     n_rounds = counts.n_rounds
     if from_end is None:
         empty = np.zeros(n_rounds + 1, dtype=np.int64)
-        ahead = Ahead(np.zeros(0), empty, empty, empty, 0.0)
+        ahead = Ahead(np.zeros(0), empty, empty, empty, 0.0, float(cutoff))
     else:
         # row n of a path from the end is row T - n from the start, and its ones are the zeros not used yet
-        ahead = Ahead(
-            np.minimum(from_end.excess, unreached),
-            np.ascontiguousarray(from_end.offsets[::-1]),
-            from_end.starts[::-1] + np.arange(n_rounds + 1) - counts.n_zeros,
-            np.ascontiguousarray(from_end.widths[::-1]),
-            float(unreached),
-        )
-    nodes, u0, u1 = relaxation.nodes, relaxation.zero_potential, relaxation.one_potential
-    points = points_for(counts.n_zeros, counts.n_ones)
-    size = 16 * (n_rounds + 1)
-    excess, last_step, steps, n_steps, complete = extend_paths(
-        *_sides(counts, relaxation),
-        (np.ascontiguousarray(nodes), np.ascontiguousarray(u0), np.ascontiguousarray(u1)),
-        float(cutoff),
+        offsets, starts, widths = np.ascontiguousarray(from_end.points.rows[:3, ::-1])
+        starts = starts + np.arange(n_rounds + 1) - counts.n_zeros
+        excess = np.minimum(from_end.excess, unreached)
+        ahead = Ahead(excess, offsets, starts, widths, float(unreached), float(cutoff))
+    points, size = points_for(counts.n_zeros, counts.n_ones, work_limit), 16 * (n_rounds + 1)
+    functions = relaxation.nodes, relaxation.zero_potential, relaxation.one_potential
+    nodes, zero, one = (np.ascontiguousarray(values) for values in functions)
+    (excess, last_step), steps, complete = extend_paths(
+        _sides(counts, relaxation),
+        (nodes, zero, one),
         _step_limits(counts, relaxation, cutoff),
         ahead,
-        int(min(max(work_limit, 0), 2**62)),
         points,
-        *(np.full(size, np.inf), np.full(size, -1, dtype=np.int32), np.empty((1024, 2), dtype=np.int64)),
+        (np.full(size, np.inf), np.full(size, -1, dtype=np.int32)),
     )
-    offsets, starts, widths = points.rows[:3]
-    work = int(points.state[WORK])
-    return _Reached(excess, last_step, offsets, starts, widths, steps[:n_steps], complete, work)
+    return _Reached(excess, last_step, points, steps, complete)
 
 
-def _sides(counts: Counts, relaxation: Relaxation) -> list[Side]:
-    sides = []
-    for outcome, rounds in enumerate(counts.expanded()):
-        lifts = relaxation.potential(outcome, rounds)
-        sides.append((rounds, lifts, prefix(rounds), prefix(lifts)))
-    return sides
+def _sides(counts: Counts, relaxation: Relaxation) -> Sides:
+    rounds = counts.expanded()
+    zeros, ones = (relaxation.potential(outcome, rounds[outcome]) for outcome in (0, 1))
+    return (
+        (rounds[0], zeros, prefix(rounds[0]), prefix(zeros)),
+        (rounds[1], ones, prefix(rounds[1]), prefix(ones)),
+    )
 
 
 def _step_limits(counts: Counts, relaxation: Relaxation, cutoff: float) -> Ints:

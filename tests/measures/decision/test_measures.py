@@ -7,12 +7,13 @@ from onlinecal.measures.decision.errors import (
     decision_calibration_error,
     decision_loss_gap,
     loss_set_gaps,
-    worst_partition,
+    search,
 )
 from onlinecal.measures.decision.losses import (
     Partition,
     bayes_decisions,
     confidence_width,
+    cut_intervals,
     decision_losses,
     error_of,
     loss_norms,
@@ -75,7 +76,8 @@ def test_losses_of_blocks_of_rows_add_up_to_those_row_by_row(n_actions):
 def test_proposition_2_the_error_is_the_largest_gap_of_any_loss_under_any_bayes_rule(n_actions):
     rng = np.random.default_rng(2)
     table, labels = draw(rng, 80, 3)
-    error, partition = worst_partition(table, labels, n_actions, "hard")
+    error, partition = search(table, residuals(table, labels), n_actions, True, np.random.default_rng(0))
+    assert error == decision_calibration_error(table, labels, n_actions, "hard")
     assert decision_loss_gap(table, labels, gaussian_losses(n_actions, 3, 500)).max() <= error + 1e-12
     # the rule of the loss -w, and the loss whose rows point along the mean errors of the rule's regions
     biases = partition(table).T @ residuals(table, labels)
@@ -107,11 +109,13 @@ def test_two_classes_are_exact(n_actions, seed):
     p = rng.choice([0.0, 0.1, 0.25, 0.5, 0.6, 0.9, 1.0], 12) if seed % 2 else rng.random(12)
     table, labels = np.column_stack([1 - p, p]), rng.integers(0, 2, 12)
     brute = supremum_over_intervals(table, labels, n_actions)
-    for kind in ("soft", "hard"):
-        error, partition = worst_partition(table, labels, n_actions, kind)
-        assert error == pytest.approx(brute)
-        assert error_of(partition(table), residuals(table, labels)) == pytest.approx(error)
-        assert partition.n_actions == n_actions
+    error, partition = cut_intervals(table, residuals(table, labels), n_actions)
+    assert {decision_calibration_error(table, labels, n_actions, kind) for kind in ("soft", "hard")} == {
+        error
+    }
+    assert error == pytest.approx(brute)
+    assert error_of(partition(table), residuals(table, labels)) == pytest.approx(error)
+    assert partition.n_actions == n_actions
 
 
 @pytest.mark.parametrize(

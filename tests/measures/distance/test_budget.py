@@ -101,7 +101,7 @@ def test_a_solver_that_runs_into_its_limit_gets_fewer_nodes_and_proves_a_bound(m
 def test_the_distance_by_sums_is_the_distance(history):
     counts, _, _ = count_shares(*history)
     sums = prefix_sums(counts)
-    for found in (conditional_means(counts), pooled_levels(counts), pooled_levels(counts, sums, 4)):
+    for found in (conditional_means(counts), pooled_levels(sums), pooled_levels(sums, 4)):
         assert distance_by_sums(sums, found) == pytest.approx(distance_to(counts, found), abs=1e-11)
 
 
@@ -227,7 +227,7 @@ def test_pooling_finds_the_best_cut_of_the_line():
             means = (ones / (zeros + ones))[group]
             best = min(best, float((counts.zeros + counts.ones) @ np.abs(counts.values - means)))
         # dealing the rounds of a level set out in sorted order can only be cheaper
-        assert distance_to(counts, pooled_levels(counts)) <= best + 1e-9
+        assert distance_to(counts, pooled_levels(prefix_sums(counts))) <= best + 1e-9
 
 
 def test_rounding_near_the_relaxation_comes_close_to_it():

@@ -197,17 +197,16 @@ def best_potentials(
     else:
         np.add.at(gain, (places, np.broadcast_to(y[:, None], places.shape)), shares)
     before = 0.0
-    for values, spent in _ascent(mesh, gain / len(p)):
-        found = repaired(mesh, values)
-        reached = float((gain * found.values).sum())
-        if reached > proved:
-            best, proved = found, reached
-        if spent % 2 == 0:
-            tell(spent * CHECK // 2 * _cost_of_step(mesh) / work)
-            still = 0.0 < proved <= before * (1 + LEAST_GAIN)
-            if still or spent * CHECK // 2 * _cost_of_step(mesh) > work:
-                break
-            before = proved
+    for look, both in enumerate(_ascent(mesh, gain / len(p)), 1):
+        for found in both:
+            reached = float((gain * found.values).sum())
+            if reached > proved:
+                best, proved = found, reached
+        spent = look * CHECK * _cost_of_step(mesh)
+        tell(spent / work)
+        if spent > work or 0.0 < proved <= before * (1 + LEAST_GAIN):
+            break
+        before = proved
     return best
 
 
@@ -215,8 +214,8 @@ def _cost_of_step(mesh: Triangulation) -> float:
     return 2.0 * mesh.k * (mesh.slopes.nnz + 2 * len(mesh.pairs))
 
 
-def _ascent(mesh: Triangulation, gain: Floats) -> Iterator[tuple[Floats, int]]:
-    """Primal-dual hybrid gradient, restarted from averages: after every CHECK steps, the values and the mean.
+def _ascent(mesh: Triangulation, gain: Floats) -> Iterator[tuple[Potentials, Potentials]]:
+    """Primal-dual hybrid gradient, restarted from averages: after every CHECK steps, the last and the mean.
 
     Chambolle & Pock (2011), with the diagonal step sizes of Pock & Chambolle (2011): maximise gain . u
     subject to |slopes u| <= 2 / m and signs u <= 0.
@@ -234,7 +233,6 @@ def _ascent(mesh: Triangulation, gain: Floats) -> Iterator[tuple[Floats, int]]:
     widths, widths_signs = 1.0 / abs(slopes).sum(axis=1)[:, None], 1.0 / abs(signs).sum(axis=1)
     ratio = mesh.m**2 / 2.0
     state = [np.zeros((n, k)), np.zeros((slopes.shape[0], k)), np.zeros(len(a))]
-    looks = 0
     while True:
         ahead, step, step_signs = ratio * lengths, widths / ratio, widths_signs / ratio
         limit = 2.0 / mesh.m * step
@@ -250,11 +248,9 @@ def _ascent(mesh: Triangulation, gain: Floats) -> Iterator[tuple[Floats, int]]:
             for part, add in zip(mean, state, strict=True):
                 part += add
         mean = [part / CHECK for part in mean]
-        values = [(gain * repaired(mesh, one[0]).values).sum() for one in (state, mean)]
-        yield state[0], looks + 1
-        yield mean[0], looks + 2
-        looks += 2
-        if values[1] > values[0]:
+        last, average = repaired(mesh, state[0]), repaired(mesh, mean[0])
+        yield last, average
+        if (gain * average.values).sum() > (gain * last.values).sum():
             state = mean
         moves = [float(((a - b) ** 2).sum()) for a, b in zip(state, start, strict=True)]
         if moves[0] > 0.0 < moves[1] + moves[2]:

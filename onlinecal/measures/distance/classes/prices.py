@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints, Tell, untold
+from onlinecal.arrays import Bools, Floats, Ints, Tell, untold
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.potentials import Triangulation
 from onlinecal.measures.distance.classes.sweep import l1
@@ -32,11 +31,27 @@ WIDER = 3
 """Sides of a region, in sides of its boxes."""
 
 
+class Room(NamedTuple):
+    """What one level set is put together in: forecasts, classes and numbers; thresholds of the classes."""
+
+    forecast: Ints
+    label: Ints
+    number: Floats
+    threshold: Floats
+    distance: Floats
+
+
 class Kinds(NamedTuple):
-    """Rounds by kind: the different forecasts (F, k), and how many rounds of each class have them (F, k)."""
+    """Rounds by kind: the different forecasts (F, k), and how many rounds of each class have them (F, k).
+
+    Their prices, and by how much rows have lowered these, (F, k) each; room for a level set of any size.
+    """
 
     values: Floats
     numbers: Floats
+    prices: Floats
+    load: Floats
+    room: Room
 
 
 class Balls(NamedTuple):
@@ -51,7 +66,8 @@ class Sites(NamedTuple):
     """Values of level sets, those of a box after another, and how many rounds of each class make one.
 
     `needs` (n, k); `values` (n, k), their shares; `on_mesh` (n,), place in the mesh or -1; `starts` (B + 1,)
-    of the `boxes`. The boxes of a `region` follow each other as well.
+    of the `boxes`. The boxes of a `region` follow each other as well. `m`: the denominator of the mesh, near
+    whose points prices may be off by `margin`.
     """
 
     needs: Floats
@@ -61,31 +77,21 @@ class Sites(NamedTuple):
     boxes: Balls
     regions: Balls
     region_starts: Ints
+    m: int
+    margin: float
 
 
-class Room(NamedTuple):
-    """What one level set is put together in: forecasts, classes and numbers; thresholds of the classes."""
+def kinds_of(p: Floats, y: Ints, start: Floats) -> tuple[Kinds, Ints]:
+    """The kinds of rounds, and the place of each round's forecast; those that differ by rounding are one.
 
-    forecast: Ints
-    label: Ints
-    number: Floats
-    threshold: Floats
-    distance: Floats
-
-
-def room_for(kinds: Kinds) -> Room:
-    """Room for a level set of any size."""
-    most, k = kinds.numbers.size, kinds.numbers.shape[1]
-    places = np.zeros(most, np.int64), np.zeros(most, np.int64)
-    return Room(*places, np.zeros(most), np.zeros(k), np.zeros(len(kinds.values)))
-
-
-def kinds_of(p: Floats, y: Ints) -> tuple[Kinds, Ints]:
-    """The kinds of rounds, and the place of each round's forecast; those that differ by rounding are one."""
-    rows, place = np.unique(np.round(p, 12), axis=0, return_inverse=True)
-    k = p.shape[1]
-    numbers = np.bincount(place.ravel() * k + y, minlength=rows.size).reshape(-1, k)
-    return Kinds(rows, numbers.astype(np.float64)), place.ravel()
+    Their prices are those of their first rounds, whose prices are given for all classes, shape (T, k).
+    """
+    rows, first, place = np.unique(np.round(p, 12), axis=0, return_index=True, return_inverse=True)
+    place, size, k = place.ravel(), rows.size, p.shape[1]
+    numbers = np.bincount(place * k + y, minlength=size).reshape(-1, k).astype(np.float64)
+    entries = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size)
+    room = Room(*entries, np.zeros(k), np.zeros(len(rows)))
+    return Kinds(rows, numbers, start[first].copy(), np.zeros(rows.shape), room), place
 
 
 def grid_of(values: Floats) -> int | None:
@@ -96,8 +102,17 @@ def grid_of(values: Floats) -> int | None:
     return None
 
 
-def sites_of(k: int, size: int, mesh: Triangulation, side: float) -> Sites:
+def balls_around(inner: Balls, starts: Ints) -> Balls:
+    """Balls around the centres of those from each start to the next, with all of these in them."""
+    number = np.diff(np.append(starts, len(inner.radii)))
+    centres = np.add.reduceat(inner.centres, starts) / number[:, None]
+    reach = np.abs(inner.centres - np.repeat(centres, number, axis=0)).sum(axis=1) + inner.radii
+    return Balls(centres, np.maximum.reduceat(reach, starts), np.maximum.reduceat(inner.needs, starts))
+
+
+def sites_of(k: int, size: int, mesh: Triangulation) -> Sites:
     """All values of level sets that may have fewer than `size` rounds, and the mesh with `size` rounds."""
+    side = SIDE / mesh.m
     small = [Triangulation(k, d).points for d in range(1, size)]
     small = [one[np.gcd.reduce(one, axis=1) == 1] for one in small]
     points = mesh.points / mesh.m
@@ -111,15 +126,11 @@ def sites_of(k: int, size: int, mesh: Triangulation, side: float) -> Sites:
     order = np.argsort(box, kind="stable")
     box, needs, values = box[order], needs[order], values[order]
     starts = np.append(0, np.cumsum(np.bincount(box)))
-    centres = np.add.reduceat(values, starts[:-1]) / np.diff(starts)[:, None]
-    radii = np.maximum.reduceat(np.abs(values - centres[box]).sum(axis=1), starts[:-1])
-    boxes = Balls(centres, radii, np.maximum.reduceat(needs, starts[:-1]))
+    boxes = balls_around(Balls(values, np.zeros(len(values)), needs), starts[:-1])
     first = np.flatnonzero(np.append(True, (np.diff(names[:, : k - 1], axis=0) != 0).any(axis=1)))
-    number = np.diff(np.append(first, len(names)))
-    middles = np.add.reduceat(centres, first) / number[:, None]
-    reach = np.abs(centres - np.repeat(middles, number, axis=0)).sum(axis=1) + radii
-    regions = Balls(middles, np.maximum.reduceat(reach, first), np.maximum.reduceat(boxes.needs, first))
-    return Sites(needs, values, on_mesh[order], starts, boxes, regions, np.append(first, len(names)))
+    of_regions = balls_around(boxes, first), np.append(first, len(names))
+    margin = k / (2.0 * mesh.m)
+    return Sites(needs, values, on_mesh[order], starts, boxes, *of_regions, mesh.m, margin)
 
 
 @kernel_part
@@ -137,16 +148,14 @@ def gap(p: Floats, v: Floats, m: int) -> float:
 
 
 @kernel_part
-def best_set(
-    prices: Floats, kinds: Kinds, offered: Ints, v: Floats, need: Floats, m: int, room: Room
-) -> tuple[float, int, float]:
+def best_set(kinds: Kinds, offered: Ints, v: Floats, need: Floats, m: int) -> tuple[float, int, float]:
     """The level set at v, of `need` rounds of each class, with most price less distance.
 
     That sum, -inf if the forecasts offered do not have so many rounds; how many kinds are in it, the last
     of each class perhaps in part; and what it sums up to above the class's last one, which is the threshold.
     m: the mesh that v is on, 0 if it is on none.
     """
-    k, n, total, excess = len(need), 0, 0.0, 0.0
+    k, n, total, excess, room = len(need), 0, 0.0, 0.0, kinds.room
     for i in range(len(offered)):
         p = kinds.values[offered[i]]
         room.distance[i] = l1(p, v) - (gap(p, v, m) if m > 0 else 0.0)
@@ -155,7 +164,7 @@ def best_set(
         room.threshold[j] = np.inf
         for i in range(len(offered)):
             f = offered[i]
-            worth, number = prices[f, j] - room.distance[i], kinds.numbers[f, j]
+            worth, number = kinds.prices[f, j] - room.distance[i], kinds.numbers[f, j]
             if number <= 0.0 or (n > first and held >= need[j] and worth <= room.number[n - 1]):
                 continue
             q = n
@@ -183,18 +192,10 @@ def best_set(
 
 @kernel_part
 def list_offers(
-    prices: Floats,
-    kinds: Kinds,
-    among: Ints,
-    balls: Balls,
-    b: int,
-    allowances: tuple[float, float],
-    tops: Floats,
-    listed: Ints,
-    room: Room,
+    kinds: Kinds, among: Ints, balls: Balls, b: int, margin: float, ahead: float, tops: Floats, listed: Ints
 ) -> int:
     """List those `among` that a best set in a ball can have: how many. None is worth more than `tops`."""
-    k, (margin, ahead) = prices.shape[1], allowances
+    k, prices, room = len(tops), kinds.prices, kinds.room
     centre, radius = balls.centres[b], balls.radii[b]
     tops[:] = -10.0
     for i in range(len(among)):
@@ -205,7 +206,7 @@ def list_offers(
                 tops[j] = max(tops[j], prices[f, j] - distance + radius + margin)
     if (centre * tops).sum() + radius * np.abs(tops).max() + ahead <= 0.0:
         return 0
-    best_set(prices, kinds, among, centre, balls.needs[b], 0, room)
+    best_set(kinds, among, centre, balls.needs[b], 0)
     n = 0
     for i in range(len(among)):
         f = among[i]
@@ -218,24 +219,27 @@ def list_offers(
     return n
 
 
+Offered = tuple[Ints, Ints, Floats]
+"""Where the forecasts of each box start, and which they are; of each box and class what none is worth more
+than."""
+
+
 @compiled
-def offers(
-    prices: Floats, kinds: Kinds, sites: Sites, margin: float, ahead: float, room: Room
-) -> tuple[Ints, Ints, Floats]:
-    """The forecasts that a best set in each box can have: where those of each box start, and which they are.
+def offers(kinds: Kinds, sites: Sites, ahead: float) -> Offered:
+    """The forecasts that a best set in each box can have.
 
     No price less distance changes by more than the radius within a ball. So a round is in no best set if in
-    the centre it falls short by more than two radii, and `margin`, of as many others as a set may need. None
-    are listed where no set could pay even if all prices rose by `ahead`. Third, for each box and class, what
-    no price less distance is above. First regions are looked at, then their boxes with what is left there.
+    the centre it falls short by more than two radii, and the margin, of as many others as a set may need.
+    None are listed where no set could pay even if all prices rose by `ahead`. First regions are looked at,
+    then their boxes with what is left there.
     """
     f, k = kinds.numbers.shape
-    n_boxes, allowances = len(sites.boxes.radii), (margin, ahead)
+    n_boxes, margin = len(sites.boxes.radii), sites.margin
     starts, tops = np.zeros(n_boxes + 1, np.int64), np.zeros((n_boxes, k))
     found, everyone = np.empty(16 * n_boxes + f, np.int64), np.arange(f)
     listed, top = np.empty(f, np.int64), np.zeros(k)
     for r in range(len(sites.regions.radii)):
-        there = list_offers(prices, kinds, everyone, sites.regions, r, allowances, top, listed, room)
+        there = list_offers(kinds, everyone, sites.regions, r, margin, ahead, top, listed)
         for b in range(sites.region_starts[r], sites.region_starts[r + 1]):
             n = starts[b]
             if n + f > len(found):
@@ -244,9 +248,7 @@ def offers(
                 found = larger
             tops[b] = top
             if there > 0:
-                n += list_offers(
-                    prices, kinds, listed[:there], sites.boxes, b, allowances, tops[b], found[n:], room
-                )
+                n += list_offers(kinds, listed[:there], sites.boxes, b, margin, ahead, tops[b], found[n:])
             starts[b + 1] = n
     return starts, found, tops
 
@@ -264,7 +266,7 @@ LOOKS, PASSES = 2, 10
 class Rows(NamedTuple):
     """Level sets: where their entries begin; forecast, class and number of each; costs, multipliers, sizes.
 
-    A size is the sum of the squared numbers, each over the rounds of that kind.
+    A size is the sum of the squared numbers, each over the rounds of that kind. `used` (1,): how many rows.
     """
 
     starts: Ints
@@ -274,6 +276,7 @@ class Rows(NamedTuple):
     cost: Floats
     multiplier: Floats
     size: Floats
+    used: Ints
 
 
 def rows_for(kinds: Kinds) -> Rows:
@@ -281,30 +284,21 @@ def rows_for(kinds: Kinds) -> Rows:
     most = 1000 + 4 * kinds.numbers.size
     entries = 16 * most
     places = np.zeros(most + 1, np.int64), np.zeros(entries, np.int64), np.zeros(entries, np.int64)
-    return Rows(*places, np.zeros(entries), np.zeros(most), np.zeros(most), np.zeros(most))
+    costs, multipliers, sizes = np.zeros((3, most))
+    return Rows(*places, np.zeros(entries), costs, multipliers, sizes, np.zeros(1, np.int64))
 
 
 @compiled
 def lower_prices(
-    prices: Floats,
-    load: Floats,
-    kinds: Kinds,
-    sites: Sites,
-    m: int,
-    offered: tuple[Ints, Ints, Floats],
-    rows: Rows,
-    n: int,
-    tolerance: float,
-    close: NDArray[np.bool_],
-    cut: float,
-    room: Room,
-) -> int:
-    """Lower the prices of every level set that is worth too much; each becomes a row. How many there are.
+    kinds: Kinds, sites: Sites, offered: Offered, rows: Rows, tolerance: float, close: Bools, cut: float
+) -> None:
+    """Lower the prices of every level set that is worth too much; each becomes a row.
 
     With a `cut` all sites are looked at, and those are marked as close that are not below by as much a
     round; without, only sites that are close.
     """
-    starts, forecasts, _ = offered
+    prices, load, room, (starts, forecasts, _) = kinds.prices, kinds.load, kinds.room, offered
+    n = rows.used[0]
     for b in range(len(sites.starts) - 1):
         near = forecasts[starts[b] : starts[b + 1]]
         if len(near) == 0:
@@ -313,7 +307,7 @@ def lower_prices(
             if cut <= 0.0 and not close[s]:
                 continue
             need, v = sites.needs[s], sites.values[s]
-            worth, held, _ = best_set(prices, kinds, near, v, need, m if sites.on_mesh[s] >= 0 else 0, room)
+            worth, held, _ = best_set(kinds, near, v, need, sites.m if sites.on_mesh[s] >= 0 else 0)
             close[s] = worth > -cut * need.sum() or cut <= 0.0
             if worth <= tolerance * need.sum():
                 continue
@@ -336,12 +330,13 @@ def lower_prices(
                 rows.starts[n + 1] = first + held
                 rows.cost[n], rows.multiplier[n], rows.size[n] = cost, worth / size, size
                 n += 1
-    return n
+    rows.used[0] = n
 
 
 @compiled
-def settle(prices: Floats, load: Floats, kinds: Kinds, rows: Rows, n: int, passes: int) -> int:
+def settle(kinds: Kinds, rows: Rows, passes: int) -> None:
     """So many passes of Hildreth's method over the rows; then those without a multiplier go."""
+    prices, load, n = kinds.prices, kinds.load, rows.used[0]
     for _ in range(passes):
         for s in range(n):
             worth = -rows.cost[s]
@@ -367,20 +362,11 @@ def settle(prices: Floats, load: Floats, kinds: Kinds, rows: Rows, n: int, passe
             rows.multiplier[kept] = rows.multiplier[s]
             kept += 1
             rows.starts[kept] = to + length
-    return kept
+    rows.used[0] = kept
 
 
 @compiled
-def check_sites(
-    prices: Floats,
-    kinds: Kinds,
-    sites: Sites,
-    m: int,
-    offered: tuple[Ints, Ints, Floats],
-    excess: Floats,
-    thresholds: Floats,
-    room: Room,
-) -> float:
+def check_sites(kinds: Kinds, sites: Sites, offered: Offered, excess: Floats, thresholds: Floats) -> float:
     """By how much a round a small level set is worth too much at most; what large ones are on the mesh."""
     starts, forecasts, tops = offered
     worst = 0.0
@@ -392,12 +378,12 @@ def check_sites(
                 if at >= 0:
                     thresholds[at] = tops[b]
                 continue
-            worth, _, above = best_set(prices, kinds, near, sites.values[s], need, m if at >= 0 else 0, room)
+            worth, _, above = best_set(kinds, near, sites.values[s], need, sites.m if at >= 0 else 0)
             if at < 0:
                 worst = max(worst, worth / need.sum())
             else:
                 excess[at] = above
-                thresholds[at] = room.threshold
+                thresholds[at] = kinds.room.threshold
     return worst
 
 
@@ -425,17 +411,15 @@ OFFERED, CROWD = 60, 10.0
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Prices of all kinds of rounds, shape (F, k), the bound that they prove, and the rows they rest on.
+    """Prices of all kinds of rounds, the bound that they prove, and the rows they rest on.
 
     `place` is that of each round's forecast among those of the kinds.
     """
 
     kinds: Kinds
     place: Ints
-    prices: Floats
     bound: float
     rows: Rows
-    n_rows: int
 
 
 def best_prices(p: Floats, y: Ints, start: Floats, work: float, tell: Tell = untold) -> Prices | None:
@@ -443,43 +427,34 @@ def best_prices(p: Floats, y: Ints, start: Floats, work: float, tell: Tell = unt
 
     None if even the smallest level sets would take more than the work.
     """
-    k, (kinds, place) = p.shape[1], kinds_of(p, y)
+    k, (kinds, place) = p.shape[1], kinds_of(p, y, start)
     chosen = _sizes(kinds, len(p), work)
     if chosen is None:
         return None
     size, mesh = chosen
-    sites, room, rows = sites_of(k, size, mesh, SIDE / mesh.m), room_for(kinds), rows_for(kinds)
-    first = np.unique(place, return_index=True)[1]
-    prices, load = start[first].copy(), np.zeros(kinds.numbers.shape)
-    margin, rise, n = k / (2.0 * mesh.m), STEP * len(p) ** (-1.0 / k), 0
+    sites, rows, rise = sites_of(k, size, mesh), rows_for(kinds), STEP * len(p) ** (-1.0 / k)
     close = np.zeros(len(sites.needs), np.bool_)
     for i in range(RISES):
         tell(i / RISES)
-        prices += rise - load
+        kinds.prices[:] += rise - kinds.load
         if i % OFTEN == 0:
-            offered = offers(prices, kinds, sites, margin, 2.0 * rise, room)
+            offered = offers(kinds, sites, 2.0 * rise)
         for look in range(LOOKS):
             cut = CUT * rise if look == 0 and i % OFTEN == 0 else 0.0
-            n = lower_prices(
-                prices, load, kinds, sites, mesh.m, offered, rows, n, TOLERANCE, close, cut, room
-            )
-            n = settle(prices, load, kinds, rows, n, PASSES)
-    offered = offers(prices, kinds, sites, margin, 0.0, room)
-    lower_prices(prices, load, kinds, sites, mesh.m, offered, rows, n, 0.0, close, 1.0, room)
+            lower_prices(kinds, sites, offered, rows, TOLERANCE, close, cut)
+            settle(kinds, rows, PASSES)
+    lower_prices(kinds, sites, offers(kinds, sites, 0.0), rows, 0.0, close, 1.0)
     moved = float(np.abs(p - kinds.values[place]).sum())
-    bound = math.fsum((kinds.numbers * prices).ravel()) - moved
-    bound -= len(p) * (_too_much(prices, kinds, sites, mesh, size, margin) + ROUNDING)
-    return Prices(kinds, place, prices, max(0.0, bound), rows, n)
+    bound = math.fsum((kinds.numbers * kinds.prices).ravel()) - moved
+    bound -= len(p) * (_too_much(kinds, sites, mesh, size) + ROUNDING)
+    return Prices(kinds, place, max(0.0, bound), rows)
 
 
-def _too_much(
-    prices: Floats, kinds: Kinds, sites: Sites, mesh: Triangulation, size: int, margin: float
-) -> float:
+def _too_much(kinds: Kinds, sites: Sites, mesh: Triangulation, size: int) -> float:
     """By how much a round any level set is worth too much at most: Theorem D5."""
-    room, (n, k) = room_for(kinds), mesh.points.shape
+    n, k = mesh.points.shape
     excess, thresholds = np.zeros(n), np.zeros((n, k))
-    offered = offers(prices, kinds, sites, margin, 0.0, room)
-    worst = check_sites(prices, kinds, sites, mesh.m, offered, excess, thresholds, room)
+    worst = check_sites(kinds, sites, offers(kinds, sites, 0.0), excess, thresholds)
     # a class without rounds has no level set at all where its share is above zero
     thresholds[:, kinds.numbers.sum(axis=0) == 0.0] = -10.0
     a, b = mesh.pairs.T
@@ -514,7 +489,7 @@ def plan_of(found: Prices, y: Ints) -> Ints:
     """
     from scipy.spatial import cKDTree
 
-    rows, n, (f, k) = found.rows, found.n_rows, found.kinds.numbers.shape
+    rows, n, (f, k) = found.rows, found.rows.used[0], found.kinds.numbers.shape
     row = np.repeat(np.arange(n), np.diff(rows.starts[: n + 1]))
     entries = len(row)
     masses = np.zeros((n, k))

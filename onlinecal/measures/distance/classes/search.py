@@ -19,9 +19,8 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints, Tell, untold
+from onlinecal.arrays import Bools, Floats, Ints, Tell, part_of, untold
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.groupings import class_frequencies
 from onlinecal.measures.distance.classes.sweep import (
@@ -35,6 +34,7 @@ from onlinecal.measures.distance.classes.sweep import (
     members_of,
     move,
     neighbours_of,
+    total_distance,
 )
 
 MOST_PASSED = 63, 250
@@ -148,23 +148,6 @@ def cost_of_passing(rounds: Rounds, groups: Grouped, a: int, b: int, costs: Floa
         costs[:, i] += costs[:, i - 1]
 
 
-@kernel_part
-def cost_with(rounds: Rounds, groups: Grouped, b: int, gained: Ints) -> float:
-    """What the rounds of a group are away from its mean once it has gained so many of each class."""
-    size = 0
-    for j in range(len(gained)):
-        if groups.counts[b, j] + gained[j] < 0:
-            return np.inf
-        size += groups.counts[b, j] + gained[j]
-    total = 0.0
-    if size > 0:
-        for j in range(len(gained)):
-            mean = (groups.counts[b, j] + gained[j]) / size
-            for q in range(groups.held_starts[b], groups.held_starts[b + 1]):
-                total += groups.number[q] * abs(rounds.values[groups.held[q], j] - mean)
-    return total
-
-
 @compiled
 def best_passed(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, radius: int) -> tuple[Ints, int]:
     """For each group of the path which of the vectors it best passes on to the next; the work in terms."""
@@ -179,9 +162,11 @@ def best_passed(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, radiu
             nothing = e
     best, come_from = np.full((n + 1, m), np.inf), np.zeros((n, m), np.int64)
     best[0, nothing] = 0.0
-    costs, gained = np.zeros((2, k, radius + 1)), np.zeros(k, np.int64)
+    costs, counts = np.zeros((2, k, radius + 1)), np.zeros(k, np.int64)
     for t in range(n):
         b, is_last = path[t], t == n - 1
+        begin, end = groups.held_starts[b], groups.held_starts[b + 1]
+        held = groups.held[begin:end], groups.number[begin:end]
         pays = np.full(side**k, np.nan)
         if not is_last:
             cost_of_passing(rounds, groups, b, path[t + 1], costs[0])
@@ -203,9 +188,11 @@ def best_passed(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, radiu
                 at = middle + codes[d] - codes[e]
                 if np.isnan(pays[at]):
                     for j in range(k):
-                        gained[j] = passed[d, j] - passed[e, j]
-                    pays[at] = cost_with(rounds, groups, b, gained)
-                    work += k * (groups.held_starts[b + 1] - groups.held_starts[b])
+                        counts[j] = groups.counts[b, j] + passed[d, j] - passed[e, j]
+                    pays[at] = np.inf
+                    if counts.min() >= 0:
+                        pays[at] = total_distance(rounds.values, held, end - begin, counts, np.inf)
+                    work += k * (end - begin)
                 if best[t, d] + pays[at] < least:
                     least = best[t, d] + pays[at]
                     come_from[t, e] = d
@@ -392,8 +379,8 @@ def cost_of(rounds: Rounds, members: Members, b: int) -> float:
 
 @compiled
 def share_out(
-    rounds: Rounds, members: Members, near: Ints, passed: Ints, active: NDArray[np.bool_], pair: Pair
-) -> tuple[float, int, NDArray[np.bool_]]:
+    rounds: Rounds, members: Members, near: Ints, passed: Ints, active: Bools, pair: Pair
+) -> tuple[float, int, Bools]:
     """All pairs once of which one has changed since (`active`): the gain, the work in terms, what changed."""
     n, k, work = len(near), passed.shape[1], 0
     gain, changed, v = 0.0, np.zeros(n, np.bool_), np.zeros((2, k))
@@ -552,24 +539,25 @@ def searched(
             best, least = group, cost(group)
         if done == 0 or spent > work:
             break
-    spent = 0
-    for passes, (done, group) in enumerate(improvements(rounds, best), 1):
+    told_paths, told_pairs = part_of(tell, SWEEPS_PART, PATHS_PART), part_of(tell, PATHS_PART, 1.0)
+    for passes, group in enumerate(_within(improvements(rounds, best), PATHS * work, told_paths), 1):
         yield group
         best = group
-        spent += done
-        tell(SWEEPS_PART + (PATHS_PART - SWEEPS_PART) * min(spent / (PATHS * work), 1.0))
         if passes % STANDSTILL[0] == 0:
             before, least = least, cost(group)
             if least >= before * (1.0 - STANDSTILL[1]):
                 break
-        if spent > PATHS * work:
-            break
+    yield from _within(better_pairs(rounds, best), PAIRS * work, told_pairs)
+
+
+def _within(groupings: Iterator[tuple[int, Ints]], work: float, tell: Tell) -> Iterator[Ints]:
+    """Groupings until so much work is done."""
     spent = 0
-    for done, group in better_pairs(rounds, best):
+    for done, group in groupings:
         yield group
         spent += done
-        tell(PATHS_PART + (1.0 - PATHS_PART) * min(spent / (PAIRS * work), 1.0))
-        if spent > PAIRS * work:
+        tell(min(spent / work, 1.0))
+        if spent > work:
             break
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 
 
@@ -139,13 +138,7 @@ def offer(offers: Offers, j: int, t: int, cost: float, target: int) -> None:
 
 @kernel_part
 def look_around(
-    rounds: Rounds,
-    places: Places,
-    members: Members,
-    b: int,
-    frozen: NDArray[np.bool_],
-    come: Offers,
-    leave: Offers,
+    rounds: Rounds, places: Places, members: Members, b: int, frozen: Bools, come: Offers, leave: Offers
 ) -> None:
     """What may come to a level set and what may leave it, at costs as if its mean were its centre."""
     for j in range(len(come.number)):
