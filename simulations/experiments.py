@@ -18,10 +18,10 @@ from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.recalibrating.alone import drawn_labels, rivals
-from onlinecal.cli.recalibrating.reading import Part
+from onlinecal.cli.recalibrating.alone import rivals
+from onlinecal.cli.recalibrating.methods import drawn_labels
+from onlinecal.cli.recalibrating.reading import LEAST_ROWS, Part, part_sizes, split_rows
 from onlinecal.cli.recalibrating.report import NONE
-from onlinecal.cli.recalibrating.splits import LEAST_ROWS, part_sizes, split_rows
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from onlinecal.recalibration.classical.temperature import FLOOR, tempered

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 200
 """Columns of a table that no terminal shows: wide enough that nothing is folded."""
+BETWEEN_LINES = 10.0
+"""Seconds between two lines about work on a ledger."""
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -127,3 +131,20 @@ def milestones(name: str) -> Callable[[int, int], None]:
         last = max(last, tenth)
 
     return tell
+
+
+@contextmanager
+def telling(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A function to call with how many events of a ledger are done, and of how many."""
+    console, told = notices(), time.monotonic()
+    with progress() as bar:
+        task = bar.add_task(what, total=None)
+
+        def tell(done: int, every: int) -> None:
+            nonlocal told
+            bar.update(task, completed=done, total=every)
+            if not console.is_terminal and time.monotonic() - told >= BETWEEN_LINES:
+                console.print(f"{what}: {done:,} of {every:,} events", soft_wrap=True)
+                told = time.monotonic()
+
+        yield tell

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from importlib import import_module
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 from sklearn.isotonic import IsotonicRegression
 
-from onlinecal.arrays import Floats, Ints
+from onlinecal.arrays import Floats
 from onlinecal.cli.recalibrating.asked import OF_CLASSES, Asked
-from onlinecal.cli.recalibrating.reading import File, Part, known_rows, new_rows
-from onlinecal.cli.recalibrating.report import NONE, Picture, Report, record_tables
-from onlinecal.cli.recalibrating.splits import LEAST_ROWS, read_split
+from onlinecal.cli.recalibrating.methods import METHODS, Findings, Map, Run, View, the_probabilities
+from onlinecal.cli.recalibrating.reading import LEAST_ROWS, File, Part, known_rows, new_rows, read_split
+from onlinecal.cli.recalibrating.report import NONE, Report, record_tables
 from onlinecal.measures.scores import BINS, class_scores, event_scores
 from onlinecal.recalibration.classical.temperature import (
     PerClassIsotonic,
@@ -28,105 +26,15 @@ from onlinecal.recalibration.classical.temperature import (
 )
 from onlinecal.recalibration.decision.losses import LossTable
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
-from onlinecal.recalibration.starting import StartedRecalibrator
 from onlinecal.remarks import LabelWarning
-
-Scores = Mapping[str, float | None]
-"""By the name of the measure; None where there is none."""
-Map = Callable[[Part], Floats]
-View = Callable[[Part], tuple[Any, ...]]
-"""What a method looks at of a part: its probabilities, a table of features, groups."""
 
 CLASS_MEASURES = ("Brier score", "log loss", "accuracy", f"top-label ECE ({BINS} bins)")
 EVENT_MEASURES = ("Brier score", "log loss", f"ECE ({BINS} bins)")
 
 
-class Findings(NamedTuple):
-    """What a method reports beside the usual scores.
-
-    Attributes
-    ----------
-    scores
-        Its own measures, of a part and the name of a map of it.
-    parameters, facts
-        What the method was made with; single numbers about the fit: rounds, groups, patches.
-    tables
-        Further tables by their titles.
-    pictures
-        What makes the pictures.
-    """
-
-    scores: Callable[[Part, str], Scores]
-    parameters: dict[str, Any]
-    facts: dict[str, Any]
-    tables: dict[str, list[dict[str, Any]]]
-    pictures: Callable[[], list[Picture]]
-
-
-def the_probabilities(part: Part) -> tuple[Floats]:
-    """The view of a method that looks at nothing else."""
-    return (part.probabilities,)
-
-
-class Method(NamedTuple):
-    """A method of recalibration.
-
-    Attributes
-    ----------
-    model
-        An unfitted estimator with the settings asked for.
-    findings
-        What it reports, when it is fitted.
-    view
-        From the rows to fit to what it looks at of any: first what is mapped, then the other arguments.
-    """
-
-    model: Callable[[Asked, LossTable | None], Any]
-    findings: Callable[[Run], Findings]
-    view: Callable[[Asked, Part], View] = lambda *_: the_probabilities
-
-
-def method_of(name: str) -> Method:
-    """The method of a name in METHODS."""
-    found: Method = import_module(f"onlinecal.cli.recalibrating.{name}").METHOD
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """A method, fitted on some rows, and the usual recalibrations beside it.
-
-    Attributes
-    ----------
-    asked, model, view, loss_table
-        What was asked for, the method, what it looks at, and the losses asked for.
-    parts
-        The rows that were fitted, and others if they have labels: those to test, or of a new file.
-    mapped
-        What each map makes of each part, by their names; the first map leaves probabilities as given.
-    """
-
-    asked: Asked
-    model: Any
-    view: View
-    loss_table: LossTable | None
-    parts: list[Part]
-    mapped: dict[str, dict[str, Floats]]
-
-    @property
-    def shown(self) -> Part:
-        """The part that tables and pictures show."""
-        return self.parts[-1]
-
-    @property
-    def title(self) -> str:
-        """The file and the part that are shown."""
-        return f"{self.asked.file.name}, {self.shown.name} rows"
-
-
 def recalibrate(asked: Asked, name: str) -> Report:
     """Fit a method, compare and report."""
-    method, of_classes = method_of(name), name in OF_CLASSES
+    method, of_classes = METHODS[name], name in OF_CLASSES
     file = File.read(asked.file, asked.probabilities if of_classes else None)
     every, said = known_rows(asked, file, of_classes)
     if asked.apply is None:
@@ -245,24 +153,3 @@ def rival_maps(fit: Part) -> dict[str, Map]:
 def as_they_came(part: Part) -> Floats:
     """The map that changes nothing."""
     return part.probabilities
-
-
-def facts_of_start(model: StartedRecalibrator) -> dict[str, Any]:
-    """What a correction began with, and how much of it is given out."""
-    return {
-        "start": model.start_name_,
-        "inverse temperature at the start": float(model.inverse_temperature_),
-        "share of the correction": model.share_,
-        "largest factor of the correction": None if math.isinf(model.limit_) else model.limit_,
-    }
-
-
-def drawn_labels(table: Floats, rng: np.random.Generator) -> Ints:
-    """A label for each row of probabilities (n, k), drawn from them: what came, had they been right."""
-    ends = table.cumsum(axis=1)
-    return (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1)
-
-
-def stops_until(end: int, most: int) -> list[int]:
-    """At most so many numbers of rounds, evenly spread from 0 to the end."""
-    return np.unique(np.round(np.linspace(0, end, most)).astype(int)).tolist()

@@ -14,16 +14,15 @@ from onlinecal.arrays import Bools, Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import progress, results, table
 from onlinecal.cli.recalibrating.alone import (
-    Map,
     as_they_came,
     fitted,
     gathered_warnings,
     isotonic,
-    method_of,
 )
 from onlinecal.cli.recalibrating.asked import OF_CLASSES, Asked
 from onlinecal.cli.recalibrating.groups import GroupColumns
-from onlinecal.cli.recalibrating.reading import File, Part, known_rows, new_rows, recognise
+from onlinecal.cli.recalibrating.methods import METHODS, Map
+from onlinecal.cli.recalibrating.reading import File, Part, Split, known_rows, new_rows, read_split, recognise
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, sizes
 from onlinecal.cli.recalibrating.scores import (
     RESAMPLES,
@@ -37,7 +36,6 @@ from onlinecal.cli.recalibrating.scores import (
     verdict_of,
     worst_group,
 )
-from onlinecal.cli.recalibrating.splits import Split, read_split
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from onlinecal.recalibration.classical.temperature import (
     PerClassIsotonic,
@@ -110,7 +108,7 @@ def event_methods(asked: Asked) -> tuple[dict[str, Fit], dict[str, str]]:
 
 def of_method(name: str, asked: Asked) -> Fit:
     """One of the methods that can be asked for alone."""
-    method = method_of(name)
+    method = METHODS[name]
     return lambda fit: fitted(method.model(asked, None), fit, method.view(asked, fit))
 
 

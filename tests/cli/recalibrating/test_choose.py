@@ -13,7 +13,7 @@ from onlinecal import decision_loss_gap, lp_calibration_error
 from onlinecal.cli.recalibrating import choose
 from onlinecal.cli.recalibrating.asked import Asked
 from onlinecal.cli.recalibrating.choose import class_methods
-from onlinecal.cli.recalibrating.reading import File, Part, recognise
+from onlinecal.cli.recalibrating.reading import File, Part, read_split, recognise
 from onlinecal.cli.recalibrating.scores import (
     LEVELS,
     advice,
@@ -23,7 +23,6 @@ from onlinecal.cli.recalibrating.scores import (
     verdict_of,
     worst_group,
 )
-from onlinecal.cli.recalibrating.splits import read_split
 from onlinecal.measures import (
     classwise_calibration_error,
     expected_calibration_error,

@@ -13,12 +13,11 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from onlinecal import lp_calibration_error
-from onlinecal.cli.recalibrating.alone import drawn_labels, read_losses, recalibrate
+from onlinecal.cli.recalibrating.alone import read_losses, recalibrate
 from onlinecal.cli.recalibrating.asked import Asked, values_of
 from onlinecal.cli.recalibrating.groups import GroupColumns
-from onlinecal.cli.recalibrating.lp import chance_error
-from onlinecal.cli.recalibrating.reading import numbers, read_table
-from onlinecal.cli.recalibrating.splits import split_of
+from onlinecal.cli.recalibrating.methods import chance_error, drawn_labels
+from onlinecal.cli.recalibrating.reading import numbers, read_table, split_of
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic
 from tests.networks import Told
 
