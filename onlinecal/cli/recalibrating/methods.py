@@ -13,8 +13,7 @@ from polars import selectors
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.asked import Asked, made
-from onlinecal.cli.recalibrating.groups import GroupColumns
-from onlinecal.cli.recalibrating.reading import Part, column, numbers
+from onlinecal.cli.recalibrating.reading import GroupColumns, Part, column, numbers
 from onlinecal.cli.recalibrating.report import NONE, Picture
 from onlinecal.measures.decision.errors import decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, row_losses

@@ -1,13 +1,16 @@
-"""Probabilities and what came, from files: of classes with labels, or of one event; which rows are tested.
+"""Probabilities and what came, from files: of classes with labels, or of one event; rows to test, and groups.
 
-Rows are split by chance, by time or by a column, and stay with those that they belong to.
+Rows are split by chance, by time or by a column, and stay with those that they belong to. Columns become
+groups by their values or by ranges.
 """
 
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +21,10 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.columns import LABELS, event_columns, usual
 from onlinecal.cli.recalibrating.asked import Asked
-from onlinecal.recalibration.groups.maker import encode
+from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
+from onlinecal.recalibration.groups.maker import GroupMaker, encode
 from onlinecal.remarks import label_remarks, outcome_remarks
-from onlinecal.rounds import forecast_column, is_missing, numbers_of, outcome_column
+from onlinecal.rounds import Rounds, forecast_column, is_missing, numbers_of, outcome_column
 from onlinecal.tables import called, check_columns, check_file, read_frame, readable
 from onlinecal.validation import check_labels, check_open_unit, check_probability_rows
 
@@ -33,6 +37,9 @@ RANDOM, TIME = "random", "time"
 FIT_WORDS = ("fit", "train", "training", "cal", "calib", "calibration", "val", "valid", "validation", "dev")
 TEST_WORDS = ("test", "testing", "held", "held-out", "heldout", "holdout", "eval", "evaluation")
 """What the column of --split may say of a row, in any case."""
+MOST_VALUES = 12
+"""A column of numbers with more distinct values than this is cut into ranges."""
+RANGES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,3 +414,63 @@ def _full_column(frame: pl.DataFrame, name: str) -> pl.Series:
     if missing is not None:
         raise ValueError(f"column {name!r} has no value at row {missing}")
     return values
+
+
+@dataclass(frozen=True)
+class GroupColumns:
+    """How columns become categories: by their values, or columns of many numbers by ranges.
+
+    Attributes
+    ----------
+    cuts
+        The bounds of the ranges of each column; none for columns taken by their values.
+    """
+
+    cuts: dict[str, tuple[float, ...]]
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame, names: Sequence[str]) -> GroupColumns:
+        """Quartiles of the columns of numbers that have more than 12 different values."""
+        if len(set(names)) < len(names):
+            raise ValueError(f"a group is listed twice: {', '.join(names)}")
+        cuts = {}
+        for name in names:
+            values = column(frame, name)
+            bounds: tuple[float, ...] = ()
+            if values.dtype.is_numeric() and values.n_unique() > MOST_VALUES:
+                present = values.cast(pl.Float64).drop_nulls().drop_nans().to_numpy()
+                found = np.quantile(present, np.arange(1, RANGES) / RANGES)
+                bounds = tuple(float(f"{bound:.2g}") for bound in np.unique(found))
+            cuts[name] = bounds
+        return cls(cuts)
+
+    def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Each column as texts, null where a value is missing."""
+        columns = []
+        for name, bounds in self.cuts.items():
+            values = column(frame, name)
+            if not bounds:
+                columns.append(values.cast(pl.String))
+                continue
+            if not values.dtype.is_numeric():
+                raise ValueError(f"column {name!r} must hold numbers, got {values.drop_nulls()[0]!r}")
+            ends = [f"{bound:g}" for bound in bounds]
+            inner = (f"{low} to {high}" for low, high in pairwise(ends))
+            labels = [f"below {ends[0]}", *inner, f"from {ends[-1]}"]
+            ranges = values.cast(pl.Float64).fill_nan(None).cut(bounds, labels=labels, left_closed=True)
+            columns.append(ranges.cast(pl.String))
+        return pl.DataFrame(columns)
+
+
+def group_reports(rounds: Rounds, groups: list[str], n_levels: int) -> dict[str, MulticalibrationReport]:
+    """A report for every column of forecasts: everyone, all values of the columns, all pairs of two columns.
+
+    Raises ValueError for columns of groups that are listed twice.
+    """
+    table = GroupColumns.of(rounds.frame, groups)(rounds.frame)
+    maker = GroupMaker()
+    members = maker.fit(table, rounds.frame.height)
+    return {
+        name: multicalibration_report(forecasts, rounds.outcomes, members, n_levels, maker.names_)
+        for name, forecasts in rounds.forecasts.items()
+    }
