@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Exit, Option
 
-from onlinecal.cli.output import answer, milestones, notices, progress, table
+from onlinecal.cli.output import answer, notices, table, watched
 from onlinecal.cli.verbs import INTERRUPTED, AsJson, check_folder
 from onlinecal.tables import write_table
 from simulations.cli import Jobs
@@ -105,14 +105,11 @@ def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]
     from simulations.plots.experiments import FIGURES as PICTURES
 
     words = f"{name}: splits finished"
-    tell = milestones(words)
     rows: list[dict[str, Any]] = []
-    with progress() as bar:
-        watched = bar.add_task(words, total=task.n_splits)
+    with watched(words, task.n_splits, words + ": {} of {}") as tell:
         tell(0, task.n_splits)
         for done, found in enumerate(play(name, task, jobs), 1):
             rows += found
-            bar.update(watched, completed=done)
             tell(done, task.n_splits)
     every = pl.DataFrame(rows, infer_schema_length=None)
     written.append(write_table(every, out / f"{name}-splits.csv"))

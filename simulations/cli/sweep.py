@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Exit, Option
 
-from onlinecal.cli.output import answer, milestones, notices, progress, results, table
+from onlinecal.cli.output import answer, notices, progress, results, table, watched
 from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED
 from onlinecal.tables import number
 from simulations.cli import Jobs, Load
@@ -66,22 +66,14 @@ def sweep(
         raise ValueError("--jobs and --scheduler exclude each other: a cluster has the workers it has")
     store = Store(plan, out)
     workers = Workers(backend, scheduler, min(jobs or cpu_count(), len(plan.games)))
-    tell = milestones("games finished")
     compiled = Compiled()
-
-    def advance(done: int, every: int) -> None:
-        bar.update(task, completed=done)
-        tell(done, every)
-
-    with progress() as bar:
-        task = bar.add_task(f"games ({workers})", total=len(plan.games))
-        try:
-            played = play_games(store, workers, advance, compiled)
-        except KeyboardInterrupt:
-            bar.stop()
-            kept = f"{len(Store(plan, out).finished)} of {len(plan.games)} games are kept"
-            notices().print(f"interrupted: {kept}; the same command goes on from there")
-            raise Exit(INTERRUPTED) from None
+    try:
+        with watched(f"games ({workers})", len(plan.games), "games finished: {} of {}") as tell:
+            played = play_games(store, workers, tell, compiled)
+    except KeyboardInterrupt:
+        kept = f"{len(Store(plan, out).finished)} of {len(plan.games)} games are kept"
+        notices().print(f"interrupted: {kept}; the same command goes on from there")
+        raise Exit(INTERRUPTED) from None
     if compiled.notice is not None:
         notices().print(compiled.notice)
     written = store.write_tables(form)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Exit, Option
 
-from onlinecal.cli.output import answer, milestones, notices, progress, table
+from onlinecal.cli.output import answer, notices, table, watched
 from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED, AsJson
 from onlinecal.tables import number, write_whole
 from simulations.cli import Jobs
@@ -86,23 +86,15 @@ def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: in
     """All games, with a bar; it can be interrupted."""
     from simulations.worst.enumeration import enumerate_games
 
-    tell = milestones("parts of the tree done")
-
-    def advance(done: int, every: int) -> None:
-        bar.update(task, completed=done, total=every)
-        if rounds > LONG:
-            tell(done, every)
-
-    with progress() as bar:
-        task = bar.add_task("parts of the tree", total=None)
-        try:
+    line = "parts of the tree done: {} of {}" if rounds > LONG else ""
+    try:
+        with watched("parts of the tree", line=line) as tell:
             return enumerate_games(
-                forecaster, rounds, measure=measure, draws=draws, seed=seed, jobs=jobs, progress=advance
+                forecaster, rounds, measure=measure, draws=draws, seed=seed, jobs=jobs, progress=tell
             )
-        except KeyboardInterrupt:
-            bar.stop()
-            notices().print("interrupted: the worst game is only known when all have been played")
-            raise Exit(INTERRUPTED) from None
+    except KeyboardInterrupt:
+        notices().print("interrupted: the worst game is only known when all have been played")
+        raise Exit(INTERRUPTED) from None
 
 
 def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_json: bool) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Exit, Option
 
-from onlinecal.cli.output import answer, telling
+from onlinecal.cli.output import BETWEEN_LINES, Watched, answer, watched
 from onlinecal.cli.verbs import CHECK_FAILED, AsJson, Ledger
 from onlinecal.tables import counted, number
 
 SHOWN = 20
 """Differences that are listed; --json lists all."""
+
+
+def telling(what: str) -> AbstractContextManager[Watched]:
+    """Tells how many events of a ledger are done, and of how many."""
+    return watched(what, line=what + ": {:,} of {:,} events", seconds=BETWEEN_LINES)
 
 
 def check(
