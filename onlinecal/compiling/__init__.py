@@ -5,20 +5,28 @@ made of (`sources`), under a name for each kernel and types of arguments (`cache
 nothing stale is found. A cache that cannot be read or written costs time, nothing else.
 """
 
-from onlinecal.compiling.folder import (
-    kept_in as kept_in,
-    source_digest as source_digest,
-)
+from onlinecal.compiling.folder import kept_in, source_digest
 from onlinecal.compiling.kernels import (
-    address_of as address_of,
-    at_once as at_once,
-    compiled as compiled,
-    entry_point as entry_point,
-    kernel_part as kernel_part,
-    namespace as namespace,
-    uncounted as uncounted,
+    address_of,
+    at_once,
+    compiled,
+    entry_point,
+    kernel_part,
+    namespace,
+    uncounted,
 )
-from onlinecal.compiling.progress import (
-    Compiled as Compiled,
-    counting as counting,
-)
+from onlinecal.compiling.progress import Compiled, counting
+
+__all__ = [
+    "Compiled",
+    "address_of",
+    "at_once",
+    "compiled",
+    "counting",
+    "entry_point",
+    "kept_in",
+    "kernel_part",
+    "namespace",
+    "source_digest",
+    "uncounted",
+]
