@@ -29,6 +29,9 @@ LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 LEAST_NORMAL, TWO_TO_54 = 2.0**-1022, 2.0**54
 """Numbers below the first have fewer digits; times the second they have all of them."""
+FACTORIALS = tuple(1.0 / math.factorial(n) for n in range(13, -1, -1))
+ODD = tuple(1.0 / n for n in range(21, 1, -2))
+"""The coefficients of the series of exp and of ln, the last ones first: 1/n!, and 1/n."""
 LEAST_EXPONENT = -708.0
 """Below it exp is taken to be 0: the result would leave the range of full precision."""
 
@@ -41,20 +44,9 @@ def exponential(x: float) -> float:
     power = np.rint(x * LOG2_E)
     r = (x - power * LN2_HIGH) - power * LN2_LOW
     # Taylor's series: |r| is at most ln(2)/2, and r^14/14! below 2^-57
-    value = 1.0 / 6227020800.0
-    value = value * r + 1.0 / 479001600.0
-    value = value * r + 1.0 / 39916800.0
-    value = value * r + 1.0 / 3628800.0
-    value = value * r + 1.0 / 362880.0
-    value = value * r + 1.0 / 40320.0
-    value = value * r + 1.0 / 5040.0
-    value = value * r + 1.0 / 720.0
-    value = value * r + 1.0 / 120.0
-    value = value * r + 1.0 / 24.0
-    value = value * r + 1.0 / 6.0
-    value = value * r + 0.5
-    value = value * r + 1.0
-    value = value * r + 1.0
+    value = FACTORIALS[0]
+    for coefficient in FACTORIALS[1:]:
+        value = value * r + coefficient
     return float(value * np.int64((np.int64(power) + 1023) << 52).view(np.float64))
 
 
@@ -72,15 +64,8 @@ def logarithm(x: float) -> float:
     s = np.divide(mantissa - 1.0, mantissa + 1.0)
     # ln(m) = 2 (s + s^3/3 + s^5/5 + ...), |s| at most .1716: what is left out is below 2^-58 of it
     square = s * s
-    value = 1.0 / 21.0
-    value = value * square + 1.0 / 19.0
-    value = value * square + 1.0 / 17.0
-    value = value * square + 1.0 / 15.0
-    value = value * square + 1.0 / 13.0
-    value = value * square + 1.0 / 11.0
-    value = value * square + 1.0 / 9.0
-    value = value * square + 1.0 / 7.0
-    value = value * square + 1.0 / 5.0
-    value = value * square + 1.0 / 3.0
+    value = ODD[0]
+    for coefficient in ODD[1:]:
+        value = value * square + coefficient
     value = 2.0 * s * square * value
     return float(exponent * LN2_HIGH + (2.0 * s + (value + exponent * LN2_LOW)))

@@ -18,10 +18,10 @@ from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.recalibrating.alone import drawn_labels, rivals
-from onlinecal.cli.recalibrating.reading import Part
+from onlinecal.cli.recalibrating.comparing import rivals
+from onlinecal.cli.recalibrating.methods import drawn_labels
+from onlinecal.cli.recalibrating.reading import LEAST_ROWS, Part, part_sizes, split_rows
 from onlinecal.cli.recalibrating.report import NONE
-from onlinecal.cli.recalibrating.splits import LEAST_ROWS, part_sizes, split_rows
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from onlinecal.recalibration.classical.temperature import FLOOR, tempered
@@ -174,9 +174,7 @@ def chance_score(table: Floats, losses: Floats, seed: int) -> dict[str, float]:
 
 def fitted_maps(both: Halves, n_actions: int | None) -> dict[str, Map]:
     """Every method by name, fitted on the same rows, none first; decision last, if a K is given."""
-    models: dict[str, Any] = rivals()
-    if both.fit[0].shape[1] == 2:
-        del models["isotonic top label"]  # of two classes one is all there is
+    models: dict[str, Any] = rivals(both.fit[0].shape[1])
     models |= {"vector scaling": VectorScaling(), "Dirichlet": chosen_dirichlet(both.seed)}
     if n_actions is not None:
         models["decision"] = DecisionRecalibrator(n_actions, seed=both.seed)

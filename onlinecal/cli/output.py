@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 200
 """Columns of a table that no terminal shows: wide enough that nothing is folded."""
+BETWEEN_LINES = 10.0
+"""Seconds between two lines about events."""
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -98,6 +102,8 @@ def progress() -> Progress:
 
     console = notices()
     shown = console.is_terminal
+    # the bar stays there, whatever is written to stderr meanwhile, and wherever that goes
+    console.file = sys.stderr
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -111,19 +117,37 @@ def progress() -> Progress:
     )
 
 
-def milestones(name: str) -> Callable[[int, int], None]:
-    """For long work in a log: called with (done, all), it writes a line on stderr at every tenth.
+class Watched:
+    """Long work that is told of on stderr.
 
-    On a terminal, where there is a progress bar, it writes nothing.
+    On a terminal there is a bar. Elsewhere a line with both numbers is written at every tenth of the work, or
+    once so many `seconds` went by; an empty one is not.
     """
-    console = notices()
-    last = -1
 
-    def tell(done: int, every: int) -> None:
-        nonlocal last
-        tenth = 10 * done // max(every, 1)
-        if tenth > last and not console.is_terminal:
-            console.print(f"{name}: {done} of {every}")
-        last = max(last, tenth)
+    def __init__(self, bar: Progress, what: str, total: int | None, line: str, seconds: float | None) -> None:
+        self._bar, self._task = bar, bar.add_task(what, total=total)
+        self._line, self._seconds = line, seconds
+        self._console, self._tenth, self._told = notices(), -1, time.monotonic()
 
-    return tell
+    def __call__(self, done: int, every: int) -> None:
+        """So much is done, and so much is there in all."""
+        self._bar.update(self._task, completed=done, total=every)
+        before, self._tenth = self._tenth, max(self._tenth, 10 * done // max(every, 1))
+        now = time.monotonic()
+        is_due = self._tenth > before if self._seconds is None else now - self._told >= self._seconds
+        if self._line and is_due and not self._console.is_terminal:
+            self._console.print(self._line.format(done, every), soft_wrap=True)
+            self._told = now
+
+    def name(self, what: str) -> None:
+        """What the bar says from now on."""
+        self._bar.update(self._task, description=what)
+
+
+@contextmanager
+def watched(
+    what: str, total: int | None = None, line: str = "", seconds: float | None = None
+) -> Iterator[Watched]:
+    """Long work, with a bar that says what it is, and see `Watched`."""
+    with progress() as bar:
+        yield Watched(bar, what, total, line, seconds)

@@ -131,10 +131,9 @@ def recalibrate(
     check_folder(folder, TABLES, *filter(None, (file, apply)))
     # one core: BLAS sums in another order on several
     with threadpool_limits(1, "blas"):
-        from onlinecal.cli.recalibrating import alone
-        from onlinecal.cli.recalibrating.choose import recalibrate as compare
+        from onlinecal.cli.recalibrating.comparing import alone, compare
 
-        report = compare(asked) if method == CHOOSE else alone.recalibrate(asked, method)
+        report = compare(asked) if method == CHOOSE else alone(asked, method)
         warn(report.record["warnings"])
         # a comparison that was interrupted writes nothing
         files = [] if folder is None or report.interrupted else report.write(folder)

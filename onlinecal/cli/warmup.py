@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from onlinecal.cli.output import answer, milestones, notices, progress
+from onlinecal.cli.output import answer, notices, watched
 from onlinecal.cli.verbs import AsJson
 
 Step = tuple[str, Callable[[], object]]
@@ -28,24 +28,20 @@ def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], 
         [bold]NUMBA_CACHE_DIR=/opt/kernels onlinecal warmup[/bold]
         """
         import io
-        import sys
         from contextlib import redirect_stderr
 
         from onlinecal.cli.everything import LIBRARY
         from onlinecal.compiling import Compiled, counting, kept_in
 
         steps = [*LIBRARY.items(), *more()]
-        everything, tell = Compiled(), milestones("compiled")
-        with progress() as bar:
-            # the bar says it all: what steps write on stderr about waiting is for those who did not ask
-            bar.console.file = sys.stderr
-            task = bar.add_task("compiling", total=len(steps))
+        everything = Compiled()
+        with watched("compiling", len(steps), "compiled: {} of {}") as tell:
             for done, (name, step) in enumerate(steps, 1):
-                bar.update(task, description=f"compiling ({name})")
+                tell.name(f"compiling ({name})")
+                # what steps write on stderr about waiting is for those who did not ask
                 with counting() as compiled, redirect_stderr(io.StringIO()):
                     step()
                 everything.add(compiled)
-                bar.update(task, completed=done)
                 tell(done, len(steps))
         kept = kept_in()
         if kept is None:

@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
-from onlinecal.cli.verbs import CHECK_FAILED, FILES, DropInvalid, Positive, Scale, Together, warn
+from onlinecal.cli.output import answer, progress
+from onlinecal.cli.verbs import CHECK_FAILED, FILES, AsJson, DropInvalid, Positive, Scale, Together, warn
 from onlinecal.rounds import Reading
 
 if TYPE_CHECKING:
@@ -22,24 +23,23 @@ RECORDED = "forecasts"
 def evaluate(
     stream: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             help=f"Recorded forecasts: {FILES} Or by name: a dataset of river, like Phishing; or what is "
             "made to break recalibrators, flip, fold, drift and threshold. May be several.",
         ),
     ],
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            "--model",
-            help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic.",
+        Option(
+            help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic."
         ),
     ] = None,
-    forecast: Annotated[str | None, typer.Option(help="A file's column of forecasts.")] = None,
-    outcome: Annotated[str | None, typer.Option(help="Its column of outcomes, 0/1.")] = None,
-    sort: Annotated[str | None, typer.Option(help="Its column to order the rounds by.")] = None,
+    forecast: Annotated[str | None, Option(help="A file's column of forecasts.")] = None,
+    outcome: Annotated[str | None, Option(help="Its column of outcomes, 0/1.")] = None,
+    sort: Annotated[str | None, Option(help="Its column to order the rounds by.")] = None,
     settled_at: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Its column of when outcomes became known: times as in --sort, or else row numbers from 0."
         ),
     ] = None,
@@ -48,27 +48,26 @@ def evaluate(
     scale: Scale = "probability",
     drop_invalid: DropInvalid = False,
     rounds: Annotated[
-        int | None,
-        typer.Option(min=1, help="Rounds to play. Default: all there are; 20000 of what is made up."),
+        int | None, Option(min=1, help="Rounds to play. Default: all there are; 20000 of what is made up.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of what is made up.")] = 0,
-    late: Annotated[int, typer.Option(min=0, help="Each label comes so many rounds after its forecast.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of what is made up.")] = 0,
+    late: Annotated[int, Option(min=0, help="Each label comes so many rounds after its forecast.")] = 0,
     slack: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Of the calibrated classifier: more follows the model more closely, for a weaker guarantee. "
-            "Default: its own.",
+            "Default: its own."
         ),
     ] = None,
     buckets: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Of the calibrated classifier, with biases of their own: a number, or auto: halved with "
             "time."
         ),
     ] = "1",
-    out: Annotated[Path | None, typer.Option(help="Folder to write table and pictures into.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    out: Annotated[Path | None, Option(help="Folder to write table and pictures into.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare a classifier with its recalibrations: Platt scaling, bin means, and the calibrated one.
 
@@ -93,7 +92,6 @@ def evaluate(
     """
     import msgspec
 
-    from onlinecal.cli.output import answer, progress
     from simulations import evaluation
 
     if len(set(stream)) < len(stream):
@@ -133,7 +131,7 @@ def evaluate(
     }
     answer(as_json, record, [evaluation.score_table(scores, _lateness(late, columns)), *broken, *files])
     if broken:
-        raise typer.Exit(CHECK_FAILED)
+        raise Exit(CHECK_FAILED)
 
 
 def _lateness(late: int, columns: Columns) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option
 
-from onlinecal.cli.verbs import INTERRUPTED, check_folder
+from onlinecal.cli.output import answer, notices, table, watched
+from onlinecal.cli.verbs import INTERRUPTED, AsJson, check_folder
+from onlinecal.tables import write_table
+from simulations.cli import Jobs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,31 +24,30 @@ MADE_UP = "demo"
 def experiment(
     file: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="Probabilities and labels: CSV, JSON Lines, Parquet or NPZ; or: demo, a made-up table."
         ),
     ],
     figure: Annotated[
-        list[str] | None,
-        typer.Option("--figure", help="steps, actions, classes or drift; may be repeated. Default: all."),
+        list[str] | None, Option(help="steps, actions, classes or drift; may be repeated. Default: all.")
     ] = None,
     probabilities: Annotated[
-        str | None, typer.Option(help="Columns a,b,c or a pattern p_*; of NPZ the array. Default: p_*.")
+        str | None, Option(help="Columns a,b,c or a pattern p_*; of NPZ the array. Default: p_*.")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="The column (array) of labels.")] = None,
+    label: Annotated[str | None, Option(help="The column (array) of labels.")] = None,
     actions: Annotated[
-        int, typer.Option(min=1, help="Actions of the decision makers in steps, classes and drift.")
+        int, Option(min=1, help="Actions of the decision makers in steps, classes and drift.")
     ] = 3,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of decision recalibration in steps.")] = 32,
-    splits: Annotated[int, typer.Option(min=1, help="Random splits into fitted and tested rows.")] = 5,
-    losses: Annotated[int, typer.Option(min=1, help="Random losses that gaps are taken over.")] = 500,
-    test_share: Annotated[float, typer.Option(help="Share of the rows to test on.")] = 0.5,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first split; the next ones count on.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: all cores.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the pictures and their numbers.")] = Path(
+    rounds: Annotated[int, Option(min=1, help="Rounds of decision recalibration in steps.")] = 32,
+    splits: Annotated[int, Option(min=1, help="Random splits into fitted and tested rows.")] = 5,
+    losses: Annotated[int, Option(min=1, help="Random losses that gaps are taken over.")] = 500,
+    test_share: Annotated[float, Option(help="Share of the rows to test on.")] = 0.5,
+    seed: Annotated[int, Option(min=0, help="Seed of the first split; the next ones count on.")] = 0,
+    jobs: Jobs = None,
+    out: Annotated[Path, Option(help="Folder for the pictures and their numbers.")] = Path(
         "results/experiment"
     ),
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Draw what recalibrations are worth to random decision makers, as in the paper on decision calibration.
 
@@ -66,9 +68,7 @@ def experiment(
     from joblib import cpu_count
 
     from onlinecal.catalogue import did_you_mean
-    from onlinecal.cli.output import answer, notices, table
-    from onlinecal.cli.recalibrating.reading import read_table
-    from onlinecal.cli.recalibrating.splits import split_rows
+    from onlinecal.cli.recalibrating.reading import read_table, split_rows
     from simulations.experiments import Experiment, made_up_table
 
     wanted = list(dict.fromkeys(figure or FIGURES))
@@ -90,7 +90,7 @@ def experiment(
             tables[name] = _draw(name, task, out, jobs or cpu_count(), written)
     except KeyboardInterrupt:
         notices().print(f"interrupted: {len(tables)} of {len(wanted)} pictures are finished")
-        raise typer.Exit(INTERRUPTED) from None
+        raise Exit(INTERRUPTED) from None
     files = [str(path) for path in written]
     record = {"figures": {name: one.to_dicts() for name, one in tables.items()}, "files": files}
     answer(as_json, record, [*(table(*_shown(name, one)) for name, one in tables.items()), *files])
@@ -100,21 +100,16 @@ def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]
     """Play all splits of one figure and write it; the table that was drawn."""
     import polars as pl
 
-    from onlinecal.cli.output import milestones, progress
     from onlinecal.plots.style import write_figure
-    from onlinecal.tables import write_table
     from simulations.experiments import play
     from simulations.plots.experiments import FIGURES as PICTURES
 
     words = f"{name}: splits finished"
-    tell = milestones(words)
     rows: list[dict[str, Any]] = []
-    with progress() as bar:
-        watched = bar.add_task(words, total=task.n_splits)
+    with watched(words, task.n_splits, words + ": {} of {}") as tell:
         tell(0, task.n_splits)
         for done, found in enumerate(play(name, task, jobs), 1):
             rows += found
-            bar.update(watched, completed=done)
             tell(done, task.n_splits)
     every = pl.DataFrame(rows, infer_schema_length=None)
     written.append(write_table(every, out / f"{name}-splits.csv"))

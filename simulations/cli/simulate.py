@@ -5,17 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Exit, Option
 
-from onlinecal.cli.verbs import CHECK_FAILED
+from onlinecal.cli.output import answer, table
+from onlinecal.cli.verbs import CHECK_FAILED, AsJson
+from simulations.cli import Load
 
 
 def forecasters(
     load: Annotated[
-        list[Path] | None,
-        typer.Option("--load", help="A Python file that registers forecasters of your own; repeatable."),
+        list[Path] | None, Option(help="A Python file that registers forecasters of your own; repeatable.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the forecasters: what they do, the settings behind their names, what is known of them, and whence.
 
@@ -25,7 +26,6 @@ def forecasters(
 
     [bold]onlinecal simulate --forecaster foster:draw=seen --adversary threshold[/bold]
     """
-    from onlinecal.cli.output import answer, table
     from simulations.games import players
 
     players.load_all(load or ())
@@ -51,9 +51,9 @@ def forecasters(
 
 def adversaries(
     several: Annotated[
-        bool, typer.Option("--classes", help="Those of games of several classes, as of simulate --classes 3.")
+        bool, Option("--classes", help="Those of games of several classes, as of simulate --classes 3.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the adversaries: what they play, what they see, and the settings behind their names.
 
@@ -64,7 +64,6 @@ def adversaries(
     [bold]onlinecal simulate --adversary threshold:at=0.3[/bold]
     """
     from adversaries import describe, describe_multiclass
-    from onlinecal.cli.output import answer, table
 
     rows = describe_multiclass() if several else describe()
     lines = [
@@ -94,47 +93,35 @@ DEFAULT_ROUNDS = 10_000
 def simulate(
     forecaster: Annotated[
         list[str] | None,
-        typer.Option(
-            "--forecaster",
+        Option(
             help="Any of `onlinecal forecasters`, or one of your own (--load), with settings: "
             "balanced:slack=1,report=hint. May be repeated. Default: balanced; with recorded forecasts, one "
-            "that follows them.",
+            "that follows them."
         ),
     ] = None,
     adversary: Annotated[
         str | None,
-        typer.Option(
-            "--adversary",
+        Option(
             help="Who chooses the outcomes: any of `onlinecal adversaries`, with settings: threshold:at=0.3. "
             "What is recorded: file:path=FILE,outcome=COL,forecast=COL or river:name=Phishing. Default: "
-            "coin.",
+            "coin."
         ),
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            "--rounds", min=1, help=f"Rounds to play. Default: {DEFAULT_ROUNDS}, or the whole stream."
-        ),
+        Option(min=1, help=f"Rounds to play. Default: {DEFAULT_ROUNDS}, or the whole stream."),
     ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Seed of the adversary's draws and of the forecasters'.")
-    ] = 0,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write table and pictures into this folder.")
-    ] = None,
+    seed: Annotated[int, Option(min=0, help="Seed of the adversary's draws and of the forecasters'.")] = 0,
+    out: Annotated[Path | None, Option(help="Write table and pictures into this folder.")] = None,
     classes: Annotated[
         list[int] | None,
-        typer.Option(
-            "--classes",
+        Option(
             help="Games of so many classes; may be repeated. Forecasters: simplex, nested, uniform, "
-            "frequencies. A file:path=TABLE.npz of class probabilities says it itself.",
+            "frequencies. A file:path=TABLE.npz of class probabilities says it itself."
         ),
     ] = None,
-    load: Annotated[
-        list[Path] | None,
-        typer.Option("--load", help="A Python file that registers forecasters or adversaries; repeatable."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    load: Load = None,
+    as_json: AsJson = False,
 ) -> None:
     """Play forecasters against an adversary or a real stream, and measure how calibrated they were.
 
@@ -157,4 +144,4 @@ def simulate(
     request = Request(classes or (), forecaster or (), adversary, rounds, seed)
     players.load_all(load or ())
     if not simulate_games(request, out, as_json):
-        raise typer.Exit(CHECK_FAILED)
+        raise Exit(CHECK_FAILED)

@@ -5,30 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Exit, Option
 
+from onlinecal.cli.output import answer, notices, progress, results, table, watched
 from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED
+from onlinecal.tables import number
+from simulations.cli import Jobs, Load
 
 
 def sweep(
-    file: Annotated[str, typer.Argument(help="TOML file that describes the grid, or: demo, arena")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results/sweep"),
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: all cores.")] = None,
+    file: Annotated[str, Argument(help="TOML file that describes the grid, or: demo, arena")],
+    out: Annotated[Path, Option(help="Folder for the results.")] = Path("results/sweep"),
+    jobs: Jobs = None,
     form: Annotated[
-        Literal["parquet", "csv"], typer.Option("--format", help="How tables are written.")
+        Literal["parquet", "csv"], Option("--format", help="How tables are written.")
     ] = "parquet",
-    load: Annotated[
-        list[Path] | None,
-        typer.Option("--load", help="A Python file that registers forecasters or adversaries; repeatable."),
-    ] = None,
+    load: Load = None,
     backend: Annotated[
         Literal["loky", "dask", "ray"],
-        typer.Option("--backend", help="Who plays: loky, processes of this machine, or dask or ray."),
+        Option(help="Who plays: loky, processes of this machine, or dask or ray."),
     ] = "loky",
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            "--scheduler",
+        Option(
             metavar="HOST:PORT",
             help="The Dask or Ray cluster to use; without it, --jobs processes of this machine are started.",
         ),
@@ -55,7 +54,6 @@ def sweep(
     """
     from joblib import cpu_count
 
-    from onlinecal.cli.output import milestones, notices, progress, results
     from onlinecal.compiling import Compiled
     from simulations.sweeps.plan import find_plan, read_plan
     from simulations.sweeps.playing import Workers, play_games
@@ -68,22 +66,14 @@ def sweep(
         raise ValueError("--jobs and --scheduler exclude each other: a cluster has the workers it has")
     store = Store(plan, out)
     workers = Workers(backend, scheduler, min(jobs or cpu_count(), len(plan.games)))
-    tell = milestones("games finished")
     compiled = Compiled()
-
-    def advance(done: int, every: int) -> None:
-        bar.update(task, completed=done)
-        tell(done, every)
-
-    with progress() as bar:
-        task = bar.add_task(f"games ({workers})", total=len(plan.games))
-        try:
-            played = play_games(store, workers, advance, compiled)
-        except KeyboardInterrupt:
-            bar.stop()
-            kept = f"{len(Store(plan, out).finished)} of {len(plan.games)} games are kept"
-            notices().print(f"interrupted: {kept}; the same command goes on from there")
-            raise typer.Exit(INTERRUPTED) from None
+    try:
+        with watched(f"games ({workers})", len(plan.games), "games finished: {} of {}") as tell:
+            played = play_games(store, workers, tell, compiled)
+    except KeyboardInterrupt:
+        kept = f"{len(Store(plan, out).finished)} of {len(plan.games)} games are kept"
+        notices().print(f"interrupted: {kept}; the same command goes on from there")
+        raise Exit(INTERRUPTED) from None
     if compiled.notice is not None:
         notices().print(compiled.notice)
     written = store.write_tables(form)
@@ -95,32 +85,26 @@ def sweep(
 
 
 def plot(
-    folder: Annotated[Path, typer.Argument(help="Folder of results that a sweep has written.")],
+    folder: Annotated[Path, Argument(help="Folder of results that a sweep has written.")],
     figure: Annotated[
         list[str] | None,
-        typer.Option(
-            "--figure",
+        Option(
             help="distance, ece, regret, trajectories, landscape or matrix; may be repeated. Default: all, "
-            "the last two where T varies.",
+            "the last two where T varies."
         ),
     ] = None,
     measure: Annotated[
         str | None,
-        typer.Option(
-            "--measure", help="Of landscape and matrix: distance (default), ece, certificate, regret."
-        ),
+        Option(help="Of landscape and matrix: distance (default), ece, certificate, regret."),
     ] = None,
     adversary: Annotated[
         str | None,
-        typer.Option(
-            "--adversary", help="Of landscape: this one alone, large, each forecaster named. Default: all."
-        ),
+        Option(help="Of landscape: this one alone, large, each forecaster named. Default: all."),
     ] = None,
     load: Annotated[
-        list[Path] | None,
-        typer.Option("--load", help="A Python file of your own, if the sweep was moved away from it."),
+        list[Path] | None, Option(help="A Python file of your own, if the sweep was moved away from it.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The closing summary as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="The closing summary as JSON.")] = False,
 ) -> None:
     """Draw the results of a sweep: each picture as PNG and SVG beside a CSV of the numbers in it.
 
@@ -132,8 +116,6 @@ def plot(
 
     [bold]onlinecal plot results/arena --figure landscape --adversary coin --measure ece[/bold]
     """
-    from onlinecal.cli.output import answer, progress, table
-    from onlinecal.tables import number
     from simulations.plots.sweeps import SweepPictures
     from simulations.sweeps.results import broken_bounds, summarise
 
@@ -157,4 +139,4 @@ def plot(
     worst = table("Distance to calibration at its worst", columns, lines)
     answer(as_json, record, [*map(str, files), "", worst, *(broken or ["Every bound held."])])
     if broken:
-        raise typer.Exit(CHECK_FAILED)
+        raise Exit(CHECK_FAILED)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Exit, Option
 
-from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED
+from onlinecal.cli.output import answer, notices, table, watched
+from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED, AsJson
+from onlinecal.tables import number, write_whole
+from simulations.cli import Jobs
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,35 +24,24 @@ LONG = 18
 
 def worst(
     forecaster: Annotated[
-        str,
-        typer.Option("--forecaster", help="Any of `onlinecal forecasters`, with settings: balanced:slack=1."),
+        str, Option(help="Any of `onlinecal forecasters`, with settings: balanced:slack=1.")
     ] = "balanced",
     rounds: Annotated[
         int,
-        typer.Option(
-            "--rounds", min=1, help="Rounds of a game, T, at most 24; every round more doubles the time."
-        ),
+        Option(min=1, help="Rounds of a game, T, at most 24; every round more doubles the time."),
     ] = 16,
     measure: Annotated[
-        Literal["distance", "ece"],
-        typer.Option("--measure", help="The exact distance to calibration, or the ECE."),
+        Literal["distance", "ece"], Option(help="The exact distance to calibration, or the ECE.")
     ] = "distance",
-    draws: Annotated[
-        int, typer.Option("--draws", min=1, help="A randomised forecaster is averaged over so many games.")
-    ] = 8,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Seed of a randomised forecaster's first draws.")
-    ] = 0,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: all cores.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for table and picture.")] = None,
+    draws: Annotated[int, Option(min=1, help="A randomised forecaster is averaged over so many games.")] = 8,
+    seed: Annotated[int, Option(min=0, help="Seed of a randomised forecaster's first draws.")] = 0,
+    jobs: Jobs = None,
+    out: Annotated[Path | None, Option(help="Folder for table and picture.")] = None,
     minimax: Annotated[
-        bool,
-        typer.Option("--minimax", help="Beside the least worst case that any deterministic one has, T ≤ 8."),
+        bool, Option("--minimax", help="Beside the least worst case that any deterministic one has, T ≤ 8.")
     ] = False,
-    nodes: Annotated[
-        int, typer.Option("--nodes", min=1, help="Linear programs solved for each T of --minimax.")
-    ] = 200,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    nodes: Annotated[int, Option(min=1, help="Linear programs solved for each T of --minimax.")] = 200,
+    as_json: AsJson = False,
 ) -> None:
     """Find the worst of all 2^T outcome sequences: the worst case itself, against whatever adversary.
 
@@ -67,7 +59,6 @@ def worst(
     """
     from joblib import cpu_count
 
-    from onlinecal.cli.output import answer
     from simulations.games import players
 
     players.create(forecaster)
@@ -88,36 +79,26 @@ def worst(
     record = {**found.record(), "broken": broken, "files": files}
     answer(as_json, record, [_table(found), *lines, *broken, *files])
     if broken:
-        raise typer.Exit(CHECK_FAILED)
+        raise Exit(CHECK_FAILED)
 
 
 def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: int, jobs: int) -> Enumeration:
     """All games, with a bar; it can be interrupted."""
-    from onlinecal.cli.output import milestones, notices, progress
     from simulations.worst.enumeration import enumerate_games
 
-    tell = milestones("parts of the tree done")
-
-    def advance(done: int, every: int) -> None:
-        bar.update(task, completed=done, total=every)
-        if rounds > LONG:
-            tell(done, every)
-
-    with progress() as bar:
-        task = bar.add_task("parts of the tree", total=None)
-        try:
+    line = "parts of the tree done: {} of {}" if rounds > LONG else ""
+    try:
+        with watched("parts of the tree", line=line) as tell:
             return enumerate_games(
-                forecaster, rounds, measure=measure, draws=draws, seed=seed, jobs=jobs, progress=advance
+                forecaster, rounds, measure=measure, draws=draws, seed=seed, jobs=jobs, progress=tell
             )
-        except KeyboardInterrupt:
-            bar.stop()
-            notices().print("interrupted: the worst game is only known when all have been played")
-            raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt:
+        notices().print("interrupted: the worst game is only known when all have been played")
+        raise Exit(INTERRUPTED) from None
 
 
 def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_json: bool) -> None:
     """The bounds of the least worst case for every length, and how far above them the forecaster is."""
-    from onlinecal.cli.output import answer, table
     from onlinecal.validation import check_count
     from simulations.worst.enumeration import enumerate_games
     from simulations.worst.minimax import MOST_ROUNDS, least_worst
@@ -142,8 +123,6 @@ def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_j
 
 def _table(found: Enumeration) -> Table:
     """A line per number of rounds."""
-    from onlinecal.cli.output import table
-    from onlinecal.tables import number
 
     columns = ["T", "worst", "worst/√T", "bound", "mean of all", "worst sequence"]
     lines = [
@@ -159,7 +138,6 @@ def _write(found: Enumeration, folder: Path) -> list[Path]:
     """worst.json, and worst.png, .svg and .csv; the files to look at."""
     import msgspec
 
-    from onlinecal.tables import write_whole
     from simulations.plots.games import WORST_GAME
 
     picture = WORST_GAME.write(folder / "worst", found)

@@ -57,7 +57,7 @@ class Asked:
 
 OF_CLASSES, OF_EVENT = ("lp", "decision"), ("groups", "boost")
 METHODS = (*OF_CLASSES, *OF_EVENT)
-"""The methods; the module of `onlinecal.cli.recalibrating` with a method's name says what it is."""
+"""The methods; `onlinecal.cli.recalibrating.methods` says what each is."""
 CHOOSE = "choose"
 """The comparison of all of them, which is meant where no method is named."""
 

@@ -1,4 +1,7 @@
-"""Where events come from: standard input as it comes, or files, once; and the signals that end every wait."""
+"""Where events come from: standard input as it comes, or files, once; and the signals that end every wait.
+
+Lines are cut out of bytes without keeping what is too long, and put together into batches.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from onlinecal.cli.output import printable
-from onlinecal.cli.stream.lines import LineCutter, Piece
+from onlinecal.engine.events import LONGEST_LINE
 from onlinecal.engine.ledger.schema import Noted
 
 CHUNK = 1 << 20
@@ -31,6 +34,9 @@ UNREADABLE = (OSError, EOFError, zlib.error)
 """What reading a file can end with."""
 
 SIGNALS = signal.SIGTERM, signal.SIGINT
+
+MOST_BYTES = 1 << 23
+"""Bytes of a batch: so that long lines in large batches do not fill the memory."""
 
 
 class Stop:
@@ -67,6 +73,77 @@ class Stop:
         """Whether there is something to read, or the end of it, within so many seconds; not when stopped."""
         ready, _, _ = select.select([self._woken, descriptor], [], [], seconds)
         return descriptor in ready and not self
+
+
+class Piece(NamedTuple):
+    """Lines that follow each other in an input; `start` is where the first begins, in bytes.
+
+    `path` is None for inputs without positions. A piece that is not `complete` is the last line of an input
+    that ends without a newline: more of it may come later. `mark(position)` is what is noted beside a
+    position.
+    """
+
+    lines: list[bytes]
+    path: str | None = None
+    start: int = 0
+    complete: bool = True
+    mark: Callable[[int], bytes] | None = None
+
+
+class Gathered(NamedTuple):
+    """Lines to be answered in one transaction, and how far each input will have been answered by then."""
+
+    lines: list[bytes]
+    noted: dict[str, tuple[int, bytes | None]]
+    """By path: a position, and the mark of it."""
+
+
+def key_of(path: str) -> str:
+    """What a path is called in a ledger: itself, with what is no text spelt out."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+class LongLine(bytes):
+    """In place of a line longer than any event may be: of its bytes only their number is kept."""
+
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+
+class LineCutter:
+    """Cuts chunks of an input into lines; keeps the beginning of a line that is not complete yet."""
+
+    def __init__(self) -> None:
+        self._begun, self._size = bytearray(), 0
+
+    def cut(self, chunk: bytes) -> list[bytes]:
+        """The lines that a chunk completes."""
+        lines = chunk.split(b"\n")
+        self._begin(lines[0])
+        if len(lines) == 1:
+            return []
+        last = lines.pop()
+        lines[0] = self.rest() or b""
+        self._begin(last)
+        return lines
+
+    def rest(self) -> bytes | None:
+        """Take away the line that has begun; None if none has."""
+        line: bytes | None = bytes(self._begun) if self._size else None
+        if self._size > LONGEST_LINE:
+            line = LongLine()
+            line.size = self._size
+        self._begun, self._size = bytearray(), 0
+        return line
+
+    def _begin(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size <= LONGEST_LINE:
+            self._begun += part
+        else:
+            self._begun.clear()
 
 
 def read_stream(descriptor: int, stop: Stop) -> Iterator[Piece | None]:
@@ -167,3 +244,25 @@ def mark_at(head: bytes, recent: bytes, read: int, position: int) -> bytes:
 def mark_of(head: bytes, before: bytes, position: int) -> bytes:
     """A digest of the beginning of a file, and of what comes before a position in it."""
     return blake2b(head[:position] + before[-WINDOW:], digest_size=16).digest()
+
+
+def gather(pieces: Iterable[Piece | None], most: int) -> Iterator[Gathered]:
+    """Put lines together, at most so many; None among the pieces means that nothing more is there yet."""
+    batch, size = Gathered([], {}), 0
+    for piece in chain(pieces, [None]):
+        taken, position = 0, 0 if piece is None else piece.start
+        while piece is not None and taken < len(piece.lines):
+            part = piece.lines[taken : taken + most - len(batch.lines)]
+            taken += len(part)
+            batch.lines.extend(part)
+            length = sum(map(len, part)) + len(part)
+            size, position = size + length, position + length
+            # a line without end is answered, but not noted as answered: it may still grow
+            if piece.path is not None and piece.complete:
+                batch.noted[piece.path] = position, None if piece.mark is None else piece.mark(position)
+            if len(batch.lines) == most or size >= MOST_BYTES:
+                yield batch
+                batch, size = Gathered([], {}), 0
+        if piece is None and batch.lines:
+            yield batch
+            batch, size = Gathered([], {}), 0

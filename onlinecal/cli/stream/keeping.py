@@ -1,15 +1,15 @@
-"""The verbs that keep a ledger: `stream check`, `repair`, `archive` and `export`."""
+"""The verbs that keep a ledger: `stream check`, `repair`, `archive`, `export` and `doctor`."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from typer import Exit, Option
 
-from onlinecal.cli.output import answer
+from onlinecal.cli.output import BETWEEN_LINES, Watched, answer, watched
 from onlinecal.cli.verbs import CHECK_FAILED, AsJson, Ledger
 from onlinecal.tables import counted, number
 
@@ -17,11 +17,16 @@ SHOWN = 20
 """Differences that are listed; --json lists all."""
 
 
+def telling(what: str) -> AbstractContextManager[Watched]:
+    """Tells how many events of a ledger are done, and of how many."""
+    return watched(what, line=what + ": {:,} of {:,} events", seconds=BETWEEN_LINES)
+
+
 def check(
     ledger: Ledger,
     archives: Annotated[
         list[Path] | None,
-        typer.Option("--archive", help="An archive of it, to be checked, too; may be repeated."),
+        Option("--archive", help="An archive of it, to be checked, too; may be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,7 +41,6 @@ def check(
     """
     import msgspec
 
-    from onlinecal.cli.stream.progress import telling
     from onlinecal.engine.ledger.check import check_ledger
 
     with telling("checking") as tell:
@@ -46,12 +50,12 @@ def check(
     record = {"path": str(ledger), **msgspec.to_builtins(found)}
     answer(as_json, record, [*found.problems[:SHOWN], played])
     if found.problems:
-        raise typer.Exit(CHECK_FAILED)
+        raise Exit(CHECK_FAILED)
 
 
 def repair(
-    ledger: Annotated[Path, typer.Option(help="The damaged ledger; it stays as it is.")],
-    into: Annotated[Path, typer.Option("--into", help="The ledger to make.")],
+    ledger: Annotated[Path, Option(help="The damaged ledger; it stays as it is.")],
+    into: Annotated[Path, Option("--into", help="The ledger to make.")],
     as_json: AsJson = False,
 ) -> None:
     """Play what can be read of a damaged ledger into a new one.
@@ -77,28 +81,28 @@ def repair(
     ]
     answer(as_json, {"path": str(into), **msgspec.to_builtins(saved)}, lines)
     if saved.lost or saved.changed or saved.doubtful:
-        raise typer.Exit(CHECK_FAILED)
+        raise Exit(CHECK_FAILED)
 
 
 def archive(
-    ledger: Annotated[Path, typer.Option(help="The ledger.")],
+    ledger: Annotated[Path, Option(help="The ledger.")],
     into: Annotated[
         Path,
-        typer.Option("--into", help="The archive to make, or one that was interrupted: then go on."),
+        Option("--into", help="The archive to make, or one that was interrupted: then go on."),
     ],
     before: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Move what comes before the first event of that time: a number as in the events, or a date "
             "such as 2026-01-31 or 2026-01-31T12:00:00Z where they count seconds since 1970.",
         ),
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(min=0, help="Move all but so many of the last events."),
+        Option(min=0, help="Move all but so many of the last events."),
     ] = None,
     shrink: Annotated[
-        bool, typer.Option("--shrink", help="Give the space to the disk; else new events fill it.")
+        bool, Option("--shrink", help="Give the space to the disk; else new events fill it.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -115,7 +119,6 @@ def archive(
 
     [bold]onlinecal stream archive --ledger rain.db --before 2026-01-01 --into rain-2025.archive[/bold]
     """
-    from onlinecal.cli.stream.progress import telling
     from onlinecal.engine.ledger.archive import archive_ledger
 
     when = None if before is None else seconds(before)
@@ -147,8 +150,8 @@ def seconds(when: str) -> float:
 
 def export(
     ledger: Ledger,
-    into: Annotated[Path, typer.Option("--into", help="The Parquet file to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Write it in place of a file of that name.")] = False,
+    into: Annotated[Path, Option("--into", help="The Parquet file to write.")],
+    force: Annotated[bool, Option("--force", help="Write it in place of a file of that name.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write every forecast of a ledger with its outcome to a table in Parquet, a row each, for analysis.
@@ -160,10 +163,91 @@ def export(
 
     [bold]onlinecal stream export --ledger rain.db --into rain.parquet[/bold]
     """
-    from onlinecal.cli.stream.progress import telling
     from onlinecal.engine.ledger.report import export_ledger
 
     with telling("exporting") as tell:
         rows = export_ledger(ledger, into, force=force, tell=tell)
     record = {"path": str(ledger), "into": str(into), "rows": rows}
     answer(as_json, record, [f"{into}: {counted(rows, 'forecast')}"])
+
+
+def doctor(
+    ledger: Ledger,
+    integrity: Annotated[
+        bool,
+        Option(
+            "--integrity/--no-integrity",
+            help="Have every page looked at, of archives, too: a few seconds a gigabyte.",
+        ),
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Look a ledger over, with the program and the machine around it, and say what to do where it is off.
+
+    Reads only; works beside the engine, and on a ledger that is damaged or of another format. Exit code 1
+    if something is wrong. It does not replay the log: `check` does.
+
+    Example:
+
+    [bold]onlinecal stream doctor --ledger rain.db[/bold]
+    """
+    import msgspec
+
+    from onlinecal.engine.ledger.check import examine
+
+    program, found = surroundings()
+    facts, wrong = examine(ledger, integrity)
+    found += wrong
+    known = {"path": str(ledger), "program": program, "ledger": facts}
+    lines = [f"{name:<16} {told}" for name, told in [*spelt(program), *spelt(facts)]]
+    wrongs = [f"\nWRONG: {one.wrong}\n  do:  {one.do}" for one in found] or ["\nnothing is wrong"]
+    answer(as_json, {**known, "wrong": msgspec.to_builtins(found)}, [*lines, *wrongs])
+    if found:
+        raise Exit(CHECK_FAILED)
+
+
+def surroundings() -> tuple[dict[str, Any], list[Any]]:
+    """Versions and compiled code, and what is wrong with them."""
+    import platform
+    import sqlite3
+    from importlib.metadata import PackageNotFoundError, version
+
+    from onlinecal.compiling.folder import looked_into
+    from onlinecal.engine.ledger.check import Finding
+    from onlinecal.version import STATE_FORMAT
+
+    facts: dict[str, Any] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    for name in ("onlinecal", "numpy", "numba", "river", "msgspec"):
+        with suppress(PackageNotFoundError):
+            facts[name] = version(name)
+    facts["format"] = STATE_FORMAT
+    folders = looked_into()
+    facts["compiled"] = [{"folder": str(folder), "kernels": kernels} for folder, kernels in folders]
+    if any(kernels for _, kernels in folders):
+        return facts, []
+    cold = Finding(
+        "no compiled code is kept: a start compiles for a minute",
+        "run `onlinecal warmup` with the NUMBA_CACHE_DIR that the engine has",
+    )
+    return facts, [cold]
+
+
+def spelt(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Facts as lines for people."""
+    lines = []
+    for name, told in facts.items():
+        if name.endswith("bytes"):
+            told = f"{told / 2**20:,.1f} MiB"
+        elif name == "last_commit":
+            told = datetime.fromtimestamp(told, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        lines.append((name.removesuffix("_bytes").replace("_", " "), words(told)))
+    return lines
+
+
+def words(told: Any) -> str:
+    """A fact in words, also one of several parts."""
+    if isinstance(told, dict):
+        return ", ".join(f"{name} {words(one)}" for name, one in told.items())
+    if isinstance(told, list):
+        return "; ".join(map(words, told)) or "none"
+    return "none" if told is None else str(told)

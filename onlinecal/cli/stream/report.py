@@ -6,7 +6,7 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Option
 
 from onlinecal.cli.output import answer, table
 from onlinecal.cli.verbs import AsJson, Ledger, Out, check_folder, warn
@@ -26,9 +26,9 @@ Order = Literal["certificate", "open", "rounds", "alarms", "name"]
 
 def report(
     ledger: Ledger,
-    keys: Annotated[int, typer.Option(min=0, help="Most keys to list.")] = 10,
+    keys: Annotated[int, Option(min=0, help="Most keys to list.")] = 10,
     sort: Annotated[
-        Order, typer.Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
+        Order, Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
     ] = "certificate",
     out: Out = None,
     as_json: AsJson = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from onlinecal.cli.output import notices
 from onlinecal.cli.verbs import Config, LogJson, WrittenLedger
@@ -14,15 +14,13 @@ from onlinecal.cli.verbs import Config, LogJson, WrittenLedger
 def serve(
     ledger: WrittenLedger,
     host: Annotated[
-        str, typer.Option(help="Where to listen; other addresses than loopback need a token.")
+        str, Option(help="Where to listen; other addresses than loopback need a token.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="0: one that is free, which is then printed.")
-    ] = 8765,
+    port: Annotated[int, Option(min=0, max=65535, help="0: one that is free, which is then printed.")] = 8765,
     config: Config = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="A file with the token; else ONLINECAL_TOKEN in the environment."),
+        Option(help="A file with the token; else ONLINECAL_TOKEN in the environment."),
     ] = None,
     log_json: LogJson = False,
 ) -> None:

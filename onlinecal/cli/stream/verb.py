@@ -5,31 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Context, Exit, Option, Typer
 
-from onlinecal.cli.stream.doctor import doctor
-from onlinecal.cli.stream.keeping import archive, check, export, repair
+from onlinecal.cli.stream.keeping import archive, check, doctor, export, repair
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
 from onlinecal.cli.verbs import DONE, Config, LogJson, Verb, Verbs
 
-app = typer.Typer(cls=Verbs, rich_markup_mode="rich")
+app = Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve, archive, export, doctor):
     app.command(verb.__name__, cls=Verb)(verb)
 
 
 @app.callback(invoke_without_command=True)
 def stream(
-    context: typer.Context,
+    context: Context,
     ledger: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="The file that keeps every event; made if there is none. Required.",
         ),
     ] = None,
     inputs: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             "--input",
             help="A file of events, or a folder of *.jsonl and *.jsonl.gz, read once; may be repeated. "
             "Default: stdin.",
@@ -37,18 +36,18 @@ def stream(
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--resume",
             help="Read each file on from where the ledger has noted that it was answered. Without it all is "
             "read again, and answered again as it was.",
         ),
     ] = False,
     config: Config = None,
-    batch: Annotated[int, typer.Option(min=1, max=1 << 20, help="Most lines of one transaction.")] = 8192,
+    batch: Annotated[int, Option(min=1, max=1 << 20, help="Most lines of one transaction.")] = 8192,
     hot_keys: Annotated[
-        int, typer.Option(min=1, help="Keys that stay in memory; others are in the ledger.")
+        int, Option(min=1, help="Keys that stay in memory; others are in the ledger.")
     ] = 50_000,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no summary on stderr.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="No progress and no summary on stderr.")] = False,
     log_json: LogJson = False,
 ) -> None:
     """Forecast for many keys at once: events in, answers out, one JSON object a line, nothing lost.
@@ -92,4 +91,4 @@ def stream(
         quiet=quiet or log_json,
     )
     if code != DONE:
-        raise typer.Exit(code)
+        raise Exit(code)

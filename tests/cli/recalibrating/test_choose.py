@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from onlinecal import decision_loss_gap, lp_calibration_error
-from onlinecal.cli.recalibrating import choose
+from onlinecal.cli.recalibrating import comparing
 from onlinecal.cli.recalibrating.asked import Asked
-from onlinecal.cli.recalibrating.choose import class_methods
-from onlinecal.cli.recalibrating.reading import File, Part, recognise
+from onlinecal.cli.recalibrating.comparing import class_methods
+from onlinecal.cli.recalibrating.reading import File, Part, read_split, recognise
 from onlinecal.cli.recalibrating.scores import (
     LEVELS,
     advice,
@@ -23,7 +23,6 @@ from onlinecal.cli.recalibrating.scores import (
     verdict_of,
     worst_group,
 )
-from onlinecal.cli.recalibrating.splits import read_split
 from onlinecal.measures import (
     classwise_calibration_error,
     expected_calibration_error,
@@ -196,8 +195,8 @@ def test_what_cannot_be_fitted_is_left_out_and_an_interrupt_shows_what_is_done(f
         kept = {name: methods[name] for name in ("none", "temperature")}
         return {**kept, "odd": failing(ValueError("too odd")), "vector": failing(KeyboardInterrupt)}, {}
 
-    monkeypatch.setattr(choose, "class_methods", some)
-    report = choose.recalibrate(Asked(folder / "net.npz")).record
+    monkeypatch.setattr(comparing, "class_methods", some)
+    report = comparing.compare(Asked(folder / "net.npz")).record
     assert report["methods"] == ["none", "temperature"]
     assert report["left_out"] == {"odd": "too odd", "vector": "interrupted"}
     answer = run(folder / "net.npz", "--out", tmp_path / "out")

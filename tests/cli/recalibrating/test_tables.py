@@ -13,12 +13,10 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from onlinecal import lp_calibration_error
-from onlinecal.cli.recalibrating.alone import drawn_labels, read_losses, recalibrate
 from onlinecal.cli.recalibrating.asked import Asked, values_of
-from onlinecal.cli.recalibrating.groups import GroupColumns
-from onlinecal.cli.recalibrating.lp import chance_error
-from onlinecal.cli.recalibrating.reading import numbers, read_table
-from onlinecal.cli.recalibrating.splits import split_of
+from onlinecal.cli.recalibrating.comparing import alone, read_losses
+from onlinecal.cli.recalibrating.methods import chance_error, drawn_labels
+from onlinecal.cli.recalibrating.reading import GroupColumns, numbers, read_table, split_of
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic
 from tests.networks import Told
 
@@ -162,11 +160,11 @@ def test_a_new_file_need_not_have_outcomes(tmp_path, method, asked, outcomes):
     loans(1200, 1).write_csv(old)
     (loans(900, 2) if outcomes else loans(900, 2).drop("defaulted")).write_parquet(new)
     asked = replace(ASKED, file=old, apply=new, **asked)
-    report = recalibrate(asked, method)
+    report = alone(asked, method)
     assert report.record["rows"] == {"fit": 1200, "apply": 900}
     assert report.probabilities["row"].to_list() == list(range(900))
     assert ("outcome" in report.probabilities.columns) == outcomes
     parts = {line["part"] for line in report.record["measures"]}
     assert parts == {"fit", "apply"} if outcomes else {"fit"}
     with pytest.raises(ValueError, match="no column 'income'"):
-        recalibrate(replace(asked, forecast="income"), method)
+        alone(replace(asked, forecast="income"), method)

@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from onlinecal.cli.stream import progress
+from onlinecal.cli.stream import loop
 from onlinecal.engine import read_report
 from tests import ROOT
 from tests.cli.stream.events import (
@@ -110,7 +110,7 @@ def test_the_configuration_is_taken_from_a_file_and_kept(ledger, file, tmp_path)
 
 
 def test_a_log_gets_a_line_every_while_and_a_summary(ledger, file, monkeypatch):
-    monkeypatch.setattr(progress, "BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(loop, "BETWEEN_LINES", 0.0)
     file.write_bytes(late(20, delay=4) + b"no event\n")
     *lines, summary = stream("--ledger", ledger, "--input", file, "--batch", 10).stderr.splitlines()
     assert [line.split(",")[0] for line in lines] == [f"events: {n}" for n in (10, 20, 30, 37)]

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from onlinecal.cli.stream import progress
+from onlinecal.cli.stream import keeping
 from onlinecal.compiling import folder as compiled_folder
 from onlinecal.engine import Engine, archive_ledger
 from onlinecal.engine.ledger import check as examining
@@ -107,7 +107,7 @@ def test_what_surrounds_a_ledger(ledger, monkeypatch):
 
 
 def test_a_check_tells_how_far_it_is(ledger, monkeypatch):
-    monkeypatch.setattr(progress, "BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(keeping, "BETWEEN_LINES", 0.0)
     told = run("stream", "check", "--ledger", ledger).stderr.splitlines()
     assert len(told) == 4  # keys
     assert re.fullmatch(r"checking: (\S+) of \1 events", told[-1])

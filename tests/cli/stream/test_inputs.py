@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinecal.cli.stream.inputs import WINDOW
-from onlinecal.cli.stream.lines import MOST_BYTES, Gathered, LineCutter, LongLine, Piece, gather
+from onlinecal.cli.stream.inputs import MOST_BYTES, WINDOW, Gathered, LineCutter, LongLine, Piece, gather
 from onlinecal.engine.events import LONGEST_LINE, decode
 from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, query, stream
 
@@ -179,7 +178,7 @@ def line_by_line(pieces, most):
 
 
 def marked(lines, positions):
-    return Gathered(lines, positions, {path: bytes(place) for path, place in positions.items()})
+    return Gathered(lines, {path: (place, bytes(place)) for path, place in positions.items()})
 
 
 lines = st.lists(st.sampled_from([b"", b"a", b"bcd"]), max_size=7)

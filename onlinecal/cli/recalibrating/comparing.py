@@ -1,30 +1,40 @@
-"""All methods that apply to a file, fitted on some rows, compared on others, and one of them applied."""
+"""Methods fitted on some rows and compared on others: all that apply, of which one is taken, or one alone.
+
+One alone is laid beside the usual recalibrations, and says more of itself.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from onlinecal.arrays import Bools, Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import progress, results, table
-from onlinecal.cli.recalibrating.alone import (
-    Map,
-    as_they_came,
-    fitted,
-    gathered_warnings,
-    isotonic,
-    method_of,
-)
 from onlinecal.cli.recalibrating.asked import OF_CLASSES, Asked
-from onlinecal.cli.recalibrating.groups import GroupColumns
-from onlinecal.cli.recalibrating.reading import File, Part, known_rows, new_rows, recognise
-from onlinecal.cli.recalibrating.report import NONE, Picture, Report, sizes
+from onlinecal.cli.recalibrating.methods import METHODS, Findings, Map, Run, View, the_probabilities
+from onlinecal.cli.recalibrating.reading import (
+    LEAST_ROWS,
+    File,
+    GroupColumns,
+    Part,
+    Split,
+    known_rows,
+    new_rows,
+    read_split,
+    recognise,
+)
+from onlinecal.cli.recalibrating.report import NONE, Picture, Report, record_tables, sizes
 from onlinecal.cli.recalibrating.scores import (
     RESAMPLES,
     Score,
@@ -37,15 +47,17 @@ from onlinecal.cli.recalibrating.scores import (
     verdict_of,
     worst_group,
 )
-from onlinecal.cli.recalibrating.splits import Split, read_split
+from onlinecal.measures.scores import BINS, class_scores, event_scores
 from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
 from onlinecal.recalibration.classical.temperature import (
     PerClassIsotonic,
     TemperatureScaling,
     TopLabelIsotonic,
 )
-from onlinecal.recalibration.decision.losses import gaussian_losses
+from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.remarks import LabelWarning
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,6 +65,8 @@ if TYPE_CHECKING:
 Fit = Callable[[Part], Map]
 """From a part with labels to a map of parts: their probabilities (n, k), or forecasts (n,)."""
 
+CLASS_MEASURES = ("Brier score", "log loss", "accuracy", f"top-label ECE ({BINS} bins)")
+EVENT_MEASURES = ("Brier score", "log loss", f"ECE ({BINS} bins)")
 MOST_DIRICHLET = 1_500_000
 """Rows to fit times classes squared, above which Dirichlet calibration would take minutes."""
 MOST_DECISION = 2_000_000
@@ -60,6 +74,52 @@ MOST_DECISION = 2_000_000
 N_LOSSES, ACTIONS = 100, 2
 """Gaussian losses of the decision gap, and their actions."""
 WORST_GROUP = "worst group"
+
+
+@contextmanager
+def gathered_warnings() -> Iterator[list[str]]:
+    """What is warned of inside, each text once, but for labels: the command names their column itself."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", LabelWarning)
+        yield texts
+    texts.extend(dict.fromkeys(" ".join(str(one.message).split()) for one in caught))
+
+
+def fitted(model: Any, fit: Part, view: View = the_probabilities) -> Map:
+    """The map of probabilities that a model becomes by these rows."""
+    first, *more = view(fit)
+    model.fit(first, fit.settled, *more)
+    predict = getattr(model, "predict_proba", model.predict)
+    return lambda part: np.asarray(predict(*view(part)))
+
+
+def rivals(k: int) -> dict[str, ProbabilityRecalibrator]:
+    """The usual recalibrations of k classes, unfitted, by the names they have in reports."""
+    models: dict[str, ProbabilityRecalibrator]
+    models = {"temperature": TemperatureScaling(), "isotonic per class": PerClassIsotonic()}
+    # of two classes one is all there is
+    return models if k == 2 else {**models, "isotonic top label": TopLabelIsotonic()}
+
+
+def isotonic() -> IsotonicRegression:
+    """The usual recalibration of one event, unfitted."""
+    return IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+
+
+def rival_maps(fit: Part) -> dict[str, Map]:
+    """The usual recalibrations, fitted, to compare with."""
+    if not fit.probabilities.size:
+        return {}
+    known: dict[str, Any] = rivals(len(fit.classes)) if fit.classes else {"isotonic": isotonic()}
+    with gathered_warnings():
+        return {name: fitted(one, fit) for name, one in known.items()}
+
+
+def as_they_came(part: Part) -> Floats:
+    """The map that changes nothing."""
+    return part.probabilities
 
 
 def class_methods(asked: Asked, n_fit: int, k: int) -> tuple[dict[str, Fit], dict[str, str]]:
@@ -110,7 +170,7 @@ def event_methods(asked: Asked) -> tuple[dict[str, Fit], dict[str, str]]:
 
 def of_method(name: str, asked: Asked) -> Fit:
     """One of the methods that can be asked for alone."""
-    method = method_of(name)
+    method = METHODS[name]
     return lambda fit: fitted(method.model(asked, None), fit, method.view(asked, fit))
 
 
@@ -187,7 +247,81 @@ def tried(
     return Tried(maps, drawn, said)
 
 
-def recalibrate(asked: Asked) -> Report:
+def alone(asked: Asked, name: str) -> Report:
+    """Fit one method, compare it with the usual recalibrations, and report."""
+    method, of_classes = METHODS[name], name in OF_CLASSES
+    file = File.read(asked.file, asked.probabilities if of_classes else None)
+    every, said = known_rows(asked, file, of_classes)
+    if asked.apply is None:
+        rows, tested = read_split(file.frame, asked).folds[0]
+        fit, other = every.take("fit", rows), every.take("test", tested)
+    elif asked.split or asked.together:
+        raise ValueError("--apply and --split or --together exclude each other: all of FILE is fitted")
+    elif len(every) < LEAST_ROWS:
+        raise ValueError(f"{len(every)} rows are too few to fit: {LEAST_ROWS} are needed")
+    else:
+        fit, other = replace(every, name="fit"), new_rows(asked, asked.apply, every.classes)
+    losses = None if asked.losses is None else read_losses(asked.losses, every.classes)
+    if losses is not None:
+        fit, other = (replace(part, classes=tuple(losses.classes)) for part in (fit, other))
+    model, view = method.model(asked, losses), method.view(asked, fit)
+    with gathered_warnings() as remarks:
+        own = fitted(model, fit, view)
+    first: dict[str, Map] = {NONE: as_they_came}
+    if not fit.probabilities.size:
+        mean = float(fit.settled.mean())
+        first = {"mean outcome": lambda part: np.full(len(part), mean)}
+    maps = {**first, name: own, **rival_maps(fit)}
+    parts = [part for part in (fit, other) if part.labels is not None]
+    mapped = {part.name: {name: of(part) for name, of in maps.items()} for part in parts}
+    run = Run(asked, model, view, losses, parts, mapped)
+    found = method.findings(run)
+    lines = scored_lines(run, found)
+    record: dict[str, Any] = {
+        "method": name,
+        "file": asked.file.name,
+        "parameters": found.parameters,
+        "rows": {part.name: len(part) for part in (fit, other)},
+        "facts": found.facts,
+        "measures": lines,
+        "tables": found.tables,
+        "warnings": [*said, *remarks],
+    }
+    schema = {"measure": pl.String, "part": pl.String, **dict.fromkeys(maps, pl.Float64)}
+    scores = pl.DataFrame([{**one, **one["values"]} for one in lines], schema=schema)
+    before = next(iter(first.values()))(other)
+    return Report(record, scores, record_tables(record), other.with_maps(before, own(other)), found.pictures)
+
+
+def read_losses(path: Path, classes: tuple[str, ...]) -> LossTable:
+    """The loss table in the order of the classes; where these are mere numbers, it names them."""
+    table = LossTable.read_csv(path)
+    if sorted(table.classes) == sorted(classes):
+        order = [list(table.classes).index(name) for name in classes]
+        return LossTable(table.values[:, order], table.actions, classes)
+    if classes != tuple(map(str, range(len(table.classes)))):
+        theirs, ours = ", ".join(table.classes), ", ".join(classes)
+        raise ValueError(f"{path} has losses for the classes {theirs}, there are {ours}")
+    return table
+
+
+def scored_lines(run: Run, found: Findings) -> list[dict[str, Any]]:
+    """A record for each measure and part, a value per map: the method's own measures, then the usual ones."""
+    measures, score = (CLASS_MEASURES, class_scores) if run.shown.classes else (EVENT_MEASURES, event_scores)
+    lines: dict[str, dict[str, dict[str, float | None]]] = {}
+    for part in run.parts:
+        for name, after in run.mapped[part.name].items():
+            usual = zip(measures, score(after, part.settled), strict=True)
+            for measure, value in [*found.scores(part, name).items(), *usual]:
+                lines.setdefault(measure, {}).setdefault(part.name, {})[name] = value
+    return [
+        {"measure": measure, "part": part, "values": values}
+        for measure, parts in lines.items()
+        for part, values in parts.items()
+    ]
+
+
+def compare(asked: Asked) -> Report:
     """Fit all, compare, choose, and apply the one chosen."""
     from rich.text import Text
 
