@@ -21,7 +21,7 @@ from onlinecal.engine.keys.totals import NamedSummary, Total, Totals
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
-from onlinecal.engine.ledger.schema import Changes, Noted, Record
+from onlinecal.engine.ledger.schema import Noted, Record
 from onlinecal.engine.settings import all_settings
 from onlinecal.engine.watch.overview import Activity, Overview, reliability_of_both
 from onlinecal.engine.watch.reliability import Reliability
@@ -109,16 +109,13 @@ class Engine:
     ) -> None:
         """Commit a batch, and the states that are due."""
         book, behind = self._book, self.window if window is None else window
-        rows = (batch.created, batch.query_rows(), batch.closing_rows()) if batch else None
+        log, reliability = batch.rows() if batch else {}, book.reliability if batch else None
         book.release()
         states = book.due(upto, behind, self.hot_keys)
-        tail, after = book.tail(upto), (self._number, self._keys_known)
-        if rows:
-            reliability = book.reliability
+        if batch or states:
             counted = None if reliability is None or reliability.is_written else reliability.dump()
-            self._ledger.commit(Changes(*rows, states, tail, [Noted(*one) for one in inputs], after, counted))
-        elif states:
-            self._ledger.commit(Changes((), (), (), states, tail, (), after))
+            noted, after = [Noted(*one) for one in inputs], (self._number, self._keys_known)
+            self._ledger.commit(log, states, book.tail(upto), after, noted, counted)
 
     def handle(self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[Input] = ()) -> list[Answer]:
         """Answer a batch of events, one answer each in their order, and make it durable first.

@@ -132,7 +132,7 @@ class KeyTurns:
         if key is None:
             return data, batch
         waiting = set(book.query_numbers(key.entries()))
-        closings = list(batch.closing_rows())
+        closings = zip(*batch.closings(), strict=True)
         oldest = batch.number - self.remember
         kept = [
             record

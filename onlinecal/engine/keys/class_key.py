@@ -18,7 +18,7 @@ from onlinecal.engine.keys.lanes import ClassForecast, LaneStep
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
 from onlinecal.engine.keys.steering import ClassSteering
 from onlinecal.engine.keys.storing import with_checksum
-from onlinecal.engine.watch.key_watch import Watched, WatchNote
+from onlinecal.engine.watch.key_watch import KeyWatch, Watched
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import STATE_FORMAT
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from onlinecal.engine.keys.lp_lanes import LpLane
     from onlinecal.engine.keys.simplex_lanes import SimplexLane
 
+KeyStep = tuple[ClassForecast, Any, int]
+"""A forecast; its outcome, ASKED or GIVEN_UP; and the number of the event, or for ASKED how many other
+forecasts of the lane are open."""
 MOST_BYTES = 1 << 26
 """The bytes of a key's state. SQLite writes no row of more than 10^9."""
 
@@ -55,15 +58,15 @@ class ClassKey(Key):
         The forecasters; how many open forecasts each has; the most others that were open when it was asked.
     open
         The open forecasts, by entry, the oldest first.
-    steps, notes
-        What the lanes, and the watch, have not taken up yet.
+    steps
+        What `run` has not taken up yet.
     asked_bytes
         An estimate of the bytes that the queries of the open forecasts take.
     steering, watch
         The steering of the key's hints, None before the first hint; the watch over its forecasts.
     """
 
-    __slots__ = ("asked_bytes", "busy", "lanes", "late", "notes", "open", "steering", "steps", "watch")
+    __slots__ = ("asked_bytes", "busy", "lanes", "late", "open", "steering", "steps", "watch")
 
     lanes: list[SimplexLane | LpLane]
     steering: ClassSteering | None
@@ -71,8 +74,8 @@ class ClassKey(Key):
     def __init__(self, name: str, number: int, settings: Any, upto: int = 0) -> None:
         super().__init__(name, number, settings, upto)
         self.lanes, self.busy, self.late, self.open = [], list[int](), list[int](), dict[int, ClassForecast]()
-        self.steps, self.notes, self.asked_bytes = list[LaneStep](), list[WatchNote](), 0
-        self.steering, self.watch = None, settings.new_watch()
+        self.steps, self.asked_bytes = list[KeyStep](), 0
+        self.steering, self.watch = None, KeyWatch(settings.threshold)
 
     def load(self, stored: StoredClassKey, entries: list[int]) -> tuple[list[int], list[float]]:
         """Take up what was stored."""
@@ -88,13 +91,10 @@ class ClassKey(Key):
         self.spent = any(map(is_spent, self.lanes))
         self.asked_bytes = sum(one.bytes_asked for one in stored.open)
         self.open = dict(zip(entries, stored.open, strict=True))
-        new = self.settings.new_steering
-        if stored.steering is None:
-            require(new is None or all(one.hint is None for one in stored.open), "its steering")
-        else:
-            require(new is not None, "its steering")
-            self.steering = cast("ClassSteering", new and new())
-            self.steering.take(stored.steering, stored.open)
+        hinted, steers = any(one.hint is not None for one in stored.open), self.settings.steers
+        require(not (steers and hinted) if stored.steering is None else steers, "its steering")
+        if stored.steering is not None:
+            self._begin_steering().take(stored.steering, stored.open)
         self.watch.take(stored.watch, stored.open)
         times = [nan if one.time is None else one.time for one in stored.open]
         return [one.number for one in stored.open], times
@@ -104,9 +104,9 @@ class ClassKey(Key):
         # rounds that have left a window are forgotten when its bounds are asked for
         self.window_bounds()
         waiting = list(self.open.values())
-        learnt = None if self.steering is None else self.steering.dump(waiting)
+        learnt = None if self.steering is None else self.steering.dump()
         lanes = [lane.dump() for lane in self.lanes]
-        parts = self.clock, self.expired, self.late, lanes, waiting, learnt, self.watch.dump(waiting)
+        parts = self.clock, self.expired, self.late, lanes, waiting, learnt, self.watch.dump()
         return with_checksum(_encoder.encode((STATE_FORMAT, *parts)))
 
     def entries(self) -> list[int]:
@@ -141,8 +141,7 @@ class ClassKey(Key):
         lane = forecast.lane = self._free_lane()
         self.open[entry] = forecast
         self.late[lane] = max(self.late[lane], self.busy[lane])
-        self.steps.append((forecast, None, forecast.hint, self.busy[lane]))
-        self.notes.append((forecast, ASKED, forecast.number))
+        self.steps.append((forecast, ASKED, self.busy[lane]))
         self.busy[lane] += 1
         self.asked_bytes += forecast.bytes_asked
 
@@ -157,9 +156,7 @@ class ClassKey(Key):
     def close(self, entry: int, outcome: Any, number: int) -> ClassForecast:
         """Note the outcome of a forecast, which `admit` has checked; None if it will never have one."""
         forecast = self.open.pop(entry)
-        if outcome is not None:
-            self.steps.append((forecast, outcome, None, 0))
-        self.notes.append((forecast, GIVEN_UP if outcome is None else outcome, number))
+        self.steps.append((forecast, GIVEN_UP if outcome is None else outcome, number))
         self.busy[forecast.lane] -= 1
         self.asked_bytes -= forecast.bytes_asked
         return forecast
@@ -174,32 +171,34 @@ class ClassKey(Key):
             return len(self.lanes) - 1
         return self.busy.index(least)
 
+    def _begin_steering(self) -> ClassSteering:
+        config = self.settings.config
+        self.steering = ClassSteering(config.classes, config.most_classes)
+        return self.steering
+
     def run(self) -> None:
-        """Let the lanes take their steps."""
-        steps, self.steps = self._steered(self.steps), []
+        """Let the steering, the lanes and the watch take the steps, one after the other."""
+        steps, self.steps = self.steps, []
         settled, of_lane = self.rounds, [list[LaneStep]() for _ in self.lanes]
-        for forecast, outcome, hint, others in steps:
-            settled += outcome is not None
-            step = forecast, outcome, hint, others if outcome is None else settled
-            of_lane[forecast.lane].append(step)
+        steers = self.settings.steers
+        for forecast, what, number in steps:
+            if self.steering is None and steers and what == ASKED and forecast.hint is not None:
+                self._begin_steering()
+            hint = forecast.hint if self.steering is None else self.steering.guide(forecast, what)
+            if what == ASKED:
+                of_lane[forecast.lane].append((forecast, None, hint, number))
+            elif what != GIVEN_UP:
+                settled += 1
+                of_lane[forecast.lane].append((forecast, what, None, settled))
         now = [lane.certificate for lane in self.lanes]
         after = [iter(lane.run(own)) for lane, own in zip(self.lanes, of_lane, strict=True)]
-        for forecast, outcome, *_ in steps:
-            now[forecast.lane] = next(after[forecast.lane])
-            if outcome is None:
+        for forecast, what, number in steps:
+            if what != GIVEN_UP:
+                now[forecast.lane] = next(after[forecast.lane])
+            if what == ASKED:
                 forecast.certificate = in_turn(now)
+            self.watch.follow(forecast, what, number)
         self.spent = any(map(is_spent, self.lanes))
-        notes, self.notes = self.notes, []
-        self.watch.follow(notes)
-
-    def _steered(self, steps: list[LaneStep]) -> list[LaneStep]:
-        """The steps with the hints that lanes are to follow."""
-        if self.steering is None:
-            new = self.settings.new_steering
-            if new is None or all(hint is None for _, _, hint, _ in steps):
-                return steps
-            self.steering = new()
-        return self.steering.steered(steps, self.open.values())
 
     def watched(self) -> Watched:
         """The key's alarms and scores."""
@@ -208,9 +207,11 @@ class ClassKey(Key):
     def written(self) -> Summary:
         """What there is to know of the key, without alarms and scores."""
         lanes = self.lanes
-        promises = (lane.promise(others) for lane, others in zip(lanes, self.late, strict=True))
-        certificate = in_turn(lane.certificate for lane in lanes)
-        figures = self.rounds, self.waiting, self.expired, certificate, in_turn(promises), self.oldest
+        certificate, promise = (
+            in_turn(one.certificate for one in lanes),
+            in_turn(one.guarantee for one in lanes),
+        )
+        figures = self.rounds, self.waiting, self.expired, certificate, promise, self.oldest
         return Summary(*figures, *self.window_bounds())
 
     @property
@@ -224,8 +225,8 @@ class ClassKey(Key):
         if window is None:
             return None, None
         now = self.rounds
-        proven = in_turn(lane.window_certificate(now) for lane in lanes)
-        promises = (lane.window_promise(0 if place else window) for place, lane in enumerate(lanes))
+        proven = in_turn(lane.window_certificate_at(now) for lane in lanes)
+        promises = (float(lane.window_promise(0 if place else window)) for place, lane in enumerate(lanes))
         return float(proven), float(in_turn(promises))
 
 

@@ -71,9 +71,22 @@ asked for, None, the hint to follow, None for none, and how many forecasts of th
 class ClassLabels:
     """The classes that outcomes may name: those that are given, or else any, but no more than `most`."""
 
+    lane: type[Any]
+    """The class of the lanes that forecast them."""
+
     def __init__(self, classes: tuple[str, ...] | None, most: int = MOST_CLASSES) -> None:
         self.classes = None if classes is None else frozenset(classes)
         self.most = most if classes is None else len(classes)
+
+    def new(self) -> Any:
+        """A lane before its first round."""
+        return self.lane(self)
+
+    def load(self, data: bytes) -> Any:
+        """The lane that was dumped; ValueError if it makes no sense."""
+        lane = self.new()
+        lane.take(data)
+        return lane
 
     def hint_of(self, hint: Any) -> dict[str, float] | None:
         """A hint, checked: probabilities by class. If classes are discovered, a hint may name new ones."""
@@ -138,16 +151,16 @@ class Lane:
 
     Attributes
     ----------
+    kind
+        What made it.
     labels
-        The classes, with those of outcomes whose step is still to be taken; at most `most`.
+        The classes, with those of outcomes whose step is still to be taken; at most `kind.most`.
     label_bytes
         How many bytes these take, at most.
     """
 
-    __slots__ = ("label_bytes", "labels", "most")
-
-    def __init__(self, labels: Iterable[str], most: int) -> None:
-        self.most = most
+    def __init__(self, labels: Iterable[str], kind: Any) -> None:
+        self.kind = kind
         self.know(labels)
 
     def know(self, labels: Iterable[str]) -> None:
@@ -160,9 +173,9 @@ class Lane:
         if isinstance(outcome, str) and outcome in self.labels:
             return
         new = self.labels.union(class_shares(outcome))
-        if len(new) > self.most:
+        if len(new) > self.kind.most:
             named = f"with value {shown(outcome)} there are {len(new):,} classes"
-            raise ValueError(f"{named}, {too_many(self.most)}")
+            raise ValueError(f"{named}, {too_many(self.kind.most)}")
         self.know(new)
 
     def depends_on_steps(self, outcome: ClassOutcome) -> bool:

@@ -8,7 +8,8 @@ begins with little trust (`onlinecal.steering.trust`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,12 +19,12 @@ from onlinecal.arrays import Floats
 from onlinecal.engine.keys.lanes import (
     ClassForecast,
     ClassOutcome,
-    LaneStep,
     class_shares,
     deflated,
     inflated,
     vector_of,
 )
+from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
 from onlinecal.steering.trust import (
@@ -37,8 +38,6 @@ from onlinecal.steering.trust import (
     trusted_with_classes,
 )
 from onlinecal.steering.vector import shared_of, size_for
-
-FEW_TICKETS = 64
 
 
 class StoredSteering(Struct, array_like=True):
@@ -72,22 +71,15 @@ class ClassSteering:
         self.state = new_trusted_steering(len(self.numbers))
         self.tickets: dict[int, Floats] = {}
 
-    def steered(self, steps: list[LaneStep], waiting: Collection[ClassForecast]) -> list[LaneStep]:
-        """Steer the hints of steps, and learn from outcomes; `waiting` are the forecasts open after them."""
-        after: list[LaneStep] = []
-        for forecast, outcome, hint, others in steps:
-            if outcome is not None:
-                # without a hint there is no ticket, and nothing to learn
-                ticket = self.tickets.pop(forecast.number, None)
-                if ticket is not None:
-                    self._learn(ticket, outcome)
-            elif hint is not None:
-                hint = self._ask(forecast.number, hint)
-            after.append((forecast, outcome, hint, others))
-        # the tickets of forecasts that were given up are dropped before they are most of all
-        if len(self.tickets) > 2 * len(waiting) + FEW_TICKETS:
-            self.tickets = {number: self.tickets[number] for number in numbers_with_hint(waiting)}
-        return after
+    def guide(self, forecast: ClassForecast, what: Any) -> dict[str, float] | None:
+        """Take up what happened to a forecast; the hint to follow if it was asked for with one."""
+        if what == ASKED:
+            return None if forecast.hint is None else self._ask(forecast.number, forecast.hint)
+        # without a hint there is no ticket, and nothing to learn
+        ticket = self.tickets.pop(forecast.number, None)
+        if ticket is not None and what != GIVEN_UP:
+            self._learn(ticket, what)
+        return None
 
     def _meet(self, labels: Iterable[str]) -> None:
         numbers, before = self.numbers, len(self.numbers)
@@ -120,17 +112,17 @@ class ClassSteering:
         before, k = (len(ticket) - ticket_size(0)) // (ticket_size(1) - ticket_size(0)), len(self.numbers)
         return ticket if before == k else trusted_ticket_with_classes(ticket, before, k)
 
-    def dump(self, waiting: Iterable[ClassForecast]) -> bytes:
+    def dump(self) -> bytes:
         """The state in bytes: classes, and compressed what was learnt and the tickets of open forecasts."""
         k = len(self.numbers)
         # the places of ticket and answers are not stored: they are written anew before they are read
         parts = [self.state[shared_of(k) : size_for(k) + 2]]
-        parts += [self._grown(self.tickets[number]) for number in numbers_with_hint(waiting)]
+        parts += map(self._grown, self.tickets.values())
         return msgspec.msgpack.encode(StoredSteering(list(self.numbers), deflated(np.concatenate(parts))))
 
     def take(self, data: bytes, waiting: Iterable[ClassForecast]) -> None:
         """Take up what was dumped while these forecasts waited; ValueError if it makes no sense."""
-        numbers = numbers_with_hint(waiting)
+        numbers = [one.number for one in waiting if one.hint is not None]
         stored = msgspec.msgpack.decode(data, type=StoredSteering)
         labels, k = stored.labels, len(stored.labels)
         require(len(set(labels)) == k <= self.most, "its steering's classes")
@@ -144,8 +136,3 @@ class ClassSteering:
         check_vector_steering(self.state, tickets, k)
         self.numbers = {label: number for number, label in enumerate(labels)}
         self.tickets = {number: one.copy() for number, one in zip(numbers, tickets, strict=True)}
-
-
-def numbers_with_hint(waiting: Iterable[ClassForecast]) -> list[int]:
-    """The numbers of the forecasts that were asked for with a hint."""
-    return [forecast.number for forecast in waiting if forecast.hint is not None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
@@ -41,6 +41,12 @@ LOG = (
     " JOIN queries AS q ON q.number = c.query WHERE c.number > ?"
 )
 """The events after a number, which is given twice; the columns are those of `Logged`."""
+
+RECORDS = (
+    "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate, c.number, c.value, c.time"
+    " FROM queries AS q JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number"
+)
+"""Queries and their closings; the columns are those of `Record`."""
 
 HIGHEST = "SELECT max({}, {}, {}), {}".format(
     *(
@@ -217,16 +223,16 @@ class Ledger:
             last: tuple[int, int] = self.connection.execute(HIGHEST).fetchone()
             return last
 
+    def records(self, condition: str, parameters: Sequence[Any]) -> list[schema.Record]:
+        """The queries for which a condition holds, which may say their order, too."""
+        rows = self.rows(f"{RECORDS} WHERE {condition}", parameters)
+        with self.content_errors():
+            return list(map(schema.recalled, rows))
+
     def recall(self, ids: Iterable[str]) -> dict[str, schema.Record]:
         """The queries among these ids that the ledger holds."""
-        rows = self.rows(
-            "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate,"
-            " c.number, c.value, c.time FROM json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
-            " JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number",
-            (names_in(ids),),
-        )
-        with self.content_errors():
-            return {row[1]: schema.recalled(row) for row in rows}
+        records = self.records("q.id IN (SELECT value FROM json_each(?))", (names_in(ids),))
+        return {record.id: record for record in records}
 
     def keys_named(self, names: Iterable[str]) -> list[schema.Snapshot]:
         """The keys among these names that the ledger knows."""
@@ -323,37 +329,43 @@ class Ledger:
         with self.ledger_errors():
             self.connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
-    def commit(self, changes: schema.Changes) -> None:
-        """Make all of a batch durable, or, with a LedgerError, nothing of it."""
+    def commit(
+        self,
+        log: Mapping[str, schema.ByColumns],
+        states: Sequence[schema.StateRow],
+        new_tail: int,
+        after: tuple[int, int],
+        inputs: Sequence[schema.Noted] = (),
+        reliability: bytes | None = None,
+    ) -> None:
+        """Make all of a batch durable, or, with a LedgerError, nothing of it.
+
+        `log` has the new rows of keys, queries and closings, by table; `after` the last numbers before them.
+        `reliability` is that of all keys together, None if it did not change.
+        """
         # after a commit that fails or is refused, both have to be found out again
         checksums, tail = self._checksums, self._tail
         self._checksums, self._tail = None, -1
         self.check_in_place()
         with self.ledger_errors(), self.transaction():
-            if self.last_numbers() != changes.after:
+            if self.last_numbers() != after:
                 raise ValueError("another process has written to this ledger; nothing of this batch was kept")
             checksums = checksums or schema.LogChecksums(self.connection)
-            for table, rows, width in (
-                ("keys", changes.keys, 3),
-                ("queries", changes.queries, 7),
-                ("closings", changes.closings, 4),
-            ):
+            for table, columns in log.items():
                 # most batches are of one event
-                if rows:
-                    schema.write_rows(self.connection, table, rows, width)
-                    checksums.note(table, rows)
-            if changes.inputs:
-                schema.write_rows(self.connection, "inputs", changes.inputs, 3)
-            if changes.states:
-                schema.write_states(self.connection, changes.states)
-            if changes.tail != tail:
-                self.write_about("tail", changes.tail)
-            if changes.reliability is not None:
-                self.connection.execute(
-                    "INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,)
-                )
-            checksums.write(changes.after[0], anyway=changes.tail != tail)
-        self._tail, self._checksums = changes.tail, checksums
+                if columns and columns[0]:
+                    schema.write_rows(self.connection, table, columns)
+                    checksums.note(table, columns)
+            if inputs:
+                schema.write_rows(self.connection, "inputs", schema.by_columns(inputs))
+            if states:
+                schema.write_states(self.connection, states)
+            if new_tail != tail:
+                self.write_about("tail", new_tail)
+            if reliability is not None:
+                self.connection.execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (reliability,))
+            checksums.write(after[0], anyway=new_tail != tail)
+        self._tail, self._checksums = new_tail, checksums
 
 
 def names_in(given: Iterable[Any]) -> str:
