@@ -140,7 +140,7 @@ class Engine:
                 self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._is_sound = True
-            self._activity.note(batch.refused(), time.perf_counter() - began, self._book.raised)
+            self._activity.note(batch.refused(), time.perf_counter() - began, self._book.arrays.raised)
             return batch
 
     def trust_times(self) -> None:

@@ -23,8 +23,7 @@ from onlinecal.engine.columns.columns import Columns
 from onlinecal.engine.columns.scanning import QUERY
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.accepting import UNNAMED, EventTable, accept
-from onlinecal.engine.keys.class_key import ClassKey, StoredClassKey
-from onlinecal.engine.keys.key import RESERVE, Key, Summary
+from onlinecal.engine.keys.key import RESERVE, ClassKey, Key, StoredClassKey, Summary
 from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import ClassForecast
 from onlinecal.engine.keys.playing import (
@@ -45,7 +44,6 @@ from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import KeySettings, all_settings
-from onlinecal.engine.watch.key_watch import Alarm
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import check_format
@@ -75,8 +73,6 @@ class Book:
         The keys whose state in the ledger lacks events, in the order of the first event that it lacks.
     totals, reliability
         Sums over all keys, from the first request for them on; reliability, from `start_watching` on.
-    raised
-        The alarms that were raised and not yet reported: key, side (FORECAST or HINT), alarm.
     given_up
         The ids of forecasts that have expired since `release`, and the names of their keys.
     """
@@ -92,7 +88,6 @@ class Book:
         self.dirty: dict[Key, None] = {}
         self.totals: Totals | None = None
         self.reliability: Reliability | None = None
-        self.raised: list[tuple[str, int, Alarm]] = []
         self._free: list[int] = []
         self._accept = at_once(accept)
         self._class_forecasts: dict[int, ClassForecast] = {}
@@ -105,7 +100,7 @@ class Book:
             # forecasts do not depend on it, so if it is damaged it begins anew
             with suppress(ValueError, TypeError):
                 self.reliability = Reliability.load(reliability)
-        self.raised.clear()
+        self.arrays.raised.clear()
 
     # -- keys
 
@@ -368,9 +363,6 @@ class Book:
         longest = self._play_binary() if self._entries else 0
         for key in self._touched:
             key.run()
-            if key.watch.raised:
-                self.raised += ((key.name, *one) for one in key.watch.raised)
-                key.watch.raised.clear()
         if self.reliability is not None:
             self.reliability.add(self._settled)
         if self.totals is not None or longest > RESERVE:
@@ -384,8 +376,6 @@ class Book:
             has_outcome, state = outcomes >= 0.0, self.arrays.state
             settled = entries[has_outcome]
             self.reliability.add_events(state.forecasts[settled], state.hints[settled], outcomes[has_outcome])
-        self.raised += self.arrays.raised
-        self.arrays.raised.clear()
         return longest
 
     def _note_touched(self, longest: int) -> None:

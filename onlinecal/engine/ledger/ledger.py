@@ -79,8 +79,10 @@ class Ledger:
 
     _tail = -1
     """The tail of the last commit: it is the same for many batches, and then not written again."""
-    _checksums: schema.LogChecksums | None = None
+    _checksums: schema.Checksums | None = None
     """The checksums as of the last commit; None if it failed."""
+    _written = -schema.CHECKSUMS_EVERY
+    """After which event they were written last."""
     _lock: WriterLock | None = None
     _connection: sqlite3.Connection | None = None
 
@@ -343,19 +345,23 @@ class Ledger:
         `log` has the new rows of keys, queries and closings, by table; `after` the last numbers before them.
         `reliability` is that of all keys together, None if it did not change.
         """
-        # after a commit that fails or is refused, both have to be found out again
-        checksums, tail = self._checksums, self._tail
-        self._checksums, self._tail = None, -1
+        # after a commit that fails or is refused, all have to be found out again
+        checksums, tail, written = self._checksums, self._tail, self._written
+        self._checksums, self._tail, self._written = None, -1, -schema.CHECKSUMS_EVERY
         self.check_in_place()
         with self.ledger_errors(), self.transaction():
             if self.last_numbers() != after:
                 raise ValueError("another process has written to this ledger; nothing of this batch was kept")
-            checksums = checksums or schema.LogChecksums(self.connection)
+            if checksums is None:
+                known = schema.written_checksums(self.connection) or schema.NO_CHECKSUMS
+                checksums = schema.checksums_of(self.connection, known)
             for table, columns in log.items():
                 # most batches are of one event
                 if columns and columns[0]:
                     schema.write_rows(self.connection, table, columns)
-                    checksums.note(table, columns)
+                    # while the rows are in the processor's cache
+                    checked = [columns[place] for place in schema.CHECKED[table].values()]
+                    schema.add_rows(checksums, table, checked)
             if inputs:
                 schema.write_rows(self.connection, "inputs", schema.by_columns(inputs))
             if states:
@@ -364,8 +370,10 @@ class Ledger:
                 self.write_about("tail", new_tail)
             if reliability is not None:
                 self.connection.execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (reliability,))
-            checksums.write(after[0], anyway=new_tail != tail)
-        self._tail, self._checksums = new_tail, checksums
+            if new_tail != tail or after[0] - written >= schema.CHECKSUMS_EVERY:
+                schema.write_checksums(self.connection, checksums)
+                written = after[0]
+        self._tail, self._checksums, self._written = new_tail, checksums, written
 
 
 def names_in(given: Iterable[Any]) -> str:

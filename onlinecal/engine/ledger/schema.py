@@ -345,24 +345,3 @@ def write_checksums(connection: sqlite3.Connection, sums: Checksums) -> None:
     """Write checksums, which replace older ones."""
     written = msgspec.json.encode(sums).decode()
     connection.execute("INSERT OR REPLACE INTO about VALUES ('sums', ?)", (written,))
-
-
-class LogChecksums:
-    """Keeps the checksums of a ledger that is written to.
-
-    It is made inside a transaction, from the checksums that are written and the rows after them.
-    """
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection, self._written = connection, -CHECKSUMS_EVERY
-        self._checksums = checksums_of(connection, written_checksums(connection) or NO_CHECKSUMS)
-
-    def note(self, table: str, columns: ByColumns) -> None:
-        """Take up rows that were added to a table of the log, while they are in the processor's cache."""
-        add_rows(self._checksums, table, [columns[place] for place in CHECKED[table].values()])
-
-    def write(self, event: int, anyway: bool) -> None:
-        """Write the checksums if it is time after the event of that number, or `anyway`."""
-        if anyway or event - self._written >= CHECKSUMS_EVERY:
-            write_checksums(self._connection, self._checksums)
-            self._written = event

@@ -212,28 +212,28 @@ class KeyWatch:
         As in `onlinecal.engine.watch.account`.
     stakes
         The stakes on open forecasts, by the numbers of their queries.
-    raised
-        The alarms that were raised and not yet reported, behind their sides, FORECAST or HINT.
     labels
         How often each class came.
     """
 
-    __slots__ = ("account", "labels", "raised", "stakes", "threshold")
+    __slots__ = ("account", "labels", "stakes", "threshold")
 
     def __init__(self, threshold: float) -> None:
         self.threshold, self.account = threshold, new_account()
         self.stakes: dict[int, Stakes] = {}
-        self.raised: list[tuple[int, Alarm]] = []
         self.labels: ClassCounts = {}
 
-    def follow(self, forecast: ClassForecast, what: Any, number: int) -> None:
-        """Take up what came of a forecast: ASKED, GIVEN_UP or the outcome, by the event of that number."""
+    def follow(self, forecast: ClassForecast, what: Any, number: int) -> list[tuple[int, Alarm]]:
+        """Take up what came of a forecast: ASKED, GIVEN_UP or the outcome, by the event of that number.
+
+        Returns the alarms that this raised, behind their sides, FORECAST or HINT.
+        """
         sides = forecast.probability, forecast.hint
         if what != ASKED:
             stakes = self.stakes.pop(forecast.number, NO_STAKES)
             if what != GIVEN_UP:
-                self._settle(stakes, forecast, what, number)
-            elif self.threshold < inf and forecast.probability:
+                return self._settle(stakes, forecast, what, number)
+            if self.threshold < inf and forecast.probability:
                 for side, p in enumerate(likeliest(one)[1] for one in sides if one):
                     # the mean outcome gives the stakes back
                     settle_bets(self.account, stakes, side, p, p, forecast.number, 0, inf)
@@ -242,9 +242,12 @@ class KeyWatch:
             # before the first class is known there is nothing to bet on
             if forecast.probability:
                 ask(self.account, stakes, *(likeliest(one)[1] for one in sides))
+        return []
 
-    def _settle(self, stakes: Stakes, forecast: ClassForecast, outcome: ClassOutcome, number: int) -> None:
-        hinted, soft = forecast.hint is not None, class_shares(outcome)
+    def _settle(
+        self, stakes: Stakes, forecast: ClassForecast, outcome: ClassOutcome, number: int
+    ) -> list[tuple[int, Alarm]]:
+        hinted, soft, raised = forecast.hint is not None, class_shares(outcome), list[tuple[int, Alarm]]()
         account, place = self.account, HINTED if hinted else UNHINTED
         spread = 0.0 if len(soft) == 1 else max(0.0, 1.0 - fsum([y * y for y in soft.values()]))
         account[place] += 1.0
@@ -264,7 +267,8 @@ class KeyWatch:
                 likely, p = likeliest(probabilities)
                 bet = p, soft.get(likely or "", 0.0), forecast.number, number, self.threshold
                 if settle_bets(account, stakes, side, *bet) and (alarm := last_alarm(account, side)):
-                    self.raised.append((side, alarm))
+                    raised.append((side, alarm))
+        return raised
 
     def watched(self) -> Watched:
         """The scores and alarms."""
