@@ -17,13 +17,12 @@ from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.storing import without_garbage_collection
-from onlinecal.engine.keys.totals import NamedSummary, Total, Totals
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
 from onlinecal.engine.ledger.schema import Noted, Record
 from onlinecal.engine.settings import all_settings
-from onlinecal.engine.watch.overview import Activity, Overview, reliability_of_both
+from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, Total, Totals
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
@@ -205,7 +204,7 @@ class Engine:
                 *totals.alarms(),
                 totals.scores(),
                 reliability.since,
-                *reliability_of_both(reliability, total.certificate, total.rounds),
+                *reliability.both(total.certificate, total.rounds),
                 self._with_windows(totals.largest(limit)),
                 self._with_windows(totals.alarmed(limit)),
                 len(book.keys),

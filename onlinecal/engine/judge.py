@@ -18,10 +18,9 @@ import numpy as np
 from onlinecal.engine.columns.columns import FEW_EVENTS, REFUSED, WITHDRAW, Columns, none_for_nan, values_at
 from onlinecal.engine.columns.scanning import OUTCOME, QUERY
 from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
-from onlinecal.engine.keys.accepting import KNOWN, NEW, NOBODY, UNKNOWN, EventTable
 from onlinecal.engine.keys.book import Book, for_each
 from onlinecal.engine.keys.key import ClassKey, Key
-from onlinecal.engine.keys.playing import KEY, OWNER, PLAIN
+from onlinecal.engine.keys.playing import KEY, KNOWN, NEW, NOBODY, OWNER, PLAIN, UNKNOWN, EventTable
 from onlinecal.engine.ledger.schema import ByColumns, Record, by_columns, stored, stored_outcome
 
 

@@ -22,7 +22,6 @@ from onlinecal.compiling import at_once
 from onlinecal.engine.columns.columns import Columns
 from onlinecal.engine.columns.scanning import QUERY
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.accepting import UNNAMED, EventTable, accept
 from onlinecal.engine.keys.key import RESERVE, ClassKey, Key, StoredClassKey, Summary
 from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import ClassForecast
@@ -36,14 +35,17 @@ from onlinecal.engine.keys.playing import (
     NUMBER,
     OWNER,
     PLAIN,
+    UNNAMED,
     WAITING,
+    EventTable,
     Steps,
+    accept,
 )
 from onlinecal.engine.keys.storing import StoredBinaryKey, checked_state, without_garbage_collection
-from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import KeySettings, all_settings
+from onlinecal.engine.watch.overview import Totals
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import check_format

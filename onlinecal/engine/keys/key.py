@@ -17,9 +17,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onlinecal.elementary import in_turn
-from onlinecal.engine.keys.accepting import MOST_OPEN
 from onlinecal.engine.keys.lanes import ClassForecast, LaneStep
-from onlinecal.engine.keys.playing import ASKED, EXPIRED, GIVEN_UP, KEY, NUMBER, OLDEST_OPEN, WAITING
+from onlinecal.engine.keys.playing import (
+    ASKED,
+    EXPIRED,
+    GIVEN_UP,
+    KEY,
+    MOST_OPEN,
+    NUMBER,
+    OLDEST_OPEN,
+    WAITING,
+)
 from onlinecal.engine.keys.steering import ClassSteering
 from onlinecal.engine.keys.storing import with_checksum
 from onlinecal.engine.watch.account import MONEY

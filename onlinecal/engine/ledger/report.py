@@ -16,13 +16,12 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.lanes import class_shares
-from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.ledger.schema import Record
 from onlinecal.engine.watch.key_watch import Scores, likeliest
-from onlinecal.engine.watch.overview import reliability_of_both
+from onlinecal.engine.watch.overview import Totals
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.html import MOST, Shown, Table
 
@@ -137,7 +136,7 @@ def read_report(path: str | Path) -> Report:
         seen, bins = tuple[Any, ...](), ledger.reliability()
         if bins is not None:
             reliability = Reliability.load(bins)
-            seen = reliability.since, *reliability_of_both(reliability, sums.certificate, sums.rounds)
+            seen = reliability.since, *reliability.both(sums.certificate, sums.rounds)
         return Report(
             str(path),
             book.config,
