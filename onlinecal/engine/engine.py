@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Self
 
-from onlinecal.engine.columns.columns import Columns, columns_of_events, columns_of_lines
+from onlinecal.engine.columns import Columns, columns_of_events, columns_of_lines
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
 from onlinecal.engine.judge import Batch

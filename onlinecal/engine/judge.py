@@ -15,8 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from onlinecal.engine.columns.columns import FEW_EVENTS, REFUSED, WITHDRAW, Columns, none_for_nan, values_at
-from onlinecal.engine.columns.scanning import OUTCOME, QUERY
+from onlinecal.engine.columns import (
+    FEW_EVENTS,
+    OUTCOME,
+    QUERY,
+    REFUSED,
+    WITHDRAW,
+    Columns,
+    none_for_nan,
+    values_at,
+)
 from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
 from onlinecal.engine.keys.book import Book, for_each
 from onlinecal.engine.keys.key import ClassKey, Key

@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from onlinecal.engine.columns.columns import Columns, columns_of_events
-from onlinecal.engine.columns.scanning import QUERY
+from onlinecal.engine.columns import QUERY, Columns, columns_of_events
 from onlinecal.engine.config import EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Rejected
 from onlinecal.engine.judge import Batch

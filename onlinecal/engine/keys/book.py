@@ -19,8 +19,7 @@ import msgspec
 import numpy as np
 
 from onlinecal.compiling import at_once
-from onlinecal.engine.columns.columns import Columns
-from onlinecal.engine.columns.scanning import QUERY
+from onlinecal.engine.columns import QUERY, Columns
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.key import RESERVE, ClassKey, Key, StoredClassKey, Summary
 from onlinecal.engine.keys.key_arrays import KeyArrays

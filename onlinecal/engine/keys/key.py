@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onlinecal.elementary import in_turn
-from onlinecal.engine.keys.lanes import ClassForecast, LaneStep
+from onlinecal.engine.keys.lanes import ClassForecast, ClassSteering, LaneStep
 from onlinecal.engine.keys.playing import (
     ASKED,
     EXPIRED,
@@ -28,7 +28,6 @@ from onlinecal.engine.keys.playing import (
     OLDEST_OPEN,
     WAITING,
 )
-from onlinecal.engine.keys.steering import ClassSteering
 from onlinecal.engine.keys.storing import with_checksum
 from onlinecal.engine.watch.account import MONEY
 from onlinecal.engine.watch.key_watch import KeyWatch, Watched, watched_by

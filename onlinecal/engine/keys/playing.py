@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.compiling.instructions import borrowed, fetch_all
-from onlinecal.engine.columns.scanning import QUERY
+from onlinecal.engine.columns import QUERY
 from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import MOVED, ROUNDS, SCALE, certificate, inlined, report
 from onlinecal.forecasters.binary.compiled import share_charger

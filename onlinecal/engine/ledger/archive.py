@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from onlinecal.engine.columns.columns import REFUSED, Columns
+from onlinecal.engine.columns import REFUSED, Columns
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.file import LedgerError, check_target, new_file

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from onlinecal.engine.columns.columns import FEW_EVENTS, columns_of_events, columns_of_lines
-from onlinecal.engine.columns.scanning import OTHER, OUTCOME, QUERY, scan
+from onlinecal.engine.columns import (
+    FEW_EVENTS,
+    OTHER,
+    OUTCOME,
+    QUERY,
+    columns_of_events,
+    columns_of_lines,
+    scan,
+)
 from onlinecal.engine.events import LONGEST_LINE, LONGEST_NAME, decode
 from tests.engine.test_fuzz import RAW, bad_line
 from tests.properties import examples
