@@ -237,10 +237,9 @@ class Book:
         numbers: list[int] = self.arrays.state.open[entries, NUMBER].tolist()
         return numbers
 
-    def asked_at(self, entry: int) -> float | None:
-        """When a forecast was asked for; None if neither its query nor its key had a time."""
-        time = float(self.arrays.state.times[entry])
-        return time if time == time else None
+    def asked_at(self, entry: int) -> float:
+        """When a forecast was asked for; NaN if neither its query nor its key had a time."""
+        return float(self.arrays.state.times[entry])
 
     def waits(self, entry: int, number: int) -> bool:
         """Whether the forecast of the query with this number is open, under this entry."""

@@ -198,15 +198,13 @@ class Key:
             heapify(self.times)
         return over
 
-    def is_over(self, asked: float | None, time: float | None) -> bool:
-        """Whether a forecast asked for at that time has expired; never where that time is not known.
+    def is_over(self, asked: float, time: float | None) -> bool:
+        """Whether a forecast asked for at that time has expired; never where that time is not known, NaN.
 
         It expires by the key's clock, or by `time` if that is later.
         """
-        clock = self.clock
-        if asked is None or clock is None:
-            return False
-        now = clock if time is None or time < clock else time
+        clock = float(self.settings.arrays.state.clocks[self.first_lane])
+        now = time if time is not None and time > clock else clock
         return now > asked + self.settings.expire_after
 
     def is_full_at(self, time: float | None, waits: Waits) -> bool:
