@@ -24,6 +24,7 @@ class OneKey:
         self.key = self.book.keys["k"]
         for entry in self.key.entries():
             self._opened(self.book.ids[entry], entry)
+        self.book._asked.update(getattr(self.key, "open", {}))
         self._answer()
 
     def _opened(self, id, entry):

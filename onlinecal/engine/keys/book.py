@@ -91,7 +91,6 @@ class Book:
         self.reliability: Reliability | None = None
         self._free: list[int] = []
         self._accept = at_once(accept)
-        self._class_forecasts: dict[int, ClassForecast] = {}
         self._forget_steps()
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:
@@ -159,8 +158,6 @@ class Book:
         except BaseException:
             self._free += entries
             raise
-        if isinstance(key, ClassKey):
-            self._class_forecasts.update(key.open)
         state, first_lane = self.arrays.state, key.first_lane
         state.clocks[first_lane] = nan if stored.clock is None else stored.clock
         state.fields[first_lane, EXPIRED], state.fields[first_lane, WAITING] = stored.expired, len(ids)
@@ -203,7 +200,6 @@ class Book:
                 # in a ledger that was changed by hand, two forecasts may have one id
                 if self.open.get(self.ids[entry]) == entry:
                     del self.open[self.ids[entry]]
-                self._class_forecasts.pop(entry, None)
             self._free += entries
             del self.keys[key.name], self.first_lanes[key.name]
             self.dirty.pop(key, None)
@@ -260,7 +256,7 @@ class Book:
         state.times[entry] = nan if asked is None else asked
         key.remember(asked, number, entry)
         if isinstance(key, ClassKey):
-            self._class_forecasts[entry] = forecast = ClassForecast(id, number, asked, hint, 0)
+            self._asked[entry] = forecast = ClassForecast(id, number, asked, hint, 0)
             key.ask(entry, forecast)
             self._touched[key] = None
         else:
@@ -389,8 +385,8 @@ class Book:
             self.totals.touched([*touched, *self._touched])
 
     def answers(self, entries: list[int]) -> tuple[list[Any], list[float]]:
-        """Probabilities and certificates of forecasts, after `play` and before `release`."""
-        state, of_classes = self.arrays.state, self._class_forecasts
+        """Probabilities and certificates of forecasts asked for since `release`, after `play`."""
+        state, of_classes = self.arrays.state, self._asked
         probabilities: list[Any] = state.forecasts[entries].tolist()
         certificates: list[float] = state.certificates[entries].tolist()
         for place, entry in enumerate(entries) if of_classes else ():
@@ -401,13 +397,12 @@ class Book:
 
     def release(self) -> None:
         """Forget the steps that were taken, and the forecasts that were closed; `answers` ends here."""
-        for entry in self._closed_entries if self._class_forecasts else ():
-            self._class_forecasts.pop(entry, None)
         self._free += self._closed_entries
         self._forget_steps()
 
     def _forget_steps(self) -> None:
         self._closed_entries: list[int] = []
+        self._asked: dict[int, ClassForecast] = {}
         self._touched: dict[ClassKey, None] = {}
         self._settled: list[tuple[ClassForecast, Any]] = []
         self.given_up: dict[str, str] = {}
