@@ -44,9 +44,9 @@ LOG = (
 
 RECORDS = (
     "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate, c.number, c.value, c.time"
-    " FROM queries AS q JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number"
+    " FROM {} JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number WHERE {}"
 )
-"""Queries and their closings; the columns are those of `Record`."""
+"""Some queries and their closings; the columns are those of `Record`."""
 
 HIGHEST = "SELECT max({}, {}, {}), {}".format(
     *(
@@ -225,16 +225,19 @@ class Ledger:
             last: tuple[int, int] = self.connection.execute(HIGHEST).fetchone()
             return last
 
-    def records(self, condition: str, parameters: Sequence[Any]) -> list[schema.Record]:
-        """The queries for which a condition holds, which may say their order, too."""
-        rows = self.rows(f"{RECORDS} WHERE {condition}", parameters)
+    def records(
+        self, condition: str, parameters: Sequence[Any], queries: str = "queries AS q"
+    ) -> list[schema.Record]:
+        """Those of the `queries` for which a condition holds, which may say their order, too."""
+        rows = self.rows(RECORDS.format(queries, condition), parameters)
         with self.content_errors():
             return list(map(schema.recalled, rows))
 
     def recall(self, ids: Iterable[str]) -> dict[str, schema.Record]:
         """The queries among these ids that the ledger holds."""
-        records = self.records("q.id IN (SELECT value FROM json_each(?))", (names_in(ids),))
-        return {record.id: record for record in records}
+        # one look-up for each id, in their order: a set of them would be sorted first
+        named = "json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
+        return {record.id: record for record in self.records("1", (names_in(ids),), named)}
 
     def keys_named(self, names: Iterable[str]) -> list[schema.Snapshot]:
         """The keys among these names that the ledger knows."""
