@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         encode_lines as encode_lines,
     )
     from onlinecal.engine.keys.key import Summary as Summary
-    from onlinecal.engine.keys.totals import Total as Total
     from onlinecal.engine.ledger.archive import Archived as Archived, archive_ledger as archive_ledger
     from onlinecal.engine.ledger.check import (
         Check as Check,
@@ -41,6 +40,6 @@ if TYPE_CHECKING:
     )
     from onlinecal.engine.ledger.schema import Noted as Noted
     from onlinecal.engine.settings import read_config as read_config
-    from onlinecal.engine.watch.overview import Overview as Overview
+    from onlinecal.engine.watch.overview import Overview as Overview, Total as Total
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -19,9 +19,8 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.keys.key import Summary
-from onlinecal.engine.keys.totals import NamedSummary, Total
 from onlinecal.engine.ledger.file import LedgerError
-from onlinecal.engine.watch.overview import Overview
+from onlinecal.engine.watch.overview import NamedSummary, Overview, Total
 from onlinecal.validation import check_count
 
 MOST_IN_BATCH = 1_000

@@ -10,20 +10,19 @@ from math import inf
 from pathlib import Path
 from typing import Self
 
-from onlinecal.engine.columns.columns import Columns, columns_of_events, columns_of_lines
+from onlinecal.engine.columns import Columns, columns_of_events, columns_of_lines
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.storing import without_garbage_collection
-from onlinecal.engine.keys.totals import NamedSummary, Total, Totals
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
-from onlinecal.engine.ledger.schema import Changes, Noted, Record
+from onlinecal.engine.ledger.schema import Noted, Record
 from onlinecal.engine.settings import all_settings
-from onlinecal.engine.watch.overview import Activity, Overview, reliability_of_both
+from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, Total, Totals
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.validation import check_count
 
@@ -109,16 +108,13 @@ class Engine:
     ) -> None:
         """Commit a batch, and the states that are due."""
         book, behind = self._book, self.window if window is None else window
-        rows = (batch.created, batch.query_rows(), batch.closing_rows()) if batch else None
+        log, reliability = batch.rows() if batch else {}, book.reliability if batch else None
         book.release()
         states = book.due(upto, behind, self.hot_keys)
-        tail, after = book.tail(upto), (self._number, self._keys_known)
-        if rows:
-            reliability = book.reliability
+        if batch or states:
             counted = None if reliability is None or reliability.is_written else reliability.dump()
-            self._ledger.commit(Changes(*rows, states, tail, [Noted(*one) for one in inputs], after, counted))
-        elif states:
-            self._ledger.commit(Changes((), (), (), states, tail, (), after))
+            noted, after = [Noted(*one) for one in inputs], (self._number, self._keys_known)
+            self._ledger.commit(log, states, book.tail(upto), after, noted, counted)
 
     def handle(self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[Input] = ()) -> list[Answer]:
         """Answer a batch of events, one answer each in their order, and make it durable first.
@@ -143,7 +139,7 @@ class Engine:
                 self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._is_sound = True
-            self._activity.note(batch.refused(), time.perf_counter() - began, self._book.raised)
+            self._activity.note(batch.refused(), time.perf_counter() - began, self._book.arrays.raised)
             return batch
 
     def trust_times(self) -> None:
@@ -208,7 +204,7 @@ class Engine:
                 *totals.alarms(),
                 totals.scores(),
                 reliability.since,
-                *reliability_of_both(reliability, total.certificate, total.rounds),
+                *reliability.both(total.certificate, total.rounds),
                 self._with_windows(totals.largest(limit)),
                 self._with_windows(totals.alarmed(limit)),
                 len(book.keys),

@@ -15,15 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from onlinecal.engine.columns.columns import FEW_EVENTS, REFUSED, WITHDRAW, Columns, none_for_nan, values_at
-from onlinecal.engine.columns.scanning import OUTCOME, QUERY
+from onlinecal.engine.columns import (
+    FEW_EVENTS,
+    OUTCOME,
+    QUERY,
+    REFUSED,
+    WITHDRAW,
+    Columns,
+    none_for_nan,
+    values_at,
+)
 from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
-from onlinecal.engine.keys.accepting import KNOWN, NEW, NOBODY, UNKNOWN, EventTable
 from onlinecal.engine.keys.book import Book, for_each
-from onlinecal.engine.keys.class_key import ClassKey
-from onlinecal.engine.keys.key import Key
-from onlinecal.engine.keys.playing import KEY, OWNER, PLAIN
-from onlinecal.engine.ledger.schema import ByColumns, Record, stored, stored_outcome
+from onlinecal.engine.keys.key import ClassKey, Key
+from onlinecal.engine.keys.playing import KEY, KNOWN, NEW, NOBODY, OWNER, PLAIN, UNKNOWN, EventTable
+from onlinecal.engine.ledger.schema import ByColumns, Record, by_columns, stored, stored_outcome
 
 
 class Batch:
@@ -331,15 +337,22 @@ class Batch:
             answers[i] = answers[answer] if type(answer) is int else answer
         return answers
 
-    def query_rows(self) -> ByColumns:
-        """The rows of the new queries, before the book is told to `release`."""
+    def rows(self) -> dict[str, ByColumns]:
+        """The rows for the ledger's tables, before the book is told to `release`."""
+        return {
+            "keys": by_columns(self.created),
+            "queries": self._queries_asked(),
+            "closings": self.closings(),
+        }
+
+    def _queries_asked(self) -> ByColumns:
         columns, table, which = self.columns, self._table, self._queries
         hints: list[Any] = none_for_nan(values_at(columns.hints, which))
         probabilities: list[Any] = self._probabilities
         if self._checked:
             hints = [stored(self._checked.get(i, hint)) for i, hint in zip(which, hints, strict=True)]
             probabilities = list(map(stored, probabilities))
-        return ByColumns(
+        return (
             values_at(table.numbers, which),
             self._query_ids,
             self.book.key_numbers(values_at(table.at, which)),
@@ -349,7 +362,7 @@ class Batch:
             self._certificates,
         )
 
-    def closing_rows(self) -> ByColumns:
+    def closings(self) -> ByColumns:
         """The rows of the new closings, before the book is told to `release`."""
         columns, table, which = self.columns, self._table, self._closings
         if self._checked:
@@ -357,7 +370,7 @@ class Batch:
         else:
             values = list(map(int, values_at(columns.values, which)))
         queries, times = self.book.query_numbers(values_at(table.at, which)), values_at(columns.times, which)
-        return ByColumns(values_at(table.numbers, which), queries, values, none_for_nan(times))
+        return values_at(table.numbers, which), queries, values, none_for_nan(times)
 
     def records_of(self, key: str) -> Iterable[Record]:
         """The accepted queries of a batch about one key, as the ledger would return them."""

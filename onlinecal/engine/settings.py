@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,6 @@ from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfi
 from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import check_hints_allowed
 from onlinecal.engine.keys.playing import GIVEN_UP, LATE, START
-from onlinecal.engine.keys.steering import ClassSteering
-from onlinecal.engine.watch.key_watch import KeyWatch
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import FORMAT, HIGH, REPORT, ROUNDS, SCALE
 from onlinecal.forecasters.binary.cells import LATE as LATE_ONCE
@@ -108,8 +104,8 @@ class KeySettings:
     plain
         Whether these events need no checks but of their ids: queries without a hint or with a probability,
         and outcomes 0 or 1 of open forecasts.
-    steers, new_steering
-        Whether hints are steered; what makes the steering of a key of several classes, None for none.
+    steers
+        Whether hints are steered.
     threshold
         The threshold of alarms, inf for no alarms.
     expire_after, max_jump
@@ -121,13 +117,9 @@ class KeySettings:
     def __init__(self, config: KeyConfig, arrays: KeyArrays, place: int = -1) -> None:
         self.config, self.arrays, self.place, self.keys_made = config, arrays, place, 0
         self.kind, self.is_binary = kind_of(config), config.kind == "binary"
-        alpha = ALPHA if config.alarm is None or config.alarm is True else config.alarm or None
-        self.threshold = inf if alpha is None else 1.0 / alpha
-        self.new_watch: Callable[[], KeyWatch] = partial(KeyWatch, alpha)
-        self.steers = config.steering is not False
-        self.new_steering: Callable[[], ClassSteering] | None = None
-        if self.steers and config.kind == "simplex":
-            self.new_steering = partial(ClassSteering, config.classes, config.most_classes)
+        alpha = ALPHA if config.alarm is None or config.alarm is True else config.alarm
+        self.threshold = 1.0 / alpha if alpha else inf
+        self.steers = config.steering is not False and config.kind != "lp"
         self.expire_after = inf if config.expire_after is None else config.expire_after
         self.max_jump = inf if config.expire_after is None else config.max_jump
         self.expires_as = GIVEN_UP if config.expire_as is None else float(config.expire_as)

@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from onlinecal.engine.columns.columns import Columns, columns_of_events
-from onlinecal.engine.columns.scanning import QUERY
+from onlinecal.engine.columns import QUERY, Columns, columns_of_events
 from onlinecal.engine.config import EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Rejected
 from onlinecal.engine.judge import Batch
@@ -132,7 +131,7 @@ class KeyTurns:
         if key is None:
             return data, batch
         waiting = set(book.query_numbers(key.entries()))
-        closings = list(batch.closing_rows())
+        closings = zip(*batch.closings(), strict=True)
         oldest = batch.number - self.remember
         kept = [
             record

@@ -2,8 +2,6 @@
 
 from types import SimpleNamespace
 
-import numpy as np
-
 from onlinecal.engine import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger.schema import Snapshot
@@ -24,6 +22,7 @@ class OneKey:
         self.key = self.book.keys["k"]
         for entry in self.key.entries():
             self._opened(self.book.ids[entry], entry)
+        self.book._asked.update(getattr(self.key, "open", {}))
         self._answer()
 
     def _opened(self, id, entry):
@@ -32,7 +31,7 @@ class OneKey:
         return one
 
     def _answer(self):
-        told = self.book.answers(np.array([one.entry for one in self._asked], np.int64))
+        told = self.book.answers([one.entry for one in self._asked])
         for one, probability, certificate in zip(self._asked, *told, strict=True):
             one.probability, one.certificate = probability, certificate
         self._asked = []

@@ -37,9 +37,8 @@ from onlinecal.engine.events import (
 )
 from onlinecal.engine.http.gate import LOOPBACK_NAMES, Gate, read_body, size_of_body
 from onlinecal.engine.http.metrics import MEDIA_TYPE, as_text
-from onlinecal.engine.keys.totals import NamedSummary
 from onlinecal.engine.ledger.file import LedgerError
-from onlinecal.engine.watch.overview import Overview
+from onlinecal.engine.watch.overview import NamedSummary, Overview
 
 LINES = "application/x-ndjson"
 

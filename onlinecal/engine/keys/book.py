@@ -19,12 +19,9 @@ import msgspec
 import numpy as np
 
 from onlinecal.compiling import at_once
-from onlinecal.engine.columns.columns import Columns
-from onlinecal.engine.columns.scanning import QUERY
+from onlinecal.engine.columns import QUERY, Columns
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.accepting import UNNAMED, EventTable, accept
-from onlinecal.engine.keys.class_key import ClassKey, StoredClassKey
-from onlinecal.engine.keys.key import RESERVE, Key, Summary
+from onlinecal.engine.keys.key import RESERVE, ClassKey, Key, StoredClassKey, Summary
 from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import ClassForecast
 from onlinecal.engine.keys.playing import (
@@ -37,15 +34,17 @@ from onlinecal.engine.keys.playing import (
     NUMBER,
     OWNER,
     PLAIN,
+    UNNAMED,
     WAITING,
+    EventTable,
     Steps,
+    accept,
 )
 from onlinecal.engine.keys.storing import StoredBinaryKey, checked_state, without_garbage_collection
-from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import KeySettings, all_settings
-from onlinecal.engine.watch.key_watch import Alarm
+from onlinecal.engine.watch.overview import Totals
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import check_format
@@ -75,8 +74,6 @@ class Book:
         The keys whose state in the ledger lacks events, in the order of the first event that it lacks.
     totals, reliability
         Sums over all keys, from the first request for them on; reliability, from `start_watching` on.
-    raised
-        The alarms that were raised and not yet reported: key, side (FORECAST or HINT), alarm.
     given_up
         The ids of forecasts that have expired since `release`, and the names of their keys.
     """
@@ -92,10 +89,8 @@ class Book:
         self.dirty: dict[Key, None] = {}
         self.totals: Totals | None = None
         self.reliability: Reliability | None = None
-        self.raised: list[tuple[str, int, Alarm]] = []
         self._free: list[int] = []
         self._accept = at_once(accept)
-        self._class_forecasts: dict[int, ClassForecast] = {}
         self._forget_steps()
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:
@@ -105,7 +100,7 @@ class Book:
             # forecasts do not depend on it, so if it is damaged it begins anew
             with suppress(ValueError, TypeError):
                 self.reliability = Reliability.load(reliability)
-        self.raised.clear()
+        self.arrays.raised.clear()
 
     # -- keys
 
@@ -163,8 +158,6 @@ class Book:
         except BaseException:
             self._free += entries
             raise
-        if isinstance(key, ClassKey):
-            self._class_forecasts.update(key.open)
         state, first_lane = self.arrays.state, key.first_lane
         state.clocks[first_lane] = nan if stored.clock is None else stored.clock
         state.fields[first_lane, EXPIRED], state.fields[first_lane, WAITING] = stored.expired, len(ids)
@@ -207,7 +200,6 @@ class Book:
                 # in a ledger that was changed by hand, two forecasts may have one id
                 if self.open.get(self.ids[entry]) == entry:
                     del self.open[self.ids[entry]]
-                self._class_forecasts.pop(entry, None)
             self._free += entries
             del self.keys[key.name], self.first_lanes[key.name]
             self.dirty.pop(key, None)
@@ -241,10 +233,9 @@ class Book:
         numbers: list[int] = self.arrays.state.open[entries, NUMBER].tolist()
         return numbers
 
-    def asked_at(self, entry: int) -> float | None:
-        """When a forecast was asked for; None if neither its query nor its key had a time."""
-        time = float(self.arrays.state.times[entry])
-        return time if time == time else None
+    def asked_at(self, entry: int) -> float:
+        """When a forecast was asked for; NaN if neither its query nor its key had a time."""
+        return float(self.arrays.state.times[entry])
 
     def waits(self, entry: int, number: int) -> bool:
         """Whether the forecast of the query with this number is open, under this entry."""
@@ -265,7 +256,7 @@ class Book:
         state.times[entry] = nan if asked is None else asked
         key.remember(asked, number, entry)
         if isinstance(key, ClassKey):
-            self._class_forecasts[entry] = forecast = ClassForecast(id, number, asked, hint, 0)
+            self._asked[entry] = forecast = ClassForecast(id, number, asked, hint, 0)
             key.ask(entry, forecast)
             self._touched[key] = None
         else:
@@ -368,9 +359,6 @@ class Book:
         longest = self._play_binary() if self._entries else 0
         for key in self._touched:
             key.run()
-            if key.watch.raised:
-                self.raised += ((key.name, *one) for one in key.watch.raised)
-                key.watch.raised.clear()
         if self.reliability is not None:
             self.reliability.add(self._settled)
         if self.totals is not None or longest > RESERVE:
@@ -384,8 +372,6 @@ class Book:
             has_outcome, state = outcomes >= 0.0, self.arrays.state
             settled = entries[has_outcome]
             self.reliability.add_events(state.forecasts[settled], state.hints[settled], outcomes[has_outcome])
-        self.raised += self.arrays.raised
-        self.arrays.raised.clear()
         return longest
 
     def _note_touched(self, longest: int) -> None:
@@ -399,8 +385,8 @@ class Book:
             self.totals.touched([*touched, *self._touched])
 
     def answers(self, entries: list[int]) -> tuple[list[Any], list[float]]:
-        """Probabilities and certificates of forecasts, after `play` and before `release`."""
-        state, of_classes = self.arrays.state, self._class_forecasts
+        """Probabilities and certificates of forecasts asked for since `release`, after `play`."""
+        state, of_classes = self.arrays.state, self._asked
         probabilities: list[Any] = state.forecasts[entries].tolist()
         certificates: list[float] = state.certificates[entries].tolist()
         for place, entry in enumerate(entries) if of_classes else ():
@@ -411,13 +397,12 @@ class Book:
 
     def release(self) -> None:
         """Forget the steps that were taken, and the forecasts that were closed; `answers` ends here."""
-        for entry in self._closed_entries if self._class_forecasts else ():
-            self._class_forecasts.pop(entry, None)
         self._free += self._closed_entries
         self._forget_steps()
 
     def _forget_steps(self) -> None:
         self._closed_entries: list[int] = []
+        self._asked: dict[int, ClassForecast] = {}
         self._touched: dict[ClassKey, None] = {}
         self._settled: list[tuple[ClassForecast, Any]] = []
         self.given_up: dict[str, str] = {}

@@ -1,28 +1,55 @@
-"""Keys: a name, a clock, and forecasts that wait until their time is over. Outcomes are in [0, 1] here."""
+"""Keys: a name, a clock, and forecasts that wait until their time is over.
+
+A binary key has what it consists of in `KeyArrays`. A key of several classes has lanes, steering and a watch
+of its own: `ask` and `close` note steps, and `run` lets the lanes take all of them. Answers depend only on
+the order of the key's events, not on how these were cut into batches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from math import inf
-from typing import TYPE_CHECKING, Any
+from math import inf, nan
+from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from onlinecal.engine.keys.accepting import MOST_OPEN
-from onlinecal.engine.keys.playing import EXPIRED, KEY, NUMBER, OLDEST_OPEN, WAITING
+from onlinecal.elementary import in_turn
+from onlinecal.engine.keys.lanes import ClassForecast, ClassSteering, LaneStep
+from onlinecal.engine.keys.playing import (
+    ASKED,
+    EXPIRED,
+    GIVEN_UP,
+    KEY,
+    MOST_OPEN,
+    NUMBER,
+    OLDEST_OPEN,
+    WAITING,
+)
+from onlinecal.engine.keys.storing import with_checksum
 from onlinecal.engine.watch.account import MONEY
-from onlinecal.engine.watch.key_watch import Watched, watched_by
+from onlinecal.engine.watch.key_watch import KeyWatch, Watched, watched_by
+from onlinecal.forecasters.binary.soundness import require
 from onlinecal.html import Shown
+from onlinecal.version import STATE_FORMAT
 
 if TYPE_CHECKING:
+    from onlinecal.engine.keys.lp_lanes import LpLane
+    from onlinecal.engine.keys.simplex_lanes import SimplexLane
     from onlinecal.engine.settings import KeySettings
 
 ALWAYS_OPEN = 64
 """How many forecasts may be open with any forecaster."""
 RESERVE = 1 << 23
 """A key takes queries as long as its integers bear so many rounds: more than are open, or in one batch."""
+
+KeyStep = tuple[ClassForecast, Any, int]
+"""A forecast; its outcome, ASKED or GIVEN_UP; and the number of the event, or for ASKED how many other
+forecasts of the lane are open."""
+MOST_BYTES = 1 << 26
+"""The bytes of a key's state. SQLite writes no row of more than 10^9."""
 
 Waits = Callable[[int, int], bool]
 """Whether the forecast with this entry is open and was asked for with the event of this number."""
@@ -171,15 +198,13 @@ class Key:
             heapify(self.times)
         return over
 
-    def is_over(self, asked: float | None, time: float | None) -> bool:
-        """Whether a forecast asked for at that time has expired; never where that time is not known.
+    def is_over(self, asked: float, time: float | None) -> bool:
+        """Whether a forecast asked for at that time has expired; never where that time is not known, NaN.
 
         It expires by the key's clock, or by `time` if that is later.
         """
-        clock = self.clock
-        if asked is None or clock is None:
-            return False
-        now = clock if time is None or time < clock else time
+        clock = float(self.settings.arrays.state.clocks[self.first_lane])
+        now = time if time is not None and time > clock else clock
         return now > asked + self.settings.expire_after
 
     def is_full_at(self, time: float | None, waits: Waits) -> bool:
@@ -201,3 +226,208 @@ class Key:
                 many -= waits(entry, number)
                 places += 2 * place + 1, 2 * place + 2
         return not many
+
+
+class StoredClassKey(Struct, array_like=True):
+    """A key of several classes as it is stored; the number of the format, `STATE_FORMAT`, comes first.
+
+    `steering` is what `ClassSteering` dumped, None before the first hint; `watch` is what `KeyWatch` dumped.
+    """
+
+    format: int
+    clock: float | None
+    expired: int
+    late: list[int]
+    lanes: list[bytes]
+    open: list[ClassForecast]
+    steering: bytes | None
+    watch: bytes
+
+
+class ClassKey(Key):
+    """A key of several classes, with all that it consists of.
+
+    Attributes
+    ----------
+    lanes, busy, late
+        The forecasters; how many open forecasts each has; the most others that were open when it was asked.
+    open
+        The open forecasts, by entry, the oldest first.
+    steps
+        What `run` has not taken up yet.
+    asked_bytes
+        An estimate of the bytes that the queries of the open forecasts take.
+    steering, watch
+        The steering of the key's hints, None before the first hint; the watch over its forecasts.
+    """
+
+    __slots__ = ("asked_bytes", "busy", "lanes", "late", "open", "steering", "steps", "watch")
+
+    lanes: list[SimplexLane | LpLane]
+    steering: ClassSteering | None
+
+    def __init__(self, name: str, number: int, settings: Any, upto: int = 0) -> None:
+        super().__init__(name, number, settings, upto)
+        self.lanes, self.busy, self.late, self.open = [], list[int](), list[int](), dict[int, ClassForecast]()
+        self.steps, self.asked_bytes = list[KeyStep](), 0
+        self.steering, self.watch = None, KeyWatch(settings.threshold)
+
+    def load(self, stored: StoredClassKey, entries: list[int]) -> tuple[list[int], list[float]]:
+        """Take up what was stored."""
+        self.late, self.lanes = stored.late, [self.settings.kind.load(lane) for lane in stored.lanes]
+        n_lanes = len(self.lanes)
+        require(n_lanes <= self.settings.config.lanes and len(self.late) == n_lanes, "its lanes")
+        require(all(0 <= one.lane < n_lanes for one in stored.open), "its lanes")
+        for place, lane in enumerate(self.lanes):
+            waiting = [one for one in stored.open if one.lane == place]
+            lane.check_open(waiting)
+            require(lane.rounds_left >= len(waiting), "its rounds")
+            self.busy.append(len(waiting))
+        self.spent = any(map(is_spent, self.lanes))
+        self.asked_bytes = sum(one.bytes_asked for one in stored.open)
+        self.open = dict(zip(entries, stored.open, strict=True))
+        hinted, steers = any(one.hint is not None for one in stored.open), self.settings.steers
+        require(not (steers and hinted) if stored.steering is None else steers, "its steering")
+        if stored.steering is not None:
+            self._begin_steering().take(stored.steering, stored.open)
+        self.watch.take(stored.watch, stored.open)
+        times = [nan if one.time is None else one.time for one in stored.open]
+        return [one.number for one in stored.open], times
+
+    def dump(self, ids: list[str]) -> bytes:
+        """The state in bytes."""
+        # rounds that have left a window are forgotten when its bounds are asked for
+        self.window_bounds()
+        waiting = list(self.open.values())
+        learnt = None if self.steering is None else self.steering.dump()
+        lanes = [lane.dump() for lane in self.lanes]
+        parts = self.clock, self.expired, self.late, lanes, waiting, learnt, self.watch.dump()
+        return with_checksum(_encoder.encode((STATE_FORMAT, *parts)))
+
+    def entries(self) -> list[int]:
+        """The forecasts that wait, the oldest first."""
+        return list(self.open)
+
+    @property
+    def oldest(self) -> int | None:
+        """The number of the oldest query that waits."""
+        return next(iter(self.open.values())).number if self.open else None
+
+    @property
+    def most_open(self) -> int:
+        """How many forecasts may be open."""
+        return min(lane.most_open for lane in self.lanes)
+
+    def is_full_at(self, time: float | None, waits: Waits) -> bool:
+        """Whether the key can take no query: as every key, or because its state may exceed `MOST_BYTES`.
+
+        The estimate, an upper one as of the last run, counts lanes, steering and open forecasts.
+        """
+        steered = () if self.steering is None else self.steering.numbers
+        k = max(len(known) for known in (steered, *(lane.labels for lane in self.lanes)))
+        # each open forecast has an answer, a cell, a ticket of steering, and stakes
+        each = 256 + 100 * k + max([0, *(lane.label_bytes for lane in self.lanes)])
+        # steering takes some 3 KB for each class
+        size = sum(lane.size for lane in self.lanes) + 3200 * k + self.asked_bytes + self.waiting * each
+        return size > MOST_BYTES or super().is_full_at(time, waits)
+
+    def ask(self, entry: int, forecast: ClassForecast) -> None:
+        """Note that a forecast is asked for; `run` makes it."""
+        lane = forecast.lane = self._free_lane()
+        self.open[entry] = forecast
+        self.late[lane] = max(self.late[lane], self.busy[lane])
+        self.steps.append((forecast, ASKED, self.busy[lane]))
+        self.busy[lane] += 1
+        self.asked_bytes += forecast.bytes_asked
+
+    def admit(self, entry: int, outcome: Any) -> None:
+        """ValueError if the outcome has too many classes, or is a soft label that the lane cannot take."""
+        forecast = self.open[entry]
+        lane = self.lanes[forecast.lane]
+        if self.steps and lane.depends_on_steps(outcome):
+            self.run()
+        lane.admits(outcome)
+
+    def close(self, entry: int, outcome: Any, number: int) -> ClassForecast:
+        """Note the outcome of a forecast, which `admit` has checked; None if it will never have one."""
+        forecast = self.open.pop(entry)
+        self.steps.append((forecast, GIVEN_UP if outcome is None else outcome, number))
+        self.busy[forecast.lane] -= 1
+        self.asked_bytes -= forecast.bytes_asked
+        return forecast
+
+    def _free_lane(self) -> int:
+        """The first lane without open forecasts; else a new one, if allowed; else the one with the fewest."""
+        least = min(self.busy, default=1)
+        if least and len(self.lanes) < self.settings.config.lanes:
+            self.lanes.append(self.settings.kind.new())
+            self.busy.append(0)
+            self.late.append(0)
+            return len(self.lanes) - 1
+        return self.busy.index(least)
+
+    def _begin_steering(self) -> ClassSteering:
+        config = self.settings.config
+        self.steering = ClassSteering(config.classes, config.most_classes)
+        return self.steering
+
+    def run(self) -> None:
+        """Let the steering, the lanes and the watch take the steps, one after the other."""
+        steps, self.steps = self.steps, []
+        settled, of_lane = self.rounds, [list[LaneStep]() for _ in self.lanes]
+        steers = self.settings.steers
+        for forecast, what, number in steps:
+            if self.steering is None and steers and what == ASKED and forecast.hint is not None:
+                self._begin_steering()
+            hint = forecast.hint if self.steering is None else self.steering.guide(forecast, what)
+            if what == ASKED:
+                of_lane[forecast.lane].append((forecast, None, hint, number))
+            elif what != GIVEN_UP:
+                settled += 1
+                of_lane[forecast.lane].append((forecast, what, None, settled))
+        now, raised = [lane.certificate for lane in self.lanes], self.settings.arrays.raised
+        after = [iter(lane.run(own)) for lane, own in zip(self.lanes, of_lane, strict=True)]
+        for forecast, what, number in steps:
+            if what != GIVEN_UP:
+                now[forecast.lane] = next(after[forecast.lane])
+            if what == ASKED:
+                forecast.certificate = in_turn(now)
+            raised += ((self.name, *one) for one in self.watch.follow(forecast, what, number))
+        self.spent = any(map(is_spent, self.lanes))
+
+    def watched(self) -> Watched:
+        """The key's alarms and scores."""
+        return self.watch.watched()
+
+    def written(self) -> Summary:
+        """What there is to know of the key, without alarms and scores."""
+        lanes = self.lanes
+        certificate, promise = (
+            in_turn(one.certificate for one in lanes),
+            in_turn(one.guarantee for one in lanes),
+        )
+        figures = self.rounds, self.waiting, self.expired, certificate, promise, self.oldest
+        return Summary(*figures, *self.window_bounds())
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were settled."""
+        return sum(lane.rounds for lane in self.lanes)
+
+    def window_bounds(self) -> tuple[float | None, float | None]:
+        """As `KeyArrays.window_bounds`; only kind "simplex" has windows."""
+        window, lanes = self.settings.config.window, cast("list[SimplexLane]", self.lanes)
+        if window is None:
+            return None, None
+        now = self.rounds
+        proven = in_turn(lane.window_certificate_at(now) for lane in lanes)
+        promises = (float(lane.window_promise(0 if place else window)) for place, lane in enumerate(lanes))
+        return float(proven), float(in_turn(promises))
+
+
+def is_spent(lane: SimplexLane | LpLane) -> bool:
+    """Whether a lane's integers bear fewer rounds than RESERVE; not before so many were settled."""
+    return lane.rounds > RESERVE and lane.rounds_left < RESERVE
+
+
+_encoder = msgspec.msgpack.Encoder()

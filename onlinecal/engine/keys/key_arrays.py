@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import at_once, compiled
 from onlinecal.elementary import in_turn
-from onlinecal.engine.columns.columns import none_for_nan
+from onlinecal.engine.columns import none_for_nan
 from onlinecal.engine.keys import playing
 from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.playing import (

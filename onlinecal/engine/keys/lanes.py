@@ -4,6 +4,12 @@ A lane takes steps in the order in which they happened: it makes a forecast, whi
 `ClassForecast`, or it settles one with an outcome. Lanes run the machines of the river classes.
 
 An outcome is kept as the label of its class; a soft label as its probabilities above zero, by class.
+
+Hints are steered, to better ones, which the key's lanes then follow. A key has one state of steering for all
+its lanes. What can be learnt of hints does not depend on the lane that follows them, and one state that
+learns from all labels knows more than several that share them. A late label counts for less, the more events
+of the key came in between. Many keys have few rounds, so steering begins with little trust
+(`onlinecal.steering.trust`).
 """
 
 from __future__ import annotations
@@ -13,14 +19,27 @@ from collections.abc import Collection, Iterable, Mapping
 from math import fsum
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.engine.events import LONGEST_NAME, is_name
+from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, SUM_TOLERANCE, check_distributions, shown
+from onlinecal.steering.trust import (
+    ask_vector,
+    check_vector_steering,
+    new_trusted_steering,
+    room_size,
+    settle_vector,
+    ticket_size,
+    trusted_ticket_with_classes,
+    trusted_with_classes,
+)
+from onlinecal.steering.vector import shared_of, size_for
 
 ClassOutcome = str | dict[str, float]
 BYTES_A_SIGN = 4
@@ -71,9 +90,22 @@ asked for, None, the hint to follow, None for none, and how many forecasts of th
 class ClassLabels:
     """The classes that outcomes may name: those that are given, or else any, but no more than `most`."""
 
+    lane: type[Any]
+    """The class of the lanes that forecast them."""
+
     def __init__(self, classes: tuple[str, ...] | None, most: int = MOST_CLASSES) -> None:
         self.classes = None if classes is None else frozenset(classes)
         self.most = most if classes is None else len(classes)
+
+    def new(self) -> Any:
+        """A lane before its first round."""
+        return self.lane(self)
+
+    def load(self, data: bytes) -> Any:
+        """The lane that was dumped; ValueError if it makes no sense."""
+        lane = self.new()
+        lane.take(data)
+        return lane
 
     def hint_of(self, hint: Any) -> dict[str, float] | None:
         """A hint, checked: probabilities by class. If classes are discovered, a hint may name new ones."""
@@ -138,16 +170,16 @@ class Lane:
 
     Attributes
     ----------
+    kind
+        What made it.
     labels
-        The classes, with those of outcomes whose step is still to be taken; at most `most`.
+        The classes, with those of outcomes whose step is still to be taken; at most `kind.most`.
     label_bytes
         How many bytes these take, at most.
     """
 
-    __slots__ = ("label_bytes", "labels", "most")
-
-    def __init__(self, labels: Iterable[str], most: int) -> None:
-        self.most = most
+    def __init__(self, labels: Iterable[str], kind: Any) -> None:
+        self.kind = kind
         self.know(labels)
 
     def know(self, labels: Iterable[str]) -> None:
@@ -160,9 +192,9 @@ class Lane:
         if isinstance(outcome, str) and outcome in self.labels:
             return
         new = self.labels.union(class_shares(outcome))
-        if len(new) > self.most:
+        if len(new) > self.kind.most:
             named = f"with value {shown(outcome)} there are {len(new):,} classes"
-            raise ValueError(f"{named}, {too_many(self.most)}")
+            raise ValueError(f"{named}, {too_many(self.kind.most)}")
         self.know(new)
 
     def depends_on_steps(self, outcome: ClassOutcome) -> bool:
@@ -204,3 +236,101 @@ def check_hints_allowed(hints: bool) -> None:
     """ValueError if the key takes no hints."""
     if not hints:
         raise ValueError("hint must be left away: the key is configured with hints = false")
+
+
+class StoredSteering(Struct, array_like=True):
+    """The classes in the order that the state has them; the floats of the state, then those of tickets."""
+
+    labels: list[str]
+    floats: bytes
+
+
+class ClassSteering:
+    """The steering of one key, from its first hint on.
+
+    Where no `classes` are given, it learns of a class when a hint gives it weight, or when it is an outcome.
+    When it knows `most` classes, it leaves further ones out of hints.
+
+    Attributes
+    ----------
+    numbers
+        The numbers of the known classes, in the order that the state has them.
+    state
+        What steering has learnt: a state of `onlinecal.steering.trust`.
+    tickets
+        What it keeps of each open forecast with a hint, by the number of the query.
+    """
+
+    __slots__ = ("most", "numbers", "state", "tickets")
+
+    def __init__(self, classes: tuple[str, ...] | None, most: int = MOST_CLASSES) -> None:
+        self.most = most if classes is None else len(classes)
+        self.numbers = {label: number for number, label in enumerate(classes or ())}
+        self.state = new_trusted_steering(len(self.numbers))
+        self.tickets: dict[int, Floats] = {}
+
+    def guide(self, forecast: ClassForecast, what: Any) -> dict[str, float] | None:
+        """Take up what happened to a forecast; the hint to follow if it was asked for with one."""
+        if what == ASKED:
+            return None if forecast.hint is None else self._ask(forecast.number, forecast.hint)
+        # without a hint there is no ticket, and nothing to learn
+        ticket = self.tickets.pop(forecast.number, None)
+        if ticket is not None and what != GIVEN_UP:
+            self._learn(ticket, what)
+        return None
+
+    def _meet(self, labels: Iterable[str]) -> None:
+        numbers, before = self.numbers, len(self.numbers)
+        for label in labels:
+            if label not in numbers and len(numbers) < self.most:
+                numbers[label] = len(numbers)
+        if len(numbers) > before:
+            self.state = trusted_with_classes(self.state, before, len(self.numbers))
+
+    def _ask(self, number: int, hint: dict[str, float]) -> dict[str, float]:
+        if not self.numbers.keys() >= hint.keys():
+            self._meet([label for label, p in hint.items() if p > 0.0])
+        row, out = vector_of(hint, self.numbers), np.empty(len(self.numbers))
+        self.tickets[number] = ticket = np.empty(ticket_size(len(row)))
+        ask_vector(self.state, ticket, row, out)
+        answer = out.tolist()
+        # only a forged state can lead beyond [0, 1] or to NaN
+        if not all(0.0 <= p <= 1.0 for p in answer):
+            return hint
+        return dict(zip(self.numbers, answer, strict=True))
+
+    def _learn(self, ticket: Floats, outcome: ClassOutcome) -> None:
+        soft = class_shares(outcome)
+        self._meet(soft)
+        if all(label in self.numbers for label in soft):
+            settle_vector(self.state, self._grown(ticket), vector_of(soft, self.numbers))
+
+    def _grown(self, ticket: Floats) -> Floats:
+        """A ticket, extended to all classes that are known by now."""
+        before, k = (len(ticket) - ticket_size(0)) // (ticket_size(1) - ticket_size(0)), len(self.numbers)
+        return ticket if before == k else trusted_ticket_with_classes(ticket, before, k)
+
+    def dump(self) -> bytes:
+        """The state in bytes: classes, and compressed what was learnt and the tickets of open forecasts."""
+        k = len(self.numbers)
+        # the places of ticket and answers are not stored: they are written anew before they are read
+        parts = [self.state[shared_of(k) : size_for(k) + 2]]
+        parts += map(self._grown, self.tickets.values())
+        return msgspec.msgpack.encode(StoredSteering(list(self.numbers), deflated(np.concatenate(parts))))
+
+    def take(self, data: bytes, waiting: Iterable[ClassForecast]) -> None:
+        """Take up what was dumped while these forecasts waited; ValueError if it makes no sense."""
+        numbers = [one.number for one in waiting if one.hint is not None]
+        stored = msgspec.msgpack.decode(data, type=StoredSteering)
+        labels, k = stored.labels, len(stored.labels)
+        require(len(set(labels)) == k <= self.most, "its steering's classes")
+        require(list(self.numbers) == labels[: len(self.numbers)], "its steering's classes")
+        start, end, ticket = shared_of(k), size_for(k) + 2, ticket_size(k)
+        length = end - start + ticket * len(numbers)
+        floats = inflated(stored.floats, length, np.float64)
+        require(len(floats) == length, "the length of its steering")
+        tickets = floats[end - start :].reshape(-1, ticket)
+        self.state = np.concatenate([np.zeros(start), floats[: end - start], np.zeros(room_size(k))])
+        check_vector_steering(self.state, tickets, k)
+        self.numbers = {label: number for number, label in enumerate(labels)}
+        self.tickets = {number: one.copy() for number, one in zip(numbers, tickets, strict=True)}

@@ -59,62 +59,13 @@ class LpState(Struct, array_like=True):
     biases: list[tuple[LevelSet, dict[int, int]]]
 
 
-class LpKind(ClassLabels):
-    """Makes lanes of kind "lp", and checks their hints and outcomes; parameters are as in `KeyConfig`."""
-
-    def __init__(
-        self,
-        classes: tuple[str, ...] | None,
-        most: int = MOST_CLASSES,
-        p: float = 2.0,
-        epsilon: float = 0.1,
-        n_levels: int = 5,
-        tolerance: float | None = None,
-        within: Within = "shift",
-        first_fit: int = 100,
-        fading: float | None = None,
-    ) -> None:
-        super().__init__(classes, most)
-        self.known = () if classes is None else check_labels(list(classes), "classes")
-        self.p = float(check_number(p, "p", 1.0, 100.0, "(]", "a number above 1, at most 100"))
-        self.first_fit = check_count(first_fit, "first_fit")
-        self.fading = None if fading is None else check_open_unit(fading, "fading")
-        check_count(n_levels, "n_levels", most=MOST_LEVELS)
-        self.settings = LpRecalibrator.as_in_paper(
-            self.p, epsilon, n_levels=n_levels, tolerance=tolerance, within=within
-        )
-        self.settings.settings_for(2)
-        self.n_levels = n_levels
-
-    def outcome_of(self, value: Any) -> str:
-        """A class label, checked; ValueError for anything else, also for a soft label."""
-        if isinstance(value, dict):
-            raise ValueError(
-                "value must be a class label with kind 'lp', whose errors speak of labels "
-                f"(kind 'simplex' takes soft ones), got {shown(value)}"
-            )
-        return self.label_of(value, "value")
-
-    def new(self) -> LpLane:
-        """A lane before its first round."""
-        return LpLane(self)
-
-    def load(self, data: bytes) -> LpLane:
-        """The lane that was dumped; ValueError if it makes no sense."""
-        lane = LpLane(self)
-        lane.take(msgspec.msgpack.decode(data, type=LpState))
-        return lane
-
-
 class LpLane(Lane):
     """One map, which is fitted again and again; to settle a forecast it needs only its probabilities."""
 
-    __slots__ = ("error", "kind", "next_fit", "numbers", "online")
-
     def __init__(self, kind: LpKind) -> None:
-        self.kind, self.next_fit = kind, kind.first_fit
+        self.next_fit = kind.first_fit
         self.numbers: dict[str, int] = {label: number for number, label in enumerate(kind.known)}
-        super().__init__(self.numbers, kind.most)
+        super().__init__(self.numbers, kind)
         self.online = OnlineLp(kind.settings, None, kind.fading)
         self.error = RunningLpError(kind.p)
 
@@ -144,7 +95,8 @@ class LpLane(Lane):
         """The l_p calibration error of the settled rounds, or a bound on it, times their number."""
         return self.error.value
 
-    def promise(self, late: int) -> float:
+    @property
+    def guarantee(self) -> float:
         """What no forecasts can exceed; docs/theory-tables.md shows that no smaller bound holds."""
         return self.rounds * 2.0 ** (1.0 / self.kind.p)
 
@@ -202,8 +154,9 @@ class LpLane(Lane):
             )
         )  # fmt: skip
 
-    def take(self, state: LpState) -> None:
+    def take(self, data: bytes) -> None:
         """Take up what was dumped; ValueError if it makes no sense."""
+        state = msgspec.msgpack.decode(data, type=LpState)
         k, kind = len(state.labels), self.kind
         require(not kind.known or list(kind.known) == state.labels, "its classes")
         self.numbers = kind.numbered(state.labels)
@@ -242,3 +195,42 @@ class LpLane(Lane):
         is_sound = classes == sorted(set(classes)) and all(0 <= j < width for j in classes)
         require(is_sound and all(1 <= level <= self.kind.n_levels for _, level in pairs), "its level sets")
         return tuple(pairs)
+
+
+class LpKind(ClassLabels):
+    """Makes lanes of kind "lp", and checks their hints and outcomes; parameters are as in `KeyConfig`."""
+
+    lane = LpLane
+
+    def __init__(
+        self,
+        classes: tuple[str, ...] | None,
+        most: int = MOST_CLASSES,
+        p: float = 2.0,
+        epsilon: float = 0.1,
+        n_levels: int = 5,
+        tolerance: float | None = None,
+        within: Within = "shift",
+        first_fit: int = 100,
+        fading: float | None = None,
+    ) -> None:
+        super().__init__(classes, most)
+        self.known = () if classes is None else check_labels(list(classes), "classes")
+        self.p = float(check_number(p, "p", 1.0, 100.0, "(]", "a number above 1, at most 100"))
+        self.first_fit = check_count(first_fit, "first_fit")
+        self.fading = None if fading is None else check_open_unit(fading, "fading")
+        check_count(n_levels, "n_levels", most=MOST_LEVELS)
+        self.settings = LpRecalibrator.as_in_paper(
+            self.p, epsilon, n_levels=n_levels, tolerance=tolerance, within=within
+        )
+        self.settings.settings_for(2)
+        self.n_levels = n_levels
+
+    def outcome_of(self, value: Any) -> str:
+        """A class label, checked; ValueError for anything else, also for a soft label."""
+        if isinstance(value, dict):
+            raise ValueError(
+                "value must be a class label with kind 'lp', whose errors speak of labels "
+                f"(kind 'simplex' takes soft ones), got {shown(value)}"
+            )
+        return self.label_of(value, "value")

@@ -21,13 +21,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from onlinecal.engine.columns.columns import REFUSED, Columns
+from onlinecal.engine.columns import REFUSED, Columns
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
 from onlinecal.engine.ledger.schema import (
+    by_columns,
     changed_columns,
     checksums_of,
     write_checksums,
@@ -318,5 +319,5 @@ def _move(ledger: Ledger, moved: Archived) -> None:
         f"INSERT OR REPLACE INTO main.about VALUES ('tail', {max(upto, ledger.tail())})",
     ):
         ledger.connection.execute(statement)
-    write_rows(ledger.connection, "archives", [msgspec.structs.astuple(moved)], 5)
+    write_rows(ledger.connection, "archives", by_columns([msgspec.structs.astuple(moved)]))
     write_checksums(ledger.connection, checksums_of(ledger.connection))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
@@ -42,6 +42,12 @@ LOG = (
 )
 """The events after a number, which is given twice; the columns are those of `Logged`."""
 
+RECORDS = (
+    "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate, c.number, c.value, c.time"
+    " FROM {} JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number WHERE {}"
+)
+"""Some queries and their closings; the columns are those of `Record`."""
+
 HIGHEST = "SELECT max({}, {}, {}), {}".format(
     *(
         f"coalesce((SELECT max(number) FROM {table}), 0)"
@@ -73,8 +79,10 @@ class Ledger:
 
     _tail = -1
     """The tail of the last commit: it is the same for many batches, and then not written again."""
-    _checksums: schema.LogChecksums | None = None
+    _checksums: schema.Checksums | None = None
     """The checksums as of the last commit; None if it failed."""
+    _written = -schema.CHECKSUMS_EVERY
+    """After which event they were written last."""
     _lock: WriterLock | None = None
     _connection: sqlite3.Connection | None = None
 
@@ -217,16 +225,19 @@ class Ledger:
             last: tuple[int, int] = self.connection.execute(HIGHEST).fetchone()
             return last
 
+    def records(
+        self, condition: str, parameters: Sequence[Any], queries: str = "queries AS q"
+    ) -> list[schema.Record]:
+        """Those of the `queries` for which a condition holds, which may say their order, too."""
+        rows = self.rows(RECORDS.format(queries, condition), parameters)
+        with self.content_errors():
+            return list(map(schema.recalled, rows))
+
     def recall(self, ids: Iterable[str]) -> dict[str, schema.Record]:
         """The queries among these ids that the ledger holds."""
-        rows = self.rows(
-            "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate,"
-            " c.number, c.value, c.time FROM json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
-            " JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number",
-            (names_in(ids),),
-        )
-        with self.content_errors():
-            return {row[1]: schema.recalled(row) for row in rows}
+        # one look-up for each id, in their order: a set of them would be sorted first
+        named = "json_each(?) AS j CROSS JOIN queries AS q ON q.id = j.value"
+        return {record.id: record for record in self.records("1", (names_in(ids),), named)}
 
     def keys_named(self, names: Iterable[str]) -> list[schema.Snapshot]:
         """The keys among these names that the ledger knows."""
@@ -323,37 +334,49 @@ class Ledger:
         with self.ledger_errors():
             self.connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
 
-    def commit(self, changes: schema.Changes) -> None:
-        """Make all of a batch durable, or, with a LedgerError, nothing of it."""
-        # after a commit that fails or is refused, both have to be found out again
-        checksums, tail = self._checksums, self._tail
-        self._checksums, self._tail = None, -1
+    def commit(
+        self,
+        log: Mapping[str, schema.ByColumns],
+        states: Sequence[schema.StateRow],
+        new_tail: int,
+        after: tuple[int, int],
+        inputs: Sequence[schema.Noted] = (),
+        reliability: bytes | None = None,
+    ) -> None:
+        """Make all of a batch durable, or, with a LedgerError, nothing of it.
+
+        `log` has the new rows of keys, queries and closings, by table; `after` the last numbers before them.
+        `reliability` is that of all keys together, None if it did not change.
+        """
+        # after a commit that fails or is refused, all have to be found out again
+        checksums, tail, written = self._checksums, self._tail, self._written
+        self._checksums, self._tail, self._written = None, -1, -schema.CHECKSUMS_EVERY
         self.check_in_place()
         with self.ledger_errors(), self.transaction():
-            if self.last_numbers() != changes.after:
+            if self.last_numbers() != after:
                 raise ValueError("another process has written to this ledger; nothing of this batch was kept")
-            checksums = checksums or schema.LogChecksums(self.connection)
-            for table, rows, width in (
-                ("keys", changes.keys, 3),
-                ("queries", changes.queries, 7),
-                ("closings", changes.closings, 4),
-            ):
+            if checksums is None:
+                known = schema.written_checksums(self.connection) or schema.NO_CHECKSUMS
+                checksums = schema.checksums_of(self.connection, known)
+            for table, columns in log.items():
                 # most batches are of one event
-                if rows:
-                    schema.write_rows(self.connection, table, rows, width)
-                    checksums.note(table, rows)
-            if changes.inputs:
-                schema.write_rows(self.connection, "inputs", changes.inputs, 3)
-            if changes.states:
-                schema.write_states(self.connection, changes.states)
-            if changes.tail != tail:
-                self.write_about("tail", changes.tail)
-            if changes.reliability is not None:
-                self.connection.execute(
-                    "INSERT OR REPLACE INTO reliability VALUES (0, ?)", (changes.reliability,)
-                )
-            checksums.write(changes.after[0], anyway=changes.tail != tail)
-        self._tail, self._checksums = changes.tail, checksums
+                if columns and columns[0]:
+                    schema.write_rows(self.connection, table, columns)
+                    # while the rows are in the processor's cache
+                    checked = [columns[place] for place in schema.CHECKED[table].values()]
+                    schema.add_rows(checksums, table, checked)
+            if inputs:
+                schema.write_rows(self.connection, "inputs", schema.by_columns(inputs))
+            if states:
+                schema.write_states(self.connection, states)
+            if new_tail != tail:
+                self.write_about("tail", new_tail)
+            if reliability is not None:
+                self.connection.execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (reliability,))
+            if new_tail != tail or after[0] - written >= schema.CHECKSUMS_EVERY:
+                schema.write_checksums(self.connection, checksums)
+                written = after[0]
+        self._tail, self._checksums, self._written = new_tail, checksums, written
 
 
 def names_in(given: Iterable[Any]) -> str:

@@ -16,13 +16,12 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.lanes import class_shares
-from onlinecal.engine.keys.totals import Totals
 from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import catch_up, config_of
-from onlinecal.engine.ledger.schema import loaded, loaded_outcome
+from onlinecal.engine.ledger.schema import Record
 from onlinecal.engine.watch.key_watch import Scores, likeliest
-from onlinecal.engine.watch.overview import reliability_of_both
+from onlinecal.engine.watch.overview import Totals
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.html import MOST, Shown, Table
 
@@ -133,15 +132,11 @@ def read_report(path: str | Path) -> Report:
         lines = [replace(one, change_point=since.get(one.name)) for one in lines]
         totals, (queries, closings) = Totals((), ((one.name, one.summary) for one in lines)), ledger.counts()
         sums, first = totals.read(queries + closings, len(lines)), totals.oldest(())
-        oldest = ledger.rows(
-            "SELECT q.number, q.id, k.name, q.time FROM queries AS q JOIN keys AS k ON k.number = q.key"
-            " WHERE q.number = ?",
-            (first,),
-        )
+        oldest = ledger.records("q.number = ?", (first,))
         seen, bins = tuple[Any, ...](), ledger.reliability()
         if bins is not None:
             reliability = Reliability.load(bins)
-            seen = reliability.since, *reliability_of_both(reliability, sums.certificate, sums.rounds)
+            seen = reliability.since, *reliability.both(sums.certificate, sums.rounds)
         return Report(
             str(path),
             book.config,
@@ -150,7 +145,7 @@ def read_report(path: str | Path) -> Report:
             closings,
             lines,
             Summary(sums.rounds, sums.open, sums.expired, sums.certificate, sums.guarantee, first),
-            OpenForecast(*oldest[0]) if oldest else None,
+            OpenForecast(first, oldest[0].id, oldest[0].key, oldest[0].time) if first and oldest else None,
             totals.scores(),
             *totals.alarms(),
             *seen,
@@ -169,17 +164,15 @@ def alarm_to_trace(book: Book, key: KeyReport) -> tuple[int, bool] | None:
 def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[str, int]:
     """For each key, by name, the query since which its forecasts, or hints, seem to be wrong."""
     rounds: dict[str, list[tuple[int, float, float]]] = {name: [] for name in alarms}
-    for name, number, query, hint, probability, value in (
-        ledger.rows(SETTLED_ROUNDS, (json.dumps(list(alarms)),)) if alarms else ()
-    ):
-        event, of_hint = alarms[name]
-        given, outcome = loaded(hint if of_hint else probability), loaded_outcome(value)
+    for one in ledger.records(SETTLED_ROUNDS, (json.dumps(list(alarms)),)) if alarms else ():
+        event, of_hint = alarms[one.key]
+        given, outcome = one.hint if of_hint else one.probability, one.value
         if isinstance(given, dict):
             # before the first class is known, nothing is forecast
             label, given = likeliest(given) if given else (None, None)
             outcome = class_shares(outcome).get(label or "", 0.0)
-        if number <= event and given is not None:
-            rounds[name].append((query, given, outcome))
+        if one.closed is not None and one.closed <= event and given is not None:
+            rounds[one.key].append((one.number, given, outcome))
     queries_since = {}
     for name, rows in rounds.items():
         # all rounds of a key may be in archives
@@ -192,24 +185,14 @@ def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[s
     return queries_since
 
 
-SETTLED_ROUNDS = (
-    "SELECT k.name, c.number, q.number, q.hint, q.probability, c.value FROM closings AS c"
-    " JOIN queries AS q ON q.number = c.query JOIN keys AS k ON k.number = q.key"
-    " WHERE c.value IS NOT NULL AND k.name IN (SELECT value FROM json_each(?)) ORDER BY c.number"
-)
+SETTLED_ROUNDS = "c.value IS NOT NULL AND k.name IN (SELECT value FROM json_each(?)) ORDER BY c.number"
 """The settled rounds of some keys, in the order in which they were settled."""
 NO_ALARM = 1e-280
 """A rate at which an alarm is never raised, so that nothing is forgotten."""
 
 CHUNK = 100_000
 
-FORECAST_ROWS = (
-    "SELECT q.number, q.id, k.name, q.time, q.hint, q.probability, q.certificate, c.number, c.value, c.time"
-    " FROM queries AS q JOIN keys AS k ON k.number = q.key"
-    " LEFT JOIN closings AS c ON c.query = q.number AND c.number <= ?2"
-    " WHERE q.number > ?1 AND q.number <= ?2 ORDER BY q.number LIMIT ?3"
-)
-"""Forecasts after a number, with their outcomes, as of another number."""
+NEXT_FORECASTS = "q.number > ? AND q.number <= ? ORDER BY q.number LIMIT ?"
 
 
 def export_ledger(
@@ -237,22 +220,23 @@ def export_ledger(
     try:
         with closing(Ledger(Path(path), read_only=True)) as ledger, new_file(target, force) as file:
             last, start = ledger.last_numbers()[0], ledger.checkpoint()
-            while chunk := ledger.rows(FORECAST_ROWS, (done, last, CHUNK)):
+            while chunk := ledger.records(NEXT_FORECASTS, (done, last, CHUNK)):
                 with ledger.content_errors():
-                    frame = _frame(chunk)
+                    frame = _frame(chunk, last)
                 parts.append(file.with_name(f"{len(parts)}.part"))
                 frame.write_parquet(parts[-1])
-                rows, done = rows + frame.height, chunk[-1][0]
+                rows, done = rows + frame.height, chunk[-1].number
                 tell(done, last)
             if ledger.checkpoint() != start:
                 raise LedgerError(f"{path}: events were archived meanwhile; export again")
-            (pl.scan_parquet(parts) if parts else _frame([]).lazy()).sink_parquet(file)
+            (pl.scan_parquet(parts) if parts else _frame([], 0).lazy()).sink_parquet(file)
     except pl.exceptions.ComputeError as error:
         raise LedgerError(f"{target}: could not be written: {error}") from error
     return rows
 
 
-def _frame(rows: list[Any]) -> pl.DataFrame:
+def _frame(records: list[Record], last: int) -> pl.DataFrame:
+    """The forecasts with their outcomes, as of the event `last`."""
     import polars as pl
 
     by_class = pl.List(pl.Struct({"label": pl.String, "probability": pl.Float64}))
@@ -265,19 +249,29 @@ def _frame(rows: list[Any]) -> pl.DataFrame:
         "certificate": pl.Float64, "asked_at": pl.Float64, "settled_at": pl.Float64,
         "asked_number": pl.Int64, "settled_number": pl.Int64,
     }  # fmt: skip
-    return pl.DataFrame([_line(*row) for row in rows], schema=types, orient="row")
+    return pl.DataFrame(
+        [_line(one, one.closed is None or one.closed > last) for one in records], schema=types, orient="row"
+    )
 
 
-def _line(
-    asked: int, id: str, key: str, time: float | None, hint: Any, probability: Any, certificate: float,
-    closed: int | None, value: Any, closed_time: float | None,
-) -> tuple[Any, ...]:  # fmt: skip
-    status = "open" if closed is None else "withdrawn" if value is None else "settled"
-    came = loaded_outcome(value)
+def _line(one: Record, is_open: bool) -> tuple[Any, ...]:
+    closed, came, closed_time = (None, None, None) if is_open else (one.closed, one.value, one.closed_time)
+    status = "open" if is_open else "withdrawn" if came is None else "settled"
     number, of_classes = _number_or_classes(came)
     outcome = (None, came, None) if isinstance(came, str) else (number, None, of_classes)
-    said = *_number_or_classes(loaded(hint)), *_number_or_classes(loaded(probability))
-    return id, key, *said, status, *outcome, certificate, time, closed_time, asked, closed
+    said = *_number_or_classes(one.hint), *_number_or_classes(one.probability)
+    return (
+        one.id,
+        one.key,
+        *said,
+        status,
+        *outcome,
+        one.certificate,
+        one.time,
+        closed_time,
+        one.number,
+        closed,
+    )
 
 
 def _number_or_classes(given: Any) -> tuple[float | None, list[dict[str, Any]] | None]:

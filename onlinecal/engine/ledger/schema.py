@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -185,26 +184,15 @@ StateRow = tuple[int, int, Summary, bytes]
 """The number of a key, that of the last event that its state holds, its summary, its state."""
 
 
-class Changes(NamedTuple):
-    """What a batch adds: rows in the order of the tables' columns. `after` has the last numbers before it."""
-
-    keys: Sequence[tuple[int, str, int]]
-    queries: Iterable[tuple[int, str, int, Any, float | None, Any, float]]
-    closings: Iterable[tuple[int, int, Any, float | None]]
-    states: Sequence[StateRow]
-    tail: int
-    inputs: Sequence[Noted]
-    after: tuple[int, int]
-    reliability: bytes | None = None
-    """The reliability of all keys together; None if it did not change."""
+ByColumns = Sequence[Sequence[Any]]
+"""The rows of a table as its columns, so that no tuple is made for each of many; or nothing, for no row."""
 
 
 def recalled(row: tuple[Any, ...]) -> Record:
     """A query's row, with the name of its key, and its closing's, in the order of a record."""
-    record = Record(*row)
-    return record._replace(
-        hint=loaded(record.hint), probability=loaded(record.probability), value=loaded_outcome(record.value)
-    )
+    number, id, key, hint, time, probability, certificate, closed, value, closed_time = row
+    said = loaded(hint), time, loaded(probability), certificate
+    return Record(number, id, key, *said, closed, loaded_outcome(value), closed_time)
 
 
 def logged(row: tuple[Any, ...]) -> Logged:
@@ -237,44 +225,26 @@ def loaded_outcome(value: Any) -> Any:
     return json.loads(value) if isinstance(value, bytes) else value
 
 
-class ByColumns:
-    """Rows that are given as columns, so that no tuple is made for each of many."""
-
-    def __init__(self, *columns: list[Any]) -> None:
-        self.columns = columns
-
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return zip(*self.columns, strict=True)
-
-    def flat(self) -> list[Any]:
-        """All values, row after row."""
-        width = len(self.columns)
-        values: list[Any] = [None] * (width * len(self.columns[0]))
-        for i, column in enumerate(self.columns):
-            values[i::width] = column
-        return values
-
-
-def as_columns(rows: Iterable[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-    """The columns of rows, of which there is at least one."""
-    return rows.columns if isinstance(rows, ByColumns) else list(zip(*rows, strict=True))
-
-
 PARAMETERS = 999
 """How many values a statement may have with every SQLite."""
 
 
-def write_rows(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[Any]], width: int) -> None:
-    """Put rows into a table, in their order; `width` columns each.
+def by_columns(rows: Iterable[Sequence[Any]]) -> ByColumns:
+    """Rows as columns."""
+    return list(zip(*rows, strict=True))
+
+
+def write_rows(connection: sqlite3.Connection, table: str, columns: ByColumns) -> None:
+    """Put rows, of which there is at least one, into a table, in their order.
 
     Many rows go into one statement, which saves a call for each.
     """
+    width = len(columns)
     together = PARAMETERS // width
-    values = rows.flat() if isinstance(rows, ByColumns) else list(chain.from_iterable(rows))
     size = together * width
+    values: list[Any] = [None] * (width * len(columns[0]))
+    for i, column in enumerate(columns):
+        values[i::width] = column
     rest = len(values) - len(values) % size
     for start in range(0, rest, size):
         connection.execute(_insert(table, width, together), values[start : start + size])
@@ -296,7 +266,7 @@ def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> 
     # in the order of keys, since neighbours share a page of the file
     in_order = sorted(states, key=itemgetter(0))
     rows = [(key, upto, *astuple(summary)[:6], state) for key, upto, summary, state in in_order]
-    write_rows(connection, "states", rows, 9)
+    write_rows(connection, "states", by_columns(rows))
 
 
 CHECKSUMS_EVERY = 1 << 16
@@ -355,7 +325,7 @@ def checksums_of(
         sql = f"SELECT {', '.join(columns)} FROM {table} WHERE number > ? AND number <= ? ORDER BY number"
         cursor = connection.execute(sql, (after, upto))
         while rows := cursor.fetchmany(CHUNK):
-            add_rows(checksums, table, as_columns(rows))
+            add_rows(checksums, table, by_columns(rows))
     return checksums
 
 
@@ -375,25 +345,3 @@ def write_checksums(connection: sqlite3.Connection, sums: Checksums) -> None:
     """Write checksums, which replace older ones."""
     written = msgspec.json.encode(sums).decode()
     connection.execute("INSERT OR REPLACE INTO about VALUES ('sums', ?)", (written,))
-
-
-class LogChecksums:
-    """Keeps the checksums of a ledger that is written to.
-
-    It is made inside a transaction, from the checksums that are written and the rows after them.
-    """
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection, self._written = connection, -CHECKSUMS_EVERY
-        self._checksums = checksums_of(connection, written_checksums(connection) or NO_CHECKSUMS)
-
-    def note(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Take up rows that were added to a table of the log, while they are in the processor's cache."""
-        columns = as_columns(rows)
-        add_rows(self._checksums, table, [columns[place] for place in CHECKED[table].values()])
-
-    def write(self, event: int, anyway: bool) -> None:
-        """Write the checksums if it is time after the event of that number, or `anyway`."""
-        if anyway or event - self._written >= CHECKSUMS_EVERY:
-            write_checksums(self._connection, self._checksums)
-            self._written = event

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from onlinecal.engine.columns.columns import Columns, columns_of_lines
+from onlinecal.engine.columns import Columns, columns_of_lines
 from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, decode
 
 if TYPE_CHECKING:

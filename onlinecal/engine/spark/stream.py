@@ -10,6 +10,7 @@ of a key into one. The states of a ledger can be a stream's first states.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -189,29 +190,25 @@ def ledger_states(spark: SparkSession, ledger: str | Path) -> DataFrame:
 
 def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
     """The keys of a ledger that nobody writes to, and their bytes for `KeyTurns`."""
-    ledger = Ledger(path, read_only=True)
-    try:
-        with ledger.transaction("DEFERRED"):
-            number, _ = ledger.last_numbers()
-            if number != (ledger.about("tail") or 0):
-                raise ValueError(
-                    f"{path}: its states are behind its log; stop the engine that is at work, or run "
-                    "`onlinecal stream --ledger FILE < /dev/null`, which writes them"
-                )
-            config = config_of(ledger)
-            step, book, names = KeyTurns(config, 1), Book(config), ledger.summaries()
-            while some := [name for name, _, _ in islice(names, CHUNK)]:
-                snapshots = ledger.keys_named(some)
-                with ledger.content_errors():
-                    if len(snapshots) < len(some):
-                        lost = set(some).difference(one.name for one in snapshots)
-                        raise ValueError(f"{min(lost)!r} cannot be the name of a key")
-                    book.load(snapshots)
-                records = ledger.recall(book.open)
-                for snapshot in snapshots:
-                    key = book.keys[snapshot.name]
-                    waiting = [records[book.ids[entry]] for entry in key.entries()]
-                    yield snapshot.name, step.adopt(snapshot.name, number, key.dump(book.ids), waiting)
-                    book.drop([key])
-    finally:
-        ledger.close()
+    with closing(Ledger(path, read_only=True)) as ledger, ledger.transaction("DEFERRED"):
+        number, _ = ledger.last_numbers()
+        if number != (ledger.about("tail") or 0):
+            raise ValueError(
+                f"{path}: its states are behind its log; stop the engine that is at work, or run "
+                "`onlinecal stream --ledger FILE < /dev/null`, which writes them"
+            )
+        config = config_of(ledger)
+        step, book, names = KeyTurns(config, 1), Book(config), ledger.summaries()
+        while some := [name for name, _, _ in islice(names, CHUNK)]:
+            snapshots = ledger.keys_named(some)
+            with ledger.content_errors():
+                if len(snapshots) < len(some):
+                    lost = set(some).difference(one.name for one in snapshots)
+                    raise ValueError(f"{min(lost)!r} cannot be the name of a key")
+                book.load(snapshots)
+            records = ledger.recall(book.open)
+            for snapshot in snapshots:
+                key = book.keys[snapshot.name]
+                waiting = [records[book.ids[entry]] for entry in key.entries()]
+                yield snapshot.name, step.adopt(snapshot.name, number, key.dump(book.ids), waiting)
+                book.drop([key])

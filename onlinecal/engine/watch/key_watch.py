@@ -5,7 +5,7 @@ The account of a binary key is a row of `LaneArrays`. A key of several classes h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from math import fsum, inf, nan
 from typing import Any
 
@@ -44,8 +44,6 @@ from onlinecal.engine.watch.account import (
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.measures.scores import BesideConstants
 
-WatchNote = tuple[ClassForecast, Any, int]
-"""A forecast; its outcome, ASKED or GIVEN_UP; and the number of the event."""
 ClassCounts = dict[str, tuple[int | float, int | float]]
 """How often each class came, after forecasts without a hint and with one. Soft labels add shares, else these
 are whole numbers."""
@@ -206,7 +204,7 @@ def watched_in(key: str, state: bytes) -> Watched:
 class KeyWatch:
     """Watches over a key of several classes; bets are on whether the likeliest class comes.
 
-    `alpha` is the rate of false alarms, None for no alarms.
+    `threshold` is that of alarms, inf for none.
 
     Attributes
     ----------
@@ -214,41 +212,42 @@ class KeyWatch:
         As in `onlinecal.engine.watch.account`.
     stakes
         The stakes on open forecasts, by the numbers of their queries.
-    raised
-        The alarms that were raised and not yet reported, behind their sides, FORECAST or HINT.
     labels
         How often each class came.
     """
 
-    __slots__ = ("account", "labels", "raised", "stakes", "threshold")
+    __slots__ = ("account", "labels", "stakes", "threshold")
 
-    def __init__(self, alpha: float | None) -> None:
-        self.threshold = inf if alpha is None else 1.0 / alpha
-        self.account = new_account()
+    def __init__(self, threshold: float) -> None:
+        self.threshold, self.account = threshold, new_account()
         self.stakes: dict[int, Stakes] = {}
-        self.raised: list[tuple[int, Alarm]] = []
         self.labels: ClassCounts = {}
 
-    def follow(self, notes: Iterable[WatchNote]) -> None:
-        """Take up what happened to forecasts, in its order."""
-        for forecast, what, number in notes:
-            sides = forecast.probability, forecast.hint
-            if what != ASKED:
-                stakes = self.stakes.pop(forecast.number, NO_STAKES)
-                if what != GIVEN_UP:
-                    self._settle(stakes, forecast, what, number)
-                elif self.threshold < inf and forecast.probability:
-                    for side, p in enumerate(likeliest(one)[1] for one in sides if one):
-                        # the mean outcome gives the stakes back
-                        settle_bets(self.account, stakes, side, p, p, forecast.number, 0, inf)
-            elif self.threshold < inf:
-                self.stakes[forecast.number] = stakes = np.zeros(N_STAKES, np.float32)
-                # before the first class is known there is nothing to bet on
-                if forecast.probability:
-                    ask(self.account, stakes, *(likeliest(one)[1] for one in sides))
+    def follow(self, forecast: ClassForecast, what: Any, number: int) -> list[tuple[int, Alarm]]:
+        """Take up what came of a forecast: ASKED, GIVEN_UP or the outcome, by the event of that number.
 
-    def _settle(self, stakes: Stakes, forecast: ClassForecast, outcome: ClassOutcome, number: int) -> None:
-        hinted, soft = forecast.hint is not None, class_shares(outcome)
+        Returns the alarms that this raised, behind their sides, FORECAST or HINT.
+        """
+        sides = forecast.probability, forecast.hint
+        if what != ASKED:
+            stakes = self.stakes.pop(forecast.number, NO_STAKES)
+            if what != GIVEN_UP:
+                return self._settle(stakes, forecast, what, number)
+            if self.threshold < inf and forecast.probability:
+                for side, p in enumerate(likeliest(one)[1] for one in sides if one):
+                    # the mean outcome gives the stakes back
+                    settle_bets(self.account, stakes, side, p, p, forecast.number, 0, inf)
+        elif self.threshold < inf:
+            self.stakes[forecast.number] = stakes = np.zeros(N_STAKES, np.float32)
+            # before the first class is known there is nothing to bet on
+            if forecast.probability:
+                ask(self.account, stakes, *(likeliest(one)[1] for one in sides))
+        return []
+
+    def _settle(
+        self, stakes: Stakes, forecast: ClassForecast, outcome: ClassOutcome, number: int
+    ) -> list[tuple[int, Alarm]]:
+        hinted, soft, raised = forecast.hint is not None, class_shares(outcome), list[tuple[int, Alarm]]()
         account, place = self.account, HINTED if hinted else UNHINTED
         spread = 0.0 if len(soft) == 1 else max(0.0, 1.0 - fsum([y * y for y in soft.values()]))
         account[place] += 1.0
@@ -268,16 +267,17 @@ class KeyWatch:
                 likely, p = likeliest(probabilities)
                 bet = p, soft.get(likely or "", 0.0), forecast.number, number, self.threshold
                 if settle_bets(account, stakes, side, *bet) and (alarm := last_alarm(account, side)):
-                    self.raised.append((side, alarm))
+                    raised.append((side, alarm))
+        return raised
 
     def watched(self) -> Watched:
         """The scores and alarms."""
         return watched_by(self.account[:MONEY].tolist(), self.labels)
 
-    def dump(self, waiting: Collection[ClassForecast]) -> bytes:
+    def dump(self) -> bytes:
         """The state in bytes: account, stakes, and how often each class came."""
-        stakes = [self.stakes[one.number] for one in waiting] if self.threshold < inf else []
-        floats = pack_floats(self.account) + pack_floats(np.array(stakes, np.float32).ravel())
+        stakes = np.array(list(self.stakes.values()), np.float32)
+        floats = pack_floats(self.account) + pack_floats(stakes.ravel())
         return msgspec.msgpack.encode(StoredWatch(floats, self.labels))
 
     def take(self, data: bytes, waiting: Collection[ClassForecast]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
@@ -104,6 +105,14 @@ class Reliability:
         bins = [Bin(int(n), p / n, y / n) for n, p, y, _ in both.tolist() if n]
         has_classes = bool(self._sums[LIKELIEST, side].any())
         return Side(int(both[:, 0].sum()), bins, None if has_classes else bracket(both))
+
+    def both(self, certificate: float, rounds: int) -> tuple[Side, Side]:
+        """That of forecasts and of hints; a certificate of the same rounds bounds the distance."""
+        forecasts, hints = self.side(0), self.side(1)
+        if forecasts.distance is not None and forecasts.rounds == rounds:
+            low, high = forecasts.distance
+            forecasts = replace(forecasts, distance=(low, max(low, min(high, certificate))))
+        return forecasts, hints
 
     def dump(self) -> bytes:
         """The state in bytes, as the ledger keeps it."""

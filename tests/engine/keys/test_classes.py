@@ -20,7 +20,7 @@ from onlinecal.engine import (
     check_ledger,
     repair_ledger,
 )
-from onlinecal.engine.keys import class_key
+from onlinecal.engine.keys import key as keys
 from onlinecal.forecasters.simplex import run
 from tests.engine.fault_tools import changed
 from tests.engine.one_key import OneKey
@@ -150,7 +150,7 @@ def test_a_refusal_of_many_labels_does_not_look_at_them():
 
 @pytest.mark.parametrize("kind", ["simplex", "lp"])
 def test_a_state_of_as_many_bytes_as_it_may_have_takes_no_queries(kind, monkeypatch):
-    monkeypatch.setattr(class_key, "MOST_BYTES", 60_000)
+    monkeypatch.setattr(keys, "MOST_BYTES", 60_000)
     config, n = KeyConfig(kind=kind), 0
     with Engine(None, EngineConfig(config)) as engine:
         engine.handle([Query("q", "k"), Outcome("q", "c0")])

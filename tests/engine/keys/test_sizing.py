@@ -56,7 +56,7 @@ def test_a_key_with_classes_grows_with_its_vertices(classes, rounds):
     config = KeyConfig(kind="simplex", hints=False)
     data = kept(config, rounds, classes)
     state = _decoder.decode(data[1:]).state
-    vertices = int(OneKey(config, state).key.lanes[0].simplex_run.memory[USED])
+    vertices = int(OneKey(config, state).key.lanes[0].memory[USED])
     watched = len(msgspec.msgpack.decode(state[SUM:])[7]) + 4
     formula = 380 + 20 * classes + (20 + classes) * vertices
     assert len(data) - watched == pytest.approx(formula, rel=0.1)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from onlinecal.engine.columns.columns import FEW_EVENTS, columns_of_events, columns_of_lines
-from onlinecal.engine.columns.scanning import OTHER, OUTCOME, QUERY, scan
+from onlinecal.engine import columns as reading
+from onlinecal.engine.columns import FEW_EVENTS, columns_of_events, columns_of_lines, scan
 from onlinecal.engine.events import LONGEST_LINE, LONGEST_NAME, decode
 from tests.engine.test_fuzz import RAW, bad_line
 from tests.properties import examples
@@ -39,7 +39,7 @@ def check(lines):
     assert len(read) == len(padded)
     for i, line in enumerate(lines):
         assert row(read, i) == row(wanted, i), line
-    return sum(kind != OTHER for kind in kinds_of(lines))
+    return sum(kind != reading.OTHER for kind in kinds_of(lines))
 
 
 USUAL = (
@@ -75,7 +75,7 @@ ODD_ONES = (
 def test_usual_lines_are_read_and_others_are_left():
     assert check(USUAL) == len(USUAL)
     assert check(ODD_ONES) == 0
-    assert kinds_of([USUAL[0], USUAL[6]]) == [QUERY, OUTCOME]
+    assert kinds_of([USUAL[0], USUAL[6]]) == [reading.QUERY, reading.OUTCOME]
     assert len(columns_of_lines(b"")) == 0
 
 
