@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -136,3 +137,42 @@ def test_the_closed_form_holds_while_the_slack_is_at_most_three_times_the_reach(
     forecaster = AlmostOneStepAhead(slack=slack, report=report, hints=report == "hint")
     for t in [*range(1, 3000), *np.geomspace(3000, 1e12, 2000).astype(np.int64).tolist()]:
         assert forecaster.promise(t) <= 2 * math.sqrt(3 * slack * reach * t) * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("late", [1, 6])
+@pytest.mark.parametrize(
+    ("config", "reach"),
+    [
+        ({"n_cells": 9, "slack": 0.5, "report": "midpoint"}, 0.5),
+        ({"n_cells": 9, "rule": "sign", "report": "midpoint"}, 0.5),
+        ({"grid": "nested", "slack": 1.0, "report": "lower"}, 1.0),
+        ({"grid": "nested", "rule": "sign", "report": "midpoint"}, 0.5),
+        ({"grid": "adaptive", "slack": 1.0, "report": "lower"}, 1.0),
+        ({"grid": "adaptive", "slack": 0.5, "report": "midpoint"}, 0.5),
+        # points without bias are free, and may pass c by 1 - 1/m - c
+        ({"n_cells": 9, "slack": 0.5, "report": "midpoint", "hints": True}, 0.5),
+    ],
+    ids=str,
+)
+def test_late_labels_cost_what_theorem_15_says(config, reach, late):
+    rounds, forecaster = 500, AlmostOneStepAhead(**config)
+    promise = partial(forecaster._terms().promise, forecaster.memory, rounds)
+    m = config.get("n_cells")
+    if m is None:
+        # the base grid of a round: the coarsest 2^k with t <= (4/3) 4^k c/d
+        c = 1.0 if config.get("rule") == "sign" else config["slack"]
+        m = next(2**k for k in range(20) if rounds <= 4 ** (k + 1) * c / (3 * reach))
+    cost = late * sum(max(j / m, 1 - j / m) for j in range(1, m))
+    cost += {"nested": late * reach, "adaptive": (late + 1) * (1 + reach)}.get(config.get("grid"), 0.0)
+    if config.get("hints"):
+        free = (m + 1) // 2 / m
+        cost += late + 1 - (1 - 1 / m - max(free, 0.5))
+    assert promise(late) - promise(0) == pytest.approx(cost, rel=1e-9)
+
+
+def test_slack_that_has_grown_stays_in_the_guarantee():
+    forecaster = AlmostOneStepAhead(hints=True)
+    forecaster.replay([1, 0] * 50)
+    forecaster.machine.rules.note_late(forecaster.memory, 7)
+    promise = partial(forecaster._terms().promise, forecaster.memory, 100)
+    assert promise(0) == promise(7) < promise(8)
