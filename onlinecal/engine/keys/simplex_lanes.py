@@ -103,7 +103,8 @@ class SimplexKind(ClassLabels):
         run.parts = state.parts
         if run.window is not None:
             run.table = inflated(state.window, most_of_window(run.memory, run.window), np.int64)
-        run.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
+        run.past, run.since = Fraction(state.past), state.since
+        run.newcomers, run.grids = state.newcomers, state.grids
         run.check()
         most = min(run.rounds, run.window or 0)
         return self._lane(run, inflated(state.moments, most, np.int64) if state.moments else NO_MOMENTS)
@@ -176,8 +177,7 @@ class SimplexLane(Lane):
     def dump(self) -> bytes:
         """The state in bytes: the memory and the run's account."""
         run = self.simplex_run
-        past, since, newcomers, grids = run.account()
-        account = str(past), since, newcomers, grids, run.late
+        account = str(run.past), run.since, run.newcomers, run.grids, run.late
         window = deflated(run.table) if len(run.table) else b""
         moments = b"" if self.moments is None else deflated(np.array(self.moments, np.int64))
         state = SimplexState(list(run.numbers), deflated(run.memory), *account, window, run.parts, moments)

@@ -30,7 +30,6 @@ from onlinecal.steering.trust import (
     ask_vector,
     check_vector_steering,
     new_trusted_steering,
-    room_size,
     settle_vector,
     ticket_size,
     trusted_ticket_with_classes,
@@ -95,7 +94,7 @@ class ClassSteering:
             if label not in numbers and len(numbers) < self.most:
                 numbers[label] = len(numbers)
         if len(numbers) > before:
-            self.state = trusted_with_classes(self.state, before, len(self.numbers))
+            self.state = trusted_with_classes(self.state, len(self.numbers))
 
     def _ask(self, number: int, hint: dict[str, float]) -> dict[str, float]:
         if not self.numbers.keys() >= hint.keys():
@@ -123,8 +122,8 @@ class ClassSteering:
     def dump(self, waiting: Iterable[ClassForecast]) -> bytes:
         """The state in bytes: classes, and compressed what was learnt and the tickets of open forecasts."""
         k = len(self.numbers)
-        # the places of ticket and answers are not stored: they are written anew before they are read
-        parts = [self.state[shared_of(k) : size_for(k) + 2]]
+        # the place of the ticket is not stored: it is written anew before it is read
+        parts = [self.state[shared_of(k) :]]
         parts += [self._grown(self.tickets[number]) for number in numbers_with_hint(waiting)]
         return msgspec.msgpack.encode(StoredSteering(list(self.numbers), deflated(np.concatenate(parts))))
 
@@ -140,7 +139,7 @@ class ClassSteering:
         floats = inflated(stored.floats, length, np.float64)
         require(len(floats) == length, "the length of its steering")
         tickets = floats[end - start :].reshape(-1, ticket)
-        self.state = np.concatenate([np.zeros(start), floats[: end - start], np.zeros(room_size(k))])
+        self.state = np.concatenate([np.zeros(start), floats[: end - start]])
         check_vector_steering(self.state, tickets, k)
         self.numbers = {label: number for number, label in enumerate(labels)}
         self.tickets = {number: one.copy() for number, one in zip(numbers, tickets, strict=True)}

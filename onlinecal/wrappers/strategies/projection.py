@@ -354,7 +354,7 @@ class Projection:
     def window_guarantee(self) -> float:
         """What the distance of no window can exceed: its rounds are those of all tables together."""
         first, *others = self.tables
-        promised = [first._window_promise(None), *(table._window_promise(0) for table in others)]
+        promised = [first.window_guarantee, *(table._window_promise(0) for table in others)]
         # and what was given was so far from the forecasts, in the window where that was most
         return self._recently_away.most / PARTS + in_turn(promise or 0.0 for promise in promised)
 

@@ -60,11 +60,8 @@ def cell_size(k: int) -> int:
 @uncounted
 def write_cell(memory: Memory, frame: int, cell: Any) -> None:
     """Write the cell of a frame."""
-    k, x, labels = (
-        memory[layout.CLASSES],
-        layout.vertex_at(memory, frame, 0),
-        layout.part_of(memory, frame, layout.LABELS),
-    )
+    k, x = memory[layout.CLASSES], layout.vertex_at(memory, frame, 0)
+    labels = layout.part_of(memory, frame, layout.LABELS)
     cell[CELL_SCALE], cell[CELL_STEP] = memory[layout.SCALE], memory[layout.STEP]
     for c in range(k):
         cell[FIRST + c] = memory[x + c]

@@ -99,11 +99,8 @@ def start_afresh(memory: Memory) -> None:
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits, and grid and integers serve one more round."""
     bears = memory[layout.MOVED] < BRIM and memory[layout.SPREAD] < BRIM and memory[layout.BALANCE] < BRIM
-    return bool(
-        memory[layout.USED] < layout.capacity(memory)
-        and memory[layout.ROUNDS] < memory[layout.LIMIT]
-        and bears
-    )
+    serves = memory[layout.ROUNDS] < memory[layout.LIMIT]
+    return bool(memory[layout.USED] < layout.capacity(memory) and serves and bears)
 
 
 @uncounted
@@ -151,24 +148,6 @@ def write_barycentre(memory: Memory, frame: int, forecast: Any) -> None:
 
 
 @uncounted
-def from_barycentre(vertex: Any, x: int, sums: Any, s: int, k: int) -> int:
-    """l1 distance to the vertex at x from the barycentre that has its sums at s, in units of 1/(k SCALE)."""
-    distance = 0
-    for c in range(k):
-        distance += abs(k * vertex[x + c] - sums[s + c])
-    return distance
-
-
-@uncounted
-def from_report(memory: Memory, vertex: Any, x: int, forecast: Any, k: int) -> int:
-    """l1 distance from a forecast to the vertex at x, in units of MOVED, rounded up."""
-    distance, scale = 0.0, memory[layout.SCALE]
-    for c in range(k):
-        distance += abs(forecast[c] * scale - vertex[x + c])
-    return math.ceil(distance * layout.units(memory) / scale)
-
-
-@uncounted
 def moved(memory: Memory, frame: int, forecast: Any, known: int, i: int) -> int:
     """How far vertex i of a frame's cell is from what was announced there, in units of MOVED.
 
@@ -181,10 +160,19 @@ def moved(memory: Memory, frame: int, forecast: Any, known: int, i: int) -> int:
 
 @uncounted
 def away_from(memory: Memory, frame: int, forecast: Any, known: int, points: Any, x: int) -> int:
-    """How far the point at x of `points` is from what was announced in a frame's cell, in units of MOVED."""
+    """How far the point at x of `points` is from what was announced in a frame's cell, in units of MOVED.
+
+    That is in l1 and rounded up; exact from barycentres, unless classes have become known since.
+    """
     if frame != memory[layout.HERE] and memory[layout.REPORT] > 0:
-        return from_report(memory, points, x, forecast, known)
-    distance = from_barycentre(points, x, memory, frame + layout.SUMS, known) * memory[layout.FINE]
+        far, scale = 0.0, memory[layout.SCALE]
+        for c in range(known):
+            far += abs(forecast[c] * scale - points[x + c])
+        return math.ceil(far * layout.units(memory) / scale)
+    distance, sums = 0, frame + layout.SUMS
+    for c in range(known):
+        distance += abs(known * points[x + c] - memory[sums + c])
+    distance *= memory[layout.FINE]
     return distance if known == memory[layout.CLASSES] else -(-distance * memory[layout.CLASSES] // known)
 
 
@@ -200,10 +188,8 @@ def point(memory: Memory, frame: int, forecast: Any, outcome: int, charged: Any)
 def settle(memory: Memory, frame: int, forecast: Any, outcome: int) -> None:
     """Charge a round that was announced as this forecast in that frame's cell, while `has_room`."""
     i = layout.vertex_of(memory, frame, outcome)
-    away, key = (
-        moved(memory, frame, forecast, memory[layout.CLASSES], i),
-        memory[layout.part_of(memory, frame, layout.KEYS) + i],
-    )
+    key = memory[layout.part_of(memory, frame, layout.KEYS) + i]
+    away = moved(memory, frame, forecast, memory[layout.CLASSES], i)
     charge(memory, layout.vertex_at(memory, frame, i), key, outcome, away, False)
 
 
