@@ -27,12 +27,13 @@ from onlinecal.catalogue import Catalogue, Entry, Parameter, split_spec
 from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
 from onlinecal.forecasters.binary.cells import REPORTS
-from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, Rule
+from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, GridForecaster, Rule
 from onlinecal.forecasters.binary.windows import MOST_WINDOW
-from onlinecal.forecasters.rules import Playable
 from simulations.games.duel import DRAWS
 
 Settings = Mapping[str, Any]
+Playable = GridForecaster | baselines.Baseline
+"""A forecaster that a duel can drive: its memory, its rules, and what a loop cannot do by itself."""
 OUR_DRAWS = 1
 """Set beside the seed of a game for the forecaster's draws: those of the adversary use the seed alone."""
 

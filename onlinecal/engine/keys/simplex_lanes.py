@@ -28,7 +28,7 @@ from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlm
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, MOST_PARTS, outcome_of, soft_of
 from onlinecal.forecasters.simplex.machine.cells import Cell, check_cell
 from onlinecal.forecasters.simplex.machine.memory import USED
-from onlinecal.forecasters.simplex.machine.windows import most_of_window
+from onlinecal.forecasters.simplex.machine.windows import certificate_of_last, most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
 
 NO_HINT = np.empty(0)
@@ -165,7 +165,7 @@ class SimplexLane(Lane):
             return run.window_certificate or 0.0
         while moments and moments[0] <= now - run.window:
             moments.popleft()
-        return run.certificate_of_last(len(moments))
+        return certificate_of_last(run.memory, run.table, len(moments))
 
     def window_promise(self, rounds: int) -> float:
         """What the distance of any so many of its consecutive rounds cannot exceed.

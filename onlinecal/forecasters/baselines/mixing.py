@@ -197,9 +197,8 @@ def certificate_rises(memory: Memory, place: int, b: int, forecast: float, seen:
     if place < 0:
         return forecast, 1.0 - forecast
     if seen or memory[SUPPORT] == 1 or memory[PEEKS]:
-        return rise_at(memory, charged_place(memory, place, 0), 0), rise_at(
-            memory, charged_place(memory, place, 1), 1
-        )
+        low, high = charged_place(memory, place, 0), charged_place(memory, place, 1)
+        return rise_at(memory, low, 0), rise_at(memory, high, 1)
     zero, one = 0.0, 0.0
     places = LISTS + 3 * int(memory[POINTS])
     weights = places + int(memory[POINTS])

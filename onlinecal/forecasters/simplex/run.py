@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -58,13 +58,6 @@ NO_CELL, NO_WEIGHTS = np.empty(0, np.int32), np.empty(0, np.int64)
 def allowance(k: int) -> int:
     """With what the balance begins: what a grid that tunes itself is guaranteed more than a nested one."""
     return memories.RESERVE + 2 * k
-
-
-class SimplexLookAhead(NamedTuple):
-    """The charged sequence, point by point: `points` and `biases` alpha(point), both of shape (V, k)."""
-
-    points: Floats
-    biases: Floats
 
 
 class SimplexRun:
@@ -246,7 +239,7 @@ class SimplexRun:
             memory[memories.BALANCE] += owed * k * int(memory[memories.FINE])
 
     def _most_late(self, k: int, scale: int) -> int:
-        """How many labels of k classes may be late in such memories.units; -1: not even none."""
+        """How many labels of k classes may be late in such units; -1: not even none."""
         return guarantees.most_late(k, scale, self.slack_in_time, self.grows)
 
     def _base_cells(self) -> int:
@@ -376,15 +369,6 @@ class SimplexRun:
         """The certificate of the rounds in the window alone."""
         return None if self.window is None else windows.window_certificate(self.memory, self.table)
 
-    def certificate_of_last(self, rounds: int) -> float:
-        """The same of the last so many rounds of the window."""
-        return windows.certificate_of_last(self.memory, self.table, rounds)
-
-    @property
-    def window_guarantee(self) -> float | None:
-        """What that of any window cannot exceed."""
-        return None if self.window is None else float(self.window_promise(self.window))
-
     def without_window(self) -> SimplexRun:
         """A copy on the same grid that keeps no window: for loops that play on the memory alone."""
         run = deepcopy(self)
@@ -480,14 +464,6 @@ class SimplexRun:
         if outcome not in self.numbers:
             self.meet([outcome])
         self.settle(cell, forecast, self.numbers[outcome])
-
-    def look_ahead(self) -> SimplexLookAhead:
-        """The points charged so far and their biases."""
-        if not len(self.memory):
-            return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
-        memory, k, point = self.memory, len(self.numbers), memories.POINT
-        table, scale = memories.records_of(memory), int(memory[memories.SCALE])
-        return SimplexLookAhead(table[:, point : point + k] / scale, table[:, point + k :] / scale)
 
 
 def replayed(run: SimplexRun, outcomes: Outcomes, hints: Floats, charged: bool) -> tuple[Floats, Floats]:

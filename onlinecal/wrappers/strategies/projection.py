@@ -232,9 +232,10 @@ class Projection:
         before = None if moments is None else (table.memory[MOVED], state[FARTHER], state[AWAY])
         while not self._steered.settle(table.memory, state, outcome):
             table.grow()
-        if moments is not None and before is not None:
+        if moments is not None and before is not None and table._window is not None:
             moved, farther, away = before
-            table._charge_window(int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome, moved, moments.now)
+            cell = int(state[CELL_LOWER]), int(state[CELL_STEP])
+            table._window.follow(table.memory, *cell, outcome, moved, moments.now)
             self._recently_farther.note(state[FARTHER] - farther)
             self._recently_away.note(state[AWAY] - away)
         if self._splitting is not None:
@@ -347,7 +348,7 @@ class Projection:
             return 0.0
         now = self._moments.now
         return self._recently_farther.within() / PARTS + in_turn(
-            table._window_certificate_at(now) for table in self.tables
+            table._window.certificate(table.memory, now) for table in self.tables if table._window
         )
 
     @property

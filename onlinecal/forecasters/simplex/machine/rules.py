@@ -302,7 +302,7 @@ def lay_out(
     """Write what a round may be charged to in that frame's cell, on the grid with that unit.
 
     That is, k + 1 rows of coordinates, the vertices by label and the outcome, and how far these are from the
-    forecast, in layout.units of layout.MOVED. Returns how it is charged.
+    forecast, in units of MOVED. Returns how it is charged.
     """
     k, grain = memory[layout.CLASSES], memory[layout.SCALE] // parts
     for j in range(k):
