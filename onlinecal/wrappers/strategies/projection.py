@@ -212,7 +212,7 @@ class Projection:
         """Issue a forecast for a model's probability, NaN counts as 1/2; its ticket stays until the next."""
         splitting, number = self._splitting, len(self.tables)
         if splitting is not None or number > 1:
-            hint = self._hint = self._steered.hint(self._state, raw)
+            hint = self._hint = hint_of(self._state, raw)
             place = min(int(hint * number), number - 1) if splitting is None else splitting.find(hint)
             self._table = self.tables[place]
         return self._steered.ask(self._table.memory, self._state, raw)

@@ -37,25 +37,9 @@ from onlinecal.compiling import compiled, kernel_part, uncounted
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.simplex.input import MIXED
+from onlinecal.forecasters.simplex.machine import cells, walk
 from onlinecal.forecasters.simplex.machine import memory as layout
-from onlinecal.forecasters.simplex.machine.cells import (
-    CELL_SCALE,
-    CELL_STEP,
-    NEWCOMER,
-    bears_surely,
-    move_inside,
-    place_cell,
-    write_cell,
-)
 from onlinecal.forecasters.simplex.machine.memory import Memory
-from onlinecal.forecasters.simplex.machine.walk import (
-    change_places,
-    doors,
-    full_cell_near,
-    restart,
-    set_anchor,
-    twin_of,
-)
 from onlinecal.forecasters.simplex.machine.windows import fits, note, note_parts, number_of
 
 IN_PARTS, INSIDE, WHOLE = range(3)
@@ -90,9 +74,9 @@ def begin(memory: Memory) -> None:
 @uncounted
 def start_afresh(memory: Memory) -> None:
     """Make a full cell current, found from the barycentre that the current frame holds."""
-    set_anchor(memory, memory[layout.HERE] + layout.SUMS)
-    restart(memory, False)
-    change_places(memory)
+    walk.set_anchor(memory, memory[layout.HERE] + layout.SUMS)
+    walk.restart(memory, False)
+    walk.change_places(memory)
 
 
 @uncounted
@@ -130,11 +114,11 @@ def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
     for c in range(k):
         memory[target + c] = int(hint[c] * parts + 0.5)
     if memory[layout.REPORT] > 0:
-        frame = full_cell_near(memory, target)
-        move_inside(memory, frame, hint, forecast)
+        frame = walk.full_cell_near(memory, target)
+        cells.move_inside(memory, frame, hint, forecast)
     else:
-        set_anchor(memory, target)
-        frame = restart(memory, memory[layout.SLACK] > 0)
+        walk.set_anchor(memory, target)
+        frame = walk.restart(memory, memory[layout.SLACK] > 0)
         write_barycentre(memory, frame, forecast)
     return frame
 
@@ -154,7 +138,7 @@ def moved(memory: Memory, frame: int, forecast: Any, known: int, i: int) -> int:
     The forecast was of so many known classes; a class that it did not know is at the distance NEWCOMER.
     """
     if i >= known:
-        return NEWCOMER * layout.units(memory)
+        return cells.NEWCOMER * layout.units(memory)
     return away_from(memory, frame, forecast, known, memory, layout.vertex_at(memory, frame, i))
 
 
@@ -241,7 +225,7 @@ def follow(memory: Memory, x: int, key: int, label: int) -> None:
         if c == k:
             memory[labels + i] = label
             memory[layout.CHANGES] += 1
-            if not doors(memory, i, twin_of(memory, here, k, i)):
+            if not walk.doors(memory, i, walk.twin_of(memory, here, k, i)):
                 start_afresh(memory)
             return
 
@@ -413,7 +397,7 @@ def issue(memory: Ints, hint: Floats, forecast: Floats, cell: NDArray[np.int32])
         return -1
     frame = announce(memory, hint, forecast)
     if len(cell) > 0:
-        write_cell(memory, frame, cell)
+        cells.write_cell(memory, frame, cell)
     return frame
 
 
@@ -436,13 +420,13 @@ def settle_waiting(
     at a glance) that one more round is borne.
     """
     k, known = memory[layout.CLASSES], len(forecast)
-    if not (has_room_for(memory, table, max(1, len(weights))) and (sure or bears_surely(memory))):
+    if not (has_room_for(memory, table, max(1, len(weights))) and (sure or cells.bears_surely(memory))):
         return False
-    frame = place_cell(memory, cell, known, MIXED if len(weights) > 0 else outcome)
+    frame = cells.place_cell(memory, cell, known, MIXED if len(weights) > 0 else outcome)
     if len(weights) == 0:
         settle_noted(memory, table, frame, forecast, known, outcome)
         return True
-    unit = cell[CELL_STEP] * (memory[layout.SCALE] // cell[CELL_SCALE]) if known > 0 else 0
+    unit = cell[cells.CELL_STEP] * (memory[layout.SCALE] // cell[cells.CELL_SCALE]) if known > 0 else 0
     points, distances, is_new = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64), False
     way = lay_out(memory, frame, forecast, known, unit, weights, parts, points, distances)
     for c in range(known, k):
