@@ -203,8 +203,10 @@ def travel(memory: Memory, lower: int, step: int, point: int, reported: float) -
 
 
 @inlined
-def certificate_rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
-    """By how much the certificate would rise with outcome 0 and with outcome 1."""
+def certificate_rises(
+    memory: Memory, lower: int, step: int, reported: float, seen: bool
+) -> tuple[float, float]:
+    """By how much the certificate would rise with outcome 0 and with outcome 1; nothing is drawn."""
     below = sum_from(memory, find_end(memory, lower, step, 0), lower)
     above = sum_from(memory, find_end(memory, lower, step, 1), lower + step)
     return cells.rises_at_ends(memory, lower, step, below, above, reported)

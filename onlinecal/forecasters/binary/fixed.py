@@ -342,7 +342,9 @@ def count(memory: Memory, lower: int, step: int, y: int, reported: float) -> Non
 
 
 @inlined
-def certificate_rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
-    """By how much the certificate would rise with outcome 0 and with outcome 1."""
+def certificate_rises(
+    memory: Memory, lower: int, step: int, reported: float, seen: bool
+) -> tuple[float, float]:
+    """By how much the certificate would rise with outcome 0 and with outcome 1; nothing is drawn."""
     below, above = pair_of(memory, lower, step, 0), pair_of(memory, lower, step, 1)
     return cells.rises_at_ends(memory, lower, step, memory[below + 1], memory[above + 1], reported)

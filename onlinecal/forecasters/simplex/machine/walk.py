@@ -120,17 +120,13 @@ def doors(memory: Memory, first: int, second: int) -> bool:
             first = through(memory, ahead, first)
             if first == FULL_CELL:
                 sum_up(memory, ahead)
-                change_places(memory)
+                if ahead != memory[layout.HERE]:
+                    change_places(memory)
                 return True
             if first >= 0 and second >= 0 and memory[ahead] == memory[behind]:
                 return False
-        if second >= 0:
-            second = through(memory, behind, second)
-            if second == FULL_CELL:
-                sum_up(memory, behind)
-                return True
-            if first >= 0 and second >= 0 and memory[ahead] == memory[behind]:
-                return False
+        # now the other one's turn
+        first, second, ahead, behind = second, first, behind, ahead
     return False
 
 
