@@ -33,7 +33,6 @@ from simulations.games.duel import DRAWS
 
 Settings = Mapping[str, Any]
 Playable = GridForecaster | baselines.Baseline
-"""A forecaster that a duel can drive: its memory, its rules, and what a loop cannot do by itself."""
 OUR_DRAWS = 1
 """Set beside the seed of a game for the forecaster's draws: those of the adversary use the seed alone."""
 

@@ -99,8 +99,7 @@ class SimplexKind(ClassLabels):
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
         require(type(state.parts) is int and 1 <= state.parts <= MOST_PARTS, "its parts")
-        run.restore_late(state.late)
-        run.parts = state.parts
+        run.late, run.parts = state.late, state.parts
         if run.window is not None:
             run.table = inflated(state.window, most_of_window(run.memory, run.window), np.int64)
         run.past, run.since = Fraction(state.past), state.since

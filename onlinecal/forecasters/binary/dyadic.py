@@ -90,8 +90,7 @@ def new_memory(
     memory[BASE] = UNIT
     memory += [0, 0, UNIT, memory[TILT] * UNIT]
     memory[END] = len(memory)
-    memory[WISH] = step = next_step(memory)
-    enter_cell(memory, search_cell(memory, 0, UNIT, step, unbiased_are_free(memory)), step)
+    begin(memory)
     return np.array(memory)
 
 
@@ -218,6 +217,12 @@ def last_round(pace: int, level: int) -> int:
     return ((pace << (2 * level + 2)) // 3) >> 16
 
 
+@inlined
+def pace_alone(memory: Memory) -> int:
+    """c/d in units of 2^-16."""
+    return (memory[BOUND] >> (LEVELS - 17)) // memory[PRICE]
+
+
 @part
 def add_slack(memory: Memory, others: int) -> None:
     """Make the slack c sqrt(1 + 4D), if it was c, where D others are open; accounts and thresholds follow.
@@ -250,9 +255,7 @@ def next_step(memory: Memory) -> int:
     limit = last_round(pace, level)
     if memory[TUNED] & ADAPTIVE:
         visited = max(1, (memory[END] - TABLE) // 2 - 2)
-        # c/d in units of 2^-16
-        alone = (memory[BOUND] >> (LEVELS - 17)) // memory[PRICE]
-        reach = (alone * visited) >> (EAGERNESS + MORE_EAGERNESS * (memory[TUNED] & EAGER != 0))
+        reach = (pace_alone(memory) * visited) >> (EAGERNESS + MORE_EAGERNESS * (memory[TUNED] & EAGER != 0))
         while level < LEVELS and t > (reach << level) >> 16:
             level += 1
         if level < LEVELS:
@@ -320,6 +323,13 @@ def covers(memory: Memory, below: int, above: int, lower: int, step: int) -> boo
     return bool((room >= 0) & (zero <= room) & (one <= room))
 
 
+@part
+def begin(memory: Memory) -> None:
+    """Enter the cell of the first round."""
+    memory[WISH] = step = next_step(memory)
+    enter_cell(memory, search_cell(memory, 0, UNIT, step, unbiased_are_free(memory)), step)
+
+
 @inlined
 def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int, crossed: bool) -> None:
     """Make a cell of the level that the next round may use the current one, valid or free.
@@ -344,10 +354,7 @@ def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int, crossed:
     if stay:
         return
     while True:
-        # outwards from the current cell
-        wider = max(target, width)
-        start = memory[LOWER] & -wider
-        lower = search_cell(memory, start, start + wider, target, free)
+        lower = search_around(memory, target, free)
         if certain or may_play(memory, find(memory, lower), find(memory, lower + target), lower, target):
             break
         target = memory[BASE]
@@ -360,6 +367,14 @@ def is_current_valid(memory: Memory, free: bool) -> bool:
     below, above = memory[BELOW], memory[ABOVE]
     lower, upper = memory[LOWER], memory[LOWER] + memory[STEP]
     return bool(accepts(memory, below, lower, 0, free) and accepts(memory, above, upper, 1, free))
+
+
+@part
+def search_around(memory: Memory, step: int, free: bool) -> int:
+    """The lower end of a valid cell of width `step`, searched outwards from the current cell."""
+    width = max(step, memory[STEP])
+    start = memory[LOWER] & -width
+    return search_cell(memory, start, start + width, step, free)
 
 
 @inlined
@@ -400,6 +415,12 @@ def accepts(memory: Memory, index: int, position: int, above: int, free: bool) -
     return bool(within or (free and total == memory[TILT] * position))
 
 
+@inlined
+def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
+    """The same, wherever the point's pair is."""
+    return accepts(memory, find(memory, position), position, above, free)
+
+
 @part
 def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
     """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], O(log).
@@ -408,15 +429,15 @@ def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -
     one outcome accepts the other, so only one of the ends ever moves.
     """
     stride = step
-    while not accepts(memory, find(memory, lower), lower, 0, free):
+    while not accepts_at(memory, lower, 0, free):
         upper, lower = lower, max(0, lower - stride)
         stride *= 2
-    while not accepts(memory, find(memory, upper), upper, 1, free):
+    while not accepts_at(memory, upper, 1, free):
         lower, upper = upper, min(memory[SCALE], upper + stride)
         stride *= 2
     while upper - lower > step:
         middle = lower + (((upper - lower) >> 1) & -step)
-        if accepts(memory, find(memory, middle), middle, 0, free):
+        if accepts_at(memory, middle, 0, free):
             lower = middle
         else:
             upper = middle

@@ -334,8 +334,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. It
         rises with late labels. None without a window.
         """
-        run = self._run
-        return None if run.window is None else float(run.window_promise(run.window))
+        return self._run.window_guarantee
 
     def lp_certificate(self, p: float) -> float:
         """A proven upper bound on the distance to l_p calibration, an average over the settled rounds.

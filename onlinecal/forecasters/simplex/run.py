@@ -69,20 +69,16 @@ class SimplexRun:
     rules = machine.RULES
     table = windows.NO_WINDOW
     """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
-    planned: float | None = None
-    """The slack that grids are chosen for, if not the one that labels have."""
-    planned_late: float | None = None
-    """The same once labels are late, if that is another: of a grid that tunes itself until then."""
     parts = 1
     """Into how many parts rounds are divided, once one had a soft label."""
 
     def __init__(self, classes: tuple[Any, ...], settings: Any) -> None:
         # settings are those of a `SimplexAlmostOneStepAhead`
-        self.hints, self.tuned, self.window = settings.hints, settings.grid == "adaptive", settings.window
+        self.tuned, self.window = settings.grid == "adaptive", settings.window
         self.n_cells, self.horizon, self.slack_in_time = settings.n_cells, settings.horizon, settings.slack
         self.numbers: dict[Any, int] = {label: number for number, label in enumerate(classes)}
         self.fixed, report = len(classes) > 0, settings.report
-        heeds = self.hints and report is None
+        heeds = settings.hints and report is None
         self.follows = heeds or report == "hint"
         # which point of its cell is announced, as the memory has it
         self.report = int(self.follows)
@@ -94,11 +90,6 @@ class SimplexRun:
         self.grows = heeds and self.slack_in_time is None
         if self.grows:
             self.slack_in_time = HEEDING
-            if self.tuned:
-                # without finer grids the guarantee's own would cost hints too much
-                self.planned_late = PLANNED
-            else:
-                self.planned = PLANNED
         self.late = 0
         # The account of the past: distance guaranteed before the present classes were known, the rounds until
         # then, the number of newcomers, and the grids (k, m) left behind.
@@ -116,13 +107,10 @@ class SimplexRun:
     @property
     def plan(self) -> tuple[float | None, bool]:
         """What grids are chosen for: a slack, and whether reports follow hints."""
-        return self.slack_in_time if self.planned is None else self.planned, self.follows
-
-    def restore_late(self, late: int) -> None:
-        """Be one of which so many forecasts have been late, and whose grids are those of today."""
-        self.late = late
-        if late and self.planned_late is not None:
-            self.planned = self.planned_late
+        # a grid that tunes itself does so until labels are late; without finer grids the guarantee's own
+        # slack would cost hints too much
+        planned = self.grows and (self.late > 0 or not self.tuned)
+        return PLANNED if planned else self.slack_in_time, self.follows
 
     def grid_at(self, rounds: int) -> tuple[int, int]:
         """The number of cells a side in that round, and the last round for which it is kept."""
@@ -324,17 +312,14 @@ class SimplexRun:
         if others <= self.late:
             return
         memories.check_bears(self.memory, self.changing, 1)
+        k, rounds, replanned = len(self.numbers), self.rounds, self.grows and self.tuned and not self.late
+        if k and replanned:
+            self.past += self._distance(self.since + 1, rounds) + NEWCOMER * others
+            self.since = rounds
+            self.grids.append((k, self._base_cells()))
         self.late = others
-        k, plan, rounds = len(self.numbers), self.planned_late, self.rounds
-        replanned = plan is not None and self.planned != plan
         if k:
             memories.set_slack(self.memory, self.slack)
-            if replanned:
-                self.past += self._distance(self.since + 1, rounds) + NEWCOMER * others
-                self.since = rounds
-                self.grids.append((k, self._base_cells()))
-        if replanned:
-            self.planned = plan
         if k and (replanned or (self.tuned and self.memory[memories.STEP] < self.memory[memories.BASE])):
             self._fit(k)
 
@@ -368,6 +353,11 @@ class SimplexRun:
     def window_certificate(self) -> float | None:
         """The certificate of the rounds in the window alone."""
         return None if self.window is None else windows.window_certificate(self.memory, self.table)
+
+    @property
+    def window_guarantee(self) -> float | None:
+        """What that of any window cannot exceed."""
+        return None if self.window is None else float(self.window_promise(self.window))
 
     def without_window(self) -> SimplexRun:
         """A copy on the same grid that keeps no window: for loops that play on the memory alone."""

@@ -75,5 +75,4 @@ def rows():
 
 
 if __name__ == "__main__":
-    for row in rows():
-        print(row)
+    print("\n".join(rows()))

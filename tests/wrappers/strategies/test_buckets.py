@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
-from onlinecal.steering.binary import hint_of
 from onlinecal.wrappers.strategies import projection
 from onlinecal.wrappers.strategies.projection import Projection, SplittingBuckets
 from tests.wrappers.scripted import Said, coins, distance, played
@@ -134,7 +133,7 @@ def test_the_wrapper_is_near_the_model_on_every_stream(kind, slack):
         raws = stream.hints
     wrapped, rows = Projection(slack, "auto", None), []
     for t, raw in enumerate(raws.tolist()):
-        hint = hint_of(wrapped._state, raw)
+        hint = projection.hint_of(wrapped._state, raw)
         p = wrapped.ask(raw)
         y = answer(p, raw) if stream is None else int(stream.outcomes[t])
         rows.append((p, hint, wrapped.ticket().bucket, y))
