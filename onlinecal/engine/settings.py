@@ -70,7 +70,8 @@ class BinaryKind:
 
     def _promise(self, arrays: KeyArrays, lane: int, late: int) -> float:
         memory = arrays.memory(lane)
-        return self.model._promise_for(memory, max(self.model.horizon or 0, int(memory[ROUNDS])), late)
+        rounds = max(self.model.horizon or 0, int(memory[ROUNDS]))
+        return self.model._terms().promise(memory, rounds, late)
 
 
 def kind_of(config: KeyConfig) -> Any:

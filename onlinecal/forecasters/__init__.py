@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from onlinecal.forecasters.binary.grid import LookAhead as LookAhead
     from onlinecal.forecasters.simplex.almost_one_step_ahead import (
         SimplexAlmostOneStepAhead as SimplexAlmostOneStepAhead,
+        SimplexLookAhead as SimplexLookAhead,
     )
-    from onlinecal.forecasters.simplex.run import SimplexLookAhead as SimplexLookAhead
     from onlinecal.forecasters.tokens import Forecast as Forecast
     from onlinecal.forecasters.tokens import SimplexForecast as SimplexForecast
 else:

@@ -14,10 +14,9 @@ follows hints has more slack, reports the hints themselves, and a grid that tune
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.binary.cells import Report
@@ -56,36 +55,6 @@ class Rules(NamedTuple):
     certificate_rises: Callable[..., tuple[float, float]]
     certificate: Callable[..., float]
     note_late: Callable[..., None] = ignore_late
-
-
-class Playable(Protocol):
-    """A forecaster that a duel can drive: its memory, its rules, and what a loop cannot do by itself."""
-
-    memory: NDArray[Any]
-
-    @property
-    def rules(self) -> Rules:
-        """The functions that play on the memory."""
-
-    @property
-    def n_rounds(self) -> int:
-        """How many rounds have been settled."""
-
-    @property
-    def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration so far, a sum."""
-
-    def draws(self, number: int) -> NDArray[Any]:
-        """The uniform draws of the coming rounds, shape (number,), used up; empty if it draws none."""
-
-    def grow(self) -> None:
-        """Make room in the memory."""
-
-    def resume(self) -> None:
-        """Take up the memory again after a loop has played on it."""
-
-    def promise(self, rounds: int) -> float:
-        """The a-priori bound on the certificate after so many rounds; NaN if there is none."""
 
 
 SLACK_WITHOUT_HINTS = 0.5

@@ -245,14 +245,12 @@ class Steered:
 
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
     settle(memory, state, outcome) -> whether the memory had room: charge the ticket, learn to steer.
-    hint(state, raw) -> what is made of a model's probability, as `hint_of`.
 
     What is given in place of the forecast is written to GIVEN of the ticket, before it is settled.
     """
 
     ask: ClassVar[Callable[[Ints, Floats, float], float]]
     settle: ClassVar[Callable[[Ints, Floats, int], bool]]
-    hint: ClassVar[Callable[[Floats, float], float]]
 
 
 @kernel_part
@@ -318,7 +316,6 @@ def steered(rules: Rules) -> type[Steered]:
     table, floats = types.int64[::1], types.float64[::1]
     return namespace(
         Steered,
-        hint=hint_of,
         ask=entry_point(compiled(ask), table, floats, types.float64),
         settle=entry_point(compiled(settle), table, floats, types.int64),
     )

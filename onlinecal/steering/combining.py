@@ -81,15 +81,6 @@ def models_at(n: int) -> int:
     return stack_at(n) + n + n * n + 2 * n
 
 
-@kernel_part
-def models_of(state: Any) -> int:
-    """For how many models a state is."""
-    n = 1
-    while models_at(n) + n * binary.SIZE < len(state):
-        n += 1
-    return n
-
-
 def new_combining(n: int, most_late: int = 0) -> Floats:
     """The state for n models before the first round; `most_late` is D, if it is known beforehand."""
     shared, stack = ticket_size(n), stack_at(n)
@@ -166,9 +157,9 @@ def weigh(state: Any, n: int) -> None:
 
 
 @kernel_part
-def take_in(state: Any, outcome: Any) -> None:
-    """Learn the outcome, 0 or 1, of the round whose ticket is here."""
-    n, came = models_of(state), float(outcome)
+def take_in(state: Any, n: int, outcome: Any) -> None:
+    """Learn the outcome, 0 or 1, of the round of n models whose ticket is here."""
+    came = float(outcome)
     shared, spoke, losses = ticket_size(n), ANSWERS + n + 2, losses_at(n)
     state[shared + LATE] = max(state[shared + LATE], state[shared + EVENTS] - state[ASKED])
     rounds = state[shared + ROUNDS]
@@ -268,7 +259,7 @@ def replay(state: Floats, kept: Floats, events: Any, table: Floats, outcomes: An
     for step in steps:
         if step < 0:
             state[:length] = kept[places[~step]]
-            take_in(state, outcomes[~step])
+            take_in(state, n, outcomes[~step])
             continue
         hints[step] = advise(state, table[step])
         write_weights(state, weights[step])

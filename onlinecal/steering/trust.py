@@ -7,9 +7,8 @@ less than 6/5 (docs/theory.md, Theorem 17d): the price of learning is paid where
 gained. For Brier scores of vectors, a sum over the classes, it is 1/5 and 12/5 (Theorem 17f).
 
 A state is that of `binary`, with two answers and their weights behind it; FORECAST of its ticket holds what
-steering made of the probability. A state for k classes is that of `vector`, with two weights behind it, and
-room for two answers, k probabilities each, and for what these deserve. Its ticket is that of `vector` with
-what steering made of the vector behind it.
+steering made of the probability. A state for k classes is that of `vector`, with two weights behind it. Its
+ticket is that of `vector` with what steering made of the vector behind it.
 
 Whether a state that came from outside, say a ledger, can be gone on with is checked here, too: compiled code
 looks at no bounds, and knots and bins are places in a state that follow from these fields.
@@ -71,11 +70,6 @@ def take_in(state: Any, ticket: Any, outcome: float) -> None:
     mixing.reweigh(state, ROOM, WEIGHTS, mixing.HALVES, outcome, mixing.ETA * judged, SHARED)
 
 
-def room_size(k: int) -> int:
-    """The length of the room behind the weights: two answers, and what each deserves."""
-    return 2 * k + 2
-
-
 def ticket_size(k: int) -> int:
     """The length of a ticket for k classes."""
     return shared_of(k) + k
@@ -83,13 +77,12 @@ def ticket_size(k: int) -> int:
 
 def new_trusted_steering(k: int) -> Floats:
     """The state for k classes before the first round."""
-    return np.concatenate([vector.new_vector_steering(k), [1.0 - TRUST, TRUST], np.zeros(room_size(k))])
+    return np.concatenate([vector.new_vector_steering(k), [1.0 - TRUST, TRUST]])
 
 
-def trusted_with_classes(state: Floats, before: int, k: int) -> Floats:
-    """The state for `before` classes as one for k, the new ones at the end."""
-    at = size_for(before)
-    return np.concatenate([vector.with_classes(state[:at], k), state[at : at + 2], np.zeros(room_size(k))])
+def trusted_with_classes(state: Floats, k: int) -> Floats:
+    """The state for fewer classes as one for k, the new ones at the end."""
+    return np.concatenate([vector.with_classes(state[:-2], k), state[-2:]])
 
 
 def trusted_ticket_with_classes(ticket: Floats, before: int, k: int) -> Floats:
@@ -101,32 +94,34 @@ def trusted_ticket_with_classes(ticket: Floats, before: int, k: int) -> Floats:
 @compiled
 def ask_vector(state: Floats, ticket: Floats, row: Floats, out: Floats) -> None:
     """Write what is made of a model's row, shape (k,), and fill in its ticket."""
-    k, shared, weights = len(row), shared_of(len(row)), size_for(len(row))
+    k, shared = len(row), shared_of(len(row))
     vector.steer(state, k, row, out)
     ticket[:shared], ticket[shared:] = state[:shared], out
-    write_answers(state, ticket, k)
     asked = asked_for(state, account_of(k), state[shared + vector.ROUNDS], state[shared + vector.EVENTS])
     least = 0.5 * vector.LEAST / (k * (asked + 1.0))
-    mixing.mix_vectors(state, weights + 2, weights, 2, k, least, out)
+    mixing.mix_vectors(two_answers(state, ticket, k), 4, 0, 2, k, least, out)
 
 
 @compiled
 def settle_vector(state: Floats, ticket: Floats, outcome: Floats) -> None:
     """Learn what followed the row with this ticket, a distribution over the classes, shape (k,)."""
-    k, shared, weights = len(outcome), shared_of(len(outcome)), size_for(len(outcome))
+    k, shared = len(outcome), shared_of(len(outcome))
     state[:shared] = ticket[:shared]
-    write_answers(state, ticket, k)
-    mixing.credit_vectors(state, weights + 2, weights + 2 + 2 * k, 2, k, outcome)
+    both = two_answers(state, ticket, k)
+    mixing.credit_vectors(both, 4, 2, 2, k, outcome)
     judged = vector.learn(state, k, outcome)
-    mixing.reweigh_by_credit(state, weights + 2 + 2 * k, weights, mixing.HALVES, judged, SHARED)
+    mixing.reweigh_by_credit(both, 2, 0, mixing.HALVES, judged, SHARED)
+    state[size_for(k) :] = both[:2]
 
 
 @kernel_part
-def write_answers(state: Any, ticket: Any, k: int) -> None:
-    """Write a ticket's two answers into their room: the vector, and what steering made of it."""
-    room, answers, shared = size_for(k) + 2, vector.ANSWERS, shared_of(k)
-    state[room : room + k] = ticket[answers : answers + k]
-    state[room + k : room + 2 * k] = ticket[shared:]
+def two_answers(state: Any, ticket: Any, k: int) -> Any:
+    """The weights, room for what answers deserve, a ticket's vector and what steering made of it."""
+    both = np.empty(4 + 2 * k)
+    both[:2] = state[size_for(k) :]
+    both[4 : 4 + k] = ticket[vector.ANSWERS : vector.ANSWERS + k]
+    both[4 + k :] = ticket[shared_of(k) :]
+    return both
 
 
 def _is_within(values: Floats, low: float, high: float) -> bool:
@@ -144,7 +139,7 @@ def check_steering(state: Floats, tickets: Floats) -> None:
 
 def check_vector_steering(state: Floats, tickets: Floats, k: int) -> None:
     """ValueError unless the state for k classes and the tickets, (n, ticket_size(k)), can be."""
-    shape = size_for(k) + 2 + room_size(k), ticket_size(k)
+    shape = size_for(k) + 2, ticket_size(k)
     require((*state.shape, *tickets.shape[1:]) == shape, "the length of its steering")
     own = state[shared_of(k) + vector.SHARED : account_of(k)].reshape(k, vector.EACH)
     ends = own[:, [vector.LOWEST, vector.HIGHEST]]

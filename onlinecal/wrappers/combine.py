@@ -439,11 +439,11 @@ class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):
         """Learn to combine, by what the models would say now."""
         self._make_way()
         self._combined([model.predict_proba_one(x) for model in self.classifiers])
-        combining.settle(self._state, read)
+        combining.settle(self._state, len(self.classifiers), read)
 
     def _settle(self, read: int) -> None:
         self._projection.settle(read)
-        combining.settle(self._state, read)
+        combining.settle(self._state, len(self.classifiers), read)
 
     def _teach(self, x: Any, y: Any, read: int, kwargs: dict[str, Any]) -> None:
         for model in self.classifiers:

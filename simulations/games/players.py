@@ -35,9 +35,8 @@ from onlinecal.compiling import kernel_part
 from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, SimplexAlmostOneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
 from onlinecal.forecasters.binary.cells import REPORTS
-from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, Rule
+from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, GridForecaster, Rule
 from onlinecal.forecasters.binary.windows import MOST_WINDOW
-from onlinecal.forecasters.rules import Playable
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS as SIMPLEX_REPORTS
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS as MOST_SIMPLEX_CELLS
 from onlinecal.forecasters.simplex.input import MOST_SLACK as MOST_SIMPLEX_SLACK
@@ -46,6 +45,7 @@ from onlinecal.forecasters.simplex.run import SimplexRun
 from simulations.games.duel import DRAWS
 
 Settings = Mapping[str, Any]
+Playable = GridForecaster | baselines.Baseline
 OUR_DRAWS = 1
 """Set beside the seed of a game for the forecaster's draws: those of the adversary use the seed alone."""
 

@@ -143,7 +143,7 @@ class Key:
             if label not in self.classes:
                 k = len(self.classes)
                 self.classes.append(label)
-                self.steering = trust.trusted_with_classes(self.steering, k, k + 1)
+                self.steering = trust.trusted_with_classes(self.steering, k + 1)
                 for one, ticket in self.tickets.items():
                     self.tickets[one] = trust.trusted_ticket_with_classes(ticket, k, k + 1)
 

@@ -41,7 +41,7 @@ def play(rows, answer, delay=0):
         for due in [t - delay] if t < total - 1 else range(max(t - delay, 0), total):
             if due >= 0:
                 state[:size] = tickets[due]
-                combining.settle(state, outcomes[due])
+                combining.settle(state, n, outcomes[due])
     assert state[size + combining.LATE] == delay
     return np.array(found)
 
@@ -148,6 +148,6 @@ def test_compiled_and_interpreted_play_agree_to_the_bit():
     compiled, interpreted = combining.new_combining(3), combining.new_combining(3)
     for row, y in zip(rows, outcomes.tolist(), strict=True):
         assert combining.ask(compiled, row) == combining.advise(interpreted, row)
-        combining.settle(compiled, y)
-        combining.take_in(interpreted, y)
+        combining.settle(compiled, 3, y)
+        combining.take_in(interpreted, 3, y)
     assert np.array_equal(compiled, interpreted)

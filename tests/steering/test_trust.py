@@ -71,7 +71,7 @@ def brier_scores(rounds, k, known=None):
     for t, (row, label) in enumerate(rounds):
         y = label if isinstance(label, np.ndarray) else eye[label]
         wanted = max([now, *(np.flatnonzero(row) + 1)])
-        state, now = trust.trusted_with_classes(state, now, wanted), wanted
+        state, now = trust.trusted_with_classes(state, wanted), wanted
         ticket, out = np.empty(trust.ticket_size(now)), np.empty(now)
         trust.ask_vector(state, ticket, np.ascontiguousarray(row[:now]), out)
         assert out.min() >= 0.25 / (now * (t + 2))
@@ -81,7 +81,7 @@ def brier_scores(rounds, k, known=None):
         found.append([((one - y) ** 2).sum() for one in (told, row / row.sum(), steered)])
         wanted = max([now, *(np.flatnonzero(y) + 1)])
         if wanted > now:
-            state = trust.trusted_with_classes(state, now, wanted)
+            state = trust.trusted_with_classes(state, wanted)
             ticket, now = trust.trusted_ticket_with_classes(ticket, now, wanted), wanted
         trust.settle_vector(state, ticket, y[:now].copy())
     return np.array(found), state, now

@@ -386,7 +386,7 @@ class KeyArrays:
         windows, now = map(self.window, lanes), int(self.state.fields[key.first_lane, SETTLED])
         proven = in_turn(w.certificate(m, now) for w, m in zip(windows, memories, strict=True) if w)
         promises = [
-            model._window_promise_for(memory, others, 0 if place else model.window)
+            model._terms().window_promise(memory, 0 if place else model.window, others)
             for place, (memory, others) in enumerate(zip(memories, late, strict=True))
         ]
         return float(proven), None if None in promises else float(in_turn(promises))

@@ -33,7 +33,6 @@ from onlinecal.steering.trust import (
     ask_vector,
     check_vector_steering,
     new_trusted_steering,
-    room_size,
     settle_vector,
     ticket_size,
     trusted_ticket_with_classes,
@@ -285,7 +284,7 @@ class ClassSteering:
             if label not in numbers and len(numbers) < self.most:
                 numbers[label] = len(numbers)
         if len(numbers) > before:
-            self.state = trusted_with_classes(self.state, before, len(self.numbers))
+            self.state = trusted_with_classes(self.state, len(self.numbers))
 
     def _ask(self, number: int, hint: dict[str, float]) -> dict[str, float]:
         if not self.numbers.keys() >= hint.keys():
@@ -313,8 +312,8 @@ class ClassSteering:
     def dump(self) -> bytes:
         """The state in bytes: classes, and compressed what was learnt and the tickets of open forecasts."""
         k = len(self.numbers)
-        # the places of ticket and answers are not stored: they are written anew before they are read
-        parts = [self.state[shared_of(k) : size_for(k) + 2]]
+        # the place of the ticket is not stored: it is written anew before it is read
+        parts = [self.state[shared_of(k) :]]
         parts += map(self._grown, self.tickets.values())
         return msgspec.msgpack.encode(StoredSteering(list(self.numbers), deflated(np.concatenate(parts))))
 
@@ -330,7 +329,7 @@ class ClassSteering:
         floats = inflated(stored.floats, length, np.float64)
         require(len(floats) == length, "the length of its steering")
         tickets = floats[end - start :].reshape(-1, ticket)
-        self.state = np.concatenate([np.zeros(start), floats[: end - start], np.zeros(room_size(k))])
+        self.state = np.concatenate([np.zeros(start), floats[: end - start]])
         check_vector_steering(self.state, tickets, k)
         self.numbers = {label: number for number, label in enumerate(labels)}
         self.tickets = {number: one.copy() for number, one in zip(numbers, tickets, strict=True)}

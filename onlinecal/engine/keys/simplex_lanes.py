@@ -27,7 +27,7 @@ from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlm
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, MOST_PARTS, outcome_of, soft_of
 from onlinecal.forecasters.simplex.machine.cells import Cell, check_cell
 from onlinecal.forecasters.simplex.machine.memory import USED
-from onlinecal.forecasters.simplex.machine.windows import most_of_window
+from onlinecal.forecasters.simplex.machine.windows import certificate_of_last, most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
 
 NO_HINT = np.empty(0)
@@ -83,12 +83,11 @@ class SimplexLane(SimplexRun, Lane):
             return self.window_certificate or 0.0
         while moments and moments[0] <= now - self.window:
             moments.popleft()
-        return self.certificate_of_last(len(moments))
+        return certificate_of_last(self.memory, self.table, len(moments))
 
     def dump(self) -> bytes:
         """The state in bytes: the memory and the run's account."""
-        past, since, newcomers, grids = self.account()
-        account = str(past), since, newcomers, grids, self.late
+        account = str(self.past), self.since, self.newcomers, self.grids, self.late
         window = deflated(self.table) if len(self.table) else b""
         moments = b"" if self.moments is None else deflated(np.array(self.moments, np.int64))
         state = SimplexState(list(self.numbers), deflated(self.memory), *account, window, self.parts, moments)
@@ -105,11 +104,11 @@ class SimplexLane(SimplexRun, Lane):
         if not state.past.replace("/", "", 1).isdecimal():
             raise ValueError(f"its distance must be a fraction, got {state.past[:40]!r}")
         require(type(state.parts) is int and 1 <= state.parts <= MOST_PARTS, "its parts")
-        self.restore_late(state.late)
-        self.parts = state.parts
+        self.late, self.parts = state.late, state.parts
         if self.window is not None:
             self.table = inflated(state.window, most_of_window(self.memory, self.window), np.int64)
-        self.restore_account(Fraction(state.past), state.since, state.newcomers, state.grids)
+        self.past, self.since = Fraction(state.past), state.since
+        self.newcomers, self.grids = state.newcomers, state.grids
         self.check()
         if state.moments:
             moments = inflated(state.moments, min(self.rounds, self.window or 0), np.int64)

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
+from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import NO_HINT, inlined
@@ -54,11 +55,8 @@ OUR_STREAM = 1
 
 
 def new_memory(
-    values: Sequence[float] | NDArray[np.float64],
-    settings: Sequence[float] = (),
-    own: int = 0,
-    peeks: bool = False,
-) -> NDArray[np.float64]:
+    values: Sequence[float] | Floats, settings: Sequence[float] = (), own: int = 0, peeks: bool = False
+) -> Floats:
     """A memory with an empty tally: the values to forecast from, at most 8 settings, so many own numbers."""
     n = len(values)
     assert len(settings) <= LISTS - SETTINGS
@@ -118,7 +116,7 @@ def play_two(memory: Memory, place: int, weight: float, other: int) -> None:
 
 
 @inlined
-def play_many(memory: Memory, first: int, weights: NDArray[np.float64]) -> None:
+def play_many(memory: Memory, first: int, weights: Floats) -> None:
     """The coming round: `first` and the values after it, with these probabilities."""
     places = LISTS + 3 * int(memory[POINTS])
     memory[SUPPORT] = len(weights)
@@ -197,9 +195,8 @@ def certificate_rises(memory: Memory, place: int, b: int, forecast: float, seen:
     if place < 0:
         return forecast, 1.0 - forecast
     if seen or memory[SUPPORT] == 1 or memory[PEEKS]:
-        return rise_at(memory, charged_place(memory, place, 0), 0), rise_at(
-            memory, charged_place(memory, place, 1), 1
-        )
+        low, high = charged_place(memory, place, 0), charged_place(memory, place, 1)
+        return rise_at(memory, low, 0), rise_at(memory, high, 1)
     zero, one = 0.0, 0.0
     places = LISTS + 3 * int(memory[POINTS])
     weights = places + int(memory[POINTS])
@@ -368,16 +365,11 @@ def entry_points(rules: Rules) -> tuple[Callable[..., float], Callable[..., None
     announce, settle, point = rules.announce, rules.settle, rules.point
 
     @compiled
-    def present(memory: NDArray[np.float64], u: float) -> float:
+    def present(memory: Floats, u: float) -> float:
         return announce(memory, NO_HINT, u)[2]
 
     @compiled
-    def play(
-        memory: NDArray[np.float64],
-        outcomes: NDArray[np.uint8],
-        draws: NDArray[np.float64],
-        charged: NDArray[np.float64],
-    ) -> None:
+    def play(memory: Floats, outcomes: NDArray[np.uint8], draws: Floats, charged: Floats) -> None:
         memory = borrowed(memory)
         for t in range(len(outcomes)):
             outcome = np.int64(outcomes[t])
@@ -388,7 +380,7 @@ def entry_points(rules: Rules) -> tuple[Callable[..., float], Callable[..., None
     return present, play
 
 
-def check_mixing_memory(memory: Any, fresh: NDArray[np.float64], kept: Iterable[int] = ()) -> None:
+def check_mixing_memory(memory: Any, fresh: Floats, kept: Iterable[int] = ()) -> None:
     """ValueError unless a machine can play on the memory; `fresh` is one as it was before the first round.
 
     `kept` are the settings in which the machine keeps the place of a value.

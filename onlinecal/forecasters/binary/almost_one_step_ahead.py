@@ -159,24 +159,11 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         includes what that may cost. None without a window, and on grids that change ("nested", "adaptive"):
         those promise nothing of windows, their certificate is bookkeeping alone.
         """
-        return self._window_promise(None)
+        return self._window_promise(self.window or 0)
 
-    def _window_promise(self, rounds: int | None) -> float | None:
-        """The same for another number of consecutive rounds; None: `window`."""
-        return self._window_promise_for(self.memory, self._late, rounds)
-
-    def _charge_window(self, lower: int, step: int, outcome: int, moved: int, now: int) -> None:
-        """Note the round that compiled code has just charged to that cell, if there is a window.
-
-        `lower` and `step` are the cell, in units of the memory's SCALE, `outcome` what came; `moved` is MOVED
-        of the memory before; `now` the round's moment, among all forecasters that share it.
-        """
-        if self._window is not None:
-            self._window.follow(self.memory, lower, step, outcome, moved, now)
-
-    def _window_certificate_at(self, now: int) -> float:
-        """The certificate of the rounds in the window of the moment `now`; 0 without a window."""
-        return 0.0 if self._window is None else self._window.certificate(self.memory, now)
+    def _window_promise(self, rounds: int) -> float | None:
+        """The same for another number of consecutive rounds."""
+        return None if self.window is None else self._terms().window_promise(self.memory, rounds, self._late)
 
     def forecast(self, hint: float | None = None) -> Forecast:
         """Issue a forecast; `observe` settles it.

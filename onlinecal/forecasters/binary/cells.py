@@ -17,7 +17,7 @@ how the tests check the compiled code. A machine offers
     charge_inside(memory, lower, step, y, p)   the same if y lies strictly inside the cell
     takes_shares(memory) -> bool               whether it is `refined`: outcomes may be neither 0 nor 1
     in_units(memory, lower, step)              a reported cell in today's units, should they have changed
-    certificate_rises(memory, lower, step, p)  by how much the certificate would rise with either outcome
+    certificate_rises(memory, lower, step, p, seen)  as in `rules.Rules`
 
 Positions, outcomes, steps and biases are integers in units of 1/scale, so ties are exact and replays are
 bit-identical. For every point the table keeps one integer

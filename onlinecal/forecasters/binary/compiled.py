@@ -112,7 +112,7 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
 
 def grid_rules(rules: ModuleType) -> Rules:
     """A grid machine as loops drive it: its two integers are the lower end and the step of the cell."""
-    propose, charge, grid_rises = rules.propose, rules.charge, rules.certificate_rises
+    propose, charge, rises = rules.propose, rules.charge, rules.certificate_rises
 
     @inlined
     def announce(memory: Memory, hint: float, u: float) -> tuple[int, int, float, float]:
@@ -128,15 +128,7 @@ def grid_rules(rules: ModuleType) -> Rules:
     def point(memory: Memory, lower: int, step: int, outcome: int, forecast: float) -> float:
         return (lower + step * outcome) / memory[SCALE]
 
-    @inlined
-    def certificate_rises(
-        memory: Memory, lower: int, step: int, forecast: float, seen: bool
-    ) -> tuple[float, float]:
-        return grid_rises(memory, lower, step, forecast)
-
-    return Rules(
-        rules.has_room, announce, settle, point, certificate_rises, cells.certificate, rules.note_late
-    )
+    return Rules(rules.has_room, announce, settle, point, rises, cells.certificate, rules.note_late)
 
 
 def without_hints(playable: Rules) -> Rules:

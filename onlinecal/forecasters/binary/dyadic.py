@@ -26,6 +26,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.forecasters.binary import cells
 from onlinecal.forecasters.binary.cells import (
     ABOVE,
     BELOW,
@@ -34,9 +35,7 @@ from onlinecal.forecasters.binary.cells import (
     FINE,
     GROWS,
     HIGH,
-    HINTED,
     LAST,
-    LATE,
     LOW,
     LOWER,
     MOVED,
@@ -49,12 +48,8 @@ from onlinecal.forecasters.binary.cells import (
     TILT,
     Memory,
     find,
-    header,
     inlined,
-    lower_is_nearer,
     part,
-    rises_at_ends,
-    travelled,
 )
 
 FORMAT_DYADIC = 2
@@ -85,7 +80,7 @@ def new_memory(
     rule: str, slack: float, report: str, tuned: int, hints: bool = False, grows: bool = False
 ) -> NDArray[np.int64]:
     """The memory before the first round; `tuned`: bits of TUNED; `grows`: whether late labels add slack."""
-    memory = header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report, hints)
+    memory = cells.header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report, hints)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
     memory[TUNED], memory[PRICE], memory[BOUND] = tuned, price, int(bound * UNIT)
@@ -122,7 +117,7 @@ def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
 @inlined
 def note_late(memory: Memory, others: int) -> None:
     """So many others are open: where nobody has set the slack it grows with the most that ever were."""
-    if others > memory[LATE] and memory[GROWS] > 0:
+    if others > memory[cells.LATE] and memory[GROWS] > 0:
         add_slack(memory, others)
 
 
@@ -147,7 +142,7 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
     neither whatever happens on a finer grid nor this cell, the base grid's.
     """
     step = memory[STEP]
-    if hint < 0.0 and memory[HINTED] == 0:
+    if hint < 0.0 and memory[cells.HINTED] == 0:
         return memory[LOWER], step
     target = hint * UNIT if hint >= 0.0 else memory[LAST] / 2
     free, in_odds = unbiased_are_free(memory), memory[TUNED] & EAGER != 0
@@ -199,7 +194,7 @@ def charge_inside(memory: Memory, lower: int, step: int, y: int, reported: float
 @inlined
 def travel(memory: Memory, lower: int, step: int, point: int, reported: float) -> None:
     """Count the round and its distance."""
-    moved = travelled(memory, lower, step, point, reported)
+    moved = cells.travelled(memory, lower, step, point, reported)
     memory[ROUNDS] += 1
     memory[LAST] = 2 * lower + step
     memory[MOVED] += moved
@@ -207,11 +202,13 @@ def travel(memory: Memory, lower: int, step: int, point: int, reported: float) -
 
 
 @inlined
-def certificate_rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
-    """By how much the certificate would rise with outcome 0 and with outcome 1."""
+def certificate_rises(
+    memory: Memory, lower: int, step: int, reported: float, seen: bool
+) -> tuple[float, float]:
+    """By how much the certificate would rise with outcome 0 and with outcome 1; nothing is drawn."""
     below = sum_from(memory, find_end(memory, lower, step, 0), lower)
     above = sum_from(memory, find_end(memory, lower, step, 1), lower + step)
-    return rises_at_ends(memory, lower, step, below, above, reported)
+    return cells.rises_at_ends(memory, lower, step, below, above, reported)
 
 
 @inlined
@@ -232,7 +229,7 @@ def add_slack(memory: Memory, others: int) -> None:
 
     A cell that is valid stays so. Base grids are made for biases of c sqrt(1 + 4D) + 3D/4 from now on.
     """
-    memory[LATE] = others
+    memory[cells.LATE] = others
     high = int(memory[GROWS] * math.sqrt(1.0 + 4.0 * others))
     added = high - memory[HIGH]
     memory[HIGH], memory[LOW], memory[BOUND] = high, UNIT - high, high
@@ -502,7 +499,7 @@ def nearest_cell(memory: Memory, target: float, step: int, free: bool, in_odds: 
             right, above = next_above(memory, above, right, step, alike)
         low = left >= 0 and target - (left + step) <= right - target
         if in_odds and left >= 0 and right <= last:
-            low = lower_is_nearer(target, left + step, right, memory[SCALE])
+            low = cells.lower_is_nearer(target, left + step, right, memory[SCALE])
         if right > last or low:
             lower, index = left, below
         else:

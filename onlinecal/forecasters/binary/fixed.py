@@ -19,23 +19,19 @@ than the distance that reports have saved against the d/m that a round may cost.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Ints
+from onlinecal.forecasters.binary import cells, graded
 from onlinecal.forecasters.binary.cells import (
-    AT_HINT,
     BELOW,
     BRIM,
     END,
     FINE,
     HIGH,
-    HINTED,
-    KINDS,
     LAST,
     LOW,
     LOWER,
-    MIDPOINT,
     MOVED,
-    OUTER,
     OWN,
     REPORT,
     ROUNDS,
@@ -45,24 +41,8 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
     Memory,
-    find,
-    header,
     inlined,
     part,
-    rises_at_ends,
-    travelled,
-)
-from onlinecal.forecasters.binary.graded import (
-    GRAIN,
-    GRAIN_BITS,
-    LAST_STAGE,
-    NESTED_POINTS,
-    NESTED_ROUNDS,
-    NESTED_STAGES,
-    nested,
-    nested_points,
-    prices,
-    split,
 )
 
 FORMAT_FIXED = 1
@@ -79,9 +59,7 @@ UNIT_BITS = 28
 """Units of at most about 2^-28, once outcomes are shares."""
 
 
-def uniform_memory(
-    n_cells: int, rule: str, slack: float, report: str, hints: bool = False
-) -> NDArray[np.int64]:
+def uniform_memory(n_cells: int, rule: str, slack: float, report: str, hints: bool = False) -> Ints:
     """The memory before the first round on a uniform grid: any cell is valid (sign) or the middle one."""
     memory = _laid_out(np.arange(n_cells + 1), rule, slack, report, hints)
     memory[FREED] = int(hints and rule == "balanced")
@@ -89,29 +67,27 @@ def uniform_memory(
     return memory
 
 
-def graded_memory(points: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
+def graded_memory(points: Ints, slack: float) -> Ints:
     """The same for the balanced rule on the grid of these points, one of which is 1/2; no hints."""
-    memory = _laid_out(points, "balanced", slack, KINDS[OUTER], False)
+    memory = _laid_out(points, "balanced", slack, cells.KINDS[cells.OUTER], False)
     memory[SHIFT] = UNEVEN
-    memory[RATE], memory[WEIGHT], memory[CORNERS] = prices(points)
+    memory[RATE], memory[WEIGHT], memory[CORNERS] = graded.prices(points)
     return memory
 
 
-def nested_memory(slack: float, stage: int = 1) -> NDArray[np.int64]:
+def nested_memory(slack: float, stage: int = 1) -> Ints:
     """The same without a horizon, as it begins or as it would be at a later stage."""
-    memory = graded_memory(nested_points(stage), slack)
+    memory = graded_memory(graded.nested_points(stage), slack)
     memory[STAGE], memory[LIMIT] = stage, last_round(int(memory[HIGH]), stage)
     memory[RATE] = memory[WEIGHT] = memory[CORNERS] = 0
     return memory
 
 
-def _laid_out(
-    points: NDArray[np.int64], rule: str, slack: float, report: str, hints: bool
-) -> NDArray[np.int64]:
+def _laid_out(points: Ints, rule: str, slack: float, report: str, hints: bool) -> Ints:
     """Header and table, in units of 1/points[-1], without biases."""
     scale = int(points[-1])
     middle = int(np.searchsorted(2 * points, scale)) - 1
-    memory = header(FORMAT_FIXED, scale, max(1, 2**31 // scale), rule, slack, report, hints)
+    memory = cells.header(FORMAT_FIXED, scale, max(1, 2**31 // scale), rule, slack, report, hints)
     memory[LOWER], memory[STEP] = int(points[middle]), int(points[middle + 1] - points[middle])
     memory[END] = TABLE + 2 * len(points)
     memory[BELOW] = TABLE + 2 * middle
@@ -125,7 +101,7 @@ def cells_of(memory: Memory) -> int:
     return ((memory[END] - TABLE) >> 1) - 1
 
 
-def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
+def refined(memory: Ints, slack: float) -> Ints:
     """The memory, ready for outcomes that are neither 0 nor 1.
 
     On a uniform grid units become small enough, and nothing else changes. On a graded one wide cells are
@@ -136,11 +112,11 @@ def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     return _refined_graded(memory) if memory[SHIFT] == UNEVEN else _refined_uniform(memory, slack)
 
 
-def _refined_uniform(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
+def _refined_uniform(memory: Ints, slack: float) -> Ints:
     shift = UNIT_BITS - int(memory[SCALE] - 1).bit_length()
     points, sums = memory[TABLE::2], memory[TABLE + 1 :: 2]
-    rule, kind = ("balanced" if memory[TILT] else "sign"), KINDS[memory[REPORT]]
-    finer = _laid_out(points << shift, rule, slack, kind, bool(memory[HINTED]))
+    rule, kind = ("balanced" if memory[TILT] else "sign"), cells.KINDS[memory[REPORT]]
+    finer = _laid_out(points << shift, rule, slack, kind, bool(memory[cells.HINTED]))
     finer[TABLE + 1 :: 2] = sums << shift
     for field in (LOWER, LAST, SPREAD):
         finer[field] = int(memory[field]) << shift
@@ -152,27 +128,27 @@ def _refined_uniform(memory: NDArray[np.int64], slack: float) -> NDArray[np.int6
     return finer
 
 
-def _refined_graded(memory: NDArray[np.int64]) -> NDArray[np.int64]:
+def _refined_graded(memory: Ints) -> Ints:
     points, sums = memory[TABLE : memory[END]].reshape(-1, 2).T
     stage = int(memory[STAGE])
-    rate = nested(stage).rate if stage else int(memory[RATE])
-    every = split(points, rate)
+    rate = graded.nested(stage).rate if stage else int(memory[RATE])
+    every = graded.split(points, rate)
     finer = np.concatenate([memory[:TABLE], np.repeat(every, 2)])
     finer[TABLE + 1 :: 2][np.searchsorted(every, points)] = sums
     finer[END], finer[SHARED] = len(finer), stage or 1
     # without hints that is the midpoint; of rounds that were reported otherwise the distance is still known
-    finer[REPORT] = AT_HINT
+    finer[REPORT] = cells.AT_HINT
     if not stage:
         added, widest = np.setdiff1d(every, points), int(np.diff(every).max())
-        finer[RATE] = max(rate, -(-widest * GRAIN // 2))
-        finer[WEIGHT] += GRAIN * len(added)
-        finer[CORNERS] += np.maximum(added, GRAIN - added).sum()
+        finer[RATE] = max(rate, -(-widest * graded.GRAIN // 2))
+        finer[WEIGHT] += graded.GRAIN * len(added)
+        finer[CORNERS] += np.maximum(added, graded.GRAIN - added).sum()
     finer[BELOW] = TABLE + 2 * np.searchsorted(every, memory[LOWER])
     enter_valid(finer, finer[BELOW])
     return finer
 
 
-def free_points(memory: NDArray[np.int64]) -> None:
+def free_points(memory: Ints) -> None:
     """Let points without bias accept both outcomes, if they may, and sum up what points have beyond c.
 
     On an odd number of cells with slack 1/2 no point would ever accept both outcomes, and hints be without
@@ -223,10 +199,10 @@ def has_room(memory: Memory) -> bool:
 @inlined
 def last_round(high: int, stage: int) -> int:
     """The last round that a nested grid serves, if the slack is `high` in its units."""
-    if stage >= LAST_STAGE:
+    if stage >= graded.LAST_STAGE:
         return BRIM
-    first = min(stage, NESTED_STAGES)
-    return ((high * NESTED_ROUNDS[first - 1]) >> GRAIN_BITS) << (2 * (stage - first))
+    first = min(stage, graded.NESTED_STAGES)
+    return ((high * graded.NESTED_ROUNDS[first - 1]) >> graded.GRAIN_BITS) << (2 * (stage - first))
 
 
 @part
@@ -235,16 +211,16 @@ def halve(memory: Memory) -> None:
 
     Once wide cells were split for shares, that is in the middle.
     """
-    cells, stage = cells_of(memory), memory[STAGE]
-    stride = 0 if memory[SHARED] or stage >= NESTED_STAGES else 1 << (NESTED_STAGES - 1 - stage)
-    for cell in range(cells, 0, -1):
+    n_cells, stage = cells_of(memory), memory[STAGE]
+    stride = 0 if memory[SHARED] or stage >= graded.NESTED_STAGES else 1 << (graded.NESTED_STAGES - 1 - stage)
+    for cell in range(n_cells, 0, -1):
         above, upper, total = TABLE + 4 * cell, memory[TABLE + 2 * cell], memory[TABLE + 2 * cell + 1]
         middle = (memory[TABLE + 2 * cell - 2] + upper) >> 1
         if stride > 0:
-            middle = NESTED_POINTS[(2 * cell - 1) * stride]
+            middle = graded.NESTED_POINTS[(2 * cell - 1) * stride]
         memory[above - 2], memory[above - 1] = middle, memory[TILT] * middle
         memory[above], memory[above + 1] = upper, total
-    memory[END] += 2 * cells
+    memory[END] += 2 * n_cells
     memory[STAGE], memory[LIMIT] = stage + 1, last_round(memory[HIGH], stage + 1)
     enter_valid(memory, 2 * memory[BELOW] - TABLE)
 
@@ -253,7 +229,7 @@ def halve(memory: Memory) -> None:
 def covered(memory: Memory) -> bool:
     """Whether unbiased points accept both outcomes: what they may add is within the guarantee."""
     fine = memory[FINE]
-    price = (memory[STEP] if memory[REPORT] == MIDPOINT else 2 * memory[STEP]) * fine
+    price = (memory[STEP] if memory[REPORT] == cells.MIDPOINT else 2 * memory[STEP]) * fine
     if memory[SHARED]:
         # what rounding costs is within the guarantee too
         price += fine + 1
@@ -277,7 +253,7 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
     Without a hint that is the one nearest to the middle of the last round's cell.
     """
     step = memory[STEP]
-    if hint < 0.0 and memory[HINTED] == 0:
+    if hint < 0.0 and memory[cells.HINTED] == 0:
         return memory[LOWER], step
     m, free = cells_of(memory), covered(memory)
     target = hint * m if hint >= 0.0 else memory[LAST] / (2 * step)
@@ -316,7 +292,7 @@ def pair_of(memory: Memory, lower: int, step: int, above: int) -> int:
     if lower == memory[LOWER] and step == memory[STEP]:
         return memory[BELOW] + 2 * above
     if memory[SHIFT] == UNEVEN:
-        return find(memory, lower + step * above)
+        return cells.find(memory, lower + step * above)
     return TABLE + 2 * ((lower + step * above) >> memory[SHIFT])
 
 
@@ -362,11 +338,13 @@ def count(memory: Memory, lower: int, step: int, y: int, reported: float) -> Non
     """Count the round and its distance."""
     memory[ROUNDS] += 1
     memory[LAST] = 2 * lower + step
-    memory[MOVED] += travelled(memory, lower, step, y, reported)
+    memory[MOVED] += cells.travelled(memory, lower, step, y, reported)
 
 
 @inlined
-def certificate_rises(memory: Memory, lower: int, step: int, reported: float) -> tuple[float, float]:
-    """By how much the certificate would rise with outcome 0 and with outcome 1."""
+def certificate_rises(
+    memory: Memory, lower: int, step: int, reported: float, seen: bool
+) -> tuple[float, float]:
+    """By how much the certificate would rise with outcome 0 and with outcome 1; nothing is drawn."""
     below, above = pair_of(memory, lower, step, 0), pair_of(memory, lower, step, 1)
-    return rises_at_ends(memory, lower, step, memory[below + 1], memory[above + 1], reported)
+    return cells.rises_at_ends(memory, lower, step, memory[below + 1], memory[above + 1], reported)

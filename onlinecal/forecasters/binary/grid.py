@@ -151,7 +151,7 @@ class GridForecaster(base.Classifier):
         self.resume()
 
     def _terms(self) -> guarantees.Terms:
-        """What holds of its memory."""
+        """What holds of its memory, and of any that began as a copy of it."""
         return guarantees.Terms(guarantees.Biases.under(self.rule, self._slack), self._reach)
 
     @property
@@ -318,19 +318,7 @@ class GridForecaster(base.Classifier):
 
     def promise(self, rounds: int) -> float:
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
-        return self._promise_for(self.memory, rounds, self._late)
-
-    def _window_promise_for(
-        self, memory: NDArray[np.int64], late: int, rounds: int | None = None
-    ) -> float | None:
-        """The bound on any so many consecutive rounds (None: `window`) of such a memory, if it has one."""
-        if self.window is None:
-            return None
-        return self._terms().window_promise(memory, self.window if rounds is None else rounds, late)
-
-    def _promise_for(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
-        """The same for a memory that began as a copy of this forecaster's, with so many forecasts late."""
-        return self._terms().promise(memory, rounds, late)
+        return self._terms().promise(self.memory, rounds, self._late)
 
     @property
     def most_rounds(self) -> int:

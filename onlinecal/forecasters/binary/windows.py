@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled
 from onlinecal.forecasters.binary.cells import FINE, MOVED, ROUNDS, SCALE, Memory, inlined, nearest_unit
 from onlinecal.forecasters.binary.soundness import require
@@ -33,7 +33,7 @@ RING = 11
 ENTRY = 4
 
 
-def new_table(size: int, unit: int, grain: int, room: int) -> NDArray[np.int64]:
+def new_table(size: int, unit: int, grain: int, room: int) -> Ints:
     """A window without rounds, with room for so many."""
     bits = 2 + min(room - 1, unit).bit_length()
     table = np.zeros(RING + ENTRY * room + (2 << bits), np.int64)
@@ -122,13 +122,7 @@ def follow(
 
 @compiled
 def follow_round(
-    table: NDArray[np.int64],
-    memory: NDArray[np.int64],
-    now: int,
-    lower: int,
-    step: int,
-    outcome: float,
-    moved: int,
+    table: Ints, memory: Ints, now: int, lower: int, step: int, outcome: float, moved: int
 ) -> bool:
     """`follow`, if the table is ready. A moment below 0 stands for how many rounds the memory has had."""
     if now < 0:
@@ -140,14 +134,14 @@ def follow_round(
 
 
 @compiled
-def note_rounds(table: NDArray[np.int64], rounds: NDArray[np.int64]) -> None:
+def note_rounds(table: Ints, rounds: Ints) -> None:
     """`note` all these, (moment, point, change, distance) each, in a table with room."""
     for i in range(len(rounds)):
         note(table, rounds[i, 0], rounds[i, 1], rounds[i, 2], rounds[i, 3])
 
 
 @compiled
-def window_sums(table: NDArray[np.int64], now: int) -> float:
+def window_sums(table: Ints, now: int) -> float:
     """The window's certificate at this moment."""
     forget(table, now)
     return table[DISTANCE] / (2.0 * table[UNIT] * table[GRAIN]) + table[CHANGES] / table[UNIT]
@@ -155,8 +149,8 @@ def window_sums(table: NDArray[np.int64], now: int) -> float:
 
 MOST_WINDOW = 1 << 24
 """Moments: the distances of so many rounds, each below 2^38, fit an integer."""
-NO_TABLE: NDArray[np.int64] = np.empty(0, np.int64)
-NO_ROUNDS: NDArray[np.int64] = np.empty((0, ENTRY), np.int64)
+NO_TABLE: Ints = np.empty(0, np.int64)
+NO_ROUNDS: Ints = np.empty((0, ENTRY), np.int64)
 OWN_ROUNDS = -1
 FEW = 16
 """Rounds that there is room for from the start."""
@@ -169,11 +163,11 @@ class Window:
     them counts as a distance of 1 while it is in the window: so what is said stays true.
     """
 
-    def __init__(self, size: int, memory: NDArray[np.int64]) -> None:
+    def __init__(self, size: int, memory: Ints) -> None:
         self.table = new_table(size, int(memory[SCALE]), int(memory[FINE]), min(size, FEW))
 
     @classmethod
-    def holding(cls, size: int, memory: NDArray[np.int64], rounds: NDArray[np.int64]) -> Window:
+    def holding(cls, size: int, memory: Ints, rounds: Ints) -> Window:
         """The window with these `rounds`, the last that the memory had; ValueError if it cannot have them."""
         window = cls.__new__(cls)
         head = [size, int(memory[SCALE]), int(memory[FINE]), int(memory[ROUNDS])]
@@ -181,13 +175,7 @@ class Window:
         return window
 
     def follow(
-        self,
-        memory: NDArray[np.int64],
-        lower: int,
-        step: int,
-        outcome: float,
-        moved: int,
-        now: int | None = None,
+        self, memory: Ints, lower: int, step: int, outcome: float, moved: int, now: int | None = None
     ) -> None:
         """Note the round that the memory was just charged with in that cell, in its units of today.
 
@@ -198,7 +186,7 @@ class Window:
             rounds = int(memory[ROUNDS])
             self.prepare(memory, rounds - 1, rounds if now is None else now)
 
-    def prepare(self, memory: NDArray[np.int64], rounds: int, now: int) -> None:
+    def prepare(self, memory: Ints, rounds: int, now: int) -> None:
         """Make ready to note the round of this moment that comes after so many others of the memory."""
         window_sums(self.table, now)
         size, held, missed = int(self.table[SIZE]), self._in_units_of(memory), rounds - int(self.table[SEEN])
@@ -212,13 +200,13 @@ class Window:
         held = held[held[:, 0] > now - size]
         self._hold(memory, held, rounds, max(FEW, min(2 * len(held), size), len(held) + 1))
 
-    def suit(self, memory: NDArray[np.int64]) -> None:
+    def suit(self, memory: Ints) -> None:
         """Go over to the memory's units, which may have become finer."""
         if self.table[UNIT] != memory[SCALE]:
             held = self._in_units_of(memory)
             self._hold(memory, held, int(self.table[SEEN]), int(self.table[ROOM]))
 
-    def _in_units_of(self, memory: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _in_units_of(self, memory: Ints) -> Ints:
         """The rounds in the memory's units of today.
 
         Points and changes are whole numbers of these, and so are distances between points of the grid, its
@@ -231,12 +219,12 @@ class Window:
         moved = whole * now - (-rest * now // grain)
         return np.column_stack([rounds[:, :3] * np.array([1, finer, finer]), moved])
 
-    def _hold(self, memory: NDArray[np.int64], rounds: NDArray[np.int64], seen: int, room: int) -> None:
+    def _hold(self, memory: Ints, rounds: Ints, seen: int, room: int) -> None:
         self.table = new_table(int(self.table[SIZE]), int(memory[SCALE]), int(memory[FINE]), room)
         self.table[SEEN] = seen
         note_rounds(self.table, rounds)
 
-    def certificate(self, memory: NDArray[np.int64], now: int | None = None) -> float:
+    def certificate(self, memory: Ints, now: int | None = None) -> float:
         """A proven bound on the distance to calibration of the rounds in the window of this moment, a sum."""
         rounds = int(memory[ROUNDS])
         if now is None:
@@ -246,7 +234,7 @@ class Window:
         return float(window_sums(self.table, now))
 
     @property
-    def rounds(self) -> NDArray[np.int64]:
+    def rounds(self) -> Ints:
         """The rounds in the window, the oldest first: moment, point, change and distance, shape (n, 4)."""
         table = self.table
         ring = table[RING : RING + ENTRY * table[ROOM]].reshape(-1, ENTRY)
@@ -277,7 +265,7 @@ class Window:
         self.table[SEEN] = seen
         note_rounds(self.table, rounds)
 
-    def check(self, size: int, memory: NDArray[np.int64]) -> None:
+    def check(self, size: int, memory: Ints) -> None:
         """ValueError unless this can be the window of that size beside the memory."""
         table = self.table
         require(table[SIZE] == size and table[UNIT] == memory[SCALE], "its window")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,8 +23,8 @@ from onlinecal.forecasters.simplex.input import (
     outcome_of,
     outcomes_of,
 )
-from onlinecal.forecasters.simplex.machine.memory import most_rounds
-from onlinecal.forecasters.simplex.run import SimplexLookAhead, SimplexRun, replayed
+from onlinecal.forecasters.simplex.machine.memory import POINT, SCALE, most_rounds, records_of
+from onlinecal.forecasters.simplex.run import SimplexRun, replayed
 from onlinecal.forecasters.tokens import Announcing, OpenForecasts, SimplexForecast
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice, check_count, check_order
@@ -34,6 +34,13 @@ REPORTS: tuple[Report, ...] = get_args(Report)
 Grid = Literal["nested", "adaptive"]
 NO_HINT = np.empty(0)
 NO_HINTS = np.empty((0, 0))
+
+
+class SimplexLookAhead(NamedTuple):
+    """The charged sequence, point by point: `points` and `biases` alpha(point), both of shape (V, k)."""
+
+    points: NDArray[np.float64]
+    biases: NDArray[np.float64]
 
 
 class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
@@ -350,4 +357,8 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     @property
     def look_ahead(self) -> SimplexLookAhead:
         """The points charged so far and their biases, in the order of their first charge."""
-        return self._run.look_ahead()
+        memory, k = self.memory, len(self._run.numbers)
+        if not len(memory):
+            return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
+        table, scale = records_of(memory), int(memory[SCALE])
+        return SimplexLookAhead(table[:, POINT : POINT + k] / scale, table[:, POINT + k :] / scale)

@@ -10,27 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.guarantees import (
-    FOREVER,
-    MOST_CELLS,
-    bias_bound,
-    bias_formula,
-    cells_for,
-    level_at,
-    most_late,
-    nested_distance,
-    point_bound,
-    reach,
-    slack_at,
-    window_cells,
-    window_guarantee,
-)
+from onlinecal.forecasters.simplex import guarantees
+from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS, reach
 from onlinecal.forecasters.simplex.input import (
     MIXED,
     MOST_CLASSES,
@@ -73,13 +60,6 @@ def allowance(k: int) -> int:
     return memories.RESERVE + 2 * k
 
 
-class SimplexLookAhead(NamedTuple):
-    """The charged sequence, point by point: `points` and `biases` alpha(point), both of shape (V, k)."""
-
-    points: Floats
-    biases: Floats
-
-
 class SimplexRun:
     """Plays the machine, lets its memory grow, changes the grid when it is due, and takes in new classes.
 
@@ -89,34 +69,32 @@ class SimplexRun:
     rules = machine.RULES
     table = windows.NO_WINDOW
     """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
-    planned: float | None = None
-    """The slack that grids are chosen for, if not the one that labels have."""
-    planned_late: float | None = None
-    """The same once labels are late, if that is another: of a grid that tunes itself until then."""
     parts = 1
     """Into how many parts rounds are divided, once one had a soft label."""
 
     def __init__(self, classes: tuple[Any, ...], settings: Any) -> None:
         # settings are those of a `SimplexAlmostOneStepAhead`
-        self.hints, self.tuned, self.window = settings.hints, settings.grid == "adaptive", settings.window
+        self.tuned, self.window = settings.grid == "adaptive", settings.window
         self.n_cells, self.horizon, self.slack_in_time = settings.n_cells, settings.horizon, settings.slack
         self.numbers: dict[Any, int] = {label: number for number, label in enumerate(classes)}
         self.fixed, report = len(classes) > 0, settings.report
-        heeds = self.hints and report is None
+        heeds = settings.hints and report is None
         self.follows = heeds or report == "hint"
+        # which point of its cell is announced, as the memory has it
+        self.report = int(self.follows)
+        # whether distances may have to be rounded up
+        self.growing = not self.fixed or self.follows
+        self.on_one_grid = not (self.n_cells is self.horizon is self.window is None)
+        # whether the grid or the classes may change
+        self.changing = not (self.fixed and self.on_one_grid)
         self.grows = heeds and self.slack_in_time is None
         if self.grows:
             self.slack_in_time = HEEDING
-            if self.tuned:
-                # without finer grids the guarantee's own would cost hints too much
-                self.planned_late = PLANNED
-            else:
-                self.planned = PLANNED
         self.late = 0
-        # Distance guaranteed before the present classes were known, the rounds until then, the number of
-        # newcomers, and the grids (k, m) left behind.
-        self._past, self._since, self._newcomers = Fraction(0), 0, 0
-        self._grids: list[tuple[int, int]] = []
+        # The account of the past: distance guaranteed before the present classes were known, the rounds until
+        # then, the number of newcomers, and the grids (k, m) left behind.
+        self.past, self.since, self.newcomers = Fraction(0), 0, 0
+        self.grids: list[tuple[int, int]] = []
         self.memory: Ints = np.zeros(0, np.int64)
         if classes:
             self._fit(len(classes))
@@ -124,38 +102,15 @@ class SimplexRun:
     @property
     def slack(self) -> float | None:
         """How far biases may go to follow a hint; where nobody sets it, it grows with late labels."""
-        return slack_at(self.late, self.slack_in_time, self.grows)
-
-    @property
-    def growing(self) -> bool:
-        """Whether distances may have to be rounded up."""
-        return not self.fixed or self.follows
-
-    @property
-    def changing(self) -> bool:
-        """Whether the grid or the classes may change."""
-        return not self.fixed or not self.on_one_grid
-
-    @property
-    def on_one_grid(self) -> bool:
-        """Whether the grid does not depend on the round."""
-        return not (self.n_cells is self.horizon is self.window is None)
-
-    @property
-    def report(self) -> int:
-        """Which point of its cell is announced, as the memory has it."""
-        return int(self.follows)
+        return guarantees.slack_at(self.late, self.slack_in_time, self.grows)
 
     @property
     def plan(self) -> tuple[float | None, bool]:
         """What grids are chosen for: a slack, and whether reports follow hints."""
-        return self.slack_in_time if self.planned is None else self.planned, self.follows
-
-    def restore_late(self, late: int) -> None:
-        """Be one of which so many forecasts have been late, and whose grids are those of today."""
-        self.late = late
-        if late and self.planned_late is not None:
-            self.planned = self.planned_late
+        # a grid that tunes itself does so until labels are late; without finer grids the guarantee's own
+        # slack would cost hints too much
+        planned = self.grows and (self.late > 0 or not self.tuned)
+        return PLANNED if planned else self.slack_in_time, self.follows
 
     def grid_at(self, rounds: int) -> tuple[int, int]:
         """The number of cells a side in that round, and the last round for which it is kept."""
@@ -164,43 +119,34 @@ class SimplexRun:
             return self.n_cells, FOREVER
         if self.horizon is not None:
             slack, follows = self.plan
-            return cells_for(self.horizon, k, slack, not self.fixed, follows), FOREVER
+            return guarantees.cells_for(self.horizon, k, slack, not self.fixed, follows), FOREVER
         if self.window is not None:
-            return window_cells(self.window, k, *self.plan), FOREVER
-        level, end = level_at(rounds, k, *self.plan)
+            return guarantees.window_cells(self.window, k, *self.plan), FOREVER
+        level, end = guarantees.level_at(rounds, k, *self.plan)
         return 1 << level, FOREVER if end is None else min(end, FOREVER)
-
-    def account(self) -> tuple[Fraction, int, int, list[tuple[int, int]]]:
-        """What `promise` has to know of the past, for `restore_account`."""
-        return self._past, self._since, self._newcomers, list(self._grids)
-
-    def restore_account(
-        self, past: Fraction, since: int, newcomers: int, grids: list[tuple[int, int]]
-    ) -> None:
-        """Take up the account of a run whose memory and classes were taken up."""
-        self._past, self._since, self._newcomers, self._grids = past, since, newcomers, list(grids)
 
     def _distance(self, first: int, last: int) -> Fraction:
         """What the rounds first..last may add to the distance with the present classes."""
         k = len(self.numbers)
         if not self.on_one_grid:
-            return nested_distance(first, last, k, *self.plan)
+            return guarantees.nested_distance(first, last, k, *self.plan)
         m = self.grid_at(first)[0]
         return max(0, last - first + 1) * reach(k, m, self.follows) / m
 
     def promise(self, rounds: int) -> Fraction:
         """The most that the certificate can be after that many rounds if no further class appears."""
         late, k = self.late, len(self.numbers)
-        total = self._past + (NEWCOMER + (late + 2) * ROUNDING) * self._newcomers
+        total = self.past + (NEWCOMER + (late + 2) * ROUNDING) * self.newcomers
         total += allowance(k) if self.tuned else 0
         if late and self.changing:
-            total += NEWCOMER * late * (2 * self._newcomers + 1)
+            total += NEWCOMER * late * (2 * self.newcomers + 1)
         if not k:
             return total
-        total += self._distance(self._since + 1, rounds) + self._rounded(rounds)
-        finest, most = self.grid_at(max(rounds, 1))[0], bias_bound if self.parts == 1 else bias_formula
+        total += self._distance(self.since + 1, rounds) + self._rounded(rounds)
+        finest = self.grid_at(max(rounds, 1))[0]
+        most = guarantees.bias_bound if self.parts == 1 else guarantees.bias_formula
         total += most(k, finest, self.slack, late)
-        for left_k, left_m in reversed(self._grids):
+        for left_k, left_m in reversed(self.grids):
             # what points have when they leave the base grid is no debt, not even when they come back
             if finest % left_m or (self.tuned and not self.fixed):
                 total += most(left_k, left_m, self.slack, late)
@@ -210,7 +156,8 @@ class SimplexRun:
     def window_promise(self, rounds: int) -> Fraction:
         """The most that the distance of any so many consecutive rounds can be, and its certificate."""
         k, m = len(self.numbers), self.grid_at(1)[0]
-        promised = window_guarantee(rounds, k, m, self.slack, self.follows, self.late, self.parts > 1)
+        settings = self.slack, self.follows, self.late, self.parts > 1
+        promised = guarantees.window_guarantee(rounds, k, m, *settings)
         return promised + self._rounded(rounds)
 
     def _rounded(self, rounds: int) -> Fraction:
@@ -251,7 +198,7 @@ class SimplexRun:
         memory, support = self.memory, min(k, base + 1)
         if memory[memories.BALANCE] < (memories.RESERVE + 1) * int(memories.units(memory)):
             return base
-        biases = int(memory[memories.USED]) * point_bound(support, self.slack_in_time)
+        biases = int(memory[memories.USED]) * guarantees.point_bound(support, self.slack_in_time)
         distances = EAGERNESS[self.report] * (self.rounds + 1) * reach(k, k, self.follows)
         cells = base
         while 2 * cells <= MOST_CELLS and cells * biases < distances:
@@ -280,16 +227,15 @@ class SimplexRun:
             memory[memories.BALANCE] += owed * k * int(memory[memories.FINE])
 
     def _most_late(self, k: int, scale: int) -> int:
-        """How many labels of k classes may be late in such memories.units; -1: not even none."""
-        return most_late(k, scale, self.slack_in_time, self.grows)
+        """How many labels of k classes may be late in such units; -1: not even none."""
+        return guarantees.most_late(k, scale, self.slack_in_time, self.grows)
 
     def _base_cells(self) -> int:
         """The cells a side of the base grid, or of the only one; 0 while no class is known."""
-        return (
-            int(self.memory[memories.SCALE] // (self.memory[memories.BASE] or self.memory[memories.STEP]))
-            if self.numbers
-            else 0
-        )
+        if not self.numbers:
+            return 0
+        memory = self.memory
+        return int(memory[memories.SCALE] // (memory[memories.BASE] or memory[memories.STEP]))
 
     def grow(self, charges: int = 1) -> None:
         """Go on to the next grid if that is due, and let the table grow until so many charges fit.
@@ -366,17 +312,14 @@ class SimplexRun:
         if others <= self.late:
             return
         memories.check_bears(self.memory, self.changing, 1)
+        k, rounds, replanned = len(self.numbers), self.rounds, self.grows and self.tuned and not self.late
+        if k and replanned:
+            self.past += self._distance(self.since + 1, rounds) + NEWCOMER * others
+            self.since = rounds
+            self.grids.append((k, self._base_cells()))
         self.late = others
-        k, plan, rounds = len(self.numbers), self.planned_late, self.rounds
-        replanned = plan is not None and self.planned != plan
         if k:
             memories.set_slack(self.memory, self.slack)
-            if replanned:
-                self._past += self._distance(self._since + 1, rounds) + NEWCOMER * others
-                self._since = rounds
-                self._grids.append((k, self._base_cells()))
-        if replanned:
-            self.planned = plan
         if k and (replanned or (self.tuned and self.memory[memories.STEP] < self.memory[memories.BASE])):
             self._fit(k)
 
@@ -390,11 +333,11 @@ class SimplexRun:
             memories.check_memory(self.memory, self)
         if self.window is not None:
             windows.check_window(self.table, self.memory, self.window)
-        what, newcomers = "its account", self._newcomers
-        require(self._past >= 0 and 0 <= self._since <= self.rounds + 1, what)
+        what, newcomers = "its account", self.newcomers
+        require(self.past >= 0 and 0 <= self.since <= self.rounds + 1, what)
         # one grid for each class, and one for the first late label
-        require(0 <= newcomers <= MOST_CLASSES and len(self._grids) <= newcomers + 1, what)
-        require(all(1 <= k <= MOST_CLASSES and 1 <= m <= MOST_CELLS for k, m in self._grids), what)
+        require(0 <= newcomers <= MOST_CLASSES and len(self.grids) <= newcomers + 1, what)
+        require(all(1 <= k <= MOST_CLASSES and 1 <= m <= MOST_CELLS for k, m in self.grids), what)
 
     @property
     def certificate(self) -> float:
@@ -410,10 +353,6 @@ class SimplexRun:
     def window_certificate(self) -> float | None:
         """The certificate of the rounds in the window alone."""
         return None if self.window is None else windows.window_certificate(self.memory, self.table)
-
-    def certificate_of_last(self, rounds: int) -> float:
-        """The same of the last so many rounds of the window."""
-        return windows.certificate_of_last(self.memory, self.table, rounds)
 
     @property
     def window_guarantee(self) -> float | None:
@@ -450,10 +389,10 @@ class SimplexRun:
         for label in labels:
             known = len(self.numbers)
             if known:
-                self._past += self._distance(self._since + 1, self.rounds)
-                self._grids.append((known, self._base_cells()))
-            self._since = self.rounds + 1
-            self._newcomers += 1
+                self.past += self._distance(self.since + 1, self.rounds)
+                self.grids.append((known, self._base_cells()))
+            self.since = self.rounds + 1
+            self.newcomers += 1
             self.numbers[label] = known
             self._fit(known + 1)
             if self.tuned and known:
@@ -515,14 +454,6 @@ class SimplexRun:
         if outcome not in self.numbers:
             self.meet([outcome])
         self.settle(cell, forecast, self.numbers[outcome])
-
-    def look_ahead(self) -> SimplexLookAhead:
-        """The points charged so far and their biases."""
-        if not len(self.memory):
-            return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))
-        memory, k, point = self.memory, len(self.numbers), memories.POINT
-        table, scale = memories.records_of(memory), int(memory[memories.SCALE])
-        return SimplexLookAhead(table[:, point : point + k] / scale, table[:, point + k :] / scale)
 
 
 def replayed(run: SimplexRun, outcomes: Outcomes, hints: Floats, charged: bool) -> tuple[Floats, Floats]:

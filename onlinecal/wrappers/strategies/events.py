@@ -462,8 +462,7 @@ class Simplex(Strategy):
         """
         run, trivial = self.forecaster.new_run(), rounds * (2.0 - 2.0 / n_labels)
         if is_window:
-            promised = run.window_guarantee
-            return math.inf if promised is None else promised, trivial
+            return float(run.window_promise(run.window)) if run.window else math.inf, trivial
         run.numbers = {number: number for number in range(n_labels)}
         return float(run.promise(max(run.horizon or 0, rounds))), trivial
 

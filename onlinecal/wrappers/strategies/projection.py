@@ -212,7 +212,7 @@ class Projection:
         """Issue a forecast for a model's probability, NaN counts as 1/2; its ticket stays until the next."""
         splitting, number = self._splitting, len(self.tables)
         if splitting is not None or number > 1:
-            hint = self._hint = self._steered.hint(self._state, raw)
+            hint = self._hint = hint_of(self._state, raw)
             place = min(int(hint * number), number - 1) if splitting is None else splitting.find(hint)
             self._table = self.tables[place]
         return self._steered.ask(self._table.memory, self._state, raw)
@@ -232,9 +232,10 @@ class Projection:
         before = None if moments is None else (table.memory[MOVED], state[FARTHER], state[AWAY])
         while not self._steered.settle(table.memory, state, outcome):
             table.grow()
-        if moments is not None and before is not None:
+        if moments is not None and before is not None and table._window is not None:
             moved, farther, away = before
-            table._charge_window(int(state[CELL_LOWER]), int(state[CELL_STEP]), outcome, moved, moments.now)
+            cell = int(state[CELL_LOWER]), int(state[CELL_STEP])
+            table._window.follow(table.memory, *cell, outcome, moved, moments.now)
             self._recently_farther.note(state[FARTHER] - farther)
             self._recently_away.note(state[AWAY] - away)
         if self._splitting is not None:
@@ -347,14 +348,14 @@ class Projection:
             return 0.0
         now = self._moments.now
         return self._recently_farther.within() / PARTS + in_turn(
-            table._window_certificate_at(now) for table in self.tables
+            table._window.certificate(table.memory, now) for table in self.tables if table._window
         )
 
     @property
     def window_guarantee(self) -> float:
         """What the distance of no window can exceed: its rounds are those of all tables together."""
         first, *others = self.tables
-        promised = [first._window_promise(None), *(table._window_promise(0) for table in others)]
+        promised = [first.window_guarantee, *(table._window_promise(0) for table in others)]
         # and what was given was so far from the forecasts, in the window where that was most
         return self._recently_away.most / PARTS + in_turn(promise or 0.0 for promise in promised)
 

@@ -21,7 +21,7 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.keys import key as keys
-from onlinecal.forecasters.simplex import run
+from onlinecal.forecasters.simplex import guarantees
 from tests.engine.fault_tools import changed
 from tests.engine.one_key import OneKey
 from tests.wrappers.scripted import Told
@@ -92,7 +92,7 @@ def test_what_is_no_soft_label_is_refused_and_leaves_no_trace(key, value, why):
 def bears_three(monkeypatch):
     """Integers that bear three classes on any grid: to find the true limits takes hundreds of classes."""
     monkeypatch.setattr(
-        run, "most_late", lambda k, scale, *settings: 1000 if k <= 3 or scale >= 1 << 8 else -1
+        guarantees, "most_late", lambda k, scale, *settings: 1000 if k <= 3 or scale >= 1 << 8 else -1
     )
 
 

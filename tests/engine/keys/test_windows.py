@@ -56,7 +56,7 @@ class Twin:
         self.history = [(0, 0.0, {})]
 
     def settled(self, moment):
-        points, biases = self.forecaster._run.look_ahead()
+        points, biases = self.forecaster.look_ahead
         known = {tuple(point): bias for point, bias in zip(points.tolist(), biases, strict=True)}
         moved = self.forecaster.certificate - np.abs(biases).sum()
         self.history.append((moment, moved, known))

@@ -150,7 +150,7 @@ def test_the_guarantee_with_a_horizon_is_the_exact_bound_of_the_grid_and_so_low(
     assert forecaster.guarantee <= math.sqrt(rounds / 2) + 0.5 * math.log(1 + math.sqrt(rounds / 2)) + 2.5
     late = exact_late(rates, kappas, fractions_of(forecaster.memory), rounds, 3)
     # the sum of the corners is rounded up, a unit at most for each point
-    found = forecaster._promise_for(forecaster.memory, rounds, 3)
+    found = forecaster._terms().promise(forecaster.memory, rounds, 3)
     assert float(late) * (1 - 1e-15) <= found <= float(late) + 3 * len(rates) / GRAIN
 
 

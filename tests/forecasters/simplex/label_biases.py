@@ -1,6 +1,6 @@
-"""Adds up the largest biases of the labels, by the machine's own rule, for the table of the package.
+"""Adds up the largest biases of the labels, by the machine's own rule, for a table of the package.
 
-`python -m tests.forecasters.simplex.label_biases` prints that table; it takes some five minutes.
+`python -m tests.forecasters.simplex.label_biases` prints `label_biases.txt`; it takes some five minutes.
 """
 
 import numpy as np
@@ -66,13 +66,13 @@ def summed(s, m):
     return int(sum_over_points(memory, record, np.zeros(s, np.int64)))
 
 
-def table():
-    """By s: the sums for m = s, s + 1, ... in a row, and those for the powers of two beyond."""
-    rows = {s: [summed(s, m) for m in range(s, LAST.get(s, 16) + 1)] for s in range(3, 17)}
-    return rows, {s: {m: summed(s, m) for m in powers} for s, powers in POWERS.items()}
+def rows():
+    """Rows of the file: s, the first m, and the sums for that m and the ones after it."""
+    sizes = [(s, s, LAST.get(s, 16)) for s in range(3, 17)]
+    sizes += [(s, m, m) for s, powers in POWERS.items() for m in powers]
+    for s, first, last in sorted(sizes):
+        yield f"{s} {first}: " + " ".join(str(summed(s, m)) for m in range(first, last + 1))
 
 
 if __name__ == "__main__":
-    rows, powers = table()
-    print(f"ROWS = {rows}")
-    print(f"POWERS = {powers}")
+    print("\n".join(rows()))

@@ -133,7 +133,7 @@ def test_the_wrapper_is_near_the_model_on_every_stream(kind, slack):
         raws = stream.hints
     wrapped, rows = Projection(slack, "auto", None), []
     for t, raw in enumerate(raws.tolist()):
-        hint = wrapped._steered.hint(wrapped._state, raw)
+        hint = projection.hint_of(wrapped._state, raw)
         p = wrapped.ask(raw)
         y = answer(p, raw) if stream is None else int(stream.outcomes[t])
         rows.append((p, hint, wrapped.ticket().bucket, y))

@@ -60,17 +60,14 @@ def cell_size(k: int) -> int:
 @uncounted
 def write_cell(memory: Memory, frame: int, cell: Any) -> None:
     """Write the cell of a frame."""
-    k, x, labels = (
-        memory[layout.CLASSES],
-        layout.vertex_at(memory, frame, 0),
-        layout.part_of(memory, frame, layout.LABELS),
-    )
+    k, x = memory[layout.CLASSES], layout.vertex_at(memory, frame, 0)
+    labels, steps = layout.part_of(memory, frame, layout.LABELS), layout.part_of(memory, frame, layout.STEPS)
     cell[CELL_SCALE], cell[CELL_STEP] = memory[layout.SCALE], memory[layout.STEP]
     for c in range(k):
         cell[FIRST + c] = memory[x + c]
         cell[FIRST + 2 * k - 1 + c] = memory[labels + c]
     for i in range(k - 1):
-        cell[FIRST + k + i] = step_class(memory, frame, i)
+        cell[FIRST + k + i] = memory[steps + i]
 
 
 @uncounted
@@ -170,20 +167,9 @@ def check_cell(data: Any, forecasts: list[Any], memory: NDArray[np.int64]) -> No
 
 
 @uncounted
-def step_class(memory: Memory, frame: int, i: int) -> int:
-    """The class that loses a unit from vertex i to vertex i + 1."""
-    k = memory[layout.CLASSES]
-    x, c = layout.vertex_at(memory, frame, i), 0
-    while memory[x + k + c] >= memory[x + c]:
-        c += 1
-    return c
-
-
-@uncounted
 def weight_of(memory: Memory, frame: int, last: int, i: int, hint: Any) -> float:
     """How many units of step i (0: none before the first) lead from w_0 to the hint."""
-    k = memory[layout.CLASSES]
-    moved = step_class(memory, frame, i)
+    k, moved = memory[layout.CLASSES], memory[layout.part_of(memory, frame, layout.STEPS) + i]
     x, c, total = layout.vertex_at(memory, frame, 0), last, 0.0
     while c != moved:
         c = c + 1 if c + 1 < k else 0
@@ -211,9 +197,7 @@ def move_inside(memory: Memory, frame: int, hint: Any, vector: Any) -> None:
 def share_inside(memory: Memory, frame: int, hint: Any, weights: Any) -> float:
     """Which share of the way from the barycentre to the hint is in the cell; write the hint's weights."""
     k = memory[layout.CLASSES]
-    last = k * (k - 1) // 2
-    for i in range(k - 1):
-        last -= step_class(memory, frame, i)
+    last = memory[layout.part_of(memory, frame, layout.STEPS) + k - 1]
     share, before = 1.0, 1.0
     for i in range(k):
         after = weight_of(memory, frame, last, i, hint) if i < k - 1 else 0.0

@@ -246,13 +246,6 @@ def earned_label(memory: Memory, record: int, last: int) -> int:
 
 
 @uncounted
-def label_of(memory: Memory, x: int, key: int) -> int:
-    """The label of the point at x."""
-    record = record_of(memory, x, key)
-    return memory[record + LABEL] if record >= 0 else fresh_label(memory, x)
-
-
-@uncounted
 def anchored_label(memory: Memory, x: int) -> int:
     """The artificial label of the point at x: the first class up to which it outweighs the anchor.
 
@@ -268,16 +261,17 @@ def anchored_label(memory: Memory, x: int) -> int:
 
 
 @uncounted
-def label_near(memory: Memory, x: int, key: int) -> int:
-    """The label of the point at x if labels may lean towards the anchor as far as the slack allows.
+def label_of(memory: Memory, x: int, key: int, leaning: bool) -> int:
+    """The label of the point at x; with `leaning` it leans towards the anchor as far as the slack allows.
 
-    The artificial label is taken if its class may be charged without pushing its bias below -slack.
+    Then the artificial label is taken if its class may be charged without pushing its bias below -slack.
     """
-    wished = anchored_label(memory, x)
     record = record_of(memory, x, key)
-    bias = memory[record + POINT + memory[CLASSES] + wished] if record >= 0 else 0
-    if bias + memory[x + wished] >= memory[SCALE] - memory[SLACK]:
-        return wished
+    if leaning:
+        wished = anchored_label(memory, x)
+        bias = memory[record + POINT + memory[CLASSES] + wished] if record >= 0 else 0
+        if bias + memory[x + wished] >= memory[SCALE] - memory[SLACK]:
+            return wished
     return memory[record + LABEL] if record >= 0 else fresh_label(memory, x)
 
 
@@ -587,5 +581,5 @@ def _check_frame(memory: Ints, head: list[int]) -> None:
     require(bool((memory[frame + SUMS : frame + SUMS + k] == points.sum(axis=0)).all()), "its cell")
     require(bool((keys == points @ memory[HEADER : HEADER + k]).all()), "its cell")
     require(int(memory[frame]) == int(keys.sum()), "its cell")
-    earned = [label_of(memory, places[3] + i * k, keys[i]) for i in range(k)]
+    earned = [label_of(memory, places[3] + i * k, keys[i], False) for i in range(k)]
     require(earned == labels.tolist(), "its labels")

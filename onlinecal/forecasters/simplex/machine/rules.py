@@ -37,25 +37,9 @@ from onlinecal.compiling import compiled, kernel_part, uncounted
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.simplex.input import MIXED
+from onlinecal.forecasters.simplex.machine import cells, walk
 from onlinecal.forecasters.simplex.machine import memory as layout
-from onlinecal.forecasters.simplex.machine.cells import (
-    CELL_SCALE,
-    CELL_STEP,
-    NEWCOMER,
-    bears_surely,
-    move_inside,
-    place_cell,
-    write_cell,
-)
 from onlinecal.forecasters.simplex.machine.memory import Memory
-from onlinecal.forecasters.simplex.machine.walk import (
-    change_places,
-    doors,
-    full_cell_near,
-    restart,
-    set_anchor,
-    twin_of,
-)
 from onlinecal.forecasters.simplex.machine.windows import fits, note, note_parts, number_of
 
 IN_PARTS, INSIDE, WHOLE = range(3)
@@ -90,20 +74,17 @@ def begin(memory: Memory) -> None:
 @uncounted
 def start_afresh(memory: Memory) -> None:
     """Make a full cell current, found from the barycentre that the current frame holds."""
-    set_anchor(memory, memory[layout.HERE] + layout.SUMS)
-    restart(memory, False)
-    change_places(memory)
+    walk.set_anchor(memory, memory[layout.HERE] + layout.SUMS)
+    walk.restart(memory, False)
+    walk.change_places(memory)
 
 
 @uncounted
 def has_room(memory: Memory) -> bool:
     """Whether a point that was never charged still fits, and grid and integers serve one more round."""
     bears = memory[layout.MOVED] < BRIM and memory[layout.SPREAD] < BRIM and memory[layout.BALANCE] < BRIM
-    return bool(
-        memory[layout.USED] < layout.capacity(memory)
-        and memory[layout.ROUNDS] < memory[layout.LIMIT]
-        and bears
-    )
+    serves = memory[layout.ROUNDS] < memory[layout.LIMIT]
+    return bool(memory[layout.USED] < layout.capacity(memory) and serves and bears)
 
 
 @uncounted
@@ -133,11 +114,11 @@ def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
     for c in range(k):
         memory[target + c] = int(hint[c] * parts + 0.5)
     if memory[layout.REPORT] > 0:
-        frame = full_cell_near(memory, target)
-        move_inside(memory, frame, hint, forecast)
+        frame = walk.full_cell_near(memory, target)
+        cells.move_inside(memory, frame, hint, forecast)
     else:
-        set_anchor(memory, target)
-        frame = restart(memory, memory[layout.SLACK] > 0)
+        walk.set_anchor(memory, target)
+        frame = walk.restart(memory, memory[layout.SLACK] > 0)
         write_barycentre(memory, frame, forecast)
     return frame
 
@@ -151,40 +132,31 @@ def write_barycentre(memory: Memory, frame: int, forecast: Any) -> None:
 
 
 @uncounted
-def from_barycentre(vertex: Any, x: int, sums: Any, s: int, k: int) -> int:
-    """l1 distance to the vertex at x from the barycentre that has its sums at s, in units of 1/(k SCALE)."""
-    distance = 0
-    for c in range(k):
-        distance += abs(k * vertex[x + c] - sums[s + c])
-    return distance
-
-
-@uncounted
-def from_report(memory: Memory, vertex: Any, x: int, forecast: Any, k: int) -> int:
-    """l1 distance from a forecast to the vertex at x, in units of MOVED, rounded up."""
-    distance, scale = 0.0, memory[layout.SCALE]
-    for c in range(k):
-        distance += abs(forecast[c] * scale - vertex[x + c])
-    return math.ceil(distance * layout.units(memory) / scale)
-
-
-@uncounted
 def moved(memory: Memory, frame: int, forecast: Any, known: int, i: int) -> int:
     """How far vertex i of a frame's cell is from what was announced there, in units of MOVED.
 
     The forecast was of so many known classes; a class that it did not know is at the distance NEWCOMER.
     """
     if i >= known:
-        return NEWCOMER * layout.units(memory)
+        return cells.NEWCOMER * layout.units(memory)
     return away_from(memory, frame, forecast, known, memory, layout.vertex_at(memory, frame, i))
 
 
 @uncounted
 def away_from(memory: Memory, frame: int, forecast: Any, known: int, points: Any, x: int) -> int:
-    """How far the point at x of `points` is from what was announced in a frame's cell, in units of MOVED."""
+    """How far the point at x of `points` is from what was announced in a frame's cell, in units of MOVED.
+
+    That is in l1 and rounded up; exact from barycentres, unless classes have become known since.
+    """
     if frame != memory[layout.HERE] and memory[layout.REPORT] > 0:
-        return from_report(memory, points, x, forecast, known)
-    distance = from_barycentre(points, x, memory, frame + layout.SUMS, known) * memory[layout.FINE]
+        far, scale = 0.0, memory[layout.SCALE]
+        for c in range(known):
+            far += abs(forecast[c] * scale - points[x + c])
+        return math.ceil(far * layout.units(memory) / scale)
+    distance, sums = 0, frame + layout.SUMS
+    for c in range(known):
+        distance += abs(known * points[x + c] - memory[sums + c])
+    distance *= memory[layout.FINE]
     return distance if known == memory[layout.CLASSES] else -(-distance * memory[layout.CLASSES] // known)
 
 
@@ -200,10 +172,8 @@ def point(memory: Memory, frame: int, forecast: Any, outcome: int, charged: Any)
 def settle(memory: Memory, frame: int, forecast: Any, outcome: int) -> None:
     """Charge a round that was announced as this forecast in that frame's cell, while `has_room`."""
     i = layout.vertex_of(memory, frame, outcome)
-    away, key = (
-        moved(memory, frame, forecast, memory[layout.CLASSES], i),
-        memory[layout.part_of(memory, frame, layout.KEYS) + i],
-    )
+    key = memory[layout.part_of(memory, frame, layout.KEYS) + i]
+    away = moved(memory, frame, forecast, memory[layout.CLASSES], i)
     charge(memory, layout.vertex_at(memory, frame, i), key, outcome, away, False)
 
 
@@ -255,7 +225,7 @@ def follow(memory: Memory, x: int, key: int, label: int) -> None:
         if c == k:
             memory[labels + i] = label
             memory[layout.CHANGES] += 1
-            if not doors(memory, i, twin_of(memory, here, k, i)):
+            if not walk.doors(memory, i, walk.twin_of(memory, here, k, i)):
                 start_afresh(memory)
             return
 
@@ -316,7 +286,7 @@ def lay_out(
     """Write what a round may be charged to in that frame's cell, on the grid with that unit.
 
     That is, k + 1 rows of coordinates, the vertices by label and the outcome, and how far these are from the
-    forecast, in layout.units of layout.MOVED. Returns how it is charged.
+    forecast, in units of MOVED. Returns how it is charged.
     """
     k, grain = memory[layout.CLASSES], memory[layout.SCALE] // parts
     for j in range(k):
@@ -427,7 +397,7 @@ def issue(memory: Ints, hint: Floats, forecast: Floats, cell: NDArray[np.int32])
         return -1
     frame = announce(memory, hint, forecast)
     if len(cell) > 0:
-        write_cell(memory, frame, cell)
+        cells.write_cell(memory, frame, cell)
     return frame
 
 
@@ -450,13 +420,13 @@ def settle_waiting(
     at a glance) that one more round is borne.
     """
     k, known = memory[layout.CLASSES], len(forecast)
-    if not (has_room_for(memory, table, max(1, len(weights))) and (sure or bears_surely(memory))):
+    if not (has_room_for(memory, table, max(1, len(weights))) and (sure or cells.bears_surely(memory))):
         return False
-    frame = place_cell(memory, cell, known, MIXED if len(weights) > 0 else outcome)
+    frame = cells.place_cell(memory, cell, known, MIXED if len(weights) > 0 else outcome)
     if len(weights) == 0:
         settle_noted(memory, table, frame, forecast, known, outcome)
         return True
-    unit = cell[CELL_STEP] * (memory[layout.SCALE] // cell[CELL_SCALE]) if known > 0 else 0
+    unit = cell[cells.CELL_STEP] * (memory[layout.SCALE] // cell[cells.CELL_SCALE]) if known > 0 else 0
     points, distances, is_new = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64), False
     way = lay_out(memory, frame, forecast, known, unit, weights, parts, points, distances)
     for c in range(known, k):

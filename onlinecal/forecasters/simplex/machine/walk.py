@@ -101,7 +101,7 @@ def through(memory: Memory, frame: int, i: int) -> int:
     if not pivot(memory, frame, k, i):
         return OUTSIDE
     x, key = layout.vertex_at(memory, frame, i), memory[layout.part_of(memory, frame, layout.KEYS) + i]
-    memory[layout.part_of(memory, frame, layout.LABELS) + i] = layout.label_of(memory, x, key)
+    memory[layout.part_of(memory, frame, layout.LABELS) + i] = layout.label_of(memory, x, key, False)
     return twin_of(memory, frame, k, i)
 
 
@@ -120,17 +120,13 @@ def doors(memory: Memory, first: int, second: int) -> bool:
             first = through(memory, ahead, first)
             if first == FULL_CELL:
                 sum_up(memory, ahead)
-                change_places(memory)
+                if ahead != memory[layout.HERE]:
+                    change_places(memory)
                 return True
             if first >= 0 and second >= 0 and memory[ahead] == memory[behind]:
                 return False
-        if second >= 0:
-            second = through(memory, behind, second)
-            if second == FULL_CELL:
-                sum_up(memory, behind)
-                return True
-            if first >= 0 and second >= 0 and memory[ahead] == memory[behind]:
-                return False
+        # now the other one's turn
+        first, second, ahead, behind = second, first, behind, ahead
     return False
 
 
@@ -164,12 +160,6 @@ def set_anchor(memory: Memory, target: int) -> None:
 
 
 @uncounted
-def true_label(memory: Memory, x: int, key: int, leaning: bool) -> int:
-    """The label of the point at x; with `leaning` it may lean towards the anchor (see `label_near`)."""
-    return layout.label_near(memory, x, key) if leaning else layout.label_of(memory, x, key)
-
-
-@uncounted
 def anchored_cell(memory: Memory, leaning: bool) -> bool:
     """Whether the anchor's own cell has its artificial labels; then it is in the other frame.
 
@@ -186,7 +176,7 @@ def anchored_cell(memory: Memory, leaning: bool) -> bool:
         for c in range(k):
             memory[x + c] = memory[anchor + c]
         memory[x + i] += unit
-        if true_label(memory, x, key, leaning) != i:
+        if layout.label_of(memory, x, key, leaning) != i:
             return False
         memory[steps + i], memory[labels + i], memory[keys + i], memory[levels + i] = i, i, key, 0
         memory[cell] += key
@@ -199,7 +189,7 @@ def anchored_cell(memory: Memory, leaning: bool) -> bool:
 def restart(memory: Memory, leaning: bool) -> int:
     """A cell with all labels, found from the anchor through the slab: the other frame, where it is put.
 
-    With `leaning`, labels may lean towards the anchor (see `label_near`).
+    With `leaning`, labels may lean towards the anchor (see `label_of`).
     """
     k, unit, anchor = memory[layout.CLASSES], memory[layout.STEP], layout.anchor_of(memory)
     slab, length = memory[layout.SLAB], memory[layout.CLASSES] + 1
@@ -223,7 +213,7 @@ def restart(memory: Memory, leaning: bool) -> int:
         if memory[levels + new] == 0:
             memory[labels + new] = layout.anchored_label(memory, x)
         else:
-            memory[labels + new] = true_label(memory, x, key, leaning)
+            memory[labels + new] = layout.label_of(memory, x, key, leaning)
         old = twin_of(memory, slab, length, new)
         before = old - 1 if old > 0 else k
         if memory[steps + before] == k - 1 and memory[steps + old] == k:
@@ -242,9 +232,8 @@ def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
     for i in range(k):
         source = source + 1 if source < k else 0
         for part in range(layout.STEPS, layout.LEVELS):
-            memory[layout.part_of(memory, cell, part) + i] = memory[
-                layout.part_of(memory, slab, part) + source
-            ]
+            found = memory[layout.part_of(memory, slab, part) + source]
+            memory[layout.part_of(memory, cell, part) + i] = found
         memory[layout.part_of(memory, cell, layout.LEVELS) + i] = 0
         memory[cell] += memory[layout.part_of(memory, cell, layout.KEYS) + i]
         x, y = layout.vertex_at(memory, slab, source), layout.vertex_at(memory, cell, i)
@@ -319,11 +308,8 @@ def recalls(memory: Memory, place: int, key: int) -> bool:
 @uncounted
 def region(memory: Memory) -> int:
     """The key of the region that the anchor is in, above zero."""
-    width, anchor, key = (
-        max(memory[layout.SCALE] // REGIONS, memory[layout.STEP]),
-        layout.anchor_of(memory),
-        1,
-    )
+    width = max(memory[layout.SCALE] // REGIONS, memory[layout.STEP])
+    anchor, key = layout.anchor_of(memory), 1
     for c in range(memory[layout.CLASSES]):
         key += memory[layout.HEADER + c] * (memory[anchor + c] // width)
     return key
@@ -376,12 +362,8 @@ def first_vertex(memory: Memory, cell: int, target: int) -> None:
     Where the sums of coordinates up to each class lie between multiples of the grid's step: the first vertex
     has all of them above; they are lowered one by one, those first that are least above the lower end.
     """
-    k, unit = memory[layout.CLASSES], memory[layout.STEP]
-    x, steps, above = (
-        layout.vertex_at(memory, cell, 0),
-        layout.part_of(memory, cell, layout.STEPS),
-        layout.part_of(memory, cell, layout.LEVELS),
-    )
+    k, unit, x = memory[layout.CLASSES], memory[layout.STEP], layout.vertex_at(memory, cell, 0)
+    steps, above = layout.part_of(memory, cell, layout.STEPS), layout.part_of(memory, cell, layout.LEVELS)
     size, whole, total, before = k * unit, k * memory[layout.SCALE], 0, 0
     for c in range(k - 1):
         total = min(total + memory[target + c], whole)

@@ -154,7 +154,7 @@ def table_of(size: int, memory: Ints, charges: Ints) -> Ints:
 def refitted(table: Ints, memory: Ints, old: Ints, size: int, charges: int) -> Ints:
     """The window beside a memory that was `old`, or none: with room for a round with so many charges.
 
-    The memory may have grown since, or have finer layout.units.
+    The memory may have grown since, or have finer units.
     """
     if not len(old):
         return table_of(size, memory, np.empty((0, ENTRY), np.int64))
