@@ -265,6 +265,6 @@ def test_the_guarantee_with_shares_is_the_theorems_number(rounds, late):
     old, new = ([HALF + late * max(v, 1 - v) for v in points[1:-1]] for points in (before, after))
     biases = sum(abs(kappa) * bound for kappa, bound in zip(kappas[1:-1], old, strict=True)) + sum(new)
     exact = max(*rates, widest / 2) * rounds + biases + HALF * (late + 1)
-    found = forecaster._promise_for(forecaster.memory, rounds, late)
+    found = forecaster._terms().promise(forecaster.memory, rounds, late)
     # a round may be rounded by two units
     assert float(exact) * (1 - 1e-15) <= found <= float(exact) + (2 * rounds + 4 * len(after)) / GRAIN
