@@ -237,11 +237,17 @@ class SimplexRun:
         memory = self.memory
         return int(memory[memories.SCALE] // (memory[memories.BASE] or memory[memories.STEP]))
 
-    def grow(self, charges: int = 1) -> None:
-        """Go on to the next grid if that is due, and let the table grow until so many charges fit.
+    @property
+    def charges(self) -> int:
+        """To how many points a round may be charged: one, or one for each class once labels were soft."""
+        return len(self.numbers) if self.parts > 1 else 1
+
+    def grow(self) -> None:
+        """Go on to the next grid if that is due, and let the table grow until another round fits.
 
         Raises ValueError, and changes nothing, if the integers cannot bear another round.
         """
+        charges = self.charges
         memories.check_bears(self.memory, self.changing, 1)
         if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
             self._fit(len(self.numbers))
@@ -412,12 +418,12 @@ class SimplexRun:
         numbers = NO_CELL if cell is None else cell.numbers
         round = numbers, np.array(forecast), outcome, weights, self.parts, float(rounded)
         if not machine.settle_waiting(self.memory, self.table, *round, False):
-            self.grow(max(1, len(weights)))
+            self.grow()
             machine.settle_waiting(self.memory, self.table, *round, True)
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
-        while not machine.advance(self.memory, self.table, number):
+        while not machine.advance(self.memory, self.table, number, self.charges):
             self.grow()
 
     def current(self) -> list[float]:
@@ -436,9 +442,8 @@ class SimplexRun:
         if not k:
             return None, []
         forecast, cell = np.empty(k), np.empty(cell_size(k), np.int32)
-        if machine.issue(self.memory, guide, forecast, cell) < 0:
+        while machine.issue(self.memory, guide, forecast, cell, self.charges) < 0:
             self.grow()
-            machine.issue(self.memory, guide, forecast, cell)
         return Cell(cell.tobytes()), forecast.tolist()
 
     def observe(self, cell: Cell | None, forecast: Sequence[float], outcome: Any) -> None:
@@ -513,4 +518,4 @@ def replay_until(
     while done < len(numbers):
         done = machine.replay(run.memory, run.table, numbers, weights, run.parts, rounded, *tapes, done)
         if done < len(numbers):
-            run.grow(k if numbers[done] == MIXED else 1)
+            run.grow()

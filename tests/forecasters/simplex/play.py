@@ -149,7 +149,7 @@ def chase(memory, rounds, kind, seed=0):
         else:
             outcome = int(rng.choice(np.flatnonzero(np.asarray(sums) < int(memory[layout.SCALE]) + 1)))
         played.append(outcome)
-        assert machine.advance(memory, NO_WINDOW, outcome)
+        assert machine.advance(memory, NO_WINDOW, outcome, 1)
     return played
 
 

@@ -68,7 +68,7 @@ def costliest(memory, k, rng):
     balances = []
     for y in range(k):
         trial = memory.copy()
-        machine.advance(trial, NO_WINDOW, y)
+        machine.advance(trial, NO_WINDOW, y, 1)
         balances.append(trial[layout.BALANCE] + rng.random())
     return int(np.argmin(balances))
 
@@ -97,7 +97,7 @@ def test_an_account_that_has_run_low_sends_it_back_to_the_base_grid(k):
         if was_fine:
             memory[layout.BALANCE] = plain[layout.BALANCE] = 4 * layout.units(memory)
         y = int(rng.integers(k))
-        machine.advance(memory, NO_WINDOW, y)
+        machine.advance(memory, NO_WINDOW, y, 1)
         settle(plain, plain[layout.HERE], [], y)
         assert memory.tolist() == plain
         balance = memory[layout.BALANCE] / layout.units(memory)

@@ -73,7 +73,7 @@ def test_every_vertex_accepts_its_label_and_the_best_cell_is_the_hints_own(size,
     hints = rng.dirichlet(np.full(k, 0.3), 100)
     for t, y in enumerate(outcomes_of("drift", k, 100, seed)):
         forecast = np.empty(k)
-        frame = machine.issue(memory, hints[t], forecast, NO_CELL)
+        frame = machine.issue(memory, hints[t], forecast, NO_CELL, 1)
         biases = biases_of(memory)
         cell = vertices_of(memory, frame)
         assert sorted(label for _, label in cell) == list(range(k))

@@ -379,21 +379,23 @@ make_ready = compiled(begin)
 
 
 @compiled
-def advance(memory: Ints, table: Ints, outcome: int) -> bool:
-    """Charge the current cell; False if there is no room, for the round or in the window's table."""
-    if not has_room_for(memory, table, 1):
+def advance(memory: Ints, table: Ints, outcome: int, charges: int) -> bool:
+    """Charge the current cell; False if there is no room, for so many charges or in the window's table."""
+    if not has_room_for(memory, table, charges):
         return False
     settle_noted(memory, table, memory[layout.HERE], memory, memory[layout.CLASSES], outcome)
     return True
 
 
 @compiled
-def issue(memory: Ints, hint: Floats, forecast: Floats, cell: NDArray[np.int32]) -> int:
+def issue(memory: Ints, hint: Floats, forecast: Floats, cell: NDArray[np.int32], charges: int) -> int:
     """Fill the forecast, shape (k,), and the cell, shape (cell_size(k),) or (0,) if it is not wanted.
 
-    The frame of its cell; -1 if another grid is due.
+    The frame of its cell; -1 if another grid is due, or there is no room for so many charges: what a larger
+    memory has forgotten must not be known to this round, as it is not in a replay.
     """
-    if memory[layout.ROUNDS] >= memory[layout.LIMIT]:
+    is_full = memory[layout.USED] + charges > layout.capacity(memory)
+    if is_full or memory[layout.ROUNDS] >= memory[layout.LIMIT]:
         return -1
     frame = announce(memory, hint, forecast)
     if len(cell) > 0:
@@ -456,10 +458,11 @@ def replay(
     memory, forecasts, charged = borrowed(memory), borrowed(forecasts), borrowed(charged)
     hints, table, weights = borrowed(hints), borrowed(table), borrowed(weights)
     hinted, traced, k = len(hints) > 0, len(charged) > 0, weights.shape[1]
+    charges = k if parts > 1 else 1
     points, distances = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64)
     for t in range(start, len(outcomes)):
         outcome, forecast = outcomes[t], forecasts[t]
-        if not has_room_for(memory, table, k if outcome == MIXED else 1):
+        if not has_room_for(memory, table, charges):
             return t
         # as `announce` does; here, since a view of a hint that may be none costs 6 % of a round
         if hinted:
