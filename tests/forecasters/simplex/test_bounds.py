@@ -138,3 +138,16 @@ def test_late_labels_cost_what_theorem_15_says_of_new_classes(newcomers, late):
     assert in_time.guarantee == pytest.approx(2 * newcomers, abs=1e-6)
     assert behind.guarantee - in_time.guarantee == pytest.approx(2 * late * (2 * newcomers + 1), abs=1e-6)
     assert behind.certificate == in_time.certificate
+
+
+@pytest.mark.parametrize("k", [2, 3, 10, 100])
+@pytest.mark.parametrize("scale", [1, 1 << 8, 1 << 16, 1 << 20])
+@pytest.mark.parametrize(("slack", "grows"), [(None, False), (1.0, False), (3.5, False), (1.5, True)])
+def test_so_many_late_labels_leave_the_products_of_labels_within_64_bits(k, scale, slack, grows):
+    late = guarantees.most_late(k, scale, slack, grows)
+    if late >= 0:
+        now = guarantees.slack_at(late, slack, grows) or 1.0
+        largest = 1.0 if (slack, late) == (None, 0) else (k - 1) * (now + late)
+        assert 2 * k * scale**2 * (1 + largest) < 2**63
+    if late > 100 and not grows:
+        assert 2 * k * scale**2 * (1 + (k - 1) * 1.2 * late) > 2**62
