@@ -160,7 +160,7 @@ def test_outcomes_between_zero_and_one_just_run_and_what_is_left_out_is_said(tmp
 
 def test_measures_that_contradict_each_other_fail(common, monkeypatch):
     for error, words in ((1000.0, "½ smCE 500 > lower distance"), (0.1, "> 2 smCE 0.2")):
-        monkeypatch.setattr(summary, "smooth_calibration_error", lambda p, y, normalize, e=error: e)
+        monkeypatch.setattr(summary, "smooth_error_of_counts", lambda _, e=error: e)
         shown, told = (run("measure", *common, "--draws", 0, *more) for more in ((), ("--json",)))
         assert shown.exit_code == told.exit_code == 1
         assert re.search(rf"BROKEN: .*{re.escape(words)}.* \(rounded\)", shown.stdout)

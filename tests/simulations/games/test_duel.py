@@ -220,7 +220,7 @@ def rises_of_several(forecaster, _token):
         memory = enlarged(forecaster.memory)
         memory[LIMIT] = FOREVER
         before = certificate(memory)
-        assert machine.advance(memory, NO_WINDOW, outcome)
+        assert machine.advance(memory, NO_WINDOW, outcome, 1)
         answer.append(certificate(memory) - before)
     return (answer,)
 
