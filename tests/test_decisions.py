@@ -34,6 +34,7 @@ def test_all_outcomes_keep_what_the_certificate_promises_of_every_threshold():
             largest = max(largest, found / decision_bound(distance, width)) if distance > 1e-9 else largest
     # the test could fail: half of the bound is reached
     assert largest > 0.3
+    assert decision_bound(3.0, 0.25) == 15.0
 
 
 def test_costs_are_those_of_each_decision_averaged_over_the_jitter():

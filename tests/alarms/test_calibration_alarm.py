@@ -43,6 +43,21 @@ def test_means_over_all_outcomes_are_those_of_the_theorems(tick):
     assert (chances.cumsum() <= np.minimum(p, 1.0) + 1e-12)[np.append(np.diff(p) > 0, True)].all()
 
 
+def test_evidence_since_the_first_round_outlives_alarms_and_the_p_value_its_fall():
+    rng = np.random.default_rng(0)
+    often, never, largest = CalibrationAlarm(0.5), CalibrationAlarm(1e-9), 1.0
+    for t in range(600):
+        p = rng.random()
+        y = rng.random() < (p**2 if t < 200 else p)
+        for alarm in (often, never):
+            alarm.update(p, y)
+        largest = max(largest, never.e_value)
+        assert never.p_value == 1.0 / largest
+    assert often.n_alarms > 10 > never.n_alarms
+    assert never.e_value < largest / 2
+    assert often.e_value == pytest.approx(never.e_value, rel=1e-9)
+
+
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_a_share_counts_as_so_much_of_each_outcome(p, y):
     """So the means, and with them false alarms, are as promised for shares, too."""

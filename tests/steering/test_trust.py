@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from onlinecal.compiling import compiled
 from onlinecal.steering import trust
-from onlinecal.steering.binary import FORECAST, ROUNDS, TICKET
+from onlinecal.steering.binary import EVENTS, FORECAST, LATENESS, ROUNDS, TICKET
+from onlinecal.steering.lateness import asked_for
 from onlinecal.steering.vector import size_for
 from tests.properties import examples
 
@@ -132,3 +133,13 @@ def test_vectors_on_long_streams_too(power):
     if power != 1.0:
         assert found[:, 0].sum() < 0.97 * found[:, 1].sum()
         assert state[size_for(4) + 1] > 0.99
+
+
+def test_forecasts_are_counted_when_they_are_asked_for_also_where_labels_are_late():
+    state, tickets = trust.new_steering(), np.empty((5, TICKET))
+    for n, ticket in enumerate(tickets, 1):
+        ask(state, ticket, 0.5)
+        assert asked_for(state, LATENESS, state[ROUNDS], state[EVENTS]) == n
+    for ticket in tickets:
+        settle(state, ticket, 1.0)
+        assert asked_for(state, LATENESS, state[ROUNDS], state[EVENTS]) == 5

@@ -139,6 +139,14 @@ def test_the_report_adds_up():
     assert "at most 0.0015 per row behind the best model" in str(report)
 
 
+@pytest.mark.parametrize(("late", "rate"), [(0, 2.0), (1, 0.3 / 2), (7, 0.3 / 8)])
+def test_the_bound_on_the_regret_is_that_of_theorem_17g(late, rate):
+    columns, y = made("both", 300)
+    report = combine_forecasts(columns, y, np.arange(300) + late).report()
+    # a tenth of the weight is shared by the models
+    assert report.regret_bound == pytest.approx(np.log(2 / 0.1) / rate)
+
+
 def test_whatever_table_it_is():
     columns, y = made("both", 200)
     columns[3, 1] = np.nan

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from onlinecal import LabelWarning, recalibrate_stream
+from onlinecal.wrappers.settling import settling_of
 from tests.wrappers.test_stream import history, late
 
 ROWS = 300
@@ -52,6 +53,12 @@ def test_forecasts_do_not_change_when_the_log_grows():
     whole = recalibrate_stream(p, y, due=25).probabilities
     for rows in (1, 20, 150):
         assert np.array_equal(recalibrate_stream(p[:rows], y[:rows], due=25).probabilities, whole[:rows])
+
+
+def test_outcomes_that_become_known_to_the_same_forecast_are_learnt_in_the_order_of_their_times():
+    found = settling_of(5, None, [9, 5, 3, 9, 11], [0, 1, 2, 8, 10], None)
+    assert found.rows.tolist() == [2, 1, 0, 3, 4]
+    assert found.known.tolist() == [3, 3, 4, 4, 5]
 
 
 def test_due_is_a_span_or_a_time_for_each_row():

@@ -151,3 +151,13 @@ def test_so_many_late_labels_leave_the_products_of_labels_within_64_bits(k, scal
         assert 2 * k * scale**2 * (1 + largest) < 2**63
     if late > 100 and not grows:
         assert 2 * k * scale**2 * (1 + (k - 1) * 1.2 * late) > 2**62
+
+
+@pytest.mark.parametrize(("k", "m", "slack", "late"), [(3, 7, 1.0, 4), (4, 5, None, 1), (5, 3, 2.5, 9)])
+def test_late_labels_and_slack_cost_what_the_lemma_says(k, m, slack, late):
+    """Biases of a point of s classes add up to 2 (s - 1) (c + D) at most; there are C(k, s) C(m - 1, s - 1)."""
+    total = Fraction(0)
+    for s in range(2, min(k, m) + 1):
+        c = 1 - Fraction(1, 2 * s - 2) if slack is None else Fraction(slack)
+        total += math.comb(k, s) * math.comb(m - 1, s - 1) * 2 * (s - 1) * (c + late)
+    assert guarantees.bias_bound(k, m, slack, late) == total

@@ -268,6 +268,8 @@ def test_given_losses_are_corrected_on_the_regions_of_the_forecasts_that_are_giv
         decisions = found.partition(table).argmax(axis=1)
         assert np.array_equal(decisions, bayes_decisions(floored(table, 0.05), loss))
         assert not np.array_equal(decisions, bayes_decisions(table, loss))
+        gap = abs((loss[decisions] * residuals(table, labels)).sum(axis=1).mean())
+        assert found.error == pytest.approx(gap / np.linalg.norm(loss, axis=1).max())
 
 
 def test_rounds_that_raise_the_held_out_squared_error_are_not_kept():
