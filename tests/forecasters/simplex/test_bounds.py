@@ -155,7 +155,7 @@ def test_so_many_late_labels_leave_the_products_of_labels_within_64_bits(k, scal
 
 @pytest.mark.parametrize(("k", "m", "slack", "late"), [(3, 7, 1.0, 4), (4, 5, None, 1), (5, 3, 2.5, 9)])
 def test_late_labels_and_slack_cost_what_the_lemma_says(k, m, slack, late):
-    """Biases of a point of s classes add up to 2 (s - 1) (c + D) at most; there are C(k, s) C(m - 1, s - 1)."""
+    """C(k, s) C(m - 1, s - 1) points have s classes, and biases that add up to 2 (s - 1) (c + D) at most."""
     total = Fraction(0)
     for s in range(2, min(k, m) + 1):
         c = 1 - Fraction(1, 2 * s - 2) if slack is None else Fraction(slack)
