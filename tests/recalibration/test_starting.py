@@ -23,6 +23,7 @@ from onlinecal.recalibration.starting import (
     chosen_start,
     fitted_start,
     fold_numbers,
+    squared_rises,
     started,
 )
 
@@ -253,3 +254,16 @@ def test_decisions_that_do_not_depend_on_the_share_have_mixed_gaps():
             for each in (model.predict_proba(table), begun, corrected)
         ]
         assert gaps[0] == pytest.approx((gaps[1] + gaps[2]) / 2)
+
+
+def test_means_and_squares_of_rises_are_those_of_each_row():
+    rng = np.random.default_rng(0)
+    start, corrected = rng.dirichlet(np.ones(3), (2, 40))
+    labels, weights = rng.integers(0, 3, 40), rng.integers(0, 3, 40).astype(float)
+    found = squared_rises([Rows(start, corrected, labels, weights)], 0.0, np.inf)
+    truth = np.eye(3)[labels]
+    for share, mean, square in zip(SHARES[1:], found.means[1:], found.squares[1:], strict=True):
+        mixed = start + share * (corrected - start)
+        rises = (((mixed - truth) ** 2).sum(axis=1) - ((start - truth) ** 2).sum(axis=1)) / share
+        assert mean == pytest.approx(np.average(rises, weights=weights))
+        assert square == pytest.approx(np.average(rises**2, weights=weights))

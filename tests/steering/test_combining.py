@@ -151,3 +151,14 @@ def test_compiled_and_interpreted_play_agree_to_the_bit():
         combining.settle(compiled, 3, y)
         combining.take_in(interpreted, 3, y)
     assert np.array_equal(compiled, interpreted)
+
+
+def test_a_silent_model_keeps_its_weight_however_well_the_others_do():
+    state, n = combining.new_combining(3), 3
+    weights = slice(combining.ticket_size(n) + combining.WEIGHTS, combining.losses_at(n))
+    for _ in range(30):
+        before = state[weights][2]
+        combining.ask(state, np.array([0.95, 0.9, np.nan]))
+        combining.settle(state, n, 1)
+        # all that it can lose is its part of what is shared
+        assert state[weights][2] > 0.95 * before

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from onlinecal.forecasters.binary.cells import MOVED
-from onlinecal.forecasters.binary.windows import Window
+from onlinecal.forecasters.binary.windows import GRAIN, UNIT, Window
 from tests.forecasters.configurations import (
     ANYTIME,
     RULES,
@@ -210,3 +211,19 @@ def test_the_certificate_is_that_of_the_rounds_in_the_window(config, window, pla
         for y in outcomes:
             river.learn_one({}, y)
         assert river.window_certificate == forecaster.window_certificate
+
+
+def test_distances_are_rounded_up_where_units_become_finer():
+    forecaster = AlmostOneStepAhead(n_cells=7, window=40, hints=True, report="hint")
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        forecaster.observe(forecaster.forecast(rng.random()), int(rng.random() < 0.5))
+
+    def distances():
+        unit, grain = (int(forecaster._window.table[place]) for place in (UNIT, GRAIN))
+        return [Fraction(int(moved), 2 * unit * grain) for moved in forecaster._window.rounds[:, 3]]
+
+    before = distances()
+    forecaster.observe(forecaster.forecast(rng.random()), 0.3)
+    after = distances()
+    assert all(new >= old for new, old in zip(after[:-1], before[1:], strict=True))

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from onlinecal import LpRecalibrator, lp_calibration_error
 from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
 from onlinecal.recalibration.flooring import project_rows
-from onlinecal.recalibration.lp.algorithm import round_bound, run
+from onlinecal.recalibration.lp.algorithm import Groups, round_bound, run
 from onlinecal.recalibration.lp.recalibrator import LevelSetMap
-from onlinecal.recalibration.lp.statistics import plug_in_statistics, rho
+from onlinecal.recalibration.lp.statistics import Pools, Statistics, plug_in_statistics, rho
 from tests.properties import examples
 from tests.recalibration.lp.reference import Reference, projected, source
 
@@ -227,3 +227,18 @@ def test_errors_of_three_rows_are_left_alone(n, tolerance):
     model = LpRecalibrator(p=np.inf, epsilon=0.01, n_folds=0).fit(table, labels)
     assert model.tolerance_ == pytest.approx(tolerance)
     assert LpRecalibrator.as_in_paper(np.inf, 0.01).settings_for(3, n).beta == 0.01
+
+
+def test_a_node_of_twice_as_many_bins_is_estimated_from_the_next_pool():
+    masses = np.arange(12.0).reshape(3, 4)
+    labels, rows, no_noise = (
+        np.stack([masses, 2 * masses], axis=2),
+        np.array([100.0, 200.0, 400.0]),
+        np.empty(0),
+    )
+    pools = Pools(masses, labels, rows, 2 * rows, no_noise, np.empty((0, 2)), np.zeros(3), np.zeros(3))
+    groups = Groups(Statistics(np.array([[0, 4], [1, 3], [2, 2], [3, 1]]), None, pools), 4)
+    for bins, pool in (([2], 0), ([0, 1], 1), ([0, 1, 2, 3], 2)):
+        mass, of_labels = groups.estimates[groups._new_node(bins, (-1, -1))]
+        assert mass == masses[pool, bins].sum() / rows[pool]
+        assert np.array_equal(of_labels, labels[pool, bins].sum(axis=0) / (2 * rows[pool]))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
 from onlinecal.wrappers.strategies import projection
-from onlinecal.wrappers.strategies.projection import Projection, SplittingBuckets
+from onlinecal.wrappers.strategies.projection import Moments, Projection, Recent, SplittingBuckets
 from tests.wrappers.scripted import Said, coins, distance, played
 
 
@@ -196,3 +196,42 @@ def test_buckets_that_come_later_know_of_late_labels(impatient):
         part.settle(y)
     assert len(part.tables) > 1
     assert {table._late for table in part.tables} == {7}
+
+
+def test_a_reluctant_bucket_is_halved_once_forecasts_are_behind_by_the_theorems_tau():
+    part = Projection(1.5, "auto", None, reluctant=True)
+    a = projection.PATIENCE * 1.5
+    assert part._splitting.limits == [pytest.approx(a / 2 + 4 * math.sqrt(3 * 1.5 * a))]
+
+
+def test_what_is_noted_of_a_window_leaves_with_its_moments_and_the_most_stays():
+    moments = Moments(3)
+    recent = Recent(moments)
+    for moments.now, amount in ((1, 5.0), (2, 1.0), (4, 2.0)):
+        recent.note(amount)
+    assert (recent.within(), recent.most) == (3.0, 6.0)
+    moments.now = 10
+    assert (recent.within(), recent.most) == (0.0, 6.0)
+
+
+def test_what_is_given_in_place_of_forecasts_is_in_all_bounds():
+    moments, rng = Moments(4), np.random.default_rng(0)
+    part, away = Projection(None, 2, None, moments), []
+    plain = [table.guarantee for table in part.tables], part.window_guarantee
+    for moments.now in range(1, 21):
+        forecast, given = part.ask(rng.random()), rng.random()
+        part.give(given)
+        part.settle(int(rng.random() < 0.5))
+        away.append(abs(given - forecast))
+        own = sum(table.guarantee for table in part.tables)
+        assert sum(away) <= part.guarantee - own <= sum(away) + 20 * 2.0**-25
+        assert part.certificate <= part.guarantee
+        assert part.window_certificate <= part.window_guarantee
+    most = max(sum(away[t : t + 4]) for t in range(17))
+    assert most <= part.window_guarantee - plain[1] <= most + 4 * 2.0**-25
+    before = part.certificate, part.window_certificate, part.window_guarantee
+    moments.now = 21
+    part.surprise()
+    assert (part.certificate, part.guarantee - own) >= (before[0] + 1, sum(away) + 1)
+    assert part.window_certificate >= 1.0
+    assert part.promise(7) == 2 * part.tables[0].promise(4)
