@@ -253,3 +253,11 @@ def test_copies_remember_which_labels_came_and_windows_do_too(kind):
     for y, answer in [("spam", {"spam": 0.5}), *[("ham", {"ham": 1.0}), ("eggs", {"ham": 1.0})] * 3]:
         rolling.update(y, answer)
     assert rolling.get() == 0.0
+
+
+def test_of_many_labels_that_are_not_the_positive_one_two_are_named():
+    metric = Brier(pos_val="z")
+    metric.update("a", {"a": 0.5, "b": 0.3, "c": 0.2})
+    metric.update("d", {"d": 1.0})
+    with pytest.raises(ValueError, match=r"pos_val='z' has not come, .* 'a' and 'b' have"):
+        metric.get()

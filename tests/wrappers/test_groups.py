@@ -169,3 +169,11 @@ def test_a_group_counts_from_its_first_forecast_on(scheme):
     model.predict_proba_one({"p": 0.7, "g": 2})
     assert model.rounds == {EVERYONE: 0, "g=2": 0}
     assert set(model.certificates) == set(model.guarantees) == set(model.rounds)
+
+
+@by_both
+def test_a_label_that_is_named_alone_is_forecast_and_certified_with_probability_1(scheme):
+    model, x = GroupCalibratedClassifier(Said(), {"any": bool}, scheme), {"p": 0.5}
+    model.classifier.predict_proba_one = lambda x: {"a": 1.0}
+    model.learn_one(x, "a")
+    assert model.predict_proba_one(x) == model.forecasts_one(x) == {"a": 1.0}

@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import tracemalloc
+import warnings
 import weakref
 
 import numpy as np
@@ -272,3 +273,15 @@ def test_projections_of_a_label_that_comes_later_are_told_how_many_forecasts_wer
     model.predict_proba_one({"answer": {"a": 0.4, "b": 0.4, "c": 0.2}})
     model.learn_one(dict(rows[0]), "b")
     assert {label: one._late for label, one in model._plan.projections.items()} == dict.fromkeys("abc", 7)
+
+
+def test_labels_before_anything_was_forecast_are_learnt_without_a_warning():
+    model = CalibratedClassifier(Said())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for t in range(5):
+            model.learn_one({"p": 0.5, "t": t}, t % 2 == 0)
+    assert counts(model) == (0, 5, 0)
+    model.predict_proba_one({"p": 0.5, "t": 9})
+    with pytest.warns(LabelWarning, match="no forecast waits for"):
+        model.learn_one({"p": 0.5, "t": 8}, True)

@@ -153,3 +153,18 @@ OF_A_DISTRIBUTION = [
 def test_wrong_settings_are_named(kind, given, message):
     with pytest.raises(ValueError, match=message):
         kind(**{"regressor": Said(), **given})
+
+
+@pytest.mark.parametrize(
+    "build",
+    [lambda: CalibratedRegressor(Said(), LOW, HIGH), lambda: CalibratedDistribution(Said(), [0.0, 20.0])],
+)
+def test_a_forecast_that_is_withdrawn_is_open_nowhere(build):
+    model = build()
+    tokens = [model.forecast({"p": float(t)}) for t in range(3)]
+    for token in tokens:
+        model.withdraw(token)
+    assert model.n_open == 0
+    for forecaster in model._forecasters:
+        forecaster.forecast()
+        assert len(forecaster._open) == 1
