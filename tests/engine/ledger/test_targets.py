@@ -10,7 +10,15 @@ from unittest.mock import Mock
 import polars as pl
 import pytest
 
-from onlinecal.engine import Engine, LedgerError, archive_ledger, export_ledger, repair_ledger
+from onlinecal.engine import (
+    Engine,
+    LedgerError,
+    Outcome,
+    Query,
+    archive_ledger,
+    export_ledger,
+    repair_ledger,
+)
 from onlinecal.engine.ledger.file import new_file
 from tests import commands
 from tests.engine.fault_tools import LINES, assert_refused, command, raises_for
@@ -173,3 +181,17 @@ def test_what_a_killed_call_left_is_gone_and_that_of_others_stays(folder, ledger
         left.mkdir()
     repair_ledger(ledger, folder / "new")
     assert [gone.exists(), mine.exists()] == [False, True]
+
+
+def test_an_export_is_as_of_its_beginning(tmp_path, monkeypatch):
+    monkeypatch.setattr("onlinecal.engine.ledger.report.CHUNK", 1)
+    with Engine(tmp_path / "ledger.db") as engine:
+        engine.handle([Query("a", "k"), Query("b", "k"), Outcome("a", 1)])
+
+        def meanwhile(done, last):
+            if done == 1:
+                engine.handle([Outcome("b", 0), Query("c", "k")])
+
+        assert export_ledger(tmp_path / "ledger.db", tmp_path / "table", tell=meanwhile) == 2
+    found = pl.read_parquet(tmp_path / "table")
+    assert found.select("id", "status").rows() == [("a", "settled"), ("b", "open")]
