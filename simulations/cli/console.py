@@ -22,14 +22,14 @@ from simulations.cli.worst import worst
 
 
 def usual_games() -> Iterator[Step]:
-    """What `warmup` compiles beside the library: short games with all players of the demonstration.
+    """What `warmup` compiles beside the library: short games of the demonstration's forecasters.
 
-    Every forecaster has a loop and every adversary a step. There are games on what is recorded, too, games of
-    several classes, and the worst of all games.
+    Every forecaster has a loop and every adversary of the catalogue a step. There are games on what is
+    recorded, too, games of several classes, and the worst of all games.
     """
     import numpy as np
 
-    from adversaries import create, create_multiclass, replay_sequence
+    from adversaries import catalogue, create, create_multiclass, replay_sequence
     from simulations.games import players
     from simulations.games.measuring import play_and_measure
     from simulations.sweeps.plan import find_plan, read_plan
@@ -37,7 +37,8 @@ def usual_games() -> Iterator[Step]:
 
     plan = read_plan(find_plan("demo"))
     recorded = replay_sequence(np.arange(50) % 2).adversary()
-    first, *others = plan.adversaries
+    known = catalogue().items()
+    first, *others = (name for name, kind in known if not any(one.required for one in kind.parameters))
     pairs = [*((name, first) for name in plan.forecasters), *(("balanced", spec) for spec in others)]
     games: list[tuple[str, Any, Any]] = [(name, create(spec, 50, 0), None) for name, spec in pairs]
     games.append(("balanced:window=20", recorded, None))
