@@ -75,14 +75,14 @@ def main(kind, n, width, dtype):
 
 
 @pytest.mark.parametrize(
-    ("kind", "n", "width", "dtype"),
+    ("kind", "n", "width", "dtype", "at_most"),
     [
-        *(("lp", *size, dtype) for size in ((10**7, 10), (10**6, 100)) for dtype in ("float32", "float64")),
-        ("groups", 10**7, 10, "float64"),
-        ("groups", 10**6, 100, "float64"),
+        *(("lp", 10**7, 10, dtype, 380) for dtype in ("float32", "float64")),
+        *(("lp", 10**6, 100, dtype, 610) for dtype in ("float32", "float64")),
+        *(("groups", *size, "float64", most) for *size, most in ((10**7, 10, 690), (10**6, 100, 560))),
     ],
 )
-def test_defaults_on_many_rows(note, kind, n, width, dtype):
+def test_defaults_on_many_rows(note, kind, n, width, dtype, at_most):
     """In processes of their own, so that the most memory is that of the rows and one fit."""
     command = ["-m", "tests.benchmarks.test_recalibration_speed", kind, str(n), str(width), dtype]
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -91,7 +91,7 @@ def test_defaults_on_many_rows(note, kind, n, width, dtype):
         f"{kind}, n = {n:,}, {width} columns, {dtype}: {found['cpu']:.1f} s of a core, {found['sorts']:.0f}"
         f" sorts of a million numbers; {found['before']:.2f} GiB before, {found['peak']:.2f} GiB at most"
     )
-    assert found["sorts"] <= 690
+    assert found["sorts"] <= at_most
     assert found["peak"] <= 4.0
 
 
