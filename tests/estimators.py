@@ -52,10 +52,14 @@ def public_estimators() -> list[type]:
     return [one for one in classes if any(hasattr(one, verb) for verb in ("learn_one", "update", "fit"))]
 
 
-def learn(model: Any, rounds: Any) -> list[Any]:
+def asker(model: Any) -> Callable[[Any], Any]:
+    """The method that says most of what a model forecasts."""
     verbs = "predict_proba_one", "predict_distribution_one", "predict_one"
-    ask = next(getattr(model, verb) for verb in verbs if hasattr(model, verb))
-    answers = []
+    return next(getattr(model, verb) for verb in verbs if hasattr(model, verb))
+
+
+def learn(model: Any, rounds: Any) -> list[Any]:
+    ask, answers = asker(model), []
     for x, y in rounds:
         answers.append(ask(x))
         model.learn_one(x, y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,33 +14,39 @@ import sklearn.base
 from river import base, checks
 from sklearn.exceptions import NotFittedError
 
-from tests.estimators import EXAMPLES, SETTINGS, predictions, public_estimators
+from tests.estimators import EXAMPLES, SETTINGS, asker, learn, predictions, public_estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 each = pytest.mark.parametrize("name", EXAMPLES)
 PROVEN = ("certificate", "certificates", "guarantee", "window_certificate", "window_guarantee", "n_rounds")
 
 
-def river_checks() -> Iterator[Any]:
-    """River's, with each of its data for a class's first settings, with the last data for others.
-
-    What grows with 2,000 rounds is looked at with the first data and the first settings.
-    """
-    known: set[tuple[type, str]] = set()
-    for name, example in EXAMPLES.items():
+def river_examples() -> Iterator[tuple[str, Any]]:
+    """Each class of river's kind, with the first of its settings that river can feed."""
+    known: set[type] = set()
+    for example in EXAMPLES.values():
         learner = example.build()
         # river feeds labels of its own, which one with fixed classes refuses
-        if not isinstance(learner, base.Estimator) or {"n_classes", "classes"} & set(example.settings):
-            continue
-        found = {one.__name__: one for one in checks.yield_checks(learner)}
-        is_first = type(learner) not in {kind for kind, _ in known}
-        for i, check in enumerate(checks.yield_checks(learner) if is_first else found.values()):
-            what = type(learner), check.__name__
-            if check.__name__ not in learner._unit_test_skips() and not (
-                "growth" in what[1] and what in known
-            ):
-                yield pytest.param(name, check, id=f"{name}-{check.__name__}-{i}")
-            known.add(what)
+        is_fed = isinstance(learner, base.Estimator) and not {"n_classes", "classes"} & set(example.settings)
+        if is_fed and type(learner) not in known:
+            known.add(type(learner))
+            yield type(learner).__name__, example
+
+
+RIVER_EXAMPLES = dict(river_examples())
+
+
+def checks_of(learner: Any) -> dict[str, list[Any]]:
+    """River's checks for it by name: one for each of river's data sets, or a single one that needs no data.
+
+    What grows with 2,000 rounds is looked at with the first data only.
+    """
+    found: dict[str, list[Any]] = {}
+    for check in checks.yield_checks(learner):
+        name = check.__name__
+        if name not in learner._unit_test_skips() and not ("growth" in name and name in found):
+            found.setdefault(name, []).append(check)
+    return found
 
 
 @pytest.mark.parametrize("kind", public_estimators())
@@ -61,9 +68,46 @@ def test_every_public_estimator_is_tried():
     assert set(SETTINGS) == set(public_estimators())
 
 
-@pytest.mark.parametrize(("name", "check"), list(river_checks()))
-def test_river_checks(name, check):
-    check(EXAMPLES[name].build())
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [(kind, check) for kind, one in RIVER_EXAMPLES.items() for check in checks_of(one.build())],
+)
+def test_river_checks(kind, check):
+    example = RIVER_EXAMPLES[kind]
+    for number, run in enumerate(checks_of(example.build())[check]):
+        try:
+            run(example.build())
+        except Exception as error:
+            error.add_note(f"with number {number} of the data sets that river has for it")
+            raise
+
+
+def labels_of(rounds: Any) -> set[Any]:
+    return {y for _, y in rounds}
+
+
+@pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
+@pytest.mark.parametrize("name", [name for name, one in EXAMPLES.items() if one.play is learn])
+def test_asking_changes_no_input_and_features_may_change_places_and_come_and_go(name):
+    """What river's checks ask of the first settings, of all settings, in one short stream."""
+    example, rng = EXAMPLES[name], random.Random(0)
+    model, twin = example.build(), example.build()
+    for x, y in example.first:
+        mixed, before = dict(rng.sample(list(x.items()), len(x))), copy.deepcopy(x)
+        assert asker(twin)(mixed) == pytest.approx(asker(model)(x), rel=1e-6)
+        for one, features in ((model, x), (twin, mixed)):
+            one.learn_one(features, y)
+        assert x == before
+    if isinstance(example.settings.get("classifier"), sklearn.base.BaseEstimator):
+        return  # models of scikit-learn want the features that they know
+    for x, y in example.rest[:30]:
+        few = dict(rng.sample(list(x.items()), len(x) // 2))
+        answer = asker(model)(few)
+        model.learn_one({**few, "new": 1.0} if rng.random() < 0.5 else few, y)
+        if isinstance(model, base.Classifier):
+            assert sum(answer.values()) == pytest.approx(1.0)
+            assert min(answer.values()) >= 0.0
+            assert labels_of(example.first) <= set(answer)
 
 
 def proven(model: Any) -> list[Any]:
@@ -71,8 +115,7 @@ def proven(model: Any) -> list[Any]:
 
 
 @each
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_a_copy_taken_mid_stream_goes_on_identically(name, duplicate):
+def test_copies_and_pickles_taken_mid_stream_go_on_identically(name):
     example = EXAMPLES[name]
     model = example.build()
     example.play(model, example.first)
@@ -81,12 +124,14 @@ def test_a_copy_taken_mid_stream_goes_on_identically(name, duplicate):
         # with a forecast that is still open
         (x, y), *rest = rest
         model.predict_proba_one(x)
-    twin = duplicate(model)
+    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
     if isinstance(model, base.Classifier):
-        twin.learn_one(x, y)
-        model.learn_one(x, y)
-    assert example.play(twin, rest) == example.play(model, rest)
-    assert proven(twin) == proven(model)
+        for one in (model, *twins):
+            one.learn_one(x, y)
+    expected = example.play(model, rest)
+    for twin, how in zip(twins, ("deepcopy", "pickle"), strict=True):
+        assert example.play(twin, rest) == expected, how
+        assert proven(twin) == proven(model), how
 
 
 def parameters(model: Any) -> Any:
