@@ -1,17 +1,17 @@
-"""How much of a property is tried: a third by default, all of it with `--hypothesis-profile=thorough`."""
+"""How much of a property is tried: a fifth by default, all of it with `--hypothesis-profile=thorough`."""
 
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-FEWEST, ALL = 20, 100
+FEWEST, ALL = 15, 100
 """Examples that are tried in any case, if the property does not ask for fewer; of so many, by profile."""
 
 
 def load_profiles() -> None:
     """A slow or busy machine is no fault of what is tested."""
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    for name, share in (("any machine", ALL // 3), ("thorough", ALL)):
+    for name, share in (("any machine", ALL // 5), ("thorough", ALL)):
         settings.register_profile(name, patient, max_examples=share)
     settings.load_profile("any machine")
 

@@ -42,14 +42,18 @@ def small_tables():
         yield
 
 
-@parametrize_with_checks(
-    [
-        RecalibratedClassifierCV(GaussianNB()),
-        RecalibratedClassifierCV(LinearSVC(random_state=0), TemperatureScaling(), cv=2, ensemble=False),
-    ]
-)
+@parametrize_with_checks([RecalibratedClassifierCV(GaussianNB(), cv=2)])
 @pytest.mark.filterwarnings("ignore")
 def test_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [RecalibratedClassifierCV(LinearSVC(random_state=0), TemperatureScaling(), cv=2, ensemble=False)]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_checks_of_scikit_learn_by_scores(estimator, check):
     check(estimator)
 
 

@@ -52,7 +52,7 @@ def history(record, belongs):
 
 @against_each
 def test_disjoint_groups_stay_within_the_root_of_groups_times_rounds(adversary):
-    count = 3000
+    count = 1200
     model = GroupCalibratedClassifier(Said(), DISJOINT, horizon=count)
     record = play(model, features(count), adversary)
     assert sum(model.rounds[name] for name in DISJOINT) == model.rounds[EVERYONE] == count
@@ -82,7 +82,7 @@ def test_without_a_horizon_the_guarantee_holds_at_every_moment(adversary, scheme
 
 @against_each
 def test_a_shared_table_stays_within_the_cube_root(adversary):
-    count, k = 3000, 4
+    count, k = 1200, 4
     model = GroupCalibratedClassifier(Said(), OVERLAPPING, scheme="shared", horizon=count)
     play(model, features(count), adversary)
     for name in (EVERYONE, *OVERLAPPING):

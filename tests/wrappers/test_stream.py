@@ -101,10 +101,20 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("come", ["all", "some", "due"])
-@pytest.mark.parametrize("at", [None, late(), np.full(ROWS, 5000)], ids=["in time", "late", "after the end"])
-@pytest.mark.parametrize(("k", "settings"), SETTINGS)
-def test_columns_and_tables_are_forecast_as_row_by_row(k, settings, at, come):
+MOMENTS = {"in time": None, "late": late(), "after the end": np.full(ROWS, 5000)}
+COMES = ("all", "some", "due")
+COMBINED = [
+    pytest.param(*setting, when, come, marks=() if (i + j + number) % 3 == 0 else pytest.mark.slow)
+    for number, setting in enumerate(SETTINGS)
+    for i, when in enumerate(MOMENTS)
+    for j, come in enumerate(COMES)
+]
+"""All of them; by default every time and every share of outcomes with every setting, not each with each."""
+
+
+@pytest.mark.parametrize(("k", "settings", "when", "come"), COMBINED)
+def test_columns_and_tables_are_forecast_as_row_by_row(k, settings, when, come):
+    at = MOMENTS[when]
     (p, y), rng = history(k), np.random.default_rng(5)
     gone = rng.random(ROWS) < (0.0 if come == "all" else 0.6)
     y = [None if none else outcome for none, outcome in zip(gone, y.tolist(), strict=True)]

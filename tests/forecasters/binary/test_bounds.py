@@ -39,7 +39,6 @@ def check(forecaster, game):
         *((config, LENGTH) for config in UNIFORM[1::4] + ANYTIME),
         *(pytest.param(config, LONGER, marks=pytest.mark.slow) for config in UNIFORM + ANYTIME),
     ],
-    ids=str,
 )
 def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config, length):
     forecaster = fresh(config)
@@ -47,7 +46,7 @@ def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config, 
         check(forecaster, game)
 
 
-@pytest.mark.parametrize("config", RULES, ids=str)
+@pytest.mark.parametrize("config", RULES)
 def test_with_a_horizon_it_holds_on_all_sequences_of_that_length(config):
     for horizon in range(1, LENGTH + 1):
         forecaster = fresh({**config, "horizon": horizon})
@@ -152,7 +151,6 @@ def test_the_closed_form_holds_while_the_slack_is_at_most_three_times_the_reach(
         # points without bias are free, and may pass c by 1 - 1/m - c
         ({"n_cells": 9, "slack": 0.5, "report": "midpoint", "hints": True}, 0.5),
     ],
-    ids=str,
 )
 def test_late_labels_cost_what_theorem_15_says(config, reach, late):
     rounds, forecaster = 500, AlmostOneStepAhead(**config)

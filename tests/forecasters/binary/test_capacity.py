@@ -41,7 +41,6 @@ def fill(memory, word, missing):
         *((AlmostOneStepAhead, config) for config in CONFIGS),
         *((SimplexAlmostOneStepAhead, config) for config in ({"n_classes": 3, "hints": True}, {})),
     ],
-    ids=str,
 )
 def test_a_full_forecaster_refuses_and_stays_as_it_was(kind, config):
     words = [simplex.MOVED]
@@ -63,7 +62,7 @@ def test_a_full_forecaster_refuses_and_stays_as_it_was(kind, config):
             assert (forecaster.memory.tolist(), forecaster.n_open) == (before, 1)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("config", CONFIGS)
 def test_nothing_wraps_on_the_way_to_the_brim(config):
     own = [dyadic.SAVED] if "grid" in config else []
     for word in [*WORDS, *own]:
@@ -82,7 +81,7 @@ def test_nothing_wraps_on_the_way_to_the_brim(config):
         assert forecaster.certificate >= 0.0
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("config", CONFIGS)
 def test_what_a_setting_is_said_to_bear_fits_its_integers(config):
     forecaster = AlmostOneStepAhead(**config)
     most, memory = forecaster.most_rounds, forecaster.memory

@@ -33,7 +33,6 @@ def no_excursion_gains(lows, highs, points, outcomes, scale):
 @pytest.mark.parametrize(
     "config",
     [{"n_cells": 5}, {"n_cells": 6}, {"n_cells": 5, "rule": "sign"}, {"n_cells": 8, "rule": "sign"}],
-    ids=str,
 )
 def test_no_excursion_gains_on_uniform_grids_on_all_sequences(config):
     tried = 0

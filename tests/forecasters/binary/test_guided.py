@@ -51,7 +51,7 @@ def check_replay(config, hints, outcomes):
     assert in_use(replayed.memory).tolist() == in_use(asked.memory).tolist()
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("config", CONFIGS)
 def test_a_hinted_replay_is_what_happens_round_by_round(config):
     for hints, outcomes in streams(0):
         check_replay(config, hints, outcomes)

@@ -30,7 +30,7 @@ def test_a_report_that_follows_hints_needs_them():
             kind(hints="yes")
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("config", CONFIGS)
 def test_before_anything_is_seen_a_round_without_a_hint_gets_the_cell_nearest_to_one_half(config):
     for asked_before in ([], [0.9], [0.1, 0.3]):
         forecaster = made(config)
@@ -42,7 +42,7 @@ def test_before_anything_is_seen_a_round_without_a_hint_gets_the_cell_nearest_to
         assert forecaster.predict_proba_one({})[True] == token.probability
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("config", CONFIGS)
 def test_a_round_without_a_hint_gets_the_valid_cell_nearest_to_the_middle_of_the_last_one(config):
     rng, forecaster = np.random.default_rng(1), made({**config, "report": "hint"})
     for t in range(400):
@@ -55,7 +55,7 @@ def test_a_round_without_a_hint_gets_the_valid_cell_nearest_to_the_middle_of_the
         assert forecaster.memory[LAST] / forecaster.memory[1] == pytest.approx(token.lower + token.upper)
 
 
-@pytest.mark.parametrize("config", [*CONFIGS, {"n_cells": 1}, {"n_cells": 2}], ids=str)
+@pytest.mark.parametrize("config", [*CONFIGS, {"n_cells": 1}, {"n_cells": 2}])
 def test_the_guarantee_holds_for_any_mix_of_rounds_with_hints_and_without(config):
     for outcomes in product((0, 1), repeat=6):
         for mix in range(0, 64, 7):
@@ -73,7 +73,7 @@ def test_the_guarantee_holds_for_any_mix_of_rounds_with_hints_and_without(config
             assert forecaster.promise(6) == promised
 
 
-@pytest.mark.parametrize("config", [{}, {"n_cells": 5}, {"n_cells": 5, "rule": "sign"}], ids=str)
+@pytest.mark.parametrize("config", [{}, {"n_cells": 5}, {"n_cells": 5, "rule": "sign"}])
 def test_a_memory_that_does_not_fit_whether_there_are_hints_is_refused(config):
     forecaster = made(config)
     forecaster.replay([1, 0, 1], [0.3, 0.7, 0.1])

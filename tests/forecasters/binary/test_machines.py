@@ -108,7 +108,7 @@ def test_the_current_cell_is_valid_or_free_also_after_a_late_round_of_the_next_c
     check_ends(forecaster)
 
 
-@pytest.mark.parametrize("config", UNIFORM, ids=str)
+@pytest.mark.parametrize("config", UNIFORM)
 def test_without_hints_all_points_left_accept_zero_and_all_right_accept_one(config):
     forecaster = AlmostOneStepAhead(**{**config, "report": "midpoint", "hints": False})
     for y in np.random.default_rng(0).random(300) < 0.7:
@@ -120,7 +120,7 @@ def test_without_hints_all_points_left_accept_zero_and_all_right_accept_one(conf
 
 
 @pytest.mark.parametrize("rule", ["balanced", "sign"])
-@pytest.mark.parametrize("grid", [{"horizon": 1000}, {"grid": "nested"}, {"grid": "adaptive"}], ids=str)
+@pytest.mark.parametrize("grid", [{"horizon": 1000}, {"grid": "nested"}, {"grid": "adaptive"}])
 def test_one_step_ahead_answers_with_the_look_ahead_of_the_midpoints_also_with_hints(grid, rule):
     rng = np.random.default_rng(6)
     outcomes, hints = rng.integers(0, 2, 1000), rng.random(1000)
@@ -142,7 +142,7 @@ def check_ends(forecaster):
     assert memory[layout.ABOVE] == layout.find(memory, memory[layout.LOWER] + memory[layout.STEP])
 
 
-@pytest.mark.parametrize("config", ANYTIME, ids=str)
+@pytest.mark.parametrize("config", ANYTIME)
 @settings(max_examples=examples(15), deadline=None)
 @given(played=hinted_sequences(longest=200), most_open=st.integers(0, 5), seed=st.integers(0, 2**32 - 1))
 def test_the_header_knows_the_pairs_at_the_ends_of_the_current_cell(config, played, most_open, seed):

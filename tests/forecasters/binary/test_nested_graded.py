@@ -224,7 +224,7 @@ def test_a_memory_that_no_run_leads_to_is_refused(place, change, share):
         pickle.loads(pickle.dumps(forecaster))
 
 
-@pytest.mark.parametrize("settings", [{"horizon": 400, "grid": "graded"}, {"grid": "nested"}], ids=str)
+@pytest.mark.parametrize("settings", [{"horizon": 400, "grid": "graded"}, {"grid": "nested"}])
 def test_a_cell_that_waits_has_ends_that_are_points(settings):
     forecaster = AlmostOneStepAhead(**settings)
     forecaster.replay(np.random.default_rng(0).random(150) < 0.4)

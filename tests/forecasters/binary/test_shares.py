@@ -47,7 +47,7 @@ def test_the_certificate_is_what_it_says_and_below_the_guarantee(config, outcome
     assert ((charged >= 0) & (charged <= 1)).all()
 
 
-@pytest.mark.parametrize("config", [*UNIFORM[::3], *ANYTIME[6::4]], ids=str)
+@pytest.mark.parametrize("config", [*UNIFORM[::3], *ANYTIME[6::4]])
 def test_on_all_short_sequences_of_quarters_the_certificate_is_below_the_guarantee(config):
     for outcomes in product(QUARTERS, repeat=4):
         forecaster = fresh(config)

@@ -46,7 +46,7 @@ LONG = [
 ]
 
 
-@pytest.mark.parametrize(("config", "window", "length"), [*((*one, LENGTH) for one in SHORT), *LONG], ids=str)
+@pytest.mark.parametrize(("config", "window", "length"), [*((*one, LENGTH) for one in SHORT), *LONG])
 def test_every_window_of_every_sequence_is_below_its_certificate_below_the_guarantee(config, window, length):
     """The last rounds of every prefix: so every window of all sequences of that length."""
     forecaster = fresh({**config, "window": window})

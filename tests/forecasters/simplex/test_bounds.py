@@ -28,16 +28,17 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
-def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config):
-    for length in (1, 3, 5):
-        for played in product(range(3), repeat=length):
-            forecaster = SimplexAlmostOneStepAhead(**config)
-            forecasts = forecaster.replay(list(played))
-            numbers = [forecaster.classes.index(y) for y in played]
-            distance = distance_by_set_partitions(forecasts, np.eye(forecasts.shape[1])[numbers])
-            assert distance <= forecaster.certificate + TOLERANCE
-            assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("length", [1, 2, 4, pytest.param(5, marks=pytest.mark.slow)])
+def test_distance_is_below_certificate_below_guarantee(length, config):
+    """On all sequences."""
+    for played in product(range(3), repeat=length):
+        forecaster = SimplexAlmostOneStepAhead(**config)
+        forecasts = forecaster.replay(list(played))
+        numbers = [forecaster.classes.index(y) for y in played]
+        distance = distance_by_set_partitions(forecasts, np.eye(forecasts.shape[1])[numbers])
+        assert distance <= forecaster.certificate + TOLERANCE
+        assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 6, 10])
@@ -51,7 +52,7 @@ def test_no_adversary_breaks_the_guarantee(k, kind):
 
 @pytest.mark.parametrize("follows", [False, True], ids=["barycentre", "hint"])
 @pytest.mark.parametrize("slack", [None, 1.0, 3.5])
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6, 8, 11, 20])
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 20])
 def test_the_horizon_chooses_the_grid_with_the_smallest_guarantee(k, slack, follows):
     biases = [guarantees.bias_bound(k, m, slack) for m in range(1, 300)]
     prices = [guarantees.reach(k, m, follows) / m for m in range(1, 300)]
@@ -75,13 +76,13 @@ def test_the_guarantee_with_two_classes_is_twice_the_binary_one():
     assert guarantees.last_rounds(2)[:12] == tuple((4 << (2 * level)) // 3 for level in range(12))
 
 
-@pytest.mark.parametrize("rule", [(None, False), (None, True), (1.0, True)], ids=str)
+@pytest.mark.parametrize("rule", [(None, False), (None, True), (1.0, True)])
 @pytest.mark.parametrize("k", [2, 3, 4, 5, 8])
 def test_without_a_horizon_it_costs_less_than_twice_as_much(k, rule):
     """At every time up to 10^7: at most twice the best guarantee that a horizon could have bought."""
     slack, follows = rule
     ends = guarantees.last_rounds(k, slack, follows)
-    rounds = {*np.geomspace(1, 10**7, 200).astype(int).tolist()}
+    rounds = {*np.geomspace(1, 10**7, 50).astype(int).tolist()}
     rounds |= {end + shift for end in ends if end < 10**7 for shift in (0, 1) if end + shift}
     for t in sorted(rounds):
         level = guarantees.level_at(t, k, slack, follows)[0]

@@ -50,7 +50,7 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize(("k", "n", "length"), [(2, 4, 3), (3, 2, 3), (4, 2, 2)])
 def test_on_all_sequences_of_a_lattice_biases_keep_their_bounds(config, k, n, length):
     h = 1 / (2 * k - 2)
@@ -80,7 +80,7 @@ def test_with_two_classes_it_is_the_binary_forecaster(m):
     assert several.certificate == pytest.approx(2 * binary.certificate, rel=1e-9)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("config", CONFIGS)
 def test_single_classes_are_played_as_labels(config):
     """Also one that is a class once it is rounded: but for the rounding, which is counted."""
     numbers = outcomes_of("drift", 4, 300, 1)

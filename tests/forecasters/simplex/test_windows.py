@@ -62,7 +62,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("k", "config", "hinted"), SETTINGS, ids=str)
+@pytest.mark.parametrize(("k", "config", "hinted"), SETTINGS)
 @pytest.mark.parametrize(
     ("window", "soft", "late"), [(13, 0.0, 0), (90, 0.0, 5), (1, 0.5, 0), (60, 0.5, 0), (60, 0.5, 5)]
 )

@@ -77,7 +77,7 @@ def test_order_does_not_matter_nor_whether_rounds_are_counted(method):
 
 
 def test_a_look_ahead_sequence_can_only_help():
-    p, y, charged = look_ahead_run(lambda t, v: int(t % 3 == 0), 2000, 45)
+    p, y, charged = look_ahead_run(lambda t, v: int(t % 3 == 0), 800, 29)
     plain = calibration_distance(p, y, "bracket")
     helped = calibration_distance(p, y, "bracket", look_ahead=charged)
     assert helped.upper <= plain.upper

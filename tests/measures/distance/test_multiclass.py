@@ -162,9 +162,9 @@ def test_neighbours_are_the_nearest_others_of_equal_points_too():
 
 def test_the_bracket_of_a_game_is_narrow():
     """Of the forecaster for several classes, whose level sets by themselves are three times too far."""
-    forecaster = SimplexAlmostOneStepAhead(n_classes=3, horizon=1000)
+    forecaster = SimplexAlmostOneStepAhead(n_classes=3, horizon=500)
     rng = np.random.default_rng(0)
-    y = rng.choice(3, 1000, p=[0.5, 0.3, 0.2])
+    y = rng.choice(3, 500, p=[0.5, 0.3, 0.2])
     p = forecaster.replay(y)
     found = multiclass_calibration_distance(p, y)
     assert found.upper < 1.3 * found.lower
@@ -231,8 +231,8 @@ def test_brackets_of_soft_labels_hold_the_best_grouping_and_are_met_by_their_wit
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_lower_end_of_soft_labels_is_below_what_certificates_prove(k):
     rng = np.random.default_rng(k)
-    y = rng.dirichlet(np.full(k, 0.5), 400)
-    forecaster = SimplexAlmostOneStepAhead(k, horizon=400)
+    y = rng.dirichlet(np.full(k, 0.5), 150)
+    forecaster = SimplexAlmostOneStepAhead(k, horizon=150)
     found = multiclass_calibration_distance(forecaster.replay(y), y)
     assert 0.0 < found.lower <= forecaster.certificate
     # those of one class each are bracketed as labels whose rounds may part

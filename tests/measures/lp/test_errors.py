@@ -138,8 +138,7 @@ def test_the_report_splits_the_error_into_its_parts():
     assert lp_calibration_report([[0.5, 0.5]] * 2, [0, 1], 2, 10) == []
 
 
-@pytest.mark.parametrize("p", [1.5, 2, inf])
-@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize(("p", "weighed"), [(1.5, True), (2, False), (inf, True)])
 def test_intervals_hold_the_truth_of_a_known_source(p, weighed):
     """Two forecasts, each true with another probability: the error of the source is known.
 

@@ -33,8 +33,11 @@ def fitted(request):
     return CONFIGURATIONS[request.param].fit(table, labels), table, labels
 
 
-@pytest.mark.parametrize("partition", ["soft", "hard"])
-@pytest.mark.parametrize(("n_actions", "epsilon"), [(2, 0.1), (3, 0.12), (2, 0.05)])
+@pytest.mark.parametrize(
+    ("partition", "n_actions", "epsilon"),
+    [("soft", 2, 0.1), ("hard", 3, 0.12)]
+    + [pytest.param(name, 2, 0.05, marks=pytest.mark.slow) for name in ("soft", "hard")],
+)
 def test_the_plain_algorithm_reaches_its_tolerance_within_the_proven_rounds(partition, n_actions, epsilon):
     table, labels = source(250)
     model = DecisionRecalibrator.as_in_paper(n_actions, epsilon, partition=partition).fit(table, labels)

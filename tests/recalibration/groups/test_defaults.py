@@ -100,7 +100,7 @@ def test_gains_are_believed_beyond_a_standard_error_and_what_the_best_of_many_ga
     assert not lowers(others - noisy, others, "log-odds", 2)
 
 
-@pytest.mark.parametrize("n", [1, 60, 200, 1000])
+@pytest.mark.parametrize("n", [1, 60, 400])
 def test_forecasts_that_are_right_are_left_alone(n):
     rng = np.random.default_rng(n)
     truth = rng.uniform(0.05, 0.95, n)
@@ -110,7 +110,7 @@ def test_forecasts_that_are_right_are_left_alone(n):
     assert (model.predict(truth, members) == truth).all()
 
 
-@pytest.mark.parametrize(("n", "most"), [(200, 1.0), (1000, 0.99), (5000, 0.93)])
+@pytest.mark.parametrize(("n", "most"), [(200, 1.0), (5000, 0.93)])
 def test_what_is_wrong_is_mended_on_fresh_rows(n, most):
     p, y, members, _ = population(n, 3)
     q, fresh, groups, _ = population(20_000, 103)
@@ -141,8 +141,8 @@ def test_starts_are_the_maps_of_the_least_log_loss():
 
 def test_certain_forecasts_do_not_stay_certain():
     rng = np.random.default_rng(1)
-    p = rng.choice([0.0, 0.02, 0.5, 0.999999, 1.0], 400)
-    y, groups = rng.random(400) < np.clip(p, 0.05, 0.95), rng.random((400, 3)) < 0.5
+    p = rng.choice([0.0, 0.02, 0.5, 0.999999, 1.0], 200)
+    y, groups = rng.random(200) < np.clip(p, 0.05, 0.95), rng.random((200, 3)) < 0.5
     for patch in ("log-odds", "value", "shift"):
         after = GroupRecalibrator(patch=patch).fit(p, y, groups).predict(p, groups)
         assert np.isfinite(losses(after, y)[0])
@@ -158,17 +158,17 @@ def test_certain_forecasts_do_not_stay_certain():
 
 @pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
 def test_whole_weights_are_repeated_rows(patch):
-    p, y, members, _ = population(300, 8)
+    p, y, members, _ = population(160, 8)
     p = inside(p.round(1)) if patch.startswith("unrounded") else p
-    weights = np.random.default_rng(0).integers(0, 4, 300)
-    rows = np.repeat(np.arange(300), weights)
+    weights = np.random.default_rng(0).integers(0, 4, 160)
+    rows = np.repeat(np.arange(160), weights)
     weighted = GroupRecalibrator.as_in_paper(0.002, patch).fit(p, y, members, sample_weight=weights)
     repeated = GroupRecalibrator.as_in_paper(0.002, patch).fit(p[rows], y[rows], members[rows])
     assert weighted.n_patches_ == repeated.n_patches_ > 5
     assert weighted.predict(p, members) == pytest.approx(repeated.predict(p, members), abs=1e-9)
     assert weighted.violations_ == pytest.approx(repeated.violations_, abs=1e-12)
     assert weighted.squared_error_ == pytest.approx(repeated.squared_error_)
-    ones = GroupRecalibrator(patch=patch).fit(p, y, members, np.ones(300))
+    ones = GroupRecalibrator(patch=patch).fit(p, y, members, np.ones(160))
     assert (
         ones.predict(p, members) == GroupRecalibrator(patch=patch).fit(p, y, members).predict(p, members)
     ).all()

@@ -64,8 +64,8 @@ def test_value_patches_are_those_of_the_plain_algorithm(table, alpha, patch):
 @pytest.mark.parametrize("n_groups", [63, 64, 65, 130])
 def test_more_groups_than_fit_into_a_word(n_groups):
     rng = np.random.default_rng(n_groups)
-    members = rng.random((150, n_groups)) < 0.3
-    p, y = rng.random(150), rng.integers(0, 2, 150)
+    members = rng.random((80, n_groups)) < 0.3
+    p, y = rng.random(80), rng.integers(0, 2, 80)
     model, after = patched((p, y, members), 0.03, "value")
     expected, story = value_patches(p, y, members, 0.03, model.n_levels_)
     assert model.n_patches_ == len(story) > 10
