@@ -137,8 +137,8 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     w.PlattScaling: [{"classifier": scaled()}],
     w.BinnedMean: [{"classifier": tree.HoeffdingTreeClassifier()}],
     w.DecisionCalibratedClassifier: [
-        {"classifier": logistic(), "first_fit": 60},
-        {"classifier": logistic(), "first_fit": 60, "memory": "reservoir", "capacity": 100},
+        {"classifier": logistic(), "first_fit": 110, "capacity": 400},
+        {"classifier": logistic(), "first_fit": 110, "memory": "reservoir", "capacity": 100},
     ],
     w.GroupCalibratedClassifier: [
         {"classifier": logistic(), "groups": {"any": bool}, "scheme": scheme}

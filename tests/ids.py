@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-LONGEST = 26
-"""Characters that a value has in the name of a test."""
+LONGEST_WORD, LONGEST_TEXT = 32, 20
+"""Characters that a value has in the name of a test: without a space in it, or with some."""
 
 
 def short(value: Any) -> str | None:
@@ -18,7 +18,8 @@ def short(value: Any) -> str | None:
         value = value.__name__
     if not isinstance(value, str):
         return None
-    return value if len(value) <= LONGEST else f"{value[: LONGEST - 2]}.."
+    most = LONGEST_TEXT if " " in value else LONGEST_WORD
+    return value if len(value) <= most else f"{value[: most - 2]}.."
 
 
 def pytest_make_parametrize_id(val: Any) -> str | None:

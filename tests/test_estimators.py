@@ -70,7 +70,11 @@ def test_every_public_estimator_is_tried():
 
 @pytest.mark.parametrize(
     ("kind", "check"),
-    [(kind, check) for kind, one in RIVER_EXAMPLES.items() for check in checks_of(one.build())],
+    [
+        pytest.param(kind, check, id=f"{kind}-{check.removeprefix('check_')}")
+        for kind, one in RIVER_EXAMPLES.items()
+        for check in checks_of(one.build())
+    ],
 )
 def test_river_checks(kind, check):
     example = RIVER_EXAMPLES[kind]
@@ -88,7 +92,7 @@ def labels_of(rounds: Any) -> set[Any]:
 
 @pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
 @pytest.mark.parametrize("name", [name for name, one in EXAMPLES.items() if one.play is learn])
-def test_asking_changes_no_input_and_features_may_change_places_and_come_and_go(name):
+def test_asking_is_pure_and_features_may_change_places_and_come_and_go(name):
     """What river's checks ask of the first settings, of all settings, in one short stream."""
     example, rng = EXAMPLES[name], random.Random(0)
     model, twin = example.build(), example.build()

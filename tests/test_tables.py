@@ -97,7 +97,7 @@ def rounds_of(path, text, options):
         ),
     ],
 )
-def test_columns_are_read_as_options_say(tmp_path, options, text, p, y, remark):
+def test_columns_are_read_as_said(tmp_path, options, text, p, y, remark):
     found = rounds_of(tmp_path / "a.csv", f"p,y {text}".replace(" ", "\n"), options)
     assert found.forecasts["p"].tolist() == p
     assert found.outcomes.tolist() == y

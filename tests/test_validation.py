@@ -60,7 +60,7 @@ def refusal(check, given):
         ),
     ],
 )
-def test_numbers_within_their_limits_become_int_or_float(check, good, bad, allowed):
+def test_numbers_within_limits_become_int_or_float(check, good, bad, allowed):
     for given in good:
         found = check(given, name="p")
         assert type(found) is (int if "whole" in allowed else float)

@@ -16,7 +16,7 @@ T = 300
 
 
 @pytest.mark.parametrize("spec, k", CASES)
-def test_plain_and_compiled_play_agree_and_so_do_copies_and_whoever_begins_again(spec, k):
+def test_plain_and_compiled_play_agree_also_copied_or_begun_again(spec, k):
     game = scripted_game(T, k)
     adversary = made(spec, k, T, seed=5)
     plain, twins = [], []
@@ -43,7 +43,7 @@ def pickled(thing):
 
 
 @pytest.mark.parametrize("spec, k", cases(oblivious=True))
-def test_an_oblivious_adversary_lists_what_it_plays_whatever_is_forecast(spec, k):
+def test_an_oblivious_adversary_lists_what_it_plays(spec, k):
     adversary = made(spec, k, T, seed=4)
     listed = adversary.outcomes(T)
     assert listed.dtype == (np.uint8 if k is None else np.int64)
@@ -60,7 +60,7 @@ def test_an_adversary_that_reacts_cannot_list_its_outcomes(spec, k):
 
 
 @pytest.mark.parametrize("spec, k", CASES)
-def test_only_internal_adversaries_look_at_the_rises_and_steps_are_found_under_their_names(spec, k):
+def test_only_internal_adversaries_look_at_the_rises(spec, k):
     forecasts, *rises = scripted_game(T, k)
     adversary = made(spec, k, T, seed=2)
     with_rises = play_plainly(adversary, forecasts, *rises)

@@ -94,7 +94,7 @@ def test_so_they_do_of_several_classes_also_discovered_ones(config, soft, rounds
         *((SimplexAlmostOneStepAhead, config) for config in SIMPLEX[:4]),
     ],
 )
-def test_an_adversary_who_knows_the_delay_cannot_break_the_late_guarantee(kind, config, delay):
+def test_who_knows_the_delay_breaks_no_guarantee(kind, config, delay):
     forecaster = kind(**config)
     for t in range(3000 // (delay + 1) if kind is AlmostOneStepAhead else 300):
         tokens = [forecaster.forecast() for _ in range(delay + 1)]

@@ -136,7 +136,7 @@ def test_scores_of_events_and_classes_are_what_river_the_summary_and_a_hand_say(
 
 
 @pytest.mark.parametrize("other", [0.3, 0.1 + 0.2])
-def test_scores_that_differ_by_rounding_alone_are_ties_and_count_against_the_forecasts(other):
+def test_scores_that_differ_by_rounding_are_ties_that_count_against_the_forecasts(other):
     """0.1 + 0.2 is above 0.3 by one bit; every draw scores as much as the forecasts at hand, so p is 1."""
     found = chance_level([0.5] * 8, lambda p, y: other if y.any() else 0.1 + 0.2, [0] * 8, n_draws=30)
     assert found.score == 0.1 + 0.2

@@ -97,9 +97,7 @@ def test_small_level_sets_and_coarse_grids_promise_less_and_keep_it(seed, alpha,
     ("twelfths", "learns_weakly"),
     [([1, 2, 5, 8, 11], True), ([2, 2, 6, 6, 9], True), ([9, 4, 1, 4, 9], False)],
 )
-def test_it_reaches_the_bayes_predictor_under_weak_learning_and_can_stop_short_of_it_without(
-    twelfths, learns_weakly
-):
+def test_it_reaches_the_bayes_predictor_under_weak_learning_only(twelfths, learns_weakly):
     """Five points with exact frequencies, of 12 rows each: no line beats a constant in a valley."""
     x, y = np.repeat(np.arange(5.0), 12), np.concatenate([np.arange(12) < t for t in twelfths]).astype(float)
     model = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha=0.0002, min_rows=1)

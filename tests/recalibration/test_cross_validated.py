@@ -20,7 +20,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 from threadpoolctl import threadpool_limits
 
 from onlinecal import LpRecalibrator, RecalibratedClassifierCV
@@ -42,16 +42,20 @@ def small_tables():
         yield
 
 
-@parametrize_with_checks([RecalibratedClassifierCV(GaussianNB(), cv=2)])
+def by_checks_of(estimator):
+    pairs = [*estimator_checks_generator(estimator)]
+    names = [getattr(check, "func", check).__name__ for _, check in pairs]
+    return pytest.mark.parametrize(("estimator", "check"), pairs, ids=names)
+
+
+@by_checks_of(RecalibratedClassifierCV(GaussianNB(), cv=2))
 @pytest.mark.filterwarnings("ignore")
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [RecalibratedClassifierCV(LinearSVC(random_state=0), TemperatureScaling(), cv=2, ensemble=False)]
-)
+@by_checks_of(RecalibratedClassifierCV(LinearSVC(random_state=0), TemperatureScaling(), cv=2, ensemble=False))
 @pytest.mark.filterwarnings("ignore")
 def test_checks_of_scikit_learn_by_scores(estimator, check):
     check(estimator)

@@ -78,7 +78,7 @@ OF_GROUPS = [
 
 
 @pytest.mark.parametrize(("forecasts", "outcomes", "groups", "message"), OF_GROUPS)
-def test_forecasts_outcomes_and_groups_that_are_none(forecasts, outcomes, groups, message):
+def test_what_are_no_forecasts_outcomes_or_groups(forecasts, outcomes, groups, message):
     with pytest.raises(ValueError, match=message):
         GroupRecalibrator().fit(forecasts, outcomes, groups)
     if outcomes is y and groups is GROUPS:

@@ -109,7 +109,7 @@ def test_searches_that_begin_with_a_sample_end_where_others_do(monkeypatch, kind
 
 
 @pytest.mark.parametrize("kind", SMOOTH)
-def test_rows_that_can_be_told_apart_leave_numbers_finite_and_each_is_mapped_as_it_would_be_alone(kind):
+def test_rows_told_apart_leave_numbers_finite_and_are_mapped_as_they_would_be_alone(kind):
     apart, numbers = np.full((9, 3), 0.1) + 0.7 * np.eye(3)[np.arange(9) % 3], np.arange(9) % 3
     answers = SMOOTH[kind].fit(apart, numbers).predict_proba(apart)
     assert np.isfinite(answers).all()

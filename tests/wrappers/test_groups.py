@@ -67,7 +67,7 @@ def test_disjoint_groups_stay_within_the_root_of_groups_times_rounds(adversary):
 @against_each
 @by_both
 @pytest.mark.parametrize("settings", [{}, {"slack": 1.0, "report": "hint"}])
-def test_without_a_horizon_the_guarantee_holds_at_every_moment(adversary, scheme, settings):
+def test_without_a_horizon_the_guarantee_always_holds(adversary, scheme, settings):
     model = GroupCalibratedClassifier(Said(), OVERLAPPING, scheme=scheme, **settings)
     atoms, rounds = set(), features(1200, seed=1)
     for start in range(0, 1200, 100):

@@ -87,9 +87,7 @@ class Telling(Scripted):
 
 @pytest.mark.parametrize("by_tokens", [True, False])
 @by_each
-def test_tokens_tell_equal_features_apart_and_else_labels_are_taken_in_the_order_of_forecasts(
-    build, by_tokens
-):
+def test_tokens_tell_equal_features_apart_else_the_order_of_forecasts_does(build, by_tokens):
     model, given = build(Telling()), []
     for _ in range(200):
         asked = []

@@ -29,6 +29,7 @@ from onlinecal import (
     PlattScaling,
 )
 from onlinecal.wrappers.groups import EVERYONE
+from tests.ids import short
 from tests.wrappers.scripted import Said, Scripted
 
 WRAPPERS = {
@@ -123,8 +124,8 @@ REFUSED = [
 
 
 @each
-@pytest.mark.parametrize(("model", "text"), REFUSED, ids=[text for _, text in REFUSED])
-def test_what_is_no_classifier_is_refused_when_the_wrapper_is_made(wrap, model, text):
+@pytest.mark.parametrize(("model", "text"), REFUSED, ids=[short(text) for _, text in REFUSED])
+def test_what_is_no_classifier_is_refused(wrap, model, text):
     with pytest.raises(ValueError, match=f"^classifier must .*{text.removeprefix('must ')}"):
         wrap(model)
 
@@ -148,9 +149,9 @@ class Own:
         lambda: compat.convert_sklearn_to_river(SGDClassifier(loss="log_loss"), classes=[False, True]),
         Own,
     ],
-    ids=["pipeline to a wrapper", "one against the rest", "converted", "own"],
+    ids=["to a wrapper", "one against the rest", "converted", "own"],
 )
-def test_whatever_answers_with_probabilities_can_be_wrapped_and_asked_past_the_wrapper(wrap, build):
+def test_whatever_answers_with_probabilities_can_be_wrapped(wrap, build):
     inside = build()
     model, x = wrap(inside), {"v": 3, "g": 1}
     for t in range(30):
@@ -161,7 +162,7 @@ def test_whatever_answers_with_probabilities_can_be_wrapped_and_asked_past_the_w
 
 
 @each
-def test_a_weight_that_would_reach_the_model_alone_is_refused_and_nothing_is_learnt(wrap):
+def test_a_weight_that_would_reach_the_model_alone_is_refused(wrap):
     model = wrap(logistic())
     model.predict_proba_one({"a": 1.0})
     with pytest.raises(ValueError, match=r"w must be left out, got 2\.0: only the wrapped model would learn"):

@@ -113,7 +113,7 @@ COMBINED = [
 
 
 @pytest.mark.parametrize(("k", "settings", "when", "come"), COMBINED)
-def test_columns_and_tables_are_forecast_as_row_by_row(k, settings, when, come):
+def test_columns_are_forecast_as_row_by_row(k, settings, when, come):
     at = MOMENTS[when]
     (p, y), rng = history(k), np.random.default_rng(5)
     gone = rng.random(ROWS) < (0.0 if come == "all" else 0.6)

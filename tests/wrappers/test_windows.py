@@ -38,7 +38,7 @@ def test_one_table_has_the_forecasters_bound_and_several_share_one_grid():
         (20, "top-label", {"horizon": 300}),
     ],
 )
-def test_auto_is_what_can_be_guaranteed_of_any_window_or_of_the_horizon(k, name, settings):
+def test_auto_is_what_can_be_guaranteed_of_windows_or_the_horizon(k, name, settings):
     window, rounds = "window" in settings, settings.get("window") or settings["horizon"]
     model, rng = (
         CalibratedClassifier(Scripted(), classes=list(range(k)), **settings),

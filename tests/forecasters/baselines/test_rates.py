@@ -36,7 +36,7 @@ def test_the_exact_distance_is_below_the_certificate(kind, m, outcomes):
 @pytest.mark.parametrize("opponent", OPPONENTS)
 @pytest.mark.parametrize("kind", RANDOMISED, **named)
 @pytest.mark.parametrize("longest", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
-def test_while_draws_are_hidden_the_average_ece_is_of_order_two_thirds(kind, opponent, longest):
+def test_hidden_draws_have_a_small_average_ece(kind, opponent, longest):
     for rounds in {1000, longest}:
         found = []
         for seed in range(3 if kind is baselines.FosterVohraForecaster or longest == 1000 else 20):

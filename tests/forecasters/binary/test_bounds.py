@@ -40,14 +40,14 @@ def check(forecaster, game):
         *(pytest.param(config, LONGER, marks=pytest.mark.slow) for config in UNIFORM + ANYTIME),
     ],
 )
-def test_on_all_sequences_distance_is_below_certificate_below_guarantee(config, length):
+def test_on_all_sequences_distance_is_below_its_bounds(config, length):
     forecaster = fresh(config)
     for game in every_game(forecaster, length):
         check(forecaster, game)
 
 
 @pytest.mark.parametrize("config", RULES)
-def test_with_a_horizon_it_holds_on_all_sequences_of_that_length(config):
+def test_with_a_horizon_it_holds_on_all_of_that_length(config):
     for horizon in range(1, LENGTH + 1):
         forecaster = fresh({**config, "horizon": horizon})
         for game in every_game(forecaster, horizon):

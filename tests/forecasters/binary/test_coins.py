@@ -124,7 +124,7 @@ def test_on_zooming_grids_each_point_on_the_way_up_takes_as_many_ones_as_the_pro
 
 
 @pytest.mark.parametrize("mean", [1 / 3, 3 / 4, 2 / 5])
-def test_on_coins_of_a_rational_mean_a_zooming_grid_stays_near_it_and_within_its_bound(mean):
+def test_on_coins_of_a_rational_mean_a_zooming_grid_stays_near_it(mean):
     q, delta = round(1 / (math.gcd(round(60 * mean), 60) / 60)), 1e-3
     rounds, found = (10**4, 10**5), []
     for seed in range(2):

@@ -31,7 +31,7 @@ def test_a_report_that_follows_hints_needs_them():
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_before_anything_is_seen_a_round_without_a_hint_gets_the_cell_nearest_to_one_half(config):
+def test_the_first_round_without_a_hint_gets_the_cell_nearest_to_one_half(config):
     for asked_before in ([], [0.9], [0.1, 0.3]):
         forecaster = made(config)
         for hint in asked_before:
@@ -43,7 +43,7 @@ def test_before_anything_is_seen_a_round_without_a_hint_gets_the_cell_nearest_to
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_a_round_without_a_hint_gets_the_valid_cell_nearest_to_the_middle_of_the_last_one(config):
+def test_a_round_without_a_hint_gets_the_valid_cell_nearest_to_the_last(config):
     rng, forecaster = np.random.default_rng(1), made({**config, "report": "hint"})
     for t in range(400):
         middle = forecaster.memory[LAST] / (2 * forecaster.memory[1])

@@ -109,7 +109,7 @@ def test_the_current_cell_is_valid_or_free_also_after_a_late_round_of_the_next_c
 
 
 @pytest.mark.parametrize("config", UNIFORM)
-def test_without_hints_all_points_left_accept_zero_and_all_right_accept_one(config):
+def test_without_hints_points_left_accept_zero_and_right_accept_one(config):
     forecaster = AlmostOneStepAhead(**{**config, "report": "midpoint", "hints": False})
     for y in np.random.default_rng(0).random(300) < 0.7:
         forecaster.learn_one({}, bool(y))
@@ -121,7 +121,7 @@ def test_without_hints_all_points_left_accept_zero_and_all_right_accept_one(conf
 
 @pytest.mark.parametrize("rule", ["balanced", "sign"])
 @pytest.mark.parametrize("grid", [{"horizon": 1000}, {"grid": "nested"}, {"grid": "adaptive"}])
-def test_one_step_ahead_answers_with_the_look_ahead_of_the_midpoints_also_with_hints(grid, rule):
+def test_one_step_ahead_answers_with_the_look_ahead_of_the_midpoints(grid, rule):
     rng = np.random.default_rng(6)
     outcomes, hints = rng.integers(0, 2, 1000), rng.random(1000)
     shared = {**grid, "rule": rule, "slack": 0.5}
@@ -145,7 +145,7 @@ def check_ends(forecaster):
 @pytest.mark.parametrize("config", ANYTIME)
 @settings(max_examples=examples(15), deadline=None)
 @given(played=hinted_sequences(longest=200), most_open=st.integers(0, 5), seed=st.integers(0, 2**32 - 1))
-def test_the_header_knows_the_pairs_at_the_ends_of_the_current_cell(config, played, most_open, seed):
+def test_the_header_knows_the_ends_of_the_current_cell(config, played, most_open, seed):
     """Whatever is charged, here with hints, late labels and cells of a level that is no longer in use."""
     rng = np.random.default_rng(seed)
     forecaster, waiting = fresh(config, hints=True), []

@@ -48,7 +48,7 @@ def test_the_certificate_is_what_it_says_and_below_the_guarantee(config, outcome
 
 
 @pytest.mark.parametrize("config", [*UNIFORM[::3], *ANYTIME[6::4]])
-def test_on_all_short_sequences_of_quarters_the_certificate_is_below_the_guarantee(config):
+def test_on_all_short_sequences_of_quarters_bounds_hold(config):
     for outcomes in product(QUARTERS, repeat=4):
         forecaster = fresh(config)
         forecaster.replay(outcomes)

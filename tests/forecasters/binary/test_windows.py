@@ -47,7 +47,7 @@ LONG = [
 
 
 @pytest.mark.parametrize(("config", "window", "length"), [*((*one, LENGTH) for one in SHORT), *LONG])
-def test_every_window_of_every_sequence_is_below_its_certificate_below_the_guarantee(config, window, length):
+def test_every_window_of_every_sequence_is_below_its_bounds(config, window, length):
     """The last rounds of every prefix: so every window of all sequences of that length."""
     forecaster = fresh({**config, "window": window})
     for game in every_game(forecaster, length):
@@ -183,7 +183,7 @@ def check(forecaster, settled, window, exact=False):
     st.sampled_from([0, 0, 1, 8]),
     st.integers(0, 2**32 - 1),
 )
-def test_the_certificate_is_that_of_the_rounds_in_the_window(config, window, played, hinted, most, seed):
+def test_the_certificate_is_that_of_the_window(config, window, played, hinted, most, seed):
     """In time or late, in any order, also of forecasts in units of before; in events and in replays.
 
     The window is of settled rounds; the guarantee takes one more a point for each other open forecast.

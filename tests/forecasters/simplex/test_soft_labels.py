@@ -142,7 +142,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("message", "outcome"), [(words, one) for words in WRONG for one in WRONG[words]])
-def test_what_is_no_distribution_is_refused_and_nothing_changes(message, outcome):
+def test_what_is_no_distribution_is_refused(message, outcome):
     forecaster = SimplexAlmostOneStepAhead(3)
     forecaster.replay(soft_labels(3, 50, 2))
     token, memory = forecaster.forecast(), forecaster.memory.copy()

@@ -42,7 +42,7 @@ def every_game(forecaster, length, played=()):
 @pytest.mark.parametrize(
     ("k", "length", "window"), [(3, 6, w) for w in (1, 2, 3, 4, 5)] + [(4, 5, 3), (2, 9, 5)]
 )
-def test_every_window_of_every_sequence_is_below_its_certificate_below_the_guarantee(k, length, window):
+def test_every_window_of_every_sequence_is_below_its_bounds(k, length, window):
     forecaster = SimplexAlmostOneStepAhead(k, window=window)
     finer = SimplexAlmostOneStepAhead(k, window=window, n_cells=3)
     for one in (forecaster, finer):
@@ -66,7 +66,7 @@ SETTINGS = [
 @pytest.mark.parametrize(
     ("window", "soft", "late"), [(13, 0.0, 0), (90, 0.0, 5), (1, 0.5, 0), (60, 0.5, 0), (60, 0.5, 5)]
 )
-def test_the_certificate_is_that_of_the_rounds_in_the_window(k, config, hinted, window, soft, late):
+def test_the_certificate_is_that_of_the_window(k, config, hinted, window, soft, late):
     """Of labels and of distributions, which come after a while, in time and late, in any order."""
     rng, waiting, settled, largest = np.random.default_rng(window), [], [], 0.0
     numbers = outcomes_of("drift", k, 200, window)
