@@ -149,7 +149,7 @@ class Own:
         lambda: compat.convert_sklearn_to_river(SGDClassifier(loss="log_loss"), classes=[False, True]),
         Own,
     ],
-    ids=["to a wrapper", "one against the rest", "converted", "own"],
+    ids=["to a wrapper", "against the rest", "converted", "own"],
 )
 def test_whatever_answers_with_probabilities_can_be_wrapped(wrap, build):
     inside = build()
