@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance
+from onlinecal.forecasters.binary.windows import Window
 
 SIGN = [{"rule": "sign", "report": report} for report in ("lower", "upper", "midpoint")]
 BALANCED = [
@@ -59,6 +60,11 @@ def hinted_sequences(draw, longest=400):
     return outcomes, hints
 
 
+def part_of(model, kind):
+    """The part of this type that a model keeps, whatever it calls it; None if it keeps none."""
+    return next((part for part in vars(model).values() if isinstance(part, kind)), None)
+
+
 def fresh(config, hints=False):
     return AlmostOneStepAhead(**{**config, "hints": hints or config.get("hints", False)})
 
@@ -80,7 +86,7 @@ def play_late(forecaster, outcomes, most_open, rng, hint_of):
 
 def every_game(forecaster, length, played=()):
     """All prefixes of all 2^length games, each once, just played: their pairs (forecast, outcome)."""
-    memory, window = forecaster.memory.copy(), forecaster._window
+    memory, window = forecaster.memory.copy(), part_of(forecaster, Window)
     table = None if window is None else window.table.copy()
     p = forecaster.predict_proba_one({})[True]
     for y in (0, 1):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.forecasters.binary.cells import HIGH, SCALE
+from onlinecal.forecasters.binary.guarantees import Biases
 from tests.forecasters.configurations import configs, fresh, play_late
 from tests.forecasters.simplex.play import outcomes_of, parts_of, soft_labels, worth
 from tests.properties import examples
@@ -36,8 +37,9 @@ SIMPLEX = [
 def test_with_late_labels_certificate_and_guarantee_still_hold(config, hinted, outcomes, most_open, seed):
     hinted = hinted or config.get("hints", False)
     forecaster, rng = fresh(config, hints=hinted), np.random.default_rng(seed)
+    rule = Biases.under(forecaster.rule, forecaster.memory[HIGH] / forecaster.memory[SCALE])
     settled = play_late(forecaster, outcomes, most_open, rng, rng.random if hinted else lambda: None)
-    rule, (points, biases) = forecaster._terms().biases, forecaster.look_ahead
+    points, biases = forecaster.look_ahead
     charge = np.maximum(points, 1 - points)
     bound = rule.slack + rule.corners * charge
     if hinted or config.get("grid") == "adaptive":
@@ -76,7 +78,7 @@ def test_so_they_do_of_several_classes_also_discovered_ones(config, soft, rounds
     settled = play_late(forecaster, outcomes, most_open, rng, hint)
     assert (forecaster.n_open, forecaster.n_rounds) == (0, rounds)
     assert forecaster.certificate <= forecaster.guarantee + 1e-9
-    forecaster._run.check()
+    pickle.loads(pickle.dumps(forecaster))
     parts = []
     for token, y in settled:
         shares = y if soft else {y: 1.0}

@@ -13,6 +13,7 @@ from onlinecal.forecasters import RunningMean
 from onlinecal.forecasters.baselines import mixing
 from onlinecal.forecasters.binary import cells, dyadic
 from onlinecal.forecasters.binary.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
+from onlinecal.forecasters.binary.guarantees import Biases
 from onlinecal.forecasters.simplex.machine import memory as simplex
 from tests.forecasters.configurations import ANYTIME, RULES
 
@@ -98,7 +99,8 @@ def test_what_a_setting_is_said_to_bear_fits_its_integers(config):
             memory[REPORT] == 3
         )
         assert most * int(price) <= cells.BRIM + 2 * price
-        assert forecaster._terms().biases.worst * (m - 1) * m < cells.BRIM
+        slack = memory[cells.HIGH] / memory[SCALE]
+        assert Biases.under(forecaster.rule, slack).worst * (m - 1) * m < cells.BRIM
 
 
 def test_a_horizon_that_cannot_be_played_is_refused():

@@ -117,7 +117,8 @@ def test_on_all_sequences_of_sixteen_rounds_the_identity_and_the_bound_hold(poin
 
 def forecaster_on(points, slack=0.5):
     forecaster = AlmostOneStepAhead(horizon=100, grid="graded", slack=slack)
-    forecaster._adopt(graded_memory(points, slack))
+    forecaster.memory = graded_memory(points, slack)
+    forecaster.resume()
     return forecaster
 
 
@@ -150,7 +151,8 @@ def test_the_guarantee_with_a_horizon_is_the_exact_bound_of_the_grid_and_so_low(
     assert forecaster.guarantee <= math.sqrt(rounds / 2) + 0.5 * math.log(1 + math.sqrt(rounds / 2)) + 2.5
     late = exact_late(rates, kappas, fractions_of(forecaster.memory), rounds, 3)
     # the sum of the corners is rounded up, a unit at most for each point
-    found = forecaster._terms().promise(forecaster.memory, rounds, 3)
+    forecaster.note_late(3)
+    found = forecaster.promise(rounds)
     assert float(late) * (1 - 1e-15) <= found <= float(late) + 3 * len(rates) / GRAIN
 
 
@@ -265,6 +267,7 @@ def test_the_guarantee_with_shares_is_the_theorems_number(rounds, late):
     old, new = ([HALF + late * max(v, 1 - v) for v in points[1:-1]] for points in (before, after))
     biases = sum(abs(kappa) * bound for kappa, bound in zip(kappas[1:-1], old, strict=True)) + sum(new)
     exact = max(*rates, widest / 2) * rounds + biases + HALF * (late + 1)
-    found = forecaster._terms().promise(forecaster.memory, rounds, late)
+    forecaster.note_late(late)
+    found = forecaster.promise(rounds)
     # a round may be rounded by two units
     assert float(exact) * (1 - 1e-15) <= found <= float(exact) + (2 * rounds + 4 * len(after)) / GRAIN

@@ -122,16 +122,13 @@ def test_without_hints_points_left_accept_zero_and_right_accept_one(config):
 @pytest.mark.parametrize("rule", ["balanced", "sign"])
 @pytest.mark.parametrize("grid", [{"horizon": 1000}, {"grid": "nested"}, {"grid": "adaptive"}])
 def test_one_step_ahead_answers_with_the_look_ahead_of_the_midpoints(grid, rule):
-    rng = np.random.default_rng(6)
-    outcomes, hints = rng.integers(0, 2, 1000), rng.random(1000)
-    shared = {**grid, "rule": rule, "slack": 0.5}
+    outcomes, shared = np.random.default_rng(6).integers(0, 2, 1000), {**grid, "rule": rule, "slack": 0.5}
     for hinted in (False, True):
         shadow = AlmostOneStepAhead(**shared, hints=hinted, report="midpoint")
-        reference, guide = OneStepAhead(**shared, hints=hinted), hints if hinted else None
-        _, answers = reference._replay(outcomes, guide, charged=True)
-        assert answers.tolist() == shadow.replay(outcomes, guide, return_look_ahead=True)[1].tolist()
-    reference = OneStepAhead(**shared)
-    assert [reference.answer(y) for y in outcomes] == OneStepAhead(**shared).replay(outcomes).tolist()
+        reference, again = (OneStepAhead(**shared, hints=hinted) for _ in range(2))
+        answers = reference.replay(outcomes).tolist()
+        assert answers == shadow.replay(outcomes, return_look_ahead=True)[1].tolist()
+        assert answers == [again.answer(y) for y in outcomes]
 
 
 def check_ends(forecaster):

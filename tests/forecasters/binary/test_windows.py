@@ -20,6 +20,7 @@ from tests.forecasters.configurations import (
     exact_distance,
     fresh,
     hinted_sequences,
+    part_of,
 )
 from tests.properties import examples
 
@@ -120,9 +121,11 @@ def test_rounds_that_were_played_without_the_window_count_fully():
 def test_a_window_from_outside_is_checked(part, place, value):
     forecaster = AlmostOneStepAhead(window=10)
     forecaster.replay([0, 1, 1, 0, 1])
-    inner, window = copy.deepcopy(forecaster._window.__getstate__()), Window.__new__(Window)
+    state = forecaster.__getstate__()
+    (name,) = (name for name, kept in state.items() if isinstance(kept, Window))
+    inner, window = copy.deepcopy(state[name].__getstate__()), Window.__new__(Window)
     if part == "units of before":
-        forecaster._expect_shares()
+        state["memory"] = forecaster.machine.rules.refined(forecaster.memory, 0.5)
     elif part == "type":
         inner["rounds"] = inner["rounds"].astype(float)
     else:
@@ -130,7 +133,7 @@ def test_a_window_from_outside_is_checked(part, place, value):
 
     def load():
         window.__setstate__(inner)
-        forecaster.__setstate__({**forecaster.__getstate__(), "_window": window})
+        forecaster.__setstate__({**state, name: window})
 
     with pytest.raises(ValueError, match="window"):
         load()
@@ -205,7 +208,7 @@ def test_the_certificate_is_that_of_the_window(config, window, played, hinted, m
                 one.replay(outcomes[part], hints[part] if hinted else None)
     assert plain.certificate == whole.certificate
     assert whole.window_certificate == forecaster.window_certificate
-    assert whole._window.rounds.tolist() == forecaster._window.rounds.tolist()
+    assert part_of(whole, Window).rounds.tolist() == part_of(forecaster, Window).rounds.tolist()
     if not hinted:
         river = fresh({**config, "window": window})
         for y in outcomes:
@@ -220,8 +223,9 @@ def test_distances_are_rounded_up_where_units_become_finer():
         forecaster.observe(forecaster.forecast(rng.random()), int(rng.random() < 0.5))
 
     def distances():
-        unit, grain = (int(forecaster._window.table[place]) for place in (UNIT, GRAIN))
-        return [Fraction(int(moved), 2 * unit * grain) for moved in forecaster._window.rounds[:, 3]]
+        window = part_of(forecaster, Window)
+        unit, grain = (int(window.table[place]) for place in (UNIT, GRAIN))
+        return [Fraction(int(moved), 2 * unit * grain) for moved in window.rounds[:, 3]]
 
     before = distances()
     forecaster.observe(forecaster.forecast(rng.random()), 0.3)

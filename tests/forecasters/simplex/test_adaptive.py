@@ -196,7 +196,7 @@ def test_all_short_sequences_of_classes_that_are_known_or_discovered(rounds):
         for slack in (1.0, None):
             forecaster = SimplexAlmostOneStepAhead(slack=slack, grid="adaptive", hints=True)
             play_and_count(forecaster, played, hints, lambda *_: None)
-            assert forecaster._run.tuned
+            assert forecaster.memory[layout.BASE] > 0
 
 
 def test_damaged_accounts_are_refused():
@@ -204,11 +204,11 @@ def test_damaged_accounts_are_refused():
     forecaster.replay(outcomes_of("drift", 3, 700, 3))
     for field, value in [(layout.BASE, 0), (layout.BASE, 3), (layout.BALANCE, 1 << 62)]:
         damaged = copy.deepcopy(forecaster)
-        damaged._run.memory[field] = value
+        damaged.memory[field] = value
         with pytest.raises(ValueError, match="account"):
-            damaged._run.check()
+            copy.deepcopy(damaged)
     plain = SimplexAlmostOneStepAhead(3)
-    plain._run.memory[layout.BASE] = 1
+    plain.memory[layout.BASE] = 1
     with pytest.raises(ValueError, match="account"):
-        plain._run.check()
+        copy.deepcopy(plain)
     assert forecaster.memory[layout.LIMIT] > forecaster.n_rounds

@@ -116,10 +116,10 @@ def test_damaged_regions_are_refused(part, value):
     hints, outcomes = false_hints(3, 3000)
     forecaster = SimplexAlmostOneStepAhead(3, n_cells=60, slack=1.0, hints=True)
     forecaster.replay(outcomes, hints)
-    rows = regions_of(forecaster._run.memory, 3)
+    rows = regions_of(forecaster.memory, 3)
     rows[np.flatnonzero(rows[:, layout.LAST])[0], part] = value
     with pytest.raises(ValueError, match="its regions"):
-        forecaster._run.check()
+        copy.deepcopy(forecaster)
 
 
 @pytest.mark.parametrize(("k", "m"), [(2, 3), (3, 1), (3, 4), (4, 1), (4, 3), (5, 1), (5, 3)])

@@ -13,7 +13,8 @@ from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import bias_formula
 from onlinecal.forecasters.simplex.input import MOST_PARTS, weights_of
 from onlinecal.forecasters.simplex.machine.memory import BALANCE, SCALE, units
-from onlinecal.forecasters.simplex.run import allowance
+from onlinecal.forecasters.simplex.run import SimplexRun, allowance
+from tests.forecasters.configurations import part_of
 from tests.forecasters.simplex.play import lattice, outcomes_of, parts_of, soft_labels, worth
 from tests.properties import examples
 
@@ -94,7 +95,8 @@ def test_single_classes_are_played_as_labels(config):
         assert (one.certificate, one.guarantee) == (labels.certificate, labels.guarantee)
         assert np.array_equal(one.look_ahead.biases, labels.look_ahead.biases)
     # each round's is rounded up to the unit of distances, on one cell a side 1/(k parts)
-    assert 0 < nearly.certificate - labels.certificate < 300 * (3e-9 + 1 / (4 * nearly._run.parts))
+    parts = part_of(nearly, SimplexRun).parts
+    assert 0 < nearly.certificate - labels.certificate < 300 * (3e-9 + 1 / (4 * parts))
     assert np.array_equal(nearly.look_ahead.biases, labels.look_ahead.biases)
 
 
@@ -114,8 +116,9 @@ def test_a_soft_label_changes_nothing_but_the_units_and_the_guarantee_by_what_th
     forecaster.replay(outcomes_of("drift", 3, 200, 5))
     before, certificate = forecaster.look_ahead, forecaster.certificate
     forecast = forecaster.predict_proba_one({})
-    forecaster._run.divide(3)
-    forecaster._run.check()
+    run = part_of(forecaster, SimplexRun)
+    run.divide(3)
+    run.check()
     assert forecaster.predict_proba_one({}) == forecast
     assert forecaster.certificate == certificate
     assert all(np.array_equal(a, b) for a, b in zip(before, forecaster.look_ahead, strict=True))
@@ -128,9 +131,9 @@ def test_a_soft_label_changes_nothing_but_the_units_and_the_guarantee_by_what_th
 def test_units_that_cannot_be_are_refused(wrong):
     forecaster = SimplexAlmostOneStepAhead(3)
     forecaster.replay(soft_labels(3, 60, 9))
-    state = pickle.loads(pickle.dumps(forecaster._run.__dict__))
+    part_of(forecaster, SimplexRun).parts = wrong
     with pytest.raises(ValueError, match=r"parts|grid"):
-        forecaster._run.__setstate__({**state, "parts": wrong})
+        pickle.loads(pickle.dumps(forecaster))
 
 
 WRONG = {

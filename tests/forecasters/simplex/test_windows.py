@@ -12,6 +12,8 @@ from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import window_cells, window_guarantee
 from onlinecal.forecasters.simplex.machine.memory import ROUNDS
 from onlinecal.forecasters.simplex.machine.windows import RING, held
+from onlinecal.forecasters.simplex.run import SimplexRun
+from tests.forecasters.configurations import part_of
 from tests.forecasters.simplex.play import lattice, outcomes_of, parts_of, worth
 from tests.measures.distance.reference import distance_by_set_partitions
 
@@ -25,27 +27,25 @@ def distance(forecasts, outcomes):
     return distance_by_set_partitions(forecasts, np.eye(len(forecasts[0]))[list(outcomes)])
 
 
-def every_game(forecaster, length, played=()):
+def every_game(run, length, played=()):
     """All prefixes of all k^length games, each once: (forecast, outcome) of their rounds, just played."""
-    run = forecaster._run
     state = run.memory, run.table
     p = tuple(run.current())
     for y in range(len(p)):
         run.memory, run.table = (part.copy() for part in state)
-        forecaster.learn_one({}, y)
+        run.advance(y)
         game = (*played, (p, y))
         yield game
         if len(game) < length:
-            yield from every_game(forecaster, length, game)
+            yield from every_game(run, length, game)
 
 
 @pytest.mark.parametrize(
     ("k", "length", "window"), [(3, 6, w) for w in (1, 2, 3, 4, 5)] + [(4, 5, 3), (2, 9, 5)]
 )
 def test_every_window_of_every_sequence_is_below_its_bounds(k, length, window):
-    forecaster = SimplexAlmostOneStepAhead(k, window=window)
-    finer = SimplexAlmostOneStepAhead(k, window=window, n_cells=3)
-    for one in (forecaster, finer):
+    for cells in (None, 3):
+        one = SimplexAlmostOneStepAhead(k, window=window, n_cells=cells).new_run()
         promised = one.window_guarantee
         for game in every_game(one, length):
             forecasts, outcomes = zip(*game[-window:], strict=True)
@@ -75,7 +75,7 @@ def test_the_certificate_is_that_of_the_window(k, config, hinted, window, soft, 
     labels[mixed] = rng.multinomial(64, np.full(k, 1 / k), mixed.sum()) / 64
     hints = rng.dirichlet(np.full(k, 0.6), 200)
     forecaster = SimplexAlmostOneStepAhead(k, window=window, hints=hinted, **config)
-    whole, in_time = copy.deepcopy(forecaster), forecaster._run.window_promise(0)
+    whole, in_time = copy.deepcopy(forecaster), forecaster.window_guarantee
     for t, y in enumerate(labels):
         waiting.append((forecaster.forecast(hints[t] if hinted else None), y))
         while len(waiting) > rng.integers(0, late + 1):
@@ -90,9 +90,11 @@ def test_the_certificate_is_that_of_the_window(k, config, hinted, window, soft, 
             forecaster = pickle.loads(pickle.dumps(forecaster))
     assert largest > 0.1 * forecaster.window_guarantee
     if late:
-        assert forecaster._run.window_promise(0) > in_time
+        assert forecaster.window_guarantee > in_time
         return
-    plain = SimplexAlmostOneStepAhead(k, **{**config, "hints": hinted, "n_cells": whole._run.grid_at(1)[0]})
+    plain = SimplexAlmostOneStepAhead(
+        k, **{**config, "hints": hinted, "n_cells": whole.new_run().grid_at(1)[0]}
+    )
     played = list(labels) if soft else numbers
     forecasts = [one.replay(played, hints if hinted else None) for one in (whole, plain)]
     assert np.array_equal(*forecasts)
@@ -131,14 +133,14 @@ def test_two_classes_have_twice_the_window_of_the_binary_forecaster():
 def test_a_window_from_outside_is_checked(place, value):
     forecaster = SimplexAlmostOneStepAhead(3, window=10)
     forecaster.replay([0, 1, 2, 2, 1])
-    assert len(held(forecaster._run.table)) == forecaster.memory[ROUNDS] == 5
+    assert len(held(part_of(forecaster, SimplexRun).table)) == forecaster.memory[ROUNDS] == 5
     for broken in (place, None):
         other = copy.deepcopy(forecaster)
-        table = other._run.table
+        run = part_of(other, SimplexRun)
         if broken is None:
-            other._run.table = table.astype(float)
+            run.table = run.table.astype(float)
         else:
-            table[place] = value
+            run.table[place] = value
         with pytest.raises(ValueError, match="window"):
             pickle.loads(pickle.dumps(other))
 
