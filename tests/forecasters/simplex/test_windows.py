@@ -75,7 +75,7 @@ def test_the_certificate_is_that_of_the_window(k, config, hinted, window, soft, 
     labels[mixed] = rng.multinomial(64, np.full(k, 1 / k), mixed.sum()) / 64
     hints = rng.dirichlet(np.full(k, 0.6), 200)
     forecaster = SimplexAlmostOneStepAhead(k, window=window, hints=hinted, **config)
-    whole, in_time = copy.deepcopy(forecaster), forecaster.window_guarantee
+    whole, in_time = copy.deepcopy(forecaster), part_of(forecaster, SimplexRun).window_promise(0)
     for t, y in enumerate(labels):
         waiting.append((forecaster.forecast(hints[t] if hinted else None), y))
         while len(waiting) > rng.integers(0, late + 1):
@@ -90,7 +90,7 @@ def test_the_certificate_is_that_of_the_window(k, config, hinted, window, soft, 
             forecaster = pickle.loads(pickle.dumps(forecaster))
     assert largest > 0.1 * forecaster.window_guarantee
     if late:
-        assert forecaster.window_guarantee > in_time
+        assert part_of(forecaster, SimplexRun).window_promise(0) > in_time
         return
     plain = SimplexAlmostOneStepAhead(
         k, **{**config, "hints": hinted, "n_cells": whole.new_run().grid_at(1)[0]}
