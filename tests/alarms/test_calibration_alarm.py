@@ -13,6 +13,7 @@ from onlinecal import CalibrationAlarm
 from onlinecal.alarms import calibration_alarm, escrow
 from onlinecal.alarms.calibration_alarm import N_REGIONS, N_SHIFTS, STRETCHES, detectors_of, fill_ratios
 from onlinecal.engine.watch.account import MONEY, N_STAKES, ask, new_account, settle_bets
+from tests.parts import part_of
 
 
 def forecast_after(past, tick):
@@ -120,7 +121,7 @@ def test_the_change_point_is_the_beginning_with_the_largest_product(seed):
         ratios = np.empty(N_SHIFTS + len(STRETCHES))
         fill_ratios(ratios, p, y)
         played_so_far.append((p, ratios))
-        bet = int(np.argmax(detectors_of(alarm._state)))
+        bet = int(np.argmax(detectors_of(part_of(alarm, np.ndarray))))
         low, high, _ = calibration_alarm.MEANINGS[bet]
         place = bet % N_SHIFTS if bet < N_REGIONS * N_SHIFTS else N_SHIFTS + bet - N_REGIONS * N_SHIFTS
         factors = [one[place] if low <= p < high or high == 1.0 == p else 1.0 for p, one in played_so_far]

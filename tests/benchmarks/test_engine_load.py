@@ -69,7 +69,7 @@ def test_a_restart_after_a_kill(tmp_path, note, hot_keys):
     wal = Path(f"{ledger}-wal").stat().st_size / 2**20
     took, engine = wall(lambda: Engine(ledger, hot_keys=hot_keys))
     note(f"restart at {behind:,} events, {hot_keys:,} keys hot{took:9.2f} s, {wal:.0f} MiB of commits to go")
-    engine._ledger.close()
+    engine.close()
 
 
 @pytest.mark.parametrize("hints", [True, False], ids=["hints", "no hints"])

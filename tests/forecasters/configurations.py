@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance
 from onlinecal.forecasters.binary.windows import Window
+from tests.parts import part_of
 
 SIGN = [{"rule": "sign", "report": report} for report in ("lower", "upper", "midpoint")]
 BALANCED = [
@@ -58,11 +59,6 @@ def hinted_sequences(draw, longest=400):
         "constant": np.full(len(outcomes), rng.random()),
     }[kind]
     return outcomes, hints
-
-
-def part_of(model, kind):
-    """The part of this type that a model keeps, whatever it calls it; None if it keeps none."""
-    return next((part for part in vars(model).values() if isinstance(part, kind)), None)
 
 
 def fresh(config, hints=False):

@@ -12,8 +12,9 @@ from onlinecal import (
 )
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
-from onlinecal.recalibration.lp.online import LevelSetCounts
+from onlinecal.recalibration.lp.online import LevelSetCounts, OnlineLp
 from tests.estimators import learn
+from tests.parts import part_of
 from tests.wrappers.scripted import Told
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
@@ -138,8 +139,9 @@ def test_memory_is_bounded_by_the_capacity(forgetting):
     rng = np.random.default_rng(0)
     model = LpCalibratedClassifier(Told(), n_levels=50, tolerance=0.2, **forgetting)
     learn(model, [(told(row), "abc"[rng.integers(3)]) for row in rng.dirichlet(np.ones(3), 2000)])
-    assert len(model._online.counts) <= 8
-    assert all(len(counts.entries) <= 60 for counts in model._online.counts)
+    kept = part_of(model, OnlineLp).counts
+    assert len(kept) <= 8
+    assert all(len(counts.entries) <= 60 for counts in kept)
 
 
 @pytest.mark.parametrize("fading", [None, 0.97])
@@ -172,7 +174,7 @@ def test_pools_on_a_stream():
     settings = {"n_levels": 2, "tolerance": 0.1, "estimation": "pools", "seed": 3}
     first, second = (LpCalibratedClassifier(Told(), **settings) for _ in range(2))
     assert learn(first, rounds_of(3000)) == learn(second, rounds_of(3000))
-    pools = first._online.counts[0].totals
+    pools = part_of(first, OnlineLp).counts[0].totals
     assert len(pools) == 1 + 2 * len(first.recalibrator.sample_complexity_.pools)
     assert sum(pools) == 3000
 

@@ -20,6 +20,7 @@ from onlinecal.steering.replaying import Schedule
 from onlinecal.wrappers.strategies.projection import Projection
 from tests import DATA
 from tests.estimators import learn
+from tests.parts import part_of
 from tests.wrappers.scripted import Scripted
 
 ROWS = 3000
@@ -105,7 +106,7 @@ def test_columns_are_combined_as_row_by_row(at):
     result = combine_forecasts(columns, y, None if at[0] == 0 else at)
     # the greatest delay is known beforehand to the columns only
     known = np.maximum(np.searchsorted(place, at, side="right"), place + 1)
-    model._state[ticket_size(2) + LATE] = (known - 1 - place).max()
+    part_of(model, np.ndarray)[ticket_size(2) + LATE] = (known - 1 - place).max()
     due, certificates, weights = deque(np.argsort(at, kind="stable").tolist()), [], []
     rounds = [{"row": t, 0: a, 1: b} for t, (a, b) in enumerate(columns.tolist())]
     for t, x in enumerate(rounds):

@@ -94,6 +94,13 @@ def squares_of(forecaster):
     return sum((b / forecaster.scale) ** 2 for one in forecaster.groups.values() for b in one.biases)
 
 
+def allowed(forecaster):
+    """What the guarantee says that this sum may be: all but the distance that is reserved."""
+    reserved = forecaster.groups[EVERYONE].reserve
+    biases = forecaster.accounts()[EVERYONE].guarantee - reserved
+    return biases**2 / (forecaster.scale - 1)
+
+
 MEMBERS = [("a",), ("a", "b"), ("b",), ("a", "b", "c"), ("c", "a"), (), ("b", "c"), ("a",)]
 
 
@@ -104,8 +111,9 @@ def test_all_sequences_keep_the_squared_biases_of_a_shared_table_small(slack, me
         forecaster = SharedForecaster(slack, "midpoint", 100, 3)
         for groups, y in zip(members, labels, strict=True):
             forecaster.settle(forecaster.ask(groups, 0.4), y)
-        assert squares_of(forecaster) <= forecaster._square + 1e-9
-        assert forecaster._square == pytest.approx(forecaster.growth * forecaster._overlap)
+        assert squares_of(forecaster) <= allowed(forecaster) + 1e-9
+        overlap = sum(1 + len(groups) for groups in members)
+        assert allowed(forecaster) == pytest.approx(forecaster.growth * overlap)
 
 
 @settings(deadline=None, max_examples=examples(60))
@@ -129,7 +137,7 @@ def test_late_labels_in_any_order(seed, slack, horizon):
                 record.append((ticket.members, ticket.probability, y))
         accounts = forecaster.accounts()
         if isinstance(forecaster, SharedForecaster):
-            assert squares_of(forecaster) <= forecaster._square + 1e-9
+            assert squares_of(forecaster) <= allowed(forecaster) + 1e-9
         for name, account in accounts.items():
             p, y = history(record, lambda members, name=name: name in (EVERYONE, *members))
             assert calibration_distance(p, y, budget=0.02).lower <= account.certificate + 1e-9

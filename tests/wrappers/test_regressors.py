@@ -50,8 +50,7 @@ def test_every_sequence_of_targets_at_every_delay_is_within_certificate_and_guar
     p, y = (answers - LOW) / (HIGH - LOW), (np.array([y for _, y in rounds]) - LOW) / (HIGH - LOW)
     lower = calibration_distance(np.clip(p, 0, 1), y, budget=0.05).lower * (HIGH - LOW)
     assert lower <= model.certificate + 1e-6 <= model.guarantee + 2e-6
-    assert model.n_rounds == len(rounds)
-    assert len(model._pending) == 0
+    assert (model.n_rounds, model.n_open) == (len(rounds), 0)
 
 
 THRESHOLDS = [-10.0, 0.0, 10.0, 39.0]
@@ -71,7 +70,7 @@ def test_thresholds_are_in_order_and_each_is_within_its_certificate(rounds, late
         assert lower <= model.certificates[threshold] + 1e-9
         own = model.certificates[threshold] - model.moved[threshold]
         assert own <= model.guarantees[threshold] + 1e-9
-    assert len(model._pending) == 0
+    assert model.n_open == 0
 
 
 def test_forecasts_of_one_s_own_thresholds_can_be_out_of_order_and_then_moving_is_counted():
@@ -111,18 +110,25 @@ def test_skill_is_kept_and_a_model_that_is_off_is_put_right():
     assert np.mean(played(CalibratedRegressor(Said()), off) - y) < 0.05
 
 
+def promises_of(model):
+    return model.guarantees if isinstance(model, CalibratedDistribution) else model.guarantee
+
+
 @pytest.mark.filterwarnings("ignore:a label came for features:onlinecal.LabelWarning")
 @pytest.mark.parametrize(
     "model",
     [
-        CalibratedRegressor(Said(), most_waiting=10),
-        CalibratedDistribution(Said(), [0.2, 0.5], most_waiting=10),
+        CalibratedRegressor(Said(), horizon=200, most_waiting=10),
+        CalibratedDistribution(Said(), [0.2, 0.5], horizon=200, most_waiting=10),
     ],
 )
 def test_targets_whose_forecasts_were_given_up_settle_nothing(model):
     played(model, [({"p": t / 50, "t": t}, 0.5) for t in range(50)], late=50)
     assert (model.n_rounds, model.n_unmatched) == (11, 39)
-    assert all(forecaster.n_open == 0 for forecaster in model._forecasters)
+    promised = promises_of(model)
+    played(model, [({"p": t / 50, "t": t}, 0.5) for t in range(50, 80)])
+    # more open forecasts than ever would cost the guarantee something
+    assert promises_of(model) == promised
 
 
 OF_A_MEAN = [
@@ -157,7 +163,10 @@ def test_wrong_settings_are_named(kind, given, message):
 
 @pytest.mark.parametrize(
     "build",
-    [lambda: CalibratedRegressor(Said(), LOW, HIGH), lambda: CalibratedDistribution(Said(), [0.0, 20.0])],
+    [
+        lambda: CalibratedRegressor(Said(), LOW, HIGH, horizon=50),
+        lambda: CalibratedDistribution(Said(), [0.0, 20.0], horizon=50),
+    ],
 )
 def test_a_forecast_that_is_withdrawn_is_open_nowhere(build):
     model = build()
@@ -165,6 +174,10 @@ def test_a_forecast_that_is_withdrawn_is_open_nowhere(build):
     for token in tokens:
         model.withdraw(token)
     assert model.n_open == 0
-    for forecaster in model._forecasters:
-        forecaster.forecast()
-        assert len(forecaster._open) == 1
+    promised = promises_of(model)
+    for t in range(3):
+        model.forecast({"p": float(t)})
+    # that no more are open than were before, the guarantee knows
+    assert promises_of(model) == promised
+    model.forecast({"p": 3.0})
+    assert promises_of(model) != promised

@@ -20,8 +20,8 @@ from tests.forecasters.configurations import (
     exact_distance,
     fresh,
     hinted_sequences,
-    part_of,
 )
+from tests.parts import part_of
 from tests.properties import examples
 
 TOLERANCE = 1e-9

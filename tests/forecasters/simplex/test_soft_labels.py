@@ -14,8 +14,8 @@ from onlinecal.forecasters.simplex.guarantees import bias_formula
 from onlinecal.forecasters.simplex.input import MOST_PARTS, weights_of
 from onlinecal.forecasters.simplex.machine.memory import BALANCE, SCALE, units
 from onlinecal.forecasters.simplex.run import SimplexRun, allowance
-from tests.forecasters.configurations import part_of
 from tests.forecasters.simplex.play import lattice, outcomes_of, parts_of, soft_labels, worth
+from tests.parts import part_of
 from tests.properties import examples
 
 TOLERANCE = 1e-9

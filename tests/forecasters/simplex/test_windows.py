@@ -13,9 +13,9 @@ from onlinecal.forecasters.simplex.guarantees import window_cells, window_guaran
 from onlinecal.forecasters.simplex.machine.memory import ROUNDS
 from onlinecal.forecasters.simplex.machine.windows import RING, held
 from onlinecal.forecasters.simplex.run import SimplexRun
-from tests.forecasters.configurations import part_of
 from tests.forecasters.simplex.play import lattice, outcomes_of, parts_of, worth
 from tests.measures.distance.reference import distance_by_set_partitions
+from tests.parts import part_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.remarks.GuaranteeWarning")
 TOLERANCE = 1e-9

@@ -11,6 +11,7 @@ from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
 from onlinecal.wrappers.strategies import projection
 from onlinecal.wrappers.strategies.projection import Moments, Projection, Recent, SplittingBuckets
+from tests.parts import part_of
 from tests.wrappers.scripted import Said, coins, distance, played
 
 
@@ -133,8 +134,8 @@ def test_the_wrapper_is_near_the_model_on_every_stream(kind, slack):
         raws = stream.hints
     wrapped, rows = Projection(slack, "auto", None), []
     for t, raw in enumerate(raws.tolist()):
-        hint = projection.hint_of(wrapped._state, raw)
         p = wrapped.ask(raw)
+        hint = wrapped.ticket().hint
         y = answer(p, raw) if stream is None else int(stream.outcomes[t])
         rows.append((p, hint, wrapped.ticket().bucket, y))
         wrapped.settle(y)
@@ -195,13 +196,18 @@ def test_buckets_that_come_later_know_of_late_labels(impatient):
         part.ask(0.5)
         part.settle(y)
     assert len(part.tables) > 1
-    assert {table._late for table in part.tables} == {7}
+    for table in part.tables:
+        promised = table.promise(100)
+        table.note_late(7)
+        assert table.promise(100) == promised
+        table.note_late(8)
+        assert table.promise(100) > promised
 
 
 def test_a_reluctant_bucket_is_halved_once_forecasts_are_behind_by_the_theorems_tau():
     part = Projection(1.5, "auto", None, reluctant=True)
     a = projection.PATIENCE * 1.5
-    assert part._splitting.limits == [pytest.approx(a / 2 + 4 * math.sqrt(3 * 1.5 * a))]
+    assert part_of(part, SplittingBuckets).limits == [pytest.approx(a / 2 + 4 * math.sqrt(3 * 1.5 * a))]
 
 
 def test_what_is_noted_of_a_window_leaves_with_its_moments_and_the_most_stays():
