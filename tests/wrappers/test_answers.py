@@ -43,14 +43,14 @@ def named(rounds, labels):
 def test_labels_of_every_kind(kind, strategy):
     labels = KINDS[kind]
     model = CalibratedClassifier(Scripted(), strategy=strategy)
-    record = played(model, named(coins(200), labels))
+    record = played(model, named(coins(100), labels))
     assert distance(record) <= model.certificate <= model.guarantee
     assert all(set(answer) <= set(labels) and is_distribution(answer) for answer, _, _ in record[1:])
     assert len(record[-1].answer) == 2
     assert model.predict_one({"answer": {labels[0]: 0.01, labels[1]: 0.99}}) == labels[1]
     if labels == (0, 1):
         # equal labels get equal forecasts
-        plain = played(CalibratedClassifier(Scripted(), strategy=strategy), named(coins(200), (False, True)))
+        plain = played(CalibratedClassifier(Scripted(), strategy=strategy), named(coins(100), (False, True)))
         assert [one.answer for one in plain] == [one.answer for one in record]
 
 

@@ -40,9 +40,7 @@ def every_game(run, length, played=()):
             yield from every_game(run, length, game)
 
 
-@pytest.mark.parametrize(
-    ("k", "length", "window"), [(3, 6, w) for w in (1, 2, 3, 4, 5)] + [(4, 5, 3), (2, 9, 5)]
-)
+@pytest.mark.parametrize(("k", "length", "window"), [(3, 6, w) for w in (1, 2, 4)] + [(4, 4, 3), (2, 9, 5)])
 def test_every_window_of_every_sequence_is_below_its_bounds(k, length, window):
     for cells in (None, 3):
         one = SimplexAlmostOneStepAhead(k, window=window, n_cells=cells).new_run()
