@@ -196,11 +196,15 @@ def test_buckets_that_come_later_know_of_late_labels(impatient):
         part.ask(0.5)
         part.settle(y)
     assert len(part.tables) > 1
+    for late in (7, 9):
+        part.note_late(late)
+        for table in part.tables:
+            promised = table.promise(100)
+            table.note_late(late)
+            assert table.promise(100) == promised
     for table in part.tables:
         promised = table.promise(100)
-        table.note_late(7)
-        assert table.promise(100) == promised
-        table.note_late(8)
+        table.note_late(10)
         assert table.promise(100) > promised
 
 
