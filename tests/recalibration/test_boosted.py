@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from onlinecal import BoostedRecalibrator
 from onlinecal.measures import functional_multicalibration_error
-from onlinecal.recalibration.boosted import LinearRound, Part
+from onlinecal.recalibration.boosted import LONGEST, RATE, LinearRound, Part, odds_after
 from tests.properties import examples
 
 
@@ -319,3 +319,12 @@ def test_sure_forecasts_ask_for_no_step_beyond_what_the_least_variance_allows():
     steps, given = Recorder.seen
     assert steps == pytest.approx([1 / 0.02, -1 / 0.02, 2.0], rel=1e-3)
     assert given == pytest.approx([0.02, 0.04, 0.75])
+
+
+def test_no_answer_moves_a_row_farther_than_the_longest():
+    class Far(BaseEstimator):
+        def predict(self, X):
+            return np.array([1e6, -1e6, 1.0])
+
+    moved = odds_after(Far(), np.zeros((3, 1)), np.zeros(3))
+    assert moved == pytest.approx([RATE * LONGEST, -RATE * LONGEST, RATE])
