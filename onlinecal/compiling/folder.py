@@ -4,9 +4,8 @@ In turn: $NUMBA_CACHE_DIR, $XDG_CACHE_HOME or ~/.cache, and the folder for tempo
 into; what is new goes to the first that takes it. Code is only loaded from a folder and a file that belong to
 this user or to root, into which nobody else can write, and only if its checksum is right.
 
-In it is one folder for each state of the sources. numba compiles what a function calls into it, and constants
-of other modules with it. So a kernel depends on more files than its own; instead of telling which, an edit of
-any of them counts for all kernels.
+In it is one folder for each set of versions of the libraries that compile, and in that one file for each
+kernel and types of arguments, under a name that tells what it is made of (`ingredients`).
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
 import uuid
 import warnings
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 import llvmlite
@@ -29,73 +27,16 @@ import numba
 import numpy as np
 from numba.core import config
 
-PACKAGES = ("onlinecal", "adversaries", "simulations")
-WITHOUT_KERNELS = ("cli", "plots")
-"""Folders in them that no kernel is made of."""
-ROOT = Path(__file__).absolute().parents[2]
-"""Where the packages are: a folder, or an archive in which this process has found them."""
-BEGAN = time.time()
-"""When this process could begin to load sources."""
+from onlinecal.compiling.ingredients import modules_digest
+
 SUFFIX = ".kernel"
-MOST_STATES = 12
-"""The least recently used folders go when there are more."""
-UNUSED = 60 * 86400.0
-"""Seconds without use after which a folder goes."""
+DAY = 86400.0
+UNUSED = 60 * DAY
+"""Seconds without use after which code goes."""
+MOST_KERNELS = 4000
+"""The least recently used go when there are more: everything that there is, some twenty times."""
 
 _told: list[str] = []
-
-
-@cache
-def source_digest() -> str | None:
-    """64 hexadecimal digits, the same wherever these sources are; None if they cannot be read."""
-    digest = hashlib.sha256()
-    try:
-        for path in _sources():
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-            digest.update(f"{os.path.relpath(path, ROOT)} {content}\n".encode())
-    except OSError:
-        return None
-    return digest.hexdigest()
-
-
-def is_ours(path: str) -> bool:
-    """Whether the digest includes a file, or would if it was there."""
-    try:
-        package, part, *_ = Path(path).relative_to(ROOT).parts
-    except ValueError:
-        return False
-    return package in PACKAGES and part not in WITHOUT_KERNELS
-
-
-def unchanged() -> bool:
-    """Whether the sources are older than this process; else it may have loaded what they were before."""
-    return _older_than_process(int(time.monotonic()))
-
-
-@lru_cache(1)
-def _older_than_process(second: int) -> bool:
-    """The same, asked at most once in a second."""
-    try:
-        states = [path.stat() for path in _sources()]
-    except OSError:
-        return False
-    # a date in the future tells nothing
-    return not any(BEGAN < max(state.st_mtime, state.st_ctime) <= time.time() for state in states)
-
-
-def _sources() -> list[Path]:
-    """All files that count, in the same order everywhere; the archive that they are in.
-
-    Raises
-    ------
-    OSError
-        If there are none.
-    """
-    if not ROOT.is_dir():
-        return [next(path for path in (ROOT, *ROOT.parents) if path.exists())]
-    Path(__file__).stat()
-    found = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    return sorted(path for path in found if is_ours(str(path)))
 
 
 def kept_in() -> Path | None:
@@ -119,9 +60,7 @@ def read(name: str) -> bytes | None:
         with suppress(OSError):
             content = file.read_bytes() if all(map(_is_trusted, (place, file.parent, file))) else b""
             if content[:32] == hashlib.sha256(content[32:]).digest():
-                # the folder's age says when it was last used
-                if os.access(file.parent, os.W_OK):
-                    os.utime(file.parent)
+                _note_use(file)
                 return content[32:]
     return None
 
@@ -132,9 +71,8 @@ def write(name: str, data: bytes) -> None:
     for place in _places():
         try:
             folder = _made(place) / _state()
-            if not folder.exists():
-                _sweep(place)
-                folder.mkdir(0o755, exist_ok=True)
+            folder.mkdir(0o755, exist_ok=True)
+            _sweep(place)
             _write_whole(folder / (name + SUFFIX), hashlib.sha256(data).digest() + data)
             message = f"compiled code is kept in {place}"
             break
@@ -145,7 +83,6 @@ def write(name: str, data: bytes) -> None:
             "compiled code cannot be kept, every process compiles anew; "
             "NUMBA_CACHE_DIR may name a folder that can be written to"
         )
-        refusals = refusals or ["the sources cannot be read"]
     if refusals and not _told:
         # once in a process; no line of anybody's code has done this
         _told.append(f"{message} ({'; '.join(refusals)})")
@@ -154,15 +91,14 @@ def write(name: str, data: bytes) -> None:
 
 @cache
 def _state() -> str:
-    """The name of the folder for today's sources, and the libraries that compile them."""
+    """The name of the folder for the libraries that compile, and for how they are told to."""
     versions = numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag
-    return hashlib.sha256(repr((source_digest(), versions)).encode()).hexdigest()[:40]
+    ways = modules_digest("onlinecal.compiling.kernels", "onlinecal.compiling.instructions")
+    return hashlib.sha256(repr((versions, ways)).encode()).hexdigest()[:40]
 
 
 def _places() -> list[Path]:
-    """Folders to look into, in this order; none if the sources cannot be told."""
-    if source_digest() is None:
-        return []
+    """Folders to look into, in this order."""
     places: list[Path] = []
     home, cache = os.path.expanduser("~"), os.environ.get("XDG_CACHE_HOME", "")
     if config.CACHE_DIR:
@@ -210,11 +146,22 @@ def _write_whole(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def _note_use(file: Path) -> None:
+    """Let a file's age, to the day, say when it was last used."""
+    if time.time() - file.stat().st_mtime > DAY and os.access(file, os.W_OK):
+        os.utime(file)
+
+
+@cache
 def _sweep(place: Path) -> None:
-    """Make room for one folder more: those not used for long go, and the oldest of too many."""
+    """Once in a process: code that has not been used for long goes, and the oldest if there is too much."""
     with suppress(OSError):
-        states = [one for one in place.iterdir() if re.fullmatch("[0-9a-f]{40}", one.name)]
-        states.sort(key=lambda one: one.stat().st_mtime, reverse=True)
-        for number, folder in enumerate(states, 2):
-            if number > MOST_STATES or time.time() - folder.stat().st_mtime > UNUSED:
-                shutil.rmtree(folder, ignore_errors=True)
+        files = {file: file.stat().st_mtime for file in place.glob(f"*/*{SUFFIX}")}
+        for number, file in enumerate(sorted(files, key=files.__getitem__, reverse=True), 1):
+            if number > MOST_KERNELS or time.time() - files[file] > UNUSED:
+                file.unlink(missing_ok=True)
+        for folder in place.iterdir():
+            if re.fullmatch("[0-9a-f]{40}", folder.name) and folder.name != _state():
+                # only what is empty goes
+                with suppress(OSError):
+                    folder.rmdir()

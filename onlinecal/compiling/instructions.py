@@ -36,13 +36,22 @@ def _highest_bit(word):  # type: ignore[no-untyped-def]
     return lambda word: 63 - leading_zeros(np.int64(word))
 
 
-@intrinsic
-def borrowed(typing_context: Any, array: Any) -> Any:
+def borrowed(array: Any) -> Any:
     """The same array without an owner: for as long as the caller of the kernel holds it.
 
     numba counts a reference, two atomic operations, wherever a loop hands an array to something it cannot
-    see through. Without an owner nothing is counted.
+    see through. Without an owner nothing is counted. The interpreter counts as ever.
     """
+    return array
+
+
+@overload(borrowed, inline="always")
+def _borrowed(array):  # type: ignore[no-untyped-def]
+    return lambda array: _without_owner(array)
+
+
+@intrinsic
+def _without_owner(typing_context: Any, array: Any) -> Any:
 
     def view(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value = context.make_array(array)(context, builder, arguments[0])
@@ -82,9 +91,17 @@ def _called(function, *arguments):  # type: ignore[no-untyped-def]
     return lambda function, *arguments: _call(function, arguments)
 
 
-@intrinsic
-def fetch(typing_context: Any, array: Any, place: Any) -> Any:
+def fetch(array: Any, place: int) -> None:
     """Bring near what stands at a place of a flat array; nothing happens if there is no such place."""
+
+
+@overload(fetch)
+def _fetch(array, place):  # type: ignore[no-untyped-def]
+    return lambda array, place: _prefetch(array, place)
+
+
+@intrinsic
+def _prefetch(typing_context: Any, array: Any, place: Any) -> Any:
 
     def hint(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value = context.make_array(array)(context, builder, arguments[0])

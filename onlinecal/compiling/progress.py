@@ -13,7 +13,8 @@ from typing import Any
 
 from numba.core import event
 
-from onlinecal.compiling.folder import PACKAGES, kept_in
+from onlinecal.compiling.folder import kept_in
+from onlinecal.compiling.ingredients import PACKAGES
 
 LONG = 1.0
 """Seconds of compiling after which people are told."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Bytes, Floats
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, inlined
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.engine.events import (
     LONGEST_LINE,
@@ -30,7 +30,6 @@ from onlinecal.engine.events import (
     decode_lines,
     problem_of,
 )
-from onlinecal.forecasters.binary.cells import inlined
 
 QUERY, OUTCOME, OTHER = 0, 1, 2
 """What a line holds: a query, an outcome, or anything else."""

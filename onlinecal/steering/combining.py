@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.compiling import at_once, compiled, kernel_part
+from onlinecal.compiling import compiled, entry_point, kernel_part
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.steering import binary
@@ -232,7 +232,7 @@ def write_weights(state: Any, out: Any) -> None:
         out[i] = state[spoke + i] * (state[weights + i] + state[weights + n + 1] * part / tracking)
 
 
-ask, settle, weights_of = (at_once(compiled(part)) for part in (advise, take_in, write_weights))
+ask, settle, weights_of = (entry_point(compiled(part)) for part in (advise, take_in, write_weights))
 """The same three, compiled."""
 
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from onlinecal.arrays import Floats
-from onlinecal.compiling import at_once, compiled, kernel_part
+from onlinecal.compiling import compiled, entry_point, kernel_part
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.steering import curves, lateness, mixing
@@ -248,14 +248,14 @@ def learn(state: Any, k: int, outcome: Any) -> float:
     return judged
 
 
-@at_once
+@entry_point
 @compiled
 def hint(state: Floats, row: Floats, out: Floats) -> None:
     """Write what is made of a model's row, both of shape (k,); its ticket is left in the state."""
     steer(state, classes_of(state), row, out)
 
 
-@at_once
+@entry_point
 @compiled
 def learn_label(state: Floats, label: int) -> None:
     """Learn the number of the ticket's label."""

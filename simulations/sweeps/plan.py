@@ -15,7 +15,7 @@ from typing import Any
 
 import adversaries
 from onlinecal.catalogue import did_you_mean
-from onlinecal.compiling import source_digest
+from onlinecal.compiling import modules_digest
 from onlinecal.validation import check_count, check_positive
 from simulations.games import players
 
@@ -40,7 +40,7 @@ class PlannedGame:
         """A name for the result's file: different for different games, and for different rules."""
         own = players.checksum(self.forecaster, self.adversary)
         # it changes with the code that plays and measures: results of older rules do not count
-        code = source_digest() or "unknown"
+        code = modules_digest("simulations.sweeps.playing")
         text = json.dumps([*asdict(self).values(), code, *([own] if own else [])])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onlinecal.compiling import at_once
+from onlinecal.compiling import entry_point
 from onlinecal.engine.columns import QUERY, Columns
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.key import RESERVE, ClassKey, Key, StoredClassKey, Summary
@@ -90,7 +90,7 @@ class Book:
         self.totals: Totals | None = None
         self.reliability: Reliability | None = None
         self._free: list[int] = []
-        self._accept = at_once(accept)
+        self._accept = entry_point(accept)
         self._forget_steps()
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import at_once, compiled
+from onlinecal.compiling import compiled, entry_point
 from onlinecal.elementary import in_turn
 from onlinecal.engine.columns import none_for_nan
 from onlinecal.engine.keys import playing
@@ -139,8 +139,12 @@ class KeyArrays:
         self._plays: list[tuple[Any, float]] = []
         self._group_of = np.zeros(1, np.int64)
         self._new_steering = new_steering()
-        self._gather, self._pack, self._measure = at_once(gather), at_once(pack), at_once(most_words)
-        self._certify = at_once(certify)
+        self._gather, self._pack, self._measure = (
+            entry_point(gather),
+            entry_point(pack),
+            entry_point(most_words),
+        )
+        self._certify = entry_point(certify)
 
     # -- room
 
@@ -251,7 +255,7 @@ class KeyArrays:
             self._groups[group] = len(self._plays)
             rules = MACHINES[group[0]].rules
             # numba would choose a version by the types of all these arrays, which takes longer than a step
-            self._plays.append((at_once(playing.playing(rules)), group[1]))
+            self._plays.append((entry_point(playing.playing(rules)), group[1]))
         return self._groups[group]
 
     def lanes_of(self, first_lane: int) -> list[int]:

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import compiled, inlined, kernel_part
 from onlinecal.compiling.instructions import borrowed, fetch_all
 from onlinecal.engine.columns import QUERY
 from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES, ask, settle, settle_bets
-from onlinecal.forecasters.binary.cells import MOVED, ROUNDS, SCALE, certificate, inlined, report
+from onlinecal.forecasters.binary.cells import MOVED, ROUNDS, SCALE, certificate, report
 from onlinecal.forecasters.binary.compiled import share_charger
 from onlinecal.forecasters.binary.windows import follow, is_ready
 from onlinecal.steering.trust import advise, take_in

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.compiling import inlined
 from onlinecal.forecasters.baselines.mixing import (
     POINTS,
     SETTINGS,
@@ -33,7 +34,6 @@ from onlinecal.forecasters.baselines.mixing import (
     play_two,
     value,
 )
-from onlinecal.forecasters.binary.cells import inlined
 from onlinecal.validation import check_count
 
 MOST_CELLS = 1 << 20

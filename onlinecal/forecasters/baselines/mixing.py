@@ -29,9 +29,9 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from onlinecal.arrays import Floats
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, inlined
 from onlinecal.compiling.instructions import borrowed
-from onlinecal.forecasters.binary.cells import NO_HINT, inlined
+from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.rules import Rules
 from onlinecal.validation import check_outcomes, outcome_of, seed_sequence

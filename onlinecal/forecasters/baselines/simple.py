@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from onlinecal.compiling import inlined
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.baselines.mixing import (
     ROUNDS,
@@ -23,7 +24,6 @@ from onlinecal.forecasters.baselines.mixing import (
     play_unlisted,
     value,
 )
-from onlinecal.forecasters.binary.cells import inlined
 from onlinecal.validation import check_count, check_number, check_probability
 
 MOST_PRIOR = 1e9

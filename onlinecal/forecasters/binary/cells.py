@@ -34,16 +34,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, get_args
 
-from onlinecal.compiling import kernel_part
-
-inlined = kernel_part(optimised=True, error_model="numpy")
-"""How a rule is compiled: into the loop that calls it, with divisions that do not raise (no divisor here is
-ever 0). Around a call that stays a call or could raise, numba counts references to the memory: two atomic
-operations, about 10 ns, in every round, even if the call is on a branch that is hardly ever taken.
-Optimised before they are inlined, rules make replays a third faster."""
-
-part = kernel_part(error_model="numpy")
-"""The same for what is seldom needed: once in the machine code of a loop, however often it is called."""
+from onlinecal.compiling import inlined, kernel_part, uncounted
 
 Memory = Any
 """An int64 array, or a list of int when the interpreter runs a machine."""
@@ -185,7 +176,7 @@ def bias_part(memory: Memory) -> float:
     return float(memory[SPREAD] / memory[SCALE])
 
 
-@part
+@uncounted
 def find(memory: Memory, position: int) -> int:
     """The index of the first pair whose position is not below `position`."""
     first, last = 0, (memory[END] - TABLE) >> 1

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled, namespace
+from onlinecal.compiling import compiled, inlined, namespace
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary import cells, dyadic, fixed
-from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, SCALE, STEP, Memory, inlined, report
+from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, SCALE, STEP, Memory, report
 from onlinecal.forecasters.binary.guided import guided
 from onlinecal.forecasters.binary.windows import follow, is_ready
 from onlinecal.forecasters.rules import Rules

@@ -26,6 +26,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.compiling import inlined, uncounted
 from onlinecal.forecasters.binary import cells
 from onlinecal.forecasters.binary.cells import (
     ABOVE,
@@ -48,8 +49,6 @@ from onlinecal.forecasters.binary.cells import (
     TILT,
     Memory,
     find,
-    inlined,
-    part,
 )
 
 FORMAT_DYADIC = 2
@@ -223,7 +222,7 @@ def pace_alone(memory: Memory) -> int:
     return (memory[BOUND] >> (LEVELS - 17)) // memory[PRICE]
 
 
-@part
+@uncounted
 def add_slack(memory: Memory, others: int) -> None:
     """Make the slack c sqrt(1 + 4D), if it was c, where D others are open; accounts and thresholds follow.
 
@@ -239,7 +238,7 @@ def add_slack(memory: Memory, others: int) -> None:
     memory[WISH] = next_step(memory)
 
 
-@part
+@uncounted
 def next_step(memory: Memory) -> int:
     """The step of the level that the next round may use; brings BASE, ORPHANED and LIMIT up to date."""
     t = memory[ROUNDS] + 1
@@ -313,7 +312,7 @@ def may_play(memory: Memory, below: int, above: int, lower: int, step: int) -> b
     return covers(memory, below, above, lower, step)
 
 
-@part
+@uncounted
 def covers(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
     """The same, for sure, where the savings do not cover every charge."""
     room = savings(memory) - memory[ORPHANED] + ((memory[PRICE] * (memory[BASE] - step)) >> 1)
@@ -323,7 +322,7 @@ def covers(memory: Memory, below: int, above: int, lower: int, step: int) -> boo
     return bool((room >= 0) & (zero <= room) & (one <= room))
 
 
-@part
+@uncounted
 def begin(memory: Memory) -> None:
     """Enter the cell of the first round."""
     memory[WISH] = step = next_step(memory)
@@ -369,7 +368,7 @@ def is_current_valid(memory: Memory, free: bool) -> bool:
     return bool(accepts(memory, below, lower, 0, free) and accepts(memory, above, upper, 1, free))
 
 
-@part
+@uncounted
 def search_around(memory: Memory, step: int, free: bool) -> int:
     """The lower end of a valid cell of width `step`, searched outwards from the current cell."""
     width = max(step, memory[STEP])
@@ -386,7 +385,7 @@ def find_end(memory: Memory, lower: int, step: int, above: int) -> int:
     return find(memory, point)
 
 
-@part
+@uncounted
 def insert(memory: Memory, index: int, position: int) -> None:
     """Open a pair for a point that was never charged; the memory must have room for it."""
     for i in range(memory[END] - 1, index - 1, -1):
@@ -421,7 +420,7 @@ def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
     return accepts(memory, find(memory, position), position, above, free)
 
 
-@part
+@uncounted
 def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
     """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], O(log).
 
@@ -444,14 +443,14 @@ def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -
     return lower
 
 
-@part
+@uncounted
 def enter_cell(memory: Memory, lower: int, step: int) -> None:
     """Make a cell the current one."""
     memory[LOWER], memory[STEP] = lower, step
     memory[BELOW], memory[ABOVE] = find(memory, lower), find(memory, lower + step)
 
 
-@part
+@uncounted
 def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
     """Make the cell beyond the end that was just charged current; False, and no change, if it is not valid.
 
@@ -477,7 +476,7 @@ def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
     return fits
 
 
-@part
+@uncounted
 def nearest_cell(memory: Memory, target: float, step: int, free: bool, in_odds: bool) -> int:
     """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
 
@@ -521,7 +520,7 @@ def valid(memory: Memory, index: int, lower: int, step: int, free: bool) -> bool
     return accepts(memory, index, upper, 1, free)
 
 
-@part
+@uncounted
 def next_below(memory: Memory, index: int, lower: int, step: int, alike: bool) -> tuple[int, int]:
     """The next cell below that might be valid and its index, or a negative number.
 
@@ -541,7 +540,7 @@ def next_below(memory: Memory, index: int, lower: int, step: int, alike: bool) -
     return best, index
 
 
-@part
+@uncounted
 def next_above(memory: Memory, index: int, lower: int, step: int, alike: bool) -> tuple[int, int]:
     """The next cell above that might be valid and its index, or one beyond the last (see `next_below`)."""
     best = lower + step

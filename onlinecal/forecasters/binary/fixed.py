@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from onlinecal.arrays import Ints
+from onlinecal.compiling import inlined, uncounted
 from onlinecal.forecasters.binary import cells, graded
 from onlinecal.forecasters.binary.cells import (
     BELOW,
@@ -41,8 +42,6 @@ from onlinecal.forecasters.binary.cells import (
     TABLE,
     TILT,
     Memory,
-    inlined,
-    part,
 )
 
 FORMAT_FIXED = 1
@@ -205,7 +204,7 @@ def last_round(high: int, stage: int) -> int:
     return ((high * graded.NESTED_ROUNDS[first - 1]) >> graded.GRAIN_BITS) << (2 * (stage - first))
 
 
-@part
+@uncounted
 def halve(memory: Memory) -> None:
     """Divide every cell in two where the next of the nested grids does, and make a valid cell current.
 

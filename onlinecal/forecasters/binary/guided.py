@@ -15,9 +15,10 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.compiling import inlined, uncounted
 from onlinecal.compiling.instructions import highest_bit, lowest_bit
 from onlinecal.forecasters.binary import cells, dyadic, fixed
-from onlinecal.forecasters.binary.cells import HIGH, LAST, LOW, STEP, TABLE, TILT, Memory, find, inlined, part
+from onlinecal.forecasters.binary.cells import HIGH, LAST, LOW, STEP, TABLE, TILT, Memory, find
 from onlinecal.forecasters.binary.dyadic import LEVELS, UNIT, sum_from
 
 # The header of a guide. SHIFTS: the binary logarithms of the steps that the SLOTS have marks for; NONE: for
@@ -117,7 +118,7 @@ def charge_uniform(
         note_uniform(memory, guide, number)
 
 
-@part
+@uncounted
 def renew(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
     """Mark all cells of a step anew."""
     n_cells, start, step = UNIT >> shift, MARKS + slot * guide[ROOM], 1 << shift
@@ -203,7 +204,7 @@ def charge_dyadic(
         note_change(memory, guide, point, index)
 
 
-@part
+@uncounted
 def note_change(memory: Memory, guide: Memory, point: int, index: int) -> None:
     """Mark the cells of all steps on both sides of a charged point anew."""
     for slot in range(SLOTS):
@@ -217,8 +218,8 @@ def guided(rules: ModuleType) -> tuple[Callable[..., tuple[int, int]], Callable[
     return (propose_uniform, charge_uniform) if rules is fixed else (propose_dyadic, charge_dyadic)
 
 
-ALL = -1
-"""A word with all bits."""
+ALL, BIT = np.int64(-1), np.int64(1)
+"""A word with all bits and one with the lowest. The interpreter, too, shifts them within 64 bits."""
 
 
 @inlined
@@ -231,7 +232,7 @@ def marks_length(n_cells: int) -> int:
 def mark(guide: Memory, start: int, cell: int, on: int) -> None:
     """Set the mark of a cell, or clear it."""
     place, bit = start + (cell >> 6), cell & 63
-    guide[place] = (guide[place] & ~(1 << bit)) | (on << bit)
+    guide[place] = (guide[place] & ~(BIT << bit)) | (on * BIT << bit)
 
 
 @inlined

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from onlinecal.arrays import Ints
-from onlinecal.compiling import compiled
-from onlinecal.forecasters.binary.cells import FINE, MOVED, ROUNDS, SCALE, Memory, inlined, nearest_unit
+from onlinecal.compiling import compiled, inlined
+from onlinecal.forecasters.binary.cells import FINE, MOVED, ROUNDS, SCALE, Memory, nearest_unit
 from onlinecal.forecasters.binary.soundness import require
 
 # The header. SIZE: of the window, in moments. ROOM: of the ring, in rounds. BITS: there are 2^BITS slots for

@@ -1,0 +1,202 @@
+"""What is used of numba that numba does not document: here, and nowhere else.
+
+Each has a documented way beside it, which is taken where numba lacks a name or answers otherwise: parts are
+then compiled as `register_jitable` compiles them, and kernels by every process anew. That takes longer and
+changes no result. The names are the same in numba 0.61 to 0.68.
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+from typing import Any
+
+from llvmlite.binding import Linkage
+from numba.core import codegen, compiler, options, typed_passes
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.serialize import dumps
+
+JITCodeLibrary: Any = getattr(codegen, "JITCodeLibrary", object)
+NativeLowering: Any = getattr(typed_passes, "NativeLowering", object)
+ARE_THERE = JITCodeLibrary is not object and NativeLowering is not object
+
+LARGE = 1 << 59
+"""Numbers of kernels are from here up, where numba's own counting does not come."""
+
+
+def kernel_options() -> dict[str, Any]:
+    """Options for `njit` with which a kernel's code can be kept, if numba has them."""
+    return {"pipeline_class": KernelCompiler} if ARE_THERE else {}
+
+
+def part_options(optimised: bool, counted: bool) -> dict[str, Any]:
+    """Options for `register_jitable` that stand for those of `kernels.kernel_part`, if numba has them."""
+    # flags as of kernels: what a part calls is then compiled once for all parts and kernels
+    chosen: dict[str, Any] = {"no_cpython_wrapper": False, "forceinline": optimised}
+    if ARE_THERE:
+        chosen["pipeline_class"] = PartCompiler
+    if not counted and hasattr(options.DefaultOptions, "_nrt"):
+        chosen["_nrt"] = False
+    return chosen
+
+
+class KernelLibrary(JITCodeLibrary):
+    """A kernel's code, in which all is hidden but the kernel itself.
+
+    Code refers to functions by names that end in a number, which numba counts from 1 in every process. So
+    what two processes have compiled could have the same names, and a third one that loads both would call the
+    first in the place of the second. Here only the kernel's own name can be seen, see `number_apart`.
+    """
+
+    def _finalize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            # so numba marks what is linked in
+            if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                function.linkage = "internal"
+        super()._finalize_final_module()
+
+
+class OwnLowering(NativeLowering):
+    """numba's lowering into a library of ours; into numba's own, if that cannot be done."""
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower as `lower` does."""
+        flags = state.flags
+        names = "no_compile", "no_cpython_wrapper", "no_cfunc_wrapper"
+        before = {name: getattr(flags, name) for name in names}
+        try:
+            self.lower(state)
+        except (AttributeError, TypeError):
+            state.library = None
+            for name, value in before.items():
+                setattr(flags, name, value)
+            super().run_pass(state)
+        return True
+
+    def lower(self, state: Any) -> None:
+        """Lower into a library of this kind."""
+        raise NotImplementedError
+
+    def lower_into(self, library: Any, state: Any) -> None:
+        """What numba does, with this library."""
+        state.library = library
+        super().run_pass(state)
+
+
+class KernelLowering(OwnLowering):
+    """A kernel's: its machine code can be kept."""
+
+    _name = "kernel_lowering"
+
+    def lower(self, state: Any) -> None:
+        """Lower, and compile what is then there."""
+        library = KernelLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        library.enable_object_caching()
+        self.lower_into(library, state)
+
+
+class PartLibrary(JITCodeLibrary):
+    """What a part is compiled to: code to be linked into kernels, not machine code.
+
+    numba compiles a function that another calls as a library of its own, optimises that, makes machine code
+    of it, links it into the caller's and optimises the whole again: what stands seven calls deep is optimised
+    seven times, and only the last time matters. Here a part stays as it was lowered until the kernel, with
+    all parts in it, is optimised as ever. It saves half of the time to compile and changes neither results
+    nor speed. The exception are parts that are inlined into hot loops: they are faster if optimised before.
+    """
+
+    optimised: bool
+
+    def finalize(self) -> None:
+        """Link what the part calls, and optimise; else all of that is left to the kernel."""
+        if self.optimised:
+            super().finalize()
+        self._finalized = True
+
+    def _finalize_final_module(self) -> None:
+        pass
+
+
+class PartLowering(OwnLowering):
+    """A part's: without machine code, since a part is called only by what it is linked into."""
+
+    _name = "part_lowering"
+
+    def lower(self, state: Any) -> None:
+        """Lower, and tell numba how the part is called."""
+        flags, library = state.flags, PartLibrary(state.targetctx.codegen(), "part")
+        library.optimised = bool(flags.forceinline)
+        flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+        self.lower_into(library, state)
+        result = state["cr"]
+        if result.env.consts:
+            raise NotImplementedError(f"{state.func_id.func_qualname} is a part and uses Python objects")
+        # never called: dispatchers want something built in to know a part by
+        entry = [result.fndesc].index
+        linked = [] if library.optimised else library._linking_libraries
+        state.targetctx.insert_user_function(entry, result.fndesc, [library, *linked])
+        state["cr"] = result._replace(cfunc=entry)
+
+
+if ARE_THERE:
+    for lowering in (KernelLowering, PartLowering):
+        register_pass(mutates_CFG=True, analysis_only=False)(lowering)
+
+
+class OwnCompiler(CompilerBase):
+    """numba's compiler with a lowering of ours."""
+
+    lowering: type
+
+    def define_pipelines(self) -> list[PassManager]:
+        """numba's passes, the one that lowers exchanged."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
+        pipeline = PassManager("own")
+        pipeline.passes = [(self.lowering if one is NativeLowering else one, name) for one, name in passes]
+        pipeline.finalize()
+        return [pipeline]
+
+
+class KernelCompiler(OwnCompiler):
+    """The compiler of kernels."""
+
+    lowering = KernelLowering
+
+    def define_pipelines(self) -> list[PassManager]:
+        """The same, after the kernel has got its number."""
+        number_apart(self.state.func_id)
+        return super().define_pipelines()
+
+
+class PartCompiler(OwnCompiler):
+    """The compiler of parts."""
+
+    lowering = PartLowering
+
+
+def number_apart(identity: Any) -> None:
+    """Name a function by a number that no other one has, in any process."""
+    identity.unique_id = LARGE + secrets.randbits(59)
+    identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
+
+
+def can_be_kept(result: Any) -> bool:
+    """Whether another process can load this code beside that of others."""
+    own = isinstance(result.library, KernelLibrary) and result.fndesc.uid >= LARGE
+    return own and not result.library.has_dynamic_globals
+
+
+def look_into(dispatcher: Any, cache: Any) -> None:
+    """Let a dispatcher ask this cache for its code, and hand new code over to it."""
+    dispatcher._cache = cache
+
+
+def take_apart(result: Any) -> bytes:
+    """Compiled code as bytes; any error means that it cannot be kept."""
+    return bytes(dumps(result._reduce()))
+
+
+def put_together(target_context: Any, data: bytes) -> Any:
+    """The compiled code that `take_apart` made bytes of; any error means that it must be compiled."""
+    return compiler.CompileResult._rebuild(target_context, *pickle.loads(data))
