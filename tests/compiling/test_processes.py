@@ -7,10 +7,10 @@ import sys
 import pytest
 
 
-def said(program, **settings):
+def said(program, *arguments, **settings):
     """The words that a program prints in a fresh process."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
+        [sys.executable, "-W", "ignore", "-c", program, *arguments],
         env=os.environ | settings,
         capture_output=True,
         text=True,
@@ -22,7 +22,7 @@ def said(program, **settings):
 ALL = """
 import importlib, pkgutil
 import onlinecal
-from onlinecal.compiling.cache import fingerprint
+from onlinecal.compiling.ingredients import fingerprint
 from onlinecal.compiling.kernels import kernels
 
 for info in pkgutil.walk_packages(onlinecal.__path__, "onlinecal."):
@@ -38,29 +38,121 @@ def test_every_kernel_of_the_library_is_kept_and_the_same_in_every_process():
     assert found == said(ALL)
 
 
-NAMED = """
-import os
-from onlinecal.compiling import compiled
+VERSIONS = """
+import math
+import sys
+from numba import int64, njit
+from onlinecal.compiling import address_of, compiled, counting, ingredients, kernel_part
+from onlinecal.compiling.instructions import called
 
-child = os.fork()
-kernel = compiled(lambda x: x + 1)
-assert kernel(1) == 2
-[found] = kernel.overloads.values()
-# in one piece: two processes write into this pipe
-os.write(1, f"{found.fndesc.llvm_func_name}\\n".encode())
-if child == 0:
-    os._exit(0)
-os.waitpid(child, 0)
+ingredients.is_ours = lambda path: True
+
+
+def make(number):
+    @kernel_part
+    def part(x):
+        for place in range(x):
+            # so much that it stays a call
+            x += int(math.sin(x) + math.cos(x) + math.tan(x) + math.exp(x) + math.log(x) + math.sinh(x)) // 99
+            x += int(math.asin(x) + math.acos(x) + math.atan(x) + math.cosh(x) + math.tanh(x)) // 99
+            x += int(math.sin(2 * x) + math.cos(2 * x) + math.tan(2 * x) + math.exp(-x) + math.log(2 * x)) // 99
+            x += int(math.sin(3 * x) + math.cos(3 * x) + math.tan(3 * x) + math.exp(-3 * x)) // 99
+        return x + number
+
+    @compiled
+    def kernel(x):
+        return part(x) + part(0) - number
+
+    return kernel
+
+
+@compiled
+def call(function, x):
+    return called(function, x)
+
+
+before, after = njit(lambda x: x), njit(lambda x: x)
+before(1)
+with counting() as now:
+    versions = [make(int(word)) for word in sys.argv[1:]]
+    answers = [version(1) for version in versions]
+# only now, when all are loaded
+answers += [call(address_of(version, int64(int64)), 1) for version in versions]
+after(1)
+numbers = [list(each.overloads.values())[0].fndesc.uid for each in (before, after)]
+print(*answers, now.loops, max(numbers) < 100)
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
-def test_a_kernel_has_another_name_in_every_process(tmp_path):
-    # with a cache of its own each compiles
-    names = [said(NAMED, NUMBA_CACHE_DIR=str(tmp_path / run)) for run in ("one", "other")]
-    # parent and child share a cache: the later one may have loaded what the earlier one named
-    assert [len(both) for both in names] == [2, 2]
-    assert not set(names[0]) & set(names[1])
+def test_two_versions_of_one_loop_by_two_processes_are_told_apart_in_a_third(tmp_path):
+    place = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert said(VERSIONS, "1", **place) == ["2", "2", "1", "True"]
+    assert said(VERSIONS, "2", **place) == ["3", "3", "1", "True"]
+    # both are there; functions of others have the numbers that numba gives
+    assert said(VERSIONS, "1", "2", **place) == ["2", "3", "2", "3", "0", "True"]
+
+
+WITHOUT = """
+import sys
+import numba.core.codegen, numba.core.options, numba.core.typed_passes
+from numba.core.compiler import CompileResult
+
+place, name, how = sys.argv[1:]
+owner = CompileResult if place == "CompileResult" else getattr(numba.core, place)
+owner = owner.DefaultOptions if place == "options" else owner
+if how == "is missing":
+    delattr(owner, name)
+else:
+    def otherwise(*given):
+        raise TypeError("takes something else")
+    setattr(owner, name, type(name, (), {"__init__": otherwise}) if name[0].isupper() else otherwise)
+
+import numpy as np
+from onlinecal.compiling import compiled, counting, inlined, uncounted
+from onlinecal.compiling import ingredients
+
+ingredients.is_ours = lambda path: True
+
+
+@uncounted
+def largest(values):
+    found = values[0]
+    for value in values:
+        found = max(found, value)
+    return found
+
+
+@inlined
+def doubled(values):
+    return 2 * largest(values)
+
+
+@compiled
+def kernel(values):
+    return doubled(values) + largest(values)
+
+
+with counting() as now:
+    print(kernel(np.array([1, 5, 3])), now.loops)
+"""
+
+
+@pytest.mark.parametrize(
+    "place, name, how, kept",
+    [
+        ("codegen", "JITCodeLibrary", "is missing", False),
+        ("typed_passes", "NativeLowering", "is missing", False),
+        ("options", "_nrt", "is missing", True),
+        ("CompileResult", "_reduce", "is missing", False),
+        ("CompileResult", "_rebuild", "is missing", False),
+        ("CompileResult", "_reduce", "answers otherwise", False),
+        ("codegen", "JITCodeLibrary", "answers otherwise", False),
+    ],
+)
+def test_where_numba_lacks_a_private_name_all_goes_on(tmp_path, place, name, how, kept):
+    settings = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    found = [said(WITHOUT, place, name, how, **settings) for _ in range(2)]
+    assert found == [["15", "1"], ["15", "0" if kept else "1"]]
 
 
 CHECKED = """

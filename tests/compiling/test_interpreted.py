@@ -1,0 +1,58 @@
+"""Where nothing is compiled, as numba's way to debug asks for, every face answers what it does compiled."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests import ROOT
+from tests.corpus.entries import kept, same
+
+PLAY = """
+import json, sys
+from tests.corpus.entries import corpus
+
+print(json.dumps({name: answer for only in sys.argv[1:] for name, answer in corpus(only).items()}))
+"""
+
+WRONG = """
+import numpy as np
+from onlinecal import AlmostOneStepAhead
+
+forecaster = AlmostOneStepAhead(horizon=100)
+forecaster.memory = forecaster.memory[:20]
+forecaster.replay(np.array([0, 1] * 20))
+"""
+
+QUICK = (
+    "binary/default", "binary/nested", "binary/paper", "binary/window", "binary/replay", "binary/one step", "baseline",
+    "simplex/default", "simplex/window", "distance/fine", "distance/coins/smooth", "distance/coins/lower",
+    "distance/classes", "measure/expected", "measure/lp", "measure/groups", "wrapper/auto/13", "wrapper/simplex/0",
+    "wrapper/lp", "combined", "table/auto", "table/simplex", "engine/plain", "engine/lanes", "game/threshold",
+    "game/epochs",
+)  # fmt: skip
+"""Entries of the corpus, of every face some."""
+
+
+def interpreted(program, *arguments):
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("only", [QUICK, pytest.param(("",), marks=pytest.mark.slow)], ids=["some", "all"])
+def test_every_face_answers_the_same_bits(only):
+    done = interpreted(PLAY, *only)
+    assert done.returncode == 0, done.stderr
+    answers, before = json.loads(done.stdout), kept()
+    assert {name: answers[name] for name in answers if not same(before[name], answers[name])} == {}
+    assert all(any(name.startswith(one) for name in answers) for one in only)
+
+
+def test_an_error_inside_a_rule_shows_the_line_of_the_rule():
+    done = interpreted(WRONG)
+    assert done.returncode == 1
+    assert "onlinecal/forecasters/binary/" in done.stderr.splitlines()[-3]
+    assert done.stderr.splitlines()[-1].startswith("IndexError")
