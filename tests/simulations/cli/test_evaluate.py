@@ -68,6 +68,7 @@ def test_more_than_two_labels_are_judged_by_the_top_label():
 
 
 def test_hard_streams_are_what_they_say():
+    assert set(sources.HARD) == {"flip", "fold", "drift", "threshold"}
     half = np.arange(20_000) < 10_000
 
     def agreement(p, y):
@@ -172,7 +173,9 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     assert "base forecasts on a.csv: worse than a constant, Brier score" in upside_down.stderr
 
 
-@pytest.mark.parametrize("name", sources.HARD)
+@pytest.mark.parametrize(
+    "name", ["fold", "threshold", *(pytest.param(name, marks=pytest.mark.slow) for name in ("flip", "drift"))]
+)
 def test_no_stream_breaks_it(name):
     source = sources.hard(name, 5000, 3)
     scores = {

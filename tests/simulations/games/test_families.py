@@ -132,7 +132,7 @@ def catalogues(monkeypatch):
     monkeypatch.setattr(players, "_owners", {})
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_own_forecaster_and_adversary_are_played_by_every_process(tmp_path, jobs):
     text = "\n".join(f"{key} = {value!r}" for key, value in GRID.items())
     (tmp_path / "grid.toml").write_text(f"{text}\nload = ['own.py']\n")
