@@ -45,24 +45,23 @@ def test_a_value_that_an_option_does_not_take_and_a_missing_file_are_named(tmp_p
     assert refused("recalibrate", tmp_path / "nowhere.csv").endswith("nowhere.csv")
 
 
-def shell(*arguments, **environment):
-    """What the command prints under its own name, if it has nothing to complain of."""
-    answer = CliRunner().invoke(app, arguments, env=environment, prog_name="onlinecal")
-    assert (answer.exit_code, answer.stderr) == (0, "")
-    return answer.stdout
-
-
 def completed(words):
     """What bash is offered for the last word."""
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
-    return shell(_ONLINECAL_COMPLETE="complete_bash", **asked).split()
+    given = {"_ONLINECAL_COMPLETE": "complete_bash", **asked}
+    answer = CliRunner().invoke(app, [], env=given, prog_name="onlinecal")
+    assert (answer.exit_code, answer.stderr) == (0, "")
+    return answer.stdout.split()
 
 
 def test_bash_completes_verbs_and_options_by_a_script_that_asks_the_command():
     assert {"simulate", "sweep", "measure", "stream", "warmup"} <= set(completed("onlinecal "))
     assert completed("onlinecal recalibrate net.csv --method groups --gr") == ["--group"]
     assert completed("onlinecal stream re") == ["report", "repair"]
-    script = shell("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    # which shell asks is looked up when the command is imported
+    given = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [*COMMAND, "--show-completion", "bash"]
+    script = subprocess.run(command, env=given, capture_output=True, text=True, check=True).stdout
     assert "_ONLINECAL_COMPLETE=complete_bash" in script
     assert "complete -o default -F _onlinecal_completion onlinecal" in script
 
