@@ -18,21 +18,25 @@ load_profiles()
 progress.LONG = 3600.0
 
 FIRST = (
-    "test_estimators.py",
-    "docs/test_site.py",
-    "test_documentation.py",
-    "engine/spark/",
-    "test_pages.py",
+    "engine/spark/test_stream.py",
+    "engine/spark/test_batch.py",
+    "compiling/",
     "simulations/sweeps/test_clusters.py",
+    "recalibration/test_boosted.py",
+    "test_certificates.py",
+    "test_estimators.py",
+    "test_pages.py",
+    "simulations/cli/",
+    "test_documentation.py",
+    "cli/recalibrating/",
+    "engine/ledger/",
     "simulations/games/",
-    "engine/test_kill.py",
-    "test_typing.py",
-    "proofs/",
-    "measures/distance/test_multiclass.py",
-    "simulations/demos/",
-    "recalibration/test_reproducible.py",
-    "test_remarks.py",
-    "cli/stream/test_stopping.py",
+    "cli/",
+    "recalibration/groups/",
+    "recalibration/lp/",
+    "measures/distance/",
+    "engine/",
+    "simulations/",
 )
 """Files that take the longest: none should be the last on one core while another has nothing to do."""
 
