@@ -91,6 +91,7 @@ def test_a_second_signal_ends_at_once(ledger, events):
     assert is_sound(ledger)
 
 
+@pytest.mark.slow
 def test_when_nobody_reads_the_answers_it_stops_quietly(ledger, events):
     file, lines = events(10_000)
     with started("--ledger", ledger, "--input", file, "--batch", 1000) as process:

@@ -107,14 +107,14 @@ def test_a_broken_bound_is_an_exit_code(monkeypatch):
     assert "BROKEN: distance to calibration" in answer.stdout
 
 
-@pytest.fixture(scope="module")
-def matches(tmp_path_factory):
+@pytest.fixture(params=[16, pytest.param(50, marks=pytest.mark.slow)])
+def matches(request, tmp_path):
     """Two matches at a time: chances that wander to their outcomes, which are known at the end."""
-    walks = 0.4 * np.random.default_rng(7).standard_normal((50, 40)).cumsum(axis=1)
+    walks = 0.4 * np.random.default_rng(7).standard_normal((request.param, 40)).cumsum(axis=1)
     match, minute = np.indices(walks.shape).reshape(2, -1)
     start, won = 40 * (match // 2), np.where(walks[match, -1] > 0, "yes", "no")
     frame = pl.DataFrame({"minute": start + minute, "p": 1 / (1 + np.exp(-walks.ravel() / 2)), "won": won})
-    path = tmp_path_factory.mktemp("matches") / "matches.csv"
+    path = tmp_path / "matches.csv"
     frame = frame.with_columns(match=match, end=start + 39).sort("minute", maintain_order=True)
     frame.write_csv(path)
     return path
