@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import shutil
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from onlinecal.compiling import progress
+from tests import ROOT
 from tests.properties import load_profiles
 
 load_profiles()
@@ -39,6 +41,22 @@ FIRST = (
     "simulations/",
 )
 """Files that take the longest: none should be the last on one core while another has nothing to do."""
+
+
+LONGEST_CASE = 24
+"""How many letters of a text that a test is given stand in the test's name, which has 100 at most."""
+
+
+def pytest_make_parametrize_id(val: Any) -> str | None:
+    """A long text or number is known by its beginning and end; where the test fails it is shown in full."""
+    if isinstance(val, float) and len(repr(val)) > LONGEST_CASE // 2:
+        return f"{val:.6g}"
+    if isinstance(val, bytes):
+        val = val.decode("ascii", "replace")
+    elif not isinstance(val, str) or len(val) <= LONGEST_CASE:
+        return None
+    words = " ".join(re.sub(r"[^ -~]|\\[nr]", " ", val.replace(str(ROOT), "")).split())
+    return words if len(words) <= LONGEST_CASE else f"{words[:14]}..{words[-8:]}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

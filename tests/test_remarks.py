@@ -133,7 +133,7 @@ def test_verbs_remark_on_stderr_and_in_their_json(tmp_path, line, words):
         ),
     ],
 )
-def test_a_model_that_names_none_of_the_labels_is_warned_of_once(wrap, words):
+def test_a_model_that_names_no_label_is_warned_of_once(wrap, words):
     with pytest.warns(LabelWarning) as caught:
         learn(wrap(linear_model.LogisticRegression()), [({"a": t % 2}, "10"[t % 2]) for t in range(20)])
     assert len([one for one in caught if words in str(one.message)]) == 1

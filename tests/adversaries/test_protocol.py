@@ -72,7 +72,7 @@ def test_an_adversary_that_reacts_cannot_list_its_outcomes(spec, k):
 
 
 @pytest.mark.parametrize("spec, k", CASES)
-def test_only_internal_adversaries_look_at_the_rises_and_steps_are_found_under_their_names(spec, k):
+def test_only_internal_adversaries_look_at_rises_and_steps_have_names(spec, k):
     forecasts, *rises = scripted_game(T, k)
     adversary = made(spec, k, T, seed=2)
     with_rises = play_plainly(adversary, forecasts, *rises)

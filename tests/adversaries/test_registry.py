@@ -42,7 +42,7 @@ def test_specs_are_written_back_in_one_canonical_form(spec, name):
         ("two-phase:switch=10", "switch must be less than the horizon of 10 rounds, got 10"),
     ],
 )
-def test_a_bad_spec_is_refused_by_name_value_and_what_is_allowed(spec, message):
+def test_a_bad_spec_is_refused_by_name_and_value(spec, message):
     with pytest.raises(ValueError, match=message):
         adversaries.create(spec, horizon=10)
 

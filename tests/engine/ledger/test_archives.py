@@ -187,9 +187,7 @@ DISAGREEMENTS = [
         ("moved.db", "INSERT OR REPLACE INTO about VALUES ('archive', 7)", ""),
     ],
 )
-def test_whatever_is_damaged_of_a_ledger_with_archives_there_are_words_for_it(
-    moved, folder, name, statement, seen
-):
+def test_damage_beside_archives_is_said_in_words(moved, folder, name, statement, seen):
     path, archives = moved
     changed(folder / name, statement)
     told = []

@@ -209,7 +209,7 @@ def fitted(spark, rounds):
         ("groups", ["p", "c0"], {"groups": "name"}, "columns must be one column of forecasts"),
     ],
 )
-def test_recalibrators_are_refused_what_they_were_not_fitted_on(fitted, what, columns, given, message):
+def test_recalibrators_are_refused_other_columns(fitted, what, columns, given, message):
     recalibrator = fitted[what] if isinstance(what, str) else what
     with pytest.raises(ValueError, match=message):
         on_spark.recalibrated(fitted["rows"], recalibrator, columns, **given)

@@ -31,7 +31,7 @@ COMMAND = [sys.executable, "-m", "onlinecal"]
         ("stream report --nonsense", "onlinecal stream report"),
     ],
 )
-def test_a_wrong_request_is_pointed_to_the_help_of_its_verb(arguments, verb):
+def test_a_wrong_request_is_pointed_to_its_help(arguments, verb):
     assert refused(*arguments.split()).endswith(f"; try '{verb} --help'")
     assert run(*verb.split()[1:], "--help").exit_code == 0
 

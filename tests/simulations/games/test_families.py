@@ -189,7 +189,7 @@ SIGN = "from simulations.games import players\nplayers.register(players.Family('
         ("bad.py", SIGN, ValueError, r"bad\.py, line 2: ValueError: the name 'sign' is taken by another"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(tmp_path, name, text, error, message):
+def test_errors_name_their_line(tmp_path, name, text, error, message):
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(error, match=message):
