@@ -34,7 +34,7 @@ def play(state, number, most, shares):
 @pytest.mark.parametrize(
     ("most", "shares"),
     [(0, (None,) * 5), (5, (None,) * 5), (5, (None, None, 11, 0, None))],
-    ids=["0 known", "5 known", "shares"],
+    ids=["none open", "5 open", "5 open, shares"],
 )
 def test_the_window_of_a_key_with_lanes(config, most, shares):
     state = OneKey(KeyConfig(window=30, **config))
