@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import re
 import shutil
 import sys
@@ -96,6 +97,8 @@ class Blind:
 @pytest.fixture
 def without_extras(monkeypatch):
     """Only the base dependencies are found, as if the extras were not installed."""
+    # river offers less if scikit-learn has seen pandas, and river is imported only when pandas cannot be found
+    importlib.import_module("river.compat")
     for name in [name for name in sys.modules if name.partition(".")[0] in EXTRAS]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Blind(finder) for finder in sys.meta_path])
