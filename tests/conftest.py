@@ -97,7 +97,7 @@ class Blind:
 @pytest.fixture
 def without_extras(monkeypatch):
     """Only the base dependencies are found, as if the extras were not installed."""
-    # river offers less if scikit-learn has seen pandas, and river is imported only when pandas cannot be found
+    # river offers less if scikit-learn has seen pandas, and pandas is hidden when river is imported
     importlib.import_module("river.compat")
     for name in [name for name in sys.modules if name.partition(".")[0] in EXTRAS]:
         monkeypatch.delitem(sys.modules, name)
