@@ -8,7 +8,7 @@ install = $(BIN)/python -m uv pip install --quiet --python $(1) $(2) || $(1) -m 
 # many processes start here: what they import is parsed once, whatever the shell has set
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo demo-spark test test-all style types docs docs-serve figures proofs benchmarks wheel clean
+.PHONY: demo demo-spark test test-all checks style types docs docs-serve figures proofs benchmarks wheel clean
 
 $(VENV)/.run: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -42,14 +42,44 @@ style: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-test: style types docs  ## style, types, the site and the test suite
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+# a file is tested by one process, so that no two processes compile what it needs
+SUITE := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+SITE_TESTS := tests/docs/test_site.py
 
-test-all: test  ## and the long forms of checks, which take hours
-	$(BIN)/python -m pytest -m slow --numprocesses auto --dist loadfile
+test: MARKED := not slow and not speed
+test: $(VENV)/.dev  ## the test suite, and beside it style, types and the site
+	@$(beside)
+
+test-all: MARKED := not speed
+test-all: $(VENV)/.dev  ## the same with the long forms of checks, which take hours
+	@$(beside)
+
+# What the checks say goes to a file, and is shown when the suite is through. The site's tests belong to the checks.
+define beside
+$(MAKE) --keep-going --no-print-directory checks MARKED="$(MARKED)" > $(VENV)/checks.log 2>&1 & checks=$$!; \
+trap 'kill $$checks' INT TERM; \
+$(SUITE) -m "$(MARKED)" --ignore $(SITE_TESTS); suite=$$?; \
+wait $$checks; checks=$$?; cat $(VENV)/checks.log; test $$suite = 0 && test $$checks = 0
+endef
+
+checks: style types $(VENV)/.site
+	$(BIN)/python -m pytest -m "$(MARKED)" $(SITE_TESTS)
+
+# what is not read again is not warned of again: after a warning all pages are read
+sphinx = $(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d $(VENV)/doctrees docs site \
+	|| { rm -rf $(VENV)/doctrees; exit 1; }
 
 docs: $(VENV)/.docs  ## the site, into the folder site; fails at the first warning
-	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site -d $(VENV)/doctrees docs site
+	$(sphinx)
+
+# files and folders that the site is made of, but for what it is made into
+SITE_SOURCES := $(wildcard *.md) pyproject.toml $(shell find docs onlinecal adversaries simulations \
+	\( -name __pycache__ -o -path docs/reference/names -o -path docs/reference/verbs \) -prune \
+	-o ! -path docs ! -name '*.ipynb' ! -name '*.vo*' ! -name '*.glob' ! -name '.*' -print)
+
+$(VENV)/.site: $(SITE_SOURCES) $(VENV)/.docs
+	$(sphinx)
+	@touch $@
 
 docs-serve: docs  ## the same, shown at http://localhost:8000
 	$(BIN)/python -m http.server 8000 --bind localhost --directory site

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import shutil
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from onlinecal.compiling import progress
+from tests.ids import pytest_make_parametrize_id as pytest_make_parametrize_id
 from tests.properties import load_profiles
 
 load_profiles()
@@ -18,21 +20,25 @@ load_profiles()
 progress.LONG = 3600.0
 
 FIRST = (
-    "test_estimators.py",
-    "docs/test_site.py",
-    "test_documentation.py",
-    "engine/spark/",
-    "test_pages.py",
+    "engine/spark/test_stream.py",
+    "engine/spark/test_batch.py",
+    "compiling/",
     "simulations/sweeps/test_clusters.py",
+    "recalibration/test_boosted.py",
+    "test_certificates.py",
+    "test_estimators.py",
+    "test_pages.py",
+    "simulations/cli/",
+    "test_documentation.py",
+    "cli/recalibrating/",
+    "engine/ledger/",
     "simulations/games/",
-    "engine/test_kill.py",
-    "test_typing.py",
-    "proofs/",
-    "measures/distance/test_multiclass.py",
-    "simulations/demos/",
-    "recalibration/test_reproducible.py",
-    "test_remarks.py",
-    "cli/stream/test_stopping.py",
+    "cli/",
+    "recalibration/groups/",
+    "recalibration/lp/",
+    "measures/distance/",
+    "engine/",
+    "simulations/",
 )
 """Files that take the longest: none should be the last on one core while another has nothing to do."""
 
@@ -74,6 +80,8 @@ class Blind:
 @pytest.fixture
 def without_extras(monkeypatch):
     """Only the base dependencies are found, as if the extras were not installed."""
+    # river offers less if scikit-learn has seen pandas, and pandas is hidden when river is imported
+    importlib.import_module("river.compat")
     for name in [name for name in sys.modules if name.partition(".")[0] in EXTRAS]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Blind(finder) for finder in sys.meta_path])

@@ -1,25 +1,38 @@
-"""Names of tests: short, and a failure still says its case."""
+"""Names of tests: at most 100 characters, and a failure still says its case."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-LONGEST_WORD, LONGEST_TEXT = 32, 20
-"""Characters that a value has in the name of a test: without a space in it, or with some."""
+from tests import ROOT
+
+LONGEST_WORD, LONGEST_TEXT, LONGEST_NUMBER = 32, 20, 12
+"""Characters that a value has in the name of a test: a text without a space in it, or with some; a number."""
 
 
 def short(value: Any) -> str | None:
-    """What a value is called in the name of a test: settings by values, texts by their beginning."""
+    """What a value is called in the name of a test; None if pytest is to say.
+
+    Settings are told by values, a long text by its beginning and its end, a long number to six digits.
+    """
     if isinstance(value, dict):
         if not all(isinstance(one, str | int | float | None) for one in value.values()):
             return None
         value = " ".join(f"{name}={one}" for name, one in value.items()) or "default"
     elif isinstance(value, type):
         value = value.__name__
+    elif isinstance(value, bytes):
+        value = value.decode("ascii", "replace")
+    elif isinstance(value, float) and len(repr(value)) > LONGEST_NUMBER:
+        return f"{value:.6g}"
     if not isinstance(value, str):
         return None
     most = LONGEST_TEXT if " " in value else LONGEST_WORD
-    return value if len(value) <= most else f"{value[: most - 2]}.."
+    if len(value) <= most:
+        return value
+    words = " ".join(re.sub(r"[^ -~]|\\[nr]", " ", value.replace(str(ROOT), "")).split())
+    return words if len(words) <= most else f"{words[: most - 10]}..{words[-8:]}"
 
 
 def pytest_make_parametrize_id(val: Any) -> str | None:

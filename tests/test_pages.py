@@ -1,9 +1,16 @@
-"""Blocks of every page run and print the figures beside them; tutorials and commands show what is theirs."""
+"""Blocks of every page run and print the figures beside them; tutorials and commands show what is theirs.
+
+By default a few quick pages are run, and of all pages it is checked that what their blocks import, call and
+type into a shell is there.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,15 +19,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import typer
 from matplotlib import pyplot
 
 import adversaries
 from adversaries import registry
 from onlinecal.engine import Engine, decode_lines, encode_lines
+from simulations.cli.console import app
 from simulations.games import players
 from tests import DATA, ROOT
 from tests.adversaries.play import play_compiled, play_plainly, scripted_game
+from tests.commands import run
 from tests.pages import (
+    BLOCK,
     Block,
     assert_kept,
     assert_near,
@@ -123,8 +134,15 @@ def check(block: Block, names: dict[str, Any], page: Path) -> None:
         pyplot.close("all")
 
 
+QUICK = (
+    "README", "act-on-a-threshold", "adversaries", "alarms", "combine", "engine", "index", "late-labels",
+    "operate", "own-adversary", "recalibrated-classifier", "shares", "tutorials/first-stream", "windows",
+)  # fmt: skip
+"""Pages whose blocks run by default: in all they take a few seconds."""
+
+
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[pytest.mark.slow] if page == "scale" else []) for page in BLOCKS]
+    "page", [pytest.param(page, marks=[] if page in QUICK else [pytest.mark.slow]) for page in BLOCKS]
 )
 def test_the_blocks_of_a_page_run_and_print_what_stands_beside_them(page, monkeypatch, tmp_path, request):
     if page not in WITH_EXTRAS:
@@ -149,8 +167,27 @@ OPERATE = (ROOT / "docs/operate.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^```(sh|python)\n(.*?)^```", OPERATE, re.S | re.M)
 
 
+def in_a_shell(line: str) -> None:
+    """A line of a shell, as a reader runs it."""
+    subprocess.run(line, shell=True, check=True)
+
+
+def in_this_process(line: str) -> None:
+    """The same with the command `onlinecal` run here."""
+    name, *words = shlex.split(line)
+    if name != "onlinecal":
+        in_a_shell(line)
+        return
+    place = words.index(">") if ">" in words else len(words)
+    answer = run(*words[:place])
+    assert answer.exit_code == 0, (line, answer.stderr)
+    if words[place:]:
+        Path(words[-1]).write_bytes(answer.stdout_bytes)
+
+
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="needs the command sqlite3")
-def test_the_commands_of_the_page_work_one_after_the_other(tmp_path, monkeypatch):
+@pytest.mark.parametrize("run_line", [in_this_process, pytest.param(in_a_shell, marks=pytest.mark.slow)])
+def test_the_commands_of_the_page_work_one_after_the_other(run_line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", with_commands())
     assert len(COMMANDS) > 7
@@ -158,7 +195,7 @@ def test_the_commands_of_the_page_work_one_after_the_other(tmp_path, monkeypatch
     for language, block in COMMANDS:
         if language == "sh":
             for line in block.replace("\\\n", "").splitlines():
-                subprocess.run(line, shell=True, check=True, cwd=tmp_path)
+                run_line(line)
             continue
         told, lines = promises(block), printed(block, {})
         assert told
@@ -180,3 +217,72 @@ def test_the_page_of_the_engine_shows_what_is_answered_over_http(tmp_path):
             assert encode_lines(engine.handle(decode_lines(line.encode()))).decode() == answer
         certificate = engine.summary("rain/oslo").certificate
     assert f'"certificate":{certificate},' in page
+
+
+def code_of(page: Path, is_shell: bool) -> str:
+    """All blocks of a page of Python, or of shell, whether they are run by a test or not."""
+    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return "".join(match["code"] for match in found if (match["language"] == "sh") == is_shell)
+
+
+def commands_of(page: Path) -> list[str]:
+    """The lines of a page that run the command."""
+    lines = code_of(page, is_shell=True).replace("\\\n", "").splitlines()
+    return [line for line in lines if line.startswith("onlinecal ")]
+
+
+CODE = {name: code for name, page in PAGES.items() if (code := code_of(page, is_shell=False))}
+LINES = {name: lines for name, page in PAGES.items() if (lines := commands_of(page))}
+
+
+def imported(tree: ast.Module) -> dict[str, Any]:
+    """What the code imports, by the names that it has there."""
+    names: dict[str, Any] = {}
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    exec(compile(ast.Module(statements, []), "page", "exec"), names)
+    return names
+
+
+def looked_up(node: ast.expr, names: dict[str, Any]) -> Any:
+    """The imported thing that an expression of names and dots stands for; None if it is another one."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute) and (owner := looked_up(node.value, names)) is not None:
+        return getattr(owner, node.attr)
+    return None
+
+
+@pytest.mark.parametrize("page", CODE)
+def test_what_the_blocks_of_a_page_import_and_call_is_there(page):
+    """Names that are imported exist, and functions and classes take the arguments that they are given."""
+    if page == "scale":
+        pytest.importorskip("pyspark", reason="needs onlinecal[spark]")
+    tree = ast.parse(CODE[page])
+    names = imported(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            looked_up(node, names)
+        called = looked_up(node.func, names) if isinstance(node, ast.Call) else None
+        if not (inspect.isclass(called) or inspect.isfunction(called)):
+            continue
+        if any(isinstance(one, ast.Starred) for one in node.args):
+            continue
+        try:
+            signature = inspect.signature(called)
+        except ValueError:  # of a type made in C
+            continue
+        options = {one.arg: None for one in node.keywords if one.arg is not None}
+        signature.bind_partial(*[None] * len(node.args), **options)
+
+
+@pytest.mark.parametrize("page", LINES)
+def test_what_a_page_types_into_a_shell_are_verbs_with_their_options(page):
+    for line in LINES[page]:
+        words = shlex.split(line.partition(" | ")[0].partition(" > ")[0], comments=True)[1:]
+        verb = typer.main.get_command(app)
+        while hasattr(verb, "commands") and words and words[0] in verb.commands:
+            verb = verb.commands[words.pop(0)]
+        assert verb.name != "onlinecal", line
+        with verb.context_class(verb) as context:
+            # refuses an option that there is not, and one without its value
+            verb.make_parser(context).parse_args(list(words))

@@ -71,7 +71,12 @@ def test_ties_are_shared_so_that_saying_nothing_is_exactly_chance():
             for kind in (TemperatureScaling(), DecisionRecalibrator(), LpRecalibrator(n_levels=2))
         ),
         (lambda y: GroupRecalibrator().fit(P, y, np.ones((N, 1), bool)), Y, 1 - Y, "or its opposite"),
-        (partial(BoostedRecalibrator(n_folds=2).fit, P[:, None]), Y, 0 * Y + 1, "y is 1 in all 600 rounds"),
+        (
+            partial(BoostedRecalibrator(n_folds=2).fit, P[:150, None]),
+            Y[:150],
+            0 * Y[:150] + 1,
+            "y is 1 in all 150 rounds",
+        ),
     ],
 )
 def test_recalibrators_warn_when_they_are_fitted(fit, right, wrong, words):
@@ -128,7 +133,7 @@ def test_verbs_remark_on_stderr_and_in_their_json(tmp_path, line, words):
         ),
     ],
 )
-def test_a_model_that_names_none_of_the_labels_is_warned_of_once(wrap, words):
+def test_a_model_that_names_no_label_is_warned_of_once(wrap, words):
     with pytest.warns(LabelWarning) as caught:
         learn(wrap(linear_model.LogisticRegression()), [({"a": t % 2}, "10"[t % 2]) for t in range(20)])
     assert len([one for one in caught if words in str(one.message)]) == 1

@@ -58,6 +58,7 @@ def test_the_command_finds_its_own_packages(research, start, path):
     assert "coin" in run(research, start, "adversaries", "--json", path=path)
 
 
+@pytest.mark.slow
 def test_worker_processes_find_them_too(research):
     sweep = ("sweep", "grid.toml", "--jobs", 2, "--out", "out")
     run(research, ["-c", EDITABLE], *sweep, path=f".{os.pathsep}{ROOT}")

@@ -96,7 +96,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("request_, words", WRONG)
-def test_wrong_requests_get_one_line_and_write_nothing(folder, monkeypatch, request_, words):
+def test_wrong_requests_get_a_line_and_write_nothing(folder, monkeypatch, request_, words):
     monkeypatch.chdir(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert words in refused(*request_.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -64,7 +65,20 @@ def visited(page):
     page.emulate_media(color_scheme="light")
 
 
+SHOWN = ("index", "windows", "reference/names/onlinecal.CalibratedClassifier")
+"""Pages that are shown by default: the first, one with formulas, one that is made of a docstring."""
+
+
 @pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_made_and_has_a_title(address, name):
+    text = (SITE / f"{name}.html").read_text(encoding="utf-8")
+    assert re.search(r"<title>[^<]*\w", text)
+    assert text.count("<h1>") == 1
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SHOWN else pytest.param(name, marks=pytest.mark.slow) for name in PAGES]
+)
 def test_a_page_can_be_read(visited, address, name):
     visited.goto(f"{address}/{name}.html")
     if visited.locator(".math").count():

@@ -92,7 +92,9 @@ def killed_at_random_instants(fed, folder, seed, kills):
     assert_nothing_happened(fed, path, outs, feed(path, fed.lines, seed))
 
 
-@pytest.mark.parametrize("seeds, kills", [(1, 6), pytest.param(10, 30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seeds, kills", [(1, 2), *(pytest.param(*more, marks=pytest.mark.slow) for more in ((1, 6), (10, 30)))]
+)
 def test_an_engine_that_is_killed_at_random_instants(fed, seeds, kills):
     for seed in range(seeds):
         with quick_folder() as folder:
@@ -105,7 +107,7 @@ def feed_until(path, fed, seed, out, at):
         feed(path, fed.lines, seed, file.fileno(), most=12, point=Points(at))
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [25, *(pytest.param(step, marks=pytest.mark.slow) for step in (5, 1))])
 def test_an_engine_that_is_killed_before_any_of_its_statements(folder, step):
     at, code = 1 - step, -signal.SIGKILL
     with undisturbed(1, 24, keys=8) as fed:
@@ -161,6 +163,7 @@ def killed_commands(fed, folder, seed, kills):
     assert_nothing_happened(fed, folder / "ledger.db", outs, (folder / "last.jsonl").read_bytes())
 
 
+@pytest.mark.slow
 def test_a_command_that_is_killed(fed, folder):
     killed_commands(fed, folder, seed=0, kills=2)
 

@@ -320,7 +320,9 @@ def assert_summaries(engine, model):
     assert all(found[name] == summary for name, summary in overview.largest)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 10))]
+)
 def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_path, seed, monkeypatch):
     """Events as objects, and as lines in batches of other sizes, in memory in part or as a whole."""
     rng, known, waiting, events = random.Random(seed), [], [], []

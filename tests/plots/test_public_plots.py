@@ -237,7 +237,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "given", "options", "words"), BAD)
-def test_bad_input_is_named_and_nothing_is_drawn(name, given, options, words):
+def test_bad_input_is_named_and_not_drawn(name, given, options, words):
     axes = Figure().subplots()
     children = axes.get_children()
     for ax in (axes, None):

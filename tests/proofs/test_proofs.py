@@ -1,4 +1,8 @@
-"""The proofs in docs/proofs compile and rest on no axiom; the rule that they prove is the one that runs."""
+"""The proofs in docs/proofs compile and rest on no axiom; the rule that they prove is the one that runs.
+
+By default the first two are compiled; `tests/forecasters/binary/test_machines.py` compares what runs with
+the rule in plain Python.
+"""
 
 from __future__ import annotations
 
@@ -98,6 +102,14 @@ CASES = [
 
 
 @needs_coq
+def test_the_first_proofs_compile(tmp_path):
+    for name in ("Sums", "Calibration"):
+        shutil.copy(ROOT / "docs/proofs" / f"{name}.v", tmp_path)
+        run(["coqc", "-q", "-Q", ".", "Onlinecal", f"{name}.v"], tmp_path)
+
+
+@pytest.mark.slow
+@needs_coq
 def test_the_proofs_compile_and_rest_on_no_axiom(compiled):
     _, said = compiled
     theorems = re.findall(r"@(\w+)", (ROOT / "docs/proofs/Theorems.v").read_text(), re.M)
@@ -114,6 +126,7 @@ def test_nothing_is_admitted_and_only_the_standard_library_is_used():
     assert sum(len(source.read_text().splitlines()) for source in SOURCES) <= MOST_LINES
 
 
+@pytest.mark.slow
 @needs_coq
 @pytest.mark.parametrize("parameters, sequences", CASES)
 def test_the_rule_that_is_proved_is_the_rule_that_runs(program, parameters, sequences):
@@ -136,6 +149,7 @@ Proof. vm_compute. reflexivity. Qed.
 """
 
 
+@pytest.mark.slow
 @needs_coq
 @pytest.mark.parametrize("rounds", [100, 1000, 10_000])
 def test_the_guarantee_of_a_graded_grid_is_proved_for_its_very_points(compiled, rounds):

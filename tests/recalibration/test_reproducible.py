@@ -1,4 +1,7 @@
-"""Same rows, same seed: measures are the same bits on every processor, fits in every process of a machine."""
+"""Same rows, same seed: measures are the same bits on every processor, fits in every process of a machine.
+
+By default `tests/test_corpus.py` compares both with what another process found on another day.
+"""
 
 import json
 import os
@@ -35,15 +38,13 @@ OLD = {
 """A processor of twenty years ago: SSE, no fused multiplication."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "settings"),
     [
         ("measure", OLD),
         ("fit", ONE_THREAD),
-        *(
-            pytest.param("measure", {"OPENBLAS_CORETYPE": core, **ONE_THREAD}, marks=pytest.mark.slow)
-            for core in ("Haswell", "Zen", "SkylakeX")
-        ),
+        *(("measure", {"OPENBLAS_CORETYPE": core, **ONE_THREAD}) for core in ("Haswell", "Zen", "SkylakeX")),
     ],
 )
 def test_another_process_finds_the_same_bits(part, settings):

@@ -127,7 +127,7 @@ def test_a_file_by_spec_plays_the_stream():
 
 
 @pytest.mark.parametrize("spec, rounds", [(GIVEN["file"], 300), (GIVEN["river"], 1250)])
-def test_a_shorter_horizon_plays_the_first_rounds(spec, rounds):
+def test_a_shorter_horizon_plays_the_first_rounds_a_longer_one_is_refused(spec, rounds):
     adversary = create(spec, horizon=70)
     assert adversary.rounds == 70
     assert adversary.outcomes().tolist() == create(spec).outcomes(70).tolist()

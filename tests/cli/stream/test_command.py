@@ -127,7 +127,7 @@ def test_the_page_shows_what_is_answered(ledger, file):
     assert stream("--ledger", ledger, "--input", file).stdout == answers
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+@pytest.mark.parametrize("closed", ["<&-", pytest.param(">&-", marks=pytest.mark.slow)])
 def test_standard_input_and_output_must_be_open(ledger, closed):
     command = " ".join([*COMMAND, "--ledger", str(ledger), closed])
     answer = subprocess.run(["sh", "-c", command], capture_output=True, timeout=300)

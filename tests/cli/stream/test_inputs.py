@@ -102,17 +102,27 @@ def test_a_file_is_known_by_its_beginning_and_by_what_comes_before_the_position(
     assert len(resumed(ledger, file)[0]) == 101
 
 
-def test_paths_need_not_be_text(ledger, tmp_path):
+def in_a_process(*arguments):
+    given = {**os.environ, "LC_ALL": "C.UTF-8"}
+    answer = subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=300, env=given)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def in_this_process(*arguments):
+    answer = stream(*map(os.fsdecode, arguments))
+    assert answer.exit_code == 0, answer.stderr
+    return answer.stdout_bytes
+
+
+@pytest.mark.parametrize("run", [in_this_process, pytest.param(in_a_process, marks=pytest.mark.slow)])
+def test_paths_need_not_be_text(ledger, tmp_path, run):
     folder = os.fsencode(tmp_path / "events") + b"\xff"
     os.mkdir(folder)
-    command = [*COMMAND, "--ledger", str(ledger), "--resume", "--input", folder]
     for lines in (queries(10), queries(10, 11)):
         with open(folder + b"/a\xfe.jsonl", "wb") as file:
             file.write(lines)
-        given = {**os.environ, "LC_ALL": "C.UTF-8"}
-        answer = subprocess.run(command, capture_output=True, timeout=300, env=given)
-        assert answer.returncode == 0, answer.stderr
-        [told] = answer.stdout.splitlines()
+        [told] = run("--ledger", ledger, "--resume", "--input", folder).splitlines()
     assert json.loads(told)["id"] == "q11"
 
 

@@ -45,7 +45,9 @@ def test_sigterm_ends_between_batches_and_resume_goes_on_without_a_gap(ledger, e
     assert answered + rest == expected(lines)
 
 
-@pytest.mark.parametrize("end, code", [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    "end, code", [pytest.param(signal.SIGTERM, 0, marks=pytest.mark.slow), (signal.SIGINT, 130)]
+)
 def test_all_that_is_answered_when_a_signal_ends_a_pipe_is_in_the_ledger(ledger, end, code):
     with started("--ledger", ledger) as process:
         process.stdin.write(late(200))
@@ -59,6 +61,7 @@ def test_all_that_is_answered_when_a_signal_ends_a_pipe_is_in_the_ledger(ledger,
     assert is_sound(ledger)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_signal_in_the_middle_of_the_answers_loses_none_of_them(ledger, events, unbuffered):
     (file, lines), environment = events(5_000), {**os.environ, "PYTHONUNBUFFERED": unbuffered}
@@ -74,6 +77,7 @@ def test_a_signal_in_the_middle_of_the_answers_loses_none_of_them(ledger, events
     assert read_report(ledger).events == 5_000
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once(ledger, events):
     with started("--ledger", ledger, "--input", events(5_000)[0]) as process:
         # nobody reads on: the pipe fills, and the first signal has to wait for it
@@ -87,6 +91,7 @@ def test_a_second_signal_ends_at_once(ledger, events):
     assert is_sound(ledger)
 
 
+@pytest.mark.slow
 def test_when_nobody_reads_the_answers_it_stops_quietly(ledger, events):
     file, lines = events(10_000)
     with started("--ledger", ledger, "--input", file, "--batch", 1000) as process:
@@ -113,6 +118,7 @@ def test_answers_that_find_no_room_are_not_lost(ledger, events):
     assert stream("--ledger", ledger, "--input", file).stdout_bytes == expected(lines)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_cannot_grow_ends_it_and_has_all_that_was_answered(ledger, tmp_path):
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))

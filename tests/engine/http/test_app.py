@@ -82,7 +82,7 @@ def test_a_forecast_is_asked_for_and_settled(client):
         ("/withdraw", b'{"id": "settled"}', 409, "settled", "settled"),
     ],
 )
-def test_what_is_rejected_says_so_by_its_status_too(client, engine, path, body, status, reason, id):
+def test_what_is_rejected_has_such_a_status(client, engine, path, body, status, reason, id):
     engine.handle([*(Query(name, "k") for name in ("open", "settled", "withdrawn")), Withdraw("withdrawn")])
     engine.outcome("settled", 1)
     before = engine.total()

@@ -85,6 +85,7 @@ def expect_what_the_engine_says(page, engine):
         expect(cells).to_have_text([name, *means, whole(summary.rounds), whole(summary.open)])
 
 
+@pytest.mark.slow
 def test_the_page_follows_the_engine_until_it_is_gone(page):
     with Engine() as engine:
         with served(engine) as address:
@@ -104,6 +105,7 @@ def test_the_page_follows_the_engine_until_it_is_gone(page):
         expect(page.locator("#state")).to_contain_text("no answer")
 
 
+@pytest.mark.slow
 def test_the_page_names_the_keys_that_raised_alarms_as_they_are_written(page):
     name = "<img src=x onerror=alert(1)>&amp;" + "k" * 150
     with Engine() as engine, served(engine) as address:

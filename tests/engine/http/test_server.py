@@ -19,7 +19,7 @@ pytest.importorskip("uvicorn", reason="needs the extra serve")
 import httpx
 
 from onlinecal.engine import AsyncEngine, Engine
-from onlinecal.engine.http.server import is_loopback, serve
+from onlinecal.engine.http.server import is_loopback, read_token, serve
 from onlinecal.engine.watch import overview
 
 TOKEN = "correct-horse-battery"
@@ -89,6 +89,16 @@ async def test_a_server_that_is_told_to_stop_answers_what_is_under_way_and_loses
         assert {(id, record.probability) for id, record in kept.items()} == set(answered)
 
 
+def test_a_token_is_read_from_a_file_or_else_from_the_environment(tmp_path, monkeypatch):
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert read_token(None) is None
+    monkeypatch.setenv("ONLINECAL_TOKEN", "another-token-of-its-own")
+    assert read_token(file) == TOKEN
+    assert read_token(None) == "another-token-of-its-own"
+
+
+@pytest.mark.slow
 def test_the_token_comes_from_a_file_or_the_environment(server, tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")

@@ -28,9 +28,13 @@ def play(state, number, most, shares):
     return settled
 
 
-@pytest.mark.parametrize("config", [{"lanes": 4}, {"slack": 1.0, "report": "hint", "lanes": 3}], ids=str)
 @pytest.mark.parametrize(
-    ("most", "shares"), [(0, (None,) * 5), (5, (None,) * 5), (5, (None, None, 11, 0, None))], ids=str
+    "config", [{"lanes": 4}, {"slack": 1.0, "report": "hint", "lanes": 3}], ids=["four", "three"]
+)
+@pytest.mark.parametrize(
+    ("most", "shares"),
+    [(0, (None,) * 5), (5, (None,) * 5), (5, (None, None, 11, 0, None))],
+    ids=["none open", "5 open", "5 open, shares"],
 )
 def test_the_window_of_a_key_with_lanes(config, most, shares):
     state = OneKey(KeyConfig(window=30, **config))

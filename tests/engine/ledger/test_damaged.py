@@ -182,7 +182,7 @@ CHANGED = [
 
 
 @pytest.mark.parametrize(("statement", "words"), CHANGED)
-def test_whatever_was_changed_by_hand_the_check_says_so_and_nothing_crashes(ledger, folder, statement, words):
+def test_the_check_says_what_was_changed_by_hand(ledger, folder, statement, words):
     changed(ledger, statement)
     problems, found = tried(ledger, folder / "saved.db")
     assert any(re.search(words, problem) for problem in problems), problems

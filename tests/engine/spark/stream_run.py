@@ -13,6 +13,14 @@ from onlinecal.engine import Forecast, Outcome, Query, Rejected
 from tests.engine.scripts import CONFIG
 
 REMEMBER = 10_000
+STRAYS = (
+    {"type": "query", "id": "no key", "position": 3},
+    {"type": "query", "id": "no position", "key": "plain/0"},
+    {"type": "dance", "id": "no type", "key": "lanes/1", "position": -5},
+    {"type": "outcome", "id": "no value", "key": "lanes/1", "position": -4},
+    {},
+)
+"""Rows that make no sense, in every file."""
 
 
 def write_events(events, folder, files, strays=()):

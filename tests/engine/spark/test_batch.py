@@ -1,4 +1,7 @@
-"""Tables on Spark: distances of groups and recalibrated rows are those of one machine."""
+"""Tables on Spark: distances of groups and recalibrated rows are those of one machine.
+
+These take half a minute; `test_without_spark.py` has their small forms.
+"""
 
 from datetime import date
 from decimal import Decimal
@@ -19,7 +22,10 @@ from onlinecal.recalibration import (
     LpRecalibrator,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
 
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
@@ -203,7 +209,7 @@ def fitted(spark, rounds):
         ("groups", ["p", "c0"], {"groups": "name"}, "columns must be one column of forecasts"),
     ],
 )
-def test_recalibrators_are_refused_what_they_were_not_fitted_on(fitted, what, columns, given, message):
+def test_recalibrators_are_refused_other_columns(fitted, what, columns, given, message):
     recalibrator = fitted[what] if isinstance(what, str) else what
     with pytest.raises(ValueError, match=message):
         on_spark.recalibrated(fitted["rows"], recalibrator, columns, **given)
@@ -227,18 +233,3 @@ def test_workers_of_the_version_of_the_driver_are_fine_and_others_are_refused(sp
     told = r"onlinecal is 0\..* for the worker's Python .*, 99\.0 for the driver"
     with pytest.raises(ValueError, match=told):
         on_spark.check_workers(spark)
-
-
-def test_missing_java_or_pyspark_is_said_before_spark_starts(monkeypatch, tmp_path):
-    from onlinecal.engine.spark import session
-
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(ValueError, match="Spark needs Java 17 or newer, but JAVA_HOME is"):
-        session.check_java()
-    monkeypatch.delenv("JAVA_HOME")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match="there is no java on the PATH"):
-        session.check_java()
-    monkeypatch.setattr(session, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pyspark is missing: .*, pip install '.\[spark\]'"):
-        session.local_session()

@@ -1,4 +1,7 @@
-"""The engine inside Spark's Structured Streaming: the same answers, exactly once, come what may."""
+"""The engine inside Spark's Structured Streaming: the same answers, exactly once, come what may.
+
+These take a minute; `test_without_spark.py` has their small forms.
+"""
 
 import importlib.util
 import os
@@ -12,27 +15,21 @@ from decimal import Decimal
 
 import pytest
 
-from onlinecal.engine import Engine, EngineConfig, KeyConfig, LedgerError, Query, read_report
+from onlinecal.engine import Engine, EngineConfig, KeyConfig, Query
 from onlinecal.engine import spark as on_spark
 from onlinecal.engine.spark.rows import KeyRows, line_columns, packed
 from onlinecal.engine.turns import KeyTurns
 from tests import ROOT
-from tests.engine.fault_tools import changed
 from tests.engine.scripts import CONFIG, events_of, script
 from tests.engine.spark import stream_run
-from tests.engine.spark.stream_run import read, run, said, told, write_events
+from tests.engine.spark.stream_run import STRAYS, read, run, said, told, write_events
 
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-STRAYS = (
-    {"type": "query", "id": "no key", "position": 3},
-    {"type": "query", "id": "no position", "key": "plain/0"},
-    {"type": "dance", "id": "no type", "key": "lanes/1", "position": -5},
-    {"type": "outcome", "id": "no value", "key": "lanes/1", "position": -4},
-    {},
-)
-"""Rows that make no sense, in every file."""
 
 
 def played(root, events, files, spark):
@@ -95,7 +92,7 @@ def killed_in_a_batch(root, seconds):
     return running()
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, 5])
 def test_a_stream_killed_in_a_batch_goes_on_as_if_nothing_had_been(spark, stream, tmp_path, kills):
     whole, answers, strays, _ = stream
     shutil.copytree(whole / "in", tmp_path / "in")
@@ -119,23 +116,6 @@ def test_a_stream_that_begins_with_the_states_of_a_ledger_goes_on_as_the_engine_
     with Engine(path) as engine:
         wanted = [said(answer) for answer in engine.handle(rest)]
     assert [told(row) for row in read(spark, tmp_path)] == wanted
-
-
-def test_a_ledger_whose_states_are_behind_or_whose_keys_have_no_names_is_refused(tmp_path):
-    from onlinecal.engine.spark.stream import states_in
-
-    path = tmp_path / "ledger.db"
-    with pytest.raises(LedgerError, match="there is no such ledger"):
-        list(states_in(path))
-    engine = Engine(path, CONFIG)
-    engine.handle(events_of(script(0, 100)))
-    with pytest.raises(ValueError, match=r"ledger\.db: its states are behind its log; stop the engine"):
-        list(states_in(path))
-    engine.close()
-    assert {key for key, _ in states_in(path)} == {line.name for line in read_report(path).keys}
-    changed(path, "UPDATE keys SET name = 'k' || char(0) WHERE number = 2")
-    with pytest.raises(LedgerError, match=r"'k\\x00' cannot be the name of a key"):
-        list(states_in(path))
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(spark, tmp_path):
@@ -223,28 +203,3 @@ def test_bytes_that_are_no_text_stop_nothing(spark):
     broken = table.selectExpr("'query' AS type", *texts, "position", "NULL AS value")
     [answer] = on_spark.calibrated_stream(broken, check=False).collect()
     assert (answer.type, answer.id) == ("forecast", "a\ufffd")
-
-
-def as_packed(rows):
-    pa = pytest.importorskip("pyarrow", reason="needs onlinecal[spark]")
-    names = ("key", "position", "line")
-    columns = map(pa.array, zip(*rows, strict=True), (pa.string(), pa.int64(), pa.string()))
-    batches = packed([pa.record_batch(list(columns), names=names)])
-    return [row for batch in batches for row in batch.to_pylist()]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_rows_come_in_order_however_they_were_packed_and_only_outcomes_are_read_as_numbers(seed):
-    """Of rows with one position, outcomes come first and then the smaller id."""
-    text, value = r"\"value\":\"1\"", '"value":" TRUE\\t"'
-    lines = [f'{{"type":"query","id":"{id}","key":"k"}}' for id in ("a", "b", text)]
-    rows = [("k", None, lines[2]), ("k", -2, lines[1]), ("k", 7, f'{{"type":"outcome","id":"z",{value}}}')]
-    rows += [("k", 7, line) for line in sorted(lines)]
-    shuffled = random.Random(seed).sample(rows, len(rows))
-    parts = [shuffled[:seed], shuffled[seed:]] if seed else [shuffled]
-    read = KeyRows([row for part in parts for row in as_packed(part)])
-    assert list(zip(read.positions, read.lines, strict=True)) == [row[1:] for row in rows]
-    columns = read.columns(is_binary=True)
-    assert columns.refusals[0].detail == "position must not be null"
-    assert columns.ids[1:] == ["b", "z", '"value":"1"', "a", "b"]
-    assert (columns.value(2), read.columns(is_binary=False).value(2)) == (1, " TRUE\t")

@@ -68,6 +68,7 @@ def test_more_than_two_labels_are_judged_by_the_top_label():
 
 
 def test_hard_streams_are_what_they_say():
+    assert set(sources.HARD) == {"flip", "fold", "drift", "threshold"}
     half = np.arange(20_000) < 10_000
 
     def agreement(p, y):
@@ -106,14 +107,14 @@ def test_a_broken_bound_is_an_exit_code(monkeypatch):
     assert "BROKEN: distance to calibration" in answer.stdout
 
 
-@pytest.fixture(scope="module")
-def matches(tmp_path_factory):
+@pytest.fixture(params=[16, pytest.param(50, marks=pytest.mark.slow)])
+def matches(request, tmp_path):
     """Two matches at a time: chances that wander to their outcomes, which are known at the end."""
-    walks = 0.4 * np.random.default_rng(7).standard_normal((50, 40)).cumsum(axis=1)
+    walks = 0.4 * np.random.default_rng(7).standard_normal((request.param, 40)).cumsum(axis=1)
     match, minute = np.indices(walks.shape).reshape(2, -1)
     start, won = 40 * (match // 2), np.where(walks[match, -1] > 0, "yes", "no")
     frame = pl.DataFrame({"minute": start + minute, "p": 1 / (1 + np.exp(-walks.ravel() / 2)), "won": won})
-    path = tmp_path_factory.mktemp("matches") / "matches.csv"
+    path = tmp_path / "matches.csv"
     frame = frame.with_columns(match=match, end=start + 39).sort("minute", maintain_order=True)
     frame.write_csv(path)
     return path
@@ -172,7 +173,9 @@ def test_what_went_out_stands_beside_what_came_in(tmp_path):
     assert "base forecasts on a.csv: worse than a constant, Brier score" in upside_down.stderr
 
 
-@pytest.mark.parametrize("name", sources.HARD)
+@pytest.mark.parametrize(
+    "name", ["fold", "threshold", *(pytest.param(name, marks=pytest.mark.slow) for name in ("flip", "drift"))]
+)
 def test_no_stream_breaks_it(name):
     source = sources.hard(name, 5000, 3)
     scores = {

@@ -38,6 +38,7 @@ def test_without_a_verb_help_is_shown_and_players_are_listed():
     assert "last-outcome" not in rows
 
 
+@pytest.mark.slow
 def test_sweep_loads_files_of_ones_own_and_plot_finds_them_again(tmp_path):
     own = Path(__file__).parents[1] / "own_players.py"
     path = tmp_path / "grid.toml"

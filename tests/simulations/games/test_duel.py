@@ -55,9 +55,7 @@ def rises_of_two(forecaster, token):
         *product(["balanced:slack=1,report=hint", "adaptive:report=hint", "sign:report=upper"], ["hints"]),
     ],
 )
-def test_duel_equals_playing_round_by_round_and_charged_points_are_the_look_ahead_of_a_replay(
-    spec, adversary_spec
-):
+def test_duel_equals_playing_by_round_and_charges_the_look_ahead(spec, adversary_spec):
     player, hints = players.create(spec), None
     if adversary_spec == "hints":
         adversary_spec, hints = "coin:bias=0.8", np.random.default_rng(3).random(ROUNDS)
@@ -166,7 +164,7 @@ def assert_same_duel(spec, adversary_spec, draw, rounds, rises):
 @pytest.mark.parametrize("draw", ["hidden", "seen"])
 @pytest.mark.parametrize("adversary", ["certificate-greedy", "coin:bias=0.8", "threshold"])
 @pytest.mark.parametrize("spec", BASELINES)
-def test_a_baseline_plays_the_same_duel_in_the_interpreter(spec, adversary, draw):
+def test_a_baseline_plays_the_same_duel_interpreted(spec, adversary, draw):
     assert_same_duel(spec, adversary, draw, 150, one_round)
 
 

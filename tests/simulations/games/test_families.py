@@ -132,7 +132,7 @@ def catalogues(monkeypatch):
     monkeypatch.setattr(players, "_owners", {})
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_own_forecaster_and_adversary_are_played_by_every_process(tmp_path, jobs):
     text = "\n".join(f"{key} = {value!r}" for key, value in GRID.items())
     (tmp_path / "grid.toml").write_text(f"{text}\nload = ['own.py']\n")
@@ -189,7 +189,7 @@ SIGN = "from simulations.games import players\nplayers.register(players.Family('
         ("bad.py", SIGN, ValueError, r"bad\.py, line 2: ValueError: the name 'sign' is taken by another"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(tmp_path, name, text, error, message):
+def test_errors_name_their_line(tmp_path, name, text, error, message):
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(error, match=message):

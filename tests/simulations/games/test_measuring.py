@@ -106,8 +106,12 @@ def test_a_window_of_several_classes_is_of_the_last_rounds_too(spec):
     assert broken.startswith("window certificate")
 
 
-@pytest.mark.parametrize("player", ["simplex", "nested", "simplex:slack=1", "uniform", "frequencies"])
-@pytest.mark.parametrize("k", [2, 3, 4])
+PLAYERS = ("simplex", "nested", "simplex:slack=1", "uniform", "frequencies")
+FEW = [*((player, 2) for player in PLAYERS), ("simplex", 3), ("nested", 4)]
+MORE = [case for case in product(PLAYERS, (2, 3, 4)) if case not in FEW]
+
+
+@pytest.mark.parametrize("player, k", [*FEW, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)])
 def test_no_bound_is_broken_and_the_numbers_are_those_of_the_definitions(player, k):
     one = played(player, k=k)
     measured, forecasts, outcomes = one.measured, one.forecasts, one.outcomes

@@ -1,4 +1,8 @@
-"""Sweeps on Dask and Ray: the same numbers whoever plays, and clear words when nobody does."""
+"""Sweeps on Dask and Ray: the same numbers whoever plays, and clear words when nobody does.
+
+By default Dask's workers are threads of this process, and Ray is played by a module that takes its place; the
+long checks start processes.
+"""
 
 import json
 import logging
@@ -8,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -43,6 +48,16 @@ def alone(tmp_path_factory):
     play_games(store)
     store.write_tables()
     return folder
+
+
+@pytest.fixture
+def threads():
+    """Two workers of Dask in this process."""
+    here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", **here
+    ) as cluster:
+        yield Workers("dask", cluster.scheduler_address)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +97,80 @@ def assert_same(folder, other):
         assert mine.drop("seconds", strict=False).equals(theirs.drop("seconds", strict=False))
 
 
+def test_workers_in_threads_play_with_the_same_numbers_and_what_a_task_raises_arrives(
+    threads, grid, tmp_path
+):
+    (tmp_path / "grid.toml").write_text(GRID.replace('"balanced", ', "").replace("[1, 2]", "[1]"))
+    store = Store(read_plan(tmp_path / "grid.toml"), tmp_path / "out")
+    told = []
+    assert play_games(store, threads, lambda *numbers: told.append(numbers)) == 4
+    assert told == [(number, 4) for number in range(5)]
+    store.write_tables()
+    alone = Store(store.plan, tmp_path / "alone")
+    play_games(alone)
+    alone.write_tables()
+    assert_same(tmp_path / "out", tmp_path / "alone")
+    answers = work(time.sleep, [(0.01,)] * 20, threads)
+    next(answers)
+    answers.close()
+    with pytest.raises(ZeroDivisionError):
+        list(work(divmod, [(1, 0)], threads))
+    assert sorted(work(abs, [(-1,), (2,)], threads)) == [1, 2]
+    (game, *_) = store.plan.games
+    with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*away\.py"):
+        list(work(playing.play_game, [(game, playing.identity(game), ["away.py"])], threads))
+
+
+def test_a_process_with_other_versions_refuses_to_play(grid):
+    (game, *_) = read_plan(grid).games
+    with pytest.raises(ValueError, match=r"worker on \S+ cannot play: .* numpy .* for numpy 0.1; install"):
+        playing.play_game(game, "numpy 0.1")
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """In the place of Ray a module that works in threads; it keeps what it is called with."""
+    from joblib.parallel import ThreadingBackend
+
+    class RayError(Exception):
+        pass
+
+    calls = []
+    module = ModuleType("ray")
+    module.init = lambda **given: calls.append(given)
+    module.shutdown = lambda: calls.append("shutdown")
+    for name, found in {
+        "ray": module,
+        "ray.exceptions": SimpleNamespace(RayError=RayError),
+        "ray.util": ModuleType("ray.util"),
+        "ray.util.joblib": ModuleType("ray.util.joblib"),
+        "ray.util.joblib.ray_backend": SimpleNamespace(RayBackend=ThreadingBackend),
+    }.items():
+        monkeypatch.setitem(sys.modules, name, found)
+    return SimpleNamespace(calls=calls, module=module, RayError=RayError)
+
+
+def test_a_ray_of_our_own_is_started_and_ended_and_what_it_says_of_a_loss_is_told(ray, monkeypatch, capsys):
+    assert sorted(work(abs, [(-1,), (2,)], Workers("ray", jobs=2))) == [1, 2]
+    started, ended = ray.calls
+    assert (started["address"], started["num_cpus"], ended) == ("local", 2, "shutdown")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        list(work(abs, [(1,)], Workers("ray", address)))
+        assert ray.calls[2]["address"] == address
+
+    def lost(**given):
+        print("of its own")
+        raise ray.RayError("the node died\nand more")
+
+    monkeypatch.setattr(ray.module, "init", lost)
+    with pytest.raises(ConnectionError, match=r"^Ray on 2 processes: the node died$"):
+        list(work(abs, [(1,)], Workers("ray", jobs=2)))
+    assert ray.calls[-1] == "shutdown"
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.slow
 def test_a_sweep_goes_on_whoever_plays_with_the_same_numbers(alone, grid, dask, tmp_path):
     out = tmp_path / "out"
     grid.write_text(GRID.replace("[1, 2]", "[2]"))
@@ -94,6 +183,7 @@ def test_a_sweep_goes_on_whoever_plays_with_the_same_numbers(alone, grid, dask, 
     assert_same(out, alone)
 
 
+@pytest.mark.slow
 def test_ray_gives_the_same_numbers_and_says_nothing_of_its_own(alone, grid, tmp_path):
     pytest.importorskip("ray")
     out = tmp_path / "out"
@@ -107,7 +197,8 @@ def test_ray_gives_the_same_numbers_and_says_nothing_of_its_own(alone, grid, tmp
     assert_same(out, alone)
 
 
-@pytest.mark.parametrize("backend", ["dask", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["dask", "ray"])
 def test_an_interrupt_keeps_the_finished_games_and_ends_the_workers(backend, grid, tmp_path):
     pytest.importorskip(backend)
     out = tmp_path / "out"
@@ -143,6 +234,7 @@ def at_work(session):
     return [row for row in family if not row[3].startswith("Z")]
 
 
+@pytest.mark.slow
 def test_a_cluster_is_left_alone_and_what_a_task_raises_arrives_as_it_was(dask, dask_cluster, monkeypatch):
     answers = work(time.sleep, [(0.01,)] * 50, dask)
     next(answers)
@@ -158,12 +250,14 @@ def test_a_cluster_is_left_alone_and_what_a_task_raises_arrives_as_it_was(dask, 
     assert list(work(abs, [(-1,)], dask)) == [1]
 
 
+@pytest.mark.slow
 def test_workers_with_other_versions_refuse(dask, grid, tmp_path, monkeypatch):
     monkeypatch.setattr(playing, "identity", lambda game: "numpy 0.1")
     with pytest.raises(ValueError, match=r"worker on \S+ cannot play: .* numpy .* for numpy 0.1"):
         play_games(Store(read_plan(grid), tmp_path / "out"), dask)
 
 
+@pytest.mark.slow
 def test_files_of_ones_own_must_be_where_the_worker_is(dask, grid):
     (game, *_) = read_plan(grid).games
     with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*away\.py"):

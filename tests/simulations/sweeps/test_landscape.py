@@ -22,6 +22,7 @@ FACTORS = {"sign": 1.75, "balanced": 1, "nested": math.sqrt(3), "adaptive": math
 OTHERS = ["constant", "running-mean", "drift-corrected"]
 RANDOMISED = ["foster", "foster-hart", "linear-optimisation", "minimax"]
 ROUNDS = [300, 1000, 3000, 10_000]
+FEW = [50, 150, 500, 1500]
 
 
 def play(folder, **grid):
@@ -84,9 +85,16 @@ def check_coins(results):
     assert abs(constant.exponent - 1 / 2) <= 2 * constant.standard_error, constant
 
 
-def test_proven_distances_grow_no_faster_than_the_root(tmp_path):
+@pytest.mark.parametrize(
+    "rounds, seeds",
+    [(FEW, [1, 2]), pytest.param(ROUNDS, [1, 2, 3], marks=pytest.mark.slow)],
+    ids=["short", "long"],
+)
+def test_proven_distances_grow_no_faster_than_the_root(rounds, seeds, tmp_path):
     adversaries = ["coin", "threshold", "certificate-greedy"]
-    check_proven_distances(play(tmp_path, forecasters=list(FACTORS), adversaries=adversaries))
+    check_proven_distances(
+        play(tmp_path, rounds=rounds, seeds=seeds, forecasters=list(FACTORS), adversaries=adversaries)
+    )
 
 
 @pytest.mark.slow

@@ -80,6 +80,7 @@ def test_no_game_of_any_length_exceeds_what_was_proven(spec, error):
     assert spec != "balanced" or found.longest.over_root < 0.75
 
 
+@pytest.mark.slow
 def test_processes_change_nothing_and_progress_reaches_the_end():
     told = []
     alone = enumerate_games("sign", 9, progress=lambda done, every: told.append((done, every)))
