@@ -1,5 +1,6 @@
 """An edit recompiles what is made of what was edited, and nothing else; of sweeps it forgets such games."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from onlinecal.compiling.ingredients import modules_of
 from tests import ROOT
 
 CHAIN = {
@@ -49,102 +51,101 @@ CHAIN = {
 }
 """A kernel whose constant is three imports away, and one beside it."""
 
-PLAY = """
-from onlinecal.chain.first import bystander, kernel
-from onlinecal.compiling import counting
-from onlinecal.compiling.ingredients import modules_digest
-
-with counting() as kernels:
-    answer = kernel(3.0)
-with counting() as bystanders:
-    bystander(3.0)
-print(answer, kernels.loops, bystanders.loops, modules_digest("onlinecal.chain.first"))
-"""
-
-
-def said(code, tree, **settings):
-    """The words that a fresh process prints, which imports the library from a tree."""
-    environment = {**os.environ, "PYTHONPATH": str(tree), **settings}
-    command = [sys.executable, "-B", "-c", code]
-    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
-
-
-def after(tree, *edits):
-    """Write the chain, edited, and play it."""
-    for name, source in CHAIN.items():
-        text = dedent(source).lstrip("\n")
-        for place, before, now in edits:
-            if place == name:
-                assert before in text
-                text = text.replace(before, now)
-        (tree / "onlinecal" / "chain" / f"{name}.py").write_text(text)
-    return said(PLAY, tree, NUMBA_CACHE_DIR=str(tree / "kernels"))
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    """The library in a folder of its own, with room for the chain."""
-    tree = tmp_path_factory.mktemp("edited")
-    shutil.copytree(ROOT / "onlinecal", tree / "onlinecal", ignore=shutil.ignore_patterns("__pycache__"))
-    (tree / "onlinecal" / "chain").mkdir()
-    (tree / "onlinecal" / "chain" / "__init__.py").touch()
-    return tree
-
-
-@pytest.fixture(scope="module")
-def digest(tree):
-    """That of the chain as it stands; then its kernels are kept, and nothing else is in the tree."""
-    files = set(tree.rglob("*.*"))
-    answer, kernels, bystanders, digest = after(tree)
-    assert (answer, kernels, bystanders) == ("4.0", "1", "1")
-    assert {path.parent for path in set(tree.rglob("*.*")) - files} <= {
-        tree / "onlinecal" / "chain",
-        *(tree / "kernels" / "onlinecal").iterdir(),
-    }
-    return digest
-
-
-WORDS = [
+WORDS = (
     ("second", "Twice the number.", "Two times the number."),
     ("second", "@inlined", "# twice\n\n@inlined"),
     ("third", "from onlinecal.chain", "'''The third.'''\n\nfrom onlinecal.chain"),
     ("first", "return x", "'''The same.'''\n\n    return x"),
-]
-
-
-def test_after_an_edit_of_docstrings_comments_and_blank_lines_nothing_is_compiled(tree, digest):
-    assert after(tree, *WORDS) == ["4.0", "0", "0", digest]
-
-
+)
 EDITS = {
-    "a constant three imports away": (("fourth", "2", "4"), "7.0"),
-    "a default": (("first", "add=1", "add=2"), "5.0"),
-    "a factory's default": (("first", "share=0.5", "share=1.0"), "7.0"),
-    "a part": (("third", "FACTOR * x", "FACTOR + x"), "3.5"),
-    "how a part is compiled": (("second", "@inlined", "@inlined(optimised=False)"), "4.0"),
+    "nothing": (),
+    "docstrings, comments, blank lines": WORDS,
+    "a constant three imports away": (("fourth", "2", "4"),),
+    "a default": (("first", "add=1", "add=2"),),
+    "a factory's default": (("first", "share=0.5", "share=1.0"),),
+    "a part": (("third", "FACTOR * x", "FACTOR + x"),),
+    "how a part is compiled": (("second", "@inlined", "@inlined(optimised=False)"),),
 }
+ANSWERS = {"a constant three imports away": 7.0, "a default": 5.0, "a factory's default": 7.0, "a part": 3.5}
+"""What the kernel answers, if that is not what it was."""
+
+PLAY = """
+import json, os, sys
+from pathlib import Path
+from onlinecal.compiling import counting
+from onlinecal.compiling.ingredients import modules_digest
+
+for name, texts in json.load(sys.stdin).items():
+    for module, text in texts.items():
+        Path("onlinecal", "chain", f"{module}.py").write_text(text)
+    child = os.fork()
+    if child == 0:
+        from onlinecal.chain.first import bystander, kernel
+
+        with counting() as kernels:
+            answer = kernel(3.0)
+        with counting() as bystanders:
+            bystander(3.0)
+        said = name, answer, kernels.loops, bystanders.loops, modules_digest("onlinecal.chain.first")
+        os.write(1, json.dumps(said).encode() + b"\\n")
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
 
 
-@pytest.mark.parametrize("edit, answer", EDITS.values(), ids=EDITS)
-def test_after_an_edit_what_is_made_of_it_is_compiled_and_nothing_else(tree, digest, edit, answer):
-    found = after(tree, edit)
-    assert found[:3] == [answer, "1", "0"]
-    assert found[3] != digest
+def edited(edits):
+    """The texts of the chain after edits."""
+    texts = {name: dedent(source).lstrip("\n") for name, source in CHAIN.items()}
+    for place, before, after in edits:
+        assert before in texts[place]
+        texts[place] = texts[place].replace(before, after)
+    return texts
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """By edit: the answer, how many loops were compiled for it, and beside it, and the digest of the chain.
+
+    Each is played by a child of one process, from a copy of the library that has no compiled code before.
+    """
+    if not hasattr(os, "fork"):
+        pytest.skip("processes are not forked here")
+    tree = tmp_path_factory.mktemp("edited")
+    shutil.copytree(ROOT / "onlinecal", tree / "onlinecal", ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "onlinecal" / "chain").mkdir()
+    (tree / "onlinecal" / "chain" / "__init__.py").touch()
+    files = set((tree / "onlinecal").rglob("*"))
+    environment = {**os.environ, "PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(tree / "kernels")}
+    asked = json.dumps({name: edited(edits) for name, edits in EDITS.items()})
+    command = [sys.executable, "-B", "-c", PLAY]
+    done = subprocess.run(command, cwd=tree, env=environment, input=asked, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    # nothing is left beside the sources
+    left = set((tree / "onlinecal").rglob("*")) - files
+    assert left == {tree / "onlinecal" / "chain" / f"{name}.py" for name in CHAIN}
+    return {name: said for name, *said in map(json.loads, done.stdout.splitlines())}
+
+
+def test_after_an_edit_of_docstrings_comments_and_blank_lines_nothing_is_compiled(played):
+    *first, digest = played["nothing"]
+    assert first == [4.0, 1, 1]
+    assert played["docstrings, comments, blank lines"] == [4.0, 0, 0, digest]
+
+
+@pytest.mark.parametrize("edit", list(EDITS)[2:])
+def test_after_an_edit_what_is_made_of_it_is_compiled_and_nothing_else(played, edit):
+    *found, digest = played[edit]
+    assert found == [ANSWERS.get(edit, 4.0), 1, 0]
+    assert digest != played["nothing"][-1]
 
 
 def test_a_game_of_a_sweep_is_made_of_what_plays_and_measures_it():
-    code = """
-from onlinecal.compiling.ingredients import modules_of
-print(*modules_of("simulations.sweeps.playing"))
-"""
-    modules = said(code, ROOT)
+    modules = modules_of("simulations.sweeps.playing")
     assert {
         "adversaries.kinds.binary",
         "onlinecal.forecasters.binary.cells",
         "onlinecal.forecasters.simplex.machine.walk",
         "onlinecal.measures.distance.exact",
         "simulations.games.duel",
-    } <= set(modules)
+    } <= modules.keys()
     assert not [name for name in modules if name.startswith(("onlinecal.cli", "onlinecal.wrappers"))]

@@ -24,7 +24,6 @@ BECOME_NOBODY = f"""
 import os, sys
 import numba, numpy
 import onlinecal.recalibration.flooring
-from onlinecal import AlmostOneStepAhead, CalibratedClassifier
 numba.njit(lambda x: x.sum())(numpy.zeros((2, 2)))
 for name in [name for name in sys.modules if name.startswith("onlinecal")]:
     del sys.modules[name]
@@ -66,7 +65,7 @@ def test_a_read_only_installation_without_a_home_works_and_says_once_where_code_
     # without a home, NUMBA_CACHE_DIR is the only other place that somebody may have named
     places = {"HOME": "/nonexistent", "NUMBA_CACHE_DIR": "/nonexistent/cache"}
     places["TMPDIR"] = open_folder if temporary else "/nonexistent"
-    code = BECOME_NOBODY + "from onlinecal import AlmostOneStepAhead, CalibratedClassifier\n" + PLAY
+    code = BECOME_NOBODY + PLAY
     if not temporary:
         # python itself tries /tmp, /var/tmp, /usr/tmp and the working directory
         code = "import tempfile\ntempfile._candidate_tempdir_list = lambda: ['/nonexistent']\n" + code
