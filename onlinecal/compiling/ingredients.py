@@ -102,7 +102,7 @@ class _Ingredients:
             return type(value).__name__, repr(value)
         if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
             # a named tuple has defaults beside its names
-            return value.__qualname__, value._fields, *map(self.of, value._field_defaults.items())
+            return value.__qualname__, value._fields, *map(self.of, vars(value)["_field_defaults"].items())
         if isinstance(value, (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType)):
             module = getattr(value, "__module__", None) or value.__name__
             name = f"{module}.{getattr(value, '__qualname__', value.__name__)}"

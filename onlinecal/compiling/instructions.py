@@ -91,17 +91,27 @@ def _called(function, *arguments):  # type: ignore[no-untyped-def]
     return lambda function, *arguments: _call(function, arguments)
 
 
-def fetch(array: Any, place: int) -> None:
-    """Bring near what stands at a place of a flat array; nothing happens if there is no such place."""
+@kernel_part
+def fetch(array: Any, start: int, size: int) -> None:
+    """Bring near so many numbers of 8 bytes of a flat array, which will be read soon, while all else goes on.
+
+    Nothing happens where there is no such place.
+    """
+    for place in range(start, start + size, LINE):
+        _prefetch(array, place)
 
 
-@overload(fetch)
-def _fetch(array, place):  # type: ignore[no-untyped-def]
-    return lambda array, place: _prefetch(array, place)
+def _prefetch(array: Any, place: int) -> None:
+    """Bring near what stands at a place. The interpreter has no such instruction."""
+
+
+@overload(_prefetch, inline="always")
+def _compiled_prefetch(array, place):  # type: ignore[no-untyped-def]
+    return lambda array, place: _prefetch_instruction(array, place)
 
 
 @intrinsic
-def _prefetch(typing_context: Any, array: Any, place: Any) -> Any:
+def _prefetch_instruction(typing_context: Any, array: Any, place: Any) -> Any:
 
     def hint(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value = context.make_array(array)(context, builder, arguments[0])
@@ -114,10 +124,3 @@ def _prefetch(typing_context: Any, array: Any, place: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp), hint
-
-
-@kernel_part
-def fetch_all(array: Any, start: int, size: int) -> None:
-    """Bring near so many numbers of 8 bytes that will be read soon, while something else is done."""
-    for place in range(start, start + size, LINE):
-        fetch(array, place)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, inlined, kernel_part
-from onlinecal.compiling.instructions import borrowed, fetch_all
+from onlinecal.compiling.instructions import borrowed, fetch
 from onlinecal.engine.columns import QUERY
 from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import MOVED, ROUNDS, SCALE, certificate, report
@@ -321,10 +321,10 @@ def playing(rules: ModuleType) -> Callable[[LaneArrays, Steps, Ints, float], int
             progress[STEPS_DONE] = i
             if i + FETCHED_AHEAD < len(steps.entries):
                 coming = opened[steps.entries[i + FETCHED_AHEAD], OWNER]
-                fetch_all(heap, fields[coming, START], min(fields[coming, LENGTH], MOST_FETCHED))
+                fetch(heap, fields[coming, START], min(fields[coming, LENGTH], MOST_FETCHED))
                 if fields[coming, STEERING_ROW] >= 0:
-                    fetch_all(learnt, fields[coming, STEERING_ROW] * steering.shape[1], steering.shape[1])
-                fetch_all(sums, coming * accounts.shape[1], accounts.shape[1])
+                    fetch(learnt, fields[coming, STEERING_ROW] * steering.shape[1], steering.shape[1])
+                fetch(sums, coming * accounts.shape[1], accounts.shape[1])
             entry, outcome = steps.entries[i], steps.outcomes[i]
             first_lane = opened[entry, OWNER]
             row = fields[first_lane, STEERING_ROW]
