@@ -514,6 +514,8 @@ def replay_until(
     weights, rounded = np.empty((0, k), np.int64), np.empty(0)
     if MIXED in numbers:
         weights, rounded = weights_of(outcomes.vectors[part, :k], run.parts)
+        # one layout: the loop is compiled for each
+        rounded = np.ascontiguousarray(rounded)
     tapes, done = (guide, forecasts[part], points[part]), 0
     while done < len(numbers):
         done = machine.replay(run.memory, run.table, numbers, weights, run.parts, rounded, *tapes, done)
