@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests import ROOT
+
 
 def said(program, *arguments, **settings):
     """The words that a program prints in a fresh process."""
@@ -163,9 +165,9 @@ NAMES = {
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 def test_where_numba_lacks_a_private_name_all_goes_on(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", WITHOUT, *NAMES], cwd=tmp_path, capture_output=True, text=True
-    )
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT, *NAMES]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.stdout.splitlines() == [f"{name}: (15, 15, {loops})" for name, loops in NAMES.items()], (
         done.stderr
     )
