@@ -100,7 +100,7 @@ def assert_same(folder, other):
 def test_workers_in_threads_play_with_the_same_numbers_and_what_a_task_raises_arrives(
     threads, grid, tmp_path
 ):
-    (tmp_path / "grid.toml").write_text(GRID.replace('"balanced", ', "").replace("[1, 2]", "[1]"))
+    (tmp_path / "grid.toml").write_text(GRID.replace(', "adaptive"', "").replace("[1, 2]", "[1]"))
     store = Store(read_plan(tmp_path / "grid.toml"), tmp_path / "out")
     told = []
     assert play_games(store, threads, lambda *numbers: told.append(numbers)) == 4
