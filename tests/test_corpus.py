@@ -9,7 +9,6 @@ from onlinecal.elementary import in_turn
 from tests.corpus.entries import corpus, kept, same
 from tests.corpus.surface import SURFACE, surface
 
-
 LONG = ("game/epochs/balanced",)
 """Entries that take seconds each; what they are made of is in others, too."""
 
