@@ -90,7 +90,7 @@ def test_the_artificial_labels_have_one_full_cell_only(k, m):
         assert full == [frozenset(upward)]
 
 
-SMALL = [(2, 3, 7), (2, 4, 7), (3, 1, 4), (3, 2, 5), (3, 4, 4), (4, 2, 4), (4, 3, 3), (5, 2, 3)]
+SMALL = [(2, 3, 6), (2, 4, 6), (3, 1, 4), (3, 2, 4), (3, 4, 4), (4, 2, 3), (4, 3, 3), (5, 2, 3)]
 LONGER = [(2, 3, 8), (2, 4, 8), (3, 1, 5), (3, 2, 7), (3, 4, 5), (4, 2, 5), (4, 3, 4), (5, 2, 4)]
 
 
@@ -134,8 +134,9 @@ def test_no_number_of_charges_drives_a_points_bias_beyond_what_is_computed(k, m)
     assert total == on_support(k, m)
 
 
-def test_the_table_is_what_the_machines_rule_gives():
-    sizes = [(s, m) for s in range(3, 13) for m in range(s, 13)]
+@pytest.mark.parametrize("most", [10, pytest.param(12, marks=pytest.mark.slow)])
+def test_the_table_is_what_the_machines_rule_gives(most):
+    sizes = [(s, m) for s in range(3, most + 1) for m in range(s, most + 1)]
     sizes += [(3, 40), (3, LAST[3]), (4, LAST[4]), (5, 24), (6, 20), (7, 17), (8, 16), (3, POWERS[3][0])]
     for s, m in sizes:
         assert on_support(s, m) == Fraction(summed(s, m), m)
