@@ -134,9 +134,8 @@ def test_no_number_of_charges_drives_a_points_bias_beyond_what_is_computed(k, m)
     assert total == on_support(k, m)
 
 
-@pytest.mark.parametrize("most", [10, pytest.param(12, marks=pytest.mark.slow)])
-def test_the_table_is_what_the_machines_rule_gives(most):
-    sizes = [(s, m) for s in range(3, most + 1) for m in range(s, most + 1)]
+def test_the_table_is_what_the_machines_rule_gives():
+    sizes = [(s, m) for s in range(3, 13) for m in range(s, 13)]
     sizes += [(3, 40), (3, LAST[3]), (4, LAST[4]), (5, 24), (6, 20), (7, 17), (8, 16), (3, POWERS[3][0])]
     for s, m in sizes:
         assert on_support(s, m) == Fraction(summed(s, m), m)
