@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import shutil
@@ -46,18 +47,36 @@ FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first; long checks and benchmarks take the time that they take."""
     places = [f"tests/{path}" for path in FIRST]
-    items.sort(
-        key=lambda item: next((i for i, at in enumerate(places) if item.nodeid.startswith(at)), len(FIRST))
-    )
+    files = {item.nodeid.partition("::")[0] for item in items}
+    turn = {at: next((i for i, one in enumerate(places) if at.startswith(one)), len(FIRST)) for at in files}
+    items.sort(key=lambda item: turn[item.nodeid.partition("::")[0]])
     for item in items:
         if item.get_closest_marker("slow") or item.get_closest_marker("speed"):
             item.add_marker(pytest.mark.timeout(0))
 
 
+def pytest_collection() -> None:
+    """Until all tests are known nearly nothing is garbage, and looking for it took a tenth of the time."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """A million objects are here to stay once all tests are known: collections of garbage pass them by."""
+    gc.enable()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_put_together_once():
+    """Typer makes all verbs anew for each run of the command, which took longer than most runs."""
+    from typer import main, testing
+
+    made = functools.cache(main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(main, "get_command", made)
+        patch.setattr(testing, "_get_command", made)
+        yield
 
 
 EXTRAS = ("pandas", "pyarrow", "pyspark", "starlette", "uvicorn", "httptools", "dask", "distributed", "ray")

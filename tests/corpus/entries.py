@@ -13,7 +13,7 @@ import json
 import random
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -285,7 +285,7 @@ def games() -> Iterable[tuple[str, Play]]:
             line = f"simulate --adversary {adversary} --forecaster {forecaster} --rounds 600"
             yield f"game/{adversary}/{forecaster}", partial(said, line)
     yield "game/classes", partial(said, "simulate --classes 3 --adversary least-likely --rounds 300")
-    yield "game/worst", partial(said, "worst --forecaster adaptive --rounds 8")
+    yield "game/worst", partial(said, "worst --forecaster adaptive --rounds 8 --jobs 1")
 
 
 def watching() -> Iterable[tuple[str, Play]]:
@@ -326,7 +326,7 @@ def fitted() -> Iterable[tuple[str, Play]]:
             yield f"fit/{name}", partial(scores, one)
 
 
-def corpus(only: str = "") -> dict[str, Any]:
+def corpus(only: str = "", without: Sequence[str] = ()) -> dict[str, Any]:
     """By entry, as far as its name begins so: a digest, or a list of scores."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -334,7 +334,7 @@ def corpus(only: str = "") -> dict[str, Any]:
             name: answer(play, list if part is fitted else digest)
             for part in (*PARTS, fitted)
             for name, play in part()
-            if name.startswith(only)
+            if name.startswith(only) and name not in without
         }
 
 

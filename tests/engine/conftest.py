@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from onlinecal.cli.everything import warm_engine
 from onlinecal.engine import Engine
 from tests.engine.fault_tools import LINES
 from tests.engine.scripts import CONFIG, batches, quick_folder
@@ -37,6 +36,7 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="Spark tests need onlinecal[spark]")
     if shutil.which("java") is None:
         pytest.skip("Spark tests need Java")
+    from onlinecal.cli.everything import warm_engine
     from onlinecal.engine.spark import local_session
 
     # Spark's workers would both compile it

@@ -14,7 +14,7 @@ import pytest
 from onlinecal.engine import LedgerError
 from tests.engine.scripts import lines_of, script
 
-LINES = lines_of(script(11, 400))
+LINES = lines_of(script(11, 220))
 INPUT = b"\n".join(LINES) + b"\n"
 
 

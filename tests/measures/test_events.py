@@ -124,17 +124,18 @@ def smooth_error_by_linear_program(p, y):
     return -answer.fun
 
 
-def histories_for_the_linear_program():
+def histories_for_the_linear_program(each):
     """Short ones, on coarse and fine grids, and a long one whose outcomes alternate."""
     rng = np.random.default_rng(6)
-    for grid in np.repeat([3, 30, 10**9], 120):
+    for grid in np.repeat([3, 30, 10**9], each):
         n_rounds = rng.integers(1, 40)
         yield rng.integers(0, grid + 1, n_rounds) / grid, rng.integers(0, 2, n_rounds)
     yield np.sort(rng.random(600)), np.arange(600) % 2
 
 
-def test_it_equals_the_linear_program():
-    for p, y in histories_for_the_linear_program():
+@pytest.mark.parametrize("each", [40, pytest.param(120, marks=pytest.mark.slow)])
+def test_it_equals_the_linear_program(each):
+    for p, y in histories_for_the_linear_program(each):
         expected = smooth_error_by_linear_program(p, y)
         assert smooth_calibration_error(p, y, normalize=False) == pytest.approx(expected, abs=1e-9)
 

@@ -252,7 +252,7 @@ def test_every_kind_of_table():
 
 @pytest.mark.parametrize("regressor", [LinearRegression(), KNeighborsRegressor(30)])
 def test_other_regressors_with_weights_or_without(regressor):
-    X, p, y = rows(1500, 5)
+    X, p, y = rows(500, 5)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     model = BoostedRecalibrator(regressor, n_folds=2).fit(X, y, p)
     assert model.n_kept_ >= 1
@@ -295,10 +295,10 @@ def test_rounds_are_linear_first_and_then_trees():
 
 
 def test_of_many_rows_some_are_fitted(monkeypatch):
-    X, p, y = rows(2000, 7)
-    monkeypatch.setattr("onlinecal.recalibration.boosted.MOST_ROWS", 1200)
-    some = np.sort(np.random.default_rng(3).choice(2000, 1200, replace=False))
-    weights = np.where(np.arange(2000) % 2, 1.0, 2.0)
+    X, p, y = rows(600, 7)
+    monkeypatch.setattr("onlinecal.recalibration.boosted.MOST_ROWS", 400)
+    some = np.sort(np.random.default_rng(3).choice(600, 400, replace=False))
+    weights = np.where(np.arange(600) % 2, 1.0, 2.0)
     model = BoostedRecalibrator(n_folds=2, seed=3).fit(X, y, p, weights)
     assert model.held_out_ == pytest.approx(
         BoostedRecalibrator(n_folds=2, seed=3).fit(X[some], y[some], p[some], weights[some]).held_out_

@@ -161,10 +161,10 @@ def test_it_repairs_a_group_that_the_model_gets_wrong(scheme):
     model = GroupCalibratedClassifier(Said(), ["g"], scheme=scheme, slack=1.0, report="hint")
     record = play(
         model,
-        features(6000, seed=4),
+        features(3000, seed=4),
         lambda x, p, rng: rng.random() < (1 - x["p"] if x["g"] == 2 else x["p"]),
     )
-    late = [(x, p, y) for x, p, y in record[2000:] if x["g"] == 2]
+    late = [(x, p, y) for x, p, y in record[1000:] if x["g"] == 2]
     q, p, y = np.array([(x["p"], p, y) for x, p, y in late], float).T
     after = calibration_distance(p, y, budget=0.1, normalize=True).upper
     before = calibration_distance(q, y, budget=0.1, normalize=True).lower

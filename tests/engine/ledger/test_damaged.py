@@ -161,7 +161,7 @@ CHANGED = [
     ("UPDATE queries SET time = NULL WHERE number = 1", OTHER_COLUMN.format("queries.time")),
     ("UPDATE closings SET value = 2", ""),
     ("UPDATE closings SET value = x'00'", ""),
-    ("UPDATE closings SET time = 7 WHERE number > 700", OTHER_COLUMN.format("closings.time")),
+    ("UPDATE closings SET time = 7 WHERE number > 385", OTHER_COLUMN.format("closings.time")),
     ("UPDATE closings SET query = query + 1000000", OTHER_COLUMN.format("closings.query")),
     ("INSERT INTO closings VALUES (1000000, 999999, 1, NULL)", "1 rows of closings refer to queries"),
     ("DELETE FROM queries WHERE number % 3 = 0", ""),
@@ -253,7 +253,7 @@ def test_garbage_in_any_page_is_noticed_and_what_can_be_read_is_saved(ledger, so
     assert saved > 10 / step
 
 
-@pytest.mark.parametrize("rounds", [20, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [12, pytest.param(300, marks=pytest.mark.slow)])
 def test_flipped_bits_never_bring_a_crash(ledger, sound, folder, rounds):
     data, rng, noticed = sound.read_bytes(), random.Random(rounds), 0
     for number in range(rounds):

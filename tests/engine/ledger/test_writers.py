@@ -300,7 +300,7 @@ def test_a_ledger_that_may_not_be_written_can_be_read(ledger, writable_folder):
             os.setuid(NOBODY)
         with raises_for(ledger, "ermission"):
             Engine(ledger).query("new", "plain/0")
-        assert read_report(ledger).queries == 400
+        assert read_report(ledger).queries == 220
         if not writable_folder:
             assert_sound(ledger)
 

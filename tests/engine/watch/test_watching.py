@@ -76,8 +76,8 @@ def scores_in_the_log(path):
 
 
 def test_sums_are_those_of_the_log_however_events_are_cut_into_batches(tmp_path):
-    events = events_of(script(0, 800, keys=5, kinds=KINDS))
-    found, overview = watched_in(tmp_path / "one", events, [1_500])
+    events = events_of(script(0, 500, keys=5, kinds=KINDS))
+    found, overview = watched_in(tmp_path / "one", events, [1_000])
     again, of_few = watched_in(tmp_path / "many", events, [1, 40, 90], hot_keys=2, window=200)
     assert again == found
     assert (of_few.oldest, of_few.scores.rounds) == (overview.oldest, overview.scores.rounds)
@@ -204,17 +204,17 @@ def test_the_report_says_since_when_forecasts_are_wrong(tmp_path, classes):
     rng, path = np.random.default_rng(3), tmp_path / "ledger.db"
     config = EngineConfig(KeyConfig(kind="simplex", classes=("no", "yes")) if classes else KeyConfig())
     with Engine(path, config) as engine:
-        for t in range(900):
+        for t in range(600):
             p = float(rng.choice([0.1, 0.3, 0.7, 0.9]))
-            happens = bool(rng.random() < (p if t < 500 else 1.0 - p))
+            happens = bool(rng.random() < (p if t < 300 else 1.0 - p))
             hint, outcome = (
                 ({"no": 1.0 - p, "yes": p}, ["no", "yes"][happens]) if classes else (p, int(happens))
             )
             engine.handle([Query(f"a{t}", "a", hint), Query(f"b{t}", "b", hint), Outcome(f"a{t}", outcome)])
     [line] = [one for one in read_report(path).keys if one.name == "a"]
     with closing(Ledger(path, read_only=True)) as ledger:
-        [(change,)] = ledger.rows("SELECT number FROM queries WHERE id = 'a500'")
-        [(later,)] = ledger.rows("SELECT number FROM queries WHERE id = 'a560'")
+        [(change,)] = ledger.rows("SELECT number FROM queries WHERE id = 'a300'")
+        [(later,)] = ledger.rows("SELECT number FROM queries WHERE id = 'a360'")
     assert line.summary.watched.hint_alarms > 0
     assert abs(line.change_point - change) < later - change
     assert [one.change_point for one in read_report(path).keys if one.name != "a"] == [None]

@@ -1,5 +1,6 @@
 """The share of ones with imagined outcomes: its draws, and its regret under all threshold costs at once."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -12,6 +13,7 @@ THRESHOLDS = np.linspace(0.0, 1.0, 41)
 """Every proper loss is a mixture of these costs: acting costs tau in vain, not acting 1 - tau."""
 
 
+@functools.cache
 def costs(p, y):
     """Of acting on p >= tau, for each threshold."""
     return np.where(p >= THRESHOLDS, THRESHOLDS * (1 - y), (1 - THRESHOLDS) * y)

@@ -141,7 +141,8 @@ def test_linear_optimisation_answers_every_direction_within_half_a_cell(m):
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 7])
-def test_two_choices_keeps_every_lean_below_one_round_on_all_sequences(m):
+@pytest.mark.parametrize("rounds", [10, pytest.param(12, marks=pytest.mark.slow)])
+def test_two_choices_keeps_every_lean_below_one_round_on_all_sequences(m, rounds):
     forecaster = baselines.PowerOfTwoChoices(n_cells=m)
     values = np.arange(m + 1) / m
     up, down = np.maximum(1 - values - 1 / (2 * m), 0.0), np.maximum(values - 1 / (2 * m), 0.0)
@@ -151,7 +152,7 @@ def test_two_choices_keeps_every_lean_below_one_round_on_all_sequences(m):
         assert np.all(games.leans(memory) >= -down - TOLERANCE)
         assert games.ece(memory) <= t / (2 * m) + (up + down).clip(0).sum() + TOLERANCE
         assert games.ece(memory) <= forecaster.promise(t) + TOLERANCE
-        if t < 12:
+        if t < rounds:
             place = games.mixture(memory)[0][0]
             for y in (0, 1):
                 check(games.settled(forecaster, memory, place, y), t + 1)

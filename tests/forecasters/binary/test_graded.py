@@ -123,7 +123,7 @@ def forecaster_on(points, slack=0.5):
 
 
 @pytest.mark.parametrize("points", UNEVEN, ids=len)
-@pytest.mark.parametrize("rounds", [9, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [8, pytest.param(12, marks=pytest.mark.slow)])
 def test_on_all_short_sequences_the_exact_distance_is_below_the_certificate_and_windows_hold(points, rounds):
     rate, weight, _ = prices(points)
     for outcomes in product((0, 1), repeat=rounds):

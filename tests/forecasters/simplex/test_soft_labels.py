@@ -51,8 +51,15 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize(("k", "n", "length"), [(2, 4, 3), (3, 2, 3), (4, 2, 2)])
+LATTICES = [
+    pytest.param(*lattice, config, marks=() if (i + j) % 3 else pytest.mark.slow)
+    for i, lattice in enumerate([(2, 4, 3), (3, 2, 3), (4, 2, 2)])
+    for j, config in enumerate(CONFIGS)
+]
+"""All of them; by default two of three lattices with each configuration."""
+
+
+@pytest.mark.parametrize(("k", "n", "length", "config"), LATTICES)
 def test_on_all_sequences_of_a_lattice_biases_keep_their_bounds(config, k, n, length):
     h = 1 / (2 * k - 2)
     for played in product(lattice(k, n), repeat=length):

@@ -60,10 +60,16 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("k", "config", "hinted"), SETTINGS)
-@pytest.mark.parametrize(
-    ("window", "soft", "late"), [(13, 0.0, 0), (90, 0.0, 5), (1, 0.5, 0), (60, 0.5, 0), (60, 0.5, 5)]
-)
+COMES = [(13, 0.0, 0), (90, 0.0, 5), (1, 0.5, 0), (60, 0.5, 0), (60, 0.5, 5)]
+PLAYED = [
+    pytest.param(*setting, *come, marks=pytest.mark.slow if (i + j) % 2 else ())
+    for i, setting in enumerate(SETTINGS)
+    for j, come in enumerate(COMES)
+]
+"""All of them; by default half of the windows and delays with each setting."""
+
+
+@pytest.mark.parametrize(("k", "config", "hinted", "window", "soft", "late"), PLAYED)
 def test_the_certificate_is_that_of_the_window(k, config, hinted, window, soft, late):
     """Of labels and of distributions, which come after a while, in time and late, in any order."""
     rng, waiting, settled, largest = np.random.default_rng(window), [], [], 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from hypothesis import strategies as st
@@ -25,10 +26,13 @@ def set_partitions(items):
 def distance_by_set_partitions(p, y):
     """The distance over all set partitions of the rounds; `y` are outcomes, shares, or rows of weights."""
     p, y = np.asarray(p, dtype=float), np.asarray(y, dtype=float)
-    return min(
-        sum(float(np.abs(p[level] - y[level].mean(axis=0)).sum()) for level in partition)
-        for partition in set_partitions(list(range(len(p))))
-    )
+
+    @cache
+    def cost(level):
+        some = list(level)
+        return float(np.abs(p[some] - y[some].mean(axis=0)).sum())
+
+    return min(sum(cost(tuple(level)) for level in one) for one in set_partitions(list(range(len(p)))))
 
 
 def assert_calibrated_at(result, p, y):

@@ -162,9 +162,9 @@ def test_neighbours_are_the_nearest_others_of_equal_points_too():
 
 def test_the_bracket_of_a_game_is_narrow():
     """Of the forecaster for several classes, whose level sets by themselves are three times too far."""
-    forecaster = SimplexAlmostOneStepAhead(n_classes=3, horizon=500)
+    forecaster = SimplexAlmostOneStepAhead(n_classes=3, horizon=300)
     rng = np.random.default_rng(0)
-    y = rng.choice(3, 500, p=[0.5, 0.3, 0.2])
+    y = rng.choice(3, 300, p=[0.5, 0.3, 0.2])
     p = forecaster.replay(y)
     found = multiclass_calibration_distance(p, y)
     assert found.upper < 1.3 * found.lower
@@ -189,15 +189,15 @@ def test_two_classes_are_twice_the_binary_distance():
 
 def test_a_look_ahead_is_a_witness_that_little_work_does_not_find():
     rng = np.random.default_rng(4)
-    p, y = rng.dirichlet(np.ones(3), 150), rng.integers(0, 3, 150)
+    p, y = rng.dirichlet(np.ones(3), 80), rng.integers(0, 3, 80)
     found = multiclass_calibration_distance(p, y)
     plain = multiclass_calibration_distance(p, y, budget=1e-4)
     guided = multiclass_calibration_distance(p, y, look_ahead=found.witness, budget=1e-4)
     assert guided.upper <= found.upper + 1e-9 < plain.upper
     assert guided.lower == plain.lower
     average = multiclass_calibration_distance(p, y, look_ahead=found.witness, budget=1e-4, normalize=True)
-    assert average.upper == pytest.approx(guided.upper / 150)
-    assert average.lower == pytest.approx(guided.lower / 150)
+    assert average.upper == pytest.approx(guided.upper / 80)
+    assert average.lower == pytest.approx(guided.lower / 80)
 
 
 def test_long_brackets_say_how_far_they_are(capsys, monkeypatch):
@@ -231,8 +231,8 @@ def test_brackets_of_soft_labels_hold_the_best_grouping_and_are_met_by_their_wit
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_lower_end_of_soft_labels_is_below_what_certificates_prove(k):
     rng = np.random.default_rng(k)
-    y = rng.dirichlet(np.full(k, 0.5), 150)
-    forecaster = SimplexAlmostOneStepAhead(k, horizon=150)
+    y = rng.dirichlet(np.full(k, 0.5), 80)
+    forecaster = SimplexAlmostOneStepAhead(k, horizon=80)
     found = multiclass_calibration_distance(forecaster.replay(y), y)
     assert 0.0 < found.lower <= forecaster.certificate
     # those of one class each are bracketed as labels whose rounds may part

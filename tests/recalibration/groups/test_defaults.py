@@ -113,7 +113,7 @@ def test_forecasts_that_are_right_are_left_alone(n):
 @pytest.mark.parametrize(("n", "most"), [(200, 1.0), (5000, 0.93)])
 def test_what_is_wrong_is_mended_on_fresh_rows(n, most):
     p, y, members, _ = population(n, 3)
-    q, fresh, groups, _ = population(20_000, 103)
+    q, fresh, groups, _ = population(10_000, 103)
     after = GroupRecalibrator().fit(p, y, members).predict(q, groups)
     assert (losses(after, fresh) < most * losses(q, fresh)).all()
 
@@ -200,7 +200,7 @@ def test_stages_end_with_the_prediction(patch):
 
 
 RNG = np.random.default_rng(0)
-N = 3000
+N = 1500
 COLOUR = RNG.choice(["red", "green", "blue", "rare"], N, p=[0.5, 0.3, 0.195, 0.005])
 SIZE = RNG.integers(1, 4, N)
 P = RNG.random(N)

@@ -197,8 +197,8 @@ def test_fresh_rows_have_a_small_error_with_the_asked_number_of_rows(p, epsilon,
         # the predictor is bad on purpose, in some cases worse than chance
         warnings.simplefilter("ignore", LabelWarning)
         model = LpRecalibrator.as_in_paper(p, epsilon).fit(promised, labels)
-    fresh, _, truth = drawn(100_000, k, 1)
-    mapped, share = model.predict_proba(fresh), np.full(100_000, 1e-5)
+    fresh, _, truth = drawn(40_000, k, 1)
+    mapped, share = model.predict_proba(fresh), np.full(40_000, 1 / 40_000)
     error, before = (error_of(one, truth, share, p, needs.n_levels) for one in (mapped, fresh))
     assert error <= epsilon
     assert error < before

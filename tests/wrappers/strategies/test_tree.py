@@ -49,7 +49,7 @@ def node_distances(record):
 @pytest.mark.parametrize("drift", [False, True])
 @pytest.mark.parametrize("k", [3, 11])
 def test_each_node_is_calibrated_on_the_rounds_below_it_and_all_within_the_bound(k, drift):
-    rounds = 600
+    rounds = 300
     model = CalibratedClassifier(Scripted(), strategy="tree", classes=list(LETTERS[:k]))
     record = played(model, list(stream(k, rounds, k, drift)))
     for answer, forecasts, _ in record:
