@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from onlinecal.forecasters.binary.cells import MOVED
-from onlinecal.forecasters.binary.windows import GRAIN, UNIT, Window
+from onlinecal.forecasters.binary.windows import (
+    BITS,
+    CHANGES,
+    DISTANCE,
+    GRAIN,
+    UNIT,
+    USED,
+    Window,
+    book,
+    new_table,
+)
 from tests.forecasters.configurations import (
     ANYTIME,
     RULES,
@@ -231,3 +241,16 @@ def test_distances_are_rounded_up_where_units_become_finer():
     forecaster.observe(forecaster.forecast(rng.random()), 0.3)
     after = distances()
     assert all(new >= old for new, old in zip(after[:-1], before[1:], strict=True))
+
+
+def test_points_that_share_a_slot_of_the_table_keep_sums_of_their_own():
+    rounds = [(point, 1 + point) for point in range(200)] + [(point, -1) for point in range(0, 200, 3)]
+    table, biases = new_table(len(rounds), unit=1 << 20, grain=1, room=len(rounds)), {}
+    # in so small a table many points have the same first slot
+    table[BITS] = 8
+    for point, change in rounds:
+        book(table, point, change, 2)
+        biases[point] = biases.get(point, 0) + change
+    assert table[USED] == len(biases)
+    assert table[CHANGES] == sum(map(abs, biases.values()))
+    assert table[DISTANCE] == 2 * len(rounds)
