@@ -28,7 +28,7 @@ forecaster.replay(np.array([0, 1] * 20))
 
 QUICK = (
     "binary/default", "binary/nested", "binary/paper", "binary/window", "binary/replay", "binary/one step",
-    "baseline", "simplex/default", "simplex/window", "distance/fine", "distance/classes", "measure/expected",
+    "baseline", "simplex/default", "simplex/window", "distance/fine", "measure/expected",
     "measure/lp", "measure/groups", "wrapper/auto/0", "wrapper/simplex/0", "combined", "column/late",
     "table/simplex", "engine/plain", "engine/lanes", "game/threshold", "game/epochs/adaptive",
 )  # fmt: skip
