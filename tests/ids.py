@@ -7,7 +7,7 @@ from typing import Any
 
 from tests import ROOT
 
-LONGEST_WORD, LONGEST_TEXT, LONGEST_NUMBER = 32, 20, 12
+LONGEST_WORD, LONGEST_TEXT, LONGEST_NUMBER = 24, 20, 12
 """Characters that a value has in the name of a test: a text without a space in it, or with some; a number."""
 
 

@@ -151,7 +151,7 @@ class Own:
     ],
     ids=["to a wrapper", "against the rest", "converted", "own"],
 )
-def test_whatever_answers_with_probabilities_can_be_wrapped(wrap, build):
+def test_whatever_has_probabilities_can_be_wrapped(wrap, build):
     inside = build()
     model, x = wrap(inside), {"v": 3, "g": 1}
     for t in range(30):
