@@ -44,8 +44,15 @@ FIRST = (
 """Files that take the longest: none should be the last on one core while another has nothing to do."""
 
 
+MOST_LETTERS = 100
+"""In the name of a test, its case included: a list of failures is then one line each."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first; long checks and benchmarks take the time that they take."""
+    too_long = [item.nodeid for item in items if len(item.name) > MOST_LETTERS]
+    if too_long:
+        raise pytest.UsageError(f"names of more than {MOST_LETTERS} letters: {too_long[0]}")
     places = [f"tests/{path}" for path in FIRST]
     files = {item.nodeid.partition("::")[0] for item in items}
     turn = {at: next((i for i, one in enumerate(places) if at.startswith(one)), len(FIRST)) for at in files}

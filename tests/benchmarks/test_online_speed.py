@@ -77,7 +77,7 @@ def uniform():
         *(("fair coins", settings_of(grid, EVENTS), uniform, 1.1) for grid in ("graded", "nested")),
     ],
 )
-def test_one_event_against_prior_classifier_and_uniform_grid(compare, kind, settings, other, at_most):
+def test_one_event_against_others(compare, kind, settings, other, at_most):
     rounds = [({}, bool(y)) for y in STREAMS[kind](EVENTS)]
     one_by_one(AlmostOneStepAhead(**settings), rounds)
     compare(

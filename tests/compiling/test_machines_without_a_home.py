@@ -59,9 +59,7 @@ as_root = pytest.mark.skipif(
 
 @as_root
 @pytest.mark.parametrize("temporary", [True, False], ids=["a folder for temporary files", "none"])
-def test_a_read_only_installation_says_once_where_code_is_kept(
-    open_folder, temporary
-):
+def test_a_read_only_installation_says_once_where_code_is_kept(open_folder, temporary):
     # without a home, NUMBA_CACHE_DIR is the only other place that somebody may have named
     places = {"HOME": "/nonexistent", "NUMBA_CACHE_DIR": "/nonexistent/cache"}
     places["TMPDIR"] = open_folder if temporary else "/nonexistent"
