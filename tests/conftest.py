@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import importlib
 import shutil
@@ -72,18 +71,6 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _commands_are_put_together_once():
-    """Typer makes all verbs anew for each run of the command, which took longer than most runs."""
-    from typer import main, testing
-
-    made = functools.cache(main.get_command)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(main, "get_command", made)
-        patch.setattr(testing, "_get_command", made)
-        yield
 
 
 EXTRAS = ("pandas", "pyarrow", "pyspark", "starlette", "uvicorn", "httptools", "dask", "distributed", "ray")
