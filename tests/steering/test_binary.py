@@ -195,3 +195,12 @@ print(answer, model.certificate)
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     alone = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, check=True)
     assert alone.stdout.decode() == capsys.readouterr().out != ""
+
+
+def test_the_ends_of_the_curves_are_the_farthest_logits_that_came():
+    state, probabilities = new_steering(), [0.3, 1e-7, 0.999, 1e-5, 1.0 - 1e-9, 0.0, 1.0]
+    for p in probabilities:
+        binary.hint_of(state, p)
+        binary.learn_outcome(state, 0)
+    assert state[binary.LOWEST] == pytest.approx(math.log(1e-7 / (1.0 - 1e-7)), rel=1e-6)
+    assert state[binary.HIGHEST] == pytest.approx(math.log((1.0 - 1e-9) / 1e-9), rel=1e-6)
