@@ -8,6 +8,7 @@ its opposite taken for each other. Each can be read, and makes every number that
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -29,6 +30,8 @@ FACTOR = 3.0
 """Outcomes come in runs if they change less often than they should by this factor."""
 LEAST_CHANGES = 30.0
 """Outcomes that should change less often than this are left alone."""
+BETWEEN = {"onlinecal", "river"}
+"""Packages that may stand between a user's program and a remark."""
 
 
 class LabelWarning(UserWarning):
@@ -184,10 +187,18 @@ def agreement(table: Floats, counts: NDArray[np.int64], labels: NDArray[np.int64
     return right / n, max(1.0 / k, float(often / n @ counts) / n)
 
 
-def warn_of(remarks: Iterable[str], category: type[Warning] = LabelWarning, level: int = 3) -> None:
-    """A warning for each, at the line that called the caller, or more levels up."""
+def warn_of(remarks: Iterable[str], category: type[Warning] = LabelWarning) -> None:
+    """A warning for each, at the line of the user's program that led here."""
     for text in remarks:
-        warnings.warn(text, category, stacklevel=level)
+        warnings.warn(text, category, stacklevel=_users_level())
+
+
+def _users_level() -> int:
+    """How many frames above the caller the user's program is: the first that is neither ours nor river's."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in BETWEEN:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _below(accuracy: float, chance: float, n: int) -> bool:

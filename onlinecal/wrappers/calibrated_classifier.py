@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Self
 
@@ -18,7 +18,16 @@ from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import class_of
 from onlinecal.remarks import silence_remarks, warn_of
-from onlinecal.wrappers.labels import Label, Labels, Prior, checked_label, corrected, plain, prior_weights
+from onlinecal.wrappers.labels import (
+    Label,
+    Labels,
+    Prior,
+    checked_label,
+    corrected,
+    plain,
+    prior_weights,
+    read_answer,
+)
 from onlinecal.wrappers.late_labels import (
     MOST_WAITING,
     NOTHING,
@@ -120,8 +129,6 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         Settled rounds.
     n_unmatched
         Labels that came without their forecast.
-    n_expired
-        Forecasts whose label had not come when `expire_after` was over.
 
     Notes
     -----
@@ -162,7 +169,6 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
     docs/theory.md, sections 2 to 6; Arunachaleswaran, Collina, Roth and Shi (2024).
     """
 
-    n_expired = 0
     _weights: Floats | None = None
     """By how much the model's probabilities are multiplied, where a prior is put right."""
     _is_one_sided = True
@@ -204,7 +210,7 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         self._is_over_labels = False
         # Once both labels are known, the projection of the positive one; None under other plans.
         self._binary: Projection | None = None
-        self._choose_plan(len(declared), level=4)
+        self._choose_plan(len(declared))
         if declared:
             self._strategies = {self._plan.name: self._plan}
         # Who forecasts the open round; None if that was `_binary`.
@@ -219,6 +225,8 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
             self._let_expire(x)
         model = self.classifier
         answer = model.predict_proba_one(x, **kwargs) if kwargs else model.predict_proba_one(x)
+        if type(answer) is not dict:
+            answer = read_answer(answer)
         if self._weights is not None:
             answer = corrected(answer, self._labels, self._weights)
         if x is not self._features:
@@ -227,7 +235,9 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
             self._features = x
         pair = self._labels.pair
         if self._binary is None or pair is None:
+            answer = self._labels.named(answer)
             names, plan = self._plan.names(answer), self._plan
+            self._is_empty = not names
             self._asking = plan if len(names) >= plan.fewest else self._strategies[Certain.name]
             return self._asking.ask(answer, names)
         negative, positive = pair
@@ -326,7 +336,7 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         except TypeError:
             outcome = None
         if outcome is None:
-            self._labels.meet(checked_label(y))
+            self._labels.check(checked_label(y))
         return y, outcome
 
     def _settle(self, read: tuple[Label, int | None]) -> None:
@@ -334,26 +344,36 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         if self._moments is not None:
             # the number of this round, which counts afterwards
             self._moments.now = self.n_rounds + 1
+        if outcome is None:
+            self._labels.meet(label)
+        if self._is_one_sided:
+            self._is_one_sided = plain(label) == self._labels.positive
         if outcome is not None and self._asking is None and self._binary is not None:
             self._binary.settle(outcome)
         else:
             self._round().settle(plain(label))
+        if outcome is None:
+            self._choose_plan(len(self._labels.known))
 
-    def _learn_alone(self, x: Any, read: tuple[Label, int | None]) -> None:
-        """Learn to steer, by what the model would say now."""
+    def _says(self, x: Any) -> Mapping[Label, float]:
+        answer = read_answer(self.classifier.predict_proba_one(x))
+        return answer if self._weights is None else corrected(answer, self._labels, self._weights)
+
+    def _learn_alone(self, said: Mapping[Label, float] | None, read: tuple[Label, int | None]) -> None:
+        """Learn to steer, by what the model said."""
         self._make_way()
-        answer = self.classifier.predict_proba_one(x)
-        if self._weights is not None:
-            answer = corrected(answer, self._labels, self._weights)
-        names = self._plan.names(answer)
-        if len(names) >= self._plan.fewest:
-            self._plan.learn_alone(answer, names, plain(read[0]))
+        label, outcome = read
+        if outcome is None:
+            self._labels.meet(label)
+        if said:
+            answer = self._labels.named(said)
+            names = self._plan.names(answer)
+            if len(names) >= self._plan.fewest:
+                self._plan.learn_alone(answer, names, plain(label))
+        if outcome is None:
+            self._choose_plan(len(self._labels.known))
 
-    def _teach(self, x: Any, y: Any, read: tuple[Label, int | None], kwargs: dict[str, Any]) -> None:
-        if self._is_one_sided and self.n_rounds:
-            self._is_one_sided = plain(y) == self._labels.positive
-        if read[1] is None:
-            self._choose_plan(len(self._labels.known), level=6)
+    def _teach(self, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         if kwargs:
             self.classifier.learn_one(x, y, **kwargs)
         else:
@@ -363,10 +383,10 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         super()._make_way()
         is_told = self._patience is not None and self._patience.label is not NOTHING
         if self._is_one_sided and self.n_rounds and not is_told:
-            without = self.n_open + self._pending.n_given_up + self._n_withdrawn + self.n_expired
+            without = self.n_open + self._pending.n_given_up + self._n_withdrawn + self._n_expired
             advice = "expire_after= and expire_as= say what silence means"
             remarks = silence_remarks(self.n_rounds, without, advice)
-            warn_of(remarks, level=5)
+            warn_of(remarks)
             self._is_one_sided = not remarks
 
     def _let_expire(self, x: Any) -> None:
@@ -376,22 +396,38 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         self._put_aside()
         self._now = now
         while (since := self._pending.since()) is not None and now - since > self._patience.after:
-            _, forecast, _, asked, label, known = self._pending.take_oldest()
-            is_token = isinstance(asked, WrappedForecast)
-            if label is NOTHING:
-                self.n_expired += 1
-                label = self._patience.label
-                if is_token:
-                    self._tokens.close(asked)
-            if label is NOTHING:
-                self._give_up(forecast)
-                continue
-            read = self._read(label)
-            self._bring_back(forecast)
-            self._settle(read)
-            self.n_rounds += 1
-            self._teach(asked.features if is_token else asked, label, read, known or {})
+            self._settle_oldest()
         self._make_way()
+
+    def _settle_oldest(self) -> None:
+        """Settle the oldest forecast, whose time is over: with its label, that of silence, or not at all.
+
+        The model learns first, as always.
+        """
+        assert self._patience is not None
+        oldest = self._pending.oldest()
+        is_token, is_silent = isinstance(oldest.asked, WrappedForecast), oldest.label is NOTHING
+        label = self._patience.label if is_silent else oldest.label
+        if label is not NOTHING:
+            read = self._read(label)
+            x = oldest.asked.features if is_token else oldest.asked
+            self._teach(x, label, oldest.known or {})
+        self._pending.take_oldest()
+        if is_silent:
+            self._n_expired += 1
+            if is_token:
+                self._tokens.close(oldest.asked)
+        if label is NOTHING:
+            if oldest.forecast is not None:
+                self._give_up(oldest.forecast)
+        elif oldest.forecast is None:
+            self.n_unmatched += 1
+            self._learn_alone(None, read)
+        else:
+            self._bring_back(oldest.forecast)
+            self._settle(read)
+            self._features = NOTHING
+            self.n_rounds += 1
 
     def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
         if self._patience is None or self._patience.label is NOTHING:
@@ -402,6 +438,11 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
             self._put_aside()
             return self._pending.note(asked, y, kwargs, is_last)
         return True
+
+    @property
+    def n_expired(self) -> int:
+        """Forecasts whose label had not come when `expire_after` was over."""
+        return self._n_expired
 
     @property
     def current_strategy(self) -> str:
@@ -487,15 +528,14 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         for strategy in self._strategies.values():
             strategy.note_late(others)
 
-    def _choose_plan(self, n_labels: int, level: int) -> None:
-        """Take notice of so many labels, and say so, so many levels up, if nothing is guaranteed of them."""
+    def _choose_plan(self, n_labels: int) -> None:
+        """Take notice of so many labels, and say so if nothing is guaranteed of them."""
         horizon, window = (self.horizon, self.window) if self._by_guarantee else (None, None)
         name = chosen(self.strategy, n_labels, self._strategies.__getitem__, window, horizon)
         self._plan = self._strategies[name]
         self._is_over_labels |= self._plan.is_over_labels
         self._binary = None
-        if self._labels.pair is not None and name == Binary.name:
-            self._binary = self._plan.projection(None)
-            self._plan.asked, self._plan.events = (), {None: self._binary}
+        if isinstance(self._plan, Binary) and not self._labels.is_descending:
+            self._binary = self._plan.rest()
         if self._by_guarantee:
-            self._by_guarantee = not warn_if_empty(self._plan, n_labels, self.horizon, level)
+            self._by_guarantee = not warn_if_empty(self._plan, n_labels, self.horizon)

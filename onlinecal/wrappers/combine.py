@@ -6,13 +6,14 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from river import base, linear_model, naive_bayes
 
 from onlinecal.arrays import Floats
+from onlinecal.elementary import in_turn
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.html import Table
 from onlinecal.measures.scores import log_loss
@@ -21,12 +22,12 @@ from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combi
 from onlinecal.steering.mixing import ETA
 from onlinecal.tables import like
 from onlinecal.validation import check_outcomes, check_same_index, check_same_length, check_vector, refuse
-from onlinecal.wrappers.labels import Label, Labels, checked_label, plain
+from onlinecal.wrappers.labels import Label, Labels, check_pair, checked_label, over, plain, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.settling import groups_of, settling_of
 from onlinecal.wrappers.strategies.projection import AUTO, Projection, Ticket
 from onlinecal.wrappers.stream import OF_ONE, Proven, ProvenReport
-from onlinecal.wrappers.wrapper import check_classifier
+from onlinecal.wrappers.wrapper import check_classifier, for_river
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -302,7 +303,58 @@ def combine_forecasts(
     return CombinedForecasts(told, weights, names, running, projection.guarantee, report)
 
 
-class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):
+class Mixture:
+    """What makes calibrated forecasts of one label of N models' probabilities, round by round."""
+
+    def __init__(self, n_models: int, slack: float | None) -> None:
+        self.n_models = n_models
+        self.state = new_combining(n_models)
+        self.projection = new_projection(slack)
+
+    def ask(self, said: list[float]) -> float:
+        """Forecast the label from what the models say of it, NaN where one says nothing."""
+        return self.projection.ask(combining.ask(self.state, np.array(said)))
+
+    def settle(self, outcome: int) -> None:
+        """Charge the forecast that is here, and learn to combine."""
+        self.projection.settle(outcome)
+        combining.settle(self.state, self.n_models, outcome)
+
+    def learn_alone(self, said: list[float], outcome: int) -> None:
+        """Learn to combine from what models said to features that nobody asked about."""
+        combining.ask(self.state, np.array(said))
+        combining.settle(self.state, self.n_models, outcome)
+
+    def take(self) -> tuple[Floats, Ticket]:
+        """A copy of the forecast that is here, to wait for its label."""
+        return self.state[: combining.ticket_size(self.n_models)].copy(), self.projection.ticket()
+
+    def present(self, forecast: tuple[Floats, Ticket]) -> None:
+        """Put a forecast that waited back in its place, to be settled next."""
+        models, ticket = forecast
+        self.state[: len(models)] = models
+        self.projection.present(ticket)
+
+    def weights(self) -> list[float]:
+        """How much each model counted in the forecast that is here."""
+        found = np.empty(self.n_models)
+        combining.weights_of(self.state, found)
+        weights: list[float] = found.tolist()
+        return weights
+
+
+class CombinedForecast(NamedTuple):
+    """A round whose label has not come: the label that is forecast, those that the answer names, its ticket.
+
+    Of an answer that names a single label nothing was asked, and there is no ticket.
+    """
+
+    event: Label
+    names: tuple[Label, ...]
+    ticket: tuple[Floats, Ticket] | None = None
+
+
+class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
     """Several classifiers of two labels as one whose probabilities are calibrated, with a proof.
 
     All learn every label. Each one's probabilities are recalibrated, all are mixed by weights that follow the
@@ -319,11 +371,22 @@ class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):
         As of `CalibratedClassifier`.
     most_waiting
         As of `CalibratedClassifier`.
+    classes
+        The two labels, if they are known beforehand: the second is the positive one. Then classifiers may
+        also be of scikit-learn, as in `CalibratedClassifier`. None: labels are discovered as they come.
 
     Attributes
     ----------
     n_rounds
         Settled rounds: labels whose forecast had been given.
+    n_unmatched
+        Labels that came without their forecast.
+
+    Notes
+    -----
+    The forecast is that of the positive label (True, or 1, or the greater of two numbers, or the first label
+    that came). Until both labels are known an answer may name one alone, with probability 1: if the other one
+    comes, the certificate grows by 1. An empty answer is no forecast and is not charged.
 
     Examples
     --------
@@ -350,6 +413,7 @@ class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):
         classifiers: Sequence[base.Classifier],
         slack: float | None = None,
         most_waiting: int = MOST_WAITING,
+        classes: Sequence[Label] | None = None,
     ) -> None:
         if isinstance(classifiers, (str, bytes, dict)) or not hasattr(classifiers, "__len__"):
             raise ValueError(
@@ -357,6 +421,8 @@ class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):
                 "CombinedClassifier([one, other])"
             )
         check_models(len(classifiers), "classifiers")
+        declared = () if classes is None else check_pair(classes)
+        classifiers = [for_river(model, declared) for model in classifiers]
         for model in classifiers:
             check_classifier(model)
         if len({id(model) for model in classifiers}) < len(classifiers):
@@ -364,10 +430,12 @@ class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):
         if slack is not None:
             check_slack(slack)
         super().__init__(most_waiting)
-        self.classifiers, self.slack = classifiers, slack
-        self._labels = Labels()
-        self._state = new_combining(len(classifiers))
-        self._projection = new_projection(slack)
+        self.classifiers, self.slack, self.classes = classifiers, slack, classes
+        self._labels = Labels(declared)
+        self._mixtures: dict[Label, Mixture] = {}
+        """By the label that is forecast: which one that is may change with the first labels."""
+        self._n_surprises = 0
+        """Rounds whose answer named a single label, or not the positive one, and another came."""
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -393,11 +461,24 @@ class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):
 
         Empty while neither the models nor the stream have named a label.
         """
-        answers = [model.predict_proba_one(x, **kwargs) for model in self.classifiers]
+        answers = [read_answer(model.predict_proba_one(x, **kwargs)) for model in self.classifiers]
         self._open(x)
-        p = self._projection.ask(self._combined(answers))
-        named: dict[Label, float] = {label: p for answer in answers for label in answer}
-        return self._labels.both(named, p)
+        answers, names = self._named(answers)
+        self._is_empty = not names
+        if len(names) < 2:
+            self._here = CombinedForecast(names[0], names) if names else None
+            return dict.fromkeys(names, 1.0)
+        event = self._labels.event(names)
+        self._here = CombinedForecast(event, names)
+        return over(names, event, self._mixture(event).ask(self._said(event, answers)))
+
+    def forecasts_one(self, x: Any) -> dict[Label, float]:
+        """The forecast that the certificate speaks of: the probability of the positive label.
+
+        While a single label is known that is the one which the answer names.
+        """
+        answer = self.predict_proba_one(x)
+        return {} if self._here is None else {self._here.event: answer[self._here.event]}
 
     @property
     def weights(self) -> list[float]:
@@ -405,58 +486,86 @@ class CombinedClassifier(LateRounds[tuple[Floats, Ticket]], base.Classifier):
 
         They sum to 1; all are 0 if none of the models answered.
         """
-        found = np.empty(len(self.classifiers))
-        combining.weights_of(self._state, found)
-        weights: list[float] = found.tolist()
-        return weights
+        if not self._mixtures:
+            return [0.0] * len(self.classifiers)
+        return next(reversed(self._mixtures.values())).weights()
 
     @property
     def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration so far, a sum over the settled rounds."""
-        return self._projection.certificate
+        """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
+
+        It is one of exactly the answers that were given, as probabilities of the positive label.
+        """
+        return self._n_surprises + in_turn(one.projection.certificate for one in self._mixtures.values())
 
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the labels."""
-        return self._projection.guarantee
+        return self._n_surprises + in_turn(one.projection.guarantee for one in self._mixtures.values())
 
-    def _read(self, y: Any) -> int:
-        label = plain(checked_label(y))
-        if self._labels.pair is not None and label not in self._labels.pair:
+    def _mixture(self, event: Label) -> Mixture:
+        if event not in self._mixtures:
+            self._mixtures[event] = Mixture(len(self.classifiers), self.slack)
+        return self._mixtures[event]
+
+    def _named(
+        self, answers: list[Mapping[Label, float]]
+    ) -> tuple[list[Mapping[Label, float]], tuple[Label, ...]]:
+        """The models' answers by the labels of the stream, and the labels over which one is forecast."""
+        named = [self._labels.named(answer) for answer in answers]
+        return named, self._labels.names({label: p for answer in named for label, p in answer.items()})
+
+    def _said(self, event: Label, answers: list[Mapping[Label, float]]) -> list[float]:
+        """What each model says of a label, NaN if it says nothing."""
+        return [self._labels.probability(event, answer) if answer else math.nan for answer in answers]
+
+    def _read(self, y: Any) -> Label:
+        label, pair = plain(checked_label(y)), self._labels.pair
+        if pair is not None and label not in pair:
             raise ValueError(
-                f"y must be one of the two labels {self._labels.pair!r}, got {y!r}: for more labels wrap one "
-                "model in CalibratedClassifier"
+                f"y must be one of the two labels {pair!r}, got {y!r}: for more labels wrap one model in "
+                "CalibratedClassifier"
             )
-        self._labels.meet(label)
-        return int(label == self._labels.positive)
+        return label
 
-    def _combined(self, answers: list[dict[Label, float]]) -> float:
-        """What is made of the models' answers; its ticket is left in the state."""
-        row = [self._labels.read(answer) if answer else math.nan for answer in answers]
-        return combining.ask(self._state, np.array(row))
+    def _settle(self, read: Label) -> None:
+        round_here, self._here = self._here, None
+        assert round_here is not None
+        self._labels.meet(read)
+        event, names, _ = round_here
+        is_named = read in names
+        if len(names) > 1 and (is_named or read != self._labels.positive):
+            self._mixture(event).settle(int(read == event))
+        else:
+            self._n_surprises += not is_named
 
-    def _learn_alone(self, x: Any, read: int) -> None:
-        """Learn to combine, by what the models would say now."""
+    def _says(self, x: Any) -> list[Mapping[Label, float]]:
+        return [read_answer(model.predict_proba_one(x)) for model in self.classifiers]
+
+    def _learn_alone(self, said: list[Mapping[Label, float]] | None, read: Label) -> None:
+        """Learn to combine, by what the models said."""
         self._make_way()
-        self._combined([model.predict_proba_one(x) for model in self.classifiers])
-        combining.settle(self._state, len(self.classifiers), read)
+        self._labels.meet(read)
+        answers, names = self._named(said or [])
+        if any(answers) and len(names) > 1:
+            event = self._labels.event(names)
+            self._mixture(event).learn_alone(self._said(event, answers), int(read == event))
 
-    def _settle(self, read: int) -> None:
-        self._projection.settle(read)
-        combining.settle(self._state, len(self.classifiers), read)
-
-    def _teach(self, x: Any, y: Any, read: int, kwargs: dict[str, Any]) -> None:
+    def _teach(self, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         for model in self.classifiers:
             model.learn_one(x, y, **kwargs)
 
-    def _take(self) -> tuple[Floats, Ticket]:
-        size = combining.ticket_size(len(self.classifiers))
-        return self._state[:size].copy(), self._projection.ticket()
+    def _take(self) -> CombinedForecast | None:
+        round_here = super()._take()
+        if round_here is None or len(round_here.names) < 2:
+            return round_here
+        return round_here._replace(ticket=self._mixture(round_here.event).take())
 
-    def _present(self, forecast: tuple[Floats, Ticket]) -> None:
-        models, ticket = forecast
-        self._state[: len(models)] = models
-        self._projection.present(ticket)
+    def _present(self, forecast: CombinedForecast) -> None:
+        super()._present(forecast)
+        if forecast.ticket is not None:
+            self._mixture(forecast.event).present(forecast.ticket)
 
     def _note_late(self, others: int) -> None:
-        self._projection.note_late(others)
+        for one in self._mixtures.values():
+            one.projection.note_late(others)

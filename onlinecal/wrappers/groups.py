@@ -18,13 +18,12 @@ from river import base, linear_model
 from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.guarantees import cells_for
-from onlinecal.forecasters.simplex.input import check_label
 from onlinecal.steering.binary import ANSWERS, TICKET, hint_of, learn_outcome, new_steering
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.labels import Label, Labels
+from onlinecal.wrappers.labels import Label, Labels, check_pair, checked_label, over, plain, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.wrapper import ClassifierWrapper
+from onlinecal.wrappers.wrapper import ClassifierWrapper, for_river
 
 EVERYONE = "everyone"
 """The group of all rounds, which is always there."""
@@ -40,13 +39,20 @@ class Account(NamedTuple):
     certificate: float = 0
     guarantee: float = 0
 
+    def plus(self, other: Account) -> Account:
+        """Of the rounds of both."""
+        return Account(*map(add, self, other))
+
 
 class GroupTicket(NamedTuple):
-    """A forecast that waits for its outcome: its groups, and what its forecaster keeps of it."""
+    """A forecast that waits for its outcome: its groups, what its forecaster keeps of it, what was given."""
 
     members: Members
     kept: Any
     probability: float
+    event: Label = None
+    """The label that was forecast, or the only one that was named."""
+    names: tuple[Label, ...] = ()
 
 
 class AtomForecaster:
@@ -96,7 +102,7 @@ class AtomForecaster:
         for members, atom in self.atoms.items():
             own = atom.tables[0].n_rounds, atom.certificate, atom.guarantee
             for name in (EVERYONE, *members):
-                sums[name] = Account(*map(add, sums.get(name, Account()), own))
+                sums[name] = sums.get(name, Account()).plus(Account(*own))
         return sums
 
 
@@ -265,6 +271,9 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         combination.
     most_waiting
         How many forecasts may wait for their labels, of 1 KB each; beyond that the oldest are given up.
+    classes
+        The two labels, if they are known beforehand: the second is the positive one. Then the classifier may
+        also be one of scikit-learn, as in CalibratedClassifier. None: labels are discovered as they come.
 
     Attributes
     ----------
@@ -275,9 +284,10 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
 
     Notes
     -----
-    The forecast is that of the positive label (True, 1, or the first label seen); any other label counts as
-    the other outcome. Until both labels are known an answer may name one alone, with probability 1, which is
-    what is certified then; an empty answer is no forecast and is not charged. The model's probability is
+    The forecast is that of the positive label (True, or 1, or the greater of two numbers, or the first label
+    that came); any other label counts as the other outcome. Until both labels are known an answer may name
+    one alone, with probability 1, which is what is certified then; an empty answer is no forecast and is not
+    charged. The model's probability is
     steered first (as in CalibratedClassifier): inside each combination under "atoms", for all rounds
     together under "shared".
 
@@ -313,28 +323,39 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         slack: float = 0.5,
         report: Report = "midpoint",
         most_waiting: int = MOST_WAITING,
+        classes: Sequence[Label] | None = None,
     ) -> None:
-        ClassifierWrapper.__init__(self, classifier)
+        declared = () if classes is None else check_pair(classes)
+        ClassifierWrapper.__init__(self, for_river(classifier, declared))
         LateRounds.__init__(self, most_waiting)
-        self._labels = Labels()
+        self._labels = Labels(declared)
         check_choice(scheme, SCHEMES, "scheme")
         check_choice(report, REPORTS, "report")
         check_slack(slack)
         check_groups(groups)
-        known = len(groups) if isinstance(groups, Mapping) else None
         if horizon is not None:
             check_count(horizon, "horizon")
-            if scheme == "atoms" and n_atoms is known is None:
+            if scheme == "atoms" and n_atoms is None and not isinstance(groups, Mapping):
                 raise ValueError("n_atoms is needed beside a horizon when groups are columns, got None")
         if n_atoms is not None:
             check_count(n_atoms, "n_atoms")
         self.groups, self.scheme, self.horizon, self.n_atoms = groups, scheme, horizon, n_atoms
-        self.slack, self.report = slack, report
-        self._forecaster: AtomForecaster | SharedForecaster
-        if scheme == "atoms":
-            self._forecaster = AtomForecaster(slack, report, horizon, n_atoms or known)
-        else:
-            self._forecaster = SharedForecaster(slack, report, horizon, len(groups))
+        self.slack, self.report, self.classes = slack, report, classes
+        self._forecasters: dict[Label, AtomForecaster | SharedForecaster] = {}
+        """By the label that is forecast: which one that is may change with the first labels."""
+        self._counted: dict[str, Account] = {EVERYONE: Account()}
+        """By group: rounds that no forecaster was asked about, since a single label was known, or in vain."""
+
+    def _forecaster(self, event: Label) -> AtomForecaster | SharedForecaster:
+        found = self._forecasters.get(event)
+        if found is None:
+            known = len(self.groups) if isinstance(self.groups, Mapping) else None
+            if self.scheme == "atoms":
+                found = AtomForecaster(self.slack, self.report, self.horizon, self.n_atoms or known)
+            else:
+                found = SharedForecaster(self.slack, self.report, self.horizon, len(self.groups))
+            self._forecasters[event] = found
+        return found
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -342,55 +363,86 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far; they sum to 1."""
-        answer = self.classifier.predict_proba_one(x, **kwargs)
-        members = members_of(self.groups, x)
+        answer = self._labels.named(read_answer(self.classifier.predict_proba_one(x, **kwargs)))
+        members, names = members_of(self.groups, x), self._labels.names(answer)
         self._open(x)
-        ticket = self._forecaster.ask(members, self._labels.read(answer))
-        given = self._labels.both(answer, ticket.probability)
-        self._is_empty = not given
-        self._here = ticket._replace(probability=1.0) if len(given) == 1 else ticket if given else None
-        return given
+        self._is_empty = not names
+        if len(names) < 2:
+            self._here = GroupTicket(members, None, 1.0, names[0], names) if names else None
+            return dict.fromkeys(names, 1.0)
+        event = self._labels.event(names)
+        ticket = self._forecaster(event).ask(members, self._labels.probability(event, answer))
+        self._here = ticket._replace(event=event, names=names)
+        return over(names, event, ticket.probability)
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
-        """The forecast that the certificates speak of: the probability of the positive label."""
+        """The forecast that the certificates speak of: the probability of the positive label.
+
+        While a single label is known that is the one which the answer names.
+        """
         self.predict_proba_one(x)
-        positive = True if self._labels.positive is None else self._labels.positive
-        return {} if self._here is None else {positive: self._here.probability}
+        return {} if self._here is None else {self._here.event: self._here.probability}
 
-    def _read(self, y: Any) -> int:
-        label = check_label(y, "y")
-        self._labels.meet(label)
-        return int(label == self._labels.positive)
+    def _read(self, y: Any) -> Label:
+        label = plain(checked_label(y))
+        self._labels.check(label)
+        return label
 
-    def _settle(self, read: int) -> None:
+    def _settle(self, read: Label) -> None:
         ticket = self._take()
         assert ticket is not None
-        self._forecaster.settle(ticket, read)
+        self._labels.meet(read)
+        is_named = read in ticket.names
+        if len(ticket.names) > 1 and (is_named or read != self._labels.positive):
+            self._forecaster(ticket.event).settle(ticket, int(read == ticket.event))
+            return
+        wrong = int(not is_named)
+        for name in (EVERYONE, *ticket.members):
+            self._counted[name] = self._counted.get(name, Account()).plus(Account(1, wrong, wrong))
 
-    def _learn_alone(self, x: Any, read: int) -> None:
-        raw = self._labels.read(self.classifier.predict_proba_one(x))
-        self._forecaster.learn_alone(members_of(self.groups, x), raw, read)
+    def _says(self, x: Any) -> tuple[Members, Mapping[Label, float]]:
+        return members_of(self.groups, x), read_answer(self.classifier.predict_proba_one(x))
 
-    def _teach(self, x: Any, y: Any, read: int, kwargs: dict[str, Any]) -> None:
+    def _learn_alone(self, said: tuple[Members, Mapping[Label, float]] | None, read: Label) -> None:
+        self._labels.meet(read)
+        if said is None:
+            return
+        members, answer = said[0], self._labels.named(said[1])
+        names = self._labels.names(answer)
+        if answer and len(names) > 1:
+            event = self._labels.event(names)
+            p = self._labels.probability(event, answer)
+            self._forecaster(event).learn_alone(members, p, int(read == event))
+
+    def _teach(self, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         self.classifier.learn_one(x, y, **kwargs)
 
+    def _accounts(self) -> dict[str, Account]:
+        """By group."""
+        sums = dict(self._counted)
+        for forecaster in self._forecasters.values():
+            for name, account in forecaster.accounts().items():
+                sums[name] = sums.get(name, Account()).plus(account)
+        return sums
+
     def _note_late(self, others: int) -> None:
-        self._forecaster.note_late(others)
+        for forecaster in self._forecasters.values():
+            forecaster.note_late(others)
 
     @property
     def rounds(self) -> dict[str, int]:
         """Settled rounds of each group that has been asked about, and of everyone."""
-        return {name: one.rounds for name, one in self._forecaster.accounts().items()}
+        return {name: one.rounds for name, one in self._accounts().items()}
 
     @property
     def certificates(self) -> dict[str, float]:
         """Proven upper bounds on each group's distance to calibration so far, sums over its rounds."""
-        return {name: one.certificate for name, one in self._forecaster.accounts().items()}
+        return {name: one.certificate for name, one in self._accounts().items()}
 
     @property
     def guarantees(self) -> dict[str, float]:
         """What each group's certificate cannot exceed, whatever the labels."""
-        return {name: one.guarantee for name, one in self._forecaster.accounts().items()}
+        return {name: one.guarantee for name, one in self._accounts().items()}
 
     @property
     def certificate(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.elementary import in_turn
-from onlinecal.forecasters.simplex.input import check_label, class_of, is_soft
+from onlinecal.forecasters.simplex.input import check_label, check_labels, class_of, is_soft
 from onlinecal.recalibration.flooring import spread_rest
 from onlinecal.remarks import warn_of
 from onlinecal.validation import ROW_TOLERANCE, check_open_unit
@@ -33,63 +33,173 @@ def refuse_weight(keywords: Mapping[str, Any]) -> None:
 
 
 class Labels:
-    """The labels met so far, in order, from outcomes and from the wrapped model's answers.
+    """The labels of a stream: those that came, in order, or those that were declared. None is made up.
 
-    Of two labels the positive one is True (or 1, for numbers 0 and 1), else the first that was met as an
-    outcome, or the second of those that were declared. Once there are two, `pair` is (negative, positive).
+    Of two labels the positive one is True, or 1, or the greater of two numbers; of others the one that came
+    first; of declared ones the second. Once there are two, `pair` is (negative, positive).
     """
 
-    _strange = declared = False
+    declared = False
+    _strange = False
+    """Whether it was said that the model names none of the labels."""
 
     def __init__(self, declared: Sequence[Label] = ()) -> None:
         self.known: dict[Label, int] = {}
+        """By label: 1 for the positive one, 0 for the others."""
         self.positive: Label | None = None
+        """None while no label came. While a single one came that is 0 or 1, this is 1."""
         self.pair: tuple[Label, Label] | None = None
+        self._by_text: dict[str, Label | None] = {}
+        """By the text of a name that is no label: the label with that text, if there is one."""
         if len(declared):
             self.declared, self.positive = True, declared[1]
             self.known = {label: int(label == self.positive) for label in declared}
             self.pair = (declared[0], declared[1]) if len(declared) == 2 else None
 
-    def meet(self, label: Label) -> None:
-        """Take note of an outcome's label; ValueError if others were declared."""
-        label = plain(label)
+    def check(self, label: Label) -> None:
+        """ValueError if others were declared."""
         if self.declared:
             class_of(label, self.known, "y")
-        if self.positive is None:
-            self.positive = label
-            if isinstance(label, (bool, int)) and label in (0, 1):
-                kind = type(label)
-                self.positive = kind(1)
-                self.known = {kind(0): 0, kind(1): 1}
-        self.known.setdefault(label, int(label == self.positive))
-        if len(self.known) == 2:
-            first, second = self.known
-            self.pair = (second, first) if self.positive == first else (first, second)
 
-    def read(self, answer: Mapping[Label, float]) -> float:
-        """The positive label's probability in a model's answer; 1/2 if the model has none to give."""
-        positive = True if self.positive is None else self.positive
-        if positive in answer:
-            return answer[positive]
-        if not answer or self.positive is None:
-            return 0.5
-        if self.pair is not None and not self._strange and not any(label in answer for label in self.known):
+    def meet(self, label: Label) -> None:
+        """Take note of the label of an outcome, one that `check` has let pass."""
+        label = plain(label)
+        if label in self.known:
+            return
+        came = [*self.known, label]
+        if len(came) == 1:
+            self.positive = type(label)(1) if _is_number(label) and label in (0, 1) else label
+        elif len(came) == 2:
+            self.positive = max(came) if all(map(_is_number, came)) else came[0]
+            self.pair = (came[1], came[0]) if self.positive == came[0] else (came[0], came[1])
+        self.known = {one: int(one == self.positive) for one in came}
+        self._by_text = {}
+
+    def named(self, answer: Mapping[Label, float]) -> Mapping[Label, float]:
+        """A model's answer by the labels of the stream, which the model may call otherwise.
+
+        False and True alone, where two numbers came that are no booleans, stand for the smaller and the
+        greater one; while a single such number came, it is not known yet for which. Other names stand for the
+        label of the same text. What is no label is a name of its own, and is left out where all labels were
+        declared.
+        """
+        known = self.known
+        if not known or not answer or (answer.keys() <= known.keys() and not self.is_descending):
+            return answer
+        if all(map(_is_boolean, answer)) and len(known) <= 2 and all(map(_is_plain_number, known)):
+            sides = self._sides()
+            return {sides[bool(name)]: p for name, p in answer.items()} if sides else {}
+        found: dict[Label, float] = {}
+        for name, p in answer.items():
+            label = name if name in known else self._label_like(name)
+            if label in known or not self.declared:
+                # a model that has learnt from rows and from batches names a label in two ways
+                found[label] = found[label] + p if label in found else p
+        if len(known) > 1 and not self._strange and not known.keys() & found.keys():
             self._strange = True
-            said, came = (", ".join(map(repr, labels)) for labels in (answer, self.known))
+            said, came = (", ".join(map(repr, labels)) for labels in (answer, known))
             text = f"labels {said}, and none of them has come; those that have are {came}"
-            warn_of([f"classifier answers with the {text}"], level=4)
-        return 1.0 - in_turn(answer.values())
+            warn_of([f"classifier answers with the {text}"])
+        return found
 
-    def both(self, answer: Mapping[Label, float], p: float) -> dict[Label, float]:
-        """The forecast p of the positive label as a river answer over the labels known so far."""
+    @property
+    def is_descending(self) -> bool:
+        """Whether two numbers were declared of which the positive one is the smaller.
+
+        Its probability is then not to be looked up in a model's answer: it may be 1, which equals True.
+        """
+        return self.declared and self.pair is not None and _descends(*self.pair)
+
+    def _sides(self) -> dict[bool, Label] | None:
+        """Which numbers False and True stand for; None if that is not known yet."""
+        first, *others = self.known
+        if others:
+            return {False: min(self.known), True: max(self.known)}
+        kind = type(first)
+        return {False: kind(0), True: kind(1)} if first in (0, 1) else None
+
+    def _label_like(self, name: Label) -> Label:
+        """The only label with the text of a name, else the name."""
+        text = str(name)
+        if text not in self._by_text:
+            booleans = (False, True) if any(map(_is_boolean, self.known)) else ()
+            alike = [label for label in {*self.known, *booleans} if str(label) == text]
+            self._by_text[text] = alike[0] if len(alike) == 1 else None
+        label = self._by_text[text]
+        return plain(name) if label is None else label
+
+    def names(self, answer: Mapping[Label, float]) -> tuple[Label, ...]:
+        """The labels over which one event is forecast: those that came, or while fewer than two did, also
+        those of the model's answer, which is `named`; none if there are none.
+        """
         if self.positive is None:
             # 0 and 1 are False and True, and may be two of many
-            return {False: 1.0 - p, True: p} if answer and answer.keys() <= {False, True} else {}
-        names = self.known if len(self.known) > 1 else {**self.known, **dict.fromkeys(answer)}
-        if len(names) == 1:
-            return {self.positive: 1.0}
-        others = (1.0 - p) / (len(names) - 1)
-        return {label: p if label == self.positive else others for label in names}
+            return (False, True) if answer and answer.keys() <= {False, True} else ()
+        return tuple(self.known if len(self.known) > 1 else {**self.known, **dict.fromkeys(answer)})
+
+    def event(self, names: Collection[Label]) -> Label:
+        """The label whose probability is forecast in an answer over two names or more."""
+        if self.pair is not None or self.positive is None:
+            return True if self.pair is None else self.pair[1]
+        if len(names) == 2 and all(map(_is_number, names)):
+            return max(names)
+        return self.positive if self.positive in names else next(iter(self.known))
+
+    def probability(self, event: Label, answer: Mapping[Label, float]) -> float:
+        """What a model's answer, which is `named`, says of a label; 1/2 if it says nothing."""
+        if event in answer:
+            return answer[event]
+        if not self.known.keys() & answer.keys():
+            return 0.5
+        return 1.0 - in_turn(answer.values())
+
+    def read(self, answer: Mapping[Label, float]) -> float:
+        """What a model's answer says of the positive one of two labels."""
+        return self.probability(self.event(()), self.named(answer))
+
+
+def check_pair(classes: Any) -> tuple[Label, ...]:
+    """The two labels of a stream; ValueError if these are not two."""
+    declared = check_labels(classes, "classes")
+    if len(declared) != 2:
+        raise ValueError(
+            f"classes must hold 2 class labels, got {len(declared)}: of more wrap one model in "
+            "CalibratedClassifier"
+        )
+    return declared
+
+
+def over(names: Collection[Label], event: Label, p: float) -> dict[Label, float]:
+    """An answer over at least two names: p for the label that is forecast, equal shares for the others."""
+    others = (1.0 - p) / (len(names) - 1)
+    return {label: p if label == event else others for label in names}
+
+
+def _is_number(label: Label) -> bool:
+    return isinstance(label, Real)
+
+
+def _is_plain_number(label: Label) -> bool:
+    return _is_number(label) and not _is_boolean(label)
+
+
+def _is_boolean(label: Label) -> bool:
+    return isinstance(label, bool | np.bool_)
+
+
+def _descends(first: Label, second: Label) -> bool:
+    return _is_number(first) and _is_number(second) and first > second
+
+
+def read_answer(answer: Any) -> Mapping[Label, float]:
+    """A model's answer itself; ValueError if it is no mapping, as those of river's active learning."""
+    if not isinstance(answer, Mapping):
+        raise ValueError(
+            "classifier must answer with a dict of labels and probabilities, got one with "
+            f"{type(answer).__name__}: of a model that answers with more, as river's active.EntropySampler, "
+            "wrap the classifier inside, EntropySampler(CalibratedClassifier(...))"
+        )
+    return answer
 
 
 def checked_label(y: Any) -> Label:
@@ -203,10 +313,11 @@ def corrected_rows(table: Floats, weights: Floats) -> Floats:
 
 def corrected(answer: Mapping[Label, float], labels: Labels, weights: Floats) -> dict[Label, float]:
     """A model's answer over declared labels, put right; none stays none."""
+    answer = labels.named(answer)
     if not answer:
         return {}
     said = [answer.get(label, 0.0) for label in labels.known]
     if labels.pair is not None:
-        said[1] = labels.read(answer)
+        said[1] = labels.probability(labels.pair[1], answer)
     row = np.array([[min(max(one, 0.0), 1.0) for one in said]])
     return dict(zip(labels.known, corrected_rows(row, weights)[0].tolist(), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 MOST_WAITING = 1_000_000
 """By default. A forecast of two labels takes about 1.1 KB, one of ten labels one by one 3.4 KB."""
+MANY_WAITING = 100
+"""When so many forecasts wait and no label has come at all, that is remarked on."""
 
 
 class NOTHING:
@@ -88,10 +90,26 @@ class Pending:
         self.n_given_up += 1
         return self.take_oldest().forecast
 
-    def take(self, x: Any) -> Any:
-        """The oldest forecast for these features, removed; None if there is none."""
-        key = features_key(x) if self._waiting else None
-        return self._waiting.pop(self._found(key)).forecast if key in self._places else None
+    def place(self, x: Any) -> int | None:
+        """The number of the oldest forecast for these features; None if there is none."""
+        places = self._places.get(features_key(x)) if self._waiting else None
+        return places[0] if places else None
+
+    def is_empty(self, place: int) -> bool:
+        """Whether nothing was forecast in the round with that number."""
+        return self._waiting[place].forecast is None
+
+    def take(self, place: int) -> Any:
+        """The forecast with that number, removed."""
+        key = self._waiting[place].key
+        self._places[key].remove(place)
+        if not self._places[key]:
+            del self._places[key]
+        return self._waiting.pop(place).forecast
+
+    def how_many(self, key: Hashable) -> int:
+        """How many forecasts wait under a key for their labels."""
+        return len(self._places.get(key, ()))
 
     def note(self, x: Any, label: Any, known: dict[str, Any], last: bool) -> bool:
         """Keep a label for the oldest forecast, or the last, of these features; whether there is one."""
@@ -104,7 +122,11 @@ class Pending:
 
     def since(self) -> Any:
         """Since when the oldest forecast waits; None if none does."""
-        return next(iter(self._waiting.values())).since if self._waiting else None
+        return self.oldest().since if self._waiting else None
+
+    def oldest(self) -> Kept:
+        """The oldest forecast, and what came of it."""
+        return next(iter(self._waiting.values()))
 
     def take_oldest(self) -> Kept:
         """The oldest forecast, removed, and what came of it."""
@@ -137,13 +159,15 @@ class Patience(NamedTuple):
         """When a forecast of these features is made, not before `now`; ValueError if they do not say."""
         if self.moment is None:
             return 0 if now is None else now + 1
+        got = "none"
         try:
             found = self.moment(x) if callable(self.moment) else x[self.moment]
+            got = f"one of type {type(found).__name__}"
             _ = found - found > self.after  # a TypeError, if these do not go together
             return found if now is None else max(now, found)
         except (KeyError, TypeError) as error:
             raise ValueError(
-                f"x must have a moment, {self.moment!r}, in units of expire_after={self.after!r}, got {x!r}"
+                f"x must have a moment, {self.moment!r}, in units of expire_after={self.after!r}, got {got}"
             ) from error
 
 
@@ -155,6 +179,11 @@ def patience_of(after: Any, label: Label | None, moment: Any, declared: Iterable
                 raise ValueError(f"{name} says nothing without expire_after, got {value!r}")
         return None
     if moment is None:
+        if isinstance(after, timedelta):
+            raise ValueError(
+                f"expire_after={after!r} needs moment=, the name of the feature that says when a forecast is "
+                "made, or a function of all features; got None"
+            )
         check_count(after, "expire_after")
     elif not isinstance(after, int | float | timedelta) or after is True or not after or abs(after) != after:
         raise ValueError(f"expire_after must be a span above 0, a number or a timedelta, got {after!r}")
@@ -181,8 +210,13 @@ class LateRounds(Generic[T]):
     _here: T | None = None
     """The forecast of the open round, where it is not kept elsewhere."""
     _is_empty = False
-    """Whether nothing was forecast in the round that is here."""
+    """Whether nothing was forecast in the open round: its answer was empty."""
     _n_withdrawn = 0
+    _n_expired = 0
+    _settled: Any = NOTHING
+    """What was asked about in the round that was settled last."""
+    _missed: Missed | None = None
+    _has_warned_of_silence = False
     _asks: ClassVar[str] = "predict_proba_one"
     """The method that opens a round."""
 
@@ -204,14 +238,28 @@ class LateRounds(Generic[T]):
 
         It is the forecast that was given last if that was for this very object, else the oldest that waits
         for equal features. Without one the label is counted in `n_unmatched` and settles nothing; a
-        LabelWarning says so once, unless nothing has been forecast yet.
+        LabelWarning says so once, unless nothing has been forecast yet. What the model raises passes through:
+        the forecast then stays open.
 
-        Raises ValueError, and learns nothing, for a y that is none, and for a weight w, which would reach the
-        model alone.
+        Raises ValueError, and learns nothing, for a y that is none, for a weight w, which would reach the
+        model alone, and for the second label running that comes right after a question, with the same names
+        of features and other values: something in front of this wrapper has changed them in between.
         """
         if kwargs:
             refuse_weight(kwargs)
         self._learn(x, x, y, kwargs)
+
+    def warm_up(self, x: Any, y: Any, **kwargs: Any) -> None:
+        """Let the model, and what is learnt of it, learn a row that nobody was given a forecast for.
+
+        It settles nothing, even if a forecast waits for equal features. The keywords are for the wrapped
+        model. Raises ValueError, and learns nothing, as `learn_one` for y and for a weight.
+        """
+        refuse_weight(kwargs)
+        read = self._read(y)
+        said = self._says(x)
+        self._teach(x, y, kwargs)
+        self._learn_alone(said, read)
 
     def forecast(self, x: Any, **kwargs: Any) -> WrappedForecast:
         """Forecast with a token, which `observe` settles: it finds its forecast whatever the features are.
@@ -248,9 +296,10 @@ class LateRounds(Generic[T]):
         """
         self._tokens.check(forecast)
         if self._is_open(forecast):
-            found, self._features = self._take(), NOTHING
+            found = self._taken_out()
         else:
-            found = self._pending.take(forecast)
+            place = self._pending.place(forecast)
+            found = None if place is None else self._pending.take(place)
         if found is not None:
             self._give_up(found)
         self._tokens.close(forecast)
@@ -262,18 +311,46 @@ class LateRounds(Generic[T]):
         return len(self._pending) + (self._features is not NOTHING)
 
     def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
-        """Settle the forecast that was asked for with these features or this token, let the model learn x."""
+        """Settle the forecast that was asked for with these features or this token, let the model learn x.
+
+        The model learns first: if it cannot, nothing has happened.
+        """
         if self._patience is not None and self._keeps(asked, y, kwargs):
             return
         read = self._read(y)
-        # what `_finds` says of most labels, in fewer calls
-        if (asked is self._features and not self._is_empty) or self._finds(asked):
+        # what follows says of most labels, in fewer calls
+        if asked is self._features and not self._is_empty:
+            self._teach(x, y, kwargs)
             self._settle(read)
-            self._features = NOTHING
+            self._features, self._settled = NOTHING, asked
             self.n_rounds += 1
-        else:
-            self._learn_alone(x, read)
-        self._teach(x, y, read, kwargs)
+            return
+        place = None if asked is self._features else self._pending.place(asked)
+        is_here = place is None and self._is_open(asked)
+        if place is None and not is_here:
+            self._miss(asked)
+        if self._was_answered(place, is_here):
+            self._teach(x, y, kwargs)
+            if place is not None:
+                # taken first: what is put aside must not push it out
+                self._bring_back(self._pending.take(place))
+            self._settle(read)
+            self._features, self._settled = NOTHING, asked
+            self.n_rounds += 1
+            return
+        # of a round with an empty answer the model had nothing to say
+        said = self._says(x) if place is None and not is_here else None
+        self._teach(x, y, kwargs)
+        if place is not None:
+            self._pending.take(place)
+        elif is_here:
+            self._taken_out()
+        self.n_unmatched += 1
+        self._learn_alone(said, read)
+
+    def _was_answered(self, place: int | None, is_here: bool) -> bool:
+        """Whether something was forecast in the round that waits there, or is here."""
+        return not self._is_empty if is_here else place is not None and not self._pending.is_empty(place)
 
     def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
         """Keep a label until its forecast is due; whether it is kept."""
@@ -281,7 +358,7 @@ class LateRounds(Generic[T]):
 
     @abstractmethod
     def _read(self, y: Any) -> Any:
-        """What a label or target is to `_settle`; ValueError if it is none."""
+        """What a label or target is to `_settle`; ValueError if it is none. Nothing is noted of it yet."""
 
     def _take(self) -> T | None:
         """The forecast of the round that is here, to wait for its label; None if nothing was forecast."""
@@ -296,11 +373,17 @@ class LateRounds(Generic[T]):
     def _settle(self, read: Any) -> None:
         """Charge the round that is here."""
 
-    def _learn_alone(self, x: Any, read: Any) -> None:
-        """Learn what there is to learn from a label without its forecast."""
+    def _says(self, x: Any) -> Any:
+        """What the model says now of features that no forecast waits for."""
+
+    def _learn_alone(self, said: Any, read: Any) -> None:
+        """Learn what there is to learn from a label without its forecast, and from what the model said.
+
+        None: it said nothing.
+        """
 
     @abstractmethod
-    def _teach(self, x: Any, y: Any, read: Any, kwargs: dict[str, Any]) -> None:
+    def _teach(self, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         """Let the model learn."""
 
     def _give_up(self, forecast: T) -> None:
@@ -312,10 +395,18 @@ class LateRounds(Generic[T]):
     def _put_aside(self) -> None:
         """Let the open round, if there is one, wait for a late label."""
         if self._features is not NOTHING:
-            given_up = self._pending.add(self._features, self._take(), self._now)
-            self._features = NOTHING
+            asked = self._features
+            given_up = self._pending.add(asked, self._taken_out(), self._now)
             if given_up is not None:
                 self._give_up(given_up)
+            if len(self._pending) == MANY_WAITING:
+                self._remark_on_silence()
+
+    def _taken_out(self) -> T | None:
+        """The forecast of the open round, which is open no longer; None if nothing was forecast."""
+        forecast = None if self._is_empty else self._take()
+        self._features, self._is_empty = NOTHING, False
+        return forecast
 
     def _open(self, x: Any) -> None:
         """Begin a round of these features, unless it is the open one."""
@@ -342,29 +433,95 @@ class LateRounds(Generic[T]):
         self._note_late(self._most_open)
         self._present(forecast)
 
-    def _finds(self, x: Any) -> bool:
-        """Put the round that a label of x settles in its place; whether there is one, else that is noted."""
-        # taken first: what is put aside must not push it out
-        waiting = None if x is self._features else self._pending.take(x)
-        if waiting is not None:
-            self._bring_back(waiting)
-            return True
-        if self._is_open(x):
-            self._features = NOTHING
-            if not self._is_empty:
-                return True
-        self.n_unmatched += 1
+    def _asks_again(self, rows: list[Any]) -> bool:
+        """Whether there are rows among these that no forecast waits for."""
+        needed = Counter(map(features_key, rows))
+        if self._features is not NOTHING:
+            needed[features_key(self._features)] -= 1
+        return any(number > self._pending.how_many(key) for key, number in needed.items())
+
+    def _note_batch(self) -> None:
+        """Count a batch of labels as one, as regards whether the next label is missed, too."""
+        if self._missed is not None and self._missed.n_rounds == self.n_rounds:
+            self._missed = self._missed._replace(n_unmatched=self.n_unmatched - 1)
+
+    def _miss(self, asked: Any) -> None:
+        """Say what is to be said of a label that no forecast waits for; ValueError if it is the wrong one.
+
+        A row that nobody asked about may be learnt at any time, to warm up. But who asks and then brings a
+        label for other values of the same features, twice running, means the rows that were asked about.
+        """
         given_up = self._pending.n_given_up
-        if not self._has_warned and (self.n_rounds or self.n_open or given_up):
-            self._has_warned = True
+        question = self._features
+        names = [set(x) for x in (asked, question) if isinstance(x, Mapping)]
+        if (
+            len(names) == 2
+            and names[0] == names[1]
+            and not (given_up or self._n_expired or self._n_withdrawn)
+        ):
+            now = Missed(question, asked, self.n_rounds, self.n_unmatched)
+            if self._missed is not None and now.comes_after(self._missed):
+                raise ValueError(
+                    "x must have the features that were asked about, got others under the same names, twice "
+                    "running: something in front of this wrapper, such as a scaler, learns between the "
+                    "question and the label. Put the wrapper around the whole pipeline: "
+                    f"{type(self).__name__}(scaler | model); or ask by forecast and settle by observe. Rows "
+                    "that were not asked about are learnt by warm_up"
+                )
+            self._missed = now
+        if self._has_warned or not (self.n_rounds or self.n_open or given_up):
+            return
+        self._has_warned = True
+        if self._settled is not NOTHING and features_key(asked) == features_key(self._settled):
+            text = (
+                "a label came once more for a round that it has settled: the model learns it again, and it "
+                "settles nothing (n_unmatched counts such labels). An ensemble that learns rows several "
+                "times, as river's BaggingClassifier, goes inside: "
+                f"{type(self).__name__}(BaggingClassifier(model))"
+            )
+        else:
             limit = f"; {given_up:,} were given up, since more than most_waiting={self.most_waiting:,} waited"
             text = (
                 "a label came for features that no forecast waits for: the model learns it, but it settles "
                 "nothing, and no certificate speaks of it (n_unmatched counts such labels). Ask before each "
                 f"label, with equal features, or by tokens (forecast, observe){limit if given_up else ''}"
             )
-            warn_of([text], level=5)
-        return False
+        warn_of([text])
+
+    def _remark_on_silence(self) -> None:
+        """Say once that many forecasts wait, if no label has come at all."""
+        if self._has_warned_of_silence or self.n_rounds or self.n_unmatched:
+            return
+        self._has_warned_of_silence = True
+        text = (
+            f"{MANY_WAITING} forecasts wait for their labels, and no label has come yet: each takes memory, "
+            "and the guarantee grows with their number. Give the labels to learn_one when they come; "
+            "most_waiting= and expire_after= limit how many wait. Who only wants to know what would be said "
+            "asks a copy"
+        )
+        warn_of([text])
+
+
+class Missed(NamedTuple):
+    """A label that came right after a question, for other values of its features."""
+
+    question: Any
+    asked: Any
+    """The features of the label."""
+    n_rounds: int
+    n_unmatched: int
+    """So many rounds and labels without a forecast there were before."""
+
+    def comes_after(self, last: Missed) -> bool:
+        """Whether it is the next label after that one, and both of different questions.
+
+        A question about a row that was just learnt only looks at what has been learnt.
+        """
+        return (
+            self.question is not last.question
+            and (self.n_rounds, self.n_unmatched) == (last.n_rounds, last.n_unmatched + 1)
+            and features_key(self.question) != features_key(last.asked)
+        )
 
 
 class ThisOne:

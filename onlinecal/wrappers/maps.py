@@ -8,7 +8,7 @@ import random
 import warnings
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 import numpy as np
@@ -28,7 +28,7 @@ from onlinecal.recalibration.lp.statistics import Estimation
 from onlinecal.remarks import LabelWarning, label_remarks, warn_of
 from onlinecal.steering.binary import N_BINS, bin_mean, bin_of, within
 from onlinecal.validation import check_choice, check_count, check_open_unit
-from onlinecal.wrappers.labels import Label, Labels, normalised, plain, refuse_weight
+from onlinecal.wrappers.labels import Label, Labels, normalised, over, plain, read_answer, refuse_weight
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 PLATT_RATE = 0.05
@@ -49,39 +49,46 @@ class MappedClassifier(ClassifierWrapper):
     def __init__(self, classifier: base.Classifier) -> None:
         super().__init__(classifier)
         self._labels = Labels()
-        self._maps: dict[Label | None, PlattMap | BinMap] = {}
+        self._maps: dict[Label, PlattMap | BinMap] = {}
 
     @abstractmethod
     def _new_map(self) -> PlattMap | BinMap:
         """A map that has learnt nothing."""
 
-    def _map(self, label: Label | None) -> PlattMap | BinMap:
+    def _map(self, label: Label) -> PlattMap | BinMap:
         if label not in self._maps:
             self._maps[label] = self._new_map()
         return self._maps[label]
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """The mapped probabilities of the labels known so far; they sum to 1."""
-        answer = self.classifier.predict_proba_one(x, **kwargs)
-        mapped = {label: self._map(label).apply(p) for label, p in self._events(answer, [*answer]).items()}
-        return self._labels.both(answer, mapped[None]) if None in mapped else normalised(mapped)
+        answer = self._labels.named(read_answer(self.classifier.predict_proba_one(x, **kwargs)))
+        labels = dict.fromkeys([*answer, *self._labels.known])
+        mapped = {event: self._map(event).apply(p) for event, p in self._events(answer, labels).items()}
+        if len(self._labels.known) > 2:
+            return normalised(mapped)
+        names = self._labels.names(answer)
+        return over(names, *mapped.popitem()) if mapped else dict.fromkeys(names, 1.0)
 
-    def _events(self, answer: dict[Label, float], named: list[Label]) -> dict[Label | None, float]:
-        """What the model says to each map: to that of the positive one of two labels, None, or of each."""
-        if len(self._labels.known) <= 2:
-            return {None: within(self._labels.read(answer))}
-        labels = dict.fromkeys([*named, *self._labels.known])
-        return {label: within(answer.get(label, 0.0)) for label in labels}
+    def _events(self, answer: Mapping[Label, float], labels: Iterable[Label]) -> dict[Label, float]:
+        """What the model says to each map: to that of one of two labels, or to those of all these labels."""
+        if len(self._labels.known) > 2:
+            return {label: within(answer.get(label, 0.0)) for label in labels}
+        names = self._labels.names(answer)
+        if len(names) < 2:
+            return {}
+        event = self._labels.event(names)
+        return {event: within(self._labels.probability(event, answer))}
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Let the maps learn from the model's answer, then the model from the label."""
+        """Let the model learn the label, then the maps from what it had said before."""
         refuse_weight(kwargs)
         label = check_label(y, "y")
-        answer = self.classifier.predict_proba_one(x)
-        self._labels.meet(label)
-        for event, p in self._events(answer, []).items():
-            self._map(event).learn(p, int(label == (self._labels.positive if event is None else event)))
+        said = read_answer(self.classifier.predict_proba_one(x))
         self.classifier.learn_one(x, y, **kwargs)
+        self._labels.meet(label)
+        for event, p in self._events(self._labels.named(said), self._labels.known).items():
+            self._map(event).learn(p, int(label == event))
 
 
 class PlattScaling(MappedClassifier):
@@ -210,20 +217,26 @@ class Refitted(ClassifierWrapper, Generic[R]):
         self.n_rounds = 0
         self.n_fits = 0
         self.recalibrator: R | None = None
+        self._labels = Labels()
         self._columns: dict[Label, int] = {}
         self._next_fit = first_fit
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Keep the answer for x with its label, recalibrate if it is time, then let the model learn."""
+        """Let the model learn, keep what it had answered with the label, recalibrate if it is time."""
         refuse_weight(kwargs)
         new = check_label(y, "y")
-        raw = {plain(label): p for label, p in self.classifier.predict_proba_one(x).items()}
+        said = read_answer(self.classifier.predict_proba_one(x))
+        self.classifier.learn_one(x, y, **kwargs)
+        self._labels.meet(new)
         self.n_rounds += 1
-        self._keep(raw, new)
+        self._keep(self._named(said), new)
         if self.n_rounds >= self._next_fit:
             self._next_fit = self.n_rounds + min(self.n_rounds, self._most_between_fits())
             self.recalibrate()
-        self.classifier.learn_one(x, y, **kwargs)
+
+    def _named(self, answer: Mapping[Label, float]) -> Answer:
+        """A model's answer by the labels of the stream, see `Labels.named`."""
+        return {plain(label): p for label, p in self._labels.named(answer).items()}
 
     @abstractmethod
     def _keep(self, answer: Answer, label: Label) -> None:
@@ -237,8 +250,10 @@ class Refitted(ClassifierWrapper, Generic[R]):
         return self.n_rounds
 
     def _meet(self, labels: Iterable[Label]) -> None:
-        """Number the labels that are new."""
+        """Number the labels that are new; False and True once a label came that says what they stand for."""
         for label in labels:
+            if isinstance(label, bool) and not self._labels.known:
+                continue
             self._columns.setdefault(label, len(self._columns))
 
     def _vector(self, answer: Answer) -> Floats:
@@ -338,7 +353,9 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
                 raise ValueError(f"{name} must be at least 10, got {value!r}")
         self.n_actions, self.losses, self.labels, self.seed = n_actions, losses, labels, seed
         self.memory, self.capacity, self.n_recent = memory, capacity, n_recent
-        self._meet(map(plain, labels or ()))
+        for label in map(plain, labels or ()):
+            self._labels.meet(label)
+        self._meet(self._labels.known)
         self._kept: deque[tuple[Answer, Label]] = deque(maxlen=capacity)
         self._recent: deque[tuple[Answer, Answer, Label]] = deque(maxlen=n_recent)
         self._random = random.Random(seed)
@@ -348,7 +365,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
 
         Labels that came after the last fit keep the model's probability; the others share the rest.
         """
-        return self._recalibrated(self.classifier.predict_proba_one(x, **kwargs))
+        return self._recalibrated(self._named(read_answer(self.classifier.predict_proba_one(x, **kwargs))))
 
     def gaps(self, losses: ArrayLike | None = None, raw: bool = False) -> Floats:
         """Loss gaps on the newest labels, of the answers made before each was learnt.
@@ -517,8 +534,10 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
 
         Empty while neither the model nor the stream has named a label.
         """
-        answer = {plain(label): u for label, u in self.classifier.predict_proba_one(x, **kwargs).items()}
+        answer = self._named(read_answer(self.classifier.predict_proba_one(x, **kwargs)))
         self._meet(answer)
+        if not self._columns:
+            return answer
         vector = self._online.answer(self._vector(answer))
         return dict(zip(self._columns, vector.tolist(), strict=True))
 

@@ -58,7 +58,7 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
         for one, token in zip(self._forecasters, forecast[0], strict=True):
             one.withdraw(token)
 
-    def _teach(self, x: Any, y: Any, read: float, kwargs: dict[str, Any]) -> None:
+    def _teach(self, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         self.regressor.learn_one(x, y, **kwargs)
 
 
@@ -308,8 +308,11 @@ class CalibratedDistribution(RegressorWrapper):
             self._moved[i] += abs(chances[i] - token.probability)
         self._note(read, mean)
 
-    def _learn_alone(self, x: Any, read: float) -> None:
-        self._note(read, finite(self.regressor.predict_one(x)))
+    def _says(self, x: Any) -> float | None:
+        return finite(self.regressor.predict_one(x))
+
+    def _learn_alone(self, said: float | None, read: float) -> None:
+        self._note(read, said)
 
     @property
     def certificates(self) -> dict[float, float]:

@@ -449,7 +449,7 @@ def recalibrate_stream(
     settings = Settings(Labels(given.classes), slack, 1, horizon)
     k = len(given.classes)
     kind = chosen(strategy, k, lambda name: KINDS[name](settings), None, horizon)
-    warn_if_empty(KINDS[kind](settings), k, horizon, level=3)
+    warn_if_empty(KINDS[kind](settings), k, horizon)
     if given.column and kind != Binary.name:
         raise ValueError(f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them")
     if kind == Binary.name and k > 2:

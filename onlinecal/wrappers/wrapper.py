@@ -73,8 +73,8 @@ class ClassifierWrapper(base.Wrapper, base.MiniBatchClassifier):
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecasts made for these rows, then let the model learn them.
 
-        Rows are settled one after the other, each as a late label is. Then the wrapped model learns by its
-        own `learn_many`; if it has none (or X is of polars), it learns each row as that is settled.
+        The wrapped model learns by its own `learn_many`, then the rows are settled one after the other, each
+        as a late label is; if it has none (or X is of polars), it learns each row as that is settled.
 
         Parameters
         ----------
@@ -99,10 +99,21 @@ class ClassifierWrapper(base.Wrapper, base.MiniBatchClassifier):
         for row, label in enumerate(labels):
             self._check_label(label, f"y at row {row}")
         with self._asked_at_once(X, rows) as model:
+            if model is not None:
+                if self._asks_again(rows):
+                    # before the model learns their labels
+                    self.classifier.ask()
+                model.learn_many(X, labels_like(X, labels), **kwargs)
             for x, label in zip(rows, labels, strict=True):
                 self.learn_one(x, label, **kwargs)
-        if model is not None:
-            model.learn_many(X, labels_like(X, labels), **kwargs)
+        self._note_batch()
+
+    def _asks_again(self, rows: list[Row]) -> bool:
+        """Whether the model is asked about any of these rows when their labels come."""
+        return True
+
+    def _note_batch(self) -> None:
+        """After a batch of labels."""
 
     def _answers_of(self, X: Any, **kwargs: Any) -> list[dict[Label, float]]:
         """What `predict_proba_one` says to each row."""
@@ -142,15 +153,19 @@ class Asked:
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Label, float]:
         """What the model says to a row of the batch."""
+        self.ask(**kwargs)
+        return self._answers[id(x)]
+
+    def ask(self, **kwargs: Any) -> None:
+        """Ask the model about the batch, unless it has been asked."""
         if not self._answers:
             said = self._model.predict_proba_many(self._X, **kwargs)
             # a list is what `FromScikitLearn` says
             answers = said if isinstance(said, list) else rows_of(said)
             self._answers = {id(row): answer for row, answer in zip(self._rows, answers, strict=True)}
-        return self._answers[id(x)]
 
     def learn_one(self, x: Row, y: Label, **kwargs: Any) -> None:
-        """Nothing: the model learns the batch afterwards."""
+        """Nothing: the model has learnt the batch."""
 
 
 def learns_many(model: Any, X: Any) -> bool:

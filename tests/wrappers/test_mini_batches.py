@@ -82,7 +82,8 @@ def test_a_model_is_asked_and_taught_by_its_own_methods():
     with pytest.warns(LabelWarning, match="a label came for features that no forecast waits for"):
         model.learn_many(X, y)
     assert calls == ["predict_proba_many", "learn_many"] * 7
-    assert (model.n_rounds, model.n_unmatched) == (6 * 15, 15)
+    # the first answers were empty
+    assert (model.n_rounds, model.n_unmatched) == (5 * 15, 2 * 15)
 
 
 def test_pipelines_are_asked_at_once_if_all_their_steps_can_be():

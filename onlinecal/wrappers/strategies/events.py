@@ -23,14 +23,17 @@ from onlinecal.forecasters.simplex.run import replayed_with_certificates
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.labels import Label, completed, normalised, normalised_rows, spread_top
+from onlinecal.wrappers.labels import Label, completed, normalised, normalised_rows, over, spread_top
 from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
-from onlinecal.wrappers.strategies.projection import Buckets, Recent, check_buckets
+from onlinecal.wrappers.strategies.projection import Buckets, Projection, Recent, check_buckets
 from onlinecal.wrappers.strategies.strategy import Answer, Bounded, Counted, Settings, Strategy, Waiting
 
 
 class Binary(Strategy):
-    """One event: that the label is the positive one, or the first one seen.
+    """One event: that the label is the positive one.
+
+    While that is not known a label of the answer is forecast. Each label that is forecast has a projection of
+    its own.
 
     As a sum over all labels its distance is that of the positive label, twice, and what happened beside the
     two: a round that a third label settled, or one with other labels in the answer than the two. One of the
@@ -51,36 +54,53 @@ class Binary(Strategy):
 
     def names(self, answer: Mapping[Label, float]) -> list[Label]:
         """False and True while no label has come."""
-        return list(self.labels.both(answer, 0.5))
+        return list(self.labels.names(answer))
 
     def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
-        """The labels but the positive one share what it leaves."""
-        if self.labels.pair is None:
-            self.asked = tuple(names)
-        self.events = {None: self.projection(None)}
-        return self.labels.both(answer, self.events[None].ask(self.labels.read(answer)))
-
-    def forecasts(self) -> Answer:
-        """That of the positive label, True while none has come."""
-        positive = True if self.labels.positive is None else self.labels.positive
-        return {positive: self.projection(None).given}
+        """The labels but the one that is forecast share what it leaves."""
+        event = self.labels.event(names)
+        projection = self.projection(event)
+        self.asked = () if self.labels.pair is not None else tuple(names)
+        self.events = {event: projection}
+        return over(names, event, projection.ask(self.labels.probability(event, answer)))
 
     def settle(self, label: Label) -> None:
-        """Charge the event, and note what was beside the two labels."""
-        self.projection(None).settle(int(label == self.labels.positive))
+        """Charge the event, and note what was beside the two labels.
+
+        The positive label may turn out to be another than the one that was forecast. If such a one comes
+        unnamed its round counts in full, and no table is charged for it: whoever looks at the probability of
+        the positive label in all answers finds 0 in this one.
+        """
+        ((event, projection),) = self.events.items()
+        if self.asked and label not in self.asked and label == self.labels.positive:
+            projection.surprise()
+        else:
+            projection.settle(int(label == event))
         if self.asked:
             self._strange_answers[self.asked] += 1
-            self.asked = ()
         if self.labels.pair is not None and label not in self.labels.pair:
             self._strangers[label] += 1
+        self.rest()
+
+    def rest(self) -> Projection | None:
+        """Once there are two labels every round is of the same event: what forecasts it, else None."""
+        self.asked = ()
+        if self.labels.pair is None:
+            return None
+        positive = self.labels.pair[1]
+        self.events = {positive: self.projection(positive)}
+        return self.events[positive]
 
     def learn_alone(self, answer: Mapping[Label, float], names: list[Label], label: Label) -> None:
         """The projection steers by itself."""
-        self.projection(None).learn_alone(self.labels.read(answer), int(label == self.labels.positive))
+        event = self.labels.event(names)
+        self.projection(event).learn_alone(self.labels.probability(event, answer), int(label == event))
 
     def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """Of two labels: that of the second one, compiled."""
-        tapes = self.projection(None).replay(table[:, 1], numbers == 1, schedule)
+        projection = self.rest()
+        assert projection is not None
+        tapes = projection.replay(table[:, 1], numbers == 1, schedule)
         return Tapes(np.column_stack([1.0 - tapes.forecasts, tapes.forecasts]), tapes.certificates)
 
     def over_labels(self) -> Iterable[Bounded]:
@@ -541,10 +561,10 @@ def chosen(
     return next(name for most, name in CHOICES.items() if n_labels <= most)
 
 
-def warn_if_empty(strategy: Strategy, n_labels: int, horizon: int | None, level: int) -> bool:
-    """Say so if "simplex" guarantees nothing for the horizon, so many levels up; whether that was said."""
+def warn_if_empty(strategy: Strategy, n_labels: int, horizon: int | None) -> bool:
+    """Say so if "simplex" guarantees nothing for the horizon; whether that was said."""
     if strategy.name != Simplex.name or horizon is None or n_labels <= 2:
         return False
     remarks = vacuous_remarks(*strategy.outlook(n_labels, horizon), n_labels, horizon)
-    warn_of(remarks, GuaranteeWarning, level + 1)
+    warn_of(remarks, GuaranteeWarning)
     return bool(remarks)
