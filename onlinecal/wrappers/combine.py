@@ -344,13 +344,14 @@ class Mixture:
 
 
 class CombinedForecast(NamedTuple):
-    """A round whose label has not come: the label that is forecast, those that the answer names, its ticket.
+    """A round whose label has not come: the label that is forecast, and those that the answer names.
 
-    Of an answer that names a single label nothing was asked, and there is no ticket.
+    For an answer that names a single label nothing was asked, and there is no ticket.
     """
 
     event: Label
     names: tuple[Label, ...]
+    probability: float
     ticket: tuple[Floats, Ticket] | None = None
 
 
@@ -435,7 +436,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         self._mixtures: dict[Label, Mixture] = {}
         """By the label that is forecast: which one that is may change with the first labels."""
         self._n_surprises = 0
-        """Rounds whose answer named a single label, or not the positive one, and another came."""
+        """Rounds with a label that their answer did not name."""
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -466,19 +467,22 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         answers, names = self._named(answers)
         self._is_empty = not names
         if len(names) < 2:
-            self._here = CombinedForecast(names[0], names) if names else None
+            self._here = CombinedForecast(names[0], names, 1.0) if names else None
             return dict.fromkeys(names, 1.0)
         event = self._labels.event(names)
-        self._here = CombinedForecast(event, names)
-        return over(names, event, self._mixture(event).ask(self._said(event, answers)))
+        p = self._mixture(event).ask(self._said(event, answers))
+        self._here = CombinedForecast(event, names, p)
+        return over(names, event, p)
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
         """The forecast that the certificate speaks of: the probability of the positive label.
 
         While a single label is known that is the one which the answer names.
         """
-        answer = self.predict_proba_one(x)
-        return {} if self._here is None else {self._here.event: answer[self._here.event]}
+        # to ask again would be another forecast than the one that was given
+        if x is not self._features:
+            self.predict_proba_one(x)
+        return {} if self._here is None else {self._here.event: self._here.probability}
 
     @property
     def weights(self) -> list[float]:
@@ -532,12 +536,11 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         round_here, self._here = self._here, None
         assert round_here is not None
         self._labels.meet(read)
-        event, names, _ = round_here
-        is_named = read in names
-        if len(names) > 1 and (is_named or read != self._labels.positive):
+        event, names, _, _ = round_here
+        if len(names) > 1 and read in names:
             self._mixture(event).settle(int(read == event))
         else:
-            self._n_surprises += not is_named
+            self._n_surprises += read not in names
 
     def _says(self, x: Any) -> list[Mapping[Label, float]]:
         return [read_answer(model.predict_proba_one(x)) for model in self.classifiers]

@@ -53,6 +53,7 @@ class GroupTicket(NamedTuple):
     event: Label = None
     """The label that was forecast, or the only one that was named."""
     names: tuple[Label, ...] = ()
+    """The labels of the answer, while labels are being discovered; none once there are two."""
 
 
 class AtomForecaster:
@@ -372,7 +373,8 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
             return dict.fromkeys(names, 1.0)
         event = self._labels.event(names)
         ticket = self._forecaster(event).ask(members, self._labels.probability(event, answer))
-        self._here = ticket._replace(event=event, names=names)
+        discovering = self._labels.pair is None
+        self._here = ticket._replace(event=event, names=names if discovering else ())
         return over(names, event, ticket.probability)
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
@@ -380,7 +382,9 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
 
         While a single label is known that is the one which the answer names.
         """
-        self.predict_proba_one(x)
+        # to ask again would be another forecast than the one that was given
+        if x is not self._features:
+            self.predict_proba_one(x)
         return {} if self._here is None else {self._here.event: self._here.probability}
 
     def _read(self, y: Any) -> Label:
@@ -392,11 +396,10 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         ticket = self._take()
         assert ticket is not None
         self._labels.meet(read)
-        is_named = read in ticket.names
-        if len(ticket.names) > 1 and (is_named or read != self._labels.positive):
+        if not ticket.names or (len(ticket.names) > 1 and read in ticket.names):
             self._forecaster(ticket.event).settle(ticket, int(read == ticket.event))
             return
-        wrong = int(not is_named)
+        wrong = int(read not in ticket.names)
         for name in (EVERYONE, *ticket.members):
             self._counted[name] = self._counted.get(name, Account()).plus(Account(1, wrong, wrong))
 

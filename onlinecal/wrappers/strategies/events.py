@@ -67,12 +67,12 @@ class Binary(Strategy):
     def settle(self, label: Label) -> None:
         """Charge the event, and note what was beside the two labels.
 
-        The positive label may turn out to be another than the one that was forecast. If such a one comes
-        unnamed its round counts in full, and no table is charged for it: whoever looks at the probability of
-        the positive label in all answers finds 0 in this one.
+        While labels are being discovered one may come that the answer did not name. Such a round counts in
+        full, and no table is charged for it: whoever looks at the probability of that label in all answers
+        finds 0 in this one.
         """
         ((event, projection),) = self.events.items()
-        if self.asked and label not in self.asked and label == self.labels.positive:
+        if self.asked and label not in self.asked:
             projection.surprise()
         else:
             projection.settle(int(label == event))
