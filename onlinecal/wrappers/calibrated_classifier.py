@@ -233,17 +233,17 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
             if self._features is not NOTHING:
                 self._make_way()
             self._features = x
-        pair = self._labels.pair
-        if self._binary is None or pair is None:
-            answer = self._labels.named(answer)
-            names, plan = self._plan.names(answer), self._plan
-            self._is_empty = not names
-            self._asking = plan if len(names) >= plan.fewest else self._strategies[Certain.name]
-            return self._asking.ask(answer, names)
-        negative, positive = pair
-        self._asking = None
-        p = self._binary.ask(answer[positive] if positive in answer else self._labels.read(answer))
-        return {negative: 1.0 - p, positive: p}
+        binary, pair = self._binary, self._labels.pair
+        if binary is not None and pair is not None:
+            negative, positive = pair
+            self._asking = None
+            p = binary.ask(answer[positive] if positive in answer else self._labels.read(answer))
+            return {negative: 1.0 - p, positive: p}
+        answer = self._labels.named(answer)
+        names, plan = self._plan.names(answer), self._plan
+        self._is_empty = not names
+        self._asking = plan if len(names) >= plan.fewest else self._strategies[Certain.name]
+        return self._asking.ask(answer, names)
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
         """The probabilities that the certificates speak of, as they were given.
@@ -344,16 +344,16 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         if self._moments is not None:
             # the number of this round, which counts afterwards
             self._moments.now = self.n_rounds + 1
-        if outcome is None:
-            self._labels.meet(label)
-        if self._is_one_sided:
-            self._is_one_sided = plain(label) == self._labels.positive
         if outcome is not None and self._asking is None and self._binary is not None:
             self._binary.settle(outcome)
         else:
+            if outcome is None:
+                self._labels.meet(label)
             self._round().settle(plain(label))
-        if outcome is None:
-            self._choose_plan(len(self._labels.known))
+            if outcome is None:
+                self._choose_plan(len(self._labels.known))
+        if self._is_one_sided:
+            self._is_one_sided = plain(label) == self._labels.positive
 
     def _says(self, x: Any) -> Mapping[Label, float]:
         answer = read_answer(self.classifier.predict_proba_one(x))

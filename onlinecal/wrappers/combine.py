@@ -22,7 +22,7 @@ from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combi
 from onlinecal.steering.mixing import ETA
 from onlinecal.tables import like
 from onlinecal.validation import check_outcomes, check_same_index, check_same_length, check_vector, refuse
-from onlinecal.wrappers.labels import Label, Labels, check_pair, checked_label, over, plain, read_answer
+from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.settling import groups_of, settling_of
 from onlinecal.wrappers.strategies.projection import AUTO, Projection, Ticket
@@ -464,13 +464,12 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         """
         answers = [read_answer(model.predict_proba_one(x, **kwargs)) for model in self.classifiers]
         self._open(x)
-        answers, names = self._named(answers)
+        names, event, said = self._question(answers)
         self._is_empty = not names
         if len(names) < 2:
             self._here = CombinedForecast(names[0], names, 1.0) if names else None
             return dict.fromkeys(names, 1.0)
-        event = self._labels.event(names)
-        p = self._mixture(event).ask(self._said(event, answers))
+        p = self._mixture(event).ask(said)
         self._here = CombinedForecast(event, names, p)
         return over(names, event, p)
 
@@ -512,19 +511,19 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
             self._mixtures[event] = Mixture(len(self.classifiers), self.slack)
         return self._mixtures[event]
 
-    def _named(
-        self, answers: list[Mapping[Label, float]]
-    ) -> tuple[list[Mapping[Label, float]], tuple[Label, ...]]:
-        """The models' answers by the labels of the stream, and the labels over which one is forecast."""
-        named = [self._labels.named(answer) for answer in answers]
-        return named, self._labels.names({label: p for answer in named for label, p in answer.items()})
-
-    def _said(self, event: Label, answers: list[Mapping[Label, float]]) -> list[float]:
-        """What each model says of a label, NaN if it says nothing."""
-        return [self._labels.probability(event, answer) if answer else math.nan for answer in answers]
+    def _question(self, answers: list[Mapping[Label, float]]) -> tuple[tuple[Label, ...], Label, list[float]]:
+        """Over which labels one is forecast, which one, and what each model says of it, NaN for nothing."""
+        labels = self._labels
+        if labels.pair is not None:
+            said = [labels.read(answer) if answer else math.nan for answer in answers]
+            return labels.pair, labels.pair[1], said
+        answers = [labels.named(answer) for answer in answers]
+        names = labels.names({label: p for answer in answers for label, p in answer.items()})
+        event = labels.event(names) if len(names) > 1 else None
+        return names, event, [labels.probability(event, answer) if answer else math.nan for answer in answers]
 
     def _read(self, y: Any) -> Label:
-        label, pair = plain(checked_label(y)), self._labels.pair
+        label, pair = self._labels.read_label(y), self._labels.pair
         if pair is not None and label not in pair:
             raise ValueError(
                 f"y must be one of the two labels {pair!r}, got {y!r}: for more labels wrap one model in "
@@ -549,10 +548,9 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         """Learn to combine, by what the models said."""
         self._make_way()
         self._labels.meet(read)
-        answers, names = self._named(said or [])
-        if any(answers) and len(names) > 1:
-            event = self._labels.event(names)
-            self._mixture(event).learn_alone(self._said(event, answers), int(read == event))
+        names, event, said_of_it = self._question(said or [])
+        if said and any(said) and len(names) > 1:
+            self._mixture(event).learn_alone(said_of_it, int(read == event))
 
     def _teach(self, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         for model in self.classifiers:

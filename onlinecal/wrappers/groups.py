@@ -20,7 +20,7 @@ from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.guarantees import cells_for
 from onlinecal.steering.binary import ANSWERS, TICKET, hint_of, learn_outcome, new_steering
 from onlinecal.validation import check_choice, check_count
-from onlinecal.wrappers.labels import Label, Labels, check_pair, checked_label, over, plain, read_answer
+from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.wrapper import ClassifierWrapper, for_river
@@ -364,17 +364,17 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far; they sum to 1."""
-        answer = self._labels.named(read_answer(self.classifier.predict_proba_one(x, **kwargs)))
-        members, names = members_of(self.groups, x), self._labels.names(answer)
+        answer = read_answer(self.classifier.predict_proba_one(x, **kwargs))
+        members = members_of(self.groups, x)
+        names, event, p = self._labels.question(answer)
         self._open(x)
         self._is_empty = not names
         if len(names) < 2:
             self._here = GroupTicket(members, None, 1.0, names[0], names) if names else None
             return dict.fromkeys(names, 1.0)
-        event = self._labels.event(names)
-        ticket = self._forecaster(event).ask(members, self._labels.probability(event, answer))
-        discovering = self._labels.pair is None
-        self._here = ticket._replace(event=event, names=names if discovering else ())
+        ticket = self._forecaster(event).ask(members, p)
+        kept = () if self._labels.pair is not None else names
+        self._here = GroupTicket(members, ticket.kept, ticket.probability, event, kept)
         return over(names, event, ticket.probability)
 
     def forecasts_one(self, x: Any) -> dict[Label, float]:
@@ -388,9 +388,7 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         return {} if self._here is None else {self._here.event: self._here.probability}
 
     def _read(self, y: Any) -> Label:
-        label = plain(checked_label(y))
-        self._labels.check(label)
-        return label
+        return self._labels.read_label(y)
 
     def _settle(self, read: Label) -> None:
         ticket = self._take()
@@ -410,11 +408,9 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         self._labels.meet(read)
         if said is None:
             return
-        members, answer = said[0], self._labels.named(said[1])
-        names = self._labels.names(answer)
+        members, answer = said
+        names, event, p = self._labels.question(answer)
         if answer and len(names) > 1:
-            event = self._labels.event(names)
-            p = self._labels.probability(event, answer)
             self._forecaster(event).learn_alone(members, p, int(read == event))
 
     def _teach(self, x: Any, y: Any, kwargs: dict[str, Any]) -> None:

@@ -55,11 +55,23 @@ class Labels:
             self.declared, self.positive = True, declared[1]
             self.known = {label: int(label == self.positive) for label in declared}
             self.pair = (declared[0], declared[1]) if len(declared) == 2 else None
+        self._settle_names()
 
     def check(self, label: Label) -> None:
         """ValueError if others were declared."""
         if self.declared:
             class_of(label, self.known, "y")
+
+    def read_label(self, y: Any) -> Label:
+        """The label of an outcome; ValueError if it is none, or none of those that were declared."""
+        try:
+            if y in self.known:
+                return y
+        except TypeError:  # nothing without a hash is a label, which is said in words
+            pass
+        label = plain(checked_label(y))
+        self.check(label)
+        return label
 
     def meet(self, label: Label) -> None:
         """Take note of the label of an outcome, one that `check` has let pass."""
@@ -74,6 +86,11 @@ class Labels:
             self.pair = (came[1], came[0]) if self.positive == came[0] else (came[0], came[1])
         self.known = {one: int(one == self.positive) for one in came}
         self._by_text = {}
+        self._settle_names()
+
+    def _settle_names(self) -> None:
+        self._names = tuple(self.known)
+        self._is_direct = self.pair is not None and not self.is_descending
 
     def named(self, answer: Mapping[Label, float]) -> Mapping[Label, float]:
         """A model's answer by the labels of the stream, which the model may call otherwise.
@@ -135,12 +152,14 @@ class Labels:
         if self.positive is None:
             # 0 and 1 are False and True, and may be two of many
             return (False, True) if answer and answer.keys() <= {False, True} else ()
-        return tuple(self.known if len(self.known) > 1 else {**self.known, **dict.fromkeys(answer)})
+        return self._names if self.pair is not None else tuple({**self.known, **dict.fromkeys(answer)})
 
     def event(self, names: Collection[Label]) -> Label:
         """The label whose probability is forecast in an answer over two names or more."""
-        if self.pair is not None or self.positive is None:
-            return True if self.pair is None else self.pair[1]
+        if self.pair is not None:
+            return self.pair[1]
+        if self.positive is None:
+            return True
         if len(names) == 2 and all(map(_is_number, names)):
             return max(names)
         return self.positive if self.positive in names else next(iter(self.known))
@@ -155,7 +174,21 @@ class Labels:
 
     def read(self, answer: Mapping[Label, float]) -> float:
         """What a model's answer says of the positive one of two labels."""
+        if self._is_direct and self.positive in answer:
+            return answer[self.positive]
         return self.probability(self.event(()), self.named(answer))
+
+    def question(self, answer: Mapping[Label, float]) -> tuple[tuple[Label, ...], Label, float]:
+        """What is forecast after a model's answer: over which labels, of which of them, and what that says.
+
+        Fewer than two labels leave nothing to be forecast.
+        """
+        if self.pair is not None:
+            return self._names, self.positive, self.read(answer)
+        answer = self.named(answer)
+        names = self.names(answer)
+        event = self.event(names) if len(names) > 1 else None
+        return names, event, self.probability(event, answer)
 
 
 def check_pair(classes: Any) -> tuple[Label, ...]:
@@ -193,7 +226,8 @@ def _descends(first: Label, second: Label) -> bool:
 
 def read_answer(answer: Any) -> Mapping[Label, float]:
     """A model's answer itself; ValueError if it is no mapping, as those of river's active learning."""
-    if not isinstance(answer, Mapping):
+    # most are dicts, and to ask an abstract class takes long
+    if type(answer) is not dict and not isinstance(answer, Mapping):
         raise ValueError(
             "classifier must answer with a dict of labels and probabilities, got one with "
             f"{type(answer).__name__}: of a model that answers with more, as river's active.EntropySampler, "

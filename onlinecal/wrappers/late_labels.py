@@ -90,22 +90,14 @@ class Pending:
         self.n_given_up += 1
         return self.take_oldest().forecast
 
-    def place(self, x: Any) -> int | None:
-        """The number of the oldest forecast for these features; None if there is none."""
+    def find(self, x: Any) -> tuple[int | None, Any]:
+        """The number of the oldest forecast for these features, or None, and the forecast, or None."""
         places = self._places.get(features_key(x)) if self._waiting else None
-        return places[0] if places else None
+        return (places[0], self._waiting[places[0]].forecast) if places else (None, None)
 
-    def is_empty(self, place: int) -> bool:
-        """Whether nothing was forecast in the round with that number."""
-        return self._waiting[place].forecast is None
-
-    def take(self, place: int) -> Any:
-        """The forecast with that number, removed."""
-        key = self._waiting[place].key
-        self._places[key].remove(place)
-        if not self._places[key]:
-            del self._places[key]
-        return self._waiting.pop(place).forecast
+    def remove(self, place: int) -> None:
+        """Remove the forecast with that number, the oldest for its features."""
+        self._found(self._waiting.pop(place).key)
 
     def how_many(self, key: Hashable) -> int:
         """How many forecasts wait under a key for their labels."""
@@ -298,8 +290,9 @@ class LateRounds(Generic[T]):
         if self._is_open(forecast):
             found = self._taken_out()
         else:
-            place = self._pending.place(forecast)
-            found = None if place is None else self._pending.take(place)
+            place, found = self._pending.find(forecast)
+            if place is not None:
+                self._pending.remove(place)
         if found is not None:
             self._give_up(found)
         self._tokens.close(forecast)
@@ -325,32 +318,36 @@ class LateRounds(Generic[T]):
             self._features, self._settled = NOTHING, asked
             self.n_rounds += 1
             return
-        place = None if asked is self._features else self._pending.place(asked)
+        place, forecast = (None, None) if asked is self._features else self._pending.find(asked)
         is_here = place is None and self._is_open(asked)
-        if place is None and not is_here:
-            self._miss(asked)
-        if self._was_answered(place, is_here):
-            self._teach(x, y, kwargs)
-            if place is not None:
-                # taken first: what is put aside must not push it out
-                self._bring_back(self._pending.take(place))
-            self._settle(read)
-            self._features, self._settled = NOTHING, asked
-            self.n_rounds += 1
+        if forecast is None and (not is_here or self._is_empty):
+            self._learn_unasked(asked, x, y, read, kwargs, place, is_here)
             return
-        # of a round with an empty answer the model had nothing to say
-        said = self._says(x) if place is None and not is_here else None
+        self._teach(x, y, kwargs)
+        if place is not None and forecast is not None:
+            # taken first: what is put aside must not push it out
+            self._pending.remove(place)
+            self._bring_back(forecast)
+        self._settle(read)
+        self._features, self._settled = NOTHING, asked
+        self.n_rounds += 1
+
+    def _learn_unasked(
+        self, asked: Any, x: Any, y: Any, read: Any, kwargs: dict[str, Any], place: int | None, is_here: bool
+    ) -> None:
+        """Let the model learn a label that settles nothing: nobody asked, or the answer was empty."""
+        is_asked = place is not None or is_here
+        if not is_asked:
+            self._miss(asked)
+        # when the answer was empty the model had nothing to say
+        said = None if is_asked else self._says(x)
         self._teach(x, y, kwargs)
         if place is not None:
-            self._pending.take(place)
+            self._pending.remove(place)
         elif is_here:
             self._taken_out()
         self.n_unmatched += 1
         self._learn_alone(said, read)
-
-    def _was_answered(self, place: int | None, is_here: bool) -> bool:
-        """Whether something was forecast in the round that waits there, or is here."""
-        return not self._is_empty if is_here else place is not None and not self._pending.is_empty(place)
 
     def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
         """Keep a label until its forecast is due; whether it is kept."""
@@ -395,12 +392,11 @@ class LateRounds(Generic[T]):
     def _put_aside(self) -> None:
         """Let the open round, if there is one, wait for a late label."""
         if self._features is not NOTHING:
-            asked = self._features
-            given_up = self._pending.add(asked, self._taken_out(), self._now)
+            forecast = None if self._is_empty else self._take()
+            given_up = self._pending.add(self._features, forecast, self._now)
+            self._features, self._is_empty = NOTHING, False
             if given_up is not None:
                 self._give_up(given_up)
-            if len(self._pending) == MANY_WAITING:
-                self._remark_on_silence()
 
     def _taken_out(self) -> T | None:
         """The forecast of the open round, which is open no longer; None if nothing was forecast."""
@@ -422,6 +418,8 @@ class LateRounds(Generic[T]):
         if waiting:
             self._most_open = max(self._most_open, waiting)
             self._note_late(waiting)
+            if waiting == MANY_WAITING:
+                self._remark_on_silence()
 
     def _is_open(self, x: Any) -> bool:
         """Whether the open round is for such features."""

@@ -62,23 +62,16 @@ class MappedClassifier(ClassifierWrapper):
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """The mapped probabilities of the labels known so far; they sum to 1."""
-        answer = self._labels.named(read_answer(self.classifier.predict_proba_one(x, **kwargs)))
-        labels = dict.fromkeys([*answer, *self._labels.known])
-        mapped = {event: self._map(event).apply(p) for event, p in self._events(answer, labels).items()}
-        if len(self._labels.known) > 2:
-            return normalised(mapped)
-        names = self._labels.names(answer)
-        return over(names, *mapped.popitem()) if mapped else dict.fromkeys(names, 1.0)
-
-    def _events(self, answer: Mapping[Label, float], labels: Iterable[Label]) -> dict[Label, float]:
-        """What the model says to each map: to that of one of two labels, or to those of all these labels."""
-        if len(self._labels.known) > 2:
-            return {label: within(answer.get(label, 0.0)) for label in labels}
-        names = self._labels.names(answer)
+        answer = read_answer(self.classifier.predict_proba_one(x, **kwargs))
+        known = self._labels.known
+        if len(known) > 2:
+            answer = self._labels.named(answer)
+            labels = dict.fromkeys([*answer, *known])
+            return normalised({one: self._map(one).apply(within(answer.get(one, 0.0))) for one in labels})
+        names, event, p = self._labels.question(answer)
         if len(names) < 2:
-            return {}
-        event = self._labels.event(names)
-        return {event: within(self._labels.probability(event, answer))}
+            return dict.fromkeys(names, 1.0)
+        return over(names, event, self._map(event).apply(within(p)))
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Let the model learn the label, then the maps from what it had said before."""
@@ -87,8 +80,15 @@ class MappedClassifier(ClassifierWrapper):
         said = read_answer(self.classifier.predict_proba_one(x))
         self.classifier.learn_one(x, y, **kwargs)
         self._labels.meet(label)
-        for event, p in self._events(self._labels.named(said), self._labels.known).items():
-            self._map(event).learn(p, int(label == event))
+        known = self._labels.known
+        if len(known) > 2:
+            answer = self._labels.named(said)
+            for one in known:
+                self._map(one).learn(within(answer.get(one, 0.0)), int(label == one))
+            return
+        names, event, p = self._labels.question(said)
+        if len(names) > 1:
+            self._map(event).learn(within(p), int(label == event))
 
 
 class PlattScaling(MappedClassifier):

@@ -221,7 +221,8 @@ def test_of_equal_features_the_oldest_forecast_is_settled_first_or_the_last_if_i
     for forecast in "abc":
         pending.add({"x": 1}, forecast, since=0)
     assert pending.note({"x": 1}, "late", {}, last=True)
-    assert pending.take(pending.place({"x": 1})) == "a"
+    assert pending.find({"x": 1}) == (0, "a")
+    pending.remove(0)
     taken = [pending.take_oldest() for _ in range(2)]
     assert [(due.forecast, due.label) for due in taken] == [("b", late_labels.NOTHING), ("c", "late")]
 
@@ -256,10 +257,11 @@ def test_features_that_cannot_be_hashed_are_kept_while_they_wait_so_no_other_is_
     pending, x = late_labels.Pending(9), Features(words=Unhashable())
     pending.add(x, "forecast")
     known = weakref.ref(x)
-    assert pending.place(Features(words=Unhashable())) is None
+    assert pending.find(Features(words=Unhashable())) == (None, None)
     del x
     gc.collect(1)
-    assert pending.take(pending.place(known())) == "forecast"
+    assert pending.find(known()) == (0, "forecast")
+    pending.remove(0)
     gc.collect(1)
     assert known() is None
 
