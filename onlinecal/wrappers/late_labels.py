@@ -244,13 +244,14 @@ class LateRounds(Generic[T]):
     def warm_up(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Let the model, and what is learnt of it, learn a row that nobody was given a forecast for.
 
-        It settles nothing, even if a forecast waits for equal features. The keywords are for the wrapped
-        model. Raises ValueError, and learns nothing, as `learn_one` for y and for a weight.
+        It settles nothing, even if a forecast waits for equal features, and is counted in `n_unmatched`. The
+        keywords are for the wrapped model. Raises ValueError, and learns nothing, as `learn_one` for y and for a weight.
         """
         refuse_weight(kwargs)
         read = self._read(y)
         said = self._says(x)
         self._teach(x, y, kwargs)
+        self.n_unmatched += 1
         self._learn_alone(said, read)
 
     def forecast(self, x: Any, **kwargs: Any) -> WrappedForecast:
@@ -338,7 +339,8 @@ class LateRounds(Generic[T]):
         """Let the model learn a label that settles nothing: nobody asked, or the answer was empty."""
         is_asked = place is not None or is_here
         if not is_asked:
-            self._miss(asked)
+            self._refuse_changed_features(asked)
+            self._remark_on_miss(asked)
         # when the answer was empty the model had nothing to say
         said = None if is_asked else self._says(x)
         self._teach(x, y, kwargs)
@@ -443,30 +445,33 @@ class LateRounds(Generic[T]):
         if self._missed is not None and self._missed.n_rounds == self.n_rounds:
             self._missed = self._missed._replace(n_unmatched=self.n_unmatched - 1)
 
-    def _miss(self, asked: Any) -> None:
-        """Say what is to be said of a label that no forecast waits for; ValueError if it is the wrong one.
+    def _refuse_changed_features(self, asked: Any) -> None:
+        """ValueError for the second label running that comes after a question with other values.
 
         A row that nobody asked about may be learnt at any time, to warm up. But who asks and then brings a
         label for other values of the same features, twice running, means the rows that were asked about.
         """
+        question, last = self._features, self._missed
+        if not isinstance(asked, Mapping) or not isinstance(question, Mapping) or set(asked) != set(question):
+            return
+        if self._pending.n_given_up or self._n_expired or self._n_withdrawn:
+            return  # whose labels may come as well
+        if last is not None and last.question is question:
+            return  # a label came in between
+        now = Missed(question, asked, self.n_rounds, self.n_unmatched)
+        if last is not None and now.comes_after(last):
+            raise ValueError(
+                "x must have the features that were asked about, got others under the same names, twice "
+                "running: something in front of this wrapper, such as a scaler, learns between the question "
+                f"and the label. Put the wrapper around the whole pipeline: {type(self).__name__}(scaler | "
+                "model); or ask by forecast and settle by observe. Rows that were not asked about are learnt "
+                "by warm_up"
+            )
+        self._missed = now
+
+    def _remark_on_miss(self, asked: Any) -> None:
+        """Say once that a label came that no forecast waits for, unless nothing has been forecast yet."""
         given_up = self._pending.n_given_up
-        question = self._features
-        names = [set(x) for x in (asked, question) if isinstance(x, Mapping)]
-        if (
-            len(names) == 2
-            and names[0] == names[1]
-            and not (given_up or self._n_expired or self._n_withdrawn)
-        ):
-            now = Missed(question, asked, self.n_rounds, self.n_unmatched)
-            if self._missed is not None and now.comes_after(self._missed):
-                raise ValueError(
-                    "x must have the features that were asked about, got others under the same names, twice "
-                    "running: something in front of this wrapper, such as a scaler, learns between the "
-                    "question and the label. Put the wrapper around the whole pipeline: "
-                    f"{type(self).__name__}(scaler | model); or ask by forecast and settle by observe. Rows "
-                    "that were not asked about are learnt by warm_up"
-                )
-            self._missed = now
         if self._has_warned or not (self.n_rounds or self.n_open or given_up):
             return
         self._has_warned = True
@@ -511,15 +516,13 @@ class Missed(NamedTuple):
     """So many rounds and labels without a forecast there were before."""
 
     def comes_after(self, last: Missed) -> bool:
-        """Whether it is the next label after that one, and both of different questions.
+        """Whether it is the next label after that one.
 
-        A question about a row that was just learnt only looks at what has been learnt.
+        A question about the row that was just learnt only looks at what has been learnt.
         """
-        return (
-            self.question is not last.question
-            and (self.n_rounds, self.n_unmatched) == (last.n_rounds, last.n_unmatched + 1)
-            and features_key(self.question) != features_key(last.asked)
-        )
+        return (self.n_rounds, self.n_unmatched) == (last.n_rounds, last.n_unmatched + 1) and features_key(
+            self.question
+        ) != features_key(last.asked)
 
 
 class ThisOne:

@@ -256,6 +256,13 @@ class Refitted(ClassifierWrapper, Generic[R]):
                 continue
             self._columns.setdefault(label, len(self._columns))
 
+    def _of_labels(self, said: Answer, answer: Answer) -> Answer:
+        """What is said of labels that came or that the model names; earlier it may have named others."""
+        known = self._labels.known
+        if all(label in known or label in answer for label in said):
+            return said
+        return normalised({label: p for label, p in said.items() if label in known or label in answer})
+
     def _vector(self, answer: Answer) -> Floats:
         """An answer over all labels known by now, with sum 1; NaN and negative values count as 0."""
         said = (answer.get(label, 0.0) for label in self._columns)
@@ -429,7 +436,8 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
             np.array([[max(0.0, answer.get(label, 0.0)) / known for label in names]])
         )[0]
         left = known / (known + in_turn(later.values()))
-        return normalised({**{k: left * p for k, p in zip(names, mapped.tolist(), strict=True)}, **later})
+        mixed = {**{k: left * p for k, p in zip(names, mapped.tolist(), strict=True)}, **later}
+        return self._of_labels(normalised(mixed), answer)
 
     def _table(self, answers: Iterable[Answer]) -> Floats:
         """Answers as rows with one column per label known by now."""
@@ -539,7 +547,7 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         if not self._columns:
             return answer
         vector = self._online.answer(self._vector(answer))
-        return dict(zip(self._columns, vector.tolist(), strict=True))
+        return self._of_labels(dict(zip(self._columns, vector.tolist(), strict=True)), answer)
 
     def _keep(self, answer: Answer, label: Label) -> None:
         self._meet((label, *answer))

@@ -1,0 +1,218 @@
+"""Labels are those that came, whatever a model calls them: none is made up, and no skill is lost."""
+
+import math
+import random
+
+import pytest
+from river import active, base, linear_model, naive_bayes
+
+from onlinecal import (
+    BinnedMean,
+    CalibratedClassifier,
+    CombinedClassifier,
+    DecisionCalibratedClassifier,
+    GroupCalibratedClassifier,
+    LpCalibratedClassifier,
+    PlattScaling,
+)
+from onlinecal.remarks import LabelWarning
+from tests.wrappers.scripted import Scripted
+
+WRAPPERS = {
+    "calibrated": CalibratedClassifier,
+    "classwise": lambda model: CalibratedClassifier(model, strategy="classwise"),
+    "top-label": lambda model: CalibratedClassifier(model, strategy="top-label"),
+    "simplex": lambda model: CalibratedClassifier(model, strategy="simplex"),
+    "tree": lambda model: CalibratedClassifier(model, strategy="tree"),
+    "atoms": lambda model: GroupCalibratedClassifier(model, {"any": bool}),
+    "shared": lambda model: GroupCalibratedClassifier(model, {"any": bool}, scheme="shared"),
+    "combined": lambda model: CombinedClassifier([model, model.clone()]),
+    "lp": LpCalibratedClassifier,
+    "decisions": DecisionCalibratedClassifier,
+    "platt": PlattScaling,
+    "bins": BinnedMean,
+    "bins inside": lambda model: CalibratedClassifier(BinnedMean(model)),
+}
+each_wrapper = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+PAIRS = [(-1, 1), (1, 2), (0, 2), (0, 5), (0, 1), (-1.0, 1.0), (-3, -2), ("no", "yes")]
+
+
+class Sides(base.Classifier):
+    """Answers False and True, whatever the labels are called, as river's linear models do."""
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_proba_one(self, x):
+        return {False: 1.0 - x["p"], True: x["p"]}
+
+
+class Texts(base.Classifier):
+    """Calls labels by their texts, as river's naive Bayes after batches."""
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_proba_one(self, x):
+        return {"False": 1.0 - x["p"], "True": x["p"]}
+
+
+def drawn(labels, first, count=600):
+    """Features with the chance of the second label, and labels, of which that one comes first."""
+    draw = random.Random(1)
+    rounds = [({"p": p, "t": t}, labels[draw.random() < p]) for t in range(count) for p in [draw.random()]]
+    return [({"p": 0.5, "t": -1}, first), *rounds]
+
+
+def squared_errors(model, rounds, label):
+    """Of the probabilities of a label, in sum; and the last answer."""
+    total = 0.0
+    for x, y in rounds:
+        answer = model.predict_proba_one(x)
+        model.learn_one(x, y)
+        total += (answer.get(label, 0.0) - (y == label)) ** 2
+    return total, answer
+
+
+@pytest.mark.parametrize("labels", [*PAIRS, (1, 2, 3), (0, 1, 2)], ids=str)
+@each_wrapper
+def test_only_labels_that_came_are_named_in_any_order(wrap, labels):
+    if wrap is WRAPPERS["combined"] and len(labels) > 2:
+        pytest.skip("it is for two labels")
+    draw = random.Random(0)
+    rounds = [
+        ({"a": place + draw.gauss(0, 1)}, labels[place]) for place in draw.choices(range(len(labels)), k=150)
+    ]
+    found = []
+    for place in range(len(labels)):
+        model = wrap(naive_bayes.GaussianNB())
+        first = [*labels[place:], *labels[:place]]
+        _, answer = squared_errors(model, [*(({"a": 0.0}, label) for label in first), *rounds], labels[0])
+        assert set(answer) == set(labels)
+        assert math.isclose(sum(answer.values()), 1.0)
+        strategy, guarantee = getattr(model, "current_strategy", None), getattr(model, "guarantee", 0.0)
+        found.append((strategy, pytest.approx(guarantee, rel=0.1)))
+    assert all(one[0] == found[0][0] for one in found)
+    assert all(one[1].expected == found[0][1] for one in found)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("labels", [pair for pair in PAIRS if pair != ("no", "yes")], ids=str)
+@each_wrapper
+def test_answers_of_false_and_true_keep_their_skill(wrap, labels, first):
+    rounds = drawn(labels, labels[first])
+    ours, answer = squared_errors(wrap(Sides()), rounds, labels[1])
+    assert set(answer) == set(labels)
+    # as where the model names the labels: until both have come there may be nothing to forecast
+    plain, _ = squared_errors(wrap(Sides()), drawn((False, True), bool(first)), True)
+    assert ours <= 1.05 * plain
+    raw = sum((x["p"] - (y == labels[1])) ** 2 for x, y in rounds)
+    if wrap not in (WRAPPERS["shared"], WRAPPERS["atoms"]):
+        # Theorem 17c has 3/2 log(T + 6) for the steered hints; what is charged comes on top
+        assert ours <= raw + 1.5 * math.log(len(rounds) + 6) + 0.02 * len(rounds)
+
+
+@each_wrapper
+def test_labels_are_known_by_their_texts_where_that_is_unambiguous(wrap):
+    rounds = drawn((False, True), True)
+    plain, _ = squared_errors(wrap(Sides()), rounds, True)
+    texts, answer = squared_errors(wrap(Texts()), rounds, True)
+    assert texts == pytest.approx(plain, rel=0.05)
+    assert set(answer) == {False, True}
+
+
+def test_what_a_model_calls_a_label_in_two_ways_is_one_probability():
+    model = CalibratedClassifier(Scripted(), classes=[False, True])
+    both = {"answer": ((True, 0.3), ("True", 0.4), ("False", 0.3)), "t": 0}
+    assert model._labels.named(dict(both["answer"])) == pytest.approx({True: 0.7, False: 0.3})
+
+
+def test_a_model_that_names_none_of_the_labels_is_remarked_on():
+    model = CalibratedClassifier(Sides())
+    model.learn_one({"p": 0.5, "t": 0}, "no")
+    with pytest.warns(LabelWarning, match="classifier answers with the labels False, True, and none of them"):
+        model.learn_one({"p": 0.5, "t": 1}, "yes")
+    # and is taken to say nothing
+    assert model.predict_proba_one({"p": 0.9}) == model.predict_proba_one({"p": 0.1})
+
+
+def test_declared_labels_are_the_only_ones():
+    model = CalibratedClassifier(Scripted(), classes=["a", "b", "c"])
+    answer = model.predict_proba_one({"answer": {"a": 0.2, "d": 0.7, "b": 0.1}})
+    assert set(answer) == {"a", "b", "c"}
+    # of declared numbers the second is the positive one, and True is still the greater one
+    model = CalibratedClassifier(Sides(), classes=[2, 1])
+    for x, y in drawn((1, 2), 1, 300):
+        answer = model.predict_proba_one(x)
+        model.learn_one(x, y)
+    assert list(model.forecasts_one({"p": 0.9})) == [1]
+    assert model.predict_proba_one({"p": 0.9})[2] > 0.6
+
+
+@pytest.mark.parametrize(
+    "build",
+    [CombinedClassifier, lambda models, **two: GroupCalibratedClassifier(models[0], {"any": bool}, **two)],
+)
+def test_two_classes_may_be_declared(build):
+    model = build([Sides(), Sides()], classes=["no", "yes"])
+    assert set(model.predict_proba_one({"p": 0.5})) == {"no", "yes"}
+    assert list(model.forecasts_one({"p": 0.5})) == ["yes"]
+    with pytest.raises(ValueError, match=r"y must be one of the .*'no', 'yes'.* got 'perhaps'"):
+        model.learn_one({"p": 0.5}, "perhaps")
+    with pytest.raises(ValueError, match="classes must hold 2 class labels, got 3"):
+        build([Sides(), Sides()], classes=["a", "b", "c"])
+
+
+class Refusing(Scripted):
+    """Learns no label "a" of some rounds, at first."""
+
+    refused = frozenset({3, 4, 9})
+
+    def learn_one(self, x, y):
+        if y == "a" and x["t"] in self.refused:
+            raise KeyError(y)
+
+
+@each_wrapper
+def test_a_model_that_cannot_learn_leaves_everything_as_it_was(wrap):
+    model, one = wrap(Refusing()), {"answer": (("a", 0.5), ("b", 0.5)), "t": 0}
+    for t in range(3):
+        model.predict_proba_one({**one, "t": t})
+        model.learn_one({**one, "t": t}, "ab"[t % 2])
+    x, waiting = {**one, "t": 3}, {**one, "t": 4}
+    model.predict_proba_one(waiting)
+    answer = model.predict_proba_one(x)
+    before = [getattr(model, name, None) for name in ("n_rounds", "n_open", "n_unmatched", "certificate")]
+    for features in (x, dict(waiting), {**one, "t": 9}):
+        with pytest.raises(KeyError, match="a"):
+            model.learn_one(features, "a")
+    assert [
+        getattr(model, name, None) for name in ("n_rounds", "n_open", "n_unmatched", "certificate")
+    ] == before
+    assert model.predict_proba_one(x) == answer
+    model.learn_one(x, "b")
+    model.learn_one(dict(waiting), "b")
+    assert getattr(model, "n_open", 0) == 0
+
+
+@pytest.mark.parametrize("said", [None, ({True: 1.0}, True), 0.5, [0.5, 0.5], "yes"], ids=str)
+@each_wrapper
+def test_answers_that_are_no_mappings_are_refused(wrap, said):
+    class Other(Scripted):
+        def predict_proba_one(self, x):
+            return said
+
+    with pytest.raises(ValueError, match=r"classifier must answer with a dict .* EntropySampler"):
+        wrap(Other()).predict_proba_one({"t": 0})
+
+
+def test_a_sampler_of_active_learning_goes_around_the_wrapper():
+    sampler = active.EntropySampler(linear_model.LogisticRegression(), seed=1)
+    with pytest.raises(ValueError, match="wrap the classifier inside"):
+        CalibratedClassifier(sampler).predict_proba_one({"p": 0.5})
+    around = active.EntropySampler(CalibratedClassifier(linear_model.LogisticRegression()), seed=1)
+    for x, y in drawn((False, True), True, 50):
+        _, is_asked_for = around.predict_proba_one(x)
+        if is_asked_for:
+            around.learn_one(x, y)
+    assert around.classifier.n_rounds > 0

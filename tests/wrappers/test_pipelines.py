@@ -1,0 +1,153 @@
+"""Wrappers in pipelines and ensembles, with rows that nobody asked about, and without labels."""
+
+import random
+import warnings
+from datetime import timedelta
+
+import pandas as pd
+import pytest
+from river import compose, datasets, ensemble, linear_model, preprocessing
+
+from onlinecal import CalibratedClassifier, CalibratedRegressor, CombinedClassifier, GroupCalibratedClassifier
+from onlinecal.remarks import LabelWarning
+from tests.wrappers.scripted import Said
+
+
+def logistic():
+    return linear_model.LogisticRegression()
+
+
+LATE = {
+    "classifier": lambda: CalibratedClassifier(logistic()),
+    "groups": lambda: GroupCalibratedClassifier(logistic(), {"any": bool}),
+    "combined": lambda: CombinedClassifier([logistic(), logistic()]),
+    "regressor": lambda: CalibratedRegressor(linear_model.LinearRegression(), 0.0, 1.0),
+}
+each_late = pytest.mark.parametrize("build", LATE.values(), ids=LATE)
+
+
+def rounds(count, seed=0):
+    draw = random.Random(seed)
+    return [({"p": draw.random(), "t": t}, draw.random() < 0.5) for t in range(count)]
+
+
+def ask(model, x):
+    return model.predict_one(x) if isinstance(model, CalibratedRegressor) else model.predict_proba_one(x)
+
+
+def play(model, stream):
+    for x, y in stream:
+        ask(model, x)
+        model.learn_one(x, y)
+
+
+def ask_all(model, stream, times=1):
+    for x, _ in stream:
+        for _ in range(times):
+            ask(model, x)
+
+
+@pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
+@each_late
+def test_a_scaler_in_front_is_refused_at_the_second_label(build):
+    wrapper = build()
+    with pytest.raises(ValueError, match=r"around the whole pipeline: \w+\(scaler \| model\)"):
+        play(preprocessing.StandardScaler() | wrapper, datasets.Phishing())
+    assert (wrapper.n_rounds, wrapper.n_unmatched) <= (1, 1)
+
+
+def play_batches(model, batches):
+    for some in batches:
+        X, y = pd.DataFrame([x for x, _ in some]), pd.Series([y for _, y in some])
+        model.predict_proba_many(X)
+        model.learn_many(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
+def test_a_scaler_in_front_is_refused_at_the_second_batch():
+    model = preprocessing.StandardScaler() | CalibratedClassifier(logistic())
+    with pytest.raises(ValueError, match="something in front of this wrapper, such as a scaler"):
+        play_batches(model, [rounds(5), rounds(5, 1), rounds(5, 2)])
+
+
+def test_what_leaves_features_as_they_were_may_stand_in_front():
+    model = compose.Select("p") | preprocessing.Binarizer(0.5) | CalibratedClassifier(logistic())
+    for x, y in rounds(60):
+        model.predict_proba_one(x)
+        model.learn_one(x, y)
+    assert (model["CalibratedClassifier"].n_rounds, model["CalibratedClassifier"].n_unmatched) == (60, 0)
+
+
+@pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
+@each_late
+def test_rows_that_nobody_asked_about_are_learnt(build):
+    """Before the stream, in runs within it, before a look at what was just learnt, and by name."""
+    model, (early, run, looked, *rest) = build(), (rounds(20, seed) for seed in range(6))
+    for x, y in early:
+        model.learn_one(x, y)
+    for t, (x, y) in enumerate(run):
+        if t % 10 == 0:
+            ask(model, {"p": 0.5, "t": -t})
+        model.learn_one(x, y)
+    for x, y in looked:
+        model.learn_one(x, y)
+        ask(model, x)
+    n_unmatched = model.n_unmatched
+    for (x, y), (asked, came) in zip(*rest[:2], strict=True):
+        ask(model, asked)
+        model.warm_up(x, y)
+        model.learn_one(asked, came)
+    assert (model.n_rounds, n_unmatched, model.n_unmatched) == (20, 60, 80)
+
+
+@pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
+@each_late
+def test_labels_of_forecasts_that_were_given_up_are_not_refused(build):
+    model, stream = build(), rounds(60)
+    model.most_waiting = model._pending._most = 5
+    for t, (x, _) in enumerate(stream):
+        ask(model, x)
+        if t >= 20:
+            model.learn_one(*stream[t - 20])
+    assert (model.n_rounds, model.n_unmatched) == (0, 40)
+
+
+@pytest.mark.parametrize("kind", [ensemble.BaggingClassifier, ensemble.LeveragingBaggingClassifier])
+def test_ensembles_of_wrappers_are_told_to_go_inside(kind):
+    model = kind(CalibratedClassifier(logistic()), n_models=3, seed=1)
+    with pytest.warns(LabelWarning, match=r"CalibratedClassifier\(BaggingClassifier\(model\)\)") as caught:
+        play(model, rounds(60))
+    assert all("once more for a round that it has settled" in str(one.message) for one in caught)
+    around = CalibratedClassifier(kind(logistic(), n_models=3, seed=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        play(around, rounds(60))
+    assert around.n_rounds + around.n_unmatched == 60
+
+
+@each_late
+def test_questions_without_any_label_are_remarked_on_once(build):
+    model = build()
+    with pytest.warns(LabelWarning, match="100 forecasts wait for their labels, and no label") as caught:
+        ask_all(model, rounds(400), times=2)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    # to ask twice about the same features is one question
+    assert model.n_open == 400
+    # labels that come late are the usual case
+    late = build()
+    late.warm_up(*rounds(1)[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ask_all(late, rounds(400))
+
+
+def test_messages_carry_no_features():
+    secret = "do not log me"
+    model = CalibratedClassifier(Said(), expire_after=timedelta(days=1), moment="day")
+    for x in ({"p": 0.5, "name": secret}, {"p": 0.5, "name": secret, "day": secret}):
+        with pytest.raises(ValueError, match="x must have a moment, 'day'") as error:
+            model.predict_proba_one(x)
+        assert secret not in str(error.value)
+    with pytest.raises(ValueError, match="needs moment=, the name of the feature that says when"):
+        CalibratedClassifier(Said(), expire_after=timedelta(days=1))
