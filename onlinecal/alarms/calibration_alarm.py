@@ -7,8 +7,10 @@ by a constant, where p is in one of the halves, quarters and eighths of [0, 1], 
 multiply it, everywhere.
 
 Each bet has two accounts, and both are staked anew in every round, since it may be the one at which the
-change comes. The *detector* gets the same every time. All *funds* together are an endowment of 1, of which
-round t gets 1/(t (t + 1)); what is not staked yet is kept.
+change comes. The *detectors* of the bets that are made in a round get 1 together, every time. A new stake that
+the outcome could hardly raise or lower is taken back: a right forecast of exactly 0 is no evidence, however
+often it is right. All *funds* together are an endowment of 1, of which round t gets 1/(t (t + 1)); what is not
+staked yet is kept.
 """
 
 from __future__ import annotations
@@ -32,8 +34,15 @@ STRETCHES = 0.5, 0.7, 1.4, 2.0
 SHARE_OF_STRETCHES = 0.1
 N_SHIFTS, N_REGIONS = len(SHIFTS), 2**DEPTHS - 1
 N_BETS = N_REGIONS * N_SHIFTS + len(STRETCHES)
+N_FACTORS = N_SHIFTS + len(STRETCHES)
+"""How many factors an outcome has: those of the shifts are the same in all regions."""
 LARGEST = 1e290
-"""Accounts are cut here: then they prove less, never too much."""
+"""Accounts are cut here: then they prove less, never too much. So are factors: what was declared impossible and
+happens would multiply a bet by infinity."""
+ROUNDED = 1e-12
+"""An outcome so near a forecast of exactly 0 or 1 agrees with it: shares are sums, and rounded."""
+LARGEST_WORTH = 0.01
+"""See `worth_of`."""
 
 MEANINGS = [
     (place / 2**depth, (place + 1) / 2**depth, "too low" if shift > 0.0 else "too high")
@@ -49,9 +58,10 @@ FACTORS = np.exp(SHIFTS)
 POWERS = np.array(STRETCHES)
 
 # Layout of a state: rounds, sum of the detectors, sum of the funds with what is not staked and its largest
-# value so far; detectors, funds. For each region and for the stretches: the sums of their detectors and funds
-# as of the last round that concerned them, and that round. Stakes since then are added when they are needed.
-# For each bet the largest product of its factors from some round up to now, and that round.
+# value so far; detectors, funds. For each region and for the stretches: the sum of their detectors; that of
+# their funds with what is not staked on them, both as of the last round that concerned them; and that round.
+# What was staked on them since then is added to funds when they are needed. For each bet the largest product
+# of its factors from some round up to now, and that round.
 ROUNDS, STATISTIC, E_VALUE, LARGEST_E_VALUE = 0, 1, 2, 3
 DETECTORS = 4
 FUNDS = DETECTORS + N_BETS
@@ -63,30 +73,40 @@ GROWS_SINCE = PRODUCTS + N_BETS
 SIZE = GROWS_SINCE + N_BETS
 
 
-def stakes() -> Floats:
-    """What is staked on each bet, shape (N_BETS,), with sum 1: every depth alike, a region with its width."""
-    each = np.repeat(2.0 ** -np.arange(DEPTHS), 2 ** np.arange(DEPTHS)) / (DEPTHS * N_SHIFTS)
-    shifts = np.repeat(each, N_SHIFTS) * (1.0 - SHARE_OF_STRETCHES)
-    return np.append(shifts, np.full(len(STRETCHES), SHARE_OF_STRETCHES / len(STRETCHES)))
+STAKE_OF_SHIFT = (1.0 - SHARE_OF_STRETCHES) / (DEPTHS * N_SHIFTS)
+STAKE_OF_STRETCH = SHARE_OF_STRETCHES / len(STRETCHES)
+"""What the detector of a bet gets in a round in which the bet is made. These bets are the shifts in one region
+of each depth, and the stretches: they get 1 together."""
 
 
-STAKES = stakes()
-STAKES_OF = np.add.reduceat(STAKES, np.arange(N_REGIONS + 1) * N_SHIFTS)
-"""The sum of the stakes in each region, then that of the stretches."""
+def shares() -> Floats:
+    """The shares of the funds, shape (N_BETS,), with sum 1: every depth alike, a region with its width."""
+    widths = np.repeat(2.0 ** -np.arange(DEPTHS), 2 ** np.arange(DEPTHS))
+    shifts = np.repeat(widths, N_SHIFTS) * STAKE_OF_SHIFT
+    return np.append(shifts, np.full(len(STRETCHES), STAKE_OF_STRETCH))
+
+
+SHARES = shares()
+SHARES_OF = np.add.reduceat(SHARES, np.arange(N_REGIONS + 1) * N_SHIFTS)
+"""The sum of the shares in each region, then that of the stretches."""
+
+
+@kernel_part
+def worth_of(alpha: float) -> float:
+    """How far from 1 a factor must be for the new stake to stay.
+
+    In 1/alpha rounds smaller ones make less than a factor of e, and such stakes alone would raise an alarm by
+    their number.
+    """
+    return min(alpha, LARGEST_WORTH)
 
 
 def new_state() -> Floats:
     """The state before the first round."""
     state = np.zeros(SIZE)
     state[E_VALUE] = state[LARGEST_E_VALUE] = 1.0
+    state[OF_FUNDS:LAST] = SHARES_OF
     return state
-
-
-@kernel_part
-def since(state: Floats, group: int) -> tuple[float, float]:
-    """What detectors and funds of a region, or the stretches, still have to get, in units of their stakes."""
-    rounds, last = state[ROUNDS], state[LAST + group]
-    return rounds - last, (rounds - last) / ((rounds + 1.0) * (last + 1.0))
 
 
 @kernel_part
@@ -96,49 +116,64 @@ def fill_ratios(ratios: Floats, p: float, y: float) -> None:
         # p' = p f / (1 - p + p f)
         factor = FACTORS[i]
         ratios[i] = (1.0 - y + y * factor) / (1.0 - p + p * factor)
+    # how much of the outcome is what a forecast of exactly 0 or 1 declared impossible
+    impossible = y if p == 0.0 else 1.0 - y
     for i in range(len(STRETCHES)):
-        ratios[N_SHIFTS + i] = 1.0
         if 0.0 < p < 1.0:
             one, zero = p ** POWERS[i], (1.0 - p) ** POWERS[i]
             ratios[N_SHIFTS + i] = (y * one / p + (1.0 - y) * zero / (1.0 - p)) / (one + zero)
+        elif impossible > ROUNDED and POWERS[i] < 1.0:
+            ratios[N_SHIFTS + i] = LARGEST  # the limit is infinite
+        else:
+            ratios[N_SHIFTS + i] = 1.0 - impossible
 
 
 @kernel_part
-def multiply(state: Floats, group: int, ratios: Floats, first: int, count: int) -> None:
+def fill_stakes(stakes: Floats, ratios: Floats, worth: float) -> None:
+    """What stays of the new stakes on all shifts and stretches: nothing where the factor is about 1."""
+    for i in range(len(ratios)):
+        stake = STAKE_OF_SHIFT if i < N_SHIFTS else STAKE_OF_STRETCH
+        stakes[i] = stake if abs(ratios[i] - 1.0) >= worth else 0.0
+
+
+@kernel_part
+def multiply(state: Floats, group: int, ratios: Floats, stakes: Floats, first: int, count: int) -> None:
     """Pay the accounts of a region, or of the stretches, what their bets have brought."""
-    due, part = since(state, group)
-    detectors, funds = 0.0, 0.0
+    rounds, last = state[ROUNDS], state[LAST + group]
+    # of the endowment in all rounds since the last that concerned them, and what is left of it
+    part, left = (rounds - last) / ((rounds + 1.0) * (last + 1.0)), 1.0 / (rounds + 1.0)
+    detectors, funds = 0.0, left * SHARES_OF[group]
     for i in range(count):
-        bet = group * N_SHIFTS + i
-        ratio, stake = ratios[first + i], STAKES[bet]
-        detector = min(LARGEST, (state[DETECTORS + bet] + due * stake) * ratio)
-        fund = min(LARGEST, (state[FUNDS + bet] + part * stake) * ratio)
+        bet, ratio = group * N_SHIFTS + i, ratios[first + i]
+        detector = min(LARGEST, (state[DETECTORS + bet] + stakes[first + i]) * ratio)
+        fund = min(LARGEST, (state[FUNDS + bet] + part * SHARES[bet]) * ratio)
         state[DETECTORS + bet] = detector
         state[FUNDS + bet] = fund
         if state[PRODUCTS + bet] <= 1.0:
-            state[PRODUCTS + bet], state[GROWS_SINCE + bet] = 1.0, state[ROUNDS] - 1.0
+            state[PRODUCTS + bet], state[GROWS_SINCE + bet] = 1.0, rounds - 1.0
         state[PRODUCTS + bet] = min(LARGEST, state[PRODUCTS + bet] * ratio)
         detectors += detector
         funds += fund
     state[OF_DETECTORS + group] = detectors
     state[OF_FUNDS + group] = funds
-    state[LAST + group] = state[ROUNDS]
+    state[LAST + group] = rounds
 
 
 @kernel_part
-def add_round(state: Floats, ratios: Floats, p: float, y: float) -> None:
-    """Take up a forecast and its outcome, both in [0, 1]; `ratios` is room for the factors."""
+def add_round(state: Floats, room: Floats, p: float, y: float, worth: float) -> None:
+    """Take up a forecast and its outcome, both in [0, 1]; `room` is for factors and stakes."""
     state[ROUNDS] += 1.0
+    ratios, stakes = room[:N_FACTORS], room[N_FACTORS:]
     fill_ratios(ratios, p, y)
+    fill_stakes(stakes, ratios, worth)
     for depth in range(DEPTHS):
         width = 1 << depth
-        multiply(state, width - 1 + min(int(p * width), width - 1), ratios, 0, N_SHIFTS)
-    multiply(state, N_REGIONS, ratios, N_SHIFTS, len(STRETCHES))
-    detectors, funds = 0.0, 1.0 / (state[ROUNDS] + 1.0)
+        multiply(state, width - 1 + min(int(p * width), width - 1), ratios, stakes, 0, N_SHIFTS)
+    multiply(state, N_REGIONS, ratios, stakes, N_SHIFTS, len(STRETCHES))
+    detectors, funds = 0.0, 0.0
     for group in range(N_REGIONS + 1):
-        due, part = since(state, group)
-        detectors += state[OF_DETECTORS + group] + due * STAKES_OF[group]
-        funds += state[OF_FUNDS + group] + part * STAKES_OF[group]
+        detectors += state[OF_DETECTORS + group]
+        funds += state[OF_FUNDS + group]
     state[STATISTIC], state[E_VALUE] = detectors, funds
     state[LARGEST_E_VALUE] = max(state[LARGEST_E_VALUE], funds)
 
@@ -148,37 +183,27 @@ def start_over(state: Floats) -> None:
     """Empty the detectors, after an alarm; the funds go on."""
     state[STATISTIC] = 0.0
     for group in range(N_REGIONS + 1):
-        _, part = since(state, group)
-        for bet in range(group * N_SHIFTS, min((group + 1) * N_SHIFTS, N_BETS)):
-            state[DETECTORS + bet] = state[PRODUCTS + bet] = 0.0
-            state[FUNDS + bet] += part * STAKES[bet]
         state[OF_DETECTORS + group] = 0.0
-        state[OF_FUNDS + group] += part * STAKES_OF[group]
-        state[LAST + group] = state[ROUNDS]
-
-
-def detectors_of(state: Floats) -> Floats:
-    """All detectors by now, shape (N_BETS,)."""
-    due = state[ROUNDS] - state[LAST:]
-    return state[DETECTORS:FUNDS] + np.repeat(due, N_SHIFTS)[:N_BETS] * STAKES
+    for bet in range(N_BETS):
+        state[DETECTORS + bet] = state[PRODUCTS + bet] = 0.0
 
 
 @compiled
-def update(state: Floats, p: float, y: float, threshold: float) -> None:
+def update(state: Floats, p: float, y: float, alpha: float) -> None:
     """Take up a round, after an alarm anew."""
-    if state[STATISTIC] >= threshold:
+    if state[STATISTIC] >= 1.0 / alpha:
         start_over(state)
-    add_round(state, np.empty(N_SHIFTS + len(STRETCHES)), p, y)
+    add_round(state, np.empty(2 * N_FACTORS), p, y, worth_of(alpha))
 
 
 @compiled
-def replay(state: Floats, p: Floats, y: Floats, threshold: float) -> int:
+def replay(state: Floats, p: Floats, y: Floats, alpha: float) -> int:
     """How many rounds of arrays (T,) were taken up, the last one with an alarm unless that is all of them."""
-    ratios = np.empty(N_SHIFTS + len(STRETCHES))
+    room, threshold, worth = np.empty(2 * N_FACTORS), 1.0 / alpha, worth_of(alpha)
     for t in range(len(p)):
         if state[STATISTIC] >= threshold:
             start_over(state)
-        add_round(state, ratios, p[t], y[t])
+        add_round(state, room, p[t], y[t], worth)
         if state[STATISTIC] >= threshold:
             return t + 1
     return len(p)
@@ -265,7 +290,7 @@ class CalibrationAlarm(base.DriftDetector):
         Raises ValueError, and changes nothing, for a forecast or an outcome that is none.
         """
         forecast, outcome = check_probability(p, "p"), share_of(y, "y")
-        update(self._state, forecast, outcome, 1.0 / self.alpha)
+        update(self._state, forecast, outcome, self.alpha)
         self.n_rounds += 1
         self._note()
 
@@ -279,7 +304,7 @@ class CalibrationAlarm(base.DriftDetector):
         y = shares.astype(np.float64)
         alarms, done = [], 0
         while done < len(p):
-            done += replay(self._state, p[done:], y[done:], 1.0 / self.alpha)
+            done += replay(self._state, p[done:], y[done:], self.alpha)
             self._note()
             if self._drift_detected:
                 alarms.append(done - 1)
@@ -308,7 +333,7 @@ class CalibrationAlarm(base.DriftDetector):
     @property
     def finding(self) -> Finding:
         """Which forecasts seem to be wrong since the last alarm (with it: that raised it), and how."""
-        accounts = detectors_of(self._state)
+        accounts = self._detectors
         meaning = MEANINGS[int(np.argmax(accounts))]
         same = [bet for bet in range(N_BETS) if MEANINGS[bet] == meaning]
         whole = float(accounts.sum())
@@ -317,14 +342,18 @@ class CalibrationAlarm(base.DriftDetector):
 
     @property
     def change_point(self) -> int | None:
-        """The round since which the forecasts of `finding` seem to be wrong; None before the first round.
+        """The round since which the forecasts of `finding` seem to be wrong; None without any evidence.
 
         Rounds are numbered from 0, since this alarm was made. It is the beginning that makes what happened
         since then most likely: the one from which the product of the strongest bet's factors is largest.
         """
-        if not self.n_rounds:
+        if not self.statistic:
             return None
-        return int(self._state[GROWS_SINCE + int(np.argmax(detectors_of(self._state)))])
+        return int(self._state[GROWS_SINCE + int(np.argmax(self._detectors))])
+
+    @property
+    def _detectors(self) -> Floats:
+        return self._state[DETECTORS:FUNDS]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
