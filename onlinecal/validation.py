@@ -6,7 +6,7 @@ All functions raise ValueError and leave their arguments alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from numbers import Real
 from typing import Any, Literal
 
@@ -98,6 +98,28 @@ def check_order(p: Any, above_one: bool = False) -> float:
     """The order of an l_p norm, from 1 to inf; with `above_one` larger than 1."""
     allowed = f"a number {'above' if above_one else 'from'} 1, or inf"
     return check_number(p, "p", 1.0, math.inf, "(]" if above_one else "[]", allowed)
+
+
+def check_numbers(values: Any, name: str) -> list[float]:
+    """The numbers of a sequence of any kind, at least one and all finite, read once in their order."""
+    no_order = isinstance(values, (str, bytes, Mapping, set, frozenset))
+    if no_order or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
+        raise ValueError(f"{name} must be a sequence of numbers, as a list, got {values!r}")
+    numbers = [value.item() if isinstance(value, np.generic) else value for value in values]
+    if not numbers:
+        raise ValueError(f"{name} must be a sequence of numbers, at least one, got {values!r}")
+    for place, value in enumerate(numbers):
+        check_finite(value, f"{name} at place {place}")
+    return numbers
+
+
+def check_increasing(values: Any, name: str) -> list[float]:
+    """The same, each number above the one before."""
+    numbers = check_numbers(values, name)
+    for place in range(1, len(numbers)):
+        if not numbers[place - 1] < numbers[place]:
+            raise ValueError(f"{name} must increase, got {numbers[place]!r} after {numbers[place - 1]!r}")
+    return numbers
 
 
 def seed_sequence(seed: Any, spawn_key: tuple[int, ...] = ()) -> np.random.SeedSequence:

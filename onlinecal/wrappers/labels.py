@@ -310,7 +310,7 @@ def prior_weights(prior: Prior, classes: Sequence[Hashable]) -> Floats:
     Elkan, "The foundations of cost-sensitive learning" (2001), Theorem 2; Saerens, Latinne and Decaestecker,
     "Adjusting the outputs of a classifier to new a priori probabilities" (2002).
     """
-    if isinstance(prior, str | Mapping) or not hasattr(prior, "__len__") or len(prior) != 2:
+    if isinstance(prior, str | Mapping | set | frozenset) or not hasattr(prior, "__len__") or len(prior) != 2:
         raise ValueError(
             "prior must be a pair, base rates in the table that the model was trained on and in the stream, "
             f"as (0.5, 0.01), got {prior!r}"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
 from river import base, linear_model
+from river.conf import Interval
 
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.tokens import Forecast
-from onlinecal.validation import check_count, check_finite, check_open_unit
+from onlinecal.validation import check_count, check_finite, check_increasing, check_open_unit
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.wrapper import check_model
 
@@ -63,12 +64,28 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
 
 
 def finite(value: Any) -> float | None:
-    """A model's forecast, or a target, as a float; None if it is no finite number."""
+    """A number as a float; None if it is no finite number."""
     try:
         number = float(value) if isinstance(value, Real) else math.nan
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def forecast_of(regressor: base.Regressor, x: Any, kwargs: Mapping[str, Any]) -> float | None:
+    """A model's forecast; None while it has no finite one. ValueError for an answer that is no number.
+
+    A model that is asked for an interval is asked again for the forecast inside it.
+    """
+    answer = regressor.predict_one(x, **kwargs)
+    if isinstance(answer, Interval):
+        point_only = {name: value for name, value in kwargs.items() if name != "with_interval"}
+        answer = regressor.predict_one(x, **point_only)
+    if getattr(answer, "ndim", None) == 0:  # an array of one number
+        answer = answer.item()
+    if answer is not None and not isinstance(answer, Real):
+        raise ValueError(f"regressor must answer with a number, or None while it has none, got {answer!r}")
+    return finite(answer)
 
 
 class CalibratedRegressor(RegressorWrapper):
@@ -156,8 +173,12 @@ class CalibratedRegressor(RegressorWrapper):
         return self.regressor.predict_one(x)
 
     def predict_one(self, x: Any, **kwargs: Any) -> float:
-        """The calibrated forecast of the target's mean, in [low, high]."""
-        raw = finite(self.regressor.predict_one(x, **kwargs))
+        """The calibrated forecast of the target's mean, in [low, high].
+
+        Keywords are for the wrapped model. Of one that is asked for an interval (`with_interval=True`) the
+        forecast inside it is taken. Raises ValueError if it answers with what is neither number nor None.
+        """
+        raw = forecast_of(self.regressor, x, kwargs)
         width = self.high - self.low
         hint = 0.5 if raw is None else (min(max(raw, self.low), self.high) - self.low) / width
         self._begin(x)
@@ -201,7 +222,7 @@ class CalibratedDistribution(RegressorWrapper):
     regressor
         The model to wrap; pipelines are welcome. Its targets may be any finite numbers.
     thresholds
-        Increasing numbers, in the target's units.
+        Increasing numbers, in the target's units: a sequence of any kind, a Series of quantiles, too.
     slack
         How far a grid point's bias may grow: more slack follows the hints more closely, for a weaker
         guarantee. At least 0.5.
@@ -216,7 +237,7 @@ class CalibratedDistribution(RegressorWrapper):
     Attributes
     ----------
     regressor, thresholds, slack, horizon, window, most_waiting
-        As given.
+        As given, the thresholds as a tuple.
     n_rounds
         Settled rounds.
     n_unmatched
@@ -254,17 +275,18 @@ class CalibratedDistribution(RegressorWrapper):
     def __init__(
         self,
         regressor: base.Regressor,
-        thresholds: Sequence[float],
+        thresholds: Iterable[float],
         slack: float = 1.0,
         horizon: int | None = None,
         window: int = 1000,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        _check_thresholds(thresholds)
-        super().__init__(regressor, slack, horizon, most_waiting, len(thresholds))
+        # read once: an iterator can be read no more often, and a Series is indexed by labels
+        self.thresholds = tuple(check_increasing(thresholds, "thresholds"))
+        super().__init__(regressor, slack, horizon, most_waiting, len(self.thresholds))
         check_count(window, "window")
-        self.thresholds, self.window = thresholds, window
-        self._moved = [0.0] * len(thresholds)
+        self.window = window
+        self._moved = [0.0] * len(self.thresholds)
         self._latest: deque[float] = deque()
         self._errors: list[float] = []  # the same in order
 
@@ -279,8 +301,11 @@ class CalibratedDistribution(RegressorWrapper):
         return self.regressor.predict_one(x, **kwargs)
 
     def predict_distribution_one(self, x: Any, **kwargs: Any) -> dict[float, float]:
-        """For each threshold the probability that the target is at most it, not decreasing."""
-        mean = finite(self.regressor.predict_one(x, **kwargs))
+        """For each threshold the probability that the target is at most it, not decreasing.
+
+        Keywords are for the wrapped model, as in `CalibratedRegressor.predict_one`.
+        """
+        mean = forecast_of(self.regressor, x, kwargs)
         self._begin(x)
         hints = (self._hint(q, mean) for q in self.thresholds)
         tokens = [one.forecast(hint) for one, hint in zip(self._forecasters, hints, strict=True)]
@@ -309,7 +334,7 @@ class CalibratedDistribution(RegressorWrapper):
         self._note(read, mean)
 
     def _says(self, x: Any) -> float | None:
-        return finite(self.regressor.predict_one(x))
+        return forecast_of(self.regressor, x, {})
 
     def _learn_alone(self, said: float | None, read: float) -> None:
         self._note(read, said)
@@ -348,12 +373,3 @@ class CalibratedDistribution(RegressorWrapper):
         insort(self._errors, target - mean)
         if len(self._latest) > self.window:
             del self._errors[bisect_left(self._errors, self._latest.popleft())]
-
-
-def _check_thresholds(thresholds: Any) -> None:
-    if not hasattr(thresholds, "__len__") or not len(thresholds):
-        raise ValueError(f"thresholds must be a sequence of numbers, at least one, got {thresholds!r}")
-    values = [check_finite(q, f"thresholds at place {i}") for i, q in enumerate(thresholds)]
-    for i in range(1, len(values)):
-        if not values[i - 1] < values[i]:
-            raise ValueError(f"thresholds must increase, got {values[i]!r} at place {i}")

@@ -1,10 +1,12 @@
 """Wrapped regressors: certificates in the target's units, thresholds in order, late targets, skill."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import base, compose, linear_model, naive_bayes, preprocessing
+from river import base, compose, conf, linear_model, naive_bayes, preprocessing
 
 from onlinecal import CalibratedDistribution, CalibratedRegressor, calibration_distance
 from tests.properties import examples
@@ -142,9 +144,17 @@ OF_A_MEAN = [
 ]
 OF_A_DISTRIBUTION = [
     ({"thresholds": []}, r"thresholds must be a sequence of numbers, at least one, got \[\]"),
-    ({"thresholds": 3.0}, "thresholds must be a sequence of numbers, at least one, got 3.0"),
-    ({"thresholds": [1, 1]}, "thresholds must increase, got 1.0 at place 1"),
+    ({"thresholds": 3.0}, "thresholds must be a sequence of numbers, as a list, got 3.0"),
+    ({"thresholds": [1, 1]}, "thresholds must increase, got 1 after 1"),
     ({"thresholds": [1, float("nan")]}, "thresholds at place 1 must be a finite"),
+    *(
+        ({"thresholds": [q, 1.0]}, "thresholds at place 0 must be a finite number, got")
+        for q in (float("nan"), float("-inf"), True, "0", None)
+    ),
+    *(
+        ({"thresholds": bad}, "thresholds must be a sequence of numbers, as a list, got")
+        for bad in ({0: 0.2, 1: 0.5}, {0, 1}, "01", np.array(1.0), np.ones((1, 1)), pd.DataFrame({0: [1]}))
+    ),
     ({"thresholds": [1], "window": 0}, "window"),
 ]
 
@@ -181,3 +191,75 @@ def test_a_forecast_that_is_withdrawn_is_open_nowhere(build):
     assert promises_of(model) == promised
     model.forecast({"p": 3.0})
     assert promises_of(model) != promised
+
+
+SEQUENCES = {
+    "tuple": tuple,
+    "numpy": np.array,
+    "single precision": lambda values: np.array(values, np.float32),
+    "pandas, by labels": lambda values: pd.Series(values, index=[3, 0, 2, 1]),
+    "pandas, of quantiles": lambda values: pd.Series(values, index=[0.1, 0.4, 0.5, 0.9]),
+    "polars": pl.Series,
+    "generator": iter,
+    "keys": lambda values: dict.fromkeys(values).keys(),
+    "range": lambda values: range(-10, 50, 15),
+}
+
+
+@pytest.mark.parametrize("make", SEQUENCES.values(), ids=SEQUENCES)
+def test_thresholds_are_any_sequence_of_numbers_which_is_read_once(make):
+    values = [-10, 5, 20, 35]
+    rng = np.random.default_rng(0)
+    rounds = [
+        ({"p": float(p), "t": t}, float(p + 10 * rng.normal())) for t, p in enumerate(rng.normal(size=99))
+    ]
+    model, wanted = CalibratedDistribution(Said(), make(values)), CalibratedDistribution(Said(), values)
+    model = model.clone()
+    assert played(model, rounds, late=2) == played(wanted, rounds, late=2)
+    assert model.thresholds == wanted.thresholds == (-10, 5, 20, 35)
+    assert (model.certificates, model.moved) == (wanted.certificates, wanted.moved)
+    assert model.quantile_one({"p": 0.0}, 0.5) == wanted.quantile_one({"p": 0.0}, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("build", "method"),
+    [
+        (lambda model: CalibratedRegressor(model, -5, 5), "predict_one"),
+        (lambda model: CalibratedDistribution(model, [-1, 0, 1]), "predict_distribution_one"),
+    ],
+)
+def test_of_a_model_with_intervals_the_forecast_is_followed(build, method):
+    rng, answers = np.random.default_rng(0), []
+    rounds = [({"a": float(a)}, float(2 * a + 0.1 * rng.normal())) for a in rng.normal(size=200)]
+    for keywords in ({}, {"with_interval": True}):
+        model, given = build(conf.RegressionJackknife(linear_model.LinearRegression())), []
+        for x, y in rounds:
+            given.append(getattr(model, method)(x, **keywords))
+            model.learn_one(x, y)
+        answers.append(given)
+    assert answers[0] == answers[1]
+
+
+class Answers(base.Regressor):
+    """Gives back its keyword `answer`."""
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_one(self, x, answer=None):
+        return answer
+
+
+@pytest.mark.parametrize("build", [CalibratedRegressor, lambda model: CalibratedDistribution(model, [0.5])])
+def test_an_answer_that_is_no_number_is_refused_and_opens_no_forecast(build):
+    model = build(Answers())
+    ask = getattr(model, "predict_distribution_one", model.predict_one)
+    for answer in ("0.3", (0.2, 0.4), {0: 0.3}, [0.3], np.array([0.3])):
+        with pytest.raises(
+            ValueError, match="regressor must answer with a number, or None while it has none"
+        ):
+            ask({}, answer=answer)
+    assert model.n_open == 0
+    for answer in (None, float("nan"), 3, np.float32(0.3), np.array(0.3)):
+        ask({}, answer=answer)
+    assert model.n_open == 5

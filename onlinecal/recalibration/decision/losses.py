@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.measures.decision.losses import DecisionLosses, bayes_decisions, check_losses, decision_losses
-from onlinecal.validation import check_count, check_vector
+from onlinecal.validation import check_count, check_numbers
 
 REFRAIN_COSTS = tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())
 PRICES = (1.1, 1.5, 2.0, 4.0)
@@ -53,7 +53,7 @@ def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
         A number of classes below 1, a cost outside [0, 1].
     """
     check_count(n_classes, "n_classes")
-    prices = check_vector(costs, "costs").astype(np.float64)
+    prices = np.array(check_numbers(costs, "costs"), np.float64)
     bad = ~((prices >= 0.0) & (prices <= 1.0))
     if bad.any():
         raise ValueError(f"costs must lie in [0, 1], got {float(prices[bad][0])!r}")
@@ -77,15 +77,11 @@ def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: A
         A number of classes below 1, prices that are not finite.
     """
     check_count(n_classes, "n_classes")
-    alarms = check_vector(false_alarms, "false_alarms").astype(np.float64)
-    missed = check_vector(misses, "misses").astype(np.float64)
-    for prices, name in ((alarms, "false_alarms"), (missed, "misses")):
-        if not np.isfinite(prices).all():
-            raise ValueError(f"{name} must be finite, got {float(prices[~np.isfinite(prices)][0])!r}")
+    alarms, missed = check_numbers(false_alarms, "false_alarms"), check_numbers(misses, "misses")
     is_class = np.eye(n_classes)[:, None, None, :]
     shape = (n_classes, len(alarms), len(missed), n_classes)
-    yes = np.broadcast_to(alarms[None, :, None, None] * (1.0 - is_class), shape)
-    no = np.broadcast_to(missed[None, None, :, None] * is_class, shape)
+    yes = np.broadcast_to(np.array(alarms)[None, :, None, None] * (1.0 - is_class), shape)
+    no = np.broadcast_to(np.array(missed)[None, None, :, None] * is_class, shape)
     return np.stack([yes, no, np.ones(shape)], axis=3).reshape(-1, 3, n_classes)
 
 

@@ -195,3 +195,20 @@ def test_the_width_of_a_list_of_losses_keeps_its_promise_by_hoeffding(n_losses, 
     assert width < math.sqrt(2.0)
     failing = 2 * n_losses * math.exp(-2 * 5_000 * width**2 / 8.0)
     assert failing == pytest.approx(delta)
+
+
+@pytest.mark.parametrize("prices", [iter, np.array, tuple, lambda values: dict.fromkeys(values).keys()])
+def test_prices_are_any_sequence_of_numbers_and_nothing_without_an_order(prices):
+    values = [0.2, 0.5, 0.7]
+    assert (refrain_losses(3, prices(values)) == refrain_losses(3, values)).all()
+    assert (classwise_losses(3, misses=prices(values)) == classwise_losses(3, misses=values)).all()
+
+
+@pytest.mark.parametrize(
+    "bad", [{0.2, 0.5}, {0.2: 1}, "01", 0.5, [[0.2, 0.5]], [], [True], ["0.2"], [np.nan]]
+)
+def test_prices_that_are_no_numbers_in_order_are_named(bad):
+    with pytest.raises(ValueError, match="costs"):
+        refrain_losses(3, bad)
+    with pytest.raises(ValueError, match="false_alarms"):
+        classwise_losses(3, bad)
