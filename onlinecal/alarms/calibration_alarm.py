@@ -7,10 +7,10 @@ by a constant, where p is in one of the halves, quarters and eighths of [0, 1], 
 multiply it, everywhere.
 
 Each bet has two accounts, and both are staked anew in every round, since it may be the one at which the
-change comes. The *detectors* of the bets that are made in a round get 1 together, every time. A new stake that
-the outcome could hardly raise or lower is taken back: a right forecast of exactly 0 is no evidence, however
-often it is right. All *funds* together are an endowment of 1, of which round t gets 1/(t (t + 1)); what is not
-staked yet is kept.
+change comes. The *detectors* of the bets that are made in a round get 1 together, every time. A new stake
+that the outcome hardly raises or lowers is taken back: a right forecast of exactly 0 is no evidence, however
+often there is one. All *funds* together are an endowment of 1, of which round t gets 1/(t (t + 1)); what is
+not staked yet is kept.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ N_BETS = N_REGIONS * N_SHIFTS + len(STRETCHES)
 N_FACTORS = N_SHIFTS + len(STRETCHES)
 """How many factors an outcome has: those of the shifts are the same in all regions."""
 LARGEST = 1e290
-"""Accounts are cut here: then they prove less, never too much. So are factors: what was declared impossible and
-happens would multiply a bet by infinity."""
+"""Accounts are cut here: then they prove less, never too much. So are factors: what was declared impossible
+and happens would multiply a bet by infinity."""
 ROUNDED = 1e-12
 """An outcome so near a forecast of exactly 0 or 1 agrees with it: shares are sums, and rounded."""
 LARGEST_WORTH = 0.01
@@ -75,8 +75,8 @@ SIZE = GROWS_SINCE + N_BETS
 
 STAKE_OF_SHIFT = (1.0 - SHARE_OF_STRETCHES) / (DEPTHS * N_SHIFTS)
 STAKE_OF_STRETCH = SHARE_OF_STRETCHES / len(STRETCHES)
-"""What the detector of a bet gets in a round in which the bet is made. These bets are the shifts in one region
-of each depth, and the stretches: they get 1 together."""
+"""What the detector of a bet gets in a round in which the bet is made. These bets are the shifts in one
+region of each depth, and the stretches: they get 1 together."""
 
 
 def shares() -> Floats:

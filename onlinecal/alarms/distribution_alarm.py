@@ -3,8 +3,9 @@
 A distribution is given by its chances at thresholds, and a target falls between two thresholds. Its
 probability integral transform, the PIT, lies between the chances there, u and v. A bet is another
 distribution of the PIT, with the distribution function G: what is staked on it is multiplied by (G(v) -
-G(u))/(v - u). If the chances are those of the target, given the past, this factor has mean 1. The bets are
-those of `calibration_alarm`: the shifts and stretches of a probability are distribution functions.
+G(u))/(v - u), and where u = v by the limit of that. If the chances are those of the target, given the past,
+this factor has mean 1. The bets are those of `calibration_alarm`: the shifts and stretches of a probability
+are distribution functions.
 """
 
 from __future__ import annotations
@@ -16,42 +17,67 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinecal.alarms.calibration_alarm import FACTORS, LARGEST, N_SHIFTS, POWERS
-from onlinecal.arrays import Floats
-from onlinecal.validation import check_finite, check_open_unit, check_probability
+from onlinecal.alarms.calibration_alarm import FACTORS, LARGEST, POWERS, worth_of
+from onlinecal.validation import ROW_TOLERANCE, check_finite, check_increasing, check_open_unit
 
-N_BETS = N_SHIFTS + len(POWERS)
-DIRECTIONS = np.concatenate(
-    [np.where(FACTORS > 1.0, "too high", "too low"), np.where(POWERS < 1.0, "too narrow", "too wide")]
-).tolist()
+SHIFTS, STRETCHES = FACTORS.tolist(), POWERS.tolist()
+N_BETS = len(SHIFTS) + len(STRETCHES)
+DIRECTIONS = ["too high" if factor > 1.0 else "too low" for factor in SHIFTS]
+DIRECTIONS += ["too narrow" if power < 1.0 else "too wide" for power in STRETCHES]
 """What is wrong with the distributions if a bet wins. Small PITs mean targets below the forecasts."""
+NARROW = 1e-6
+"""Chances that differ by less, as a share of the smaller one, are taken as one: the difference of G there
+would be lost in rounding, and its derivative is as good."""
 
 
-def ratios_of(low: float, high: float) -> Floats:
-    """The factors of all bets for a PIT between two chances, shape (N_BETS,)."""
-    shifts = FACTORS / ((1.0 - low + low * FACTORS) * (1.0 - high + high * FACTORS))
-    stretches = np.ones(len(POWERS))
-    if high > low:
-        one, zero = np.array([low, high])[:, None] ** POWERS, np.array([1 - low, 1 - high])[:, None] ** POWERS
-        stretches = np.diff(one / (one + zero), axis=0)[0] / (high - low)
-    return np.concatenate([shifts, stretches])
+def ratios_of(low: float, high: float) -> list[float]:
+    """The factors of all bets for a PIT between two chances, at most LARGEST; of length N_BETS."""
+    ratios = [factor / ((1.0 - low + low * factor) * (1.0 - high + high * factor)) for factor in SHIFTS]
+    if low + high > 1.0:
+        # stretches are symmetric, and numbers near 0 are finer than those near 1
+        low, high = 1.0 - high, 1.0 - low
+    width = high - low
+    if width <= NARROW * low or not width:
+        ratios += [slope_of((low + high) / 2.0, power) for power in STRETCHES]
+    else:
+        ratios += [(stretched(high, power) - stretched(low, power)) / width for power in STRETCHES]
+    return ratios
+
+
+def stretched(chance: float, power: float) -> float:
+    """The distribution function G of a bet that multiplies the logit by `power`."""
+    one, zero = chance**power, (1.0 - chance) ** power
+    return one / (one + zero)
+
+
+def slope_of(chance: float, power: float) -> float:
+    """The derivative of G at a chance below 1: the factor where the target could not fall."""
+    if not chance:
+        return LARGEST if power < 1.0 else 0.0
+    one, zero = chance**power, (1.0 - chance) ** power
+    return power * one * zero / (chance * (1.0 - chance) * (one + zero) ** 2)
 
 
 def interval_of(chances: Mapping[float, float], y: Any) -> tuple[float, float]:
     """Between which chances the PIT of a target lies; ValueError names what is no distribution."""
-    target, before = check_finite(y, "y"), 0.0
-    thresholds = list(chances)
-    said = [check_probability(p, f"the chance of {q!r}") for q, p in chances.items()]
-    for place, (q, p) in enumerate(zip(thresholds, said, strict=True)):
-        if place and not thresholds[place - 1] < check_finite(q, "thresholds"):
-            raise ValueError(f"thresholds must increase, got {q!r} after {thresholds[place - 1]!r}")
-        if p < before:
+    target = check_finite(y, "y")
+    if not hasattr(chances, "items"):
+        raise ValueError(f"chances must be a dict of thresholds and their chances, got {chances!r}")
+    thresholds, bounds, before = [], [], 0.0
+    for q, p in chances.items():
+        if not isinstance(p, (int, float, np.number)) or not -ROW_TOLERANCE <= p <= 1.0 + ROW_TOLERANCE:
+            raise ValueError(f"the chance of {q!r} must be a number in [0, 1], got {p!r}")
+        if p < before - ROW_TOLERANCE:
             raise ValueError(f"chances must not decrease, got {p!r} at {q!r} after {before!r}")
-        before = p
+        # sums of chances miss the next one, and 1, by a last digit
+        before = min(max(float(p), before), 1.0)
+        thresholds.append(q)
+        bounds.append(before)
+    check_increasing(thresholds, "thresholds")
     if not thresholds:
         raise ValueError("chances must have at least one threshold, got none")
     place = bisect_left(thresholds, target)
-    return (said[place - 1] if place else 0.0), (said[place] if place < len(said) else 1.0)
+    return (bounds[place - 1] if place else 0.0), (bounds[place] if place < len(bounds) else 1.0)
 
 
 class DistributionAlarm(base.DriftDetector):
@@ -93,23 +119,33 @@ class DistributionAlarm(base.DriftDetector):
         super().__init__()
         self.alpha = check_open_unit(alpha, "alpha")
         self.n_rounds = self.n_alarms = 0
-        self._detectors, self._products = np.zeros(N_BETS), np.zeros(N_BETS)
-        self._grows_since = np.zeros(N_BETS, np.int64)
+        self._worth = worth_of(self.alpha)
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._detectors, self._products, self._grows_since = [0.0] * N_BETS, [0.0] * N_BETS, [0] * N_BETS
 
     def update(self, chances: Mapping[float, float], y: float) -> None:
         """Take up a forecast, for each threshold the chance that the target is at most it, and the target.
 
-        `CalibratedDistribution.predict_distribution_one` answers with such chances. Raises ValueError, and
-        changes nothing, for chances that are none, and for a target that is no finite number.
+        `CalibratedDistribution.predict_distribution_one` answers with such chances. Between two thresholds
+        with the same chance, and outside of chances of 0 and 1, the target is declared impossible; if it
+        comes there, that speaks against the forecasts as much as it would with the least of chances. Chances
+        may miss the next one, and 0 and 1, by 1e-6, as sums do: they are then made not to decrease.
+
+        Raises ValueError, and changes nothing, for chances that are none, and for a target that is no finite
+        number.
         """
         ratios = ratios_of(*interval_of(chances, y))
         if self.drift_detected:
-            self._detectors[:] = self._products[:] = 0.0
-        fresh = self._products <= 1.0
-        self._products[fresh] = 1.0
-        self._grows_since[fresh] = self.n_rounds
-        self._products = np.minimum(self._products * ratios, LARGEST)
-        self._detectors = np.minimum((self._detectors + 1.0 / N_BETS) * ratios, LARGEST)
+            self._start_over()
+        for bet, ratio in enumerate(ratios):
+            if self._products[bet] <= 1.0:
+                self._products[bet], self._grows_since[bet] = 1.0, self.n_rounds
+            self._products[bet] = min(self._products[bet] * ratio, LARGEST)
+            # as in CalibrationAlarm, what no target could raise or lower is no evidence
+            stake = 1.0 / N_BETS if abs(ratio - 1.0) >= self._worth else 0.0
+            self._detectors[bet] = min((self._detectors[bet] + stake) * ratio, LARGEST)
         self.n_rounds += 1
         self._drift_detected = bool(self.statistic >= 1.0 / self.alpha)
         self.n_alarms += self.drift_detected
@@ -117,17 +153,21 @@ class DistributionAlarm(base.DriftDetector):
     @property
     def statistic(self) -> float:
         """The evidence for a change since the last alarm; from 1/alpha on it raises one."""
-        return float(self._detectors.sum())
+        return sum(self._detectors)
 
     @property
     def direction(self) -> str:
         """What seems to be wrong: the distributions are "too high", "too low", "too narrow" or "too wide"."""
-        return str(DIRECTIONS[int(np.argmax(self._detectors))])
+        return DIRECTIONS[self._strongest]
 
     @property
     def change_point(self) -> int | None:
-        """The round since which they seem to be wrong, counted from 0; None before the first round.
+        """The round since which they seem to be wrong, counted from 0; None without any evidence.
 
         It is the beginning that makes what happened since then most likely, as of `CalibrationAlarm`.
         """
-        return int(self._grows_since[int(np.argmax(self._detectors))]) if self.n_rounds else None
+        return self._grows_since[self._strongest] if self.statistic else None
+
+    @property
+    def _strongest(self) -> int:
+        return self._detectors.index(max(self._detectors))
