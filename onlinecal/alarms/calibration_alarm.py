@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
+from onlinecal.alarms.worth import unrounded, worth_of
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.html import fields_of, render
@@ -39,10 +40,6 @@ N_FACTORS = N_SHIFTS + len(STRETCHES)
 LARGEST = 1e290
 """Accounts are cut here: then they prove less, never too much. So are factors: what was declared impossible
 and happens would multiply a bet by infinity."""
-ROUNDED = 1e-12
-"""An outcome so near a forecast of exactly 0 or 1 agrees with it: shares are sums, and rounded."""
-LARGEST_WORTH = 0.01
-"""See `worth_of`."""
 
 MEANINGS = [
     (place / 2**depth, (place + 1) / 2**depth, "too low" if shift > 0.0 else "too high")
@@ -91,16 +88,6 @@ SHARES_OF = np.add.reduceat(SHARES, np.arange(N_REGIONS + 1) * N_SHIFTS)
 """The sum of the shares in each region, then that of the stretches."""
 
 
-@kernel_part
-def worth_of(alpha: float) -> float:
-    """How far from 1 a factor must be for the new stake to stay.
-
-    In 1/alpha rounds smaller ones make less than a factor of e, and such stakes alone would raise an alarm by
-    their number.
-    """
-    return min(alpha, LARGEST_WORTH)
-
-
 def new_state() -> Floats:
     """The state before the first round."""
     state = np.zeros(SIZE)
@@ -122,8 +109,8 @@ def fill_ratios(ratios: Floats, p: float, y: float) -> None:
         if 0.0 < p < 1.0:
             one, zero = p ** POWERS[i], (1.0 - p) ** POWERS[i]
             ratios[N_SHIFTS + i] = (y * one / p + (1.0 - y) * zero / (1.0 - p)) / (one + zero)
-        elif impossible > ROUNDED and POWERS[i] < 1.0:
-            ratios[N_SHIFTS + i] = LARGEST  # the limit is infinite
+        elif impossible > 0.0 and POWERS[i] < 1.0:
+            ratios[N_SHIFTS + i] = impossible * LARGEST + 1.0 - impossible  # the limit is infinite
         else:
             ratios[N_SHIFTS + i] = 1.0 - impossible
 
@@ -164,7 +151,7 @@ def add_round(state: Floats, room: Floats, p: float, y: float, worth: float) -> 
     """Take up a forecast and its outcome, both in [0, 1]; `room` is for factors and stakes."""
     state[ROUNDS] += 1.0
     ratios, stakes = room[:N_FACTORS], room[N_FACTORS:]
-    fill_ratios(ratios, p, y)
+    fill_ratios(ratios, p, unrounded(p, y))
     fill_stakes(stakes, ratios, worth)
     for depth in range(DEPTHS):
         width = 1 << depth

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinecal.alarms.calibration_alarm import FACTORS, LARGEST, POWERS, worth_of
+from onlinecal.alarms.calibration_alarm import FACTORS, LARGEST, POWERS
+from onlinecal.alarms.worth import worth_of
 from onlinecal.validation import ROW_TOLERANCE, check_finite, check_increasing, check_open_unit
 
 SHIFTS, STRETCHES = FACTORS.tolist(), POWERS.tolist()

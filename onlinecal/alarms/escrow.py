@@ -1,12 +1,14 @@
 """A small alarm for forecasts whose outcomes come late and in any order: 24 bets, made with each forecast.
 
-Each bet b has money D_b. When a forecast is made D_b gets its share w_b of 1, and the bet, if it is made on
-forecasts like this, stakes all of it, W = D_b. What of W could be lost is put aside until the outcome comes:
-D_b becomes W times the smallest factor that the outcome can bring. When the outcome comes, D_b gets what the
-bet has brought beyond that. So D_b is what the bet has for certain; nothing is staked twice, and what open
-forecasts will bring counts for nothing before it is there. Without open forecasts it is the detector of
-`CalibrationAlarm`. docs/theory-alarms.md, Theorem 5, has what is proved of it, whatever outcomes tell of each
-other.
+Each bet b has money D_b. When a forecast is made on which it bets, D_b gets its share w_b of 1, and it stakes
+all of it, W = D_b. What of W could be lost is put aside until the outcome comes: D_b becomes W times the
+smallest factor that the outcome can bring. When the outcome comes, D_b gets what the bet has brought beyond
+that. So D_b is what the bet has for certain; nothing is staked twice, and what open forecasts will bring
+counts for nothing before it is there. Without open forecasts it is the detector of `CalibrationAlarm`.
+
+Where one of the outcomes hardly changes what is staked, as with a forecast of about 0 or 1, the share of 1 is
+put aside as a whole: D_b gets what it has brought only if the other outcome comes. docs/theory-alarms.md,
+Theorem 5, has what is proved of it, whatever outcomes tell of each other.
 
 Factors use +, -, *, / and square roots alone, which IEEE 754 rounds alike on every machine.
 """
@@ -41,21 +43,26 @@ MEANINGS += [
 """Of each bet the forecasts that it is made on, those from the first number up to the second; and what is
 wrong with them if it wins."""
 
-SIZES = np.array([N_ODDS, N_STRETCHES, PER_QUARTER * N_QUARTERS])
+SIZES = np.array([N_ODDS, N_STRETCHES, PER_QUARTER])
 SHARES = np.repeat([0.5, 0.1, 0.4] / SIZES, SIZES)
-"""The shares of 1 that the bets get with every forecast."""
+"""The shares of 1 that the bets on a forecast get, (BETS_MADE,)."""
 FACTORS = np.array([*ODDS, *ODDS[N_ODDS - PER_QUARTER :]])
 """The factors of the odds of all bets on a forecast, without the stretches."""
 LEAST_FACTORS, UPWARDS, GAINS = np.minimum(FACTORS, 1.0), FACTORS >= 1.0, np.abs(FACTORS - 1.0)
 """An outcome multiplies what such a bet stakes. Times (1 - p) + p FACTORS, these are the smaller of the two
 factors, whether outcome 1 brings the larger one, and how much larger that is."""
+LEAST_GAIN, LARGEST_ODDS = GAINS.min(), FACTORS.max()
 LARGEST, ROUNDED_DOWN = 1e30, 1.0 - 2.0**-23
 """Stakes are floats of 32 bits: these keep them finite, and never more than the money."""
 
 
 @kernel_part
 def stretched(twice: bool, p: float) -> tuple[float, float]:
-    """The factors of outcomes 1 and 0 for a bet on half or twice the logit of p, which is not 0 or 1."""
+    """The factors of outcomes 1 and 0 for a bet on half or twice the logit of p."""
+    if p == 0.0 or p == 1.0:
+        # their limits; on half the logit that of what was declared impossible is infinite
+        impossible = 0.0 if twice else LARGEST
+        return (impossible, 1.0) if p == 0.0 else (1.0, impossible)
     one, zero = (p * p, (1.0 - p) * (1.0 - p)) if twice else (math.sqrt(p), math.sqrt(1.0 - p))
     return one / (p * (one + zero)), zero / ((1.0 - p) * (one + zero))
 
@@ -73,40 +80,68 @@ def staked(money: float) -> float:
 
 
 @kernel_part
-def stake(money: Any, start: int, stakes: Any, place: int, p: float) -> None:
+def stake(money: Any, start: int, stakes: Any, place: int, p: float, worth: float) -> None:
     """Make the bets on a forecast p; BETS_MADE stakes are written from `place` on."""
-    for bet in range(N_BETS):
-        money[start + bet] += SHARES[bet]
     rest, quarter = 1.0 - p, start + quarter_of(p)
+    # outcomes move the factors from 1 by p or 1 - p times GAINS / weight
+    least = min(p, rest)
     # loops of fixed lengths without a branch: the compiler takes several bets at once
     for i in range(N_ODDS):
+        weight = rest + p * FACTORS[i]
+        money[start + i] += SHARES[i] if least * GAINS[i] >= worth * weight else 0.0
         stakes[place + i] = staked(money[start + i])
-        money[start + i] *= LEAST_FACTORS[i] / (rest + p * FACTORS[i])
+        money[start + i] *= LEAST_FACTORS[i] / weight
     for i in range(N_ODDS, QUARTERS):
+        one, zero = stretched(i > N_ODDS, p)
+        money[start + i] += SHARES[i] if min(abs(one - 1.0), abs(zero - 1.0)) >= worth else 0.0
         stakes[place + i] = staked(money[start + i])
-        if 0.0 < p < 1.0:
-            one, zero = stretched(i > N_ODDS, p)
-            money[start + i] *= min(one, zero)
+        money[start + i] *= min(one, zero)
     for i in range(PER_QUARTER):
+        bet = N_ODDS + i
+        weight = rest + p * FACTORS[bet]
+        money[quarter + i] += SHARES[QUARTERS + i] if least * GAINS[bet] >= worth * weight else 0.0
         stakes[place + QUARTERS + i] = staked(money[quarter + i])
-        money[quarter + i] *= LEAST_FACTORS[N_ODDS + i] / (rest + p * FACTORS[N_ODDS + i])
+        money[quarter + i] *= LEAST_FACTORS[bet] / weight
 
 
 @kernel_part
-def pay(money: Any, start: int, stakes: Any, place: int, p: float, y: float) -> None:
+def pay(money: Any, start: int, stakes: Any, place: int, p: float, y: float, worth: float) -> None:
     """Pay out the bets on a forecast p with the outcome y; y = p gives back just what was staked."""
     rest, none, quarter = 1.0 - p, 1.0 - y, start + quarter_of(p)
     for i in range(N_ODDS):
         gain = (y if UPWARDS[i] else none) * GAINS[i] / (rest + p * FACTORS[i])
         money[start + i] += stakes[place + i] * gain
     for i in range(N_ODDS, QUARTERS):
-        if 0.0 < p < 1.0:
-            one, zero = stretched(i > N_ODDS, p)
-            gain = max(one - zero, 0.0) * y + max(zero - one, 0.0) * none
-            money[start + i] += stakes[place + i] * gain
+        one, zero = stretched(i > N_ODDS, p)
+        gain = max(one - zero, 0.0) * y + max(zero - one, 0.0) * none
+        money[start + i] += stakes[place + i] * gain
+        if min(abs(one - 1.0), abs(zero - 1.0)) < worth:
+            money[start + i] += kept(SHARES[i], y * one + none * zero, worth)
     for i in range(PER_QUARTER):
         gain = (y if UPWARDS[N_ODDS + i] else none) * GAINS[N_ODDS + i] / (rest + p * FACTORS[N_ODDS + i])
         money[quarter + i] += stakes[place + QUARTERS + i] * gain
+    if min(p, rest) * LEAST_GAIN < worth * LARGEST_ODDS:
+        pay_shares(money, start, p, y, worth)
+
+
+@kernel_part
+def pay_shares(money: Any, start: int, p: float, y: float, worth: float) -> None:
+    """Pay out the shares that were put aside as a whole when bets on the odds of p were made."""
+    rest, quarter = 1.0 - p, start + quarter_of(p)
+    for i in range(N_ODDS + PER_QUARTER):
+        weight = rest + p * FACTORS[i]
+        if min(p, rest) * GAINS[i] < worth * weight:
+            ratio = (1.0 - y + y * FACTORS[i]) / weight
+            if i < N_ODDS:
+                money[start + i] += kept(SHARES[i], ratio, worth)
+            else:
+                money[quarter + i - N_ODDS] += kept(SHARES[QUARTERS + i - N_ODDS], ratio, worth)
+
+
+@kernel_part
+def kept(share: float, ratio: float, worth: float) -> float:
+    """What a share has brought, if it has been worth while; else it is taken back."""
+    return share * ratio if abs(ratio - 1.0) >= worth else 0.0
 
 
 @kernel_part

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from onlinecal import CalibrationAlarm
 from onlinecal.alarms import calibration_alarm, escrow
-from onlinecal.alarms.calibration_alarm import N_REGIONS, N_SHIFTS, STRETCHES, detectors_of, fill_ratios
+from onlinecal.alarms.calibration_alarm import (
+    DETECTORS,
+    FUNDS,
+    N_FACTORS,
+    N_REGIONS,
+    N_SHIFTS,
+    STRETCHES,
+    fill_ratios,
+)
+from onlinecal.alarms.worth import worth_of
 from onlinecal.engine.watch.account import MONEY, N_STAKES, ask, new_account, settle_bets
 from tests.parts import part_of
 
@@ -23,18 +32,30 @@ def forecast_after(past, tick):
     return [0.3, 0.999, 1e-9, 0.51, 1.0][(len(past) + 2 * sum(past)) % 5]
 
 
+STAKES = np.repeat([0.9 / N_SHIFTS, 0.1 / len(STRETCHES)], [N_SHIFTS, len(STRETCHES)])
+"""Those on the shifts, in a region of each depth together, and on the stretches."""
+
+
+def taken_back(p, y, alpha):
+    """What the new stakes on a forecast had brought when they were taken back, in all."""
+    ratios = np.empty(N_FACTORS)
+    fill_ratios(ratios, p, y)
+    return STAKES @ np.where(abs(ratios - 1.0) < worth_of(alpha), ratios, 0.0)
+
+
 @pytest.mark.parametrize("tick", range(4))
 def test_means_over_all_outcomes_are_those_of_the_theorems(tick):
-    detectors, e_values, p_values = 0.0, 0.0, []
+    detectors, e_values, p_values, alpha = 0.0, 0.0, [], 1e-9
     for outcomes in itertools.product((0, 1), repeat=7):
         chance, forecasts = 1.0, []
         for t, y in enumerate(outcomes):
             forecasts.append(forecast_after(outcomes[:t], tick))
             chance *= forecasts[-1] if y else 1.0 - forecasts[-1]
         if chance > 0.0:
-            alarm = CalibrationAlarm(1e-9)
+            alarm = CalibrationAlarm(alpha)
             for p, y in zip(forecasts, outcomes, strict=True):
                 alarm.update(p, y)
+                detectors += chance * taken_back(p, y, alpha)
             detectors += chance * alarm.statistic
             e_values += chance * alarm.e_value
             p_values.append((alarm.p_value, chance))
@@ -62,7 +83,7 @@ def test_evidence_since_the_first_round_outlives_alarms_and_the_p_value_its_fall
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_a_share_counts_as_so_much_of_each_outcome(p, y):
     """So the means, and with them false alarms, are as promised for shares, too."""
-    ratios = np.empty((3, N_SHIFTS + len(STRETCHES)))
+    ratios = np.empty((3, N_FACTORS))
     for row, outcome in zip(ratios, (0.0, 1.0, y), strict=True):
         fill_ratios(row, p, outcome)
     assert ratios[2] == pytest.approx((1.0 - y) * ratios[0] + y * ratios[1], rel=1e-12)
@@ -121,7 +142,7 @@ def test_the_change_point_is_the_beginning_with_the_largest_product(seed):
         ratios = np.empty(N_SHIFTS + len(STRETCHES))
         fill_ratios(ratios, p, y)
         played_so_far.append((p, ratios))
-        bet = int(np.argmax(detectors_of(part_of(alarm, np.ndarray))))
+        bet = int(np.argmax(part_of(alarm, np.ndarray)[DETECTORS:FUNDS]))
         low, high, _ = calibration_alarm.MEANINGS[bet]
         place = bet % N_SHIFTS if bet < N_REGIONS * N_SHIFTS else N_SHIFTS + bet - N_REGIONS * N_SHIFTS
         factors = [one[place] if low <= p < high or high == 1.0 == p else 1.0 for p, one in played_so_far]
@@ -158,6 +179,72 @@ def test_what_cannot_happen_is_found_and_stays_a_number():
     assert np.isfinite(alarm.e_value)
 
 
+SURE = [0.0, 1e-300, 1e-12, 1.0 - 1e-12, 1.0 - 2.0**-53, 1.0]
+"""Forecasts that are exactly, or next to, 0 and 1."""
+
+
+def in_account(p, y, alpha):
+    """The rounds at which the alarm of the engine rings."""
+    detector = Detector(1.0 / alpha)
+    for t in range(len(p)):
+        detector.ask(t, float(p[t]))
+        if detector.settle(t, float(y[t])):
+            yield t
+
+
+def in_alarm(p, y, alpha):
+    """The rounds at which `CalibrationAlarm` rings."""
+    return CalibrationAlarm(alpha).update_many(p, y).tolist()
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.05, 1e-3])
+@pytest.mark.parametrize("rings", [in_alarm, in_account])
+def test_sure_forecasts_that_are_right_raise_no_alarm(rings, alpha):
+    rounds = round(4 / alpha)
+    for p in SURE:
+        for noise in (0.0, 1e-17):
+            outcomes = np.abs(np.full(rounds, round(p) - noise))
+            assert list(rings(np.full(rounds, p), outcomes, alpha)) == []
+
+
+@pytest.mark.parametrize("alpha", [0.05, 1e-3, 1e-6])
+@pytest.mark.parametrize("rings", [in_alarm, in_account])
+@pytest.mark.parametrize("before", [0, 50])
+def test_the_first_outcome_that_was_declared_impossible_raises_an_alarm(rings, before, alpha):
+    for p in (0.0, 1e-300, 1.0):
+        forecasts, outcomes = np.full(before + 1, p), np.full(before + 1, p)
+        outcomes[-1] = 1.0 - p
+        assert list(rings(forecasts, outcomes, alpha)) == [before]
+
+
+def test_next_to_no_chance_is_heard_and_named_like_none():
+    for share, y in itertools.product((0.2, 1.0), (1.0, 0.5)):
+        found = []
+        for p in (0.0, 1e-300):
+            rng, alarm = np.random.default_rng(0), CalibrationAlarm(1e-6)
+            while not alarm.drift_detected:
+                forecast = p if rng.random() < share else 0.5
+                alarm.update(forecast, y * (rng.random() < 0.1) if forecast == p else rng.random() < 0.5)
+            found.append((alarm.n_rounds, alarm.finding[:3], alarm.change_point))
+        assert found[0] == found[1]
+
+
+def test_evidence_names_forecasts_that_were_made():
+    # seven of ten, as said: nothing to find, and 13 of 15 regions without any forecast
+    outcomes = np.tile([1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0], 500)
+    alarm, account = CalibrationAlarm(1e-3), Detector(1e3)
+    assert alarm.update_many(np.full(len(outcomes), 0.7), outcomes).tolist() == []
+    assert alarm.finding.low <= 0.7 < alarm.finding.high
+    for t, y in enumerate(outcomes):
+        account.ask(t, 0.7)
+        assert not account.settle(t, y)
+    low, high, _ = escrow.MEANINGS[int(np.argmax(account.state[MONEY : MONEY + escrow.N_BETS]))]
+    assert low <= 0.7 < high
+    fresh = CalibrationAlarm()
+    fresh.update(0.0, 0)
+    assert (fresh.finding.share, fresh.change_point, fresh.statistic) == (0.0, None, 0.0)
+
+
 ROUNDING = 1e-6
 """Stakes are rounded down to 32 bits."""
 
@@ -171,7 +258,7 @@ class Detector:
     def ask(self, name, p):
         self.event += 1
         ticket = np.zeros(N_STAKES, np.float32)
-        ask(self.state, ticket, p, np.nan)
+        ask(self.state, ticket, p, np.nan, self.threshold)
         self.tickets[name] = ticket, p, self.event
 
     def settle(self, name, y):
@@ -184,33 +271,37 @@ class Detector:
         return escrow.evidence(self.state, MONEY)
 
 
-def factor(bet, p, y):
-    """What a bet multiplies its money by, from its definition: another forecast's likelihood ratio."""
-    if bet >= escrow.QUARTERS and min(int(4 * p), 3) != (bet - escrow.QUARTERS) // escrow.PER_QUARTER:
-        return 1.0
-    if escrow.N_ODDS <= bet < escrow.QUARTERS:
-        if p in (0.0, 1.0):
-            return 1.0
-        power = (0.5, 2.0)[bet - escrow.N_ODDS]
-        other = p**power / (p**power + (1.0 - p) ** power)
-    else:
-        place = bet if bet < escrow.N_ODDS else 2 + (bet - escrow.QUARTERS) % escrow.PER_QUARTER
-        by = escrow.ODDS[place]
-        if p in (0.0, 1.0):
-            return (1.0 - y + y * by) / (1.0 - p + p * by)
-        other = by * p / (1.0 - p + by * p)
-    return y * other / p + (1.0 - y) * (1.0 - other) / (1.0 - p)
+def factors(p, y):
+    """What bets multiply their money by, from their definition: another forecast's likelihood ratio.
+
+    1 for those that are not made; and what they get of 1.
+    """
+    found, shares = np.ones(escrow.N_BETS), np.zeros(escrow.N_BETS)
+    for i in range(escrow.BETS_MADE):
+        bet = i if i < escrow.QUARTERS else i + escrow.PER_QUARTER * min(int(4 * p), 3)
+        if escrow.N_ODDS <= i < escrow.QUARTERS:
+            power = (0.5, 2.0)[i - escrow.N_ODDS]
+            other = p**power / (p**power + (1.0 - p) ** power)
+        else:
+            by = escrow.ODDS[i if i < escrow.N_ODDS else 2 + i - escrow.QUARTERS]
+            other = by * p / (1.0 - p + by * p)
+        found[bet] = y * other / p + (1.0 - y) * (1.0 - other) / (1.0 - p)
+        shares[bet] = escrow.SHARES[i]
+    return found, shares
 
 
-def test_without_open_forecasts_it_is_the_e_detector_of_its_bets():
-    rng, found, money = np.random.default_rng(0), Detector(), np.zeros(escrow.N_BETS)
+@pytest.mark.parametrize("alpha", [1e-3, 1e-6])
+def test_without_open_forecasts_it_is_the_e_detector_of_its_bets(alpha):
+    rng, found, money = np.random.default_rng(0), Detector(1.0 / alpha), np.zeros(escrow.N_BETS)
     assert escrow.SHARES.sum() == pytest.approx(1.0, abs=1e-15)
     for t in range(200):
-        p = [0.0, 1.0, 1e-9, 0.25][t] if t < 4 else rng.random()
-        y = [0.0, 1.0, 0.0, 0.5][t] if t < 4 else float(rng.random() < p)
+        p = [1e-9, 0.25, 0.5, 1 - 1e-5, 1e-4][t] if t < 5 else rng.random()
+        y = [0.0, 0.5, 1.0, 1.0, 0.0][t] if t < 5 else float(rng.random() < p)
         found.ask(t, p)
         found.settle(t, y)
-        money = (money + escrow.SHARES) * [factor(bet, p, y) for bet in range(escrow.N_BETS)]
+        ratios, shares = factors(p, y)
+        money = (money + shares * (abs(ratios - 1.0) >= worth_of(alpha))) * ratios
+    assert money.sum() > 1.0
     np.testing.assert_allclose(found.state[MONEY : MONEY + escrow.N_BETS], money, rtol=1e-4)
     assert found.evidence <= money.sum()
 

@@ -364,7 +364,7 @@ def playing(rules: ModuleType) -> Callable[[LaneArrays, Steps, Ints, float], int
                 for j in range(N_STAKES):
                     stakes[entry, j] = 0.0
                 if bets:
-                    ask(accounts[first_lane], stakes[entry], forecast, hint)
+                    ask(accounts[first_lane], stakes[entry], forecast, hint, threshold)
                 continue
             lane = opened[entry, MADE_BY]
             progress[WAITING_LANE] = lane

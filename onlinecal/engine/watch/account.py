@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.alarms.escrow import BETS_MADE, N_BETS, evidence, pay, stake, strongest
+from onlinecal.alarms.worth import unrounded, worth_of
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.elementary import logarithm
@@ -41,11 +42,12 @@ def new_account() -> Floats:
 
 
 @compiled
-def ask(state: Floats, stakes: Stakes, p: float, hint: float) -> None:
+def ask(state: Floats, stakes: Stakes, p: float, hint: float, threshold: float) -> None:
     """Bet on a forecast, and on its hint unless that is NaN; fills in the stakes, of shape (N_STAKES,)."""
-    stake(state, MONEY, stakes, 0, p)
+    worth = worth_of(1.0 / threshold)
+    stake(state, MONEY, stakes, 0, p, worth)
     if hint == hint:
-        stake(state, MONEY + N_BETS, stakes, BETS_MADE, hint)
+        stake(state, MONEY + N_BETS, stakes, BETS_MADE, hint, worth)
 
 
 @compiled
@@ -66,7 +68,7 @@ def settle_bets(
     """
     start, alarm = MONEY + side * N_BETS, ALARMS + side * PER_ALARM
     if asked > state[alarm + 1]:
-        pay(state, start, stakes, side * BETS_MADE, p, y)
+        pay(state, start, stakes, side * BETS_MADE, p, unrounded(p, y), worth_of(1.0 / threshold))
     if not evidence(state, start) >= threshold:
         return False
     state[alarm] += 1.0

@@ -241,7 +241,7 @@ class KeyWatch:
             self.stakes[forecast.number] = stakes = np.zeros(N_STAKES, np.float32)
             # before the first class is known there is nothing to bet on
             if forecast.probability:
-                ask(self.account, stakes, *(likeliest(one)[1] for one in sides))
+                ask(self.account, stakes, *(likeliest(one)[1] for one in sides), self.threshold)
         return []
 
     def _settle(
