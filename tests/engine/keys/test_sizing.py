@@ -6,9 +6,11 @@ import random
 import msgspec
 import pytest
 
+from onlinecal.alarms.escrow import N_BETS, N_QUARTERS, PER_QUARTER, QUARTERS
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.engine.keys.storing import SUM
 from onlinecal.engine.turns import KeyTurns, _decoder
+from onlinecal.engine.watch.account import MONEY
 from onlinecal.forecasters.binary.cells import END, TABLE
 from onlinecal.forecasters.simplex.machine.memory import USED
 from tests.engine.one_key import OneKey
@@ -45,7 +47,10 @@ def test_a_key_has_so_many_bytes_for_each_grid_point(rounds, grid, has_horizon, 
     data = kept(config, rounds)
     one = OneKey(config, _decoder.decode(data[1:]).state)
     points = (int(one.book.arrays.memory(one.key.first_lane)[END]) - TABLE) // 2
-    assert len(data) == pytest.approx(start + each * points, abs=40)
+    account = one.book.arrays.state.accounts[one.key.first_lane]
+    on_quarters = account[MONEY + QUARTERS : MONEY + N_BETS].reshape(N_QUARTERS, PER_QUARTER)
+    empty = int((~on_quarters.any(axis=1)).sum())
+    assert len(data) == pytest.approx(start + each * points - 30 * empty, abs=40)
     near = 5 if has_horizon else 3
     assert few * math.sqrt(rounds) - near <= points <= many * math.sqrt(rounds) + near
 
