@@ -196,6 +196,12 @@ def replay(state: Floats, p: Floats, y: Floats, alpha: float) -> int:
     return len(p)
 
 
+PAIRS = (
+    "alarms take forecasts with what came of them, while river's models give their detectors one number, "
+    "whether a prediction was wrong (docs/alarms.md shows a loop that retrains a model)"
+)
+
+
 class Finding(NamedTuple):
     """Which forecasts seem to be wrong, and how.
 
@@ -238,6 +244,12 @@ class CalibrationAlarm(base.DriftDetector):
 
     Notes
     -----
+    It takes pairs. Models of river with a `drift_detector` give it one number, whether a prediction was
+    wrong, which says nothing of probabilities: docs/alarms.md shows a loop that retrains a model instead.
+
+    A right forecast of exactly 0 or 1, or next to it, is no evidence, however often there is one; what was
+    declared impossible and happens raises an alarm at once.
+
     Outcomes that come together, as a hundred rows of one match do, are no hundred observations: take up one
     of them.
 
@@ -271,11 +283,14 @@ class CalibrationAlarm(base.DriftDetector):
         self.n_rounds = self.n_alarms = 0
         self._state = new_state()
 
-    def update(self, p: float, y: SupportsFloat) -> None:
+    def update(self, p: float, y: SupportsFloat | None = None) -> None:
         """Take up a forecast and its outcome, both in [0, 1].
 
-        Raises ValueError, and changes nothing, for a forecast or an outcome that is none.
+        Raises ValueError, and changes nothing, for a forecast or an outcome that is none; without an outcome,
+        too, as models of river that are given a detector call it.
         """
+        if y is None:
+            raise ValueError(f"y must be the outcome of the forecast, got None: {PAIRS}")
         forecast, outcome = check_probability(p, "p"), share_of(y, "y")
         update(self._state, forecast, outcome, self.alpha)
         self.n_rounds += 1

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinecal.alarms.calibration_alarm import FACTORS, LARGEST, POWERS
+from onlinecal.alarms.calibration_alarm import FACTORS, LARGEST, PAIRS, POWERS
 from onlinecal.alarms.worth import worth_of
 from onlinecal.validation import ROW_TOLERANCE, check_finite, check_increasing, check_open_unit
 
@@ -126,7 +126,7 @@ class DistributionAlarm(base.DriftDetector):
     def _start_over(self) -> None:
         self._detectors, self._products, self._grows_since = [0.0] * N_BETS, [0.0] * N_BETS, [0] * N_BETS
 
-    def update(self, chances: Mapping[float, float], y: float) -> None:
+    def update(self, chances: Mapping[float, float], y: float | None = None) -> None:
         """Take up a forecast, for each threshold the chance that the target is at most it, and the target.
 
         `CalibratedDistribution.predict_distribution_one` answers with such chances. Between two thresholds
@@ -137,6 +137,8 @@ class DistributionAlarm(base.DriftDetector):
         Raises ValueError, and changes nothing, for chances that are none, and for a target that is no finite
         number.
         """
+        if y is None:
+            raise ValueError(f"y must be the target of the forecast, got None: {PAIRS}")
         ratios = ratios_of(*interval_of(chances, y))
         if self.drift_detected:
             self._start_over()

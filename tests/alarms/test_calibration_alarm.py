@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from river import drift, forest, naive_bayes
 
 from onlinecal import CalibrationAlarm
-from onlinecal.alarms import calibration_alarm, escrow
+from onlinecal.alarms import DistributionAlarm, calibration_alarm, escrow
 from onlinecal.alarms.calibration_alarm import (
     DETECTORS,
     FUNDS,
@@ -345,3 +346,23 @@ def test_what_is_never_settled_is_given_back_and_an_alarm_forgets_what_was_open(
     assert found.evidence == 0.0
     found.settle("open", 1.0)
     assert found.evidence == 0.0
+
+
+HOSTS = {
+    "retraining": lambda alarm: drift.DriftRetrainingClassifier(naive_bayes.GaussianNB(), alarm, False),
+    "forest": lambda alarm: forest.ARFClassifier(n_models=2, seed=0, drift_detector=alarm),
+    "regressors": lambda alarm: forest.ARFRegressor(n_models=2, seed=0, drift_detector=alarm),
+}
+
+
+@pytest.mark.parametrize("kind", [CalibrationAlarm, DistributionAlarm])
+@pytest.mark.parametrize("host", HOSTS)
+def test_models_of_river_that_give_one_number_are_told_what_to_do(host, kind):
+    model = HOSTS[host](kind())
+
+    def play():
+        for t in range(20):
+            model.learn_one({"a": float(t)}, t % 2)
+
+    with pytest.raises(ValueError, match="got None: alarms take forecasts with what came of them"):
+        play()
