@@ -114,7 +114,8 @@ def pay(money: Any, start: int, stakes: Any, place: int, p: float, y: float, wor
     for i in range(N_ODDS, QUARTERS):
         one, zero = stretched(i > N_ODDS, p)
         gain = max(one - zero, 0.0) * y + max(zero - one, 0.0) * none
-        money[start + i] += stakes[place + i] * gain
+        # a float of 64 bits in the interpreter, too
+        money[start + i] += float(stakes[place + i]) * gain
         if min(abs(one - 1.0), abs(zero - 1.0)) < worth:
             money[start + i] += kept(SHARES[i], y * one + none * zero, worth)
     for i in range(PER_QUARTER):
