@@ -245,7 +245,8 @@ class LateRounds(Generic[T]):
         """Let the model, and what is learnt of it, learn a row that nobody was given a forecast for.
 
         It settles nothing, even if a forecast waits for equal features, and is counted in `n_unmatched`. The
-        keywords are for the wrapped model. Raises ValueError, and learns nothing, as `learn_one` for y and for a weight.
+        keywords are for the wrapped model. Raises ValueError, and learns nothing, as `learn_one` does for y
+        and for a weight.
         """
         refuse_weight(kwargs)
         read = self._read(y)

@@ -235,8 +235,10 @@ class Refitted(ClassifierWrapper, Generic[R]):
             self.recalibrate()
 
     def _named(self, answer: Mapping[Label, float]) -> Answer:
-        """A model's answer by the labels of the stream, see `Labels.named`."""
-        return {plain(label): p for label, p in self._labels.named(answer).items()}
+        """A model's answer by the labels of the stream, see `Labels.named`; once two came, if of booleans."""
+        if self._labels.pair is not None or not all(isinstance(plain(name), bool) for name in answer):
+            answer = self._labels.named(answer)
+        return {plain(label): p for label, p in answer.items()}
 
     @abstractmethod
     def _keep(self, answer: Answer, label: Label) -> None:
@@ -250,18 +252,17 @@ class Refitted(ClassifierWrapper, Generic[R]):
         return self.n_rounds
 
     def _meet(self, labels: Iterable[Label]) -> None:
-        """Number the labels that are new; False and True once a label came that says what they stand for."""
+        """Number the labels that are new; False and True, which may stand for others, once one came."""
+        are_sides = not any(isinstance(label, bool) for label in self._labels.known)
         for label in labels:
-            if isinstance(label, bool) and not self._labels.known:
-                continue
-            self._columns.setdefault(label, len(self._columns))
+            if not (isinstance(label, bool) and are_sides):
+                self._columns.setdefault(label, len(self._columns))
 
-    def _of_labels(self, said: Answer, answer: Answer) -> Answer:
-        """What is said of labels that came or that the model names; earlier it may have named others."""
-        known = self._labels.known
-        if all(label in known or label in answer for label in said):
-            return said
-        return normalised({label: p for label, p in said.items() if label in known or label in answer})
+    def _of_labels(self, said: Answer) -> Answer:
+        """What is said, without names that turned out to stand for other labels."""
+        labels = self._labels
+        kept = {one: p for one, p in said.items() if one in labels.known or one in labels.named({one: p})}
+        return said if len(kept) == len(said) else normalised(kept)
 
     def _vector(self, answer: Answer) -> Floats:
         """An answer over all labels known by now, with sum 1; NaN and negative values count as 0."""
@@ -437,7 +438,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         )[0]
         left = known / (known + in_turn(later.values()))
         mixed = {**{k: left * p for k, p in zip(names, mapped.tolist(), strict=True)}, **later}
-        return self._of_labels(normalised(mixed), answer)
+        return self._of_labels(normalised(mixed))
 
     def _table(self, answers: Iterable[Answer]) -> Floats:
         """Answers as rows with one column per label known by now."""
@@ -547,7 +548,7 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         if not self._columns:
             return answer
         vector = self._online.answer(self._vector(answer))
-        return self._of_labels(dict(zip(self._columns, vector.tolist(), strict=True)), answer)
+        return self._of_labels(dict(zip(self._columns, vector.tolist(), strict=True)))
 
     def _keep(self, answer: Answer, label: Label) -> None:
         self._meet((label, *answer))
