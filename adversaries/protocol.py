@@ -41,6 +41,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Entry, Parameter
+from onlinecal.restoring import Restored
 from onlinecal.validation import check_count, check_finite, check_probability, seed_sequence
 
 BELOW_ONE = 1.0 - 2.0**-53
@@ -68,7 +69,7 @@ POWERS: tuple[Power, ...] = ("oblivious", "adaptive", "internal", "mixed")
 
 
 @dataclass(frozen=True, eq=False)
-class Phase:
+class Phase(Restored):
     """A stretch of rounds played by one step function.
 
     A driver plays the phases of an adversary one after the other. In each, t starts again from 0, while the

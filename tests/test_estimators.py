@@ -9,12 +9,14 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import joblib
 import pytest
 import sklearn.base
 from river import base, checks
 from sklearn.exceptions import NotFittedError
 
 from tests.estimators import EXAMPLES, SETTINGS, asker, learn, predictions, public_estimators
+from tests.pickles import pickled, read_only, shared
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 each = pytest.mark.parametrize("name", EXAMPLES)
@@ -128,14 +130,29 @@ def test_copies_and_pickles_taken_mid_stream_go_on_identically(name):
         # with a forecast that is still open
         (x, y), *rest = rest
         model.predict_proba_one(x)
-    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    copiers = copy.deepcopy, pickled, read_only, shared
+    twins = [copier(model) for copier in copiers]
     if isinstance(model, base.Classifier):
         for one in (model, *twins):
             one.learn_one(x, y)
     expected = example.play(model, rest)
-    for twin, how in zip(twins, ("deepcopy", "pickle"), strict=True):
-        assert example.play(twin, rest) == expected, how
-        assert proven(twin) == proven(model), how
+    for twin, copier in zip(twins, copiers, strict=True):
+        assert example.play(twin, rest) == expected, copier.__name__
+        assert proven(twin) == proven(model), copier.__name__
+
+
+@pytest.mark.parametrize(
+    "name", ["AlmostOneStepAhead-1", "SimplexAlmostOneStepAhead-3", "CalibratedClassifier-10"]
+)
+def test_models_whose_arrays_are_a_file_go_on_and_leave_the_file_as_it_is(name, tmp_path):
+    """joblib gives its workers large arrays in this way."""
+    example, path = EXAMPLES[name], tmp_path / "model"
+    model = example.build()
+    example.play(model, example.first)
+    joblib.dump(model, path)
+    before = path.read_bytes()
+    assert example.play(joblib.load(path, mmap_mode="r+"), example.rest) == example.play(model, example.rest)
+    assert path.read_bytes() == before
 
 
 def parameters(model: Any) -> Any:

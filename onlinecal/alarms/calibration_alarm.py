@@ -25,6 +25,7 @@ from onlinecal.alarms.worth import unrounded, worth_of
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.html import fields_of, render
+from onlinecal.restoring import Restored
 from onlinecal.validation import check_open_unit, check_probability, check_share_history, share_of
 
 DEPTHS = 4
@@ -224,7 +225,7 @@ class Finding(NamedTuple):
         return render(fields_of(self))
 
 
-class CalibrationAlarm(base.DriftDetector):
+class CalibrationAlarm(Restored, base.DriftDetector):
     """Tells when forecasts stop being calibrated: soon after a change, and seldom without one.
 
     As long as every forecast is the probability of its outcome, given all that came before, the mean number
@@ -358,6 +359,6 @@ class CalibrationAlarm(base.DriftDetector):
         return self._state[DETECTORS:FUNDS]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        super().__setstate__(state)
         if self._state.shape != new_state().shape or not (self._state >= 0.0).all():
             raise ValueError("the state of a CalibrationAlarm cannot be that of any stream")

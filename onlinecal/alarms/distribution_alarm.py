@@ -19,6 +19,7 @@ from river import base
 
 from onlinecal.alarms.calibration_alarm import FACTORS, LARGEST, PAIRS, POWERS
 from onlinecal.alarms.worth import worth_of
+from onlinecal.restoring import Restored
 from onlinecal.validation import ROW_TOLERANCE, check_finite, check_increasing, check_open_unit
 
 SHIFTS, STRETCHES = FACTORS.tolist(), POWERS.tolist()
@@ -81,7 +82,7 @@ def interval_of(chances: Mapping[float, float], y: Any) -> tuple[float, float]:
     return (bounds[place - 1] if place else 0.0), (bounds[place] if place < len(bounds) else 1.0)
 
 
-class DistributionAlarm(base.DriftDetector):
+class DistributionAlarm(Restored, base.DriftDetector):
     """Tells when forecast distributions stop being calibrated: soon after a change, and seldom without one.
 
     As long as the chances are those of the targets, given all that came before, the mean number of rounds to

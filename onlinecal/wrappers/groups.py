@@ -18,6 +18,7 @@ from river import base, linear_model
 from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.forecasters.binary.guarantees import cells_for
+from onlinecal.restoring import Restored
 from onlinecal.steering.binary import ANSWERS, TICKET, hint_of, learn_outcome, new_steering
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
@@ -120,7 +121,7 @@ class SharedGroup:
     """What of the guarantee is reserved for that."""
 
 
-class SharedForecaster:
+class SharedForecaster(Restored):
     """One grid for all groups, with a bias for every group and point; the groups may overlap as they like.
 
     A point accepts an outcome when the biases of the round's groups at that point, added up, say so: the

@@ -15,6 +15,7 @@ from onlinecal.forecasters.simplex.input import check_label, class_of
 from onlinecal.forecasters.tokens import OpenForecasts
 from onlinecal.html import Shown
 from onlinecal.remarks import warn_of
+from onlinecal.restoring import Restored
 from onlinecal.validation import check_count
 from onlinecal.wrappers.labels import Label, refuse_weight
 
@@ -187,7 +188,7 @@ def patience_of(after: Any, label: Label | None, moment: Any, declared: Iterable
     return Patience(after, NOTHING if label is None else label, moment)
 
 
-class LateRounds(Generic[T]):
+class LateRounds(Restored, Generic[T]):
     """A wrapper that has at most one open round, that of the features it was asked about last.
 
     When it is asked about others, the open round waits. A label settles the oldest round that waits for equal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -244,6 +245,11 @@ class FromScikitLearn(SKL2RiverClassifier):
 
     def __init__(self, estimator: Any, classes: Sequence[Label]) -> None:
         super().__init__(sklearn.base.clone(estimator), sorted(classes))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # scikit-learn's stochastic gradient writes to coefficients without asking whether it may, which ends
+        # the process where they are a file; a copy has memory of its own
+        self.__dict__.update(state, estimator=copy.deepcopy(state["estimator"]))
 
     def predict_proba_many(self, X: Any) -> list[dict[Label, float]]:
         """Answers to the rows of a DataFrame or an array."""

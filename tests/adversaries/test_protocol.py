@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import importlib
-import pickle
 
 import numpy as np
 import pytest
 
 import adversaries
 from tests.adversaries.play import CASES, cases, made, play_compiled, play_plainly, scripted_game, usual_spec
+from tests.pickles import read_only
 
 T = 300
 
@@ -33,7 +33,7 @@ def test_copies_and_whoever_begins_again_play_the_same(spec, k):
     game = scripted_game(T, k)
     adversary = made(spec, k, T, seed=5)
     plain, twins = [], []
-    for stop, again in ((60, pickled), (200, copy.deepcopy), (T, None)):
+    for stop, again in ((60, read_only), (200, copy.deepcopy), (T, None)):
         plain += play_plainly(adversary, *(column[len(plain) : stop] for column in game))
         if again is not None:
             twins.append((stop, again(adversary)))
@@ -48,10 +48,6 @@ def test_copies_and_whoever_begins_again_play_the_same(spec, k):
     again = made(adversary.name, k, T, seed=5)
     assert again.name == adversary.name
     assert play_plainly(adversary, *game) == play_plainly(again, *game) == plain
-
-
-def pickled(thing):
-    return pickle.loads(pickle.dumps(thing))
 
 
 @pytest.mark.parametrize("spec, k", cases(oblivious=True))

@@ -34,6 +34,7 @@ from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.rules import Rules
+from onlinecal.restoring import Restored
 from onlinecal.validation import check_outcomes, outcome_of, seed_sequence
 
 Memory = Any
@@ -251,7 +252,7 @@ def mixing_rules(
     return Rules(has_room, announce, settle, point, certificate_rises, certificate)
 
 
-class Baseline(base.Classifier):
+class Baseline(Restored, base.Classifier):
     """A forecaster to compare with: subclasses say with which rules, on which memory.
 
     A subclass sets `machine`, the `Rules` of a mixing machine, and hands the memory before round 0 to
@@ -273,7 +274,7 @@ class Baseline(base.Classifier):
         self.resume()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        super().__setstate__(state)
         check_mixing_memory(self.memory, type(self)(**self._get_params()).memory, self.places)
 
     def learn_one(self, x: Any, y: Any) -> None:

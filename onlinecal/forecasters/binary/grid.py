@@ -26,6 +26,7 @@ from onlinecal.forecasters.rules import (
     check_hints,
 )
 from onlinecal.forecasters.tokens import Forecast, OpenForecasts
+from onlinecal.restoring import Restored
 from onlinecal.validation import (
     OUTCOMES,
     check_choice,
@@ -57,7 +58,7 @@ class LookAhead(NamedTuple):
     biases: NDArray[np.float64]
 
 
-class GridForecaster(base.Classifier):
+class GridForecaster(Restored, base.Classifier):
     """A forecaster on a grid machine; subclasses say what it reports and what it promises."""
 
     _window: Window | None = None
@@ -183,7 +184,7 @@ class GridForecaster(base.Classifier):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        super().__setstate__(state)
         check_grid_memory(self.memory, type(self)(**self._get_params()))
         if self.window is not None:
             require(isinstance(self._window, Window), "its window")

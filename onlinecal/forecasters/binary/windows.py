@@ -23,6 +23,7 @@ from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled, inlined
 from onlinecal.forecasters.binary.cells import FINE, MOVED, ROUNDS, SCALE, Memory, nearest_unit
 from onlinecal.forecasters.binary.soundness import require
+from onlinecal.restoring import owned
 
 # The header. SIZE: of the window, in moments. ROOM: of the ring, in rounds. BITS: there are 2^BITS slots for
 # points. UNIT, GRAIN: the memory's SCALE and FINE. SEEN: how many rounds of the memory were noted. HELD: how
@@ -248,6 +249,7 @@ class Window:
         for array, shape in ((head, (4,)), (rounds, (len(rounds), ENTRY))):
             require(isinstance(array, np.ndarray) and array.dtype == np.int64, "its window's type")
             require(array.shape == shape, "its window's type")
+        rounds = owned(rounds)
         size, unit, grain, seen = head.tolist()
         require(0 < size <= MOST_WINDOW and unit > 0 < grain and seen >= 0, "its window")
         require(unit * grain < 1 << 37, "its window")

@@ -31,6 +31,7 @@ from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine import windows
 from onlinecal.forecasters.simplex.machine.cells import NEWCOMER, Cell, cell_size
+from onlinecal.restoring import Restored
 
 HEEDING = 4.0
 """The slack of a run that has hints, unless another is asked for: hints of a good model are hardly moved.
@@ -60,7 +61,7 @@ def allowance(k: int) -> int:
     return memories.RESERVE + 2 * k
 
 
-class SimplexRun:
+class SimplexRun(Restored):
     """Plays the machine, lets its memory grow, changes the grid when it is due, and takes in new classes.
 
     The river class, the engine's lanes and the duels are faces of it.
@@ -330,7 +331,7 @@ class SimplexRun:
             self._fit(k)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        super().__setstate__(state)
         self.check()
 
     def check(self) -> None:

@@ -18,6 +18,7 @@ from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.forecasters.rules import SLACK_WITH_HINTS
+from onlinecal.restoring import Restored
 from onlinecal.steering.binary import (
     ACCOUNT,
     AWAY,
@@ -141,7 +142,7 @@ class Ticket(NamedTuple):
     hint: float
 
 
-class Projection:
+class Projection(Restored):
     """The nearest calibrated forecast to a steered hint; one bias table per bucket of the hint.
 
     Parameters

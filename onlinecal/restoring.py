@@ -1,0 +1,33 @@
+"""Learners that come back from a pickle: their arrays are made their own again.
+
+Whoever unpickles an object decides where its arrays lie. Ray and `joblib.load(mmap_mode="r")` give arrays
+that cannot be written to. Buffers of protocol 5 may lie at odd addresses, or be the memory of the learner
+that was pickled. Compiled code writes to its state, and is compiled for arrays as numpy makes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def owned(array: NDArray[Any]) -> NDArray[Any]:
+    """The array itself if its memory is its own and as numpy makes it; else a copy whose memory is."""
+    if type(array) is np.ndarray and array.flags.owndata and array.flags.carray:
+        return array
+    return np.array(array, order="C", subok=False)
+
+
+class Restored:
+    """A learner that goes on from its pickles, wherever their arrays lie.
+
+    Every class that changes arrays of its own is one. A subclass that has more to check does so in its own
+    `__setstate__`, behind this one.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(
+            {name: owned(value) if isinstance(value, np.ndarray) else value for name, value in state.items()}
+        )
