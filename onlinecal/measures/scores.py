@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.html import Shown
 from onlinecal.measures.counts import Counts, check_weights, count_shares
+from onlinecal.measures.ranges import p_value_of_range
 from onlinecal.validation import check_count, check_labelled_rows, check_outcome_rows
 
 
@@ -91,7 +92,7 @@ class CumulativeCalibrationError(NamedTuple):
     error
         An average over rounds, in [0, 1], or a sum.
     p_value
-        How likely calibrated forecasts are to have at least this error, in the limit of many rounds.
+        How likely calibrated forecasts are to have at least this error.
     """
 
     error: float
@@ -125,10 +126,15 @@ def cumulative_calibration_error(
     Returns
     -------
     CumulativeCalibrationError
-        `error`, at most the expected calibration error without bins, and `p_value`. The latter is that of the
-        range of a Brownian motion with the variance of calibrated forecasts, sum of p (1 - p). Where many
-        forecasts are tied, or outcomes lie between 0 and 1, it is too large rather than too small. It is 1
-        where the variance and the error are 0, and 0 where only the variance is.
+        `error`, at most the expected calibration error without bins, and `p_value`: if the forecasts are
+        calibrated it is at most a with probability at most a, however rare events are and however few rounds
+        there are. While the variance of calibrated forecasts, the sum of p (1 - p), is below 200, outcomes
+        are drawn from the forecasts, at most 9,999 times and always the same. The p-value is then at least
+        1/10,000, and hardly ever off by more than a fifth. From there on it is that of the range of a
+        Brownian motion with this variance: below 1/1000 it gives the order of magnitude, and it is too large
+        where many forecasts are tied. It is too large, too, where outcomes lie between 0 and 1, since they
+        are less uncertain than those drawn. It is 1 where the variance and the error are 0, and 0 where only
+        the variance is.
 
     Raises
     ------
@@ -139,7 +145,7 @@ def cumulative_calibration_error(
     ----------
     Arrieta-Ibarra, Gujral, Tannen, Tygert & Xu, "Metrics of calibration for probabilistic predictions"
     (2022), for ECCE-R; Feller, "The asymptotic distribution of the range of sums of independent random
-    variables" (1951).
+    variables" (1951); Besag & Clifford, "Sequential Monte Carlo p-values" (1991).
 
     Examples
     --------
@@ -147,9 +153,8 @@ def cumulative_calibration_error(
     0.25
     """
     counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
-    error, rounds = cumulative_error_of_counts(counts), counts.zeros + counts.ones
-    deviation = math.sqrt(math.fsum(rounds * counts.values * (1.0 - counts.values)))
-    p_value = chance_of_range(error / deviation) if deviation else float(error == 0.0)
+    error = cumulative_error_of_counts(counts)
+    p_value = p_value_of_range(counts, error)
     return CumulativeCalibrationError(error / counts.total if normalize else error, p_value)
 
 
@@ -157,25 +162,6 @@ def cumulative_error_of_counts(counts: Counts) -> float:
     """The cumulative calibration error of a counted history, a sum."""
     sums = np.cumsum(counts.biases)
     return float(max(0.0, sums.max()) - min(0.0, sums.min()))
-
-
-def chance_of_range(size: float) -> float:
-    """The chance that a standard Brownian motion on [0, 1] has at least this range."""
-    from scipy.special import erfc
-
-    if size < 0.1:
-        # the rest is below 1e-200
-        return 1.0
-    if size < 1.0:
-        # eigenfunctions on an interval of this length
-        waves = math.pi * (np.arange(LEAST_TERMS) + 0.5) / size
-        return float(1.0 - ((8.0 + 2.0 / waves**2) / size**2 * np.exp(-2.0 * waves**2)).sum())
-    terms = np.arange(1, LEAST_TERMS + 1)
-    return float((4.0 * (-1.0) ** (terms - 1) * terms * erfc(terms * size / math.sqrt(2.0))).sum())
-
-
-LEAST_TERMS = 40
-"""Terms of either series behind this are below 1e-300."""
 
 
 def two_bin_error(

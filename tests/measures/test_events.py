@@ -28,7 +28,7 @@ from onlinecal.measures import (
     two_bin_error,
 )
 from onlinecal.measures.counts import count_shares
-from onlinecal.measures.scores import chance_of_range
+from onlinecal.measures.ranges import chance_of_range
 from tests.measures.distance.reference import histories, look_ahead_run
 from tests.properties import examples
 

@@ -1,0 +1,149 @@
+"""How large the cumulative calibration error of calibrated forecasts is: the law of its p-value.
+
+The error is the range of a walk: along the sorted forecasts, outcome - forecast is summed up. With many
+independent outcomes it is like the range of a Brownian motion. Where little is uncertain it is not: one event
+among twenty forecasts of .002 is rare, but seven standard deviations large. There the walk itself is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinecal.arrays import Bools, Floats, Ints
+from onlinecal.measures.counts import Counts
+
+MANY = 200.0
+"""From this variance on, the sum of p (1 - p), the limit is taken: small p-values are then not more frequent
+than they may be, however rare events are (tests/measures/test_ranges.py)."""
+MOST_DRAWS, ENOUGH = 9_999, 200
+"""Walks are drawn until so many have been as large as the one at hand, or until there are so many of them."""
+AT_ONCE = 1 << 17
+"""About so many surprises are drawn in one go."""
+SEED = 0x5EED
+ROUNDED = 1e-9
+"""Ranges nearer than this, in proportion, count as equal: rounding must not make a p-value too small."""
+
+
+def p_value_of_range(counts: Counts, size: float) -> float:
+    """How likely calibrated forecasts, those of a counted history, are to have a range of at least `size`.
+
+    At most a with probability at most a. 0 for what is impossible, where nothing is uncertain.
+    """
+    rounds = counts.zeros + counts.ones
+    variance = math.fsum(rounds * counts.values * (1.0 - counts.values))
+    if not variance:
+        return float(size == 0.0)
+    if variance < MANY:
+        return drawn_p_value(counts.values, np.asarray(rounds, np.float64), size)
+    return chance_of_range(size / math.sqrt(variance))
+
+
+def drawn_p_value(values: Floats, rounds: Floats, size: float) -> float:
+    """The same by drawing walks, always the same ones for the same forecasts.
+
+    With l draws until h were as large it is h/l, else (1 + as large ones)/(1 + draws). Either way it is valid
+    for any number of rounds: Besag & Clifford, "Sequential Monte Carlo p-values" (1991).
+    """
+    walks, rng = Walks(values, rounds), np.random.default_rng(SEED)
+    least, done, reached = size - ROUNDED * (1.0 + size), 0, 0
+    batch = max(1, int(AT_ONCE / (1.0 + walks.surprises)))
+    while done < MOST_DRAWS:
+        number = min(batch, 2 * ENOUGH, MOST_DRAWS - done)
+        upto = reached + np.cumsum(walks.ranges(rng, number) >= least)
+        if upto[-1] >= ENOUGH:
+            return ENOUGH / (done + int(np.searchsorted(upto, ENOUGH)) + 1)
+        done, reached = done + number, int(upto[-1])
+    return (1 + reached) / (1 + done)
+
+
+class Walks:
+    """Draws walks of calibrated forecasts, in time that grows with what is uncertain, not with the rounds.
+
+    A round's surprise is the less likely of its outcomes: 1 up to a forecast of 1/2, then 0. Without
+    surprises the walk falls up to there, and rises from there on. A surprise shifts what is behind it by one.
+    Surprises of independent rounds are where a Poisson process has points, if a round with a surprise of
+    chance q is given the length -log(1 - q).
+
+    Parameters
+    ----------
+    values, rounds
+        The different forecasts, ascending, and how often each came, shape (n,). A part of a round counts as a
+        round of its own whose steps are in proportion.
+    """
+
+    def __init__(self, values: Floats, rounds: Floats) -> None:
+        self.up = values <= 0.5
+        self.lengths = -np.log1p(-np.where(self.up, values, 1.0 - values))
+        self.rounds = rounds
+        self.ends = np.cumsum(np.ceil(rounds) * self.lengths)
+        self.surprises = float(self.ends[-1])
+        steps = rounds * np.where(self.up, -values, 1.0 - values)
+        self.unsurprised = np.concatenate([[0.0], np.cumsum(steps)])
+        """The walk before the first level, and behind each, if nothing surprises."""
+        self.valley = int(self.up.sum())
+
+    def ranges(self, rng: np.random.Generator, number: int) -> Floats:
+        """The ranges of so many walks."""
+        draw, level, amount = self._surprises(rng, number)
+        before = self.unsurprised[level] + (shifts := _sums_before(draw, amount))
+        behind = self.unsurprised[level + 1] + shifts + amount
+        risen, fallen = (np.bincount(draw, np.maximum(sign * amount, 0.0), number) for sign in (1.0, -1.0))
+        valley = self.unsurprised[self.valley] + risen
+        end = self.unsurprised[-1] + risen - fallen
+        low, high = np.minimum(np.minimum(valley, end), 0.0), np.maximum(np.maximum(valley, end), 0.0)
+        for place in (before, behind):
+            np.minimum.at(low, draw, place)
+            np.maximum.at(high, draw, place)
+        return high - low
+
+    def _surprises(self, rng: np.random.Generator, number: int) -> tuple[Ints, Ints, Floats]:
+        """Walk by walk, the levels with surprises and by how much they shift the walk, shapes (n,)."""
+        points = np.sort(rng.random(rng.poisson(number * self.surprises)) * number)
+        draw = points.astype(np.int64)
+        at = (points - draw) * self.surprises
+        level = np.minimum(np.searchsorted(self.ends, at, side="right"), len(self.ends) - 1)
+        start = np.where(level > 0, self.ends[level - 1], 0.0)
+        row = np.floor((at - start) / self.lengths[level])
+        # two points in one round are one surprise
+        new = _differs(draw, level, row)
+        draw, level, row = draw[new], level[new], row[new]
+        amount = np.minimum(self.rounds[level] - row, 1.0) * np.where(self.up[level], 1.0, -1.0)
+        first = np.flatnonzero(_differs(draw, level))
+        return draw[first], level[first], np.add.reduceat(amount, first) if len(first) else amount
+
+
+def _differs(*columns: NDArray[Any]) -> Bools:
+    """Whether a row differs from the one before in any column; the first one does."""
+    differs = np.ones(len(columns[0]), bool)
+    differs[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return differs
+
+
+def _sums_before(draw: Ints, amount: Floats) -> Floats:
+    """What the amounts of the same draw, so far, add up to."""
+    before = np.cumsum(amount) - amount
+    first = np.maximum.accumulate(np.where(_differs(draw), np.arange(len(draw)), 0))
+    return before - before[first] if len(draw) else before
+
+
+def chance_of_range(size: float) -> float:
+    """The chance that a standard Brownian motion on [0, 1] has at least this range."""
+    from scipy.special import erfc
+
+    if size < 0.1:
+        # the rest is below 1e-200
+        return 1.0
+    if size < 1.0:
+        # eigenfunctions on an interval of this length
+        waves = math.pi * (np.arange(LEAST_TERMS) + 0.5) / size
+        return float(1.0 - ((8.0 + 2.0 / waves**2) / size**2 * np.exp(-2.0 * waves**2)).sum())
+    terms = np.arange(1, LEAST_TERMS + 1)
+    return float((4.0 * (-1.0) ** (terms - 1) * terms * erfc(terms * size / math.sqrt(2.0))).sum())
+
+
+LEAST_TERMS = 40
+"""Terms of either series behind this are below 1e-300."""
