@@ -113,9 +113,12 @@ class SimplexRun(Restored):
         planned = self.grows and (self.late > 0 or not self.tuned)
         return PLANNED if planned else self.slack_in_time, self.follows
 
-    def grid_at(self, rounds: int) -> tuple[int, int]:
-        """The number of cells a side in that round, and the last round for which it is kept."""
-        k = len(self.numbers)
+    def grid_at(self, rounds: int, classes: int | None = None) -> tuple[int, int]:
+        """The number of cells a side in that round, and the last round for which it is kept.
+
+        Of the known classes, or of so many.
+        """
+        k = len(self.numbers) if classes is None else classes
         if self.n_cells is not None:
             return self.n_cells, FOREVER
         if self.horizon is not None:
@@ -199,7 +202,9 @@ class SimplexRun(Restored):
         memory, support = self.memory, min(k, base + 1)
         if memory[memories.BALANCE] < (memories.RESERVE + 1) * int(memories.units(memory)):
             return base
-        biases = int(memory[memories.USED]) * guarantees.point_bound(support, self.slack_in_time)
+        # the coming round will use a point even where none has been used yet
+        in_use = max(1, int(memory[memories.USED]))
+        biases = in_use * guarantees.point_bound(support, self.slack_in_time)
         distances = EAGERNESS[self.report] * (self.rounds + 1) * reach(k, k, self.follows)
         cells = base
         while 2 * cells <= MOST_CELLS and cells * biases < distances:
@@ -263,15 +268,22 @@ class SimplexRun(Restored):
         if self.window is not None:
             self.table = windows.refitted(self.table, self.memory, before, self.window, charges)
 
+    def _cells_until(self, k: int) -> int:
+        """The cells a side of the finest grid that it has been on once it knows so many classes.
+
+        New classes are met one after the other, and each may have another grid.
+        """
+        now = int(self.memory[memories.SCALE]) // self.parts if len(self.memory) else 1
+        coming = range(max(1, len(self.numbers)), k + 1)
+        return max([now, *(self.grid_at(self.rounds + 1, classes)[0] for classes in coming)])
+
     def check_bears_classes(self, k: int) -> None:
         """ValueError unless the integers bear so many classes on the grid of the coming rounds."""
-        if not len(self.memory):
-            return
-        scale = int(self.memory[memories.SCALE])
+        cells = self._cells_until(k)
         # the grid may be due to become twice as fine
-        finest = scale if self.on_one_grid else 2 * scale
+        finest = (cells if self.on_one_grid else 2 * cells) * self.parts
         if self._most_late(k, finest) < self.late:
-            grid = f"a grid of {scale // self.parts} cells a side"
+            grid = f"a grid of {cells} cells a side"
             slack = "" if self.slack is None else f" with a slack of {self.slack!r}"
             raise ValueError(f"{k} classes are more than its integers bear on {grid}{slack}")
 
@@ -282,7 +294,7 @@ class SimplexRun(Restored):
         """
         if self.parts > 1:
             return self.parts
-        scale, parts = int(self.memory[memories.SCALE]) if len(self.memory) else 1, MOST_PARTS
+        scale, parts = self._cells_until(k), MOST_PARTS
         finest = scale << (HEADROOM if self.changing else 0)
         while parts > FEWEST_PARTS and (
             self._most_late(k, finest * parts) < MANY or k * finest * parts > memories.FINENESS
