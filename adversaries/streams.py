@@ -388,8 +388,8 @@ def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:
     >>> stream.hints, stream.outcomes
     (array([0.8125, 0.5625, 0.5625, 1.    , 0.5625, 1.    ]), array([0, 0, 0, 1, 0, 1], dtype=uint8))
     """
-    check_count(rounds, "rounds")
-    check_count(n_cells, "n_cells", least=3)
+    rounds = check_count(rounds, "rounds")
+    n_cells = check_count(n_cells, "n_cells", least=3)
     check_number(slack, "slack", 0.5, 1000.0)
     middle = (n_cells + 1) // 2
     most = math.floor(slack * n_cells)
@@ -433,7 +433,8 @@ def all_sequences(T: int) -> NDArray[np.uint8]:
            [1, 0],
            [1, 1]], dtype=uint8)
     """
-    if check_count(T, "T") > LARGEST_T_AT_ONCE:
+    T = check_count(T, "T")
+    if T > LARGEST_T_AT_ONCE:
         raise ValueError(f"T must be at most {LARGEST_T_AT_ONCE} here, got {T}; use sequence_chunks")
     return next(sequence_chunks(T, 2**T))
 
@@ -458,10 +459,9 @@ def sequence_chunks(T: int, chunk: int = 1 << 16) -> Iterator[NDArray[np.uint8]]
     ValueError
         For T or chunk outside these ranges, at the call.
     """
-    if check_count(T, "T") > LARGEST_T:
+    T, chunk = check_count(T, "T"), check_count(chunk, "chunk")
+    if T > LARGEST_T:
         raise ValueError(f"T must be at most {LARGEST_T}, got {T}")
-    if chunk < 1:
-        raise ValueError(f"chunk must be at least 1, got {chunk!r}")
     return (_rows(first, min(first + chunk, 2**T), T) for first in range(0, 2**T, chunk))
 
 

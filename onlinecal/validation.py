@@ -51,13 +51,19 @@ def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
+def as_whole(value: Any) -> Any:
+    """A whole number that is written as a float as the int that it is; anything else as it is."""
+    return int(value) if isinstance(value, (float, np.floating)) and value.is_integer() else value
+
+
 def check_count(value: Any, name: str, most: int | None = None, least: int = 1) -> int:
-    """A whole number from `least` up, at most `most`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    """A whole number from `least` up, at most `most`, as an int: 1e6 is one, True is none."""
+    count = as_whole(value)
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    if most is not None and value > most:
+    if most is not None and count > most:
         raise ValueError(f"{name} must be at most {most}, got {value!r}")
-    return int(value)
+    return int(count)
 
 
 def check_number(
@@ -169,6 +175,10 @@ def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.ui
         return array.view(np.uint8)
     rule = f"{name} must be 0/1 or boolean"
     if array.dtype.kind not in "iuf":
+        # what equals 0 or 1 is let through, whatever its type, as by `outcome_of`
+        known = [known_outcome(outcome) for outcome in array.tolist()]
+        if None not in known:
+            return np.array(known, np.uint8)
         array = _numbers(array, rule, f": texts are compared first, as {name} == 'yes'")
     hint = ""
     if ((array > 0) & (array < 1)).any():

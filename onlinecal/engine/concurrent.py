@@ -115,7 +115,8 @@ class AsyncEngine:
         most_waiting: int = MOST_WAITING,
     ) -> None:
         self.most_in_batch = check_count(most_in_batch, "most_in_batch")
-        if check_count(most_waiting, "most_waiting") < most_in_batch:
+        most_waiting = check_count(most_waiting, "most_waiting")
+        if most_waiting < self.most_in_batch:
             raise ValueError(f"most_waiting must be at least most_in_batch, got {most_waiting}")
         self._owned = not isinstance(engine, Engine)
         if not self._owned and config is not None:

@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
-from onlinecal.validation import check_count, check_number, check_open_unit
+from onlinecal.validation import as_whole, check_count, check_number, check_open_unit
 
 MAX_JUMP = 1e10
 """Seconds, some 300 years: a clock that counts seconds stays below, one that counts milliseconds does not."""
@@ -25,6 +25,8 @@ PARAMETERS: dict[Kind, tuple[str, ...]] = {
     "lp": ("classes", "p", "epsilon", "n_levels", "tolerance", "within", "first_fit", "fading"),
 }
 """The parameters of each kind of key."""
+COUNTS = "most_classes", "horizon", "n_cells", "n_levels", "window", "first_fit", "lanes"
+"""Those that are whole numbers."""
 
 
 class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -109,6 +111,8 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     alarm: float | bool | None = None
 
     def __post_init__(self) -> None:
+        for name in COUNTS:
+            force_setattr(self, name, as_whole(getattr(self, name)))
         check_count(self.lanes, "lanes", most=1 << 16)
         for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
             check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")

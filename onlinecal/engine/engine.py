@@ -193,7 +193,7 @@ class Engine:
 
     def overview(self, limit: int = 10) -> Overview:
         """What an operator looks at, with up to `limit` keys of each kind; costs what `total` does."""
-        check_count(limit, "limit")
+        limit = check_count(limit, "limit")
         with self._mutex:
             totals, book = self._totals(), self._book
             total = totals.read(self._number, self._keys_known)
@@ -215,13 +215,13 @@ class Engine:
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""
-        check_count(limit, "limit")
+        limit = check_count(limit, "limit")
         with self._mutex:
             return self._with_windows(self._totals().largest(limit))
 
     def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
         """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
-        check_count(limit, "limit")
+        limit = check_count(limit, "limit")
         if offset < 0:
             raise ValueError(f"offset must be at least 0, got {offset!r}")
         with self._mutex:

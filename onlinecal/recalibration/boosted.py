@@ -218,11 +218,11 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         LabelWarning
             y is always the same.
         """
-        check_count(self.seed, "seed", least=0)
+        self.seed = check_count(self.seed, "seed", least=0)
         check_choice(self.step, STEPS, "step")
         check_choice(self.start, STARTS, "start")
         if self.n_folds is not None:
-            check_count(self.n_folds, "n_folds", least=2)
+            self.n_folds = check_count(self.n_folds, "n_folds", least=2)
         check_same_index(X, y, "X and y")
         outcomes = check_probabilities(y, "y")
         n, _ = check_features(X)

@@ -181,15 +181,16 @@ class StartedRecalibrator(ProbabilityRecalibrator):
     limit_: float
 
     def _check_parameters(self) -> None:
-        check_count(self.seed, "seed", least=0)
+        self.seed = check_count(self.seed, "seed", least=0)
         check_choice(self.start, STARTS, "start")
         if self.share is not None:
             check_number(self.share, "share", 0.0, 1.0, allowed="None or a number from 0 to 1")
         check_number(self.keep, "keep", 0.0, 1.0, "[)", "a number of at least 0 and below 1")
         if self.limit is not None:
             check_number(self.limit, "limit", 1.0, math.inf, "(]", "None or a number above 1")
-        if self.n_folds != 0 and check_count(self.n_folds, "n_folds") < 2:
-            raise ValueError(f"n_folds must be 0 or at least 2, got {self.n_folds!r}")
+        self.n_folds = check_count(self.n_folds, "n_folds", least=0)
+        if self.n_folds == 1:
+            raise ValueError("n_folds must be 0 or at least 2, got 1")
 
     @property
     def inverse_temperature_(self) -> float:

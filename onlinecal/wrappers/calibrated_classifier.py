@@ -18,6 +18,7 @@ from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import class_of
 from onlinecal.remarks import silence_remarks, warn_of
+from onlinecal.validation import as_whole
 from onlinecal.wrappers.labels import (
     Label,
     Labels,
@@ -190,6 +191,7 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         prior: Prior | None = None,
     ) -> None:
         declared = check_settings(slack, n_buckets, strategy, horizon, window, classes)
+        n_buckets, horizon, window = map(as_whole, (n_buckets, horizon, window))
         patience = patience_of(expire_after, expire_as, moment, declared)
         if prior is not None and not declared:
             raise ValueError(f"prior needs classes=[...], whose base rates it has, got {prior!r} without")

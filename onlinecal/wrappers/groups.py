@@ -336,11 +336,11 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         check_slack(slack)
         check_groups(groups)
         if horizon is not None:
-            check_count(horizon, "horizon")
+            horizon = check_count(horizon, "horizon")
             if scheme == "atoms" and n_atoms is None and not isinstance(groups, Mapping):
                 raise ValueError("n_atoms is needed beside a horizon when groups are columns, got None")
         if n_atoms is not None:
-            check_count(n_atoms, "n_atoms")
+            n_atoms = check_count(n_atoms, "n_atoms")
         self.groups, self.scheme, self.horizon, self.n_atoms = groups, scheme, horizon, n_atoms
         self.slack, self.report, self.classes = slack, report, classes
         self._forecasters: dict[Label, AtomForecaster | SharedForecaster] = {}

@@ -177,7 +177,7 @@ def patience_of(after: Any, label: Label | None, moment: Any, declared: Iterable
                 f"expire_after={after!r} needs moment=, the name of the feature that says when a forecast is "
                 "made, or a function of all features; got None"
             )
-        check_count(after, "expire_after")
+        after = check_count(after, "expire_after")
     elif not isinstance(after, int | float | timedelta) or after is True or not after or abs(after) != after:
         raise ValueError(f"expire_after must be a span above 0, a number or a timedelta, got {after!r}")
     elif not callable(moment) and not isinstance(moment, str):
@@ -214,11 +214,10 @@ class LateRounds(Restored, Generic[T]):
     """The method that opens a round."""
 
     def __init__(self, most_waiting: int) -> None:
-        check_count(most_waiting, "most_waiting")
-        self.most_waiting = most_waiting
+        self.most_waiting = check_count(most_waiting, "most_waiting")
         self.n_rounds = 0
         self.n_unmatched = 0
-        self._pending = Pending(most_waiting)
+        self._pending = Pending(self.most_waiting)
         self._tokens = OpenForecasts(WrappedForecast)
         self._features: Any = NOTHING
         """The features, or the token, of the open round; NOTHING while there is none."""

@@ -174,7 +174,7 @@ class BinnedMean(MappedClassifier):
     """
 
     def __init__(self, classifier: base.Classifier, n_bins: int = N_BINS) -> None:
-        check_count(n_bins, "n_bins")
+        n_bins = check_count(n_bins, "n_bins")
         super().__init__(classifier)
         self.n_bins = n_bins
 
@@ -352,13 +352,10 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         n_recent: int = 500,
         seed: int = 0,
     ) -> None:
-        super().__init__(classifier, first_fit)
+        super().__init__(classifier, check_count(first_fit, "first_fit", least=10))
         check_choice(memory, MEMORIES, "memory")
-        for name, value in (("n_actions", n_actions), ("n_recent", n_recent)):
-            check_count(value, name)
-        for name, value in (("capacity", capacity), ("first_fit", first_fit)):
-            if check_count(value, name) < 10:
-                raise ValueError(f"{name} must be at least 10, got {value!r}")
+        n_actions, n_recent = check_count(n_actions, "n_actions"), check_count(n_recent, "n_recent")
+        capacity = check_count(capacity, "capacity", least=10)
         self.n_actions, self.losses, self.labels, self.seed = n_actions, losses, labels, seed
         self.memory, self.capacity, self.n_recent = memory, capacity, n_recent
         for label in map(plain, labels or ()):
@@ -519,10 +516,9 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         window: int | None = None,
         fading: float | None = None,
     ) -> None:
-        super().__init__(classifier, first_fit)
-        check_count(first_fit, "first_fit")
+        super().__init__(classifier, check_count(first_fit, "first_fit"))
         if window is not None:
-            check_count(window, "window", least=PANES)
+            window = check_count(window, "window", least=PANES)
         if fading is not None:
             check_open_unit(fading, "fading")
         if fading is not None and window is not None:

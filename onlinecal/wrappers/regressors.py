@@ -32,7 +32,7 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
         check_model(regressor, "regressor", base.Regressor, "predict_one")
         check_slack(slack)
         if horizon is not None:
-            check_count(horizon, "horizon")
+            horizon = check_count(horizon, "horizon")
         super().__init__(most_waiting)
         self.regressor, self.slack, self.horizon = regressor, slack, horizon
         self._forecasters = [
@@ -284,8 +284,7 @@ class CalibratedDistribution(RegressorWrapper):
         # read once: an iterator can be read no more often, and a Series is indexed by labels
         self.thresholds = tuple(check_increasing(thresholds, "thresholds"))
         super().__init__(regressor, slack, horizon, most_waiting, len(self.thresholds))
-        check_count(window, "window")
-        self.window = window
+        self.window = check_count(window, "window")
         self._moved = [0.0] * len(self.thresholds)
         self._latest: deque[float] = deque()
         self._errors: list[float] = []  # the same in order

@@ -20,14 +20,15 @@ from onlinecal.html import Shown, Table, aligned
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import constant_remarks, input_remarks, silence_remarks, warn_of
 from onlinecal.tables import counted, like
-from onlinecal.validation import check_labels as check_numbers
 from onlinecal.validation import (
+    as_whole,
     check_outcomes,
     check_probabilities,
     check_probability_rows,
     check_same_index,
     check_same_length,
 )
+from onlinecal.validation import check_labels as check_numbers
 from onlinecal.wrappers.labels import Labels, Prior, corrected_rows, prior_weights
 from onlinecal.wrappers.settling import Group, Settling, completed, groups_of, missing_of, settling_of
 from onlinecal.wrappers.strategies.events import (
@@ -446,6 +447,7 @@ def recalibrate_stream(
             f"absent must be one of the classes {list(given.classes)} where due is given, got None"
         )
     check_settings(slack, 1, strategy, horizon)
+    horizon = as_whole(horizon)
     settings = Settings(Labels(given.classes), slack, 1, horizon)
     k = len(given.classes)
     kind = chosen(strategy, k, lambda name: KINDS[name](settings), None, horizon)

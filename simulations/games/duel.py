@@ -313,7 +313,7 @@ def play_plainly(
     against the outcomes that came. That is the same game, with its certificates.
     """
     known = hasattr(forecaster, "rules")
-    check_count(rounds, "rounds")
+    rounds = check_count(rounds, "rounds")
     if isinstance(adversary, Adversary):
         check_rounds(rounds, adversary)
     draws = known and not isinstance(forecaster, SimplexRun) and len(deepcopy(forecaster).draws(1)) > 0

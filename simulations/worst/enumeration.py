@@ -117,9 +117,9 @@ def enumerate_games(
         For a spec that is none, or arguments outside these ranges.
     """
     player = players.create(spec)
-    check_count(rounds, "rounds", most=MOST_ROUNDS)
+    rounds = check_count(rounds, "rounds", most=MOST_ROUNDS)
     check_choice(measure, get_args(Measure), "measure")
-    check_count(draws, "draws")
+    draws = check_count(draws, "draws")
     # a deterministic forecaster does not draw: one game tells everything
     draws = draws if len(player.build(1).draws(1)) else 1
     tasks = [

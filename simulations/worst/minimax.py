@@ -190,8 +190,8 @@ def least_worst(rounds: int, most_nodes: int = 2000) -> LeastWorst:
     The rounds are at most 8; up to 5 the bounds meet within a second. The search stops with the bounds it has
     after so many linear programs. ValueError for numbers outside these ranges.
     """
-    check_count(rounds, "rounds", most=MOST_ROUNDS)
-    check_count(most_nodes, "most_nodes")
+    rounds = check_count(rounds, "rounds", most=MOST_ROUNDS)
+    most_nodes = check_count(most_nodes, "most_nodes")
     game = Relaxation(rounds)
     root = game.solve(game.everything, 1.0)
     assert root is not None

@@ -219,7 +219,7 @@ class LpKind(ClassLabels):
         self.p = float(check_number(p, "p", 1.0, 100.0, "(]", "a number above 1, at most 100"))
         self.first_fit = check_count(first_fit, "first_fit")
         self.fading = None if fading is None else check_open_unit(fading, "fading")
-        check_count(n_levels, "n_levels", most=MOST_LEVELS)
+        n_levels = check_count(n_levels, "n_levels", most=MOST_LEVELS)
         self.settings = LpRecalibrator.as_in_paper(
             self.p, epsilon, n_levels=n_levels, tolerance=tolerance, within=within
         )

@@ -175,7 +175,7 @@ def archive_ledger(
     if (keep is None) == (before is None):
         raise ValueError(f"give either keep or before, got keep={keep!r} and before={before!r}")
     if keep is not None:
-        check_count(keep, "keep", least=0)
+        keep = check_count(keep, "keep", least=0)
     source, target = Path(path), Path(into)
     check_target(target, source, force=True)
     if not os.path.lexists(target) and not _write(source, target, keep, before, tell):

@@ -112,9 +112,9 @@ class GridBaseline(Baseline):
     def __init__(
         self, horizon: int = 10_000, n_cells: int | None = None, seed: int | Sequence[int] = 0
     ) -> None:
-        check_count(horizon, "horizon")
+        horizon = check_count(horizon, "horizon")
         if n_cells is not None:
-            check_count(n_cells, "n_cells", most=MOST_CELLS)
+            n_cells = check_count(n_cells, "n_cells", most=MOST_CELLS)
         self.horizon = horizon
         self.n_cells = n_cells
         self.seed = seed

@@ -134,7 +134,7 @@ class DriftCorrectedHalf(Baseline):
     machine = mixing_rules(mix_drift_corrected)
 
     def __init__(self, horizon: int = 10_000, epsilon: float | None = None) -> None:
-        check_count(horizon, "horizon")
+        horizon = check_count(horizon, "horizon")
         if epsilon is not None:
             check_number(epsilon, "epsilon", 0.0, 0.5, "(]", "a number above 0 and at most 0.5")
         self.horizon = horizon
@@ -217,7 +217,7 @@ class UCalibratedForecaster(Baseline):
     randomised = True
 
     def __init__(self, horizon: int = 10_000, rate: float | None = None, seed: Any = 0) -> None:
-        check_count(horizon, "horizon")
+        horizon = check_count(horizon, "horizon")
         if rate is not None:
             check_number(rate, "rate", 0.0, MOST_RATE, "(]", f"a number above 0 and at most {MOST_RATE:g}")
         self.horizon, self.rate, self.seed = horizon, rate, seed

@@ -15,7 +15,7 @@ from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, Report, bias_part
 from onlinecal.forecasters.binary.grid import Grid, GridForecaster, Rule
 from onlinecal.forecasters.rules import Rules, check_expected
 from onlinecal.forecasters.tokens import Announcing, Forecast
-from onlinecal.validation import check_probability, outcome_of, share_of
+from onlinecal.validation import check_probability, share_of
 
 
 class AlmostOneStepAhead(Announcing, GridForecaster):
@@ -288,9 +288,9 @@ class OneStepAhead(GridForecaster):
         return self.promise(max(self.horizon or 0, self.n_rounds))
 
     def answer(self, outcome: SupportsFloat) -> float:
-        """The charged point of the next round, whose outcome is given; the round is settled."""
-        return float(self._replay([outcome_of(outcome)], charged=True)[1][0])
+        """The charged point of the next round, whose outcome in [0, 1] is given; the round is settled."""
+        return float(self._replay([share_of(outcome)], charged=True)[1][0])
 
     def replay(self, outcomes: ArrayLike) -> NDArray[np.float64]:
-        """The answers to a whole sequence of outcomes of shape (T,), going on from the present state."""
+        """The answers to a sequence of outcomes in [0, 1], shape (T,), going on from the present state."""
         return self._replay(outcomes, charged=True)[1]

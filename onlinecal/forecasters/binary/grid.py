@@ -78,10 +78,12 @@ class GridForecaster(Restored, base.Classifier):
         check_choice(rule, RULES, "rule")
         check_choice(REPORT_WITHOUT_HINTS if report is None else report, REPORTS, "report")
         check_hints(hints, report)
-        counts = ("horizon", horizon, None), ("n_cells", n_cells, MOST_CELLS), ("window", window, MOST_WINDOW)
-        for name, count, most in counts:
-            if count is not None:
-                check_count(count, name, most=most)
+        if horizon is not None:
+            horizon = check_count(horizon, "horizon")
+        if n_cells is not None:
+            n_cells = check_count(n_cells, "n_cells", most=MOST_CELLS)
+        if window is not None:
+            window = check_count(window, "window", most=MOST_WINDOW)
         if slack is not None:
             check_slack(slack)
         is_known = horizon is not None or n_cells is not None or window is not None

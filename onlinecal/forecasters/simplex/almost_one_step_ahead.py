@@ -135,12 +135,14 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         check_choice(REPORTS[0] if report is None else report, REPORTS, "report")
         check_hints(hints, report)
         check_choice(grid, get_args(Grid), "grid")
-        given = {"n_classes": n_classes, "n_cells": n_cells, "horizon": horizon, "window": window}
-        for (name, count), most in zip(
-            given.items(), (MOST_CLASSES, MOST_CELLS, None, MOST_WINDOW), strict=True
-        ):
-            if count is not None:
-                check_count(count, name, most=most)
+        if n_classes is not None:
+            n_classes = check_count(n_classes, "n_classes", most=MOST_CLASSES)
+        if n_cells is not None:
+            n_cells = check_count(n_cells, "n_cells", most=MOST_CELLS)
+        if horizon is not None:
+            horizon = check_count(horizon, "horizon")
+        if window is not None:
+            window = check_count(window, "window", most=MOST_WINDOW)
         known = () if labels is None else check_labels(labels, "labels")
         if labels is not None and n_classes not in (None, len(known)):
             raise ValueError(f"n_classes={n_classes} does not go with {len(known)} labels")

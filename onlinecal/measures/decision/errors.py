@@ -462,7 +462,7 @@ def decision_calibration_error(
     0.7071
     """
     table, numbers = check_labelled_rows(probabilities, labels)
-    check_count(n_actions, "n_actions")
+    n_actions = check_count(n_actions, "n_actions")
     check_choice(partition, PARTITIONS, "partition")
     residual = residuals(table, numbers)
     if table.shape[1] == 2:

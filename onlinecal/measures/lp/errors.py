@@ -116,7 +116,7 @@ def lp_calibration_report(
     Parameters and errors as for `lp_calibration_error`. Fewer than `top` are returned when fewer have an
     error at all. Ties: the level set that appears first, then the smaller class.
     """
-    check_count(top, "top")
+    top = check_count(top, "top")
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
     weights, numbers, first_rows, _, biases = _level_sets_of(table, classes, n_levels, sample_weight)
     errors = biases / float(weights.sum())
@@ -305,7 +305,7 @@ def lp_calibration_interval(
     """
     check_choice(method, METHODS, "method")
     check_open_unit(confidence, "confidence")
-    check_count(n_resamples, "n_resamples")
+    n_resamples = check_count(n_resamples, "n_resamples")
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
     if sample_weight is not None:
         weights = check_weights(sample_weight, len(table))

@@ -357,8 +357,9 @@ class AveragedCalibration(ProbabilityRecalibrator):
         self.n_folds = n_folds
 
     def _check_parameters(self) -> None:
-        if self.n_folds != 0 and check_count(self.n_folds, "n_folds") < 2:
-            raise ValueError(f"n_folds must be 0 or at least 2, got {self.n_folds!r}")
+        self.n_folds = check_count(self.n_folds, "n_folds", least=0)
+        if self.n_folds == 1:
+            raise ValueError("n_folds must be 0 or at least 2, got 1")
         if self.recalibrators is None:
             return
         parts = list(self.recalibrators) if isinstance(self.recalibrators, Iterable) else [self.recalibrators]

@@ -52,7 +52,7 @@ def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
     ValueError
         A number of classes below 1, a cost outside [0, 1].
     """
-    check_count(n_classes, "n_classes")
+    n_classes = check_count(n_classes, "n_classes")
     prices = np.array(check_numbers(costs, "costs"), np.float64)
     bad = ~((prices >= 0.0) & (prices <= 1.0))
     if bad.any():
@@ -76,7 +76,7 @@ def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: A
     ValueError
         A number of classes below 1, prices that are not finite.
     """
-    check_count(n_classes, "n_classes")
+    n_classes = check_count(n_classes, "n_classes")
     alarms, missed = check_numbers(false_alarms, "false_alarms"), check_numbers(misses, "misses")
     is_class = np.eye(n_classes)[:, None, None, :]
     shape = (n_classes, len(alarms), len(missed), n_classes)

@@ -339,15 +339,15 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count(self.n_actions, "n_actions")
+        self.n_actions = check_count(self.n_actions, "n_actions")
         check_positive(self.epsilon, "epsilon")
         check_choice(self.partition, PARTITIONS, "partition")
         check_choice(self.step, STEPS, "step")
         if not isinstance(self.floor, (bool, np.bool_)):
             raise ValueError(f"floor must be True or False, got {self.floor!r}")
-        check_count(self.n_starts, "n_starts")
+        self.n_starts = check_count(self.n_starts, "n_starts")
         if self.max_rounds is not None:
-            check_count(self.max_rounds, "max_rounds")
+            self.max_rounds = check_count(self.max_rounds, "max_rounds")
 
     def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         table, k = as_doubles(table), table.shape[1]

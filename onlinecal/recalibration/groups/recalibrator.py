@@ -62,7 +62,7 @@ MOST = 500
 
 def plan_of(model: GroupRecalibrator, n_rows: int) -> Plan:
     """Check all parameters, and fill in those that are None."""
-    check_count(model.seed, "seed", least=0)
+    model.seed = check_count(model.seed, "seed", least=0)
     check_choice(model.patch, tuple(KINDS), "patch")
     check_choice(model.target, TARGETS, "target")
     check_choice(model.start, STARTS, "start")

@@ -147,7 +147,7 @@ def coupled_beta(p: float, epsilon: float) -> float:
 def sample_sizes(beta: float, n_levels: int, delta: float, n_classes: int) -> SampleComplexity:
     """The same numbers for any beta and n_levels, coupled or not."""
     check_open_unit(delta, "delta")
-    check_count(n_classes, "n_classes")
+    n_classes = check_count(n_classes, "n_classes")
     n_level_sets = count_level_sets(n_levels, n_classes)
     most_bins = max(1, math.floor(6.0 / beta))
     sizes = most_bins.bit_length()
@@ -221,7 +221,7 @@ def epsilon_for(
     n = check_count(n, "n")
     order = check_order(p, above_one=True)
     if n_levels is not None:
-        check_count(n_levels, "n_levels")
+        n_levels = check_count(n_levels, "n_levels")
     largest = coupled_beta(order, 1.0 - 1e-12)
 
     def paid(beta: float) -> bool:

@@ -297,7 +297,7 @@ def lower_calibration_distance_from_counts(
 
 
 def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalibrationDistance:
-    check_count(n_nodes, "n_nodes", least=2)
+    n_nodes = check_count(n_nodes, "n_nodes", least=2)
     relaxation = relax(counts, relaxation_nodes(counts, n_nodes))
     upper, masses = _fractional_history(counts, relaxation.nodes, relaxation.masses)
     scale, lower = counts.n_rounds if normalize else 1, min(relaxation.lower, upper)
