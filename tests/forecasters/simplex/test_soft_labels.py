@@ -227,13 +227,15 @@ def test_what_the_certificate_is_worth(k, rounds, seed, width):
         {"horizon": 10**9}, {"horizon": 10**9, "slack": 2.0}, {"n_cells": 10_000, "hints": True},
     ],
 )  # fmt: skip
-def test_a_soft_label_that_comes_first_leaves_as_much_room_as_one_behind_hard_labels(settings, k):
+def test_a_first_soft_label_leaves_as_much_room_as_a_later_one(settings, k):
     first, behind = (SimplexAlmostOneStepAhead(**settings) for _ in range(2))
     for label in range(k):
         behind.learn_one({}, label)
     for one in (first, behind):
         one.learn_one({}, dict.fromkeys(range(k), 1 / k))
     if "horizon" in settings or "n_cells" in settings:
-        assert first._run.most_open == behind._run.most_open
-    assert min(first._run.most_open, behind._run.most_open) >= 1000
+        assert first._run.most_open == behind._run.most_open > 30
+    else:
+        # the grid is another one by then
+        assert min(first._run.most_open, behind._run.most_open) >= 1000
     assert first.certificate <= first.guarantee
