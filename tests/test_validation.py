@@ -34,7 +34,12 @@ def refusal(check, given):
 @pytest.mark.parametrize(
     "check, good, bad, allowed",
     [
-        (check_count, [1, np.int64(7), np.uint8(2)], [0, -1, 1.0], "a whole number of at least 1"),
+        (
+            check_count,
+            [1, np.int64(7), np.uint8(2), 1e6, np.float32(3)],
+            [0, -1, 1.5, math.nan, math.inf, True, "2"],
+            "a whole number of at least 1",
+        ),
         (partial(check_count, least=2), [2], [1], "a whole number of at least 2"),
         (check_finite, [0, -1e300, np.float32(2)], [math.inf, -math.inf], "a finite number"),
         (check_positive, [1e-300, 5], [0, -1, math.inf], "a positive number"),

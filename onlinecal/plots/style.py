@@ -267,8 +267,8 @@ def wilson_interval(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both ends of Wilson's score interval for each frequency ones / rounds, within [0, 1].
 
-    They hold the true chance as often as `confidence` says on average over chances. Where about .18 events are
-    expected in all, those for .95 do so in 84 % of cases; they are pictures, no tests.
+    They hold the true chance as often as `confidence` says on average over chances. Where about .18 events
+    are expected in all, those for .95 do so in 84 % of cases: they are for pictures, not for tests.
 
     Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
     """

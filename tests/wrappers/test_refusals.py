@@ -84,8 +84,8 @@ BAD_SETTINGS = {
     ],
     DecisionCalibratedClassifier: [
         ({"memory": "endless"}, "memory must be one of window, reservoir, got 'endless'"),
-        ({"capacity": 5}, "capacity must be at least 10, got 5"),
-        ({"first_fit": 0}, "first_fit must be a whole number of at least 1, got 0"),
+        ({"capacity": 5}, "capacity must be a whole number of at least 10, got 5"),
+        ({"first_fit": 0}, "first_fit must be a whole number of at least 10, got 0"),
     ],
     LpCalibratedClassifier: [
         ({"epsilon": 2}, "epsilon must be a number between 0 and 1, got 2"),

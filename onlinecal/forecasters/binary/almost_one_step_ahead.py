@@ -289,7 +289,10 @@ class OneStepAhead(GridForecaster):
 
     def answer(self, outcome: SupportsFloat) -> float:
         """The charged point of the next round, whose outcome in [0, 1] is given; the round is settled."""
-        return float(self._replay([share_of(outcome)], charged=True)[1][0])
+        share = share_of(outcome)
+        # whole numbers are checked sooner as such
+        played = int(share) if share in (0.0, 1.0) else share
+        return float(self._replay([played], charged=True)[1][0])
 
     def replay(self, outcomes: ArrayLike) -> NDArray[np.float64]:
         """The answers to a sequence of outcomes in [0, 1], shape (T,), going on from the present state."""

@@ -75,7 +75,7 @@ def test_the_greedy_one_takes_the_largest_rise_and_breaks_ties_evenly():
     "spec, k, horizon, message",
     [
         ("least-likley", 3, 9, "unknown adversary of several classes 'least-likley'; did you mean 'least-l"),
-        *(("uniform", k, 9, f"n_classes must be a whole number of at least 2, got {k}") for k in (1, 2.0)),
+        *(("uniform", k, 9, f"n_classes must be a whole number of at least 2, got {k}") for k in (1, 2.5)),
         ("weights:shares=[1,2]", 3, 9, "shares must be 3 numbers, one for each class, got 1,2"),
         ("weights:shares=[1,-2,3]", 3, 9, r"must be numbers of at least 0 with commas .* got '1,-2,3'"),
         ("weights:shares=[0,0,0]", 3, 9, "not all 0|at least 0"),
