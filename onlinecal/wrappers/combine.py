@@ -17,6 +17,7 @@ from onlinecal.elementary import in_turn
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.html import Table
 from onlinecal.measures.scores import log_loss
+from onlinecal.restoring import Restored
 from onlinecal.steering import combining
 from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combining
 from onlinecal.steering.mixing import ETA
@@ -303,7 +304,7 @@ def combine_forecasts(
     return CombinedForecasts(told, weights, names, running, projection.guarantee, report)
 
 
-class Mixture:
+class Mixture(Restored):
     """What makes calibrated forecasts of one label of N models' probabilities, round by round."""
 
     def __init__(self, n_models: int, slack: float | None) -> None:
