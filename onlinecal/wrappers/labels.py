@@ -181,13 +181,13 @@ class Labels:
     def question(self, answer: Mapping[Label, float]) -> tuple[tuple[Label, ...], Label, float]:
         """What is forecast after a model's answer: over which labels, of which of them, and what that says.
 
-        Fewer than two labels leave nothing to be forecast.
+        Fewer than two labels leave nothing to be forecast; of a single one the model says something still.
         """
         if self.pair is not None:
             return self._names, self.positive, self.read(answer)
         answer = self.named(answer)
         names = self.names(answer)
-        event = self.event(names) if len(names) > 1 else None
+        event = self.event(names) if len(names) > 1 else self.positive
         return names, event, self.probability(event, answer)
 
 

@@ -86,9 +86,8 @@ class MappedClassifier(ClassifierWrapper):
             for one in known:
                 self._map(one).learn(within(answer.get(one, 0.0)), int(label == one))
             return
-        names, event, p = self._labels.question(said)
-        if len(names) > 1:
-            self._map(event).learn(within(p), int(label == event))
+        _, event, p = self._labels.question(said)
+        self._map(event).learn(within(p), int(label == event))
 
 
 class PlattScaling(MappedClassifier):
