@@ -30,7 +30,8 @@ PAGES = [*ROOT.glob("*.md"), *(path for path in ROOT.glob("docs/**/*.md") if pat
 
 THEORY = ("theory", "theory-simplex", "theory-tables", "theory-alarms", "theory-baselines")
 MOST_WORDS = 1500
-MOST_WORDS_TOGETHER = 70_000
+MOST_WORDS_TOGETHER = 45_000
+"""But for the theory, which proves what is proved at the length that takes."""
 LONG = 40
 MOST_LONG_SENTENCES = 20
 
@@ -100,8 +101,9 @@ def long_sentences(page: Path) -> list[str]:
 
 
 def test_pages_are_short_alone_and_together():
-    counts = {page: words(page) for page in PAGES if page.is_relative_to(ROOT / "docs")}
-    assert [page for page, n in counts.items() if n > MOST_WORDS and page.stem not in THEORY] == []
+    pages = [page for page in PAGES if page.is_relative_to(ROOT / "docs") and page.stem not in THEORY]
+    counts = {page: words(page) for page in pages}
+    assert [page for page, n in counts.items() if n > MOST_WORDS] == []
     assert sum(counts.values()) + words(ROOT / "README.md") <= MOST_WORDS_TOGETHER
 
 
