@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import softmax
-from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.comparing import rivals
@@ -27,6 +26,7 @@ from onlinecal.recalibration.classical.linear import VectorScaling, chosen_diric
 from onlinecal.recalibration.classical.temperature import FLOOR, tempered
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import MOST_CAUTIOUS_ROUNDS, DecisionRecalibrator
+from onlinecal.threads import one_thread
 
 Corruption = Callable[[Floats, Ints, float, np.random.Generator], tuple[Floats, Ints]]
 """From probabilities (n, C), labels (n,), a severity and a source of chance to n corrupted rows."""
@@ -330,7 +330,7 @@ def _labels(experiment: Experiment) -> Ints:
 def play_split(name: str, experiment: Experiment, split: int) -> Rows:
     """The rows of one split; columns file, n_actions, n_losses, split."""
     # products of thin matrices gain nothing from threads, and lose much where cores are shared
-    with threadpool_limits(1, "blas"):
+    with one_thread():
         rows = EXPERIMENTS[name](experiment, split)
     told = {
         "file": experiment.table.name,

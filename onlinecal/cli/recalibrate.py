@@ -106,7 +106,7 @@ def recalibrate(
 
     [bold]onlinecal recalibrate old.csv --label y --apply new.csv --out results/new[/bold]
     """
-    from threadpoolctl import threadpool_limits
+    from onlinecal.threads import one_thread
 
     if method not in (*METHODS, CHOOSE):
         raise ValueError(f"unknown method {method!r}{did_you_mean(method, METHODS)}")
@@ -130,7 +130,7 @@ def recalibrate(
     folder = out or (Path("results/recalibrate") if apply is not None else None)
     check_folder(folder, TABLES, *filter(None, (file, apply)))
     # one core: BLAS sums in another order on several
-    with threadpool_limits(1, "blas"):
+    with one_thread():
         from onlinecal.cli.recalibrating.comparing import alone, compare
 
         report = compare(asked) if method == CHOOSE else alone(asked, method)

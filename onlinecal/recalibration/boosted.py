@@ -22,7 +22,6 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
-from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.measures.counts import check_weights
@@ -41,6 +40,7 @@ from onlinecal.recalibration.groups.start import (
 )
 from onlinecal.recalibration.probability_recalibrator import repeats
 from onlinecal.remarks import outcome_remarks, warn_of
+from onlinecal.threads import one_thread
 from onlinecal.validation import (
     check_choice,
     check_count,
@@ -417,7 +417,7 @@ class LinearRound(RegressorMixin, BaseEstimator):
         self.low_, self.high_ = centred.min(axis=0), centred.max(axis=0)
         spread = np.sqrt((weights * centred**2).sum(axis=0) / total)
         self.spread_ = np.where(spread > 0.0, spread, 1.0)
-        with threadpool_limits(1, "blas"):
+        with one_thread():
             self.ridge_ = Ridge(PENALTY).fit(centred / self.spread_, y, sample_weight=sample_weight)
         return self
 
@@ -425,7 +425,7 @@ class LinearRound(RegressorMixin, BaseEstimator):
         """Answers, shape (n,); features beyond the fitted range count as its end."""
         table = _dense(X)
         centred = np.clip(np.where(np.isnan(table), 0.0, table - self.means_), self.low_, self.high_)
-        with threadpool_limits(1, "blas"):
+        with one_thread():
             return np.asarray(self.ridge_.predict(centred / self.spread_))
 
 

@@ -19,10 +19,9 @@ from importlib.util import find_spec
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from threadpoolctl import threadpool_limits
-
 import adversaries
 from onlinecal.compiling import Compiled, counting
+from onlinecal.threads import one_thread
 from simulations.games import players
 from simulations.games.measuring import play_and_measure
 from simulations.sweeps.plan import Plan, PlannedGame
@@ -251,7 +250,7 @@ def play_game(
     except ValueError as error:
         # among others: a process that has loaded another state of a file cannot forget it
         raise ValueError(f"{here} cannot play: {error}; install the same there, or restart it") from error
-    with _one_game, threadpool_limits(1), counting() as compiled:
+    with _one_game, one_thread(None), counting() as compiled:
         played = play_and_measure(
             players.create(game.forecaster),
             adversaries.create(game.adversary, game.rounds, game.seed),

@@ -20,7 +20,6 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold
-from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import ENTRIES, Floats, Ints, as_doubles, sampled_rows
 from onlinecal.measures.fixed_order import product
@@ -35,6 +34,7 @@ from onlinecal.recalibration.classical.temperature import (
     columns_of,
 )
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.threads import one_thread
 from onlinecal.validation import check_count, check_number
 
 MOST_ROWS = 20_000
@@ -145,7 +145,7 @@ def best_linear(
     """
     loss = LinearLoss(columns, labels, counts, centre, ridge + TINY / float(counts.sum()))
     # threads that wait for each other take a hundred times as long over products of so little
-    with threadpool_limits(1, "blas"):
+    with one_thread():
         if centre.size <= MOST_CURVED:
             return least(loss, centre.ravel()).reshape(centre.shape)
         options = {"gtol": FLAT, "ftol": 1e-15, "maxiter": most}

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, softmax
 from sklearn.isotonic import IsotonicRegression
-from threadpoolctl import threadpool_limits
 
 from onlinecal.arrays import ENTRIES, SAMPLED, Floats, Ints, as_doubles, pieces, sampled_rows
 from onlinecal.recalibration.flooring import floored, spread_rest
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.threads import one_thread
 
 FLOOR = 1e-12
 """Added to probabilities before their logarithm, as scikit-learn does."""
@@ -193,7 +193,7 @@ def best_sigmoid(
         return float(value) / rows, (features.T @ (weights * (expit(odds) - y)) + prior * away) / rows
 
     bounds = [(least if coefficient < 2 else None, None) for coefficient in first.tolist()]
-    with threadpool_limits(1, "blas"):
+    with one_thread():
         options = {"gtol": FLAT, "ftol": 0.0}
         end = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(fixed + unknown @ end.x)
