@@ -100,6 +100,27 @@ def without_extras(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [Blind(finder) for finder in sys.meta_path])
 
 
+WORKS = {
+    "bracket": ("ROUNDING_WORK", "SEARCH_WORK"),
+    "multiclass": ("LOWER_WORK", "PRICES_WORK", "UPPER_WORK"),
+}
+"""How much work a bracket of the distance may cost at budget 1, by module."""
+
+
+@pytest.fixture
+def wide_brackets(request, monkeypatch):
+    """Distances at a fiftieth of the work: brackets are wider, and just as proven; not in long forms.
+
+    For tests of what is said of a distance, and not of how narrow it can be had.
+    """
+    if request.node.get_closest_marker("slow"):
+        return
+    for name, works in WORKS.items():
+        module = importlib.import_module(f"onlinecal.measures.distance.{name}")
+        for work in works:
+            monkeypatch.setattr(module, work, getattr(module, work) / 50)
+
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -2,8 +2,6 @@
 
 import os
 import resource
-import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -34,13 +32,16 @@ os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
 """Another user need not be able to execute this Python, so libraries are loaded before."""
 
 
-def run(code, places, tree=ROOT, **options):
-    """Run code in a fresh process that imports the project from a tree, with these folders."""
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment |= {name: str(place) for name, place in places.items()}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd="/", capture_output=True, text=True, **options
-    )
+@pytest.fixture
+def run(play):
+    """Runs code in a fresh process that imports the project from a tree, with these folders."""
+
+    def run(code, places, tree=ROOT, **options):
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tree)}
+        environment |= {name: str(place) for name, place in places.items()}
+        return play(code, environment=environment, **options)
+
+    return run
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ as_root = pytest.mark.skipif(
 
 @as_root
 @pytest.mark.parametrize("temporary", [True, False], ids=["a folder for temporary files", "none"])
-def test_a_read_only_installation_says_once_where_code_is_kept(open_folder, temporary):
+def test_a_read_only_installation_says_once_where_code_is_kept(run, open_folder, temporary):
     # without a home, NUMBA_CACHE_DIR is the only other place that somebody may have named
     places = {"HOME": "/nonexistent", "NUMBA_CACHE_DIR": "/nonexistent/cache"}
     places["TMPDIR"] = open_folder if temporary else "/nonexistent"
@@ -81,30 +82,28 @@ def test_a_read_only_installation_says_once_where_code_is_kept(open_folder, temp
 
 
 @as_root
-def test_what_root_has_compiled_others_load(open_folder):
+def test_what_root_has_compiled_others_load(run, open_folder):
     places = {"NUMBA_CACHE_DIR": open_folder / "kernels", "TMPDIR": open_folder}
-    assert run(PLAY, places, check=True).stdout == "[[0.5, 0.5]] 1\n"
-    answer = run(BECOME_NOBODY + PLAY, places, check=True)
-    assert answer.stdout == "[[0.5, 0.5]] 0\n"
+    assert run(PLAY, places).stdout == "[[0.5, 0.5]] 1\n"
+    answer = run(BECOME_NOBODY + PLAY, places)
+    assert answer.stdout == "[[0.5, 0.5]] 0\n", answer.stderr
     assert "RuntimeWarning" not in answer.stderr
 
 
-def test_in_an_archive_code_is_kept_too(tmp_path):
+def test_in_an_archive_code_is_kept_too(run, tmp_path):
     archive = tmp_path / "library.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         for path in (ROOT / "onlinecal").rglob("*.*"):
             packed.write(path, path.relative_to(ROOT))
     for compiled in (1, 0):
-        answer = run(PLAY, {"NUMBA_CACHE_DIR": tmp_path / "cache"}, archive, check=True)
-        assert answer.stdout == f"[[0.5, 0.5]] {compiled}\n"
+        answer = run(PLAY, {"NUMBA_CACHE_DIR": tmp_path / "cache"}, archive)
+        assert answer.stdout == f"[[0.5, 0.5]] {compiled}\n", answer.stderr
 
 
-def test_a_full_disk_costs_time_and_nothing_else(tmp_path):
-    def little_room():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
-
+def test_a_full_disk_costs_time_and_nothing_else(run, tmp_path):
+    little_room = resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY)
     places = {"NUMBA_CACHE_DIR": tmp_path / "cache", "TMPDIR": tmp_path}
-    answer = run(PLAY, places, preexec_fn=little_room)
+    answer = run(PLAY, places, limits=[little_room])
     assert (answer.returncode, answer.stdout) == (0, "[[0.5, 0.5]] 1\n"), answer.stderr
     assert answer.stderr.count("File too large") == 2, "one warning, with the reason at either place"
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size] == []

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from typer.testing import CliRunner
 
 import onlinecal
 from onlinecal import forecasters, measures, metrics, recalibration, wrappers
 from onlinecal.alarms import CalibrationAlarm
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, check_ledger, read_report
-from simulations.cli.console import app
+from tests.commands import record
 from tests.engine.scripts import CONFIG, lines_of, script
 from tests.estimators import EXAMPLES, Example
 from tests.wrappers.scripted import Scripted, coins, played
@@ -271,11 +270,9 @@ def engine() -> Iterable[tuple[str, Play]]:
 def games() -> Iterable[tuple[str, Play]]:
     def said(arguments: str) -> list[str]:
         """What a verb prints of its games: not the time that they took, distances to twelve digits."""
-        answer = CliRunner().invoke(app, [*arguments.split(), "--json"])
-        assert answer.exit_code == 0, answer.output
         return [
             f"{name}={value:.12g}" if isinstance(value, float) else f"{name}={value}"
-            for game in json.loads(answer.stdout)["games"]
+            for game in record(*arguments.split())["games"]
             for name, value in game.items()
             if name != "seconds"
         ]

@@ -6,10 +6,8 @@ import sys
 import threading
 from contextlib import contextmanager
 
-from typer.testing import CliRunner
-
 from onlinecal.engine import Engine, check_ledger
-from simulations.cli.console import app
+from tests.commands import run
 
 COMMAND = [sys.executable, "-m", "onlinecal", "stream"]
 
@@ -50,7 +48,7 @@ def expected(lines):
 
 def stream(*arguments):
     """Run the command here, on files: exit_code, stdout_bytes, stderr."""
-    return CliRunner().invoke(app, ["stream", *map(str, arguments)])
+    return run("stream", *arguments)
 
 
 def piped(data, *arguments):
