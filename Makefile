@@ -51,6 +51,7 @@ test: $(VENV)/.dev  ## the test suite, and beside it style, types and the site
 	@$(beside)
 
 test-all: MARKED := not speed
+test-all: export ONLINECAL_QUERIES = 400
 test-all: $(VENV)/.dev  ## the same with the long forms of checks, which take hours
 	@$(beside)
 

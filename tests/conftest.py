@@ -121,6 +121,25 @@ def wide_brackets(request, monkeypatch):
             monkeypatch.setattr(module, work, getattr(module, work) / 50)
 
 
+@pytest.fixture
+def quick_pictures(monkeypatch):
+    """Pictures are drawn once, with few dots: as PNG; what should be SVG is empty.
+
+    For tests of which pictures a verb writes; `tests/plots` and `tests/simulations/plots` look at pictures.
+    """
+    from matplotlib.figure import Figure
+
+    savefig = Figure.savefig
+
+    def save(figure: Figure, file: Any, **settings: Any) -> None:
+        if settings["format"] == "svg":
+            file.touch()
+        else:
+            savefig(figure, file, **settings, dpi=30)
+
+    monkeypatch.setattr(Figure, "savefig", save)
+
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

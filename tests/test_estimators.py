@@ -70,19 +70,26 @@ def test_every_public_estimator_is_tried():
     assert set(SETTINGS) == set(public_estimators())
 
 
-@pytest.mark.parametrize(
-    ("kind", "check"),
-    [
-        pytest.param(kind, check, id=f"{kind}-{check.removeprefix('check_')}")
-        for kind, one in RIVER_EXAMPLES.items()
-        for check in checks_of(one.build())
-    ],
-)
-def test_river_checks(kind, check):
-    example = RIVER_EXAMPLES[kind]
-    for number, run in enumerate(checks_of(example.build())[check]):
+RIVER_CHECKS = {
+    f"{kind}-{check.removeprefix('check_')}": (kind, check)
+    for kind, one in RIVER_EXAMPLES.items()
+    for check in checks_of(one.build())
+}
+AGAIN = 1
+"""The data of river's classifiers that are the data before once more, with labels of numpy."""
+
+
+@pytest.mark.parametrize("all_data", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize(("kind", "check"), RIVER_CHECKS.values(), ids=RIVER_CHECKS)
+def test_river_checks(kind, check, all_data):
+    """Labels of numpy are tried with all checks in the long form, and by default with one."""
+    build = RIVER_EXAMPLES[kind].build
+    is_short = isinstance(build(), base.Classifier) and check != "check_predict_proba_one" and not all_data
+    for number, run in enumerate(checks_of(build())[check]):
+        if number == AGAIN and is_short:
+            continue
         try:
-            run(example.build())
+            run(build())
         except Exception as error:
             error.add_note(f"with number {number} of the data sets that river has for it")
             raise

@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def quick(wide_brackets):
-    """A distance is what most verbs spend their time on."""
+def quick(wide_brackets, quick_pictures):
+    """Distances and pictures are what most verbs spend their time on."""

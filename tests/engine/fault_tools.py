@@ -14,7 +14,9 @@ import pytest
 from onlinecal.engine import LedgerError
 from tests.engine.scripts import lines_of, script
 
-LINES = lines_of(script(11, 220))
+QUERIES = int(os.environ.get("ONLINECAL_QUERIES", "220"))
+"""As many has the ledger to be damaged; `make test-all` has more."""
+LINES = lines_of(script(11, QUERIES))
 INPUT = b"\n".join(LINES) + b"\n"
 
 

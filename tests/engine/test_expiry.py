@@ -32,7 +32,7 @@ def brief(patience=WEEK, **more):
     return EngineConfig(KeyConfig(expire_after=patience, **more))
 
 
-@pytest.mark.parametrize("n_open", [100, 5_000])
+@pytest.mark.parametrize("n_open", [100, 5_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_an_expired_forecast_costs_no_look_at_all_the_others(n_open, monkeypatch):
     """Each of these events lets one of so many open forecasts expire."""
     looks, events, waits = [], 200, Book.waits

@@ -25,6 +25,7 @@ def resident():
     "events, keys, hot_keys",
     [
         (30_000, 500, 100),
+        pytest.param(60_000, 500, 100, marks=pytest.mark.slow),
         pytest.param(EVENTS, 10_000, 20_000, marks=[pytest.mark.slow, pytest.mark.timeout(0)]),
     ],
 )

@@ -1,8 +1,8 @@
-"""What tests of games share."""
+"""What tests of games and of their verbs share."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def quick(wide_brackets):
-    """A distance is what most verbs spend their time on."""
+def quick(wide_brackets, quick_pictures):
+    """Distances and pictures are what most verbs spend their time on."""

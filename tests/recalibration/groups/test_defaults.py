@@ -111,9 +111,10 @@ def test_forecasts_that_are_right_are_left_alone(n):
 
 
 @pytest.mark.parametrize(("n", "most"), [(200, 1.0), (5000, 0.93)])
-def test_what_is_wrong_is_mended_on_fresh_rows(n, most):
+@pytest.mark.parametrize("n_fresh", [10_000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_what_is_wrong_is_mended_on_fresh_rows(n, most, n_fresh):
     p, y, members, _ = population(n, 3)
-    q, fresh, groups, _ = population(10_000, 103)
+    q, fresh, groups, _ = population(n_fresh, 103)
     after = GroupRecalibrator().fit(p, y, members).predict(q, groups)
     assert (losses(after, fresh) < most * losses(q, fresh)).all()
 

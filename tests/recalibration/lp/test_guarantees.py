@@ -189,7 +189,8 @@ def drawn(n, k, seed, favour=0.9):
         *(pytest.param(inf, *each, marks=pytest.mark.slow) for each in ((0.1, 3), (0.2, 30), (0.1, 100))),
     ],
 )
-def test_fresh_rows_have_a_small_error_with_the_asked_number_of_rows(p, epsilon, k):
+@pytest.mark.parametrize("n_fresh", [40_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_fresh_rows_have_a_small_error_with_the_asked_number_of_rows(p, epsilon, k, n_fresh):
     needs = lp_sample_complexity(p, epsilon, 0.05, k)
     promised, labels, _ = drawn(needs.plug_in, k, 0)
     with warnings.catch_warnings():
@@ -197,8 +198,8 @@ def test_fresh_rows_have_a_small_error_with_the_asked_number_of_rows(p, epsilon,
         # the predictor is bad on purpose, in some cases worse than chance
         warnings.simplefilter("ignore", LabelWarning)
         model = LpRecalibrator.as_in_paper(p, epsilon).fit(promised, labels)
-    fresh, _, truth = drawn(40_000, k, 1)
-    mapped, share = model.predict_proba(fresh), np.full(40_000, 1 / 40_000)
+    fresh, _, truth = drawn(n_fresh, k, 1)
+    mapped, share = model.predict_proba(fresh), np.full(n_fresh, 1 / n_fresh)
     error, before = (error_of(one, truth, share, p, needs.n_levels) for one in (mapped, fresh))
     assert error <= epsilon
     assert error < before
