@@ -29,8 +29,8 @@ forecaster.replay(np.array([0, 1] * 20))
 QUICK = (
     "binary/default", "binary/nested", "binary/paper", "binary/window", "binary/replay", "binary/one step",
     "baseline", "simplex/default", "simplex/window", "distance/fine", "measure/expected",
-    "measure/lp", "measure/groups", "wrapper/auto/0", "wrapper/simplex/0", "combined", "column/late",
-    "table/simplex", "engine/plain", "engine/lanes", "game/threshold", "game/epochs/adaptive",
+    "measure/lp", "measure/groups", "wrapper/auto/0", "wrapper/simplex/0", "combined/late", "column/late",
+    "table/simplex/late", "engine/lanes", "game/threshold", "game/epochs/adaptive",
 )  # fmt: skip
 """Entries of the corpus, of every face some."""
 

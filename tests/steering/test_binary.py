@@ -1,9 +1,6 @@
 """Steering keeps its bounds, buckets pay, and a long stream stays small."""
 
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -179,22 +176,6 @@ def test_a_match_whose_rows_wait_for_one_outcome_is_one_observation(biased, allo
             state[:TICKET] = ticket
             binary.learn_outcome(state, outcome)
     assert own <= allowed * model
-
-
-def test_without_a_compiler_the_interpreter_gives_the_same_answers(capsys):
-    code = """
-from river import naive_bayes
-from onlinecal import CalibratedClassifier
-model = CalibratedClassifier(naive_bayes.GaussianNB())
-for t in range(60):
-    answer = model.predict_proba_one({"x": t % 5})
-    model.learn_one({"x": t % 5}, t % 3 == 0)
-print(answer, model.certificate)
-"""
-    exec(code, {})
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    alone = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, check=True)
-    assert alone.stdout.decode() == capsys.readouterr().out != ""
 
 
 def test_the_ends_of_the_curves_are_the_farthest_logits_that_came():
