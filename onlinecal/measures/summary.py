@@ -417,8 +417,9 @@ def all_errors(
         cumulative=cumulative_error_of_counts(counts),
         two_bin=rounds * (two_bin_error_of_counts(counts) / counts.total),
         smooth=smooth_error_of_counts(counts),
-        lower_distance_low=lower.lower,
-        lower_distance_high=lower.upper,
+        lower_distance_low=min(lower.lower, found["distance_high"]),
+        # it is at most the distance, which may be known more exactly
+        lower_distance_high=min(lower.upper, found["distance_high"]),
         miscalibration=parts.miscalibration,
         discrimination=parts.discrimination,
         log_loss=cross_entropy(forecasts, outcomes),

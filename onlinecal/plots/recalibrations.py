@@ -67,7 +67,9 @@ def draw_measure(axis: Axes, table: pl.DataFrame, given: float, named: bool) -> 
     heights = np.arange(table.height)[::-1]
     measure = str(table["measure"][0])
     backwards = measure in MORE_IS_BETTER
-    more, lows, highs = (table[f"difference{end}"].to_numpy() for end in ("", "_low", "_high"))
+    more, *bars = (table[f"difference{end}"].cast(pl.Float64).to_numpy() for end in ("", "_low", "_high"))
+    # a dot alone where there is no interval
+    lows, highs = (np.where(np.isnan(bar), more, bar) for bar in bars)
     ends = np.maximum(np.abs(lows), np.abs(highs))
     reach = max(min(float(ends.max()), BEYOND * float(np.quantile(ends, 0.75))), 1e-6)
     left, right = (1.06 * max(min(float(end), reach), 0.12 * reach) for end in (-lows.min(), highs.max()))

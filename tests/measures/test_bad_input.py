@@ -109,7 +109,7 @@ FUNCTIONS = m.functional_multicalibration_error
             for measure in (m.lp_calibration_error, m.lp_calibration_report, m.lp_calibration_interval)
             for name, value in (("p", 0.5), ("p", nan), ("n_levels", 0), ("n_levels", 2.5))
         ),
-        (m.lp_calibration_interval, TWO, {"method": "guess"}, "one of bootstrap, proven"),
+        (m.lp_calibration_interval, TWO, {"method": "guess"}, "one of normal, proven"),
         (m.lp_calibration_interval, TWO, {"confidence": 1.0}, "between 0 and 1, got 1.0"),
         (m.lp_calibration_interval, TWO, {"n_resamples": 0}, "n_resamples must be a whole"),
         (m.linf_conditional_error, TWO, {"min_rows": 0}, "min_rows.*0"),

@@ -26,6 +26,9 @@ from onlinecal.measures.scores import BINS, log_costs
 Score = Callable[[Floats], Floats]
 
 RESAMPLES = 200
+FEWEST_UNITS = 10
+"""Of fewer rows, or values of --together, resamples are too few different ones for an interval: of one they
+are all alike."""
 AT_ONCE = 16_000_000
 """So many numbers a block of resamples may take."""
 SOME_LOSSES = 10
@@ -160,6 +163,11 @@ def resamples(n_rows: int, together: Ints | None, width: int, seed: int) -> Iter
         yield np.column_stack(drawn)[units].astype(np.float64)
 
 
+def drawn_units(n_rows: int, together: Ints | None) -> int:
+    """How many units `resamples` draws from."""
+    return n_rows if together is None else len(np.unique(together))
+
+
 def _bin(forecasts: Floats) -> Ints:
     return np.searchsorted(np.arange(BINS) / BINS, forecasts, side="right") - 1
 
@@ -172,11 +180,16 @@ def _residuals(table: Floats, labels: Ints) -> Floats:
 
 NORMAL = 1.959963984540054
 """Standard deviations to either side in an interval of 95 %."""
+LEAST_SPREAD = 1e-12
+"""Resamples that differ by less are the same but for rounding."""
 EQUAL = 1e-6
 """Scores that differ by less are the same: the last bits differ from one machine to another."""
 MORE_IS_BETTER = ("accuracy",)
 LEAST_ROWS = 300
 """Of fewer tested rows only the log loss chooses: calibration errors are hardly more than chance."""
+MOST_TIED = 1.05
+"""No method is tied in log loss whose own is higher than the least by this factor, however uncertain that is:
+a few outcomes that it gave 0 make both loss and interval large."""
 DEARER = 1.01
 """Nothing is recommended for other purposes whose log loss is higher by this factor, though by chance."""
 
@@ -195,7 +208,8 @@ Drawn = Mapping[str, Mapping[str, Floats]]
 def score_records(scores: Drawn, other: str) -> list[dict[str, Any]]:
     """A record for each method and measure: ends of intervals of 95 %, and what is more than the other's.
 
-    Differences are of scores on the same resamples.
+    Differences are of scores on the same resamples. Ends are None where resamples do not differ, or there are
+    none: no interval can be had then.
     """
     found = []
     verdicts = {measure: verdict_of(measure, drawn) for measure, drawn in scores.items()}
@@ -209,11 +223,11 @@ def score_records(scores: Drawn, other: str) -> list[dict[str, Any]]:
                     "method": method,
                     "measure": measure,
                     "value": value,
-                    "low": max(value - half, 0.0),
-                    "high": value + half,
+                    "low": None if half is None else max(value - half, 0.0),
+                    "high": None if half is None else value + half,
                     "difference": more,
-                    "difference_low": more - more_half,
-                    "difference_high": more + more_half,
+                    "difference_low": None if more_half is None else more - more_half,
+                    "difference_high": None if more_half is None else more + more_half,
                     "best": "take" if method == take else "tied" if method in tied else None,
                 }
             )
@@ -224,17 +238,23 @@ def verdict_of(measure: str, scores: Mapping[str, Floats]) -> Verdict:
     """The simplest of those that chance explains to be behind the best.
 
     Differences to the best are within one-sided intervals that hold for all methods together with 95 %
-    (multiple comparisons with the best; Hsu, 1981, here by the bootstrap).
+    (multiple comparisons with the best; Hsu, 1981, here by the bootstrap). A difference without an interval
+    is explained by chance.
     """
     drawn = np.array([*scores.values()]) * (-1.0 if measure in MORE_IS_BETTER else 1.0)
     # the first of those that are equal, whatever the last bits say
     best = int((drawn[:, 0] <= drawn[:, 0].min() + EQUAL).argmax())
     more = drawn - drawn[best]
     reach = more[:, 1:].std(axis=1, ddof=1)
+    unknown = ~(reach > LEAST_SPREAD)
+    if unknown.all() or np.isnan(reach).any():
+        return Verdict(next(iter(scores)), tuple(scores))
     beside = (more[:, 1:] - more[:, 1:].mean(axis=1, keepdims=True)) / np.maximum(reach, EQUAL)[:, None]
     # as many standard deviations as no method exceeds in 95 % of the resamples: the best was looked for
     times = float(np.quantile(beside.max(axis=0), 0.95))
-    within = more[:, 0] <= times * reach + EQUAL
+    within = unknown | (more[:, 0] <= times * reach + EQUAL)
+    if measure == "log loss":
+        within &= more[:, 0] <= (MOST_TIED - 1.0) * drawn[best, 0] + EQUAL
     tied = tuple(name for name, is_tied in zip(scores, within, strict=True) if is_tied)
     return Verdict(tied[0], tied)
 
@@ -255,6 +275,8 @@ def advice(scores: Drawn, purposes: Mapping[str, str], n_rows: int) -> tuple[str
     method = first.take if n_rows < LEAST_ROWS else max(near, key=lambda name: len(served[name]))
     others = [name for name in near if name != method and served[name] == served[method]]
     texts = [f"its log loss, {losses[method]:.4f}, is the least here as far as these rows can tell"]
+    if all(np.isnan(drawn[1:]).any() for drawn in scores["log loss"].values()):
+        return method, f"there is too little to draw from to tell any method from {method}"
     if more := [purpose for purpose in served[method] if purpose != "probabilities"]:
         texts.append(f"nothing is better for {_listed(more, 'or')}")
     if others:
@@ -272,5 +294,8 @@ def _listed(names: list[str], word: str = "and") -> str:
     return f" {word} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _with_half(drawn: Floats) -> tuple[float, float]:
-    return float(drawn[0]), NORMAL * float(drawn[1:].std(ddof=1))
+def _with_half(drawn: Floats) -> tuple[float, float | None]:
+    """A score, or a difference, and half of its interval; None if there is none."""
+    spread = float(drawn[1:].std(ddof=1))
+    same = not drawn.any()
+    return float(drawn[0]), NORMAL * spread if spread > LEAST_SPREAD or same else None

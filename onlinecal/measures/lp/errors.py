@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -238,8 +239,13 @@ def linf_conditional_error(
     return float(np.max(np.abs(sets.biases[enough]) / rows[enough, None], initial=0.0))
 
 
-Method = Literal["bootstrap", "proven"]
+Method = Literal["normal", "proven"]
 METHODS: tuple[Method, ...] = get_args(Method)
+PSEUDO = 2.0
+"""Rows that are added for and against each class where variances are asked for, as Agresti & Coull do it: of
+a class that never came in a level set no more is known than that it is rare."""
+HALVINGS = 20
+"""Of the range in which the lower end lies."""
 
 
 def lp_calibration_interval(
@@ -247,7 +253,7 @@ def lp_calibration_interval(
     labels: ArrayLike,
     p: float = 2,
     n_levels: int = 10,
-    method: Method = "bootstrap",
+    method: Method = "normal",
     confidence: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
@@ -261,24 +267,25 @@ def lp_calibration_interval(
     probabilities, labels, p, n_levels
         As for `lp_calibration_error`; the rows are taken to be independent.
     method
-        "bootstrap": rows are drawn anew n_resamples times; the interval turns the spread of the resampled
-        errors round the sample's own (the basic bootstrap), which also takes off the amount by which chance
-        makes every estimate too large. Narrow, and right for many rows in each level set that matters.
+        "normal": takes the biases of level sets for normally distributed round the source's own, with
+        variances that allow for classes that are rare and did not come. Asked for 95 %, it held the truth in
+        94 to 100 % of samples of every source that was tried: of 5 to 10,000 rows, with one level set, ten or
+        a hundred, two classes or five, rare events or frequent ones, calibrated or not. Nothing is proved.
         "proven": holds for every source and any number of rows; wide, about 4 sqrt(1/n) for p = 2.
     confidence
         How often the interval is to hold the truth, between 0 and 1.
     n_resamples, seed
-        For the bootstrap; the same seed gives the same interval. Memory D k for D level sets met.
+        Draws of "normal" for its lower end; the same seed gives the same interval.
     sample_weight
         How much each row counts, shape (n,), at least 0; None: all the same. A row that counts twice is no
-        second row, which would make the interval narrower: a row is drawn with its weight. So only the
-        proportions of weights matter, and rows of weight 0 are left out. "bootstrap" is for weights of any
-        kind, also such as depend on the row; "proven" for those that were fixed before the rows were drawn.
+        second row, which would make the interval narrower. So only the proportions of weights matter, and
+        rows of weight 0 are left out. For "normal" weights may depend on the probabilities, not on the label;
+        for "proven" they were fixed before the rows were drawn.
 
     Returns
     -------
     Interval
-        lower <= upper, averages over rows, at least 0.
+        lower < upper, averages over rows, at least 0.
 
     Raises
     ------
@@ -288,20 +295,30 @@ def lp_calibration_interval(
     Notes
     -----
     The error is the norm of the mean of n independent vectors X = (f - y) placed at their level set, whose
-    l1 norm is at most 2 and whose entries are at most 1, so |X|_p^p <= 2. Exchanging one row moves the norm
-    by at most c/n with c = 4^(1/p) for two different level sets and
-    c = 2^(1/p) (1 + n_levels^(1/p - 1)) within one, where forecasts differ by at most 1/n_levels. Bounded
-    differences then keep it within c sqrt(ln(2/(1 - confidence)) / (2n)) of its mean. The mean is above the
-    truth by at most sqrt(2/n) for p >= 2 (the l_p norm is below the l2 norm, whose mean square is the sum of
-    variances), and by at most (2^(p+2) n^(1-p))^(1/p) for p < 2 (von Bahr and Esseen, class by class).
+    l1 norm is at most 2 and whose entries are at most 1, so |X|_p^p <= 2.
 
-    With fixed weights the rows have shares s_i in the mean. A row moves the norm by at most c s_i, so 1/n
-    becomes the sum of s_i^2 in the deviation and in the variances; for p < 2, n^(1-p) that of s_i^p.
+    "normal": let b be the sample's biases, beta the source's and r = b - beta. For the vector w of dual norm
+    1 with w beta = |beta|_p, |b|_p >= w b = |beta|_p + w r, so the upper end is |b|_p plus the normal
+    quantile times the largest standard deviation that w r can have. For p >= 2 that is the one of the level
+    set that is known least. The lower end is |b|_p less the quantile of |r|_p, which is drawn; for p = 2 it
+    is the least t for which |t b/|b|_p + r|_p reaches |b|_p often enough. So it allows for the amount by
+    which chance makes every estimate too large. Both ends are moved by half of what one row can change, since
+    outcomes are counts.
+
+    "proven": exchanging one row moves the norm by at most c/n with c = 4^(1/p) for two different level sets
+    and c = 2^(1/p) (1 + n_levels^(1/p - 1)) within one, where forecasts differ by at most 1/n_levels.
+    Bounded differences then keep it within c sqrt(ln(2/(1 - confidence)) / (2n)) of its mean. The mean is
+    above the truth by at most sqrt(2/n) for p >= 2 (the l_p norm is below the l2 norm, whose mean square is
+    the sum of variances), and by at most (2^(p+2) n^(1-p))^(1/p) for p < 2 (von Bahr and Esseen, class by
+    class).
+
+    With weights the rows have shares s_i in the mean. A row moves the norm by at most c s_i, so 1/n becomes
+    the sum of s_i^2 in the deviation and in the variances; for p < 2, n^(1-p) that of s_i^p.
 
     References
     ----------
-    McDiarmid, "On the method of bounded differences" (1989); von Bahr & Esseen (1965); Efron & Tibshirani,
-    "An Introduction to the Bootstrap" (1993), chapter 13.
+    McDiarmid, "On the method of bounded differences" (1989); von Bahr & Esseen (1965); Agresti & Coull,
+    "Approximate is better than exact for interval estimation of binomial proportions" (1998).
     """
     check_choice(method, METHODS, "method")
     check_open_unit(confidence, "confidence")
@@ -312,11 +329,12 @@ def lp_calibration_interval(
         inside = weights > 0.0
         table, classes, sample_weight = table[inside], classes[inside], weights[inside]
     n, missed = len(table), 1.0 - float(confidence)
-    weights, numbers, first_rows, wrong, biases = _level_sets_of(table, classes, n_levels, sample_weight)
-    error = norm_of(biases.ravel(), p) / float(weights.sum())
+    sets = _level_sets_of(table, classes, n_levels, sample_weight)
+    weights, biases = sets.weights, sets.biases / float(sets.weights.sum())
+    error = norm_of(biases.ravel(), p)
+    shares = None if sample_weight is None else weights / float(weights.sum())
+    rows = n if shares is None else 1.0 / float((shares**2).sum())
     if method == "proven":
-        shares = None if sample_weight is None else weights / float(weights.sum())
-        rows = n if shares is None else 1.0 / float((shares**2).sum())
         spread = _largest_change(p, n_levels) * math.sqrt(math.log(2.0 / missed) / (2 * rows))
         if p >= 2:
             above = math.sqrt(2.0 / rows)
@@ -324,16 +342,85 @@ def lp_calibration_interval(
             powers = n ** (1.0 - p) if shares is None else float((shares**p).sum())
             above = (2.0 ** (p + 2) * powers) ** (1.0 / p)
         return Interval(max(0.0, error - spread - above), min(2.0 ** (1.0 / p), error + spread))
-    rng = np.random.default_rng(seed)
+    noise, step = Noise.of(table, sets), 2.0 ** (1.0 / p) / (2.0 * rows)
+    upper = error + NormalDist().inv_cdf(1.0 - missed / 2.0) * noise.largest(p) + step
+    lower = noise.least(biases, error - step, p, missed / 2.0, n_resamples, seed) if error > step else 0.0
+    return Interval(lower, min(2.0 ** (1.0 / p), upper))
 
-    def redrawn() -> float:
-        counted = weights * np.bincount(rng.integers(0, n, n), minlength=n)
-        biases = sums_of_level_sets(wrong * counted, numbers, len(first_rows))
-        return norm_of(biases.ravel(), p) / float(counted.sum())
 
-    drawn = [redrawn() for _ in range(n_resamples)]
-    low, high = np.quantile(drawn, [missed / 2, 1.0 - missed / 2])
-    return Interval(max(0.0, 2 * error - float(high)), max(0.0, 2 * error - float(low)))
+class Noise(NamedTuple):
+    """How far the biases of D level sets may be from the source's.
+
+    Attributes
+    ----------
+    scale
+        Of each set the sum of the squares of its rows' shares, (D,): a frequency times the set's mass has
+        this variance times its own.
+    mass
+        The variance of the set's mass, (D,).
+    away, between, frequencies
+        Mean forecast less frequency, what lies between forecast and frequency, and the frequency with PSEUDO
+        rows, each (D, k).
+    """
+
+    scale: Floats
+    mass: Floats
+    away: Floats
+    between: Floats
+    frequencies: Floats
+
+    @classmethod
+    def of(cls, table: Floats, sets: LevelSets) -> Noise:
+        """The noise of these rows (n, k)."""
+        shares, n_sets = sets.weights / sets.weights.sum(), len(sets.first_rows)
+        masses = np.bincount(sets.numbers, shares, n_sets)
+        scale = np.bincount(sets.numbers, shares**2, n_sets).astype(np.float64)
+        sums = np.stack([np.bincount(sets.numbers, shares * c, n_sets) for c in table.T], axis=1)
+        forecasts = sums / masses[:, None]
+        away = sets.biases / sets.weights.sum() / masses[:, None]
+        found = np.clip(forecasts - away, 0.0, 1.0)
+        rows = (masses**2 / scale)[:, None]
+        added = (rows * found + PSEUDO) / (rows + 2.0 * PSEUDO)
+        whole = float(scale.sum())
+        return cls(
+            scale, scale - 2.0 * masses * scale + masses**2 * whole, away, (forecasts + found) / 2.0, added
+        )
+
+    def largest(self, p: float) -> float:
+        """The largest standard deviation of biases, summed with any numbers of dual norm 1."""
+        # rows that are added make variances of counts larger, and the shares of rows stay
+        variances = self.scale[:, None] * self.frequencies * (1.0 - self.frequencies)
+        variances += self.mass[:, None] * self.away**2
+        if p >= 2:
+            return float(np.sqrt(variances.sum(axis=1).max()))
+        return float(np.sqrt((np.sqrt(variances).sum(axis=1) ** 2).sum()))
+
+    def least(self, biases: Floats, seen: float, p: float, missed: float, number: int, seed: int) -> float:
+        """The least error with which `seen` is reached so often."""
+        rng = np.random.default_rng(seed)
+        draws = (self._drawn(rng) for _ in range(number))
+        if p != 2:
+            sizes = [norm_of(r.ravel(), p) for r in draws]
+            return max(0.0, seen - float(np.quantile(sizes, 1.0 - missed)))
+        direction = biases / norm_of(biases.ravel(), p)
+        along, squares = np.array([((r * direction).sum(), (r * r).sum()) for r in draws]).T
+
+        def reached(t: float) -> bool:
+            return float(np.mean(t * t + 2.0 * t * along + squares >= seen * seen)) >= missed
+
+        low, high = 0.0, seen
+        for _ in range(0 if reached(low) else HALVINGS):
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if reached(middle) else (middle, high)
+        return low
+
+    def _drawn(self, rng: np.random.Generator) -> Floats:
+        """Normal noise with the covariances of counts, shape (D, k)."""
+        roots = np.sqrt(self.between)
+        z = rng.standard_normal(self.between.shape) * roots
+        counts = np.sqrt(self.scale)[:, None] * (z - self.between * z.sum(axis=1, keepdims=True))
+        masses = np.sqrt(np.maximum(self.mass, 0.0)) * rng.standard_normal(len(self.mass))
+        return np.asarray(counts + masses[:, None] * self.away)
 
 
 def _largest_change(p: float, n_levels: int) -> float:

@@ -111,6 +111,32 @@ def test_of_methods_that_chance_cannot_tell_apart_the_simplest_is_taken():
         assert verdict_of("log loss", {"simple": pair[0], "other": pair[1]}).tied == ("simple", "other")
 
 
+def test_a_loss_far_above_the_least_is_not_tied_however_uncertain_it_is():
+    """A few outcomes that were given 0 make a log loss large, and its interval wide."""
+    rng = np.random.default_rng(0)
+    best = np.append(0.10, 0.10 + 0.01 * rng.standard_normal(500))
+    near, wild = best + 0.004, np.append(0.22, 0.22 + 0.3 * rng.standard_normal(500))
+    near[1:] += 0.004 * rng.standard_normal(500)
+    assert verdict_of("log loss", {"wild": wild, "near": near, "best": best}).tied == ("near", "best")
+    assert verdict_of("Brier", {"wild": wild, "best": best}).take == "wild"
+
+
+@pytest.mark.parametrize(("values", "known"), [(2, False), (12, False), (60, True)])
+def test_few_values_of_together_have_no_interval_and_no_winner(tmp_path, values, known):
+    rng = np.random.default_rng(0)
+    p = rng.random(600)
+    y = (rng.random(600) < p**3).astype(int)
+    pl.DataFrame({"p": p, "y": y, "day": np.arange(600) % values}).write_csv(tmp_path / "days.csv")
+    report = record(tmp_path / "days.csv", "--forecast", "p", "--outcome", "y", "--together", "day")
+    lows = [one["low"] for one in report["scores"]]
+    assert all(low is not None for low in lows) if known else all(low is None for low in lows)
+    assert (report["recommended"] != "none") == known
+    assert any("too few to say what chance explains" in text for text in report["warnings"]) != known
+    if not known:
+        assert "too little to draw from" in report["why"]
+        assert all(one["best"] for one in report["scores"])
+
+
 def test_scores_are_those_of_both_halves_by_the_map_of_the_other(chosen, sure, halves):
     report, _ = chosen
     table, labels = sure

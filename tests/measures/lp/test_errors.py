@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from onlinecal import lp_calibration_error
 from onlinecal.measures import lp_calibration_interval, lp_calibration_report
@@ -148,10 +149,10 @@ def test_intervals_hold_the_truth_of_a_known_source(p, weighed):
     forecasts, truth = np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([0.25, 0.625])
     expected = norm(np.repeat(np.abs(forecasts[:, 1] - truth) / 2, 2), float(p))
     rng = np.random.default_rng(5)
-    held = {"bootstrap": 0, "proven": 0}
+    held = {"normal": 0, "proven": 0}
     for seed in range(60):
         for method in held:
-            uneven = weighed and method == "bootstrap"
+            uneven = weighed and method == "normal"
             which = (rng.random(400) < (0.25 if uneven else 0.5)).astype(int)
             labels = (rng.random(400) < truth[which]).astype(int)
             weights = np.where(which == 1, 3.0, 1.0) if uneven else rng.integers(1, 4, 400)
@@ -162,10 +163,48 @@ def test_intervals_hold_the_truth_of_a_known_source(p, weighed):
             assert 0 <= interval.lower <= interval.upper
             held[method] += interval.lower <= expected <= interval.upper
     assert held["proven"] == 60
-    assert held["bootstrap"] >= 50
+    assert held["normal"] >= 55
 
 
-@pytest.mark.parametrize("method", ["bootstrap", "proven"])
+@pytest.mark.parametrize(
+    ("n", "frequency", "forecast"),
+    [(20, 0.05, 0.02), (50, 0.05, 0.02), (200, 0.005, 0.02), (20, 0.5, 0.5), (5, 0.3, 0.5), (100, 0.9, 0.99)],
+)
+def test_the_normal_interval_of_one_level_set_holds_the_truth_as_often_as_it_says(n, frequency, forecast):
+    """Summed over all counts of events, each with its chance: no event at all is the most usual of some."""
+    truth, held = abs(frequency - forecast) * 2**0.5, 0.0
+    for ones in range(n + 1):
+        chance = binom.pmf(ones, n, frequency)
+        if chance < 1e-4:
+            continue
+        table, labels = np.tile([1 - forecast, forecast], (n, 1)), (np.arange(n) < ones).astype(int)
+        found = lp_calibration_interval(table, labels, n_resamples=200)
+        assert found.lower < found.upper
+        held += chance * (found.lower <= truth <= found.upper)
+    assert held >= 0.935
+
+
+@pytest.mark.parametrize(
+    ("classes", "n_levels", "bend"), [(2, 10, 1.0), (2, 100, 1.0), (2, 10, 2.0), (5, 5, 1.5)]
+)
+def test_the_normal_interval_of_many_level_sets_holds_the_truth_as_often_as_it_says(classes, n_levels, bend):
+    """Forecasts that are right, which every estimate finds wrong by chance, and forecasts that are not."""
+    rng = np.random.default_rng(0)
+    forecasts = rng.dirichlet(np.ones(classes), 60)
+    truth = forecasts**bend / (forecasts**bend).sum(axis=1, keepdims=True)
+    numbers, first = number_level_sets(forecasts, n_levels)
+    biases = np.zeros((len(first), classes))
+    np.add.at(biases, numbers, (forecasts - truth) / 60)
+    expected, held = float(np.sqrt((biases**2).sum())), 0
+    for seed in range(60):
+        rows = rng.integers(0, 60, 300)
+        labels = (truth[rows].cumsum(axis=1)[:, :-1] < rng.random((300, 1))).sum(axis=1)
+        found = lp_calibration_interval(forecasts[rows], labels, 2, n_levels, n_resamples=100, seed=seed)
+        held += found.lower <= expected <= found.upper
+    assert held >= 55
+
+
+@pytest.mark.parametrize("method", ["normal", "proven"])
 def test_an_interval_leaves_out_rows_without_weight_and_does_not_know_the_unit_of_weights(method):
     """A row that counts twice is drawn once: the interval of two such rows is narrower."""
     table, labels = drawn(200, 3)
