@@ -211,6 +211,8 @@ class StreamReport(ProvenReport):
         (docs/theory.md, Theorem 17c), or than the constant.
     groups
         The report of each group by its key, in the order in which they come; empty without groups.
+    brier_corrected, log_loss_corrected
+        The same of the given probabilities as `prior` corrects them; None without it.
     """
 
     n_rounds: int
@@ -228,6 +230,8 @@ class StreamReport(ProvenReport):
     n_open: int = 0
     n_absent: int = 0
     n_expired: int = 0
+    brier_corrected: float | None = None
+    log_loss_corrected: float | None = None
 
     def _unsettled(self) -> list[str]:
         """What there is to say of rows without an outcome of their own."""
@@ -245,6 +249,8 @@ class StreamReport(ProvenReport):
             ("after", self.brier_out, self.log_loss_out),
             ("best constant", self.brier_constant, self.log_loss_constant),
         ]
+        if self.brier_corrected is not None and self.log_loss_corrected is not None:
+            rows.insert(1, ("corrected by prior", self.brier_corrected, self.log_loss_corrected))
         notes = [self._proven(), *self._unsettled(), *self.remarks]
         return Table(f"{self.n_rounds:,} rows recalibrated", ("", BRIER, LOG_LOSS), rows, notes)
 
@@ -263,6 +269,7 @@ class StreamReport(ProvenReport):
 
 def _reports(
     given: Given,
+    corrected: Floats | None,
     out: Floats,
     settling: Settling,
     norm: str,
@@ -287,6 +294,11 @@ def _reports(
             price = (1 if given.column else k) * 1.5 * math.log(n + 6.0) / n
             remarks += input_remarks(ours, theirs, after, before, price)
             remarks += constant_remarks(ours, n, after, constant, k - 1)
+        put_right: dict[str, float] = {}
+        if corrected is not None:
+            put_right = _losses(corrected[settled], numbers, parts)
+        if n and corrected is not None:
+            remarks += _prior_remarks(given.table[settled], corrected[settled], shares, given.classes)
         given_up = len(rows) - int(settling.waits[rows].sum())
         if given_up and constant[BRIER] == 0.0:
             advice = "due= says from when on a row without outcome counts as absent="
@@ -301,8 +313,35 @@ def _reports(
             n_open=len(rows) - n,
             n_absent=len(silent),
             n_expired=len(silent) - (0 if given.missing is None else int(given.missing[silent].sum())),
+            brier_corrected=put_right.get(BRIER),
+            log_loss_corrected=put_right.get(LOG_LOSS),
         )
     return found
+
+
+FAR, FAR_OFF = 4.0, 1.25
+"""A mean is far from what came if it is so many standard errors away, and differs by this factor."""
+
+
+def _prior_remarks(
+    given: Floats, corrected: Floats, shares: Floats, classes: Sequence[Hashable]
+) -> list[str]:
+    """A remark if rows (n, k) that a prior has corrected promise some class far too often, or too seldom.
+
+    That is so if the model was not trained as the prior has it. `shares` are how often classes came.
+    """
+    before, after = given.mean(axis=0), corrected.mean(axis=0)
+    errors = np.sqrt((corrected * (1.0 - corrected)).sum(axis=0)) / len(corrected)
+    factor = np.maximum(after, shares) / np.maximum(np.minimum(after, shares), 1e-15)
+    far = (np.abs(after - shares) > FAR * errors) & (factor > FAR_OFF)
+    if not far.any():
+        return []
+    c = int(np.where(far, factor, 0.0).argmax())
+    return [
+        f"prior makes {after[c]:.3g} of the mean probability {before[c]:.3g} of {classes[c]!r}, which came "
+        f"in {shares[c]:.3g} of the rows: was the model trained to the end, with rows left out or weighted "
+        "as prior says? One that was stopped early is nearer to the rates without weights"
+    ]
 
 
 def _losses(table: Floats, numbers: Ints, parts: int) -> dict[str, float]:
@@ -400,8 +439,11 @@ def recalibrate_stream(
         The outcome that silence means: 0 by default, or 1; of a table a class, which must be named.
     prior
         The base rate of outcome 1 in the table that the model was trained on, and in this stream, as
-        (0.5, 0.01), if they are known to differ: rows were left out or repeated before training. The odds are
-        put right before anything is learnt. Of a table a pair of dicts with the share of each class.
+        (0.5, 0.01), if they are known to differ: rows were left out or repeated before training, or weighted,
+        if it was trained to the end; boosting that is stopped early is nearer to the rates without weights.
+        The odds are put right before anything is learnt. Of a table a pair of dicts with the share of each
+        class. The report has scores of the corrected probabilities, and a remark if their mean is far from
+        what came.
     groups
         Shape (T,): a key for each row; each key has a forecaster of its own.
     strategy
@@ -468,7 +510,7 @@ def recalibrate_stream(
     out, running, bounds = _played(asked, parts, lambda: KINDS[kind](settings))
     certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
     streams = {part.key: part.rows for part in parts}
-    reports = partial(_reports, given, out, settling, norm)
+    reports = partial(_reports, given, None if prior is None else asked.table, out, settling, norm)
     report = reports({None: np.arange(len(out))}, [(certificate, guarantee)])[None]
     warn_of(report.remarks)
     told = like(probabilities, out[:, 1].copy() if given.column else out)

@@ -61,3 +61,21 @@ def test_more_classes_need_a_share_of_each_and_a_wrapper_needs_classes():
         recalibrate_stream(np.full((4, 3), 1 / 3), [0, 1, 2, 0], prior=(0.5, 0.1))
     with pytest.raises(ValueError, match=r"prior needs classes=\[...\], .* got \(0.5, 0.1\) without"):
         CalibratedClassifier(Told(), prior=(0.5, 0.1))
+
+
+def test_the_report_has_the_corrected_column_and_a_remark_if_it_is_far_from_what_came():
+    rng = np.random.default_rng(0)
+    truth = rng.beta(1.0, 11.0, 4000)
+    y = (rng.random(4000) < truth).astype(int)
+    odds = 11.0 * truth / (1 - truth)
+    # as if trained with equal weights of both classes, and stopped before that told
+    weighted, stopped = odds / (1 + odds), truth
+    right, wrong = (recalibrate_stream(p, y, prior=(0.5, 1 / 12)).report() for p in (weighted, stopped))
+    assert right.brier_corrected == pytest.approx(np.mean((truth - y) ** 2))
+    assert right.brier_corrected < right.brier_in
+    assert not right.remarks
+    assert wrong.log_loss_corrected > wrong.log_loss_in
+    (said,) = (text for text in wrong.remarks if text.startswith("prior makes"))
+    assert "stopped early" in said
+    assert "corrected by prior" in str(wrong)
+    assert "corrected by prior" not in str(recalibrate_stream(stopped, y).report())
