@@ -22,7 +22,7 @@ from onlinecal.cli.recalibrating.methods import drawn_labels
 from onlinecal.cli.recalibrating.reading import LEAST_ROWS, Part, part_sizes, split_rows
 from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
-from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
+from onlinecal.recalibration.classical.linear import ChosenDirichlet, VectorScaling
 from onlinecal.recalibration.classical.temperature import FLOOR, tempered
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import MOST_CAUTIOUS_ROUNDS, DecisionRecalibrator
@@ -175,7 +175,7 @@ def chance_score(table: Floats, losses: Floats, seed: int) -> dict[str, float]:
 def fitted_maps(both: Halves, n_actions: int | None) -> dict[str, Map]:
     """Every method by name, fitted on the same rows, none first; decision last, if a K is given."""
     models: dict[str, Any] = rivals(both.fit[0].shape[1])
-    models |= {"vector scaling": VectorScaling(), "Dirichlet": chosen_dirichlet(both.seed)}
+    models |= {"vector scaling": VectorScaling(), "Dirichlet": ChosenDirichlet(both.seed)}
     if n_actions is not None:
         models["decision"] = DecisionRecalibrator(n_actions, seed=both.seed)
     maps: dict[str, Map] = {NONE: lambda table: table}
@@ -199,7 +199,7 @@ def steps(experiment: Experiment, split: int) -> Rows:
         PAPER: DecisionRecalibrator.as_in_paper(k, start="temperature", **common).fit(*both.fit),
         HOUSE: DecisionRecalibrator(k, n_folds=0, **common).fit(*both.fit),
     }
-    dirichlet = chosen_dirichlet(both.seed).fit(*both.fit)
+    dirichlet = ChosenDirichlet(both.seed).fit(*both.fit)
     rows: Rows = []
     for part, (P, y) in (("fit", both.fit), ("test", both.test)):
         for method, mapped in ((NONE, P), ("Dirichlet", dirichlet.predict_proba(P))):

@@ -116,7 +116,7 @@ NO_FEATURES: list[Refusal] = [
 NO_CLASSIFIED: list[Refusal] = [
     ("fit", (TABLE, np.zeros(200)), r"y must have labels of at least two classes, got one class: 0\.0"),
     ("fit", (TABLE, np.arange(200) == 7), "cv=5 needs at least 2 rows of every class, got 1 of class True"),
-    ("fit", (TABLE, LABELS, np.ones(3)), "y and sample_weight must have the same length, got 200 and 3"),
+    ("fit", (TABLE, LABELS, np.ones(3)), "sample_weight must have a weight for each of 200 rows, got 3"),
     ("fit", (np.where(TABLE > 0.9, NAN, TABLE), LABELS), "contains NaN"),
     ("predict_proba", (HALVES,), "X has 2 features, but .* is expecting 3 features"),
 ]

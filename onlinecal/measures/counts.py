@@ -164,7 +164,7 @@ def check_weights(values: ArrayLike | None, n_rows: int) -> Floats:
     bad = ~(np.isfinite(weights) & (weights >= 0.0))
     refuse(bad, weights, "sample_weight must be at least 0 and finite")
     if not weights.any():
-        raise ValueError("sample_weight must be positive for some row, got 0 for all")
+        raise ValueError("sample_weight must be positive for some row, got zero for all")
     return weights
 
 

@@ -34,12 +34,10 @@ if TYPE_CHECKING:
         CompressedPredictor as CompressedPredictor,
         DecisionRecalibrator as DecisionRecalibrator,
     )
+    from onlinecal.recalibration.folds import SampleSizeWarning as SampleSizeWarning
     from onlinecal.recalibration.groups.maker import GroupRepair as GroupRepair
     from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator as GroupRecalibrator
-    from onlinecal.recalibration.lp.recalibrator import (
-        LpRecalibrator as LpRecalibrator,
-        SampleSizeWarning as SampleSizeWarning,
-    )
+    from onlinecal.recalibration.lp.recalibrator import LpRecalibrator as LpRecalibrator
     from onlinecal.recalibration.lp.statistics import (
         SampleComplexity as SampleComplexity,
         epsilon_for as epsilon_for,

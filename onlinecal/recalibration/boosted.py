@@ -26,17 +26,18 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.measures.counts import check_weights
 from onlinecal.measures.groups import grid_level
+from onlinecal.recalibration.folds import DIGITS, Dealt, first_rows, same_rows, sums
 from onlinecal.recalibration.groups.patches import STARTS, Rows, Start, log_odds, odds_losses
 from onlinecal.recalibration.groups.start import (
+    Halves,
     StartMap,
+    aside,
     away_from_ends,
     best_start,
+    dealt_rows,
     default_folds,
-    fold_parts,
-    held_out_rows,
     lowers,
     nearest_ends,
-    numbered_folds,
 )
 from onlinecal.recalibration.probability_recalibrator import repeats
 from onlinecal.remarks import outcome_remarks, warn_of
@@ -44,6 +45,7 @@ from onlinecal.threads import one_thread
 from onlinecal.validation import (
     check_choice,
     check_count,
+    check_number,
     check_positive,
     check_probabilities,
     check_same_index,
@@ -205,8 +207,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             regressor, or a function of X that returns shape (n,): asked again in `predict`. An array of
             shape (n,): `predict` must then be given one for its rows.
         sample_weight
-            For how many rows each counts, shape (n,), at least 0; whole numbers with level sets. With steps
-            on log odds the regressor's `fit` must take it too. None: each for one.
+            For how many rows each counts, shape (n,), at least 0; whole numbers with level sets, and with a
+            regressor whose `fit` takes no weights, which is then given as many rows. None: each for one.
 
         Raises
         ------
@@ -232,7 +234,15 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         warn_of(outcome_remarks(outcomes, outcome="y"))
         start: Any = float(np.average(outcomes, weights=weights)) if initial is None else initial
         forecasts = initial_forecasts(start, X, n)
-        regressors = default_regressors(X, self.step) if self.regressor is None else [self.regressor]
+        n_rows = float(weights.sum())
+        regressors = default_regressors(X, self.step, n_rows) if self.regressor is None else [self.regressor]
+        if self.step == "level sets" or not all(
+            has_fit_parameter(one, "sample_weight") for one in regressors
+        ):
+            repeats(
+                weights, "level sets" if self.step == "level sets" else "a regressor whose fit takes none"
+            )
+        X, outcomes, forecasts, weights = merged(X, outcomes, forecasts, weights)
         learn = self._learn_log_odds if self.step == "log-odds" else self._learn_level_sets
         learn(regressors, X, outcomes, forecasts, weights)
         validate_data(self, X, skip_check_array=True)
@@ -249,10 +259,19 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             raise ValueError(f"bound/alpha must be at most {MOST_LEVELS // 2}, got {bound!r}/{alpha!r}")
         else:
             m = max(math.ceil(2.0 * bound / alpha - 1e-9), 1)
+        held, least = np.zeros(len(y), bool), alpha / (2.0 * bound)
+        rows = np.arange(len(y))
+        if check_number(
+            self.validation_fraction, "validation_fraction", 0.0, 1.0, "[)", "a number in [0, 1)"
+        ):
+            sets = same_rows(X, np.round(p, DIGITS))
+            dealt = aside(sets, y, weights, self.validation_fraction, self.seed)
+            rows, weights, held = dealt.rows, dealt.weights, dealt.fold == 1
         if (weights != 1.0).any():
-            rows = np.repeat(np.arange(len(y)), repeats(weights, "level sets"))
+            copies = np.repeat(np.arange(len(rows)), repeats(weights, "level sets"))
+            rows, held = rows[copies], held[copies]
+        if len(rows) != len(y) or (rows[1:] < rows[:-1]).any():
             X, y, p = _safe_indexing(X, rows), y[rows], p[rows]
-        held, least = held_out_rows(len(y), self.validation_fraction, self.seed), alpha / (2.0 * bound)
         rounds, made = boost_level_sets(regressors[-1], X, y, grid_level(p, m), held, m, min_rows, least)
         self.n_levels_, self.rounds_, self.n_rounds_ = m, rounds, len(rounds) - 1
         self.max_rounds_ = 1 + math.floor(rounds[0].squared_error / least + 1e-9)
@@ -273,22 +292,21 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
                     f"{name} goes with step='level sets', as of BoostedRecalibrator.as_in_paper, "
                     f"got {value!r} with step='log-odds'"
                 )
-        some = np.flatnonzero(weights)
-        if len(some) > MOST_ROWS:
-            some = some[np.sort(np.random.default_rng(self.seed).choice(len(some), MOST_ROWS, replace=False))]
-        if len(some) < len(y):
+        if len(y) > MOST_ROWS:
+            some = np.sort(np.random.default_rng(self.seed).choice(len(y), MOST_ROWS, replace=False))
             X, y, p, weights = _safe_indexing(X, some), y[some], p[some], weights[some]
-        n_folds = min(self.n_folds or default_folds(len(y)), len(y))
+        n_folds = self.n_folds or default_folds(float(weights.sum()))
         self._edge, self._least = nearest_ends(p, float(weights.sum()))
         rows = Rows(self._inside(p), y, np.zeros((len(y), 0), np.uint8), weights)
         kind: Start = "none"
-        if n_folds > 1 and np.ptp(p) > 0.0:
-            kind, _ = best_start(fold_parts(rows, n_folds, self.seed), self.start, self._least)
+        dealt = dealt_rows(same_rows(X, np.round(p, DIGITS)), y, weights, n_folds, self.seed)
+        if dealt is not None and np.ptp(p) > 0.0:
+            kind, _ = best_start(halves(rows, dealt), self.start, self._least)
         self.start_ = StartMap(kind).fit(rows.p, rows.y, weights)
         whole = Part(X, y, weights, log_odds(self.start_(rows.p, self._least)))
         self._kept, self.held_out_ = [], None
-        if n_folds > 1:
-            self._kept, self.held_out_ = boost_log_odds(regressors, whole, n_folds, self.seed)
+        if dealt is not None:
+            self._kept, self.held_out_ = boost_log_odds(regressors, whole, dealt)
         self.n_kept_, self.max_rounds_, self.violation_bound_ = len(self._kept), MOST * len(regressors), 1.0
         self.n_rounds_ = 0 if self.held_out_ is None else len(self.held_out_) - 1
         self.rounds_ = [
@@ -360,10 +378,20 @@ def check_features(X: Any) -> tuple[int, int]:
     return int(shape[0]), int(shape[1])
 
 
-def default_regressors(X: Any, step: Step) -> list[Any]:
+def merged(X: Any, y: Floats, p: Floats, weights: Floats) -> tuple[Any, Floats, Floats, Floats]:
+    """Rows without those of weight 0; equal ones, outcome and all, as one with the sum of their weights."""
+    inside = np.flatnonzero(weights)
+    same = same_rows(_safe_indexing(X, inside) if len(inside) < len(y) else X, p[inside], y[inside])
+    some = inside[first_rows(same)]
+    if len(some) == len(y):
+        return X, y, p, weights
+    return _safe_indexing(X, some), y[some], p[some], sums(same, weights[inside])
+
+
+def default_regressors(X: Any, step: Step, n_rows: float) -> list[Any]:
     """A linear regressor, then a shallow tree, for features that are numbers; ValueError for others.
 
-    On level sets the tree alone.
+    On level sets the tree alone. How deep it is depends on the number of rows, the sum of their weights.
     """
     try:
         if not hasattr(X, "tocsr"):
@@ -373,9 +401,9 @@ def default_regressors(X: Any, step: Step) -> list[Any]:
             f"X must hold numbers, {error}: encode it (sklearn.preprocessing.OrdinalEncoder), "
             "or give a regressor that takes it"
         ) from None
-    n_rows, n_columns = check_features(X)
+    _, n_columns = check_features(X)
     deep = step == "log-odds" and n_rows >= DEEP_ROWS
-    tree = DecisionTreeRegressor(max_depth=5 if deep else 3, min_samples_leaf=20, random_state=0)
+    tree = DecisionTreeRegressor(max_depth=5 if deep else 3, min_samples_leaf=MIN_ROWS, random_state=0)
     return [LinearRound(), tree] if n_columns <= MOST_COLUMNS and step == "log-odds" else [tree]
 
 
@@ -440,19 +468,34 @@ class Part:
     def __init__(self, X: Any, y: Floats, weights: Floats, odds: Floats) -> None:
         self.X, self.y, self.weights, self.odds = X, y, weights, odds
 
-    def take(self, some: Any) -> Part:
-        """Some of the rows."""
-        rows = np.flatnonzero(some)
-        return Part(_safe_indexing(self.X, rows), self.y[rows], self.weights[rows], self.odds[rows])
+    def take(self, rows: Ints, weights: Floats) -> Part:
+        """Some of the rows, with these weights."""
+        return Part(_safe_indexing(self.X, rows), self.y[rows], weights, self.odds[rows])
 
     def fitted(self, regressor: Any) -> Any:
-        """A copy of the regressor, fitted to these rows' Newton steps, or to four times their gradient."""
+        """A copy of the regressor, fitted to these rows' Newton steps, or to four times their gradient.
+
+        A row of weight w is w rows for a regressor without weights. For another it is up to MIN_ROWS rows
+        that share its weight: trees count the rows of a leaf, and these are then as many as weights say.
+        """
         f = expit(self.odds)
         table = with_column(self.X, self.odds)
         if not has_fit_parameter(regressor, "sample_weight"):
-            return clone(regressor).fit(table, 4.0 * (self.y - f))
+            copies, rows = self._copies(np.inf)
+            return clone(regressor).fit(
+                _safe_indexing(table, rows) if copies.max() > 1 else table, (4.0 * (self.y - f))[rows]
+            )
+        copies, rows = self._copies(MIN_ROWS)
         variance = np.maximum(f * (1.0 - f), LEAST_VARIANCE)
-        return clone(regressor).fit(table, (self.y - f) / variance, sample_weight=self.weights * variance)
+        weights = self.weights * variance / copies
+        if copies.max() > 1:
+            table = _safe_indexing(table, rows)
+        return clone(regressor).fit(table, ((self.y - f) / variance)[rows], sample_weight=weights[rows])
+
+    def _copies(self, most: float) -> tuple[Ints, Ints]:
+        """How often each row is given to a regressor, and which rows these are."""
+        copies = np.clip(np.rint(self.weights), 1.0, most).astype(np.int64)
+        return copies, np.repeat(np.arange(len(copies)), copies)
 
 
 def odds_after(model: Any, X: Any, odds: Floats) -> Floats:
@@ -480,20 +523,27 @@ def with_column(X: Any, odds: Floats) -> Any:
     return np.column_stack([np.asarray(X), odds])
 
 
-def boost_log_odds(regressors: list[Any], whole: Part, n_folds: int, seed: int) -> tuple[list[Any], Floats]:
+def halves(rows: Rows, dealt: Dealt) -> list[Halves]:
+    """Of each fold the rows outside and those inside, which are held out."""
+    whole = rows.take(dealt.rows)._replace(weights=dealt.weights)
+    folds = (dealt.fold == k for k in range(int(dealt.fold.max()) + 1))
+    return [Halves(whole.take(~held), whole.take(held), dealt.blocks[held]) for held in folds]
+
+
+def boost_log_odds(regressors: list[Any], whole: Part, dealt: Dealt) -> tuple[list[Any], Floats]:
     """The fitted regressors of the rounds that held-out rows allow, and their mean log loss by round, from 0.
 
     One kind of regressor after the other; of each, rounds are played until none of the last five had the
     least held-out log loss. If that is not below the first by more than chance would have it, none is kept.
     """
-    for one in regressors if (whole.weights != 1.0).any() else ():
-        if not has_fit_parameter(one, "sample_weight"):
-            raise ValueError(f"sample_weight must be None with a regressor whose fit takes none, {one!r}")
-    fold = numbered_folds(whole.y, n_folds, seed)
-    parts = [(whole.take(fold != k), whole.take(fold == k)) for k in range(n_folds)]
+    folds = [dealt.fold == k for k in range(int(dealt.fold.max()) + 1)]
+    parts = [
+        tuple(whole.take(dealt.rows[some], dealt.weights[some]) for some in (~held, held)) for held in folds
+    ]
+    counts, blocks = (np.concatenate([one[held] for held in folds]) for one in (dealt.weights, dealt.blocks))
 
     def held_losses() -> Floats:
-        return np.concatenate([held.weights * odds_losses(held.odds, held.y) for _, held in parts])
+        return np.concatenate([odds_losses(held.odds, held.y) for _, held in parts])
 
     # answers may follow any column, the forecast's too, up or down
     tried = 2 * (check_features(whole.X)[1] + 1)
@@ -507,10 +557,10 @@ def boost_log_odds(regressors: list[Any], whole: Part, n_folds: int, seed: int) 
                 model = inside.fitted(regressor)
                 inside.odds, held.odds = (odds_after(model, one.X, one.odds) for one in (inside, held))
             losses.append(held_losses())
-            if losses[-1].sum() < losses[best].sum():
+            if (counts * losses[-1]).sum() < (counts * losses[best]).sum():
                 best, at_best = len(losses) - 1, [(inside.odds, held.odds) for inside, held in parts]
-        curve = [*curve[: len(models)], *(float(one.sum()) for one in losses)]
-        if not lowers(losses[best], losses[0], "log-odds", tried):
+        curve = [*curve[: len(models)], *(float((counts * one).sum()) for one in losses)]
+        if not lowers(losses[0] - losses[best], counts, blocks, "log-odds", tried):
             best, at_best = 0, begun
         for (inside, held), odds in zip(parts, at_best, strict=True):
             inside.odds, held.odds = odds

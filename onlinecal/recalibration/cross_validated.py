@@ -21,21 +21,18 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted, has_fit_parameter
 
 from onlinecal.arrays import Floats
+from onlinecal.measures.counts import check_weights
 from onlinecal.recalibration.classical.linear import AveragedCalibration
+from onlinecal.recalibration.folds import deal, first_rows, same_rows, single_rows
 from onlinecal.validation import (
     ROW_TOLERANCE,
     check_probability_rows,
-    check_same_length,
-    check_vector,
     refuse,
 )
 
 
-def enough_folds(cv: Any, y: Labels) -> Any:
-    """A number of folds, no more than there are rows of the rarest class; anything else as it is."""
-    if cv is not None and not isinstance(cv, (int, np.integer)):
-        return cv
-    folds = 5 if cv is None else int(cv)
+def enough_folds(folds: int, y: Labels) -> int:
+    """A number of folds, no more than there are rows of the rarest class."""
     known, counts = np.unique(y, return_counts=True)
     fewest, rarest = int(counts.min()), known.tolist()[counts.argmin()]
     if folds <= max(fewest, 1):
@@ -197,8 +194,9 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         scaling, vector scaling and isotonic regression.
     cv
         Number of folds, dealt with equal shares of every class and in the order of the rows, no more than
-        there are rows of the rarest class; a splitter; or an iterable of (train, test) row numbers, which
-        need not cover all rows.
+        there are different rows of the rarest class; a splitter; or an iterable of (train, test) row numbers,
+        which need not cover all rows. A number deals rows with the same features to the same fold, unless
+        features have few values (docs/recalibrate.md); with a splitter that is yours to do.
     ensemble
         True: a recalibrator for each fold's classifier; the answer is the average of these pairs. False: one
         recalibrator for all held-out answers, and the classifier fitted to all rows. "auto": False for a
@@ -269,7 +267,8 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         X, y
             Arrays, lists, sparse matrices or DataFrames; labels of shape (n,), numbers or texts.
         sample_weight
-            Shape (n,), or None.
+            For how many rows each counts, shape (n,), at least 0: one of weight 0 is left out. None: each for
+            one.
         fit_params
             For the classifier's `fit`.
 
@@ -288,9 +287,14 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         check_classification_targets(y)
         X, y = indexable(X, y)
         y = column_or_1d(y, warn=True)
-        routed = self._route(y, sample_weight, fit_params)
+        _known_classes(y, self.estimator if frozen else None)
+        rows, weights, fold = self._dealt(X, y, sample_weight, frozen)
+        if len(rows) != len(y) or (rows != np.arange(len(y))).any():
+            fit_params = _check_method_params(X, fit_params, rows)
+            X, y = _safe_indexing(X, rows), y[rows]
+        routed = self._route(y, None if sample_weight is None else weights, fit_params)
         classes = _known_classes(y, self.estimator if frozen else None)
-        splits = self._splits(X, y, routed, frozen)
+        splits = self._splits(X, y, routed, frozen, fold)
 
         pool = Parallel(n_jobs=self.n_jobs)
         params = [_check_method_params(X, routed.estimator.fit, train) for train, _ in splits]
@@ -344,17 +348,48 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             hint = ": give a fitted classifier as sklearn.frozen.FrozenEstimator(classifier)"
             raise ValueError(f"cv must be a number, a splitter or splits, got {self.cv!r}{hint}")
 
-    def _splits(self, X: Any, y: Labels, routed: Bunch, frozen: bool) -> list[tuple[Rows, Rows]]:
+    def _dealt(
+        self, X: Any, y: Labels, sample_weight: ArrayLike | None, frozen: bool
+    ) -> tuple[Rows, Floats, Rows | None]:
+        """Which rows are used, and their weights; their folds, where `cv` is a number.
+
+        What else `cv` may be counts all rows, those of weight 0, too.
+        """
+        weights = check_weights(sample_weight, len(y))
+        numbered = self.cv is None or isinstance(self.cv, (int, np.integer))
+        rows = np.flatnonzero(weights) if frozen or numbered else np.arange(len(y))
+        weights, labels = weights[rows], y[rows]
+        if frozen or not numbered:
+            return rows, weights, None
+        sets = same_rows(X if len(rows) == len(y) else _safe_indexing(X, rows))
+        wanted = 5 if self.cv is None else int(self.cv)  # type: ignore[arg-type]
+        single = single_rows(sets, labels, weights, wanted)
+        folds = enough_folds(wanted, labels[single | np.isin(rows, rows[first_rows(sets)])])
+
+        def numbering(sets: Rows, first: Rows) -> Rows:
+            fold, cv = np.zeros(len(first), np.int64), check_cv(folds, labels[first], classifier=True)
+            for place, (_, out) in enumerate(cv.split(first, labels[first])):
+                fold[out] = place
+            return fold
+
+        dealt = deal(sets, labels, weights, folds, numbering, 0)
+        return rows[dealt.rows], dealt.weights, dealt.fold
+
+    def _splits(
+        self, X: Any, y: Labels, routed: Bunch, frozen: bool, fold: Rows | None
+    ) -> list[tuple[Rows, Rows]]:
         """Training and held-out rows of every fold; for a frozen classifier all rows are held out."""
         rows = np.arange(len(y))
         if frozen:
             return [(rows, rows)]
-        cv = check_cv(enough_folds(self.cv, y), y, classifier=True)
+        if fold is not None:
+            return [(rows[fold != k], rows[fold == k]) for k in range(int(fold.max()) + 1)]
+        cv = check_cv(self.cv, y, classifier=True)
         splits = [(rows[train], rows[test]) for train, test in cv.split(X, y, **routed.splitter.split)]
-        for fold, (train, test) in enumerate(splits):
+        for number, (train, test) in enumerate(splits):
             if not (len(train) and len(test)):
                 raise ValueError(
-                    f"cv must have rows in both parts, got {len(train)}, {len(test)} in fold {fold}"
+                    f"cv must have rows in both parts, got {len(train)}, {len(test)} in fold {number}"
                 )
         if not splits:
             raise ValueError(f"cv must have at least one fold, got {self.cv!r}")
@@ -362,9 +397,6 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
 
     def _route(self, y: Labels, sample_weight: ArrayLike | None, fit_params: dict[str, Any]) -> Bunch:
         """Which keyword arguments go to whose method."""
-        if sample_weight is not None:
-            sample_weight = check_vector(sample_weight, "sample_weight")
-            check_same_length(y, sample_weight, "y and sample_weight")
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
         routed = Bunch(splitter=Bunch(split={}))

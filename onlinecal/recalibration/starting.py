@@ -14,7 +14,7 @@ the answer h = (1 - a) s + a f, with the share a. On the fitted rows, whatever t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -30,7 +30,7 @@ from onlinecal.recalibration.classical.linear import (
     PENALTIES,
     DirichletCalibration,
     VectorScaling,
-    chosen_dirichlet,
+    best_penalty,
 )
 from onlinecal.recalibration.classical.temperature import (
     BetaCalibration,
@@ -38,7 +38,18 @@ from onlinecal.recalibration.classical.temperature import (
     TemperatureScaling,
 )
 from onlinecal.recalibration.flooring import least_probability, limited
+from onlinecal.recalibration.folds import (
+    DIGITS,
+    Dealt,
+    SampleSizeWarning,
+    deal,
+    few_remarks,
+    same_rows,
+    standard_error,
+    tell_enough,
+)
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator, squared_error
+from onlinecal.remarks import warn_of
 from onlinecal.validation import check_choice, check_count, check_number
 
 SHARES = np.arange(21) / 20.0
@@ -54,25 +65,27 @@ Error = Callable[[Floats, Ints, Floats], float]
 
 
 class Rows(NamedTuple):
-    """Rows with what the start makes of them, s, and what the correction makes of that, q, both (n, C)."""
+    """Rows with what the start makes of them, s, and what the correction makes of that, q, both (n, C).
+
+    Their labels, weights and blocks, as of `Dealt`, have shape (n,).
+    """
 
     start: Floats
     corrected: Floats
     labels: Ints
     weights: Floats
+    blocks: Floats
 
 
 class Rises(NamedTuple):
-    """By how much a loss of rows is above the start's, for each of the SHARES: mean and mean square; rows."""
+    """By how much a loss is above the start's, for each of the SHARES, (21,): mean and standard error."""
 
     means: Floats
-    squares: Floats
-    rows: float
+    spreads: Floats
 
     def fall(self, errors: float) -> NDArray[np.bool_]:
         """For which of the SHARES the mean is so many standard errors below 0."""
-        spread = np.sqrt(np.maximum(self.squares - self.means**2, 0.0) / self.rows)
-        return self.means + errors * spread <= 0.0
+        return self.means + errors * self.spreads <= 0.0
 
 
 def chosen_mixture(
@@ -110,15 +123,19 @@ def chosen_mixture(
 
 def squared_rises(parts: Iterable[Rows], keep: float, limit: float) -> Rises:
     """Of |h - y|^2, divided by the share; over parts of a table, whose sums add up."""
-    sums = np.zeros(6)
-    for start, corrected, labels, weights in parts:
+    sums, squares = np.zeros(6), np.zeros(6)
+    for start, corrected, labels, weights, blocks in parts:
         step = limited(corrected, start, keep, limit) - start
         # |h - y|^2 - |s - y|^2 = share cross + share^2 size
         cross, size = 2.0 * (step * residuals(start, labels)).sum(axis=1), (step**2).sum(axis=1)
-        terms = np.ones_like(size), cross, size, cross**2, cross * size, size**2
-        sums += (np.array(terms) * weights).sum(axis=1)
-    cross, size, crosses, both, sizes = sums[1:] / sums[0]
-    return Rises(cross + SHARES * size, crosses + SHARES * (2.0 * both + SHARES * sizes), float(sums[0]))
+        terms = np.array((np.ones_like(size), cross, size, cross**2, cross * size, size**2)) * weights
+        sums += terms.sum(axis=1)
+        squares += (terms * blocks).sum(axis=1)
+    means = (sums[1] + SHARES * sums[2]) / sums[0]
+    rows, cross, size, crosses, both, sizes = squares
+    about_zero = crosses + SHARES * (2.0 * both + SHARES * sizes)
+    about_means = about_zero - means * (2.0 * (cross + SHARES * size) - means * rows)
+    return Rises(means, np.sqrt(np.maximum(about_means, 0.0)) / sums[0])
 
 
 def log_rises(rows: Rows, keep: float, limit: float) -> Rises:
@@ -128,9 +145,11 @@ def log_rises(rows: Rows, keep: float, limit: float) -> Rises:
     step = limited(rows.corrected, rows.start, keep, limit)[at] - begun
     before = log_costs(begun)
     rises = [log_costs(begun + share * step) - before for share in SHARES]
-    n = float(rows.weights.sum())
-    means, squares = ([float((rows.weights * one**power).sum()) / n for one in rises] for power in (1, 2))
-    return Rises(np.array(means), np.array(squares), n)
+    means = [float(np.average(one, weights=rows.weights)) for one in rises]
+    spreads = [
+        standard_error(one - mean, rows.weights, rows.blocks) for one, mean in zip(rises, means, strict=True)
+    ]
+    return Rises(np.array(means), np.array(spreads))
 
 
 Start = Literal["auto", "temperature", "vector", "dirichlet", "isotonic", "beta", "none"]
@@ -209,25 +228,33 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         if self.start == "auto":
             return chosen_start(self.n_folds, self.seed, table, labels, weights)
         if self.start == "dirichlet":
-            found = chosen_dirichlet().fit(table, labels, sample_weight=weights)
-            return DirichletCalibration(**found.best_params_)
+            return DirichletCalibration(best_penalty(table, labels, weights))
         return None if self.start == "none" else MODELS[self.start]()
 
-    def _deciding_folds(self, n_rows: int) -> Iterator[tuple[Ints, Ints]]:
-        """Of each fold the rows to fit, and those held out, that decide how much of a correction is kept.
+    def _deciding_folds(self, table: Floats, labels: Ints, weights: Floats) -> list[Split]:
+        """Of each fold what to fit, and what is held out, that decides how much of a correction is kept.
 
         All rows; of more than MANY one fold, of more than MOST_DECIDING one of a sample; of fewer than two
-        rows a fold none.
+        different rows a fold none, with a remark, unless they are forecasts of few values.
         """
-        if n_rows < 2 * self.n_folds:
-            return
+        if not self.n_folds:
+            return []
+        n_rows = len(table)
         known = np.arange(n_rows)
         if n_rows > MOST_DECIDING:
             rng = np.random.default_rng([self.seed, 5])
             known = np.sort(rng.choice(n_rows, MOST_DECIDING, replace=False))
-        fold_of = fold_numbers(len(known), self.n_folds, self.seed)
+        dealt = dealt_rows(table[known], labels[known], weights[known], self.n_folds, self.seed)
+        otherwise = "none is held out, and the table, or the start that was asked for, is all there is"
+        warn_of(few_remarks(dealt, self.n_folds, otherwise), SampleSizeWarning, 5)
+        if not tell_enough(dealt, self.n_folds):
+            return []
+        splits = []
         for fold in range(1 if n_rows > MANY else self.n_folds):
-            yield known[fold_of != fold], known[fold_of == fold]
+            inside, out = dealt.fold != fold, dealt.fold == fold
+            fitted = known[dealt.rows[inside]], dealt.weights[inside]
+            splits.append(Split(*fitted, known[dealt.rows[out]], dealt.weights[out], dealt.blocks[out]))
+        return splits
 
     def _mix(self, held_out: Iterable[Rows], fitted: Callable[[], Iterable[Rows]], error: Error) -> None:
         """Set what is used of share, keep and limit: as told, or by held-out rows; all there is without."""
@@ -258,48 +285,48 @@ def chosen_start(
     """
     if not n_folds:
         return TemperatureScaling()
-    if len(table) < 2 * n_folds:
-        return None
     if len(table) > MOST_ROWS:
         rows = np.random.default_rng([seed, 4]).choice(len(table), MOST_ROWS, replace=False)
         table, labels, weights = table[rows], labels[rows], weights[rows]
-    k = table.shape[1]
+    dealt = dealt_rows(table, labels, weights, n_folds, seed)
+    if not tell_enough(dealt, n_folds):
+        return None
+    k, n_rows = table.shape[1], float(weights.sum())
     candidates: list[ProbabilityRecalibrator | None] = [None, TemperatureScaling()]
     near: list[ProbabilityRecalibrator] = []
-    if np.bincount(labels, minlength=k).min() >= n_folds:
-        if ROWS_A_NUMBER * 2 * k <= len(labels):
+    if np.bincount(labels, weights, minlength=k).min() >= n_folds:
+        if ROWS_A_NUMBER * 2 * k <= n_rows:
             candidates.append(VectorScaling())
         if 2 < k <= MOST_DIRICHLET_CLASSES:
-            if ROWS_A_NUMBER * k * (k + 1) <= len(labels):
+            if ROWS_A_NUMBER * k * (k + 1) <= n_rows:
                 candidates += [DirichletCalibration(penalty) for penalty in PENALTIES[2::-1]]
-            elif len(labels) >= FEWEST_PULLED:
+            elif n_rows >= FEWEST_PULLED:
                 near = [DirichletCalibration(0.0, 0.0, pull=PULL)]
-    fold_of = fold_numbers(len(table), n_folds, seed)
+    table, labels, weights = table[dealt.rows], labels[dealt.rows], dealt.weights
     losses = np.empty((len(candidates) + len(near), len(table)))
     for fold in range(n_folds):
-        out, rows = fold_of == fold, fold_of != fold
+        out, rows = dealt.fold == fold, dealt.fold != fold
         for each, model in zip(losses, [*candidates, *near], strict=True):
             start, _ = fitted_start(model, table[rows], labels[rows], weights[rows])
             each[out] = log_costs(started(start, table[out])[np.arange(out.sum()), labels[out]])
     best = int(np.average(losses[: len(candidates)], axis=1, weights=weights).argmin())
-    behind, spreads = _behind(losses, best, weights)
+    behind, spreads = _behind(losses, best, dealt)
     most = MOST_GUESSED * float(np.average(losses[best], weights=weights))
     tied = behind[: len(candidates)] <= np.minimum(ERRORS * spreads, most)[: len(candidates)]
     # none of its penalties makes Dirichlet calibration simpler
     chosen = best if isinstance(candidates[tied.argmax()], DirichletCalibration) else int(tied.argmax())
     if near:
-        behind, spreads = _behind(losses, chosen, weights)
+        behind, spreads = _behind(losses, chosen, dealt)
         if behind[-1] < -SURE * spreads[-1]:
             return near[0]
     return candidates[chosen]
 
 
-def _behind(losses: Floats, one: int, weights: Floats) -> tuple[Floats, Floats]:
+def _behind(losses: Floats, one: int, dealt: Dealt) -> tuple[Floats, Floats]:
     """By how much mean losses (M, n) are above those of one of the M, and standard errors, both (M,)."""
     differences = losses - losses[one]
-    means = np.average(differences, axis=1, weights=weights)
-    squares = np.average((differences - means[:, None]) ** 2, axis=1, weights=weights)
-    return means, np.sqrt(squares / weights.sum())
+    means = np.average(differences, axis=1, weights=dealt.weights)
+    return means, standard_error(differences - means[:, None], dealt.weights, dealt.blocks)
 
 
 def fitted_start(
@@ -325,8 +352,28 @@ def started(model: ProbabilityRecalibrator | None, table: Floats) -> Floats:
     return as_doubles(table) if model is None else model._mapped(table)
 
 
+class Split(NamedTuple):
+    """Rows to fit, and rows that are held out: numbers and weights of both, and the blocks of the latter."""
+
+    fitted: Ints
+    fitted_weights: Floats
+    held_out: Ints
+    weights: Floats
+    blocks: Floats
+
+
+def dealt_rows(table: Floats, labels: Ints, weights: Floats, n_folds: int, seed: int) -> Dealt:
+    """Rows (n, C) dealt to folds, as `deal` does it, at random."""
+
+    def numbering(sets: Ints, first: Ints) -> Ints:
+        return fold_numbers(len(first), n_folds, seed)
+
+    sets = same_rows(table, digits=DIGITS)
+    return deal(sets, labels, weights, n_folds, numbering, [seed, 2])
+
+
 def fold_numbers(n_rows: int, n_folds: int, seed: int) -> Ints:
-    """Which fold each row is held out in.
+    """Which fold each of the different rows is held out in.
 
     (scikit-learn's KFold would deal other rows to the folds for the same seed, and so change models.)
     """

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from onlinecal import DecisionRecalibrator, LpRecalibrator, decision_loss_gap, lp_calibration_error
 from onlinecal.measures.scores import class_scores
 from onlinecal.recalibration import TemperatureScaling, VectorScaling, gaussian_losses
-from onlinecal.recalibration.classical.linear import chosen_dirichlet
+from onlinecal.recalibration.classical.linear import ChosenDirichlet
 from tests.networks import halves
 
 NETWORKS = ("lenet-5-cifar-10", "wideresnet-16-4-cifar-10", "densenet-bc-100-cifar-100")
@@ -83,7 +83,7 @@ MODELS = {
     "none": lambda: None,
     "temperature": TemperatureScaling,
     "vector": VectorScaling,
-    "Dirichlet": chosen_dirichlet,
+    "Dirichlet": ChosenDirichlet,
     "LpRecalibrator()": LpRecalibrator,
     "DecisionRecalibrator()": DecisionRecalibrator,
 }

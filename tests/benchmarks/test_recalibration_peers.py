@@ -44,7 +44,7 @@ from onlinecal import (
 )
 from onlinecal.measures.scores import class_scores, event_scores
 from onlinecal.recalibration import AveragedCalibration, TemperatureScaling
-from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
+from onlinecal.recalibration.classical.linear import ChosenDirichlet, VectorScaling
 from tests.benchmarks.conftest import timed
 from tests.benchmarks.test_group_quality import Rows, mcgrad
 from tests.networks import Told, halves
@@ -127,7 +127,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "top label, MAPIE": by_mapie,
     "temperature, here": ours(TemperatureScaling),
     "vector, here": ours(VectorScaling),
-    "Dirichlet, here": ours(chosen_dirichlet),
+    "Dirichlet, here": ours(ChosenDirichlet),
     "AveragedCalibration()": ours(AveragedCalibration),
     "LpRecalibrator()": ours(LpRecalibrator),
     "DecisionRecalibrator()": ours(DecisionRecalibrator),

@@ -274,8 +274,10 @@ def test_weights():
     assert (half == BoostedRecalibrator(n_folds=2).fit(X[150:], y[150:], p[150:]).predict(X, p)).all()
     with pytest.raises(ValueError, match="must be whole numbers with level sets, got 0"):
         plain.fit(X, y, p, np.full(300, 0.5))
-    with pytest.raises(ValueError, match="sample_weight must be None with a regressor whose fit takes none"):
-        BoostedRecalibrator(KNeighborsRegressor()).fit(X, y, p, np.full(300, 2.0))
+    with pytest.raises(
+        ValueError, match="must be whole numbers with a regressor whose fit takes none, got 0"
+    ):
+        BoostedRecalibrator(KNeighborsRegressor()).fit(X, y, p, np.full(300, 0.5))
     with pytest.raises(ValueError, match="sample_weight must be at least 0 and finite, got -1"):
         BoostedRecalibrator().fit(X, y, p, np.where(np.arange(300) == 2, -1, 1))
 
@@ -317,8 +319,9 @@ def test_sure_forecasts_ask_for_no_step_beyond_what_the_least_variance_allows():
     part = Part(np.zeros((3, 1)), y, weights, odds)
     part.fitted(Recorder())
     steps, given = Recorder.seen
-    assert steps == pytest.approx([1 / 0.02, -1 / 0.02, 2.0], rel=1e-3)
-    assert given == pytest.approx([0.02, 0.04, 0.75])
+    # a row of weight w is w rows, so that leaves of trees count them
+    assert steps == pytest.approx([1 / 0.02, -1 / 0.02, -1 / 0.02, 2.0, 2.0, 2.0], rel=1e-3)
+    assert given == pytest.approx([0.02, 0.02, 0.02, 0.25, 0.25, 0.25])
 
 
 def test_no_answer_moves_a_row_farther_than_the_longest():

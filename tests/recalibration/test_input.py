@@ -176,7 +176,7 @@ def test_whole_weights_are_repeated_rows_and_rows_of_weight_0_are_left_out(name)
         ([1.0, -1.0, 1.0], r"sample_weight must be at least 0 and finite, got -1\.0 at row 1"),
         ([1.0, np.nan, 1.0], "sample_weight must be at least 0 and finite, got nan at row 1"),
         ([1.0, 1.0], "sample_weight must have a weight for each of 3 rows, got 2"),
-        ([0, 0, 0], "sample_weight must be positive for some row, got 0 for all"),
+        ([0, 0, 0], "sample_weight must be positive for some row, got zero for all"),
         (["a", "b", "c"], "sample_weight must be numbers, got 'a'"),
     ],
 )

@@ -167,7 +167,7 @@ def test_a_pulled_map_is_taken_exactly_where_it_is_ahead_by_two_and_a_half_stand
 def test_a_share_that_raises_what_the_correction_is_for_is_none():
     table, labels = source(300, power=4.0)
     begun = np.full_like(table, 0.25)
-    rows = Rows(begun, 0.5 * begun + 0.5 * np.eye(4)[labels], labels, np.ones(300))
+    rows = Rows(begun, 0.5 * begun + 0.5 * np.eye(4)[labels], labels, np.ones(300), np.ones(300))
     fitted = lambda: [rows]  # noqa: E731
     assert chosen_mixture([rows], fitted, 0.2, None, lambda *rows: 0.0)[0] > 0.0
     assert chosen_mixture([rows], fitted, 0.2, None, lambda table, *rest: table.max())[0] == 0.0
@@ -193,7 +193,7 @@ def test_the_largest_share_that_costs_nothing_is_chosen(seed):
     truth = truth.clip(0.0) / truth.clip(0.0).sum(axis=1, keepdims=True)
     labels = (truth.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1)
     weights = rng.integers(1, 4, 80).astype(float) if seed % 2 else np.ones(80)
-    rows = Rows(begun, corrected, labels, weights)
+    rows = Rows(begun, corrected, labels, weights, np.minimum(weights, 1.0))
     parts = [Rows(*(each[i::2] for each in rows)) for i in (0, 1)]
     found = chosen_mixture(parts, lambda: parts, 0.2, None, lambda *rows: 0.0)
     again = weights.astype(int)
@@ -256,14 +256,16 @@ def test_decisions_that_do_not_depend_on_the_share_have_mixed_gaps():
         assert gaps[0] == pytest.approx((gaps[1] + gaps[2]) / 2)
 
 
-def test_means_and_squares_of_rises_are_those_of_each_row():
+def test_means_and_errors_of_rises_are_those_of_each_row():
     rng = np.random.default_rng(0)
     start, corrected = rng.dirichlet(np.ones(3), (2, 40))
     labels, weights = rng.integers(0, 3, 40), rng.integers(0, 3, 40).astype(float)
-    found = squared_rises([Rows(start, corrected, labels, weights)], 0.0, np.inf)
+    blocks = np.minimum(weights, rng.integers(1, 3, 40))
+    found = squared_rises([Rows(start, corrected, labels, weights, blocks)], 0.0, np.inf)
     truth = np.eye(3)[labels]
-    for share, mean, square in zip(SHARES[1:], found.means[1:], found.squares[1:], strict=True):
+    for share, mean, spread in zip(SHARES[1:], found.means[1:], found.spreads[1:], strict=True):
         mixed = start + share * (corrected - start)
         rises = (((mixed - truth) ** 2).sum(axis=1) - ((start - truth) ** 2).sum(axis=1)) / share
         assert mean == pytest.approx(np.average(rises, weights=weights))
-        assert square == pytest.approx(np.average(rises**2, weights=weights))
+        away = np.average((rises - mean) ** 2 * blocks, weights=weights)
+        assert spread == pytest.approx(np.sqrt(away / weights.sum()))

@@ -36,11 +36,13 @@ from onlinecal.cli.recalibrating.reading import (
 )
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, record_tables, sizes
 from onlinecal.cli.recalibrating.scores import (
+    FEWEST_UNITS,
     RESAMPLES,
     Score,
     advice,
     class_scores_of,
     confidences,
+    drawn_units,
     event_scores_of,
     resamples,
     score_records,
@@ -48,7 +50,7 @@ from onlinecal.cli.recalibrating.scores import (
     worst_group,
 )
 from onlinecal.measures.scores import BINS, class_scores, event_scores
-from onlinecal.recalibration.classical.linear import VectorScaling, chosen_dirichlet
+from onlinecal.recalibration.classical.linear import ChosenDirichlet, VectorScaling
 from onlinecal.recalibration.classical.temperature import (
     PerClassIsotonic,
     TemperatureScaling,
@@ -133,7 +135,7 @@ def class_methods(asked: Asked, n_fit: int, k: int) -> tuple[dict[str, Fit], dic
         "vector": lambda fit: fitted(VectorScaling(), fit),
         "top-label": lambda fit: fitted(TopLabelIsotonic(), fit),
         "isotonic": lambda fit: fitted(PerClassIsotonic(), fit),
-        "dirichlet": lambda fit: fitted(chosen_dirichlet(asked.seed), fit),
+        "dirichlet": lambda fit: fitted(ChosenDirichlet(asked.seed), fit),
         **{name: of_method(name, asked) for name in OF_CLASSES},
     }
     left_out = {}
@@ -239,9 +241,11 @@ def tried(
             scores = scoring(maps[-1], part)
             own = None if split.together is None else split.together[test]
             found = defaultdict[str, list[Floats]](list)
+            few = drawn_units(len(part), own) < FEWEST_UNITS
             for weights in resamples(len(part), own, len(rows.classes) or 1, seed + at):
                 for measure, score in scores.items():
-                    found[measure].append(score(weights))
+                    unknown = few and bool(found[measure])
+                    found[measure].append(np.full(weights.shape[1], np.nan) if unknown else score(weights))
             for measure, values in found.items():
                 drawn[measure] = drawn.get(measure, 0.0) + len(part) / n_tested * np.concatenate(values)
     return Tried(maps, drawn, said)
@@ -370,6 +374,14 @@ def compare(asked: Asked) -> Report:
     if chosen not in found:
         raise ValueError(f"--choose {chosen!r}: {left_out[chosen]}")
     said = found[chosen].said
+    if split.together is not None:
+        units = min(drawn_units(len(test), split.together[test]) for _, test in split.folds)
+        if units < FEWEST_UNITS:
+            remarks = [
+                *remarks,
+                f"--together {asked.together}: {units} of its values are too few to say what chance "
+                f"explains: {FEWEST_UNITS} are needed, and there are no intervals",
+            ]
     if new is None:
         tested = [rows.take("test", test) for _, test in split.folds]
         both = zip(tested, found[chosen].maps, strict=True)
@@ -450,8 +462,11 @@ def _cells(rows: list[dict[str, Any]], wide: bool) -> list[str]:
     digits = 3 + wide + (largest < 0.02) + (largest < 0.002)
     cells = []
     for row in rows:
-        value, half = (f"{number:.{digits}f}" for number in (row["value"], row["high"] - row["value"]))
-        text = f"{value} ±{half.removeprefix('0')}" if wide else value.removeprefix("0")
+        value = f"{row['value']:.{digits}f}"
+        text = value if wide else value.removeprefix("0")
+        if wide and row["high"] is not None:
+            half = f"{row['high'] - row['value']:.{digits}f}"
+            text += f" ±{half.removeprefix('0')}"
         cells.append({"take": "*", "tied": "=", None: ""}[row["best"]] + text)
     return cells
 

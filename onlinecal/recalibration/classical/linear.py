@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import KFold
 
 from onlinecal.arrays import ENTRIES, Floats, Ints, as_doubles, sampled_rows
 from onlinecal.measures.fixed_order import product
-from onlinecal.measures.scores import CLIP, class_scores
+from onlinecal.measures.scores import CLIP, log_costs
 from onlinecal.recalibration.classical.temperature import (
     CURVED,
     FLAT,
@@ -33,7 +32,18 @@ from onlinecal.recalibration.classical.temperature import (
     best_factor,
     columns_of,
 )
+from onlinecal.recalibration.flooring import floored, least_probability
+from onlinecal.recalibration.folds import (
+    DIGITS,
+    SampleSizeWarning,
+    deal,
+    few_remarks,
+    merged_rows,
+    same_rows,
+    tell_enough,
+)
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.remarks import warn_of
 from onlinecal.threads import one_thread
 from onlinecal.validation import check_count, check_number
 
@@ -288,15 +298,45 @@ class DirichletCalibration(ProbabilityRecalibrator):
         return softmax_of_logs(table, self.coef_, self.intercept_)
 
 
-def chosen_dirichlet(seed: int = 0) -> GridSearchCV:
-    """Dirichlet calibration that chooses its penalty on three folds."""
-    folds = KFold(3, shuffle=True, random_state=seed)
-    return GridSearchCV(DirichletCalibration(), {"off_diagonal": PENALTIES}, scoring=_log_loss, cv=folds)
+class ChosenDirichlet(DirichletCalibration):
+    """Dirichlet calibration that chooses its off-diagonal penalty on three folds, dealt by the seed.
+
+    Fitted: `off_diagonal_`, the penalty that was taken.
+    """
+
+    def __init__(self, seed: int = 0, classes: Sequence[Hashable] | None = None) -> None:
+        super().__init__(classes=classes)
+        self.seed = seed
+
+    def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
+        self.off_diagonal_ = best_penalty(table, labels, weights, self.seed)
+        chosen = DirichletCalibration(self.off_diagonal_)._fit_checked(table, labels, weights)
+        self.coef_, self.intercept_ = chosen.coef_, chosen.intercept_
 
 
-def _log_loss(model: Any, table: Floats, labels: Ints) -> float:
-    """Minus the log loss, also of rows that lack a class."""
-    return -class_scores(model.predict_proba(table), labels).log_loss
+def best_penalty(table: Floats, labels: Ints, weights: Floats, seed: int = 0) -> float:
+    """Of the PENALTIES the one with the least log loss of held-out rows, on three folds."""
+    table, labels, weights = merged_rows(table, labels, weights)
+
+    def numbering(sets: Ints, first: Ints) -> Ints:
+        fold, folds = np.zeros(len(first), np.int64), KFold(3, shuffle=True, random_state=seed)
+        for number, (_, out) in enumerate(folds.split(first) if len(first) >= 3 else ()):
+            fold[out] = number
+        return fold
+
+    dealt = deal(same_rows(table, digits=DIGITS), labels, weights, 3, numbering, [seed, 7])
+    losses = np.zeros(len(PENALTIES))
+    for fold in range(3):
+        inside, out = dealt.fold != fold, dealt.fold == fold
+        if not (inside.any() and out.any()):
+            continue
+        fitted, held = dealt.rows[inside], dealt.rows[out]
+        for place, penalty in enumerate(PENALTIES):
+            model = DirichletCalibration(penalty)
+            model._fit_checked(table[fitted], labels[fitted], dealt.weights[inside])
+            said = model._mapped(table[held])[np.arange(len(held)), labels[held]]
+            losses[place] += np.average(log_costs(said), weights=dealt.weights[out])
+    return PENALTIES[int(losses.argmin())]
 
 
 PRIOR = 3.0
@@ -327,8 +367,8 @@ class AveragedCalibration(ProbabilityRecalibrator):
         The labels that the columns stand for; None: 0..C-1.
     n_folds
         Folds that choose the shares, of at most 20,000 rows, drawn at random. Rows are dealt in the order of
-        their probabilities, equal ones to the same fold: weights are as good as repeated rows. 0,
-        fewer than 30 rows a class, or than two different ones a fold: equal shares.
+        their probabilities, equal ones to the same fold but for forecasts of few values
+        (docs/recalibrate.md). 0, fewer than 30 rows a class, or than two a fold: equal shares.
 
     Attributes
     ----------
@@ -336,6 +376,9 @@ class AveragedCalibration(ProbabilityRecalibrator):
         What share each has, shape (M,); their sum is 1.
     recalibrators_
         The fitted ones; their classes are numbers.
+    floor_
+        1/(C (n + 1)): where all of them give a class less than 1e-15, such a row p becomes
+        (n p + 1/C)/(n + 1), as if one more row had every class in equal parts. So no answer is 0.
 
     Examples
     --------
@@ -370,11 +413,12 @@ class AveragedCalibration(ProbabilityRecalibrator):
                 raise ValueError(f"recalibrators must be recalibrators of tables, got {one!r}")
 
     def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
-        table = as_doubles(table)
+        table, labels, weights = merged_rows(as_doubles(table), labels, weights)
         chosen = self.recalibrators
         if chosen is None:
             chosen = [TemperatureScaling(), VectorScaling(), PerClassIsotonic()]
         self.shares_ = self._chosen_shares(chosen, table, labels, weights)
+        self.floor_ = least_probability(weights.sum(), table.shape[1])
         self.recalibrators_ = [clone(one)._fit_checked(table, labels, weights) for one in chosen]
 
     def _chosen_shares(
@@ -386,13 +430,20 @@ class AveragedCalibration(ProbabilityRecalibrator):
         if len(table) > MOST_ROWS:
             rows = np.random.default_rng(0).choice(len(table), MOST_ROWS, replace=False)
             table, labels, weights = table[rows], labels[rows], weights[rows]
-        place = different_rows(table)
-        if place.max() + 1 < 2 * self.n_folds:
+
+        def numbering(sets: Ints, first: Ints) -> Ints:
+            # in the order of their probabilities
+            return np.lexsort(np.round(table[first], DIGITS).T[::-1]).argsort() % self.n_folds
+
+        sets = same_rows(table, digits=DIGITS)
+        dealt = deal(sets, labels, weights, self.n_folds, numbering, 0)
+        warn_of(few_remarks(dealt, self.n_folds, "the shares are equal"), SampleSizeWarning, 5)
+        if not tell_enough(dealt, self.n_folds):
             return equal
-        fold_of = place % self.n_folds
+        table, labels, weights = table[dealt.rows], labels[dealt.rows], dealt.weights
         said = np.empty((len(chosen), len(table)))
         for fold in range(self.n_folds):
-            out, rows = fold_of == fold, fold_of != fold
+            out, rows = dealt.fold == fold, dealt.fold != fold
             for each, one in zip(said, chosen, strict=True):
                 model = clone(one)._fit_checked(table[rows], labels[rows], weights[rows])
                 each[out] = model._map(table[out])[np.arange(out.sum()), labels[out]]
@@ -400,16 +451,10 @@ class AveragedCalibration(ProbabilityRecalibrator):
 
     def _map(self, table: Floats) -> Floats:
         answers = (one._map(table) for one in self.recalibrators_)
-        return np.sum([share * one for share, one in zip(self.shares_, answers, strict=True)], axis=0)
-
-
-def different_rows(table: Floats) -> Ints:
-    """The place of each row (n, C) among the different ones, shape (n,).
-
-    To six digits: the last ones of a classifier's answers depend on the rows beside.
-    """
-    _, place = np.unique(np.round(table, 6), axis=0, return_inverse=True)
-    return np.asarray(place.reshape(-1), dtype=np.int64)
+        mixed = np.sum([share * one for share, one in zip(self.shares_, answers, strict=True)], axis=0)
+        sure = mixed.min(axis=1) < CLIP
+        mixed[sure] = floored(mixed[sure], self.floor_)
+        return np.asarray(mixed)
 
 
 def best_shares(said: Floats, counts: Floats) -> Floats:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Floats, Ints, as_doubles
+from onlinecal.measures.counts import total_of
 from onlinecal.measures.decision.errors import PARTITIONS, PartitionKind, loss_gaps
 from onlinecal.measures.decision.losses import Partition, bayes_decisions, check_losses, mean_losses
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic, isotonic_curve
@@ -34,6 +35,7 @@ from onlinecal.recalibration.decision.rounds import (
     replay,
 )
 from onlinecal.recalibration.flooring import floored, least_probability
+from onlinecal.recalibration.folds import merged_rows
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
     MODELS,
@@ -350,10 +352,12 @@ class DecisionRecalibrator(StartedRecalibrator):
             self.max_rounds = check_count(self.max_rounds, "max_rounds")
 
     def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
-        table, k = as_doubles(table), table.shape[1]
+        table, labels, weights = merged_rows(as_doubles(table), labels, weights)
+        k, n_rows = table.shape[1], total_of(weights)
         losses = None if self.losses is None else check_losses(self.losses, k)
-        if 0 < len(table) < 2 * max(self.n_folds, 1):
-            raise ValueError(f"P must have at least {2 * max(self.n_folds, 1)} rows, got {len(table)}")
+        if n_rows < 2 * max(self.n_folds, 1):
+            said = "" if (weights == 1.0).all() else " (the sum of the weights)"
+            raise ValueError(f"P must have at least {2 * max(self.n_folds, 1)} rows, got {n_rows:g}{said}")
         least = least_probability(weights.sum(), k) if self.floor else 0.0
         find: Finder
         if losses is None:
@@ -368,34 +372,37 @@ class DecisionRecalibrator(StartedRecalibrator):
         def error(table: Floats, labels: Ints, weights: Floats) -> float:
             return float((loss_gaps(*mean_losses(table, labels, watched, weights), watched) ** 2).mean())
 
-        def begin(rows: Ints, stream: int) -> tuple[ProbabilityRecalibrator | None, Floats, Descent]:
+        def begin(
+            rows: Ints, mine: Floats, stream: int
+        ) -> tuple[ProbabilityRecalibrator | None, Floats, Descent]:
             """Start and rounds, when only these rows are fitted, and what the start makes of them."""
             if warm:
                 start, begun = self.start_, started(self.start_, table[rows])
             else:
-                start, begun = fitted_start(model, table[rows], labels[rows], weights[rows])
+                start, begun = fitted_start(model, table[rows], labels[rows], mine)
             *_, now = replay(begun, earlier)
             length, seed = STEP_LENGTH if self.step == "shrunk" else None, [self.seed, 3, stream]
-            return start, begun, Descent(now, labels[rows], find, length, seed, weights[rows])
+            return start, begun, Descent(now, labels[rows], find, length, seed, mine)
 
         folds: list[Fold] = []
-        for rows, out in self._deciding_folds(len(table)) if self.n_folds else ():
-            start, _, descent = begin(rows, 1)
+        for rows, mine, out, *counts in self._deciding_folds(table, labels, weights):
+            start, _, descent = begin(rows, mine, 1)
             begun = started(start, table[out])
             *_, now = replay(begun, earlier)
-            folds.append(Fold(descent, begun, now, labels[out], weights[out]))
+            folds.append(Fold(descent, begun, now, labels[out], *counts))
         self.held_out_ = course_of(folds, self.epsilon, most, error) if folds else None
         most = most if self.held_out_ is None else self.held_out_.best
-        self.start_, begun, descent = begin(np.arange(len(table)), 0)
+        self.start_, begun, descent = begin(np.arange(len(table)), weights, 0)
         history: list[Progress] = []
         while len(descent.rounds) < most and (progress := descent.advance(self.epsilon)) is not None:
             history.append(progress)
         self.reached_, self.history_ = descent.reached, history_of([*history, descent.progress()])
         self.rounds_ = [*earlier, *descent.rounds]
         self.n_rounds_, self.floor_ = len(self.rounds_), least
-        whole = Rows(begun, floored(descent.table, least), labels, weights)
+        whole = Rows(begun, floored(descent.table, least), labels, weights, weights)
         held_out = (
-            Rows(one.begun, floored(one.after(most), least), one.labels, one.weights) for one in folds
+            Rows(one.begun, floored(one.after(most), least), one.labels, one.weights, one.blocks)
+            for one in folds
         )
         self._mix(held_out, lambda: [whole], error)
         self._fitted = self._answers(begun, whole.corrected), weights

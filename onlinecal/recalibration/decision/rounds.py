@@ -29,6 +29,7 @@ from onlinecal.measures.decision.errors import (
 from onlinecal.measures.decision.losses import Partition, error_of, loss_norms, residuals
 from onlinecal.measures.fixed_order import by_columns, inner, product
 from onlinecal.recalibration.flooring import project_rows
+from onlinecal.recalibration.folds import DIGITS, divided, same_rows, single_rows
 from onlinecal.recalibration.probability_recalibrator import weighted
 
 Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
@@ -135,7 +136,12 @@ def full_step(members: Floats, error: Floats, weights: Floats | None = None) -> 
 
 
 def shrunk_step(
-    members: Floats, error: Floats, fresh: Ints, length: float, weights: Floats | None = None
+    members: Floats,
+    error: Floats,
+    fresh: Ints,
+    length: float,
+    weights: Floats | None = None,
+    counts: tuple[Floats, Floats] | None = None,
 ) -> Floats:
     """The full step, each direction shortened by how much of it is noise.
 
@@ -143,10 +149,11 @@ def shrunk_step(
     has squared norm r and, if p were right, mean square `noise` = average of (v b)^2 ||Y - p||^2 / rows. The
     positive James-Stein factor 1 - noise / r estimates which part of it would be found again; among all
     rows, as many as there are, it is n s / (m + (n - m) s) for a part s among m. A row of weight w counts as
-    w rows.
+    w rows; `counts` are the weights of the fresh rows, if they have parts of them, and their blocks, as of
+    `Dealt`: rows that were dealt whole are one observation, and add noise like one.
     """
     weights = np.ones(len(error)) if weights is None else weights
-    mine = weights[fresh]
+    mine, blocks = (weights[fresh], weights[fresh]) if counts is None else counts
     count = mine.sum()
     share = weights.sum() / count
     columns, rest = by_columns(members[fresh]), error[fresh]
@@ -156,7 +163,7 @@ def shrunk_step(
     def factor(vector: Floats) -> float:
         mixture = product(vector[None], columns)
         seen = float(((inner(mixture, rest) / len(fresh)) ** 2).sum())
-        noise = float(np.average(mixture[0] ** 2 * sizes, weights=mine) / count)
+        noise = float((mixture[0] ** 2 * sizes * mine * blocks).sum() / count**2)
         part = max(0.0, 1.0 - noise / seen) if seen > 0.0 else 0.0
         return length * share * part / (1.0 + (share - 1.0) * part)
 
@@ -197,6 +204,33 @@ class Descent:
         self.rng = np.random.default_rng(seed)
         self.rounds: list[Round] = []
         self.reached = False
+        # once for all rounds: different rows may come to be equal, and would be dealt as if they were one
+        self._sets = same_rows(table, digits=DIGITS)
+        self._single = single_rows(self._sets, labels, weights, 2)
+        self._blocks = np.where(self._single, np.minimum(weights, 1.0), weights)
+
+    def _halves(self) -> tuple[Ints, Floats, Ints, tuple[Floats, Floats]]:
+        """A random half of the rows and their weights; the other half, their weights and their blocks.
+
+        Equal rows are in the same half, unless they are dealt one by one. Of an odd number of sets the one in
+        the middle is in both.
+        """
+        weights = self.weights
+        n_sets = int(self._sets.max()) + 1
+        order = self.rng.permutation(n_sets)
+        chosen, fresh = order[: (n_sets + 1) // 2], order[n_sets // 2 :]
+        if n_sets == len(self._sets):
+            return chosen, weights[chosen], fresh, (weights[fresh], weights[fresh])
+        place = np.empty(n_sets, np.int64)
+        place[order] = np.arange(n_sets)
+        mine = np.where(place[self._sets] < len(chosen), weights, 0.0)
+        rest = np.where(place[self._sets] >= n_sets - len(fresh), weights, 0.0)
+        if self._single.any():
+            halves = divided(weights[self._single], np.array([0.5, 0.5]), self.rng)
+            mine[self._single], rest[self._single] = halves.T
+        chosen, fresh = np.flatnonzero(mine), np.flatnonzero(rest)
+        blocks = np.where(self._single, np.minimum(rest, 1.0), rest)
+        return chosen, mine[chosen], fresh, (rest[fresh], blocks[fresh])
 
     def progress(self, error: float = np.nan) -> Progress:
         """The present state of the rows."""
@@ -211,15 +245,15 @@ class Descent:
         residual, (n, n_classes) = residuals(self.table, self.labels), self.table.shape
         length = self.length
         chosen = fresh = np.arange(n)
+        mine, counts = self.weights, (self.weights, self._blocks)
         if length is not None and not self.rounds:
             length, whole = 1.0, Partition(np.zeros((1, n_classes)), hard=True)
             found = Found(error_of(whole(self.table), weighted(residual, self.weights)), whole)
         else:
             if length is not None:
-                order = self.rng.permutation(n)
-                chosen, fresh = order[: (n + 1) // 2], order[n // 2 :]
+                chosen, mine, fresh, counts = self._halves()
             # the search averages plainly
-            seen = weighted(residual[chosen], self.weights[chosen])
+            seen = weighted(residual[chosen], mine)
             found = self.find(self.table[chosen], seen, epsilon, self.rng)
             if found.error <= epsilon:
                 self.reached = True
@@ -228,7 +262,7 @@ class Descent:
         if length is None:
             step = full_step(members, -residual, self.weights)
         else:
-            step = shrunk_step(members, -residual, fresh, length, self.weights)
+            step = shrunk_step(members, -residual, fresh, length, self.weights, counts)
         progress = self.progress(found.error)
         self.rounds.append(Round(found.partition, step))
         self.table = self.rounds[-1](self.table)
@@ -263,11 +297,20 @@ PATIENCE = 8
 class Fold:
     """Rounds on some rows, and what they make of rows that are held out: their table (n, C), labels, weights.
 
-    `begun` is what the start makes of these, the rounds begin with `table`.
+    `begun` is what the start makes of these, the rounds begin with `table`; `blocks` are as of `Dealt`.
     """
 
-    def __init__(self, descent: Descent, begun: Floats, table: Floats, labels: Ints, weights: Floats) -> None:
+    def __init__(
+        self,
+        descent: Descent,
+        begun: Floats,
+        table: Floats,
+        labels: Ints,
+        weights: Floats,
+        blocks: Floats | None = None,
+    ) -> None:
         self.descent, self.begun, self.labels, self.weights = descent, begun, labels, weights
+        self.blocks = weights if blocks is None else blocks
         self.first = self.table = table
 
     def advance(self, epsilon: float) -> bool:

@@ -15,6 +15,7 @@ from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.lp.errors import sums_of_level_sets
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
 from onlinecal.recalibration.flooring import floored, least_probability, project_rows
+from onlinecal.recalibration.folds import SampleSizeWarning, merged_rows
 from onlinecal.recalibration.lp.algorithm import Outcome, run
 from onlinecal.recalibration.lp.statistics import (
     ESTIMATIONS,
@@ -73,10 +74,6 @@ Within = Literal["constant", "shift"]
 WITHIN: tuple[Within, ...] = get_args(Within)
 
 MOST_TOLERANCE = 0.25
-
-
-class SampleSizeWarning(UserWarning):
-    """There are fewer rows than the guarantee needs."""
 
 
 class LpRecalibrator(StartedRecalibrator):
@@ -273,22 +270,26 @@ class LpRecalibrator(StartedRecalibrator):
             reached = error_bound(self.beta_, float(self.p))
             said = f"{n:,} rows guarantee less for the source (epsilon_for), {reached:.3g} takes {wanted:,}"
             warnings.warn(said, SampleSizeWarning, stacklevel=3)
+        if self.estimation == "plug-in":
+            table, labels, weights = merged_rows(table, labels, weights)
         model = self._start_model(table, labels, weights)
         whole_start, whole = fitted_start(model, table, labels, weights)
         statistics = self._counted(whole, labels, weights)
         self._keep(statistics, *self._run(statistics))
         self.start_ = whole_start
 
+        splits = self._deciding_folds(table, labels, weights)
+
         def held_out() -> Iterator[Rows]:
-            for rows, out in self._deciding_folds(n):
-                start, begun = fitted_start(model, table[rows], labels[rows], weights[rows])
-                _, found = self._run(self._counted(begun, labels[rows], weights[rows]))
+            for rows, mine, out, *counts in splits:
+                start, begun = fitted_start(model, table[rows], labels[rows], mine)
+                _, found = self._run(self._counted(begun, labels[rows], mine))
                 begun = started(start, table[out])
-                yield Rows(begun, found(begun), labels[out], weights[out])
+                yield Rows(begun, found(begun), labels[out], *counts)
 
         def all_rows() -> Iterator[Rows]:
             for rows in pieces(whole):
-                yield Rows(whole[rows], self.map_(whole[rows]), labels[rows], weights[rows])
+                yield Rows(whole[rows], self.map_(whole[rows]), labels[rows], weights[rows], weights[rows])
 
         self._mix(held_out(), all_rows, self._error)
 

@@ -88,16 +88,21 @@ def test_log_odds_patches_keep_every_promise(table, alpha, m, shrinkage):
 
 def test_gains_are_believed_beyond_a_standard_error_and_what_the_best_of_many_gains_by_chance():
     """ln(tried) nats, of log losses; half as much of squared errors."""
-    others = np.full(100, 0.5)
+    ones = np.ones(100)
     for gain, tried, patch, believed in (
         (1.0, 2, "log-odds", True),
         (1.0, 3, "log-odds", False),
         (1.0, 3, "shift", True),
         (1.0, 8, "shift", False),
     ):
-        assert lowers(others - gain / 100, others, patch, tried) == believed
+        assert lowers(ones * gain / 100, ones, ones, patch, tried) == believed
     noisy = np.where(np.arange(100) % 2, 0.5, -0.5) + 0.04
-    assert not lowers(others - noisy, others, "log-odds", 2)
+    assert not lowers(noisy, ones, ones, "log-odds", 2)
+    # 25 copies of each row are no more evidence than one; 25 rows of their own are
+    assert not lowers(noisy, 25 * ones, 25 * ones, "log-odds", 2)
+    assert lowers(noisy, 25 * ones, ones, "log-odds", 2)
+    assert not lowers(ones * 0.005, 25 * ones, 25 * ones, "log-odds", 2)
+    assert lowers(ones * 0.005, 25 * ones, ones, "log-odds", 2)
 
 
 @pytest.mark.parametrize("n", [1, 60, 400])
@@ -293,7 +298,7 @@ def test_predicates_are_asked_about_any_table(frame):
         ),
         ({"alpha": 0.01, "n_levels": 5}, r"n_levels must be above 1/\(2 sqrt\(alpha\)\) = 5, got 5"),
         ({"validation_fraction": 1.0}, r"validation_fraction must be a number in \[0, 1\), got 1.0"),
-        ({"validation_fraction": 0.9999}, "validation_fraction=0.9999 leaves none of 2 rows"),
+        ({"validation_fraction": 0.9999}, "validation_fraction=0.9999 leaves none of 2 different rows"),
         (
             {"n_folds": 5, "validation_fraction": 0.2},
             "n_folds must be None or 0 with validation_fraction=0.2",
