@@ -526,7 +526,7 @@ def with_column(X: Any, odds: Floats) -> Any:
 def halves(rows: Rows, dealt: Dealt) -> list[Halves]:
     """Of each fold the rows outside and those inside, which are held out."""
     whole = rows.take(dealt.rows)._replace(weights=dealt.weights)
-    folds = (dealt.fold == k for k in range(int(dealt.fold.max()) + 1))
+    folds = (dealt.fold == k for k in range(dealt.n_folds))
     return [Halves(whole.take(~held), whole.take(held), dealt.blocks[held]) for held in folds]
 
 
@@ -536,7 +536,7 @@ def boost_log_odds(regressors: list[Any], whole: Part, dealt: Dealt) -> tuple[li
     One kind of regressor after the other; of each, rounds are played until none of the last five had the
     least held-out log loss. If that is not below the first by more than chance would have it, none is kept.
     """
-    folds = [dealt.fold == k for k in range(int(dealt.fold.max()) + 1)]
+    folds = [dealt.fold == k for k in range(dealt.n_folds)]
     parts = [
         tuple(whole.take(dealt.rows[some], dealt.weights[some]) for some in (~held, held)) for held in folds
     ]

@@ -35,6 +35,8 @@ ROWS_A_SET, ROWS_A_LABEL = 10.0, 2.0
 """From so many rows on, and so many of the label that comes second, equal rows are dealt one by one."""
 SETS_A_LABEL = 20
 """Counts of a label in fewer sets may have a common divisor by chance."""
+MOST_SHUFFLED = 1_000_000
+"""Of more rows that are dealt one by one, how many go to a fold is drawn; of fewer it is a share of them."""
 MOST_UNITS = 2.0**53
 """A weight beyond it is divided among folds in equal parts."""
 
@@ -53,7 +55,7 @@ class Dealt(NamedTuple):
     weights
         For how many rows each counts in its fold, shape (m,).
     fold
-        Its fold, shape (m,).
+        Its fold, shape (m,): 0, 1, ..., each of which has rows.
     blocks
         How many rows each counts for at a time, shape (m,): all of them if they were dealt whole.
     n_sets
@@ -68,6 +70,11 @@ class Dealt(NamedTuple):
     blocks: Floats
     n_sets: int
     n_dealt: float
+
+    @property
+    def n_folds(self) -> int:
+        """How many folds have rows."""
+        return int(self.fold.max()) + 1
 
 
 Numbering = Callable[[Ints, Ints], Ints]
@@ -132,7 +139,9 @@ def deal(
     seed
         Of the random numbers that deal rows one by one.
     """
-    return _dealt(sets, labels, weights, np.full(n_folds, 1.0 / n_folds), numbering, seed)
+    dealt = _dealt(sets, labels, weights, np.full(n_folds, 1.0 / n_folds), numbering, seed)
+    # where few rows are dealt, some folds may have none
+    return dealt._replace(fold=np.unique(dealt.fold, return_inverse=True)[1].reshape(-1))
 
 
 def set_aside(
@@ -150,7 +159,9 @@ def _dealt(
     parted, rows = single & (weights > 1.0), np.arange(len(sets))
     if single.any():
         sets = same_rows(np.where(single, n_sets + rows, sets))
-    fold = numbering(sets, first_rows(sets))[sets]
+    fold = np.zeros(len(sets), np.int64)
+    if not parted.all():
+        fold = numbering(sets, first_rows(sets))[sets]
     if not parted.any():
         blocks = np.where(single, np.minimum(weights, 1.0), weights)
         return Dealt(rows, weights, fold, blocks, n_sets, int(sets.max()) + 1)
@@ -169,9 +180,16 @@ def _dealt(
 
 
 def divided(weights: Floats, shares: Floats, rng: np.random.Generator) -> Floats:
-    """Parts of each weight, shape (n, k), as if each of its rows were dealt by itself with these chances."""
+    """Parts of each weight, shape (n, k), as if its rows were dealt one by one, in these shares of all."""
     whole = np.floor(np.minimum(weights, MOST_UNITS))
-    parts = rng.multinomial(whole.astype(np.int64), shares).astype(np.float64)
+    number = whole.astype(np.int64)
+    if whole.sum() <= MOST_SHUFFLED:
+        owners = rng.permutation(np.repeat(np.arange(len(weights)), number))
+        ends = np.rint(np.cumsum(shares)[:-1] * len(owners)).astype(np.int64)
+        dealt = [np.bincount(part, minlength=len(weights)) for part in np.split(owners, ends)]
+        parts = np.stack(dealt, axis=1).astype(np.float64)
+    else:
+        parts = rng.multinomial(number, shares).astype(np.float64)
     parts[np.arange(len(weights)), rng.choice(len(shares), len(weights), p=shares)] += (
         np.minimum(weights, MOST_UNITS) - whole
     )
@@ -224,10 +242,21 @@ def _keys(part: Any, salt: np.uint64, digits: int | None) -> NDArray[np.uint64]:
     if hasattr(part, "tocsr"):
         return _sparse_keys(part.tocsr(), salt, digits)
     if hasattr(part, "columns"):
-        names = range(part.shape[1])
-        columns = [part.iloc[:, j] if hasattr(part, "iloc") else part[part.columns[j]] for j in names]
+        columns = [
+            part.iloc[:, j]
+            if hasattr(part, "iloc")
+            else part[:, j]
+            if hasattr(part, "lazy")
+            else part.column(j)
+            for j in range(part.shape[1])
+        ]
         return _mixed(sum(_keys(column, _salts(j + 1, salt)[-1], digits) for j, column in enumerate(columns)))
-    array = np.asarray(part)
+    try:
+        array = np.asarray(part)
+    except ValueError:
+        # rows of different lengths
+        array = np.empty(len(part), object)
+        array[:] = list(part)
     if array.dtype.kind not in "fiub":
         array = _codes(array.reshape(len(array), -1))
     table = array.reshape(len(array), -1 if array.size else 0)

@@ -250,7 +250,7 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         if not tell_enough(dealt, self.n_folds):
             return []
         splits = []
-        for fold in range(1 if n_rows > MANY else self.n_folds):
+        for fold in range(1 if n_rows > MANY else dealt.n_folds):
             inside, out = dealt.fold != fold, dealt.fold == fold
             fitted = known[dealt.rows[inside]], dealt.weights[inside]
             splits.append(Split(*fitted, known[dealt.rows[out]], dealt.weights[out], dealt.blocks[out]))
@@ -304,7 +304,7 @@ def chosen_start(
                 near = [DirichletCalibration(0.0, 0.0, pull=PULL)]
     table, labels, weights = table[dealt.rows], labels[dealt.rows], dealt.weights
     losses = np.empty((len(candidates) + len(near), len(table)))
-    for fold in range(n_folds):
+    for fold in range(dealt.n_folds):
         out, rows = dealt.fold == fold, dealt.fold != fold
         for each, model in zip(losses, [*candidates, *near], strict=True):
             start, _ = fitted_start(model, table[rows], labels[rows], weights[rows])

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
@@ -191,6 +192,8 @@ def test_equal_rows_are_found_in_whatever_holds_them():
     assert same_rows(numbers).tolist() == same
     assert same_rows(texts).tolist() == same_rows(pl.from_pandas(texts)).tolist() == same
     assert same_rows(texts.to_numpy()).tolist() == same
+    assert same_rows(pa.table(texts)).tolist() == same
+    assert same_rows([[1, 2], [1], [1, 2]]).tolist() == [0, 1, 2]
     assert same_rows(csr_matrix(np.nan_to_num(numbers))).tolist() == same
     assert same_rows(numbers, [0, 0, 1, 0, 0]).tolist() == [0, 1, 2, 1, 3]
     assert same_rows(np.array([0.1, 0.1 + 1e-9]), digits=6).tolist() == [0, 0]
@@ -219,3 +222,9 @@ def test_folds_hold_equal_rows_whole_and_the_rows_of_few_forecasts_one_by_one():
     assert parts.sum(axis=1) == pytest.approx([1000, 2.5, 0.25])
     assert parts[0] == pytest.approx([500, 300, 200], abs=60)
     assert (parts[2] > 0).sum() == 1
+    # however few they are, each fold has its share
+    for seed in range(20):
+        few = divided(np.array([6.0, 4.0]), np.full(5, 0.2), np.random.default_rng(seed))
+        assert few.sum(axis=0).tolist() == [2.0] * 5
+    many = divided(np.array([3e9, 1e300]), np.array([0.5, 0.5]), rng)
+    assert many[:, 0] == pytest.approx([1.5e9, 5e299], rel=1e-3)

@@ -442,7 +442,7 @@ class AveragedCalibration(ProbabilityRecalibrator):
             return equal
         table, labels, weights = table[dealt.rows], labels[dealt.rows], dealt.weights
         said = np.empty((len(chosen), len(table)))
-        for fold in range(self.n_folds):
+        for fold in range(dealt.n_folds):
             out, rows = dealt.fold == fold, dealt.fold != fold
             for each, one in zip(said, chosen, strict=True):
                 model = clone(one)._fit_checked(table[rows], labels[rows], weights[rows])

@@ -193,7 +193,7 @@ def dealt_rows(sets: Ints, y: NDArray[Any], weights: Floats, n_folds: int, seed:
     dealt = deal(sets, y, weights, n_folds, numbering, [seed, 2])
     warn_of(few_remarks(dealt, n_folds, OTHERWISE), SampleSizeWarning, 5)
     # a row alone cannot be held out
-    return None if dealt.fold.max() == 0 else dealt
+    return None if dealt.n_folds < 2 else dealt
 
 
 def numbered_folds(y: NDArray[Any], n_folds: int, seed: int) -> Ints:
