@@ -30,7 +30,7 @@ FACTOR = 3.0
 """Outcomes come in runs if they change less often than they should by this factor."""
 LEAST_CHANGES = 30.0
 """Outcomes that should change less often than this are left alone."""
-BETWEEN = {"onlinecal", "river"}
+BETWEEN = {"onlinecal", "adversaries", "simulations", "river", "sklearn"}
 """Packages that may stand between a user's program and a remark."""
 
 

@@ -246,7 +246,7 @@ class StartedRecalibrator(ProbabilityRecalibrator):
             known = np.sort(rng.choice(n_rows, MOST_DECIDING, replace=False))
         dealt = dealt_rows(table[known], labels[known], weights[known], self.n_folds, self.seed)
         otherwise = "none is held out, and the table, or the start that was asked for, is all there is"
-        warn_of(few_remarks(dealt, self.n_folds, otherwise), SampleSizeWarning, 5)
+        warn_of(few_remarks(dealt, self.n_folds, otherwise), SampleSizeWarning)
         if not tell_enough(dealt, self.n_folds):
             return []
         splits = []

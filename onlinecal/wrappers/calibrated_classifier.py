@@ -78,8 +78,8 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         every stream, at most 9.44 T^(2/3) + 4 sqrt(4.5 T) + 3/2 log(T + 6) above the model's own.
     strategy
         "binary": the probability of the positive label (True, or 1, or the greater of two numbers, or else
-        the first that came) is calibrated; any other label counts as the other outcome. "simplex": the probabilities of all
-        labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k). "classwise":
+        the first that came) is calibrated; any other label counts as the other outcome. "simplex": those of
+        all labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k). "classwise":
         the probability of each label, one against the rest; the answer is the distribution nearest to
         these, towards the hint. "top-label": the probability of the label with the greatest hint, which
         stays the answer: among k labels it is given at least 1/k. "tree": the labels halved, the halves

@@ -437,7 +437,7 @@ class AveragedCalibration(ProbabilityRecalibrator):
 
         sets = same_rows(table, digits=DIGITS)
         dealt = deal(sets, labels, weights, self.n_folds, numbering, 0)
-        warn_of(few_remarks(dealt, self.n_folds, "the shares are equal"), SampleSizeWarning, 5)
+        warn_of(few_remarks(dealt, self.n_folds, "the shares are equal"), SampleSizeWarning)
         if not tell_enough(dealt, self.n_folds):
             return equal
         table, labels, weights = table[dealt.rows], labels[dealt.rows], dealt.weights

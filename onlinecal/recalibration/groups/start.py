@@ -191,7 +191,7 @@ def dealt_rows(sets: Ints, y: NDArray[Any], weights: Floats, n_folds: int, seed:
         return numbered_folds(outcomes, min(n_folds, len(first)), seed)
 
     dealt = deal(sets, y, weights, n_folds, numbering, [seed, 2])
-    warn_of(few_remarks(dealt, n_folds, OTHERWISE), SampleSizeWarning, 5)
+    warn_of(few_remarks(dealt, n_folds, OTHERWISE), SampleSizeWarning)
     # a row alone cannot be held out
     return None if dealt.n_folds < 2 else dealt
 
