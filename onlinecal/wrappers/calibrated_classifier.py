@@ -79,9 +79,9 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
     strategy
         "binary": the probability of the positive label (True, or 1, or the greater of two numbers, or else
         the first that came) is calibrated; any other label counts as the other outcome. "simplex": those of
-        all labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k). "classwise":
-        the probability of each label, one against the rest; the answer is the distribution nearest to
-        these, towards the hint. "top-label": the probability of the label with the greatest hint, which
+        all labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k).
+        "classwise": the probability of each label, one against the rest; the answer is the distribution
+        nearest to these, towards the hint. "top-label": the probability of the label with the greatest hint, which
         stays the answer: among k labels it is given at least 1/k. "tree": the labels halved, the halves
         halved again, and so on: the probability of each half among the rounds that are in either; for many
         labels, all guarantees together grow as sqrt(k T). "auto": binary for two labels, classwise for up to
