@@ -77,18 +77,19 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         4 sqrt(4.5 n_buckets T). With "auto" buckets are halved as rounds go by: the Brier score is then, on
         every stream, at most 9.44 T^(2/3) + 4 sqrt(4.5 T) + 3/2 log(T + 6) above the model's own.
     strategy
-        "binary": the probability of the positive label (True, or 1, or the greater of two numbers, or else
-        the first that came) is calibrated; any other label counts as the other outcome. "simplex": those of
-        all labels together, as a vector; for few labels, since the guarantee grows as T^(1 - 1/k).
-        "classwise": the probability of each label, one against the rest; the answer is the distribution
-        nearest to these, towards the hint. "top-label": the probability of the label with the greatest hint, which
-        stays the answer: among k labels it is given at least 1/k. "tree": the labels halved, the halves
-        halved again, and so on: the probability of each half among the rounds that are in either; for many
-        labels, all guarantees together grow as sqrt(k T). "auto": binary for two labels, classwise for up to
-        ten, top-label for more; with a horizon or a window the first of simplex, classwise and tree that
-        guarantees (with a window: of any window) at most so much of what forecasts that never change have: a
-        fifth for simplex, else a half; or top-label. With a window simplex needs `classes`. It changes as
-        labels appear; `current_strategy` says what it is.
+        "binary": the probability of the positive label (True, or 1, or the greater of two numbers, or
+        else the first that came) is calibrated; any other label counts as the other outcome.
+        "simplex": those of all labels together, as a vector; for few labels, since the guarantee
+        grows as T^(1 - 1/k). "classwise": the probability of each label, one against the rest; the
+        answer is the distribution nearest to these, towards the hint. "top-label": the probability of
+        the label with the greatest hint, which stays the answer: among k labels it is given at least
+        1/k. "tree": the labels halved, the halves halved again, and so on: the probability of each
+        half among the rounds that are in either; for many labels, all guarantees together grow as
+        sqrt(k T). "auto": binary for two labels, classwise for up to ten, top-label for more; with a
+        horizon or a window the first of simplex, classwise and tree that guarantees (with a window:
+        of any window) at most so much of what forecasts that never change have: a fifth for simplex,
+        else a half; or top-label. With a window simplex needs `classes`. It changes as labels appear;
+        `current_strategy` says what it is.
     horizon
         How many rounds will be played, if known. A GuaranteeWarning tells if "simplex" was asked for and can
         guarantee nothing for them.
