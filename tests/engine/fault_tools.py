@@ -47,10 +47,10 @@ def in_child(work):
 
 class Points:
     """The points of this process, at one of which it is killed: each call of this object, each statement of
-    SQLite, and both sides of each call of these functions of `os`."""
+    SQLite, and both sides of each call of these functions of `os`; the numbers of the latter."""
 
     def __init__(self, at, *functions):
-        self.at, self.passed = at, 0
+        self.at, self.passed, self.around = at, 0, list[int]()
         sqlite3.connect = partial(self._connected, sqlite3.connect)
         for name in functions:
             setattr(os, name, partial(self._around, getattr(os, name)))
@@ -69,6 +69,7 @@ class Points:
         self()
         call(*arguments, **settings)
         self()
+        self.around += self.passed - 1, self.passed
 
 
 def command(folder, *arguments, source=b"", before=lambda: None):

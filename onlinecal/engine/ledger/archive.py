@@ -24,7 +24,7 @@ from msgspec import Struct
 from onlinecal.engine.columns import REFUSED, Columns
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
+from onlinecal.engine.ledger.file import LedgerError, check_target, clear_away, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
 from onlinecal.engine.ledger.schema import (
@@ -178,6 +178,8 @@ def archive_ledger(
         keep = check_count(keep, "keep", least=0)
     source, target = Path(path), Path(into)
     check_target(target, source, force=True)
+    # of a call that was killed when the archive already had its name, another name may be left
+    clear_away(target)
     if not os.path.lexists(target) and not _write(source, target, keep, before, tell):
         return None
     return _shrink(source, target, shrink)

@@ -184,6 +184,10 @@ def check_one_name(file: str) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise ValueError("this is a folder, a ledger is a file")
     if status.st_nlink > 1:
+        # whoever made it may have been killed before the name that it had until then was gone
+        clear_away(Path(file))
+        status = os.stat(file)
+    if status.st_nlink > 1:
         raise ValueError(
             f"the file has {status.st_nlink} names (hard links): remove the others, or copy it to a file of"
             " its own"

@@ -287,10 +287,10 @@ def test_an_export_is_every_forecast_with_its_outcome(moved, sound, folder):
 
 
 def archived_up_to(path, into, at, told):
-    """Archive, but be killed at the point of that number; else tell how many there were."""
+    """Archive, but be killed at the point of that number; else tell of the points, and of those of files."""
     points = Points(at, "link", "unlink")
     archive_ledger(path, into, keep=40)
-    told.write_text(str(points.passed))
+    told.write_text(json.dumps([points.passed, points.around]))
 
 
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
@@ -314,9 +314,10 @@ def test_archiving_that_is_killed_anywhere_loses_and_doubles_nothing(folder, sou
         return path, into, in_child(lambda: archived_up_to(path, into, at, told))
 
     assert run(0)[2] == 0
-    points = int(told.read_text())
+    points, of_files = json.loads(told.read_text())
     # the move is in the last twenty
-    for at in range(1, points + 1) if every == 1 else (points // 2, *range(points - 14, points, every)):
+    some = points // 2, *of_files, *range(points - 14, points, every)
+    for at in range(1, points + 1) if every == 1 else some:
         path, into, code = run(at)
         assert code == -signal.SIGKILL
         if not at % 4:

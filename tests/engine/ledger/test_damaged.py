@@ -1,10 +1,12 @@
 """Files that are damaged, or no ledgers: what is said, what can be saved, and what checksums tell."""
 
 import contextlib
+import os
 import random
 import re
 import shutil
 import sqlite3
+import subprocess
 
 import pytest
 
@@ -284,6 +286,20 @@ def test_damage_to_what_follows_from_the_log_costs_nothing(ledger, sound, folder
     assert problems
     assert (found.lost, found.changed, found.doubtful) == ([], [], [])
     assert_same_ledgers(folder / "saved.db", sound)
+
+
+def test_a_second_name_that_a_killed_process_left_is_taken_away_and_no_other(ledger, folder):
+    """As of a repair that was killed when the file had its name, and its name until then, too."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = folder / f".{ledger.name}.{ended.pid}-abcd1234"
+    left.mkdir()
+    os.link(ledger, left / ledger.name)
+    assert check_ledger(ledger).problems == []
+    assert not left.exists()
+    os.link(ledger, folder / "mine.db")
+    with raises_for(ledger, "2 names"):
+        check_ledger(ledger)
 
 
 @pytest.mark.parametrize("size", [99, 4095, 4096, 5000, 20_000, -4096])
