@@ -16,16 +16,14 @@ from sklearn.exceptions import NotFittedError
 
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
-from onlinecal.forecasters.simplex.input import class_of
+from onlinecal.forecasters.simplex.input import plain
 from onlinecal.remarks import silence_remarks, warn_of
 from onlinecal.validation import as_whole
 from onlinecal.wrappers.labels import (
     Label,
     Labels,
     Prior,
-    checked_label,
     corrected,
-    plain,
     prior_weights,
     read_answer,
 )
@@ -77,19 +75,18 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         4 sqrt(4.5 n_buckets T). With "auto" buckets are halved as rounds go by: the Brier score is then, on
         every stream, at most 9.44 T^(2/3) + 4 sqrt(4.5 T) + 3/2 log(T + 6) above the model's own.
     strategy
-        "binary": the probability of the positive label (True, or 1, or the greater of two numbers, or
-        else the first that came) is calibrated; any other label counts as the other outcome.
-        "simplex": those of all labels together, as a vector; for few labels, since the guarantee
-        grows as T^(1 - 1/k). "classwise": the probability of each label, one against the rest; the
-        answer is the distribution nearest to these, towards the hint. "top-label": the probability of
-        the label with the greatest hint, which stays the answer: among k labels it is given at least
-        1/k. "tree": the labels halved, the halves halved again, and so on: the probability of each
-        half among the rounds that are in either; for many labels, all guarantees together grow as
-        sqrt(k T). "auto": binary for two labels, classwise for up to ten, top-label for more; with a
-        horizon or a window the first of simplex, classwise and tree that guarantees (with a window:
-        of any window) at most so much of what forecasts that never change have: a fifth for simplex,
-        else a half; or top-label. With a window simplex needs `classes`. It changes as labels appear;
-        `current_strategy` says what it is.
+        "binary": the probability of the positive label (True, or 1, or the greater of two numbers, or else
+        the first that came) is calibrated; any other label counts as the other outcome. "simplex": the
+        probabilities of all labels together, as a vector; for few labels, since the guarantee grows as T^(1 -
+        1/k). "classwise": the probability of each label, one against the rest; the answer is the distribution
+        nearest to these, towards the hint. "top-label": the probability of the label with the greatest hint,
+        which stays the answer: among k labels it is given at least 1/k. "tree": the labels halved, the halves
+        halved again, and so on: the probability of each half among the rounds that are in either; for many
+        labels, all guarantees together grow as sqrt(k T). "auto": binary for two labels, classwise for up to
+        ten, top-label for more; with a horizon or a window the first of simplex, classwise and tree that
+        guarantees (with a window: of any window) at most so much of what forecasts that never change have: a
+        fifth for simplex, else a half; or top-label. With a window simplex needs `classes`. It changes as
+        labels appear; `current_strategy` says what it is.
     horizon
         How many rounds will be played, if known. A GuaranteeWarning tells if "simplex" was asked for and can
         guarantee nothing for them.
@@ -270,7 +267,10 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
             raise NotFittedError(
                 f"this {type(self).__name__} does not know its classes: give it classes=[...], or partial_fit"
             )
-        return np.array(list(self._labels.known))
+        labels = list(self._labels.known)
+        found = np.array(labels)
+        # labels of several kinds, and tuples, would become texts and a table
+        return found if found.tolist() == labels else np.fromiter(labels, object, len(labels))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Settle the forecasts made for these rows, then let the model learn them; itself.
@@ -293,12 +293,17 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
             X is no such table, y holds another number of labels or one that is no class, classes are missing
             or others than before. Nothing has been learnt then.
         """
-        table = as_table(X)
+        table, before = as_table(X), dict(self.__dict__)
         if classes is not None:
             self._declare(tuple(map(plain, classes)))
         elif self.classes is None:
             raise ValueError("classes must be given at the first call of partial_fit, got None")
-        self._learn_batch(table, y)
+        try:
+            self._learn_batch(table, y)
+        except ValueError:
+            if not (self.n_rounds or self.n_unmatched):
+                self.__dict__ = before  # nothing has been declared either
+            raise
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -311,9 +316,10 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
 
         Raises NotFittedError while no classes are declared, ValueError if X is no such table.
         """
-        classes = self.classes_.tolist()
+        n_classes = len(self.classes_)
         answers = self._answers_of(as_table(X))
-        return np.array([[answer.get(label, 0.0) for label in classes] for answer in answers])
+        rows = [[answer.get(label, 0.0) for label in self._labels.known] for answer in answers]
+        return np.array(rows).reshape(-1, n_classes)
 
     def _declare(self, classes: tuple[Label, ...]) -> None:
         if self.classes is not None:
@@ -328,10 +334,7 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
             self.__init__(**{**given, "classes": list(classes)})  # type: ignore[misc]
 
     def _check_label(self, label: Any, name: str) -> None:
-        if self.classes is None:
-            super()._check_label(label, name)
-        else:
-            class_of(label, self._labels.known, name)
+        self._labels.read_label(label, name)
 
     def _read(self, y: Any) -> tuple[Label, int | None]:
         try:
@@ -339,7 +342,7 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         except TypeError:
             outcome = None
         if outcome is None:
-            self._labels.check(checked_label(y))
+            self._labels.read_label(y)
         return y, outcome
 
     def _settle(self, read: tuple[Label, int | None]) -> None:
@@ -435,12 +438,14 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
     def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
         if self._patience is None or self._patience.label is NOTHING:
             return False
-        self._check_label(y, "y")
+        self._read(y)
         is_last = asked is self._features
-        if is_last or not self._pending.note(asked, y, kwargs, False):
-            self._put_aside()
-            return self._pending.note(asked, y, kwargs, is_last)
-        return True
+        if not is_last and self._pending.note(asked, y, kwargs, False):
+            return True
+        if not self._is_open(asked):
+            return False
+        self._put_aside()
+        return self._pending.note(asked, y, kwargs, is_last)
 
     @property
     def n_expired(self) -> int:
@@ -538,7 +543,7 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         self._plan = self._strategies[name]
         self._is_over_labels |= self._plan.is_over_labels
         self._binary = None
-        if isinstance(self._plan, Binary) and not self._labels.is_descending:
+        if isinstance(self._plan, Binary) and self._labels.is_direct:
             self._binary = self._plan.rest()
         if self._by_guarantee:
             self._by_guarantee = not warn_if_empty(self._plan, n_labels, self.horizon)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.elementary import in_turn
-from onlinecal.forecasters.simplex.input import check_label, check_labels, class_of, is_soft
+from onlinecal.forecasters.simplex.input import check_label, check_labels, class_of, is_soft, plain
 from onlinecal.recalibration.flooring import spread_rest
 from onlinecal.remarks import warn_of
 from onlinecal.validation import ROW_TOLERANCE, check_open_unit
@@ -40,6 +42,10 @@ class Labels:
     """
 
     declared = False
+    is_direct = False
+    """Whether there are two labels, whose probabilities may be looked up in a model's answer."""
+    _misleads = False
+    """Whether False or True equals one of two numbers, and stands for the other: of -1 and 0, of 1 and 2."""
     _strange = False
     """Whether it was said that the model names none of the labels."""
 
@@ -57,32 +63,28 @@ class Labels:
             self.pair = (declared[0], declared[1]) if len(declared) == 2 else None
         self._settle_names()
 
-    def check(self, label: Label) -> None:
-        """ValueError if others were declared."""
-        if self.declared:
-            class_of(label, self.known, "y")
-
-    def read_label(self, y: Any) -> Label:
+    def read_label(self, y: Any, name: str = "y") -> Label:
         """The label of an outcome; ValueError if it is none, or none of those that were declared."""
         try:
             if y in self.known:
                 return y
         except TypeError:  # nothing without a hash is a label, which is said in words
             pass
-        label = plain(checked_label(y))
-        self.check(label)
+        label = checked_label(y, name)
+        if self.declared:
+            class_of(label, self.known, name)
         return label
 
     def meet(self, label: Label) -> None:
-        """Take note of the label of an outcome, one that `check` has let pass."""
+        """Take note of the label of an outcome, one that `read_label` has let pass."""
         label = plain(label)
         if label in self.known:
             return
         came = [*self.known, label]
         if len(came) == 1:
-            self.positive = type(label)(1) if _is_number(label) and label in (0, 1) else label
+            self.positive = _like(label, 1) if _is_number(label) and label in (0, 1) else label
         elif len(came) == 2:
-            self.positive = max(came) if all(map(_is_number, came)) else came[0]
+            self.positive = max(came, key=_order) if all(map(_is_number, came)) else came[0]
             self.pair = (came[1], came[0]) if self.positive == came[0] else (came[0], came[1])
         self.known = {one: int(one == self.positive) for one in came}
         self._by_text = {}
@@ -90,7 +92,9 @@ class Labels:
 
     def _settle_names(self) -> None:
         self._names = tuple(self.known)
-        self._is_direct = self.pair is not None and not self.is_descending
+        ranked = sorted(self.known, key=_order) if all(map(_is_plain_number, self.known)) else ()
+        self._misleads = len(ranked) == 2 and (ranked[0] == 1 or ranked[1] == 0)
+        self.is_direct = self.pair is not None and not self._misleads
 
     def named(self, answer: Mapping[Label, float]) -> Mapping[Label, float]:
         """A model's answer by the labels of the stream, which the model may call otherwise.
@@ -101,7 +105,7 @@ class Labels:
         declared.
         """
         known = self.known
-        if not known or not answer or (answer.keys() <= known.keys() and not self.is_descending):
+        if not known or not answer or (answer.keys() <= known.keys() and not self._misleads):
             return answer
         if all(map(_is_boolean, answer)) and len(known) <= 2 and all(map(_is_plain_number, known)):
             sides = self._sides()
@@ -119,21 +123,12 @@ class Labels:
             warn_of([f"classifier answers with the {text}"])
         return found
 
-    @property
-    def is_descending(self) -> bool:
-        """Whether two numbers were declared of which the positive one is the smaller.
-
-        Its probability is then not to be looked up in a model's answer: it may be 1, which equals True.
-        """
-        return self.declared and self.pair is not None and _descends(*self.pair)
-
     def _sides(self) -> dict[bool, Label] | None:
         """Which numbers False and True stand for; None if that is not known yet."""
         first, *others = self.known
         if others:
-            return {False: min(self.known), True: max(self.known)}
-        kind = type(first)
-        return {False: kind(0), True: kind(1)} if first in (0, 1) else None
+            return {False: min(self.known, key=_order), True: max(self.known, key=_order)}
+        return {False: _like(first, 0), True: _like(first, 1)} if first in (0, 1) else None
 
     def _label_like(self, name: Label) -> Label:
         """The only label with the text of a name, else the name."""
@@ -161,7 +156,7 @@ class Labels:
         if self.positive is None:
             return True
         if len(names) == 2 and all(map(_is_number, names)):
-            return max(names)
+            return max(names, key=_order)
         return self.positive if self.positive in names else next(iter(self.known))
 
     def probability(self, event: Label, answer: Mapping[Label, float]) -> float:
@@ -174,7 +169,7 @@ class Labels:
 
     def read(self, answer: Mapping[Label, float]) -> float:
         """What a model's answer says of the positive one of two labels."""
-        if self._is_direct and self.positive in answer:
+        if self.is_direct and self.positive in answer:
             return answer[self.positive]
         return self.probability(self.event(()), self.named(answer))
 
@@ -209,7 +204,7 @@ def over(names: Collection[Label], event: Label, p: float) -> dict[Label, float]
 
 
 def _is_number(label: Label) -> bool:
-    return isinstance(label, Real)
+    return isinstance(label, Real | Decimal)
 
 
 def _is_plain_number(label: Label) -> bool:
@@ -220,8 +215,14 @@ def _is_boolean(label: Label) -> bool:
     return isinstance(label, bool | np.bool_)
 
 
-def _descends(first: Label, second: Label) -> bool:
-    return _is_number(first) and _is_number(second) and first > second
+def _order(number: Label) -> Label:
+    """By which numbers of all kinds can be compared: decimals know no fractions."""
+    return Fraction(number) if isinstance(number, Decimal) else number
+
+
+def _like(label: Label, number: int) -> Label:
+    """0 or 1 beside a label that is the other one; not in its own type, as an enumeration may lack it."""
+    return bool(number) if _is_boolean(label) else number
 
 
 def read_answer(answer: Any) -> Mapping[Label, float]:
@@ -236,20 +237,16 @@ def read_answer(answer: Any) -> Mapping[Label, float]:
     return answer
 
 
-def checked_label(y: Any) -> Label:
+def checked_label(y: Any, name: str = "y") -> Label:
     """The label of a round; ValueError if it is none, or a share or soft label: no model learns from it."""
     is_share = isinstance(y, (float, np.floating)) and math.isfinite(y) and not float(y).is_integer()
     if is_share or is_soft(y):
         raise ValueError(
-            f"y must be a class label, got {y!r}: models learn from labels; with a model's probabilities "
-            "as hints shares go with AlmostOneStepAhead, soft labels go with SimplexAlmostOneStepAhead"
+            f"{name} must be a class label, got {y!r}: models learn from labels; with a model's "
+            "probabilities as hints shares go with AlmostOneStepAhead, soft labels go with "
+            "SimplexAlmostOneStepAhead"
         )
-    return check_label(y, "y")
-
-
-def plain(label: Label) -> Label:
-    """A numpy scalar as the Python value that it is."""
-    return label.item() if isinstance(label, np.generic) else label
+    return check_label(y, name)
 
 
 def spread_top(masses: dict[Label, float], best: Label, p: float) -> dict[Label, float]:

@@ -18,7 +18,7 @@ from river import base, optim
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.forecasters.simplex.input import check_label
+from onlinecal.forecasters.simplex.input import check_label, plain
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
@@ -28,7 +28,7 @@ from onlinecal.recalibration.lp.statistics import Estimation
 from onlinecal.remarks import LabelWarning, label_remarks, warn_of
 from onlinecal.steering.binary import N_BINS, bin_mean, bin_of, within
 from onlinecal.validation import check_choice, check_count, check_open_unit
-from onlinecal.wrappers.labels import Label, Labels, normalised, over, plain, read_answer, refuse_weight
+from onlinecal.wrappers.labels import Label, Labels, normalised, over, read_answer, refuse_weight
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 PLATT_RATE = 0.05
@@ -201,6 +201,14 @@ class BinMap:
 
 
 Answer = dict[Label, float]
+
+
+def mass_of(answer: Answer, label: Label) -> float:
+    """What an answer gives a label; NaN, infinite and negative values count as 0."""
+    p = answer.get(label, 0.0)
+    return p if 0.0 < p < math.inf else 0.0
+
+
 R = TypeVar("R")
 
 
@@ -264,9 +272,8 @@ class Refitted(ClassifierWrapper, Generic[R]):
         return said if len(kept) == len(said) else normalised(kept)
 
     def _vector(self, answer: Answer) -> Floats:
-        """An answer over all labels known by now, with sum 1; NaN and negative values count as 0."""
-        said = (answer.get(label, 0.0) for label in self._columns)
-        vector = np.array([u if 0.0 < u < math.inf else 0.0 for u in said])
+        """An answer over all labels known by now, with sum 1."""
+        vector = np.array([mass_of(answer, label) for label in self._columns])
         total = vector.sum()
         return vector / total if total > 0.0 else np.full(len(vector), 1.0 / max(1, len(vector)))
 
@@ -425,12 +432,13 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
             return answer
         width = self.recalibrator.n_features_in_
         names = [*self._columns][:width]
-        known = in_turn(max(0.0, answer.get(label, 0.0)) for label in names)
-        later = {label: p for label, p in answer.items() if self._columns.get(label, width) >= width}
+        known = in_turn(mass_of(answer, label) for label in names)
+        newer = [label for label in answer if self._columns.get(label, width) >= width]
+        later = {label: mass_of(answer, label) for label in newer}
         if known <= 0.0:
-            return answer
+            return normalised({label: mass_of(answer, label) for label in answer})
         mapped = self.recalibrator.predict_proba(
-            np.array([[max(0.0, answer.get(label, 0.0)) / known for label in names]])
+            np.array([[mass_of(answer, label) / known for label in names]])
         )[0]
         left = known / (known + in_turn(later.values()))
         mixed = {**{k: left * p for k, p in zip(names, mapped.tolist(), strict=True)}, **later}

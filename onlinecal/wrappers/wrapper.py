@@ -16,9 +16,9 @@ from river.compose import Pipeline, TransformerUnion
 from river.utils.dataframe import into_frame, to_native_series
 from sklearn.exceptions import NotFittedError
 
-from onlinecal.forecasters.simplex.input import check_label
+from onlinecal.forecasters.simplex.input import check_label, plain
 from onlinecal.tables import like
-from onlinecal.wrappers.labels import Label, plain
+from onlinecal.wrappers.labels import Label
 
 Row = dict[Any, Any]
 
@@ -244,7 +244,14 @@ class FromScikitLearn(SKL2RiverClassifier):
     """A scikit-learn classifier with `partial_fit`, as one of river; its clones are as yet unfitted."""
 
     def __init__(self, estimator: Any, classes: Sequence[Label]) -> None:
-        super().__init__(sklearn.base.clone(estimator), sorted(classes))
+        try:
+            in_order = sorted(classes)
+        except TypeError as error:
+            raise ValueError(
+                "classes must be numbers, or texts, that scikit-learn can put in order, got "
+                f"{list(classes)!r}: give them numbers or names of one kind"
+            ) from error
+        super().__init__(sklearn.base.clone(estimator), in_order)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # scikit-learn's stochastic gradient writes to coefficients without asking whether it may, which ends

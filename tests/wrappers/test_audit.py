@@ -9,6 +9,8 @@ import inspect
 import itertools
 import random
 from collections import defaultdict
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -35,6 +37,9 @@ KINDS = {
     "texts": ("spam", "ham"),
     "texts of bool": ("False", "True"),
     "mixed": (1, "one"),
+    "-1/0": (-1, 0),
+    "decimals": (Decimal(-1), Decimal(1)),
+    "dates": (date(2026, 1, 1), date(2026, 1, 2)),
     "0/1/2": (0, 1, 2),
     "1/2/3": (1, 2, 3),
     "-1/0/1": (-1, 0, 1),

@@ -1,5 +1,7 @@
 """Answers mapped for decisions, or in l_p, by fits now and then: memory, drift, late classes."""
 
+import math
+
 import numpy as np
 import pytest
 from river import datasets, naive_bayes
@@ -177,6 +179,17 @@ def test_pools_on_a_stream():
     pools = part_of(first, OnlineLp).counts[0].totals
     assert len(pools) == 1 + 2 * len(first.recalibrator.sample_complexity_.pools)
     assert sum(pools) == 3000
+
+
+@pytest.mark.parametrize("build", [LpCalibratedClassifier, DecisionCalibratedClassifier])
+@pytest.mark.parametrize("nonsense", [math.nan, math.inf, -math.inf, -3.0, 7.0])
+def test_nonsense_of_a_model_becomes_a_distribution(build, nonsense):
+    model = build(Told(), first_fit=20)
+    learn(model, [({"a": 0.9, "b": 0.1}, "ab"[i % 2]) for i in range(30)])
+    for answer in ({"a": nonsense, "b": 0.4}, {"a": nonsense, "b": nonsense}, {"a": 0.5, "z": nonsense}):
+        said = model.predict_proba_one(answer)
+        assert sum(said.values()) == pytest.approx(1.0)
+        assert min(said.values()) >= 0.0
 
 
 def test_a_class_that_turns_up_late():

@@ -2,7 +2,12 @@
 
 import math
 import random
+from decimal import Decimal
+from enum import IntEnum
+from fractions import Fraction
 
+import numpy as np
+import pandas as pd
 import pytest
 from river import active, base, linear_model, naive_bayes
 
@@ -34,7 +39,23 @@ WRAPPERS = {
     "bins inside": lambda model: CalibratedClassifier(BinnedMean(model)),
 }
 each_wrapper = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
-PAIRS = [(-1, 1), (1, 2), (0, 2), (0, 5), (0, 1), (-1.0, 1.0), (-3, -2), ("no", "yes")]
+
+
+class Grade(IntEnum):
+    """Has no member 1."""
+
+    POOR = 0
+    GOOD = 2
+
+
+SIDES = [(-1, 1), (1, 2), (0, 2), (0, 1), (-1.0, 1.0), (-3, -2), (-1, 0), (Decimal(-1), Decimal(1))]
+NUMBERS = [*SIDES, (0, 5), (-2.0, 0.0), (Fraction(1, 3), Decimal(2)), (Grade.POOR, Grade.GOOD)]
+PAIRS = [*NUMBERS, ("no", "yes"), tuple(np.array([1, 2], "m8[ns]"))]
+
+
+def named(labels):
+    """Labels as names of tests show them."""
+    return ", ".join(map(str, labels))
 
 
 class Sides(base.Classifier):
@@ -74,7 +95,7 @@ def squared_errors(model, rounds, label):
     return total, answer
 
 
-@pytest.mark.parametrize("labels", [*PAIRS, (1, 2, 3), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("labels", [*PAIRS, (1, 2, 3), (0, 1, 2)], ids=named)
 @each_wrapper
 def test_only_labels_that_came_are_named_in_any_order(wrap, labels):
     if wrap is WRAPPERS["combined"] and len(labels) > 2:
@@ -97,7 +118,7 @@ def test_only_labels_that_came_are_named_in_any_order(wrap, labels):
 
 
 @pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("labels", [pair for pair in PAIRS if pair != ("no", "yes")], ids=str)
+@pytest.mark.parametrize("labels", SIDES, ids=named)
 @each_wrapper
 def test_answers_of_false_and_true_keep_their_skill(wrap, labels, first):
     rounds = drawn(labels, labels[first])
@@ -110,6 +131,38 @@ def test_answers_of_false_and_true_keep_their_skill(wrap, labels, first):
     if wrap not in (WRAPPERS["shared"], WRAPPERS["atoms"]):
         # Theorem 17c has 3/2 log(T + 6) for the steered hints; what is charged comes on top
         assert ours <= raw + 1.5 * math.log(len(rounds) + 6) + 0.02 * len(rounds)
+
+
+class OneSide(Sides):
+    """Answers False or True alone."""
+
+    def predict_proba_one(self, x):
+        side = x["t"] % 2 == 0
+        return {side: super().predict_proba_one(x)[side]}
+
+
+@pytest.mark.parametrize("labels", [*NUMBERS, (False, True)], ids=named)
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_false_or_true_alone_stands_for_its_side(labels, is_declared):
+    """Whatever it equals: True equals the smaller one of 1 and 2, False the greater one of -1 and 0."""
+    for classes in (labels, labels[::-1]) if is_declared else (None,):
+        one, both = (CalibratedClassifier(inside(), classes=classes) for inside in (OneSide, Sides))
+        for x, y in [({"p": 0.5, "t": -2}, labels[0]), *drawn(labels, labels[1], 40)]:
+            if one.n_rounds + one.n_unmatched > 1:
+                assert one.predict_proba_one(x) == pytest.approx(both.predict_proba_one(x))
+            one.learn_one(x, y)
+            both.learn_one(x, y)
+
+
+@pytest.mark.parametrize(
+    "y", [pd.NaT, pd.NA, Decimal("nan"), Decimal("inf"), np.datetime64("NaT"), (math.nan, 1)], ids=str
+)
+@each_wrapper
+def test_what_says_missing_is_no_label(wrap, y):
+    model = wrap(Sides())
+    with pytest.raises(ValueError, match="y must be a class label, got"):
+        model.learn_one({"p": 0.5, "t": 0}, y)
+    assert model.predict_proba_one({"p": 0.5, "t": 0}) == wrap(Sides()).predict_proba_one({"p": 0.5, "t": 0})
 
 
 @each_wrapper

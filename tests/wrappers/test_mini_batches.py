@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -103,12 +104,16 @@ X, Y = next(batches(labels=(False, True)))
         ((X, "yes"), "X and y must have the same length, got 15 and 1"),
         ((X, [*Y[:14], None]), "y at row 14 must be .*, got None"),
         ((X, [*Y[:14], 2]), r"y at row 14 must be one of the classes \[False, True\], got 2"),
+        ((X, [*Y[:14], 0.3]), "y at row 14 must be a class label, got 0.3"),
         ((X.iloc[:0], Y[:0]), "X is empty"),
         ((X.to_numpy(), Y), "X must be a pandas or polars DataFrame, got ndarray"),
     ],
 )
-def test_bad_batches_are_refused_before_anything_is_learnt(given, message):
-    model = CalibratedClassifier(naive_bayes.GaussianNB(), classes=[False, True])
+@pytest.mark.parametrize(
+    "build", [CalibratedClassifier, partial(GroupCalibratedClassifier, groups=["a"])], ids=["one", "groups"]
+)
+def test_bad_batches_are_refused_before_anything_is_learnt(build, given, message):
+    model = build(naive_bayes.GaussianNB(), classes=[False, True])
     model.predict_proba_many(X)
     before = pickle.dumps(model)
     with pytest.raises(ValueError, match=message):
@@ -148,6 +153,22 @@ def test_an_estimator_of_scikit_learn_is_calibrated_as_the_columns_that_it_says(
         fresh.classifier.estimator.predict_proba(X)
 
 
+@pytest.mark.parametrize("labels", [[1, "one"], [("a", 1), ("b", 2)], [b"no", b"yes"]], ids=str)
+def test_columns_are_of_the_declared_classes_whatever_their_kind(labels):
+    model = CalibratedClassifier(naive_bayes.GaussianNB(), classes=labels)
+    X, numbers = next(arrays([0, 1]))
+    model.partial_fit(X, [labels[number] for number in numbers])
+    assert model.classes_.tolist() == labels
+    assert np.allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    rows = [model.predict_proba_one(dict(enumerate(x))) for x in X.tolist()]
+    assert np.array_equal(model.predict_proba(X), [[row[label] for label in labels] for row in rows])
+
+
+def test_classes_that_scikit_learn_cannot_order_are_refused():
+    with pytest.raises(ValueError, match="classes must be numbers, or texts, that scikit-learn can put in"):
+        CalibratedClassifier(SGDClassifier(loss="log_loss"), classes=[1, "one"])
+
+
 def test_partial_fit_declares_the_classes_at_its_first_call():
     model = CalibratedClassifier(naive_bayes.GaussianNB(), slack=1.0)
     X, y = next(arrays(["a", "b"]))
@@ -156,6 +177,9 @@ def test_partial_fit_declares_the_classes_at_its_first_call():
     for classes, message in ((None, "must be given at the first call"), (["a"], "must hold at least 2")):
         with pytest.raises(ValueError, match=f"classes {message}"):
             model.partial_fit(X, y, classes=classes)
+    with pytest.raises(ValueError, match="y at row 24 must be one of the classes"):
+        model.partial_fit(X, [*y[:24], "c"], classes=["a", "b"])
+    assert model.classes is None
     assert model.partial_fit(X, y, classes=np.array(["a", "b"])) is model
     assert (model.classes, model.slack, model.n_rounds, model.n_unmatched) == (["a", "b"], 1.0, 0, 25)
     assert model.predict_proba(X).shape == (25, 2)

@@ -187,6 +187,12 @@ def test_shares_and_soft_labels_are_refused_with_what_takes_them(takes, classes)
         with pytest.raises(ValueError, match=rf"y must be a class label, got .* go with {takes}"):
             model.learn_one({"answer": {"a": 0.5, "b": 0.5}}, y)
     assert (model.n_rounds, model.n_unmatched) == (0, 0)
+    # nor are they kept until silence is over
+    model = CalibratedClassifier(Scripted(), classes=classes, expire_after=2, expire_as="b")
+    model.predict_proba_one({"answer": {"a": 0.5, "b": 0.5}})
+    for y in TAKES_THEM[takes]:
+        with pytest.raises(ValueError, match="y must be a class label"):
+            model.learn_one({"answer": {"a": 0.5, "b": 0.5}}, y)
     # whole numbers are labels, whatever their type
     CalibratedClassifier(Scripted()).learn_one({"answer": {}}, 2.0)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -26,16 +27,34 @@ LONGEST_SHOWN = 300
 """Characters."""
 
 
+def plain(label: Any) -> Any:
+    """A numpy scalar as the Python value that it is; its times stay: Python has none so fine."""
+    if not isinstance(label, np.generic) or isinstance(label, np.datetime64 | np.timedelta64):
+        return label
+    return label.item()
+
+
 def check_label(label: Any, name: str) -> Any:
     """A hashable label that equals itself, None excepted; numpy's scalars as Python's."""
-    plain = label.item() if isinstance(label, np.generic) else label
+    found = plain(label)
     try:
-        hash(plain)
+        hash(found)
     except TypeError as error:
         raise ValueError(f"{name} must be a hashable class label, got {shown(label)}") from error
-    if plain is None or (isinstance(plain, float) and not math.isfinite(plain)):
+    is_infinite = isinstance(found, float | Decimal) and not math.isfinite(found)
+    if found is None or is_infinite or not _equals_itself(found):
         raise ValueError(f"{name} must be a class label, got {label!r}")
-    return plain
+    return found
+
+
+def _equals_itself(label: Any) -> bool:
+    """Whether a label does, which those that say "missing" do not; a tuple's parts are looked at, too."""
+    if isinstance(label, tuple):
+        return all(map(_equals_itself, label))
+    try:
+        return bool(label == label)
+    except TypeError:  # the NA of pandas
+        return False
 
 
 def check_labels(labels: Any, name: str) -> tuple[Any, ...]:

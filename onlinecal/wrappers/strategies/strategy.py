@@ -13,10 +13,11 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
 from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
+from onlinecal.forecasters.simplex.input import plain
 from onlinecal.restoring import Restored
 from onlinecal.steering import vector
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.wrappers.labels import Label, Labels, normalised, plain
+from onlinecal.wrappers.labels import Label, Labels, normalised
 from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection, Ticket, turns
 
 
