@@ -105,9 +105,9 @@ class OpenForecasts:
     def check(self, forecast: Any) -> None:
         """Refuse what is no token, a token of another forecaster, and one that is no longer open."""
         if not isinstance(forecast, self._kind):
-            raise ValueError(
-                f"forecast must be a {self._kind.__name__} that forecast() issued, got {forecast!r}"
-            )
+            # by its kind: it may be features
+            got = type(forecast).__name__
+            raise ValueError(f"forecast must be a {self._kind.__name__} that forecast() issued, got {got}")
         serial, issuer = forecast.serial, forecast.issuer
         if issuer != self._issuer:
             raise ValueError(f"forecast {serial} was issued by another forecaster: {forecast!r}")

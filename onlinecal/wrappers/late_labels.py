@@ -49,7 +49,7 @@ class WrappedForecast(Shown):
     """
 
     answer: Any = field(compare=False)
-    features: Any = field(compare=False)
+    features: Any = field(compare=False, repr=False)
     serial: int
     issuer: str
 
@@ -455,10 +455,10 @@ class LateRounds(Restored, Generic[T]):
         question, last = self._features, self._missed
         if not isinstance(asked, Mapping) or not isinstance(question, Mapping) or set(asked) != set(question):
             return
-        if self._pending.n_given_up or self._n_expired or self._n_withdrawn:
-            return  # whose labels may come as well
-        if last is not None and last.question is question:
-            return  # a label came in between
+        if self._pending.n_given_up or self._n_expired or self._n_withdrawn or _has_nan(asked):
+            return  # whose labels may come as well; and what is missing is remarked on
+        if last is not None and features_key(last.question) == features_key(question):
+            return  # a label came in between, or one looks again and again at the same features
         now = Missed(question, asked, self.n_rounds, self.n_unmatched)
         if last is not None and now.comes_after(last):
             raise ValueError(
@@ -484,11 +484,13 @@ class LateRounds(Restored, Generic[T]):
                 f"{type(self).__name__}(BaggingClassifier(model))"
             )
         else:
+            missing = " (a NaN equals no other: None does)" if _has_nan(asked) else ""
             limit = f"; {given_up:,} were given up, since more than most_waiting={self.most_waiting:,} waited"
             text = (
                 "a label came for features that no forecast waits for: the model learns it, but it settles "
                 "nothing, and no certificate speaks of it (n_unmatched counts such labels). Ask before each "
-                f"label, with equal features, or by tokens (forecast, observe){limit if given_up else ''}"
+                f"label, with equal features{missing}, or by tokens (forecast, observe)"
+                f"{limit if given_up else ''}"
             )
         warn_of([text])
 
@@ -566,3 +568,8 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.shape, *map(_frozen, value.ravel().tolist())
     return frozenset(value) if isinstance(value, set) else value
+
+
+def _has_nan(x: Any) -> bool:
+    """Whether a feature is NaN, which equals no other: only the object itself finds its forecast again."""
+    return isinstance(x, Mapping) and any(isinstance(one, float) and one != one for one in x.values())

@@ -1,5 +1,6 @@
 """Wrappers in pipelines and ensembles, with rows that nobody asked about, and without labels."""
 
+import math
 import random
 import warnings
 from datetime import timedelta
@@ -23,6 +24,12 @@ LATE = {
     "combined": lambda: CombinedClassifier([logistic(), logistic()]),
     "regressor": lambda: CalibratedRegressor(linear_model.LinearRegression(), 0.0, 1.0),
 }
+
+
+def silent():
+    return CalibratedClassifier(logistic(), expire_after=10, expire_as=False)
+
+
 each_late = pytest.mark.parametrize("build", LATE.values(), ids=LATE)
 
 
@@ -48,7 +55,7 @@ def ask_all(model, stream, times=1):
 
 
 @pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
-@each_late
+@pytest.mark.parametrize("build", [*LATE.values(), silent], ids=[*LATE, "silence"])
 def test_a_scaler_in_front_is_refused_at_the_second_label(build):
     wrapper = build()
     with pytest.raises(ValueError, match=r"around the whole pipeline: \w+\(scaler \| model\)"):
@@ -102,6 +109,45 @@ def test_rows_that_nobody_asked_about_are_learnt(build):
 
 @pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
 @each_late
+def test_who_looks_again_and_again_at_the_same_features_is_not_refused(build):
+    model = build()
+    for x, y in rounds(20):
+        ask(model, {"p": 0.5, "t": -1})
+        model.learn_one(x, y)
+    assert (model.n_rounds, model.n_unmatched) == (0, 20)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CalibratedClassifier(Said()),
+        GroupCalibratedClassifier(Said(), {"any": bool}),
+        CombinedClassifier([Said(), Said()]),
+        CalibratedRegressor(compose.Select("p") | linear_model.LinearRegression(), 0.0, 1.0),
+    ],
+    ids=LATE,
+)
+def test_a_nan_that_equals_no_other_is_named_as_the_cause(model):
+    """None, and the very object, are found again."""
+    for t, (_, y) in enumerate(rounds(20)):
+        x = {"p": 0.5, "t": t, "a": [math.nan, None][t % 2]}
+        ask(model, x)
+        model.learn_one(dict(x) if x["a"] is None else x, y)
+    assert (model.n_unmatched, model.n_rounds) == (0, 20)
+    apart = [({"p": 0.5, "t": t, "a": float("nan")}, {"p": 0.5, "t": t, "a": float("nan")}) for t in range(9)]
+    with pytest.warns(LabelWarning, match="with equal features .a NaN equals no other: None does"):
+        settle_apart(model, apart)
+    assert (model.n_unmatched, model.n_rounds) == (9, 20)
+
+
+def settle_apart(model, pairs):
+    for asked, came in pairs:
+        ask(model, asked)
+        model.learn_one(came, True)
+
+
+@pytest.mark.filterwarnings("ignore::onlinecal.LabelWarning")
+@each_late
 def test_labels_of_forecasts_that_were_given_up_are_not_refused(build):
     model, stream = build(), rounds(60)
     model.most_waiting = model._pending._most = 5
@@ -149,5 +195,14 @@ def test_messages_carry_no_features():
         with pytest.raises(ValueError, match="x must have a moment, 'day'") as error:
             model.predict_proba_one(x)
         assert secret not in str(error.value)
+    model = CalibratedClassifier(Said())
+    token = model.forecast({"p": 0.5, "name": secret})
+    model.observe(token, True)
+    with pytest.raises(ValueError, match="settled before") as error:
+        model.observe(token, True)
+    assert secret not in str(error.value)
+    with pytest.raises(ValueError, match=r"must be a WrappedForecast .* issued, got dict") as error:
+        model.observe(token.features, True)
+    assert secret not in str(error.value)
     with pytest.raises(ValueError, match="needs moment=, the name of the feature that says when"):
         CalibratedClassifier(Said(), expire_after=timedelta(days=1))
