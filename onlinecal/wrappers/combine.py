@@ -437,7 +437,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         self._mixtures: dict[Label, Mixture] = {}
         """By the label that is forecast: which one that is may change with the first labels."""
         self._n_surprises = 0
-        """Rounds with a label that their answer did not name."""
+        """Rounds whose answer named more than two labels, or not the one that came: each counts in full."""
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -537,10 +537,11 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         assert round_here is not None
         self._labels.meet(read)
         event, names, _, _ = round_here
-        if len(names) > 1 and read in names:
+        if len(names) == 2 and read in names:
             self._mixture(event).settle(int(read == event))
         else:
-            self._n_surprises += read not in names
+            # of three names the one that is forecast may turn out to be none of the two labels
+            self._n_surprises += len(names) > 2 or read not in names
 
     def _says(self, x: Any) -> list[Mapping[Label, float]]:
         return [read_answer(model.predict_proba_one(x)) for model in self.classifiers]

@@ -227,3 +227,15 @@ def test_forecasts_are_never_far_behind_their_hints():
     tapes = again.replay(hints, outcomes == 1, Schedule(t - 1, t, np.ones(len(t), bool)))
     assert np.array_equal(tapes.forecasts, said)
     assert again.certificate == buckets.certificate == tapes.certificates[-1]
+
+
+def test_answers_over_three_names_count_in_full_while_labels_are_discovered():
+    model = CombinedClassifier([Scripted(), Scripted()])
+    said = {"answer": ((0, 0.3), (2, 0.6), (True, 0.1))}
+    model.learn_one({**said, "t": -1}, 0)
+    tokens = [model.forecast({**said, "t": t}) for t in range(3)]
+    given = [token.answer[2] for token in tokens]
+    for token in tokens:
+        model.observe(token, 2)
+    assert set(tokens[0].answer) == {0, 1, 2}
+    assert calibration_distance(given, [1, 1, 1]).upper <= model.certificate == 3.0 <= model.guarantee
