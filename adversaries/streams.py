@@ -21,16 +21,15 @@ from numpy.typing import ArrayLike, NDArray
 from adversaries.protocol import SUM_TOLERANCE, Adversary, Kind, MulticlassAdversary, Phase, State
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter, did_you_mean
-from onlinecal.rounds import read_rounds
-from onlinecal.validation import (
-    check_count,
+from onlinecal.tables.columns import (
     check_labels,
-    check_number,
     check_outcomes,
     check_probabilities,
     check_same_length,
     refuse,
 )
+from onlinecal.tables.rounds import read_rounds
+from onlinecal.validation import check_count, check_number
 
 BINARY, SEVERAL = "Binary classification", "Multi-class classification"
 """What river calls its tasks."""

@@ -11,16 +11,13 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.alarms import CalibrationAlarm as CalibrationAlarm
-    from onlinecal.decisions import (
-        ThresholdCosts as ThresholdCosts,
-        threshold_costs as threshold_costs,
-    )
     from onlinecal.forecasters import (
         AlmostOneStepAhead as AlmostOneStepAhead,
         OneStepAhead as OneStepAhead,
         SimplexAlmostOneStepAhead as SimplexAlmostOneStepAhead,
     )
     from onlinecal.measures import (
+        ThresholdCosts as ThresholdCosts,
         CalibrationMonitor as CalibrationMonitor,
         brier_decomposition as brier_decomposition,
         calibration_distance as calibration_distance,
@@ -38,6 +35,7 @@ if TYPE_CHECKING:
         multicalibration_error as multicalibration_error,
         multiclass_calibration_distance as multiclass_calibration_distance,
         smooth_calibration_error as smooth_calibration_error,
+        threshold_costs as threshold_costs,
         top_label_calibration_error as top_label_calibration_error,
         two_bin_error as two_bin_error,
     )

@@ -6,13 +6,7 @@ most 1/width a unit of p. docs/theory.md, Theorem 4c, bounds what such decisions
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import ArrayLike
-
-from onlinecal.validation import check_number, check_share_history
+from onlinecal.validation import check_number
 
 
 def decision_bound(certificate: float, width: float) -> float:
@@ -27,60 +21,3 @@ def decision_bound(certificate: float, width: float) -> float:
     """
     check_number(width, "width", 0.0, 1.0, "(]", "a width above 0 and at most 1")
     return (1.0 + 1.0 / width) * certificate
-
-
-class ThresholdCosts(NamedTuple):
-    """What decisions by a threshold cost; averages over rounds.
-
-    Attributes
-    ----------
-    promised
-        What they were to cost, had outcomes come as often as was forecast.
-    realised
-        What they did cost.
-    """
-
-    promised: float
-    realised: float
-
-
-def threshold_costs(
-    forecasts: ArrayLike, outcomes: ArrayLike, threshold: float, width: float
-) -> ThresholdCosts:
-    """What it costs on average to act on p >= threshold + U, with U uniform on [-width/2, width/2].
-
-    To act in vain costs `threshold`, not to act when it would have helped 1 - `threshold`: the threshold is
-    where both cost the same. Costs are the means over U.
-
-    Parameters
-    ----------
-    forecasts
-        Probabilities, shape (T,).
-    outcomes
-        0/1, boolean, or numbers in [0, 1], shape (T,).
-    threshold
-        From 0 to 1.
-    width
-        Above 0 and at most 1.
-
-    Raises
-    ------
-    ValueError
-        Bad forecasts, outcomes, threshold or width; the message names the argument, the value and its row.
-
-    Examples
-    --------
-    >>> costs = threshold_costs([0.9, 0.9, 0.9, 0.1], [1, 1, 0, 0], threshold=0.5, width=0.05)
-    >>> [round(cost, 3) for cost in costs]
-    [0.05, 0.125]
-    """
-    check_number(threshold, "threshold", 0.0, 1.0, "[]", "a number from 0 to 1")
-    check_number(width, "width", 0.0, 1.0, "(]", "a width above 0 and at most 1")
-    p, y = check_share_history(forecasts, outcomes)
-    acts = np.clip((p - threshold) / width + 0.5, 0.0, 1.0)
-
-    in_vain, missed = threshold * acts, (1.0 - threshold) * (1.0 - acts)
-    promised, realised = (
-        math.fsum(in_vain * (1.0 - chance) + missed * chance) / len(p) for chance in (p, y.astype(np.float64))
-    )
-    return ThresholdCosts(promised, realised)

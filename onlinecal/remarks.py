@@ -1,7 +1,7 @@
 """What forecasts and labels say together that is possible, but hardly meant.
 
-Checks of single values are in `onlinecal.validation`, and refuse. These look at whole columns and only
-remark: a column of labels that is something else, columns of probabilities in another order, an outcome and
+Checks are in `onlinecal.validation` and `onlinecal.tables.columns`, and refuse. These look at whole columns
+and only remark: a column of labels that is something else, columns of probabilities in another order, an outcome and
 its opposite taken for each other. Each can be read, and makes every number that follows meaningless.
 """
 

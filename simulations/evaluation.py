@@ -20,13 +20,13 @@ from adversaries.streams import BINARY, SEVERAL, river_dataset
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
-from onlinecal.cli.columns import event_columns
 from onlinecal.cli.output import table
 from onlinecal.measures.scores import BINS, BesideConstants, best_constant_brier, cross_entropy, event_scores
 from onlinecal.measures.summary import unkept
 from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, run_remarks
-from onlinecal.rounds import Reading, known_from, read_rounds
-from onlinecal.tables import is_file
+from onlinecal.tables.files import is_file
+from onlinecal.tables.names import event_columns
+from onlinecal.tables.rounds import Reading, known_from, read_rounds
 from onlinecal.wrappers.late_labels import MOST_WAITING
 from onlinecal.wrappers.strategies.projection import Buckets
 from simulations.games.measuring import Game, measure_recorded
@@ -442,7 +442,7 @@ def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[P
     """Write results.csv, reliability diagrams per stream and model, and how the distance grew."""
     import polars as pl
 
-    from onlinecal.tables import write_table
+    from onlinecal.tables.writing import write_table
     from simulations.plots.games import RELIABILITY, RUNNING
 
     rows = [msgspec.structs.asdict(one.score) for one in evaluations]

@@ -8,18 +8,20 @@ from functools import partial
 import numpy as np
 import pytest
 
+from onlinecal.tables.columns import (
+    check_history,
+    check_labelled_rows,
+    check_share_history,
+    check_shares,
+)
 from onlinecal.validation import (
     check_count,
     check_finite,
-    check_history,
-    check_labelled_rows,
     check_number,
     check_open_unit,
     check_order,
     check_positive,
     check_share,
-    check_share_history,
-    check_shares,
     seed_sequence,
     share_of,
 )

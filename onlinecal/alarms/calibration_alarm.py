@@ -26,7 +26,8 @@ from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.html import fields_of, render
 from onlinecal.restoring import Restored
-from onlinecal.validation import check_open_unit, check_probability, check_share_history, share_of
+from onlinecal.tables.columns import check_share_history
+from onlinecal.validation import check_open_unit, check_probability, share_of
 
 DEPTHS = 4
 SHIFTS = tuple(sign * size for size in (0.1, 0.3, 1.0, 3.0) for sign in (1.0, -1.0))

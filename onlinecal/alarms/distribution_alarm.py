@@ -20,7 +20,8 @@ from river import base
 from onlinecal.alarms.calibration_alarm import FACTORS, LARGEST, PAIRS, POWERS
 from onlinecal.alarms.worth import worth_of
 from onlinecal.restoring import Restored
-from onlinecal.validation import ROW_TOLERANCE, check_finite, check_increasing, check_open_unit
+from onlinecal.tables.columns import ROW_TOLERANCE
+from onlinecal.validation import check_finite, check_increasing, check_open_unit
 
 SHIFTS, STRETCHES = FACTORS.tolist(), POWERS.tolist()
 N_BETS = len(SHIFTS) + len(STRETCHES)

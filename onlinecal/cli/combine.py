@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onlinecal.cli.columns import event_columns
 from onlinecal.cli.output import answer, table
 from onlinecal.cli.verbs import (
     AsJson,
@@ -23,11 +22,13 @@ from onlinecal.cli.verbs import (
     check_folder,
     warn,
 )
-from onlinecal.rounds import Reading, known_from, read_rounds
-from onlinecal.tables import number, write_table
+from onlinecal.tables.names import event_columns
+from onlinecal.tables.rounds import Reading, known_from, read_rounds
+from onlinecal.tables.writing import write_table
+from onlinecal.texts import number
 
 if TYPE_CHECKING:
-    from onlinecal.rounds import Rounds
+    from onlinecal.tables.rounds import Rounds
     from onlinecal.wrappers import CombinedForecasts
 
 COMBINED = "combined"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Exit, Option
 
-from onlinecal.cli.columns import event_columns
 from onlinecal.cli.output import answer, progress, table
 from onlinecal.cli.verbs import (
     CHECK_FAILED,
@@ -28,14 +27,16 @@ from onlinecal.cli.verbs import (
     check_folder,
     warn,
 )
-from onlinecal.rounds import Reading, group_numbers, read_rounds
-from onlinecal.tables import counted, number, write_table
+from onlinecal.tables.names import event_columns
+from onlinecal.tables.rounds import Reading, group_numbers, read_rounds
+from onlinecal.tables.writing import write_table
+from onlinecal.texts import counted, number
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from onlinecal.measures.summary import ChanceLevel, Errors, MeasureName
-    from onlinecal.rounds import Rounds
+    from onlinecal.tables.rounds import Rounds
 
 CHANCE_HEADING = ("if calibrated", "p-value")
 

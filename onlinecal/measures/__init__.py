@@ -22,6 +22,10 @@ if TYPE_CHECKING:
         confidence_width as confidence_width,
         decision_losses as decision_losses,
     )
+    from onlinecal.measures.decision.threshold import (
+        ThresholdCosts as ThresholdCosts,
+        threshold_costs as threshold_costs,
+    )
     from onlinecal.measures.distance.bracket import (
         CalibrationMonitor as CalibrationMonitor,
         Interval as Interval,

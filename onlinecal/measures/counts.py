@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.validation import (
+from onlinecal.tables.columns import (
     check_probabilities,
     check_same_length,
     check_share_history,

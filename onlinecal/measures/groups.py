@@ -22,8 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.html import Bar, Shown, Table
 from onlinecal.measures.counts import check_weights, total_of
-from onlinecal.validation import (
-    check_count,
+from onlinecal.tables.columns import (
     check_groups,
     check_history,
     check_probabilities,
@@ -31,6 +30,7 @@ from onlinecal.validation import (
     check_same_length,
     refuse,
 )
+from onlinecal.validation import check_count
 
 
 def grouped_history(

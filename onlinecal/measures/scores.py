@@ -19,7 +19,8 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.html import Shown
 from onlinecal.measures.counts import Counts, check_weights, count_shares
 from onlinecal.measures.ranges import p_value_of_range
-from onlinecal.validation import check_count, check_labelled_rows, check_outcome_rows
+from onlinecal.tables.columns import check_labelled_rows, check_outcome_rows
+from onlinecal.validation import check_count
 
 
 def expected_calibration_error(

@@ -40,16 +40,13 @@ from onlinecal.measures.scores import (
     two_bin_error_of_counts,
 )
 from onlinecal.measures.smooth import smooth_error_of_counts
-from onlinecal.validation import (
-    check_choice,
-    check_count,
+from onlinecal.tables.columns import (
     check_outcomes,
-    check_positive,
     check_probabilities,
     check_same_length,
     check_vector,
-    seed_sequence,
 )
+from onlinecal.validation import check_choice, check_count, check_positive, seed_sequence
 
 MeasureName: TypeAlias = Literal[
     "brier", "log_loss", "miscalibration", "ece", "ece_bins", "cumulative", "two_bin", "smooth",

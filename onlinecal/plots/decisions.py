@@ -14,7 +14,7 @@ from onlinecal.measures.decision.losses import check_losses, loss_norms
 from onlinecal.measures.decision.losses import decision_losses as average_losses
 from onlinecal.plots import style
 from onlinecal.recalibration.decision.losses import gaussian_losses
-from onlinecal.validation import check_labelled_rows
+from onlinecal.tables.columns import check_labelled_rows
 
 KIND = "onlinecal-decision-losses"
 

@@ -21,13 +21,13 @@ from onlinecal.measures.lp.errors import checked, sums_of_level_sets
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
 from onlinecal.plots import style
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, holds_categories
-from onlinecal.validation import (
-    check_count,
+from onlinecal.tables.columns import (
     check_probabilities,
     check_probability_rows,
     check_same_index,
     check_same_length,
 )
+from onlinecal.validation import check_count
 
 SHOWN_GROUPS = 24
 """Groups in a picture, those that are most surely wrong, or with the largest violations, before."""

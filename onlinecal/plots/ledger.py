@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from onlinecal.arrays import Floats
 from onlinecal.plots import style
 from onlinecal.plots.reliability_diagram import reliability_panels
-from onlinecal.tables import number
+from onlinecal.texts import number
 
 if TYPE_CHECKING:
     from onlinecal.engine.ledger.report import Report

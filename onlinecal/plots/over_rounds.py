@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures import calibration_distance
 from onlinecal.plots import style
-from onlinecal.validation import (
-    check_count,
+from onlinecal.tables.columns import (
     check_history,
     check_probabilities,
     check_same_index,
@@ -23,6 +22,7 @@ from onlinecal.validation import (
     check_vector,
     refuse,
 )
+from onlinecal.validation import check_count
 
 MOMENTS = 120
 """About so many moments of a history are looked at, evenly spread over its rounds."""

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from onlinecal.plots import style
-from onlinecal.tables import counted
+from onlinecal.texts import counted
 
 DOTTED = (0, (1.2, 1.6))
 VERDICTS = {

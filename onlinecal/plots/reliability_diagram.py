@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures import calibration_distance
 from onlinecal.plots import style
-from onlinecal.validation import (
-    check_count,
+from onlinecal.tables.columns import (
     check_probabilities,
     check_same_index,
     check_same_length,
     check_share_history,
 )
+from onlinecal.validation import check_count
 
 MOST_LEVELS = 30
 """Up to so many distinct forecasts each gets its own dot."""

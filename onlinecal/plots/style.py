@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
-from onlinecal.tables import whole, write_table
-from onlinecal.validation import check_count, check_open_unit, check_vector
+from onlinecal.tables.columns import check_vector
+from onlinecal.tables.writing import whole, write_table
+from onlinecal.validation import check_count, check_open_unit
 
 INK = "#222222"
 QUIET = "#8a8a8a"

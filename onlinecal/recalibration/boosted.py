@@ -41,15 +41,13 @@ from onlinecal.recalibration.groups.start import (
 )
 from onlinecal.recalibration.probability_recalibrator import repeats
 from onlinecal.remarks import outcome_remarks, warn_of
+from onlinecal.tables.columns import check_probabilities, check_same_index, check_same_length
 from onlinecal.threads import one_thread
 from onlinecal.validation import (
     check_choice,
     check_count,
     check_number,
     check_positive,
-    check_probabilities,
-    check_same_index,
-    check_same_length,
     check_share,
 )
 

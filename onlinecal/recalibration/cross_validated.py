@@ -24,11 +24,7 @@ from onlinecal.arrays import Floats
 from onlinecal.measures.counts import check_weights
 from onlinecal.recalibration.classical.linear import AveragedCalibration
 from onlinecal.recalibration.folds import deal, first_rows, same_rows, single_rows
-from onlinecal.validation import (
-    ROW_TOLERANCE,
-    check_probability_rows,
-    refuse,
-)
+from onlinecal.tables.columns import ROW_TOLERANCE, check_probability_rows, refuse
 
 
 def enough_folds(folds: int, y: Labels) -> int:

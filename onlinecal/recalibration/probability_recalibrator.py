@@ -18,7 +18,7 @@ from onlinecal.arrays import Floats, Ints, as_doubles, by_pieces, pieces
 from onlinecal.measures.counts import check_weights
 from onlinecal.measures.decision.losses import residuals
 from onlinecal.remarks import label_remarks, warn_of
-from onlinecal.validation import (
+from onlinecal.tables.columns import (
     check_labels,
     check_outcomes,
     check_probabilities,

@@ -21,8 +21,14 @@ from onlinecal.restoring import Restored
 from onlinecal.steering import combining
 from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combining
 from onlinecal.steering.mixing import ETA
-from onlinecal.tables import like
-from onlinecal.validation import check_outcomes, check_same_index, check_same_length, check_vector, refuse
+from onlinecal.tables.columns import (
+    check_outcomes,
+    check_same_index,
+    check_same_length,
+    check_vector,
+    refuse,
+)
+from onlinecal.tables.frames import like
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.settling import groups_of, settling_of

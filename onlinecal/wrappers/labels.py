@@ -17,7 +17,8 @@ from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import check_label, check_labels, class_of, is_soft, plain
 from onlinecal.recalibration.flooring import spread_rest
 from onlinecal.remarks import warn_of
-from onlinecal.validation import ROW_TOLERANCE, check_open_unit
+from onlinecal.tables.columns import ROW_TOLERANCE
+from onlinecal.validation import check_open_unit
 
 Label = Any
 Prior = tuple[Any, Any]

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Ints
-from onlinecal.rounds import in_time
 from onlinecal.steering.replaying import Schedule
-from onlinecal.validation import check_same_length, check_vector
+from onlinecal.tables.columns import check_same_length, check_vector
+from onlinecal.tables.rounds import in_time
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,16 +19,17 @@ from onlinecal.forecasters.simplex.input import check_labels, classes_of
 from onlinecal.html import Shown, Table, aligned
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import constant_remarks, input_remarks, silence_remarks, warn_of
-from onlinecal.tables import counted, like
-from onlinecal.validation import (
-    as_whole,
+from onlinecal.tables.columns import check_labels as check_numbers
+from onlinecal.tables.columns import (
     check_outcomes,
     check_probabilities,
     check_probability_rows,
     check_same_index,
     check_same_length,
 )
-from onlinecal.validation import check_labels as check_numbers
+from onlinecal.tables.frames import like
+from onlinecal.texts import counted
+from onlinecal.validation import as_whole
 from onlinecal.wrappers.labels import Labels, Prior, corrected_rows, prior_weights
 from onlinecal.wrappers.settling import Group, Settling, completed, groups_of, missing_of, settling_of
 from onlinecal.wrappers.strategies.events import (

@@ -17,7 +17,7 @@ from river.utils.dataframe import into_frame, to_native_series
 from sklearn.exceptions import NotFittedError
 
 from onlinecal.forecasters.simplex.input import check_label, plain
-from onlinecal.tables import like
+from onlinecal.tables.frames import like
 from onlinecal.wrappers.labels import Label
 
 Row = dict[Any, Any]

@@ -10,7 +10,7 @@ from typer import Argument, Exit, Option
 
 from onlinecal.cli.output import answer, progress
 from onlinecal.cli.verbs import CHECK_FAILED, FILES, AsJson, DropInvalid, Positive, Scale, Together, warn
-from onlinecal.rounds import Reading
+from onlinecal.tables.rounds import Reading
 
 if TYPE_CHECKING:
     from onlinecal.wrappers.strategies.projection import Buckets

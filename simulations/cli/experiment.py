@@ -9,7 +9,7 @@ from typer import Argument, Exit, Option
 
 from onlinecal.cli.output import answer, notices, table, watched
 from onlinecal.cli.verbs import INTERRUPTED, AsJson, check_folder
-from onlinecal.tables import write_table
+from onlinecal.tables.writing import write_table
 from simulations.cli import Jobs
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typer import Argument, Exit, Option
 
 from onlinecal.cli.output import answer, notices, progress, results, table, watched
 from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED
-from onlinecal.tables import number
+from onlinecal.texts import number
 from simulations.cli import Jobs, Load
 
 

@@ -9,7 +9,8 @@ from typer import Exit, Option
 
 from onlinecal.cli.output import answer, notices, table, watched
 from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED, AsJson
-from onlinecal.tables import number, write_whole
+from onlinecal.tables.writing import write_whole
+from onlinecal.texts import number
 from simulations.cli import Jobs
 
 if TYPE_CHECKING:

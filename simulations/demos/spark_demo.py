@@ -23,7 +23,7 @@ import polars as pl
 from scipy.special import expit
 
 from onlinecal.cli.output import results, table
-from onlinecal.tables import number
+from onlinecal.texts import number
 from onlinecal.validation import check_count
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from onlinecal.cli.output import answer, notices, progress, table
 from onlinecal.cli.verbs import warn
 from onlinecal.compiling import counting
 from onlinecal.remarks import label_remarks, outcome_remarks
-from onlinecal.tables import number
+from onlinecal.texts import number
 from simulations.games import players
 from simulations.games.measuring import measure_recorded, play_and_measure
 

@@ -31,13 +31,8 @@ from onlinecal.forecasters.rules import Rules, check_expected
 from onlinecal.forecasters.simplex.input import Outcomes, normalised
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.forecasters.simplex.run import SimplexRun, replayed
-from onlinecal.validation import (
-    check_choice,
-    check_count,
-    check_probabilities,
-    check_probability,
-    check_probability_rows,
-)
+from onlinecal.tables.columns import check_probabilities, check_probability_rows
+from onlinecal.validation import check_choice, check_count, check_probability
 
 MEDIAN = 0.5
 """The draw that is imagined where it cannot be known."""

@@ -20,7 +20,8 @@ from matplotlib.ticker import MaxNLocator
 
 from onlinecal.measures import calibration_distance
 from onlinecal.plots import over_rounds, reliability_diagram, style
-from onlinecal.tables import number, write_table
+from onlinecal.tables.writing import write_table
+from onlinecal.texts import number
 from simulations.evaluation import CALIBRATED, Evaluation
 from simulations.games import players
 from simulations.games.measuring import Game, MeasuredMulticlass

@@ -42,7 +42,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from onlinecal.tables import write_table, write_whole
+from onlinecal.tables.writing import write_table, write_whole
 from simulations.games.duel import Duel
 from simulations.games.measuring import OF_WINDOWS, Line, Measured
 from simulations.sweeps.plan import Plan, PlannedGame

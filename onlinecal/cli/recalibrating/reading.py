@@ -19,14 +19,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.columns import LABELS, event_columns, usual
 from onlinecal.cli.recalibrating.asked import Asked
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
 from onlinecal.recalibration.groups.maker import GroupMaker, encode
 from onlinecal.remarks import label_remarks, outcome_remarks
-from onlinecal.rounds import Rounds, forecast_column, is_missing, numbers_of, outcome_column
-from onlinecal.tables import called, check_columns, check_file, read_frame, readable
-from onlinecal.validation import check_labels, check_open_unit, check_probability_rows
+from onlinecal.tables.columns import check_labels, check_probability_rows
+from onlinecal.tables.files import called, check_columns, check_file, read_frame, readable
+from onlinecal.tables.names import LABELS, event_columns, usual
+from onlinecal.tables.rounds import Rounds, forecast_column, is_missing, numbers_of, outcome_column
+from onlinecal.validation import check_open_unit
 
 PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
 """Names that columns of classes have in most files, tried in this order."""

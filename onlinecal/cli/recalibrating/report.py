@@ -11,7 +11,7 @@ import msgspec
 import polars as pl
 
 from onlinecal.cli.output import table
-from onlinecal.tables import write_table, write_whole
+from onlinecal.tables.writing import write_table, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

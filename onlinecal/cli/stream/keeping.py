@@ -11,7 +11,7 @@ from typer import Exit, Option
 
 from onlinecal.cli.output import BETWEEN_LINES, Watched, answer, watched
 from onlinecal.cli.verbs import CHECK_FAILED, AsJson, Ledger
-from onlinecal.tables import counted, number
+from onlinecal.texts import counted, number
 
 SHOWN = 20
 """Differences that are listed; --json lists all."""

@@ -30,7 +30,7 @@ from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Rejected, Settled, Withdrawn, decode_all, encode_lines
 from onlinecal.engine.ledger.report import read_report
 from onlinecal.engine.settings import read_config
-from onlinecal.tables import number
+from onlinecal.texts import number
 
 GARBAGE = 100_000, 20, 100
 """Thresholds of the garbage collector. A batch makes some 10^5 objects and next to no cycles; looking for

@@ -10,7 +10,7 @@ from typer import Option
 
 from onlinecal.cli.output import answer, table
 from onlinecal.cli.verbs import AsJson, Ledger, Out, check_folder, warn
-from onlinecal.tables import counted, number
+from onlinecal.texts import counted, number
 
 if TYPE_CHECKING:
     from rich.table import Table

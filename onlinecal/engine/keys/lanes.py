@@ -28,7 +28,7 @@ from onlinecal.arrays import Floats
 from onlinecal.engine.events import LONGEST_NAME, is_name
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
 from onlinecal.forecasters.binary.soundness import require
-from onlinecal.forecasters.simplex.input import MOST_CLASSES, SUM_TOLERANCE, check_distributions, shown
+from onlinecal.forecasters.simplex.input import MOST_CLASSES, SUM_TOLERANCE, check_distributions
 from onlinecal.steering.trust import (
     ask_vector,
     check_vector_steering,
@@ -39,6 +39,7 @@ from onlinecal.steering.trust import (
     trusted_with_classes,
 )
 from onlinecal.steering.vector import shared_of, size_for
+from onlinecal.texts import shown
 
 ClassOutcome = str | dict[str, float]
 BYTES_A_SIGN = 4

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from onlinecal.tables import whole
+from onlinecal.tables.writing import whole
 
 DATABASE_FILES = ("", "-wal", "-shm")
 """SQLite adds these to the name of a database, for the files that belong to it while it is open."""

@@ -35,7 +35,8 @@ from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.rules import Rules
 from onlinecal.restoring import Restored
-from onlinecal.validation import check_outcomes, outcome_of, seed_sequence
+from onlinecal.tables.columns import check_outcomes
+from onlinecal.validation import outcome_of, seed_sequence
 
 Memory = Any
 """A float64 array, or a list of float when the interpreter runs a machine."""

@@ -27,16 +27,8 @@ from onlinecal.forecasters.rules import (
 )
 from onlinecal.forecasters.tokens import Forecast, OpenForecasts
 from onlinecal.restoring import Restored
-from onlinecal.validation import (
-    OUTCOMES,
-    check_choice,
-    check_count,
-    check_number,
-    check_probabilities,
-    check_same_length,
-    check_shares,
-    share_of,
-)
+from onlinecal.tables.columns import check_probabilities, check_same_length, check_shares
+from onlinecal.validation import OUTCOMES, check_choice, check_count, check_number, share_of
 
 Grid = Literal["auto", "uniform", "graded", "nested", "adaptive"]
 Rule = Literal["balanced", "sign"]

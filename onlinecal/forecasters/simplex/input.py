@@ -14,17 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.validation import check_number, check_vector
+from onlinecal.tables.columns import check_vector
+from onlinecal.texts import shown
+from onlinecal.validation import check_number
 
 MOST_CLASSES = 1 << 10
 MOST_SLACK = 1000.0
 SUM_TOLERANCE = 1e-6
 ROUNDED = 2.0**-52
 """So far from one, a class, the sum of a distribution may be since its numbers were rounded."""
-FEW_SHOWN = 12
-"""So many items of a list are shown in an error."""
-LONGEST_SHOWN = 300
-"""Characters."""
 
 
 def plain(label: Any) -> Any:
@@ -68,14 +66,6 @@ def check_labels(labels: Any, name: str) -> tuple[Any, ...]:
         twice = next(label for label in known if known.count(label) > 1)
         raise ValueError(f"{name} must be different from each other, got {shown(twice)} twice")
     return known
-
-
-def shown(value: Any) -> str:
-    """A value as errors show it: not all of one that is long."""
-    text = repr(value) if not isinstance(value, (list, tuple)) else repr(value[:FEW_SHOWN])
-    if isinstance(value, (list, tuple)) and len(value) > FEW_SHOWN:
-        text = f"{text[:-1]}, ... {len(value):,} in all{text[-1]}"
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
 def class_of(label: Any, known: dict[Any, int], name: str) -> int:

@@ -41,7 +41,8 @@ from onlinecal.measures.fixed_order import (
     product,
     soften,
 )
-from onlinecal.validation import check_choice, check_count, check_labelled_rows
+from onlinecal.tables.columns import check_labelled_rows
+from onlinecal.validation import check_choice, check_count
 
 Objective = Callable[[Floats], tuple[float, Floats]]
 """From a point to its value and gradient, an array of the point's shape."""

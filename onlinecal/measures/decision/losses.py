@@ -24,13 +24,8 @@ from onlinecal.measures.fixed_order import (
     product,
     soften,
 )
-from onlinecal.validation import (
-    check_count,
-    check_labelled_rows,
-    check_open_unit,
-    check_probability_rows,
-    refuse,
-)
+from onlinecal.tables.columns import check_labelled_rows, check_probability_rows, refuse
+from onlinecal.validation import check_count, check_open_unit
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,8 @@ from onlinecal.measures.distance.bracket import (
     share_bounds,
 )
 from onlinecal.measures.distance.levels import Levels, conditional_means, deal, distance_to, exact_levels
-from onlinecal.validation import check_choice, check_number, check_probabilities, check_same_length
+from onlinecal.tables.columns import check_probabilities, check_same_length
+from onlinecal.validation import check_choice, check_number
 
 Method = Literal["auto", "exact", "bracket"]
 Rows = NDArray[np.intp]

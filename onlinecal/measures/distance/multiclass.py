@@ -27,7 +27,7 @@ from onlinecal.measures.distance.classes import groupings, potentials, prices
 from onlinecal.measures.distance.classes.groupings import MOST_MERGED, class_frequencies, equal_rows, merged
 from onlinecal.measures.distance.classes.search import Prices, searched, start_at, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
-from onlinecal.validation import check_outcome_rows, check_probability_rows
+from onlinecal.tables.columns import check_outcome_rows, check_probability_rows
 
 MOST_SUBSETS = 6
 """Number of classes up to which every set of classes is looked at as one event."""

@@ -16,7 +16,8 @@ from onlinecal.measures.counts import check_weights, total_of
 from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.distance.bracket import Interval
 from onlinecal.measures.lp.level_sets import levels_of, norm, number_level_sets
-from onlinecal.validation import check_choice, check_count, check_labelled_rows, check_open_unit, check_order
+from onlinecal.tables.columns import check_labelled_rows
+from onlinecal.validation import check_choice, check_count, check_open_unit, check_order
 
 
 @dataclass(frozen=True, eq=False)

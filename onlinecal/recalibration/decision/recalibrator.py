@@ -45,7 +45,8 @@ from onlinecal.recalibration.starting import (
     fitted_start,
     started,
 )
-from onlinecal.validation import check_choice, check_count, check_positive, check_probability_rows
+from onlinecal.tables.columns import check_probability_rows
+from onlinecal.validation import check_choice, check_count, check_positive
 from onlinecal.version import STATE_FORMAT, check_format
 
 Step = Literal["shrunk", "full"]

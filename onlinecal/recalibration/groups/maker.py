@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Bools, Floats, pieces
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
-from onlinecal.validation import check_groups, check_share
+from onlinecal.tables.columns import check_groups
+from onlinecal.validation import check_share
 
 Predicate = Callable[[Any], Any]
 Predicates = Mapping[str, Predicate] | Sequence[Predicate] | Predicate | None

@@ -48,7 +48,8 @@ from onlinecal.recalibration.probability_recalibrator import (
     repeats,
 )
 from onlinecal.remarks import outcome_remarks, warn_of
-from onlinecal.validation import check_choice, check_count, check_number, check_same_index, check_share
+from onlinecal.tables.columns import check_same_index
+from onlinecal.validation import check_choice, check_count, check_number, check_share
 
 Target = Literal["multicalibration", "means"]
 TARGETS: tuple[Target, ...] = get_args(Target)

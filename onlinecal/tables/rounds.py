@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onlinecal.catalogue import did_you_mean
-from onlinecal.tables import called, read_frame
+from onlinecal.tables.files import called, read_frame
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal.rounds import Reading, forecast_column, outcome_column, read_rounds
-from onlinecal.tables import read_columns, read_frame
+from onlinecal.tables.files import read_columns, read_frame
+from onlinecal.tables.rounds import Reading, forecast_column, outcome_column, read_rounds
 
 FRAME = pl.DataFrame({"p": [0.25, 1.0], "y": [1, 0], "day": ["2024-01-02", "2024-01-01"]})
 

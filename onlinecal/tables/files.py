@@ -1,6 +1,6 @@
-"""Files of tables as people have them, read and written: a file is not there, or the old one, or complete.
+"""Files of tables as people have them: one reader for CSV, JSON Lines, Parquet and NPZ.
 
-What the columns hold is read and checked in `onlinecal.rounds`.
+What the columns hold is read and checked in `onlinecal.tables.rounds`.
 """
 
 from __future__ import annotations
@@ -8,22 +8,18 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from onlinecal.catalogue import did_you_mean
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
 
 
 FORMATS = {
@@ -47,7 +43,7 @@ SEPARATORS = (",", ";", "\t", "|")
 HEAD = 1 << 20
 """Bytes at the beginning of a CSV that tell its separator."""
 
-PACKAGED = {"nba": Path(__file__).parent / "datasets" / "nba_games.csv.gz"}
+PACKAGED = {"nba": Path(__file__).parents[1] / "datasets" / "nba_games.csv.gz"}
 """Data that comes with the package, by the name that is taken wherever a file is."""
 
 
@@ -210,75 +206,6 @@ def _npz_columns(origin: Path | bytes, wanted: Iterable[str] | None = None) -> I
                     yield name, np.ascontiguousarray(values)
     if chosen is not None and len(set(lengths.values())) > 1:
         raise ValueError(f"columns of unequal length: {', '.join(f'{k} {n:,}' for k, n in lengths.items())}")
-
-
-@contextmanager
-def whole(path: Path, give_name: Callable[[Path, Path], object] = os.replace) -> Iterator[Path]:
-    """Where to write a file that gets its name at the end of the block, in place of an old one by default.
-
-    That is in a folder beside it with a name that nobody has; it is gone when the block fails.
-    """
-    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-") as folder:
-        part = Path(folder) / path.name
-        yield part
-        give_name(part, path)
-
-
-def write_table(table: pl.DataFrame, path: Path) -> Path:
-    """Write a table in the format of the path's extension; it appears when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as part:
-        if path.suffix == ".csv":
-            table.write_csv(part)
-        else:
-            table.write_parquet(part)
-    return path
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is either not there, or the old one, or complete."""
-    with whole(path) as part:
-        part.write_bytes(content)
-
-
-def like(given: Any, values: NDArray[np.float64], names: Sequence[Any] | None = None) -> Any:
-    """Numbers, shape (T,) or (T, k), as a Series or DataFrame if such was given, else as they are.
-
-    It is of the same library, has the same index if there are such, and the same names, or these.
-    """
-    import narwhals as nw
-
-    if hasattr(given, "iloc"):
-        # narwhals leaves the names of an index behind, and has texts only for names of columns
-        if given.ndim == 1:
-            return type(given)(values, index=given.index, name=given.name)
-        return type(given)(values, index=given.index, columns=given.columns if names is None else names)
-    known = nw.from_native(given, allow_series=True, eager_only=True, pass_through=True)
-    if isinstance(known, nw.Series):
-        return nw.new_series(known.name, values, backend=known.implementation).to_native()
-    if isinstance(known, nw.DataFrame):
-        texts = known.columns if names is None else list(map(str, names))
-        return nw.from_numpy(values, texts, backend=known.implementation).to_native()
-    return values
-
-
-def number(value: float | None) -> str:
-    """A number for a table: thousands separated, about five digits."""
-    if value is None:
-        return "–"
-    if value != value:
-        return "?"
-    size = abs(value)
-    if float(value).is_integer():
-        return f"{int(value):,}"
-    if size >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:,.1f}" if size >= 100 else f"{value:.2f}" if size >= 0.1 else f"{value:.3g}"
-
-
-def counted(count: int, what: str) -> str:
-    """So many of what has a plural in -s: "1 event", "2 events"."""
-    return f"{number(count)} {what}{'s' * (count != 1)}"
 
 
 def check_columns(columns: Iterable[str], wanted: Iterable[str], owner: object = "the table") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from onlinecal.tables import called, is_pipe, read_columns
+from onlinecal.tables.files import called, is_pipe, read_columns
 
 LABELS = ("label", "labels", "y", "y_true", "target", "class", "truth", "ground_truth", "outcome")
 FORECASTS = ("forecast", "p", "prob", "prob1", "probability", "prediction", "hint", "risk")

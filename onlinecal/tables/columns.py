@@ -1,0 +1,265 @@
+"""Columns and tables that users hand in, checked: every refusal names the argument, the value and its row.
+
+All functions raise ValueError and leave their arguments alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Sized
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinecal.validation import PLAIN, known_outcome, share_of
+
+ROW_AND_CLASS = "row", "class"
+
+
+def refuse(
+    bad: Any, values: NDArray[Any], rule: str, hint: str = "", axes: Sequence[str] = ROW_AND_CLASS
+) -> None:
+    """Refuse the first of the values, or rows of a table, that is bad; the error names it, and its place."""
+    if bad.any():
+        place = np.unravel_index(np.argmax(bad), bad.shape)
+        raise ValueError(f"{rule}, got {np.asarray(values[place]).tolist()!r} at {_at(place, axes)}{hint}")
+
+
+def _at(place: Sequence[Any], axes: Sequence[str] = ROW_AND_CLASS) -> str:
+    return ", ".join(f"{axis} {i}" for axis, i in zip(axes, place, strict=False))
+
+
+def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint8]:
+    """Outcomes of shape (T,), each 0 or 1 or boolean, as uint8."""
+    array = check_vector(outcomes, name)
+    if array.dtype == np.bool_:
+        return array.view(np.uint8)
+    rule = f"{name} must be 0/1 or boolean"
+    if array.dtype.kind not in "iuf":
+        # what equals 0 or 1 is let through, whatever its type, as by `outcome_of`
+        known = [known_outcome(outcome) for outcome in array.tolist()]
+        if None not in known:
+            return np.array(known, np.uint8)
+        array = _numbers(array, rule, f": texts are compared first, as {name} == 'yes'")
+    hint = ""
+    if ((array > 0) & (array < 1)).any():
+        hint = ": these are no outcomes; are probabilities and outcomes swapped?"
+    elif ((array == -1) | (array == 1)).all():
+        hint = f": of -1 and 1 make ({name} + 1) // 2"
+    elif ((array == 1) | (array == 2)).all():
+        hint = f": of 1 and 2 make {name} - 1"
+    refuse((array != 0) & (array != 1), array, rule, hint)
+    return array.astype(np.uint8, copy=False)
+
+
+def _numbers(
+    array: NDArray[Any], rule: str, for_text: str = ": make numbers of texts"
+) -> NDArray[np.float64]:
+    """Numbers in an array of objects, as float64; the error names the first value that is none."""
+    for place, value in zip(np.ndindex(array.shape), array.ravel().tolist(), strict=True):
+        if not isinstance(value, Real):
+            hint = for_text if isinstance(value, str) else ": leave the row out" if value is None else ""
+            raise ValueError(f"{rule}, got {value!r} at {_at(place)}{hint}")
+    return array.astype(np.float64)
+
+
+def _scale_hint(array: NDArray[Any]) -> str:
+    """What numbers outside [0, 1] may be, for an error about them."""
+    if (array < 0.0).any():
+        return ": are they scores or log odds?"
+    percent = (array > 2.0).any() and not (array > 100.0).any()
+    return ": are they percent? divide by 100" if percent else ""
+
+
+def check_shares(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint8] | NDArray[np.float64]:
+    """Outcomes of shape (T,), each boolean or a number in [0, 1].
+
+    As uint8 if all of them are 0 or 1, else as float64: the type tells which they are.
+    """
+    array = check_vector(outcomes, name)
+    if array.dtype == np.bool_:
+        return array.view(np.uint8)
+    if array.dtype.kind not in "iuf":
+        array = np.array([share_of(y, f"{name} at row {row}") for row, y in enumerate(array.tolist())])
+    refuse(~((array >= 0) & (array <= 1)), array, f"{name} must be numbers in [0, 1] or boolean")
+    whole = array.dtype.kind != "f" or bool(np.all((array == 0) | (array == 1)))
+    # adding 0.0 turns -0.0 into 0.0
+    return array.astype(np.uint8, copy=False) if whole else array.astype(np.float64) + 0.0
+
+
+def check_probabilities(values: ArrayLike, name: str = "forecasts") -> NDArray[np.float64]:
+    """Probabilities of shape (T,), each a finite number in [0, 1], as float64."""
+    array = check_vector(values, name)
+    if array.dtype.kind not in "iufb":
+        array = _numbers(array, f"{name} must be numbers in [0, 1]")
+    array = array.astype(np.float64, copy=False)
+    bad = ~((array >= 0.0) & (array <= 1.0))
+    if bad.any():
+        refuse(bad, array, f"{name} must lie in [0, 1]", _scale_hint(array))
+    return array
+
+
+def check_same_length(first: Sized, second: Sized, names: str) -> None:
+    """Refuse two vectors that do not belong to the same rounds."""
+    if len(first) != len(second):
+        raise ValueError(f"{names} must have the same length, got {len(first)} and {len(second)}")
+
+
+def check_same_index(first: Any, second: Any, names: str) -> None:
+    """Refuse two objects of pandas whose rows are called differently: they are matched by position."""
+    if hasattr(first, "iloc") and hasattr(second, "iloc") and not first.index.equals(second.index):
+        raise ValueError(
+            f"{names} must have the same index, since rows are matched by position: align them, or give "
+            ".to_numpy() of one if the order is right"
+        )
+
+
+def check_history(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    """Forecasts and outcomes of the same rounds, shapes (T,), as float64 and uint8."""
+    check_same_index(forecasts, outcomes, "forecasts and outcomes")
+    p, y = check_probabilities(forecasts), check_outcomes(outcomes)
+    check_same_length(p, y, "forecasts and outcomes")
+    return p, y
+
+
+def check_share_history(
+    forecasts: ArrayLike, outcomes: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.uint8] | NDArray[np.float64]]:
+    """The same for outcomes in [0, 1], as of `check_shares`."""
+    check_same_index(forecasts, outcomes, "forecasts and outcomes")
+    p, y = check_probabilities(forecasts), check_shares(outcomes)
+    check_same_length(p, y, "forecasts and outcomes")
+    return p, y
+
+
+def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
+    """A flat, non-empty array of shape (T,), of whatever it holds; a table of one column is that column."""
+    array = _as_array(values, name, "a column", "a flat sequence")
+    if array.ndim == 2 and array.shape[1] == 1 and hasattr(values, "shape"):
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.size == 0:
+        raise ValueError(f"{name} is empty")
+    return np.require(array, requirements=PLAIN)
+
+
+def refuse_no_array(values: Any, name: str, wanted: str) -> None:
+    """Refuse a text or a dictionary in words: numpy makes one object of either."""
+    if isinstance(values, (str, bytes)):
+        raise ValueError(f"{name} must be {wanted}, got the text {values!r}: a file is read first")
+    if isinstance(values, dict):
+        raise ValueError(
+            f"{name} must be {wanted}, got a dict with the keys {list(values)[:3]}: "
+            "pandas.DataFrame(...) of it is a table"
+        )
+
+
+def _as_array(values: Any, name: str, wanted: str, even: str) -> NDArray[Any]:
+    refuse_no_array(values, name, wanted)
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be {even}, got a ragged one") from error
+
+
+ROW_TOLERANCE = 1e-6
+"""How far the sum of a row of class probabilities may be from 1: float32 tables of a thousand classes fit."""
+
+
+def check_probability_rows(
+    values: ArrayLike, name: str = "probabilities", keep_single: bool = False
+) -> NDArray[np.float64]:
+    """A table of class probabilities, shape (n, k): finite, not negative, each row with sum 1, as float64.
+
+    Rows may miss the sum 1 by 1e-6; they are left as they are. `keep_single`: arrays of float32 stay what
+    and where they are, also on disk; callers then take them to float64 piece by piece.
+    """
+    table = _as_array(values, name, "a table", "a table with rows of equal length")
+    if table.ndim != 2:
+        hint = f": for two classes give numpy.column_stack([1 - {name}, {name}])" if table.ndim == 1 else ""
+        raise ValueError(f"{name} must be two-dimensional, (rounds, classes), got shape {table.shape}{hint}")
+    if table.size == 0:
+        raise ValueError(f"{name} is empty, its shape is {table.shape}")
+    if table.dtype.kind not in "iufb":
+        table = _numbers(table, f"{name} must be numbers in [0, 1]")
+    if not (keep_single and table.dtype in (np.float32, np.float64) and table.flags.c_contiguous):
+        table = np.require(table, np.float64, PLAIN)
+    bad = ~((table >= 0.0) & (table <= 1.0 + ROW_TOLERANCE))
+    if bad.any():
+        refuse(bad, table, f"{name} must lie in [0, 1]", _scale_hint(table))
+    sums = table.sum(axis=1, dtype=np.float64)
+    refuse(np.abs(sums - 1.0) > ROW_TOLERANCE, sums, f"{name} must sum to 1 in every row")
+    return table
+
+
+def check_labels(
+    labels: ArrayLike, n_classes: int, name: str = "labels", for_text: str = ": number the classes first"
+) -> NDArray[np.int64]:
+    """Class numbers of shape (n,), whole numbers from 0 to n_classes - 1, as int64.
+
+    `for_text` says what to do about names of classes, for the error.
+    """
+    array, rule = check_vector(labels, name), f"{name} must be class numbers 0..{n_classes - 1}"
+    if array.dtype.kind not in "iufb":
+        array = _numbers(array, rule, for_text)
+    bad = ~((array >= 0) & (array < n_classes))
+    if array.dtype.kind == "f":
+        bad |= array != np.floor(array)
+    hint = ""
+    if array.min() >= 1 and array.max() == n_classes:
+        hint = ": are they counted from 1?"
+    elif n_classes == 2 and (np.abs(array) == 1).all():
+        hint = f": of -1 and 1 make ({name} + 1) // 2"
+    refuse(bad, array, rule, hint)
+    return array.astype(np.int64, copy=False)
+
+
+def check_labelled_rows(
+    probabilities: ArrayLike, labels: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Class probabilities (n, k) and the classes that came true (n,), as float64 and int64."""
+    check_same_index(probabilities, labels, "probabilities and labels")
+    table = check_probability_rows(probabilities)
+    classes = check_labels(labels, table.shape[1])
+    check_same_length(table, classes, "probabilities and labels")
+    return table, classes
+
+
+def check_outcome_rows(
+    probabilities: ArrayLike, labels: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """The same, or class probabilities and soft labels, both (n, k), if the labels are a table of rows."""
+    array = np.asarray(labels) if hasattr(labels, "__len__") else labels
+    if getattr(array, "ndim", 1) != 2:
+        return check_labelled_rows(probabilities, labels)
+    check_same_index(probabilities, labels, "probabilities and labels")
+    table, soft = check_probability_rows(probabilities), check_probability_rows(array, "labels")
+    if soft.shape != table.shape:
+        raise ValueError(f"labels must have the shape {table.shape} of probabilities, got {soft.shape}")
+    return table, soft
+
+
+def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np.bool_]:
+    """Membership of shape (n_rounds, G), boolean or 0/1, G >= 1: as a boolean array, rows contiguous.
+
+    Data frames of boolean columns will do; so will one group as a vector of shape (n_rounds,).
+    """
+    table = _as_array(groups, name, "a table", "a table with rows of equal length")
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or table.size == 0:
+        raise ValueError(f"{name} must be a table (rounds, groups), not empty, got shape {table.shape}")
+    if len(table) != n_rounds:
+        raise ValueError(f"{name} must have a row for each of the {n_rounds} forecasts, got {len(table)}")
+    if table.dtype != np.bool_:
+        if table.dtype.kind not in "iufO":
+            raise ValueError(
+                f"{name} must be boolean or 0/1, got values like {table.flat[0]!r}: categories are given as a"
+                " data frame, and predicates with any table"
+            )
+        bad = ~((table == 0) | (table == 1))
+        refuse(bad, table, f"{name} must be boolean or 0/1", axes=("row", "group"))
+        table = table.astype(np.bool_)
+    return np.ascontiguousarray(table)

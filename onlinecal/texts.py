@@ -1,0 +1,37 @@
+"""How numbers and values stand in tables and in errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FEW_SHOWN = 12
+"""So many items of a list are shown in an error."""
+LONGEST_SHOWN = 300
+"""Characters."""
+
+
+def number(value: float | None) -> str:
+    """A number for a table: thousands separated, about five digits."""
+    if value is None:
+        return "–"
+    if value != value:
+        return "?"
+    size = abs(value)
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if size >= 100 else f"{value:.2f}" if size >= 0.1 else f"{value:.3g}"
+
+
+def counted(count: int, what: str) -> str:
+    """So many of what has a plural in -s: "1 event", "2 events"."""
+    return f"{number(count)} {what}{'s' * (count != 1)}"
+
+
+def shown(value: Any) -> str:
+    """A value as errors show it: not all of one that is long."""
+    text = repr(value) if not isinstance(value, (list, tuple)) else repr(value[:FEW_SHOWN])
+    if isinstance(value, (list, tuple)) and len(value) > FEW_SHOWN:
+        text = f"{text[:-1]}, ... {len(value):,} in all{text[-1]}"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
