@@ -1,8 +1,9 @@
 """What forecasts and labels say together that is possible, but hardly meant.
 
 Checks are in `onlinecal.validation` and `onlinecal.tables.columns`, and refuse. These look at whole columns
-and only remark: a column of labels that is something else, columns of probabilities in another order, an outcome and
-its opposite taken for each other. Each can be read, and makes every number that follows meaningless.
+and only remark: a column of labels that is something else, columns of probabilities in another order, an
+outcome and its opposite taken for each other. Each can be read, and makes every number that follows
+meaningless.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ LEAST_ROUNDS = 20
 """Of fewer rounds no scores are compared with a constant's, found in hindsight."""
 FACTOR = 3.0
 """Outcomes come in runs if they change less often than they should by this factor."""
+LEAST_FORECASTS = 3
+"""Of fewer forecasts it says nothing that no outcome is known before the last."""
 LEAST_CHANGES = 30.0
 """Outcomes that should change less often than this are left alone."""
 BETWEEN = {"onlinecal", "adversaries", "simulations", "river", "sklearn"}
@@ -116,6 +119,19 @@ def silence_remarks(settled: int, without: int, advice: str) -> list[str]:
     return [
         f"all {settled:,} outcomes that came are the same, and {without:,} forecasts have none: if only what "
         f"happened is ever reported, forecasts go to that outcome; {advice}"
+    ]
+
+
+def unlearnt_remarks(known: NDArray[Any], n_rows: int, said: str) -> list[str]:
+    """A remark if no outcome is known before the last of so many forecasts.
+
+    `known` has for each outcome the first row that knows it, shape (n,); `said` is what tells that.
+    """
+    if n_rows < LEAST_FORECASTS or not len(known) or (known < n_rows).any():
+        return []
+    return [
+        f"no outcome is known before the last forecast, so that nothing is learnt from any: is {said} in the "
+        "units of the forecasts' times?"
     ]
 
 

@@ -30,6 +30,7 @@ from onlinecal.tables.columns import (
     check_same_length,
     refuse,
 )
+from onlinecal.tables.frames import as_array
 from onlinecal.validation import check_count
 
 
@@ -146,7 +147,7 @@ def functional_multicalibration_error(
     p = check_probabilities(forecasts)
     y = check_probabilities(outcomes, "outcomes")
     check_same_length(p, y, "forecasts and outcomes")
-    values = np.atleast_1d(np.asarray(functions))
+    values = as_array(functions, "functions", "a table of numbers")
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or len(values) != len(p) or values.dtype.kind not in "iufb":
         raise ValueError(f"functions must be a table of numbers ({len(p)}, H), got shape {values.shape}")

@@ -22,6 +22,7 @@ from onlinecal.tables.columns import (
     check_vector,
     refuse,
 )
+from onlinecal.tables.frames import as_array
 from onlinecal.validation import check_count
 
 MOMENTS = 120
@@ -438,7 +439,7 @@ def model_weights_data(weights: ArrayLike, names: Sequence[Any]) -> pl.DataFrame
 
     Columns row (from 1) and one for each model. Arguments and errors as in `model_weights`.
     """
-    table = np.asarray(weights, np.float64)
+    table = as_array(weights, "weights", "a table").astype(np.float64)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"weights must have the shape (rows, models), got {table.shape}")
     if len(names) != table.shape[1]:

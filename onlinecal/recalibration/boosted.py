@@ -42,6 +42,7 @@ from onlinecal.recalibration.groups.start import (
 from onlinecal.recalibration.probability_recalibrator import repeats
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.tables.columns import check_probabilities, check_same_index, check_same_length
+from onlinecal.tables.frames import unmasked
 from onlinecal.threads import one_thread
 from onlinecal.validation import (
     check_choice,
@@ -224,6 +225,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         if self.n_folds is not None:
             self.n_folds = check_count(self.n_folds, "n_folds", least=2)
         check_same_index(X, y, "X and y")
+        X = unmasked(X)
         outcomes = check_probabilities(y, "y")
         n, _ = check_features(X)
         if n != len(outcomes):
@@ -343,6 +345,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         `X` and `initial` and errors as of `predict`.
         """
         check_is_fitted(self, "rounds_")
+        X = unmasked(X)
         n, _ = check_features(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         start = self._initial if initial is None else initial

@@ -24,7 +24,12 @@ from onlinecal.arrays import Floats
 from onlinecal.measures.counts import check_weights
 from onlinecal.recalibration.classical.linear import AveragedCalibration
 from onlinecal.recalibration.folds import deal, first_rows, same_rows, single_rows
-from onlinecal.tables.columns import ROW_TOLERANCE, check_probability_rows, refuse
+from onlinecal.tables.columns import (
+    ROW_TOLERANCE,
+    check_probability_rows,
+    refuse,
+)
+from onlinecal.tables.frames import as_array, missing_in, unmasked
 
 
 def enough_folds(folds: int, y: Labels) -> int:
@@ -281,6 +286,8 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         frozen = isinstance(self.estimator, FrozenEstimator)
         self._check_parameters()
         check_classification_targets(y)
+        X, labels = unmasked(X), as_array(y, "y")
+        refuse(missing_in(labels), labels, "y must have a label in every row")
         X, y = indexable(X, y)
         y = column_or_1d(y, warn=True)
         _known_classes(y, self.estimator if frozen else None)

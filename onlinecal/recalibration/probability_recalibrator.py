@@ -6,7 +6,7 @@ A row of weight w counts as w equal rows.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -25,10 +25,9 @@ from onlinecal.tables.columns import (
     check_probability_rows,
     check_same_index,
     check_same_length,
-    check_vector,
     refuse,
-    refuse_no_array,
 )
+from onlinecal.tables.frames import as_array, names_of, objects_of
 
 
 def number_labels(
@@ -59,12 +58,7 @@ def number_labels(
         raise ValueError(f"classes must differ, got {twice!r} twice")
     if (found := _from_one_hot(labels, known)) is not None:
         return found, _plain(known)
-    refuse_no_array(labels, "y", "a column")
-    if not isinstance(labels, Iterable):
-        raise ValueError(f"y must be a sequence of labels, got {labels!r}")
-    if hasattr(labels, "columns"):
-        labels = check_vector(labels, "y")
-    values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    values = objects_of(labels, "y")
     found = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values):
         try:
@@ -85,26 +79,19 @@ def _plain(known: NDArray[Any]) -> NDArray[Any]:
     return known
 
 
-def column_names(table: Any) -> list[Hashable] | None:
-    """The names of a DataFrame's columns; None for what has none."""
-    names = getattr(table, "columns", None)
-    return None if names is None else list(names)
-
-
 def classes_of(table: Any, labels: Any, classes: Sequence[Hashable] | None) -> Sequence[Hashable] | None:
     """The given classes; if None, the names of the table's columns, where the labels are such names.
 
     None again where columns have no names, or labels are others: class numbers.
     """
-    names = column_names(table)
+    names = names_of(table)
     if classes is not None or names is None or len(set(names)) != len(names):
         return classes
-    found = column_names(labels)
+    found = names_of(labels)
     if found is not None and set(found) == set(names):
         return names
     try:
-        array = np.asarray(labels)
-        values = set((array.ravel() if array.ndim == 2 and array.shape[1] == 1 else array).tolist())
+        values = set(objects_of(labels, "y"))
     except (TypeError, ValueError):
         return None
     # where only some of the texts are names, the message tells which one is not
@@ -141,11 +128,11 @@ def _is_table(p: Any) -> bool:
 
 def _from_one_hot(labels: Any, known: NDArray[Any]) -> Ints | None:
     """Class numbers from a table (n, k) of one 1 a row; None if labels are no table of k columns."""
-    names = column_names(labels)
+    names = names_of(labels)
     if names is None and any(isinstance(label, tuple) for label in known):
         return None
     try:
-        table = np.asarray(labels)
+        table = as_array(labels, "y")
     except ValueError:
         return None
     if table.ndim != 2 or table.shape[1] < 2:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onlinecal.tables.frames import as_array, missing_in
+from onlinecal.texts import shown
 from onlinecal.validation import PLAIN, known_outcome, share_of
 
 ROW_AND_CLASS = "row", "class"
@@ -58,10 +60,19 @@ def _numbers(
 ) -> NDArray[np.float64]:
     """Numbers in an array of objects, as float64; the error names the first value that is none."""
     for place, value in zip(np.ndindex(array.shape), array.ravel().tolist(), strict=True):
-        if not isinstance(value, Real):
+        if not isinstance(value, Real) or array.dtype.kind in "mM":
             hint = for_text if isinstance(value, str) else ": leave the row out" if value is None else ""
-            raise ValueError(f"{rule}, got {value!r} at {_at(place)}{hint}")
+            raise ValueError(f"{rule}, got {shown(value)} at {_at(place)}{hint}")
     return array.astype(np.float64)
+
+
+def check_numbers(values: ArrayLike, name: str, rule: str) -> NDArray[np.float64]:
+    """Numbers of shape (T,), as float64, NaN where one is missing; `rule` says in an error what they must."""
+    array = check_vector(values, name)
+    if array.dtype.kind not in "iufb":
+        gaps = missing_in(array)
+        array = _numbers(np.where(gaps, np.nan, array) if gaps.any() else array, f"{name} must {rule}")
+    return array.astype(np.float64, copy=False)
 
 
 def _scale_hint(array: NDArray[Any]) -> str:
@@ -108,7 +119,10 @@ def check_same_length(first: Sized, second: Sized, names: str) -> None:
 
 def check_same_index(first: Any, second: Any, names: str) -> None:
     """Refuse two objects of pandas whose rows are called differently: they are matched by position."""
-    if hasattr(first, "iloc") and hasattr(second, "iloc") and not first.index.equals(second.index):
+    if not (hasattr(first, "iloc") and hasattr(second, "iloc")):
+        return
+    check_same_length(first, second, names)
+    if not first.index.equals(second.index):
         raise ValueError(
             f"{names} must have the same index, since rows are matched by position: align them, or give "
             ".to_numpy() of one if the order is right"
@@ -135,7 +149,7 @@ def check_share_history(
 
 def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     """A flat, non-empty array of shape (T,), of whatever it holds; a table of one column is that column."""
-    array = _as_array(values, name, "a column", "a flat sequence")
+    array = as_array(values, name)
     if array.ndim == 2 and array.shape[1] == 1 and hasattr(values, "shape"):
         array = array[:, 0]
     if array.ndim != 1:
@@ -143,25 +157,6 @@ def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     if array.size == 0:
         raise ValueError(f"{name} is empty")
     return np.require(array, requirements=PLAIN)
-
-
-def refuse_no_array(values: Any, name: str, wanted: str) -> None:
-    """Refuse a text or a dictionary in words: numpy makes one object of either."""
-    if isinstance(values, (str, bytes)):
-        raise ValueError(f"{name} must be {wanted}, got the text {values!r}: a file is read first")
-    if isinstance(values, dict):
-        raise ValueError(
-            f"{name} must be {wanted}, got a dict with the keys {list(values)[:3]}: "
-            "pandas.DataFrame(...) of it is a table"
-        )
-
-
-def _as_array(values: Any, name: str, wanted: str, even: str) -> NDArray[Any]:
-    refuse_no_array(values, name, wanted)
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be {even}, got a ragged one") from error
 
 
 ROW_TOLERANCE = 1e-6
@@ -176,7 +171,7 @@ def check_probability_rows(
     Rows may miss the sum 1 by 1e-6; they are left as they are. `keep_single`: arrays of float32 stay what
     and where they are, also on disk; callers then take them to float64 piece by piece.
     """
-    table = _as_array(values, name, "a table", "a table with rows of equal length")
+    table = as_array(values, name, "a table", "a table with rows of equal length")
     if table.ndim != 2:
         hint = f": for two classes give numpy.column_stack([1 - {name}, {name}])" if table.ndim == 1 else ""
         raise ValueError(f"{name} must be two-dimensional, (rounds, classes), got shape {table.shape}{hint}")
@@ -231,8 +226,8 @@ def check_outcome_rows(
     probabilities: ArrayLike, labels: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """The same, or class probabilities and soft labels, both (n, k), if the labels are a table of rows."""
-    array = np.asarray(labels) if hasattr(labels, "__len__") else labels
-    if getattr(array, "ndim", 1) != 2:
+    array = as_array(labels, "labels")
+    if array.ndim != 2 or array.shape[1] == 1:
         return check_labelled_rows(probabilities, labels)
     check_same_index(probabilities, labels, "probabilities and labels")
     table, soft = check_probability_rows(probabilities), check_probability_rows(array, "labels")
@@ -246,7 +241,7 @@ def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np
 
     Data frames of boolean columns will do; so will one group as a vector of shape (n_rounds,).
     """
-    table = _as_array(groups, name, "a table", "a table with rows of equal length")
+    table = as_array(groups, name, "a table", "a table with rows of equal length")
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or table.size == 0:

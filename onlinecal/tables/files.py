@@ -150,13 +150,13 @@ def _names(form: str, origin: Path | bytes) -> dict[str, str]:
         written = [name for name, _ in _npz_columns(origin)]
     else:
         # of text only the header is read
-        written = _scanned(form, origin, {}, False, 0).collect_schema().names()
+        written = _scanned(form, origin, {}, 0).collect_schema().names()
     plain = [name.strip() for name in written]
     return dict(zip(plain if len(set(plain)) == len(plain) else written, written, strict=True))
 
 
 def _scanned(
-    form: str, origin: Path | bytes, texts: dict[str, Any], dates: bool, inferred: int | None = None
+    form: str, origin: Path | bytes, texts: dict[str, Any], inferred: int | None = None
 ) -> pl.LazyFrame:
     import polars as pl
 
@@ -170,7 +170,6 @@ def _scanned(
         origin,
         separator=_separator(origin),
         schema_overrides=texts,
-        try_parse_dates=dates,
         infer_schema_length=inferred,
     )
 
@@ -223,14 +222,12 @@ def read_columns(path: Path) -> list[str]:
         return list(_names(form, origin))
 
 
-def read_frame(
-    path: Path, wanted: Iterable[str] = (), as_written: Iterable[str] = (), dates: bool = False
-) -> pl.DataFrame:
+def read_frame(path: Path, wanted: Iterable[str] = (), as_written: Iterable[str] = ()) -> pl.DataFrame:
     """The columns of a file: at least those wanted; all, if none is named.
 
     CSV with any of SEPARATORS, JSON Lines, both also packed (.gz); Parquet; NPZ, whose vectors are columns, a
     table `a` the columns a_0, a_1, ... "-" is standard input, in any of these formats. In text files those
-    `as_written` stay text. `dates`: texts that look like dates become some.
+    `as_written` stay text, and times always do.
 
     Raises
     ------
@@ -254,7 +251,7 @@ def read_frame(
             frame = pl.DataFrame(dict(_npz_columns(origin, written))).select(written)
         else:
             texts = {names[name]: pl.String() for name in as_written if name in names}
-            frame = _scanned(form, origin, texts, dates).select(pl.col(written)).collect()
+            frame = _scanned(form, origin, texts).select(pl.col(written)).collect()
     frame.columns = chosen
     if frame.height == 0:
         raise ValueError(f"{called(path)} holds no rounds")

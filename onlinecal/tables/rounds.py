@@ -6,13 +6,14 @@ When each outcome of a file became known: the rows whose forecasts may have lear
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onlinecal.catalogue import did_you_mean
 from onlinecal.tables.files import called, read_frame
+from onlinecal.tables.numbers import OUTCOME_WORDS, is_gap, number_of, numbers_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-NUMBER_WORDS = {"false": 0, "true": 1}
-"""Texts that stand for numbers, in any case."""
-OUTCOME_WORDS = {**NUMBER_WORDS, "no": 0, "yes": 1, "n": 0, "y": 1, "f": 0, "t": 1}
-"""Texts that stand for outcomes, in any case."""
-MISSING = {"", "-", "?", ".", "na", "n/a", "nan", "null", "none"}
-"""Texts that stand for no value, in any case."""
 SHOWN = 5
 """So many values of a column are listed at most."""
 
@@ -80,11 +75,11 @@ class Column:
         """What to do about the bad value of a row."""
         value, numbers, reading = self.series[row], self.values, self.reading
         with_point = value.replace(",", ".", 1) if isinstance(value, str) and "," in value else ""
-        if not math.isnan(_number(with_point)):
+        if not math.isnan(number_of(with_point)):
             return ": a decimal comma? Write points instead, as sed 's/,/./g' does"
         if reading is None:
             return ""
-        if is_missing(value):
+        if is_gap(value):
             return f" ({(~self.good).sum():,} rows like that); --drop-invalid leaves them out"
         if self.rule.startswith("be "):
             if reading.positive is None and not math.isnan(numbers[row]) and 0 < numbers[row] < 1:
@@ -109,13 +104,8 @@ def forecast_column(column: pl.Series, path: Path) -> NDArray[np.float64]:
     return _forecasts(column, None).checked(path)
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value of a column stands for none."""
-    return value is None or value != value or (isinstance(value, str) and value.strip().lower() in MISSING)
-
-
 def _distinct(column: pl.Series) -> list[Any]:
-    return [value for value in column.unique(maintain_order=True).to_list() if not is_missing(value)]
+    return [value for value in column.unique(maintain_order=True).to_list() if not is_gap(value)]
 
 
 def _listed(values: Sequence[Any]) -> str:
@@ -143,14 +133,14 @@ def _outcomes(column: pl.Series, path: Path, shares: bool, reading: Reading | No
     if not same.any():
         known = did_you_mean(positive, map(str, _distinct(column)[:20]), "Its values")
         raise ValueError(f"{called(path)}: column {column.name!r} never has the value {positive!r}{known}")
-    good = np.array([not is_missing(value) for value in values])
+    good = np.array([not is_gap(value) for value in values])
     return Column(column, same.astype(float), good, "have a value", reading)
 
 
 def _is_label(value: Any, positive: str) -> bool:
     """Whether a value is the positive label, also as the same number; a missing one is not."""
     return str(value).strip() == positive.strip() or (
-        not is_missing(value) and _number(value) == _number(positive)
+        not is_gap(value) and number_of(value) == number_of(positive)
     )
 
 
@@ -169,38 +159,9 @@ def _forecasts(column: pl.Series, reading: Reading | None, gaps: bool = False) -
         numbers, rule = np.where(are_signed, numbers, numbers / 100.0), "lie in [0, 100] with --scale percent"
     good = (numbers >= 0.0) & (numbers <= 1.0)
     if gaps:
-        missing = np.array([is_missing(value) for value in column.to_list()])
+        missing = np.array([is_gap(value) for value in column.to_list()])
         numbers, good, rule = np.where(missing, math.nan, numbers), good | missing, f"{rule} or be missing"
     return Column(column, numbers, good, rule, reading)
-
-
-def numbers_of(column: pl.Series, words: dict[str, int] = NUMBER_WORDS) -> NDArray[np.float64]:
-    """A column's numbers, shape (T,), also those written as texts; NaN for what is none."""
-    import numpy as np
-    import polars as pl
-
-    if column.dtype == pl.String:
-        plain = column.str.strip_chars().cast(pl.Float64, strict=False)
-        numbers = plain.fill_null(math.nan).to_numpy().copy()
-        for row in plain.is_null().arg_true():
-            numbers[row] = _number(column[row], words)
-        return numbers
-    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
-        return column.cast(pl.Float64).fill_null(math.nan).to_numpy()
-    return np.array([_number(value, words) for value in column.to_list()], dtype=np.float64)
-
-
-def _number(value: Any, words: dict[str, int] = NUMBER_WORDS) -> float:
-    """A number, or a text that stands for one, as "63 %" does for 0.63; NaN for anything else."""
-    if isinstance(value, str):
-        value = value.strip()
-        if value.endswith("%"):
-            return _number(value[:-1], {}) / 100.0
-        value = words.get(value.lower(), value)
-    try:
-        return float(value) if isinstance(value, str | int | float) else math.nan
-    except ValueError:
-        return math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,13 +192,16 @@ def read_rounds(
 ) -> Rounds:
     """Outcomes, columns of forecasts and `more` columns of a file, ordered by `sort`; see `read_frame`.
 
+    A column of times or numbers is sorted by what `read_times` reads; by its letters after "letters:".
+
     With `shares` outcomes may also lie between 0 and 1, with `gaps` forecasts may be missing. Errors name an
     option only if there is a `reading`.
     """
     path = Path(path)
     numbered = [outcome, *forecasts]
-    named = [*numbered, *more, *([] if sort is None else [sort])]
-    table = read_frame(path, named, numbered, dates=True)  # as written, for exact errors
+    by, letters = (None, False) if sort is None else sort_column(sort)
+    named = [*numbered, *more, *([] if by is None else [by])]
+    table = read_frame(path, named, numbered)  # as written, for exact errors
     columns = {name: _forecasts(table[name], reading, gaps) for name in forecasts}
     columns[outcome] = _outcomes(table[outcome], path, shares, reading)
     remarks = []
@@ -256,18 +220,29 @@ def read_rounds(
     }
     numbers[outcome] = whole_if_all_are(numbers[outcome])
     table = table if kept is None else table.filter(kept)
-    if sort is not None:
-        order = _order(numbers.get(sort), table[sort], path)
+    if by is not None:
+        order = _order(numbers.get(by), table[by], path, letters)
         table = table[order]
         numbers = {name: values[order] for name, values in numbers.items()}
     told = {name: numbers[name].astype("float64") for name in forecasts}
     return Rounds(Path(called(path)).name, numbers[outcome], told, table.with_columns(**numbers), remarks)
 
 
+LETTERS = "letters:"
+"""What --sort says before the name of a column whose texts are no times."""
+
+
+def sort_column(sort: str) -> tuple[str, bool]:
+    """The column that is sorted by, and whether by the letters of its texts."""
+    return sort.removeprefix(LETTERS), sort.startswith(LETTERS)
+
+
 def group_numbers(rounds: Rounds, name: str) -> NDArray[np.int64]:
     """A column as numbers 0, 1, ... of its values, shape (T,); ValueError names a row without a value."""
     column = rounds.frame[name]
-    _check_present(column, f"{rounds.name}: column {name!r}")
+    missing = column.is_null() | (column.is_nan() if column.dtype.is_float() else column.is_null())
+    if missing.any():
+        raise ValueError(f"{rounds.name}: column {name!r} has no value at row {missing.arg_true()[0]}")
     return column.rank("dense").to_numpy().astype("int64") - 1
 
 
@@ -290,27 +265,6 @@ def _good_rows(columns: dict[str, Column], path: Path) -> tuple[NDArray[np.bool_
     ]
     left_out = f"{(~good).sum():,} of {len(good):,} rows of {called(path)} are left out"
     return good, [f"{left_out}: {'; '.join(reasons)}"]
-
-
-def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path) -> NDArray[np.intp]:
-    import numpy as np
-
-    if numbers is not None:
-        return np.argsort(numbers, kind="stable")
-    _check_present(column, f"{called(path)}: cannot sort by {column.name!r}, which")
-    if column.dtype.is_nested():
-        raise ValueError(f"{called(path)}: cannot sort by {column.name!r}, whose values have no order")
-    return np.argsort(_ranks(column), kind="stable")
-
-
-def _ranks(column: pl.Series) -> NDArray[Any]:
-    """Numbers in the order of a column, shape (T,): those that its texts stand for, if all of them do."""
-    import numpy as np
-    import polars as pl
-
-    if column.dtype == pl.String and not np.isnan(numbers := numbers_of(column)).any():
-        return numbers
-    return column.rank("dense").to_numpy()
 
 
 def known_from(
@@ -338,6 +292,9 @@ def known_from(
     """
     import numpy as np
 
+    from onlinecal.remarks import unlearnt_remarks
+    from onlinecal.tables.times import in_time, read_times
+
     rows = np.arange(len(rounds.outcomes))
     if settled_at is not None and together is not None:
         raise ValueError("--settled-at and --together exclude each other: both say when outcomes are known")
@@ -348,82 +305,28 @@ def known_from(
         return last[of_group] + 1
     if settled_at is None:
         return None
-    column = rounds.frame[settled_at]
-    times = None if sort is None else rounds.frame[sort]
-    advice = "--sort must name the column of the forecasts'"
-    made, settled = in_time({f"{rounds.name}: column {settled_at!r}": column}, times, advice)
-    return np.searchsorted(made, settled, side="right")
+    by = None if sort is None else sort_column(sort)[0]
+    made = None if by is None else read_times(rounds.frame[by], by)
+    settled = read_times(rounds.frame[settled_at], f"{rounds.name}: column {settled_at!r}")
+    at, settles = in_time([settled], made, "--sort must name the column of the forecasts'")
+    known = np.searchsorted(at, settles, side="right")
+    rounds.remarks.extend(unlearnt_remarks(known, len(known), f"--settled-at {settled_at}"))
+    return known
 
 
-def in_time(columns: Mapping[str, pl.Series], times: pl.Series | None, advice: str) -> list[NDArray[Any]]:
-    """Times of the forecasts, and of each column, as numbers that can be compared; each of shape (T,).
-
-    Parameters
-    ----------
-    columns
-        Times of something that follows the row's forecast, by what errors call them: in units of `times`, or
-        without those the number of a row.
-    times
-        Of the forecasts, never decreasing.
-    advice
-        What to do where times take the place of row numbers.
-
-    Raises ValueError as `known_from` does, and for times that decrease.
-    """
-
-    made, *others = _comparable(columns, times, advice)
-    falls = made[1:] < made[:-1]
-    if times is not None and falls.any():
-        row = int(falls.argmax()) + 1
-        raise ValueError(
-            f"{times.name} must not decrease, got {times[row]} at row {row} after {times[row - 1]}: "
-            "sort the rows"
-        )
-    for (name, column), numbers in zip(columns.items(), others, strict=True):
-        early = numbers < made
-        if early.any():
-            row = int(early.argmax())
-            own = f"row {row}" if times is None else f"{times.name} {times[row]}"
-            raise ValueError(
-                f"{name} has {column[row]} at row {row}, before the forecast itself, which is of {own}"
-            )
-    return [made, *others]
-
-
-def _comparable(columns: Mapping[str, pl.Series], made: pl.Series | None, advice: str) -> list[NDArray[Any]]:
-    """The times of forecasts and those of each column, as numbers of shape (T,)."""
+def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path, letters: bool) -> NDArray[np.intp]:
+    """The order of the rows by a column: of numbers, or times; of texts by their letters only if asked to."""
     import numpy as np
-    import polars as pl
 
-    found: list[NDArray[Any]] = []
-    for name, column in columns.items():
-        _check_present(column, name)
-        if made is None:
-            found.append(numbers_of(column))
-            if np.isnan(found[-1]).any() or (found[-1] != np.floor(found[-1])).any():
-                raise ValueError(f"{name} holds no row numbers but {column[0]}: of times, {advice}")
-    if made is None:
-        return [np.arange(len(found[0])), *found]
-    _check_present(made, made.name)
-    all_times = made.alias("t").to_frame()
-    for name, column in columns.items():
-        kinds = [
-            "number" if one.dtype.is_numeric() else "time" if one.dtype.is_temporal() else str(one.dtype)
-            for one in (made, column)
-        ]
+    from onlinecal.tables.times import read_times
+
+    if numbers is None and letters:
+        numbers = column.rank("dense").to_numpy()
+    if numbers is None:
         try:
-            if kinds[0] != kinds[1]:
-                raise pl.exceptions.SchemaError
-            all_times = pl.concat([all_times, column.alias("t").to_frame()], how="vertical_relaxed")
-        except pl.exceptions.PolarsError as error:
-            raise ValueError(
-                f"{name} and {made.name!r} cannot be compared: {column.dtype} and {made.dtype}"
-            ) from error
-    return np.split(_ranks(all_times["t"]), len(columns) + 1)
-
-
-def _check_present(column: pl.Series, called: str) -> None:
-    """ValueError names the first row without a value."""
-    missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
-    if missing.any():
-        raise ValueError(f"{called} has no value at row {missing.arg_true()[0]}")
+            times = read_times(column, f"{called(path)}: cannot sort by {column.name!r}, which")
+        except ValueError as error:
+            raise ValueError(f"{error}; {LETTERS}{column.name} sorts texts by their letters") from error
+        times.check_present()
+        numbers = times.values
+    return np.argsort(numbers, kind="stable")

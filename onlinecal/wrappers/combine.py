@@ -17,18 +17,19 @@ from onlinecal.elementary import in_turn
 from onlinecal.forecasters.binary.grid import check_slack
 from onlinecal.html import Table
 from onlinecal.measures.scores import log_loss
+from onlinecal.remarks import unlearnt_remarks, warn_of
 from onlinecal.restoring import Restored
 from onlinecal.steering import combining
 from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combining
 from onlinecal.steering.mixing import ETA
 from onlinecal.tables.columns import (
+    check_numbers,
     check_outcomes,
     check_same_index,
     check_same_length,
-    check_vector,
     refuse,
 )
-from onlinecal.tables.frames import like
+from onlinecal.tables.frames import as_array, columns_of, like
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.settling import groups_of, settling_of
@@ -58,22 +59,14 @@ def check_models(number: int, name: str) -> None:
 
 def read_columns(columns: Any) -> tuple[list[Any], Floats]:
     """The models' names and their probabilities, shape (T, N), NaN where they are missing."""
-    import narwhals as nw
-
-    if isinstance(columns, Mapping):
-        given = dict(columns)
-    else:
-        frame = nw.from_native(columns, eager_only=True, pass_through=True)
-        if isinstance(frame, nw.DataFrame):
-            given = dict(zip(frame.columns, frame.iter_columns(), strict=True))
-        else:
-            table = np.asarray(columns)
-            if table.ndim != 2:
-                raise ValueError(
-                    "columns must be a mapping, a DataFrame or an array of shape (T, N), got shape "
-                    f"{table.shape}"
-                )
-            given = dict(enumerate(table.T))
+    given = columns_of(columns)
+    if given is None:
+        table = as_array(columns, "columns", "a mapping, a DataFrame or an array of shape (T, N)")
+        if table.ndim != 2:
+            raise ValueError(
+                f"columns must be a mapping, a DataFrame or an array of shape (T, N), got shape {table.shape}"
+            )
+        given = dict(enumerate(table.T))
     check_models(len(given), "columns")
     numbers = {name: _numbers(name, values) for name, values in given.items()}
     first, *_ = numbers
@@ -84,18 +77,8 @@ def read_columns(columns: Any) -> tuple[list[Any], Floats]:
 
 def _numbers(name: Any, values: Any) -> Floats:
     """A column of probabilities, shape (T,), NaN where one is missing."""
-    import narwhals as nw
-
     called = f"column {name!r}"
-    series = nw.from_native(values, series_only=True, pass_through=True)
-    try:
-        if isinstance(series, nw.Series):
-            array = series.cast(nw.Float64).to_numpy()
-        else:
-            array = np.asarray(check_vector(values, called), np.float64)
-    except Exception as error:  # each library refuses to cast in its own words
-        raise ValueError(f"{called} must hold probabilities, or nothing where missing: {error}") from error
-    array = check_vector(array, called).astype(np.float64)
+    array = check_numbers(values, called, "hold probabilities, or nothing where missing")
     silent = np.isnan(array)
     refuse(~silent & ~((array >= 0.0) & (array <= 1.0)), array, f"{called} must lie in [0, 1] or be missing")
     if silent.all():
@@ -281,7 +264,10 @@ def combine_forecasts(
     check_same_length(table, y, "columns and outcomes")
     if slack is not None:
         check_slack(slack)
-    schedule = groups_of(None, settling_of(len(y), None, settled_at, times, None))[0].schedule
+    settling = settling_of(len(y), None, settled_at, times, None)
+    if settled_at is not None:
+        warn_of(unlearnt_remarks(settling.known, len(y), "settled_at"))
+    schedule = groups_of(None, settling)[0].schedule
     most_late = int((schedule.known - 1 - schedule.order).max())
     # of every outcome that is known before so many further forecasts are made: Theorem 17g
     rate = LATE_RATE / (most_late + 1) if most_late else ETA

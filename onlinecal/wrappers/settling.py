@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from datetime import timedelta
+from datetime import date, timedelta
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Ints
 from onlinecal.steering.replaying import Schedule
 from onlinecal.tables.columns import check_same_length, check_vector
-from onlinecal.tables.rounds import in_time
+from onlinecal.tables.frames import missing_in, objects_of
+from onlinecal.tables.times import Times, in_time, read_times, row_numbers
+from onlinecal.texts import shown
 
 if TYPE_CHECKING:
-    import polars as pl
-
-UNITS = "D", "ms", "us", "ns"
-"""Of numpy's times those that polars reads."""
+    pass
 
 
 class Settling(NamedTuple):
@@ -47,37 +46,29 @@ class Group(NamedTuple):
     """For each row that settles, in that order, the first row of the column that knows it."""
 
 
-def missing_of(outcomes: Any) -> NDArray[np.bool_] | None:
-    """Which of T outcomes are None, NaN or null, shape (T,); None if none is, or if these are no column."""
-    values = _as_objects(outcomes)
-    if values.ndim != 1 or values.dtype.kind not in "fO":
-        return None
-    missing = np.fromiter(map(_is_missing, values), bool, len(values))
-    return missing if missing.any() else None
+def missing_of(outcomes: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+    """Outcomes as an array or Python's objects, and which of T are missing, shape (T,); None if none is.
 
-
-def _is_missing(outcome: Any) -> bool:
-    try:
-        return outcome is None or bool(outcome != outcome)
-    except TypeError:  # the NA of pandas, which is neither
-        return True
-    except ValueError:  # an array, which is refused later in words
-        return False
-
-
-def completed(outcomes: Any, missing: NDArray[np.bool_], instead: Any) -> NDArray[Any]:
-    """Outcomes with one of those that came, or else `instead`, in place of each that is missing."""
-    values = _as_objects(outcomes).copy()
-    values[missing] = instead if missing.all() else values[~missing][0]
-    listed = values.tolist()
-    return np.array(listed) if all(isinstance(one, Real) for one in listed) else values
-
-
-def _as_objects(outcomes: Any) -> NDArray[Any]:
-    """A list's own objects: of texts and NaN numpy would make texts; what has an array is that."""
+    ValueError for what is no column.
+    """
     if isinstance(outcomes, list | tuple):
-        return np.fromiter(outcomes, object, len(outcomes))
-    return np.asarray(outcomes if hasattr(outcomes, "__array__") else ())
+        # of texts and None numpy would make texts
+        values: Any = objects_of(outcomes, "outcomes")
+        missing = np.fromiter((one is None for one in values), bool, len(values))
+    else:
+        values = check_vector(outcomes, "outcomes")
+        missing = missing_in(values)
+    return values, missing if missing.any() else None
+
+
+def completed(outcomes: Any, missing: NDArray[np.bool_], instead: Any) -> Any:
+    """Outcomes with one of those that came, or else `instead`, in place of each that is missing."""
+    if isinstance(outcomes, list):
+        came = next((one for one, gone in zip(outcomes, missing, strict=True) if not gone), instead)
+        return [came if gone else one for one, gone in zip(outcomes, missing, strict=True)]
+    values = outcomes.copy()
+    values[missing] = instead if missing.all() else values[~missing][0]
+    return values
 
 
 def settling_of(
@@ -98,13 +89,20 @@ def settling_of(
         if times is not None:
             raise ValueError("times say nothing without settled_at or due, got None for both")
         return Settling(rows[came], rows[came] + 1, came, nowhere, came)
-    made = None if times is None else _series(times, "times", length)
-    columns = {}
+    made = None if times is None else read_times(times, "times", length)
+    columns = []
     if settled_at is not None:
-        columns["settled_at"] = _of_those(_series(settled_at, "settled_at", length), came, made)
+        if isinstance(settled_at, (timedelta, date, np.generic, Real)):
+            raise ValueError(
+                f"settled_at must have a time for each row, got {shown(settled_at)}: a span after every "
+                "forecast is times + span"
+            )
+        columns.append(read_times(settled_at, "settled_at", length))
     if due is not None:
-        columns["due"] = _due_times(due, made, length)
-    own, *told = in_time(columns, made, "give the forecasts' as times=")
+        columns.append(_due_times(due, made, length))
+    # of an outcome that is missing, `settled_at` need not say anything
+    wanted = None if settled_at is None else came
+    own, *told = in_time(columns, made, "give the forecasts' as times=", wanted)
     settles = own if settled_at is None else told[0]
     known = rows + 1 if settled_at is None else np.searchsorted(own, settles, side="right")
     waits, silent = came, nowhere
@@ -119,37 +117,11 @@ def settling_of(
     return Settling(order, known[order], waits, silent, came)
 
 
-def _of_those(column: pl.Series, came: NDArray[np.bool_], made: pl.Series | None) -> pl.Series:
-    """When outcomes that came became known; of the others it need not say anything: their rows' own times."""
-    import polars as pl
-
-    if came.all():
-        return column
-    own = pl.Series(np.arange(len(came))) if made is None else made
-    try:
-        return column.zip_with(pl.Series(came), own)
-    except pl.exceptions.PolarsError:  # units that cannot be compared, which is said of them later
-        return column
-
-
-def _due_times(due: Any, made: pl.Series | None, length: int) -> pl.Series:
+def _due_times(due: Any, made: Times | None, length: int) -> Times:
     """From when on each row is due: a time for each, or one span after them all."""
-    import polars as pl
-
-    if np.ndim(due) > 0:
-        return _series(due, "due", length)
-    span: Any = due.astype("timedelta64[us]").item() if isinstance(due, np.timedelta64) else due
-    none: Any = 0
-    kind: type = Real
-    units = "a number of rows" if made is None else "a number, as times are"
-    if made is not None and made.dtype.is_temporal():
-        none, units, kind = timedelta(0), "a timedelta", timedelta
-    if isinstance(span, bool) or not isinstance(span, kind):
-        raise ValueError(f"due must be a span, {units}, or have a time for each row, got {due!r}")
-    if not span >= none:
-        raise ValueError(f"due must not be a time before the row's own forecast, got a span of {due!r}")
-    start = pl.Series(np.arange(length)) if made is None else made
-    return (start + span).alias("due")
+    if isinstance(due, (str, timedelta, np.generic, Real)):
+        return (row_numbers(length) if made is None else made).later_by(due, "due")
+    return read_times(due, "due", length)
 
 
 def groups_of(groups: ArrayLike | None, settling: Settling) -> list[Group]:
@@ -174,7 +146,7 @@ def _split(values: Ints, numbers: Ints, count: int) -> list[Ints]:
 
 def _numbered(groups: Any, length: int) -> tuple[dict[Hashable, int], Ints]:
     """Keys with numbers, as they first come, and the number of each row's key."""
-    keys = check_vector(groups, "groups").tolist()
+    keys = objects_of(groups, "groups")
     check_same_length(range(length), keys, "probabilities and groups")
     numbers: dict[Hashable, int] = {}
     try:
@@ -186,16 +158,3 @@ def _numbered(groups: Any, length: int) -> tuple[dict[Hashable, int], Ints]:
             row = of_row.index(number)
             raise ValueError(f"groups must name a key for every row, got {key!r} at row {row}")
     return numbers, np.array(of_row)
-
-
-def _series(values: Any, name: str, length: int) -> pl.Series:
-    """Times or row numbers as a polars Series of that name, one for each of the rows."""
-    import polars as pl
-
-    if not isinstance(values, pl.Series):
-        array = check_vector(values, name)
-        if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in UNITS:
-            array = array.astype("datetime64[ms]")
-        values = pl.Series(name, array.tolist() if array.dtype.kind == "O" else array)
-    check_same_length(range(length), values, f"probabilities and {name}")
-    return values.alias(name)

@@ -18,7 +18,7 @@ from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import check_labels, classes_of
 from onlinecal.html import Shown, Table, aligned
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
-from onlinecal.remarks import constant_remarks, input_remarks, silence_remarks, warn_of
+from onlinecal.remarks import constant_remarks, input_remarks, silence_remarks, unlearnt_remarks, warn_of
 from onlinecal.tables.columns import check_labels as check_numbers
 from onlinecal.tables.columns import (
     check_outcomes,
@@ -27,7 +27,7 @@ from onlinecal.tables.columns import (
     check_same_index,
     check_same_length,
 )
-from onlinecal.tables.frames import like
+from onlinecal.tables.frames import as_array, like, names_of
 from onlinecal.texts import counted
 from onlinecal.validation import as_whole
 from onlinecal.wrappers.labels import Labels, Prior, corrected_rows, prior_weights
@@ -62,21 +62,18 @@ def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> G
 
     `absent` is the outcome that silence means, None: the first class.
     """
-    missing = missing_of(outcomes)
-    try:
-        dimensions = len(getattr(probabilities, "shape", None) or np.shape(probabilities))
-    except ValueError:  # ragged, which the check below says
-        dimensions = 1
-    if dimensions != 2:
-        p = check_probabilities(probabilities, "probabilities")
+    outcomes, missing = missing_of(outcomes)
+    given = as_array(probabilities, "probabilities", "a column or a table", "even")
+    if given.ndim != 2:
+        p = check_probabilities(given, "probabilities")
         y = check_outcomes(outcomes if missing is None else completed(outcomes, missing, 0))
         check_same_length(p, y, "probabilities and outcomes")
         if absent not in (None, 0, 1):
             raise ValueError(f"absent must be 0 or 1, got {absent!r}")
         numbers = y.astype(np.int64)
         return Given(np.column_stack([1.0 - p, p]), numbers, (0, 1), True, missing, int(absent or 0))
-    table = check_probability_rows(probabilities)
-    classes, numbered = _classes(probabilities, table.shape[1])
+    classes, numbered = _classes(probabilities, given.shape[1])
+    table = check_probability_rows(given)
     came = outcomes if missing is None else completed(outcomes, missing, classes[0])
     numbers = _numbers(came, classes, numbered)
     check_same_length(table, numbers, "probabilities and outcomes")
@@ -89,15 +86,16 @@ def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> G
 
 def _classes(given: Any, k: int) -> tuple[Sequence[Hashable], bool]:
     """What the k columns are called, and whether outcomes may be their numbers, too."""
+    names = names_of(given)
     if k < 2:
+        flat = "a flat column of those of outcome 1" + (f", df[{names[0]!r}]," if names else "")
         raise ValueError(
-            f"probabilities must have a column for each class, at least 2, got {k}: for two classes a flat "
-            "column of those of outcome 1 will do"
+            f"probabilities must have a column for each class, at least 2, got {k}: for two classes {flat} "
+            "will do"
         )
-    if not hasattr(given, "columns"):
+    if names is None:
         return range(k), True
-    names = getattr(given, "column_names", given.columns)  # of pyarrow, whose columns are arrays
-    classes = check_labels(list(names), "the columns of probabilities")
+    classes = check_labels(names, "the columns of probabilities")
     texts = [str(name) for name in classes]
     # columns "1", "2", "3": whether an outcome of 1 is the first or the second of them nobody can know
     return classes, texts == [str(number) for number in range(k)] or not any(map(str.isdigit, texts))
@@ -109,7 +107,7 @@ def _numbers(outcomes: Any, classes: Sequence[Hashable], numbered: bool) -> Ints
     try:
         return classes_of(outcomes, known, True)[0]
     except ValueError:
-        values = np.asarray(outcomes)
+        values = as_array(outcomes, "outcomes")
         if not numbered or values.dtype.kind not in "iufb":
             raise
     check_numbers(values, len(classes), "outcomes")
@@ -513,6 +511,9 @@ def recalibrate_stream(
     streams = {part.key: part.rows for part in parts}
     reports = partial(_reports, given, None if prior is None else asked.table, out, settling, norm)
     report = reports({None: np.arange(len(out))}, [(certificate, guarantee)])[None]
+    if settled_at is not None:
+        unlearnt = unlearnt_remarks(settling.known, len(out), "settled_at")
+        report = replace(report, remarks=(*unlearnt, *report.remarks))
     warn_of(report.remarks)
     told = like(probabilities, out[:, 1].copy() if given.column else out)
     by_group = None if groups is None else partial(reports, streams, bounds)

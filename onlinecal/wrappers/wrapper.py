@@ -17,7 +17,7 @@ from river.utils.dataframe import into_frame, to_native_series
 from sklearn.exceptions import NotFittedError
 
 from onlinecal.forecasters.simplex.input import check_label, plain
-from onlinecal.tables.frames import like
+from onlinecal.tables.frames import as_array, like
 from onlinecal.wrappers.labels import Label
 
 Row = dict[Any, Any]
@@ -288,7 +288,7 @@ def as_table(X: Any) -> Any:
     """A DataFrame as it is, anything else as an array of shape (n, d); ValueError if it has no rows."""
     if hasattr(X, "columns"):
         return check_frame(X)
-    table = np.asarray(X)
+    table = as_array(X, "X", "a table", "a table with rows of equal length")
     if table.ndim != 2 or not len(table):
         raise ValueError(f"X must be two-dimensional, (rows, features), got shape {table.shape}")
     return table

@@ -26,7 +26,8 @@ from onlinecal.remarks import label_remarks, outcome_remarks
 from onlinecal.tables.columns import check_labels, check_probability_rows
 from onlinecal.tables.files import called, check_columns, check_file, read_frame, readable
 from onlinecal.tables.names import LABELS, event_columns, usual
-from onlinecal.tables.rounds import Rounds, forecast_column, is_missing, numbers_of, outcome_column
+from onlinecal.tables.numbers import is_gap, numbers_of
+from onlinecal.tables.rounds import Rounds, forecast_column, outcome_column
 from onlinecal.validation import check_open_unit
 
 PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
@@ -275,7 +276,7 @@ def numbers(column: pl.Series) -> Floats:
     """A column as float64, also of numbers written as texts; missing ones are NaN."""
     found = numbers_of(column)
     for row in np.flatnonzero(np.isnan(found)).tolist():
-        if not is_missing(column[row]):
+        if not is_gap(column[row]):
             raise ValueError(f"column {column.name!r} must hold numbers, got {column[row]!r} at row {row}")
     return found
 
@@ -411,7 +412,7 @@ def told_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
 def _full_column(frame: pl.DataFrame, name: str) -> pl.Series:
     """A column with a value in every row."""
     values = column(frame, name)
-    missing = next((row for row, value in enumerate(values.to_list()) if is_missing(value)), None)
+    missing = next((row for row, value in enumerate(values.to_list()) if is_gap(value)), None)
     if missing is not None:
         raise ValueError(f"column {name!r} has no value at row {missing}")
     return values

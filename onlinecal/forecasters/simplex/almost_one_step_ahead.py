@@ -27,6 +27,7 @@ from onlinecal.forecasters.simplex.machine.memory import POINT, SCALE, most_roun
 from onlinecal.forecasters.simplex.run import SimplexRun, replayed
 from onlinecal.forecasters.tokens import Announcing, OpenForecasts, SimplexForecast
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
+from onlinecal.tables.frames import as_array
 from onlinecal.validation import check_choice, check_count, check_order
 
 Report = Literal["barycentre", "hint"]
@@ -268,7 +269,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         guide = NO_HINTS
         if hints is not None:
             check_expected(self.hints, "hints")
-            guide, rounds = np.asarray(hints), len(played.numbers)
+            guide, rounds = as_array(hints, "hints", "an array"), len(played.numbers)
             if guide.ndim == 2 and len(guide) != rounds:
                 named = f"{rounds} and {len(guide)}"
                 raise ValueError(f"outcomes and hints must have the same length, got {named}")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.tables.columns import check_vector
+from onlinecal.tables.frames import as_array, objects_of
 from onlinecal.texts import shown
 from onlinecal.validation import check_number
 
@@ -88,7 +88,7 @@ def classes_of(
     """
     if isinstance(outcomes, (str, bytes, Mapping)) or not hasattr(outcomes, "__iter__"):
         raise ValueError(f"{name} must be a flat sequence of class labels, got {shown(outcomes)}")
-    labels = check_vector(outcomes, name).tolist() if isinstance(outcomes, np.ndarray) else list(outcomes)
+    labels = objects_of(outcomes, name)
     if not labels:
         raise ValueError(f"{name} is empty")
     try:
@@ -117,10 +117,7 @@ def check_distributions(values: Any, shape: tuple[int, ...], name: str) -> NDArr
     They must be finite numbers in [0, 1] whose sum is one, up to 1e-6. What the sum is off would be added to
     every distance; so only what sums to one up to rounding is given back as it is.
     """
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must have shape {shape}, got a ragged sequence") from error
+    array = as_array(values, name, f"an array of shape {shape}", f"of shape {shape}")
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
     if array.dtype.kind not in "iufb":

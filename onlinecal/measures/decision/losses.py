@@ -25,6 +25,7 @@ from onlinecal.measures.fixed_order import (
     soften,
 )
 from onlinecal.tables.columns import check_labelled_rows, check_probability_rows, refuse
+from onlinecal.tables.frames import as_array
 from onlinecal.validation import check_count, check_open_unit
 
 
@@ -196,7 +197,7 @@ def row_losses(table: Floats, labels: Ints, tables: Floats) -> tuple[Ints, Float
 def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Floats:
     """Loss tables of shape (n_losses, K, C), finite, as float64; one table (K, C) becomes (1, K, C)."""
     try:
-        tables = np.asarray(losses, dtype=np.float64)
+        tables = as_array(losses, name, "tables", "of equal lengths").astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers of shape (n_losses, actions, classes): {error}") from error
     if tables.ndim == 2:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Bools, Floats, pieces
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
 from onlinecal.tables.columns import check_groups
+from onlinecal.tables.frames import names_of, refuse_no_array
 from onlinecal.validation import check_share
 
 Predicate = Callable[[Any], Any]
@@ -64,7 +65,7 @@ class GroupMaker:
 
     def fit(self, groups: Any, n_rows: int, weights: Floats | None = None) -> Bools:
         """Settle which groups there are, from the rows at hand; their membership, shape (n_rows, G)."""
-        groups = as_frame(groups)
+        groups = groups if self.predicates else as_frame(groups)
         self._columns: list[str] | None = None
         self._cells: list[tuple[Category, ...]] = []
         if not self.predicates and holds_categories(groups):
@@ -77,7 +78,7 @@ class GroupMaker:
 
     def transform(self, groups: Any, n_rows: int) -> Bools:
         """Membership of other rows in the groups of `fit`, shape (n_rows, G)."""
-        groups = as_frame(groups)
+        groups = groups if self.predicates else as_frame(groups)
         if self._columns is not None:
             return self._place(groups, n_rows)
         if self.predicates:
@@ -164,7 +165,15 @@ class GroupMaker:
 
 
 def as_frame(groups: Any) -> Any:
-    """A Series of pandas or polars as a data frame of one column; anything else as it is."""
+    """A Series of pandas or polars as a data frame of one column, one of pyarrow as one of polars.
+
+    Anything else as it is. ValueError for frames whose rows are not there yet.
+    """
+    refuse_no_array(groups, "groups", "a table")
+    if names_of(groups) is not None and not hasattr(groups, "dtypes"):
+        import polars as pl
+
+        return pl.DataFrame(groups)
     return groups.to_frame() if hasattr(groups, "to_frame") and not hasattr(groups, "columns") else groups
 
 

@@ -42,13 +42,13 @@ from onlinecal.recalibration.groups.start import (
     set_apart,
 )
 from onlinecal.recalibration.probability_recalibrator import (
-    column_names,
     event_column,
     event_rows,
     repeats,
 )
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.tables.columns import check_same_index
+from onlinecal.tables.frames import names_of
 from onlinecal.validation import check_choice, check_count, check_number, check_share
 
 Target = Literal["multicalibration", "means"]
@@ -356,7 +356,7 @@ class GroupRecalibrator(BaseEstimator):
         plan = plan_of(self, float(weights.sum()))
         if plan.n_folds or self.validation_fraction:
             rows = merged(rows)
-        self._maker, self._columns = maker, column_names(p)
+        self._maker, self._columns = maker, names_of(p)
         fitted, aside = set_apart(rows, self.validation_fraction, self.seed)
         self._learn(fitted, None if aside is None else self._copied(aside), plan)
         return self
@@ -423,8 +423,8 @@ class GroupRecalibrator(BaseEstimator):
         check_same_index(p, groups, "p and groups")
         forecasts = event_column(p)
         members = self.members(groups, len(forecasts)).view(np.uint8)
-        if self._columns is not None and column_names(p) not in (None, self._columns):
-            raise ValueError(f"p must have the columns {self._columns} of fit, got {column_names(p)}")
+        if self._columns is not None and names_of(p) not in (None, self._columns):
+            raise ValueError(f"p must have the columns {self._columns} of fit, got {names_of(p)}")
         return self.start_(self._inside(forecasts), self._limit), members
 
     def members(self, groups: Any, n_rows: int) -> NDArray[np.bool_]:

@@ -218,7 +218,7 @@ def test_labels_of_any_kind(classes):
         ({"classes": ["a"]}, ["a", "a"], "classes must name the 2 columns of P, got 1 of them"),
         ({"classes": ["a", "a"]}, ["a", "a"], "classes must differ, got 'a' twice"),
         ({"classes": ["a", "b"]}, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),
-        ({"classes": ["a", "b"]}, 3, "y must be a sequence of labels, got 3"),
+        ({"classes": ["a", "b"]}, 3, "y must be a column, got 3"),
     ],
 )
 def test_bad_parameters_are_named(parameters, labels, message):

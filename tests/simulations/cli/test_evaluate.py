@@ -149,7 +149,7 @@ def test_labels_come_when_their_column_says(tmp_path):
         ("--settled-at p", "holds no row numbers"),
         ("--settled-at at --together t", "exclude each other"),
         ("--together t --late 1", "--late excludes"),
-        ("--settled-at day --sort at", "'day' and 'at' cannot be compared: String and Int64"),
+        ("--settled-at day --sort at", "column 'day' has 'day one' at row 0, which cannot be read as a time"),
         ("--settled-at y --sort at", "before the forecast itself, which is of at"),
     ):
         assert words in refused("evaluate", *file, *options.split())

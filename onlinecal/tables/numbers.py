@@ -1,0 +1,70 @@
+"""Numbers as files write them, also as texts, and what stands for no value there."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+NUMBER_WORDS = {"false": 0, "true": 1}
+"""Texts that stand for numbers, in any case."""
+OUTCOME_WORDS = {**NUMBER_WORDS, "no": 0, "yes": 1, "n": 0, "y": 1, "f": 0, "t": 1}
+"""Texts that stand for outcomes, in any case."""
+MISSING = {"", "-", "?", ".", "na", "n/a", "nan", "null", "none"}
+"""Texts that stand for no value, in any case."""
+
+
+def is_gap(value: Any) -> bool:
+    """Whether a value of a column stands for none."""
+    return value is None or value != value or (isinstance(value, str) and value.strip().lower() in MISSING)
+
+
+def numbers_of(column: pl.Series, words: dict[str, int] = NUMBER_WORDS) -> NDArray[np.float64]:
+    """A column's numbers, shape (T,), also those written as texts; NaN for what is none."""
+    import numpy as np
+    import polars as pl
+
+    if column.dtype == pl.String:
+        plain = column.str.strip_chars().cast(pl.Float64, strict=False)
+        numbers = plain.fill_null(math.nan).to_numpy().copy()
+        for row in plain.is_null().arg_true():
+            numbers[row] = number_of(column[row], words)
+        return numbers
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        return column.cast(pl.Float64).fill_null(math.nan).to_numpy()
+    return np.array([number_of(value, words) for value in column.to_list()], dtype=np.float64)
+
+
+def number_of(value: Any, words: dict[str, int] = NUMBER_WORDS) -> float:
+    """A number, or a text that stands for one, as "63 %" does for 0.63; NaN for anything else."""
+    if isinstance(value, str):
+        value = value.strip()
+        if value.endswith("%"):
+            return number_of(value[:-1], {}) / 100.0
+        value = words.get(value.lower(), value)
+    try:
+        return float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        return math.nan
+
+
+def exact_numbers(values: pl.Series | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Numbers of texts or objects, exact if all are whole, and where there is none; shape (T,) both."""
+    import polars as pl
+
+    if not isinstance(values, pl.Series):
+        listed = values.tolist()
+        are_whole = all(value is None or isinstance(value, int) for value in listed)
+        values = pl.Series(listed, dtype=pl.Int64 if are_whole else pl.Float64, strict=False)
+    else:
+        values = values.str.strip_chars()
+        whole = values.cast(pl.Int64, strict=False)
+        numbers = values.cast(pl.Float64, strict=False)
+        # nothing is lost where every number is a whole one
+        values = whole if whole.null_count() == numbers.null_count() else numbers
+    gone = values.is_null() | (values.is_nan() if values.dtype.is_float() else values.is_null())
+    return values.fill_null(0).to_numpy(), gone.to_numpy()
