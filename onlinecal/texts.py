@@ -34,4 +34,9 @@ def shown(value: Any) -> str:
     text = repr(value) if not isinstance(value, (list, tuple)) else repr(value[:FEW_SHOWN])
     if isinstance(value, (list, tuple)) and len(value) > FEW_SHOWN:
         text = f"{text[:-1]}, ... {len(value):,} in all{text[-1]}"
+    return cut(text)
+
+
+def cut(text: str) -> str:
+    """A text, but not all of one that is long."""
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

@@ -25,6 +25,7 @@ from onlinecal.measures.counts import check_weights, total_of
 from onlinecal.tables.columns import (
     check_groups,
     check_history,
+    check_order_of,
     check_probabilities,
     check_same_index,
     check_same_length,
@@ -147,6 +148,7 @@ def functional_multicalibration_error(
     p = check_probabilities(forecasts)
     y = check_probabilities(outcomes, "outcomes")
     check_same_length(p, y, "forecasts and outcomes")
+    check_order_of(p, y)
     values = as_array(functions, "functions", "a table of numbers")
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or len(values) != len(p) or values.dtype.kind not in "iufb":

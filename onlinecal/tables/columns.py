@@ -79,6 +79,8 @@ def _scale_hint(array: NDArray[Any]) -> str:
     """What numbers outside [0, 1] may be, for an error about them."""
     if (array < 0.0).any():
         return ": are they scores or log odds?"
+    if ((array >= 1.0) | np.isnan(array)).all() and (array != np.floor(array)).any():
+        return ": are they decimal odds? 1 / odds, divided by its sum over all outcomes, is a probability"
     percent = (array > 2.0).any() and not (array > 100.0).any()
     return ": are they percent? divide by 100" if percent else ""
 
@@ -144,7 +146,27 @@ def check_share_history(
     check_same_index(forecasts, outcomes, "forecasts and outcomes")
     p, y = check_probabilities(forecasts), check_shares(outcomes)
     check_same_length(p, y, "forecasts and outcomes")
+    check_order_of(p, y)
     return p, y
+
+
+def check_order_of(
+    forecasts: NDArray[Any], outcomes: NDArray[Any], names: str = "forecasts, outcomes"
+) -> None:
+    """Refuse forecasts that are all 0 or 1 beside outcomes that are not: elsewhere outcomes come first.
+
+    Whoever means them gives forecasts that are as near to 0 and 1 as nobody can tell.
+    """
+    first, second = names.split(", ")
+    if _is_certain(forecasts) and not _is_certain(outcomes):
+        raise ValueError(
+            f"{first} are all 0 or 1, and {second} are not: are they swapped? The order is {names}. If they "
+            f"are meant so, give numpy.clip({first}, 1e-15, 1 - 1e-15)"
+        )
+
+
+def _is_certain(values: NDArray[Any]) -> bool:
+    return values.dtype == np.uint8 or bool(((values == 0.0) | (values == 1.0)).all())
 
 
 def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
@@ -216,10 +238,19 @@ def check_labelled_rows(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Class probabilities (n, k) and the classes that came true (n,), as float64 and int64."""
     check_same_index(probabilities, labels, "probabilities and labels")
+    _check_kinds(probabilities, labels)
     table = check_probability_rows(probabilities)
     classes = check_labels(labels, table.shape[1])
     check_same_length(table, classes, "probabilities and labels")
     return table, classes
+
+
+def _check_kinds(probabilities: Any, labels: Any) -> None:
+    """Refuse a column where a table is due, and a table where a column will do."""
+    if len(getattr(probabilities, "shape", ())) == 1 and len(getattr(labels, "shape", ())) == 2:
+        raise ValueError(
+            "probabilities must be a table and labels a column, got them the other way round: swap them"
+        )
 
 
 def check_outcome_rows(
@@ -230,9 +261,11 @@ def check_outcome_rows(
     if array.ndim != 2 or array.shape[1] == 1:
         return check_labelled_rows(probabilities, labels)
     check_same_index(probabilities, labels, "probabilities and labels")
+    _check_kinds(probabilities, labels)
     table, soft = check_probability_rows(probabilities), check_probability_rows(array, "labels")
     if soft.shape != table.shape:
         raise ValueError(f"labels must have the shape {table.shape} of probabilities, got {soft.shape}")
+    check_order_of(table, soft, "probabilities, labels")
     return table, soft
 
 

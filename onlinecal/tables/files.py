@@ -6,17 +6,17 @@ What the columns hold is read and checked in `onlinecal.tables.rounds`.
 from __future__ import annotations
 
 import gzip
-import io
-import json
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onlinecal.catalogue import did_you_mean
+from onlinecal.tables.formats import Csv, JsonLines, Npz, Parquet, Reader, twice
+from onlinecal.texts import cut, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,9 +39,6 @@ STARTS = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"{": "json lines", b"[{": "
 """How what a pipe brings begins, if it is no CSV."""
 STANDARD_INPUT = "standard input"
 DAMAGED = (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
-SEPARATORS = (",", ";", "\t", "|")
-HEAD = 1 << 20
-"""Bytes at the beginning of a CSV that tell its separator."""
 
 PACKAGED = {"nba": Path(__file__).parents[1] / "datasets" / "nba_games.csv.gz"}
 """Data that comes with the package, by the name that is taken wherever a file is."""
@@ -103,15 +100,9 @@ def _opened(path: Path) -> tuple[str, Path | bytes]:
         with readable(path, "gzip"):
             content = gzip.decompress(content)
     if form is None:
-        begin = b"".join(content[:64].split())
+        begin = b"".join(content.removeprefix(b"\xef\xbb\xbf")[:64].split())
         form = next((form for start, form in STARTS.items() if begin.startswith(start)), "csv")
-    if form not in TEXT:
-        return form, content
-    content = _in_utf8(content)
-    if form == "json lines" and content.lstrip().startswith(b"["):
-        with readable(path, "json"):
-            content = b"".join(json.dumps(row).encode() + b"\n" for row in json.loads(content))
-    return form, content
+    return form, _in_utf8(content) if form in TEXT else content
 
 
 def _in_utf8(content: bytes) -> bytes:
@@ -133,78 +124,9 @@ def readable(path: Path, form: str) -> Iterator[None]:
 
     try:
         yield
-    except (pl.exceptions.PolarsError, json.JSONDecodeError, *DAMAGED) as error:
+    except (ValueError, pl.exceptions.PolarsError, *DAMAGED) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        if reason.startswith("found more fields"):
-            reason = "a row has more fields than the header: decimal commas, or separators without quotes?"
-        raise ValueError(f"{called(path)} cannot be read as {form}: {reason}") from error
-
-
-def _openable(origin: Path | bytes) -> Path | io.BytesIO:
-    return io.BytesIO(origin) if isinstance(origin, bytes) else origin
-
-
-def _names(form: str, origin: Path | bytes) -> dict[str, str]:
-    """The columns as they are written, by their names: without spaces around, if that is clear."""
-    if form == "npz":
-        written = [name for name, _ in _npz_columns(origin)]
-    else:
-        # of text only the header is read
-        written = _scanned(form, origin, {}, 0).collect_schema().names()
-    plain = [name.strip() for name in written]
-    return dict(zip(plain if len(set(plain)) == len(plain) else written, written, strict=True))
-
-
-def _scanned(
-    form: str, origin: Path | bytes, texts: dict[str, Any], inferred: int | None = None
-) -> pl.LazyFrame:
-    import polars as pl
-
-    # without `glob=False` polars would read brackets in a path as patterns
-    if form == "parquet":
-        return pl.scan_parquet(_openable(origin), glob=False)
-    assert isinstance(origin, bytes)
-    if form == "json lines":
-        return pl.scan_ndjson(origin, schema_overrides=texts, infer_schema_length=None)
-    return pl.scan_csv(
-        origin,
-        separator=_separator(origin),
-        schema_overrides=texts,
-        infer_schema_length=inferred,
-    )
-
-
-def _separator(content: bytes) -> str:
-    """What stands between the fields of a CSV: equally often in the first two lines, else most often."""
-    head = content[:HEAD].decode(errors="replace").splitlines()[:2]
-    # every second part of a line cut at its quotes is inside them
-    bare = ["".join(line.split('"')[::2]) for line in head]
-
-    def fits(sign: str) -> tuple[bool, int]:
-        counts = [line.count(sign) for line in bare]
-        return min(counts) == max(counts) > 0, counts[0]
-
-    return max(SEPARATORS, key=fits)
-
-
-def _npz_columns(origin: Path | bytes, wanted: Iterable[str] | None = None) -> Iterator[tuple[str, object]]:
-    """The vectors of an NPZ file, and the columns of its tables as name_0, name_1 and so on."""
-    import numpy as np
-
-    chosen = None if wanted is None else set(wanted)
-    lengths: dict[str, int] = {}
-    with np.load(_openable(origin), allow_pickle=False) as arrays:
-        for key in arrays.files:
-            array = arrays[key]
-            columns = {key: array} if array.ndim == 1 else {}
-            if array.ndim == 2:
-                columns = {f"{key}_{place}": array[:, place] for place in range(array.shape[1])}
-            for name, values in columns.items():
-                if chosen is None or name in chosen:
-                    lengths[name] = len(values)
-                    yield name, np.ascontiguousarray(values)
-    if chosen is not None and len(set(lengths.values())) > 1:
-        raise ValueError(f"columns of unequal length: {', '.join(f'{k} {n:,}' for k, n in lengths.items())}")
+        raise ValueError(f"{called(path)} cannot be read as {form}: {cut(reason)}") from error
 
 
 def check_columns(columns: Iterable[str], wanted: Iterable[str], owner: object = "the table") -> None:
@@ -219,43 +141,54 @@ def read_columns(path: Path) -> list[str]:
     """The names of a file's columns; errors as of `read_frame`."""
     form, origin = _opened(path)
     with readable(path, form):
-        return list(_names(form, origin))
+        return _plain_names(_reader(form, origin).names)
 
 
 def read_frame(path: Path, wanted: Iterable[str] = (), as_written: Iterable[str] = ()) -> pl.DataFrame:
     """The columns of a file: at least those wanted; all, if none is named.
 
-    CSV with any of SEPARATORS, JSON Lines, both also packed (.gz); Parquet; NPZ, whose vectors are columns, a
-    table `a` the columns a_0, a_1, ... "-" is standard input, in any of these formats. In text files those
-    `as_written` stay text, and times always do.
+    CSV with any of SEPARATORS; JSON, also line by line; both also packed (.gz); Parquet; NPZ, whose vectors
+    are columns, a table `a` the columns a_0, a_1, ... "-" is standard input, in any of these formats. In CSV
+    files those `as_written` stay text, and times always do. Lists of one are what is in them.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        No such file or column, another extension, contents that cannot be read, no rows.
+        No such file or column, two columns of that name, another extension, contents that cannot be read, a
+        row with more fields than the header, no rows.
     """
-    import polars as pl
-
     form, origin = _opened(path)
     if form in TEXT and isinstance(origin, bytes) and not origin.strip():
         raise ValueError(f"{called(path)} holds no rounds")
     with readable(path, form):
-        names = _names(form, origin)
+        reader = _reader(form, origin)
+    names = _plain_names(reader.names)
     chosen = list(dict.fromkeys(wanted)) or list(names)
     if not set(chosen) <= set(names) and form == "csv" and all(map(_is_number, names)):
-        raise ValueError(f"{called(path)} has no header: its first line is {', '.join(names)}")
+        raise ValueError(f"{called(path)} has no header: its first line is {shown(names)}")
     check_columns(names, chosen, called(path))
-    written = [names[name] for name in chosen]
+    for name in twice(names) & set(chosen) - {""}:
+        raise ValueError(f"{called(path)} has two columns {name!r}: rename one")
+    texts = set(as_written)
+    places = [names.index(name) for name in dict.fromkeys(chosen)]
     with readable(path, form):
-        if form == "npz":
-            frame = pl.DataFrame(dict(_npz_columns(origin, written))).select(written)
-        else:
-            texts = {names[name]: pl.String() for name in as_written if name in names}
-            frame = _scanned(form, origin, texts).select(pl.col(written)).collect()
-    frame.columns = chosen
+        frame = reader.read(places, {place for place in places if names[place] in texts})
+    frame.columns = [names[place] for place in places]
     if frame.height == 0:
         raise ValueError(f"{called(path)} holds no rounds")
     return frame
+
+
+def _reader(form: str, origin: Path | bytes) -> Reader:
+    if isinstance(origin, bytes) and form in TEXT:
+        return Csv(origin) if form == "csv" else JsonLines(origin)
+    return Parquet(origin) if form == "parquet" else Npz(origin)
+
+
+def _plain_names(written: Sequence[str]) -> list[str]:
+    """Names without spaces around, if they can be told apart then as well as before."""
+    plain = [name.strip() for name in written]
+    return plain if len(set(plain)) == len(set(written)) else list(written)
 
 
 def _is_number(text: str) -> bool:

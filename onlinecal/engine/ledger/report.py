@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -179,7 +178,9 @@ def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[s
         if rows:
             queries, given, outcomes = zip(*rows, strict=True)
             alarm = CalibrationAlarm(NO_ALARM)
-            alarm.update_many(np.array(given, np.float64), np.array(outcomes, np.float64))
+            # row by row: of a key whose forecasts are all 0 or 1 shares are no mistake
+            for p, outcome in zip(given, outcomes, strict=True):
+                alarm.update(p, outcome)
             assert alarm.change_point is not None
             queries_since[name] = queries[alarm.change_point]
     return queries_since
