@@ -37,6 +37,10 @@ BETWEEN = {"onlinecal", "adversaries", "simulations", "river", "sklearn"}
 """Packages that may stand between a user's program and a remark."""
 
 
+CERTAIN_COST = -math.log(1e-15)
+"""The log loss of what was certain not to come: probabilities are kept so far away from 0."""
+
+
 class LabelWarning(UserWarning):
     """Labels or outcomes that can be read, but are hardly meant so.
 
@@ -110,6 +114,17 @@ def outcome_remarks(
                 f"chance ({_percent(chance)}): is {outcome} what was forecast, or its opposite?"
             )
     return remarks
+
+
+def certain_remarks(outcomes: NDArray[Any], forecasts: Floats, forecast: str = "the forecast") -> list[str]:
+    """A remark on forecasts of exactly 0 or 1 that were wrong, both of shape (n,); none if none was."""
+    wrong = ((forecasts == 0.0) & (outcomes > 0.0)) | ((forecasts == 1.0) & (outcomes < 1.0))
+    if not wrong.any():
+        return []
+    return [
+        f"{forecast} is exactly 0 or 1, and wrong, in {int(wrong.sum()):,} of {len(outcomes):,} rounds: the "
+        f"log loss of each would be infinite, and counts as {CERTAIN_COST:.1f}"
+    ]
 
 
 def silence_remarks(settled: int, without: int, advice: str) -> list[str]:

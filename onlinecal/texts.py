@@ -34,7 +34,7 @@ def shown(value: Any) -> str:
     text = repr(value) if not isinstance(value, (list, tuple)) else repr(value[:FEW_SHOWN])
     if isinstance(value, (list, tuple)) and len(value) > FEW_SHOWN:
         text = f"{text[:-1]}, ... {len(value):,} in all{text[-1]}"
-    return cut(text)
+    return cut(" ".join(text.split()) if "\n" in text else text)
 
 
 def cut(text: str) -> str:

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from onlinecal.texts import shown
+
 OUTCOMES: dict[Any, int] = {False: 0, True: 1}
 """Every label that means an outcome: False, True and whatever equals them (0, 1, numpy's scalars)."""
 
@@ -28,7 +30,7 @@ def outcome_of(label: Any, name: str = "outcome") -> int:
     """The outcome 0 or 1 that `label` stands for."""
     outcome = known_outcome(label)
     if outcome is None:
-        raise ValueError(f"{name} must be 0, 1, False or True, got {label!r}")
+        raise ValueError(f"{name} must be 0, 1, False or True, got {shown(label)}")
     return outcome
 
 
@@ -40,14 +42,14 @@ def share_of(value: Any, name: str = "outcome") -> float:
         return float(outcome)
     is_number: bool = isinstance(value, Real)
     if not is_number or not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must be a number in [0, 1], False or True, got {value!r}")
+        raise ValueError(f"{name} must be a number in [0, 1], False or True, got {shown(value)}")
     return float(value)
 
 
 def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
     """Refuse a word that is not one of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {shown(value)}")
 
 
 def as_whole(value: Any) -> Any:
@@ -59,9 +61,9 @@ def check_count(value: Any, name: str, most: int | None = None, least: int = 1) 
     """A whole number from `least` up, at most `most`, as an int: 1e6 is one, True is none."""
     count = as_whole(value)
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {shown(value)}")
     if most is not None and count > most:
-        raise ValueError(f"{name} must be at most {most}, got {value!r}")
+        raise ValueError(f"{name} must be at most {most}, got {shown(value)}")
     return int(count)
 
 
@@ -75,7 +77,9 @@ def check_number(
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     above = number and (value > low if ends[0] == "(" else value >= low)
     if not above or not (value < high if ends[1] == ")" else value <= high):
-        raise ValueError(f"{name} must be {allowed or f'a number from {low:g} to {high:g}'}, got {value!r}")
+        raise ValueError(
+            f"{name} must be {allowed or f'a number from {low:g} to {high:g}'}, got {shown(value)}"
+        )
     return float(value)
 
 
@@ -109,10 +113,10 @@ def check_numbers(values: Any, name: str) -> list[float]:
     """The numbers of a sequence of any kind, at least one and all finite, read once in their order."""
     no_order = isinstance(values, (str, bytes, Mapping, set, frozenset))
     if no_order or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
-        raise ValueError(f"{name} must be a sequence of numbers, as a list, got {values!r}")
+        raise ValueError(f"{name} must be a sequence of numbers, as a list, got {shown(values)}")
     numbers = [value.item() if isinstance(value, np.generic) else value for value in values]
     if not numbers:
-        raise ValueError(f"{name} must be a sequence of numbers, at least one, got {values!r}")
+        raise ValueError(f"{name} must be a sequence of numbers, at least one, got {shown(values)}")
     for place, value in enumerate(numbers):
         check_finite(value, f"{name} at place {place}")
     return numbers
@@ -135,7 +139,7 @@ def seed_sequence(seed: Any, spawn_key: tuple[int, ...] = ()) -> np.random.SeedS
         return np.random.SeedSequence(seed, spawn_key=spawn_key)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"seed must be a non-negative integer or a sequence of them, got {seed!r}"
+            f"seed must be a non-negative integer or a sequence of them, got {shown(seed)}"
         ) from error
 
 
@@ -148,4 +152,4 @@ def check_probability(value: Any, name: str) -> float:
     """One finite number in [0, 1], as a float."""
     if isinstance(value, (int, float, np.number)) and 0.0 <= value <= 1.0:
         return float(value)
-    raise ValueError(f"{name} must be a number in [0, 1], got {value!r}")
+    raise ValueError(f"{name} must be a number in [0, 1], got {shown(value)}")

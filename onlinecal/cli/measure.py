@@ -282,11 +282,18 @@ def _effort(budget: str) -> float:
 
 def _remarks(rounds: Rounds, columns: Sequence[Column], outcome: str, together: str | None) -> list[str]:
     """What looks wrong in the columns, and which score worse than a constant or than the first; each once."""
-    from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, run_remarks
+    from onlinecal.remarks import (
+        certain_remarks,
+        constant_remarks,
+        input_remarks,
+        outcome_remarks,
+        run_remarks,
+    )
 
     found, first = [*rounds.remarks], columns[0].errors.averages
     for column, forecasts in rounds.forecasts.items():
         found += outcome_remarks(rounds.outcomes, forecasts, outcome, column)
+        found += certain_remarks(rounds.outcomes, forecasts, column)
     if together is None:
         found += run_remarks(rounds.outcomes, next(iter(rounds.forecasts.values())), outcome, ADVICE)
     if rounds.outcomes.dtype.kind == "f":

@@ -128,6 +128,8 @@ Answer = Forecast | Settled | Withdrawn | Rejected
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What is raised where bytes are no event."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What tools of Windows write in front of UTF-8; a parser may ignore it (RFC 8259, section 8.1)."""
 _decoder = msgspec.json.Decoder(Incoming)
 _encoder = msgspec.json.Encoder()
 
@@ -140,6 +142,8 @@ def decode(line: bytes) -> Incoming | Rejected:
     try:
         return _decoder.decode(line)
     except UNREADABLE as error:
+        if line.startswith(BYTE_ORDER_MARK):
+            return decode(line[len(BYTE_ORDER_MARK) :])
         return Rejected(_id_in(line), "malformed", str(error) if line.strip() else "the line is empty")
 
 

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.tables.columns import (
+    check_numbers,
     check_probabilities,
     check_same_length,
     check_share_history,
-    check_vector,
     refuse,
 )
 
@@ -155,10 +155,7 @@ def check_weights(values: ArrayLike | None, n_rows: int) -> Floats:
     """Weights of shape (n,), finite and not negative, one of them positive, as float64; None: ones."""
     if values is None:
         return np.ones(n_rows)
-    array = check_vector(values, "sample_weight")
-    if array.dtype.kind not in "iufb":
-        raise ValueError(f"sample_weight must be numbers, got {array.tolist()[0]!r}")
-    weights = array.astype(np.float64)
+    weights = check_numbers(values, "sample_weight", "be numbers")
     if len(weights) != n_rows:
         raise ValueError(f"sample_weight must have a weight for each of {n_rows} rows, got {len(weights)}")
     bad = ~(np.isfinite(weights) & (weights >= 0.0))
@@ -195,9 +192,7 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
 
 
 def _check_whole(counts: ArrayLike, name: str) -> Ints:
-    array = check_vector(counts, name)
-    if array.dtype.kind not in "iufb":
-        raise ValueError(f"{name} must be whole numbers, got values like {array[0]!r}")
+    array = check_numbers(counts, name, "be whole numbers")
     bad = ~((array >= 0) & (array < MOST_ROUNDS) & (np.floor(array) == array))
     refuse(bad, array, f"{name} must be whole numbers from 0 on")
     return array.astype(np.int64)

@@ -23,6 +23,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.html import Bar, Shown, Table
 from onlinecal.measures.counts import check_weights, total_of
 from onlinecal.tables.columns import (
+    as_numbers,
     check_groups,
     check_history,
     check_order_of,
@@ -151,9 +152,9 @@ def functional_multicalibration_error(
     check_order_of(p, y)
     values = as_array(functions, "functions", "a table of numbers")
     values = values[:, None] if values.ndim == 1 else values
-    if values.ndim != 2 or len(values) != len(p) or values.dtype.kind not in "iufb":
+    if values.ndim != 2 or len(values) != len(p):
         raise ValueError(f"functions must be a table of numbers ({len(p)}, H), got shape {values.shape}")
-    values = values.astype(np.float64)
+    values = as_numbers(values, "functions must be numbers")
     refuse(~np.isfinite(values), values, "functions must be finite", axes=("row", "column"))
     weights = check_weights(sample_weight, len(p))
     level, order, starts = level_sets(p, n_levels)

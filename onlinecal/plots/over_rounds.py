@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from onlinecal.measures import calibration_distance
 from onlinecal.plots import style
 from onlinecal.tables.columns import (
     check_history,
+    check_numbers,
     check_probabilities,
     check_same_index,
     check_same_length,
-    check_vector,
     refuse,
 )
 from onlinecal.tables.frames import as_array
@@ -286,7 +287,8 @@ def certificate_data(
     per = moments if normalize else 1
     columns = {"round": moments, "certificate": proven / per}
     if guarantees is not None:
-        bound = guarantees if np.ndim(guarantees) else np.full(len(proven), guarantees)
+        is_number = isinstance(guarantees, Real)
+        bound = np.full(len(proven), guarantees) if is_number else guarantees
         promised = _sums(bound, "guarantees")
         check_same_index(certificates, guarantees, "certificates and guarantees")
         check_same_length(proven, promised, "certificates and guarantees")
@@ -301,10 +303,7 @@ def draw_line(axis: Axes, table: pl.DataFrame, column: str, color: str, **look: 
 
 
 def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    array = check_vector(values, name)
-    if array.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must be numbers, got values like {array.tolist()[0]!r}")
-    array = array.astype(np.float64)
+    array = check_numbers(values, name, "be numbers")
     refuse(~((array >= 0.0) & np.isfinite(array)), array, f"{name} must be finite and not negative")
     return array
 

@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
-from onlinecal.tables.columns import check_vector
+from onlinecal.tables.columns import check_numbers
 from onlinecal.tables.writing import whole, write_table
+from onlinecal.texts import shown
 from onlinecal.validation import check_count, check_open_unit
 
 INK = "#222222"
@@ -293,8 +294,10 @@ OURS = "onlinecal-"
 @in_house_style
 def axes_or_new(axes: Axes | None, size: tuple[float, float]) -> Axes:
     """The axes given, or those of a new figure in the house style, which pyplot and notebooks show."""
-    if axes is not None:
+    if isinstance(axes, Axes):
         return axes
+    if axes is not None:
+        raise ValueError(f"ax must be Axes of matplotlib, or None, got {shown(axes)}: names go by keyword")
     # here only: pyplot chooses a backend when it is first imported
     from matplotlib import pyplot
 
@@ -329,9 +332,11 @@ def moments_of(rounds: int | ArrayLike, n_rounds: int | None = None) -> NDArray[
     if n_rounds is not None and isinstance(rounds, (int, np.integer)):
         number = min(check_count(rounds, "rounds"), n_rounds)
         return np.unique(np.linspace(0, n_rounds, number + 1)[1:].round().astype(np.int64))
-    moments = check_vector(rounds, "rounds")
-    if moments.dtype.kind in "iu":
+    moments = check_numbers(rounds, "rounds", "be whole numbers")
+    if (moments % 1 == 0).all():
         whole = moments.astype(np.int64)
         if whole[0] >= 1 and (np.diff(whole) >= 0).all() and (n_rounds is None or whole[-1] <= n_rounds):
             return whole
-    raise ValueError(f"rounds must be whole numbers from 1 to {n_rounds or 'T'} in order, got {rounds!r}")
+    raise ValueError(
+        f"rounds must be whole numbers from 1 to {n_rounds or 'T'} in order, got {shown(rounds)}"
+    )

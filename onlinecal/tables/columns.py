@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.tables.frames import as_array, missing_in
+from onlinecal.tables.frames import as_array, missing_in, names_of
 from onlinecal.texts import shown
 from onlinecal.validation import PLAIN, known_outcome, share_of
 
@@ -43,7 +43,7 @@ def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.ui
         known = [known_outcome(outcome) for outcome in array.tolist()]
         if None not in known:
             return np.array(known, np.uint8)
-        array = _numbers(array, rule, f": texts are compared first, as {name} == 'yes'")
+        array = as_numbers(array, rule, f": texts are compared first, as {name} == 'yes'")
     hint = ""
     if ((array > 0) & (array < 1)).any():
         hint = ": these are no outcomes; are probabilities and outcomes swapped?"
@@ -55,10 +55,12 @@ def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.ui
     return array.astype(np.uint8, copy=False)
 
 
-def _numbers(
+def as_numbers(
     array: NDArray[Any], rule: str, for_text: str = ": make numbers of texts"
 ) -> NDArray[np.float64]:
-    """Numbers in an array of objects, as float64; the error names the first value that is none."""
+    """Numbers in an array of any kind, as float64; the error names the first value that is none."""
+    if array.dtype.kind in "iufb":
+        return array.astype(np.float64, copy=False)
     for place, value in zip(np.ndindex(array.shape), array.ravel().tolist(), strict=True):
         if not isinstance(value, Real) or array.dtype.kind in "mM":
             hint = for_text if isinstance(value, str) else ": leave the row out" if value is None else ""
@@ -69,10 +71,8 @@ def _numbers(
 def check_numbers(values: ArrayLike, name: str, rule: str) -> NDArray[np.float64]:
     """Numbers of shape (T,), as float64, NaN where one is missing; `rule` says in an error what they must."""
     array = check_vector(values, name)
-    if array.dtype.kind not in "iufb":
-        gaps = missing_in(array)
-        array = _numbers(np.where(gaps, np.nan, array) if gaps.any() else array, f"{name} must {rule}")
-    return array.astype(np.float64, copy=False)
+    gaps = missing_in(array)
+    return as_numbers(np.where(gaps, np.nan, array) if gaps.any() else array, f"{name} must {rule}")
 
 
 def _scale_hint(array: NDArray[Any]) -> str:
@@ -105,7 +105,7 @@ def check_probabilities(values: ArrayLike, name: str = "forecasts") -> NDArray[n
     """Probabilities of shape (T,), each a finite number in [0, 1], as float64."""
     array = check_vector(values, name)
     if array.dtype.kind not in "iufb":
-        array = _numbers(array, f"{name} must be numbers in [0, 1]")
+        array = as_numbers(array, f"{name} must be numbers in [0, 1]")
     array = array.astype(np.float64, copy=False)
     bad = ~((array >= 0.0) & (array <= 1.0))
     if bad.any():
@@ -175,7 +175,11 @@ def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     if array.ndim == 2 and array.shape[1] == 1 and hasattr(values, "shape"):
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+        names = names_of(values)
+        one = f": give one column of it, as df[{names[0]!r}]" if names else ""
+        if names and len(set(names)) < len(names):
+            one = f": two of its columns are called {next(n for n in names if names.count(n) > 1)!r}"
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}{one}")
     if array.size == 0:
         raise ValueError(f"{name} is empty")
     return np.require(array, requirements=PLAIN)
@@ -200,7 +204,7 @@ def check_probability_rows(
     if table.size == 0:
         raise ValueError(f"{name} is empty, its shape is {table.shape}")
     if table.dtype.kind not in "iufb":
-        table = _numbers(table, f"{name} must be numbers in [0, 1]")
+        table = as_numbers(table, f"{name} must be numbers in [0, 1]")
     if not (keep_single and table.dtype in (np.float32, np.float64) and table.flags.c_contiguous):
         table = np.require(table, np.float64, PLAIN)
     bad = ~((table >= 0.0) & (table <= 1.0 + ROW_TOLERANCE))
@@ -220,7 +224,7 @@ def check_labels(
     """
     array, rule = check_vector(labels, name), f"{name} must be class numbers 0..{n_classes - 1}"
     if array.dtype.kind not in "iufb":
-        array = _numbers(array, rule, for_text)
+        array = as_numbers(array, rule, for_text)
     bad = ~((array >= 0) & (array < n_classes))
     if array.dtype.kind == "f":
         bad |= array != np.floor(array)

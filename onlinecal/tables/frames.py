@@ -60,7 +60,7 @@ def as_array(given: Any, name: str, wanted: str = "a column", even: str = "a fla
             return _of_pandas(given)
         if isinstance(given, pandas.DataFrame):
             return _side_by_side([_of_pandas(given.iloc[:, i]) for i in range(given.shape[1])], len(given))
-    if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+    if _is_arrow(given):
         given = _of_arrow(given, name)
         polars = sys.modules["polars"]
     if polars is not None:
@@ -113,8 +113,7 @@ def objects_of(given: Any, name: str) -> list[Any]:
     """
     given = _native(given)
     refuse_no_array(given, name, "a column")
-    is_read = isinstance(given, np.ndarray) or hasattr(given, "__array__") or hasattr(given, "columns")
-    if is_read or hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+    if hasattr(given, "__array__") or hasattr(given, "columns") or _is_arrow(given):
         array = as_array(given, name)
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
@@ -177,6 +176,13 @@ def columns_of(table: Any) -> dict[Any, Any] | None:
     if hasattr(table, "iloc"):
         return {name: table.iloc[:, place] for place, name in enumerate(names)}
     return {name: table[name] for name in names}
+
+
+def _is_arrow(given: Any) -> bool:
+    """Whether this is read as a stream of Arrow: what pyarrow has, and what numpy cannot read."""
+    has_stream = hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
+    is_own = type(given).__module__.partition(".")[0] in ("pyarrow", "polars")
+    return has_stream and (is_own or not hasattr(given, "__array__"))
 
 
 def _native(given: Any) -> Any:
@@ -300,6 +306,8 @@ def like(given: Any, values: NDArray[np.float64], names: Sequence[Any] | None = 
         if given.ndim == 1:
             return type(given)(values, index=given.index, name=given.name)
         return type(given)(values, index=given.index, columns=given.columns if names is None else names)
+    if type(given).__module__.startswith("xarray."):
+        return given.copy(data=values)
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None and isinstance(given, pyarrow.Array):
         return pyarrow.array(values)

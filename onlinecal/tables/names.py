@@ -8,16 +8,26 @@ from pathlib import Path
 from onlinecal.tables.files import called, is_pipe, read_columns
 
 LABELS = ("label", "labels", "y", "y_true", "target", "class", "truth", "ground_truth", "outcome")
-FORECASTS = ("forecast", "p", "prob", "prob1", "probability", "prediction", "hint", "risk")
-RESULTS = ("outcome", "y", "label", "y_true", "target", "event", "result", "won")
+FORECASTS = (
+    "forecast", "p", "prob", "prob1", "probability", "prediction", "hint", "risk",
+    "forecast_prob", "forecast_probability", "predicted_probability", "predicted_prob", "prob_pred", "y_prob",
+    "y_pred_proba", "pred_proba", "proba", "probability_yes", "prob_yes", "p_yes", "prob_win", "win_prob",
+    "win_probability", "p_win",
+)  # fmt: skip
+RESULTS = ("outcome", "y", "label", "y_true", "target", "event", "result", "won", "resolution", "resolved")
 OUTCOMES = (*RESULTS, "home_won", "prob1_outcome")
-"""Names that such columns have in most files, in any case; tried in this order."""
+"""Names that such columns have in most files; tried in this order, whatever stands between their words."""
 
 
 def usual(names: Sequence[str], known: Sequence[str]) -> str | None:
     """The first of the known names that a column has, as the file writes it."""
-    by_name = {name.strip().lower(): name for name in reversed(names)}
-    return next((by_name[name] for name in known if name in by_name), None)
+    by_name = {_bare(name): name for name in reversed(names)}
+    return next((by_name[_bare(name)] for name in known if _bare(name) in by_name), None)
+
+
+def _bare(name: str) -> str:
+    """A name in small letters without what is none: probwin, Prob Win and prob_win are one."""
+    return "".join(filter(str.isalnum, name.lower()))
 
 
 def event_columns(

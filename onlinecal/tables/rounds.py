@@ -89,6 +89,8 @@ class Column:
         if math.isnan(numbers[row]) or "log" in self.rule:
             return "; --drop-invalid leaves out such rows"
         known = numbers[numbers == numbers]
+        if known.min() >= 1 and (known % 1 != 0).any():
+            return ": are they decimal odds? 1 / odds, divided by its sum over all outcomes, is a probability"
         if reading.scale != "percent" and known.min() >= 0 and known.max() <= 100:
             return ": are they percentages (--scale percent), or log-odds (--scale logits)?"
         return ": are they log-odds (--scale logits)?"

@@ -68,6 +68,9 @@ def read_columns(columns: Any) -> tuple[list[Any], Floats]:
             )
         given = dict(enumerate(table.T))
     check_models(len(given), "columns")
+    first, *others = given
+    for other in others:
+        check_same_index(given[first], given[other], f"columns {first!r} and {other!r}")
     numbers = {name: _numbers(name, values) for name, values in given.items()}
     first, *_ = numbers
     for name, one in numbers.items():
@@ -258,7 +261,8 @@ def combine_forecasts(
     docs/theory.md, section 6, Theorem 17g.
     """
     for name, column in {"outcomes": outcomes, "settled_at": settled_at, "times": times}.items():
-        check_same_index(columns, column, f"columns and {name}")
+        for told in columns.values() if isinstance(columns, Mapping) else [columns]:
+            check_same_index(told, column, f"columns and {name}")
     names, table = read_columns(columns)
     y = check_outcomes(outcomes)
     check_same_length(table, y, "columns and outcomes")

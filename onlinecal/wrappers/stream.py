@@ -28,7 +28,7 @@ from onlinecal.tables.columns import (
     check_same_length,
 )
 from onlinecal.tables.frames import as_array, like, names_of
-from onlinecal.texts import counted
+from onlinecal.texts import counted, shown
 from onlinecal.validation import as_whole
 from onlinecal.wrappers.labels import Labels, Prior, corrected_rows, prior_weights
 from onlinecal.wrappers.settling import Group, Settling, completed, groups_of, missing_of, settling_of
@@ -69,7 +69,7 @@ def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> G
         y = check_outcomes(outcomes if missing is None else completed(outcomes, missing, 0))
         check_same_length(p, y, "probabilities and outcomes")
         if absent not in (None, 0, 1):
-            raise ValueError(f"absent must be 0 or 1, got {absent!r}")
+            raise ValueError(f"absent must be 0 or 1, got {shown(absent)}")
         numbers = y.astype(np.int64)
         return Given(np.column_stack([1.0 - p, p]), numbers, (0, 1), True, missing, int(absent or 0))
     classes, numbered = _classes(probabilities, given.shape[1])
@@ -80,7 +80,7 @@ def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> G
     try:
         silence = 0 if absent is None else int(_numbers([absent], classes, numbered)[0])
     except ValueError:
-        raise ValueError(f"absent must be one of the classes {list(classes)}, got {absent!r}") from None
+        raise ValueError(f"absent must be one of the classes {list(classes)}, got {shown(absent)}") from None
     return Given(table, numbers, classes, False, missing, silence)
 
 
@@ -481,7 +481,9 @@ def recalibrate_stream(
     for name, column in named.items():
         check_same_index(probabilities, column, f"probabilities and {name}")
     if due is None and absent is not None:
-        raise ValueError(f"absent says what silence means from a time on, due, got {absent!r} and due=None")
+        raise ValueError(
+            f"absent says what silence means from a time on, due, got {shown(absent)} and due=None"
+        )
     given = read_stream(probabilities, outcomes, absent)
     if due is not None and absent is None and not given.column:
         raise ValueError(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinecal.tables.columns import as_numbers
 from onlinecal.tables.frames import as_array, objects_of
 from onlinecal.texts import shown
 from onlinecal.validation import check_number
@@ -86,7 +87,7 @@ def classes_of(
 
     With `fixed` a new class is refused.
     """
-    if isinstance(outcomes, (str, bytes, Mapping)) or not hasattr(outcomes, "__iter__"):
+    if isinstance(outcomes, (str, bytes, Mapping)):
         raise ValueError(f"{name} must be a flat sequence of class labels, got {shown(outcomes)}")
     labels = objects_of(outcomes, name)
     if not labels:
@@ -120,9 +121,7 @@ def check_distributions(values: Any, shape: tuple[int, ...], name: str) -> NDArr
     array = as_array(values, name, f"an array of shape {shape}", f"of shape {shape}")
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-    if array.dtype.kind not in "iufb":
-        raise ValueError(f"{name} must be numbers in [0, 1], got {shown(values)}")
-    array = array.astype(np.float64)
+    array = as_numbers(array, f"{name} must be numbers in [0, 1]")
     rows = array.reshape(-1, shape[-1])
     bad = ~((rows >= 0.0) & (rows <= 1.0)).all(axis=1) | ~(np.abs(rows.sum(axis=1) - 1.0) <= SUM_TOLERANCE)
     if bad.any():

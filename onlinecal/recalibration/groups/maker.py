@@ -19,6 +19,8 @@ from onlinecal.validation import check_share
 Predicate = Callable[[Any], Any]
 Predicates = Mapping[str, Predicate] | Sequence[Predicate] | Predicate | None
 EVERYONE = "everyone"
+BOOLEAN = "bool", "boolean", "bool[pyarrow]"
+"""What pandas and polars call columns of booleans, in small letters."""
 
 
 class Category(NamedTuple):
@@ -181,7 +183,7 @@ def holds_categories(groups: Any) -> bool:
     """Whether this is a data frame with a column that is not boolean."""
     if not hasattr(groups, "columns") or not hasattr(groups, "dtypes"):
         return False
-    return any(str(dtype).lower() not in ("bool", "boolean") for dtype in groups.dtypes)
+    return not all(str(dtype).lower() in BOOLEAN for dtype in groups.dtypes)
 
 
 def encode(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:

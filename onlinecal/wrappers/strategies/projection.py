@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -211,6 +212,8 @@ class Projection(Restored):
 
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability, NaN counts as 1/2; its ticket stays until the next."""
+        if type(raw) is not float and not isinstance(raw, Real):
+            raise ValueError(f"classifier must answer with probabilities, got {raw!r} for one")
         splitting, number = self._splitting, len(self.tables)
         if splitting is not None or number > 1:
             hint = self._hint = hint_of(self._state, raw)

@@ -1,0 +1,421 @@
+"""Every kind of column and table times every public function that takes one: the same number, or words."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import onlinecal
+from onlinecal import AlmostOneStepAhead, CalibratedClassifier, SimplexAlmostOneStepAhead
+from onlinecal.recalibration import GroupRecalibrator, LpRecalibrator, TemperatureScaling
+from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+N = 24
+RNG = np.random.default_rng(5)
+FORECASTS = RNG.integers(1, 16, N) / 16
+OUTCOMES = (RNG.random(N) < FORECASTS).astype(np.int64)
+TABLE = RNG.multinomial(32, [0.3, 0.4, 0.3], N) / 32
+LABELS = np.array([RNG.choice(3, p=row) for row in TABLE])
+LABELS[:3] = 0, 1, 2
+GROUPS = np.column_stack([np.ones(N, bool), RNG.random(N) < 0.5])
+LOSSES = RNG.integers(0, 8, (2, 3, 3)) / 8
+
+COLUMNS: dict[str, Any] = {
+    "forecasts": FORECASTS,
+    "outcomes": OUTCOMES,
+    "probabilities": TABLE,
+    "labels": LABELS,
+    "sample_weight": RNG.integers(1, 4, N).astype(float),
+    "look_ahead": FORECASTS,
+    "groups": GROUPS,
+    "functions": FORECASTS[:, None],
+    "values": np.array([0.25, 0.5]),
+    "zeros": np.array([3, 2]),
+    "ones": np.array([1, 2]),
+    "after": FORECASTS,
+    "witness": FORECASTS,
+    "certificates": np.arange(N) / 4,
+    "guarantees": np.arange(N) / 2,
+    "weights": np.full((N, 2), 0.5),
+    "columns": np.column_stack([FORECASTS, FORECASTS**2]),
+    "settled_at": np.arange(N) // 3 * 3 + 2,
+    "times": np.arange(N),
+    "due": np.arange(N) + 4,
+    "losses": LOSSES,
+    "hints": FORECASTS,
+    "P": TABLE,
+    "p": FORECASTS,
+    "y": LABELS,
+}
+"""Every argument that is a column or a table, by its name."""
+OF = {
+    "multiclass_calibration_distance": {"look_ahead": TABLE},
+    "level_sets_data": {"after": TABLE},
+    "chance_level": {"groups": np.arange(N) // 2},
+    "chance_levels": {"groups": np.arange(N) // 2},
+    "recalibrate_stream": {"probabilities": FORECASTS, "groups": np.arange(N) % 2},
+    "GroupRecalibrator": {"y": OUTCOMES},
+    "SimplexAlmostOneStepAhead.replay": {"outcomes": LABELS, "hints": TABLE},
+}
+"""Columns of one function that are others than its arguments of these names are elsewhere."""
+SETTINGS = {
+    "threshold": 0.5, "width": 0.1, "n_actions": 2, "measure": "ece", "measures": ["ece"], "n_draws": 19,
+    "n_resamples": 19, "budget": 0.05,
+}  # fmt: skip
+NUMBERS = {"epsilon_for", "lp_sample_complexity", "recalibrated"}
+"""Functions whose p or weights are no column: an order, and colours of a picture."""
+
+
+def public() -> dict[str, Any]:
+    """All public functions and classes by their names."""
+    packages = [info.name for info in pkgutil.walk_packages(onlinecal.__path__, "onlinecal.") if info.ispkg]
+    modules = [onlinecal, *map(importlib.import_module, packages)]
+    return {name: getattr(one, name) for one in modules for name in getattr(one, "__all__", ())}
+
+
+def taken_by(function: Any) -> list[str]:
+    """The arguments of a function that are columns."""
+    found = inspect.signature(function).parameters.values()
+    return [
+        one.name
+        for one in found
+        if one.name in COLUMNS and not (one.name == "p" and one.default is not inspect.Parameter.empty)
+    ]
+
+
+def replayed(forecaster: Callable[[], Any]) -> Callable[..., Any]:
+    def play(outcomes: Any, hints: Any) -> Any:
+        return forecaster().replay(outcomes, hints)
+
+    return play
+
+
+def fitted(recalibrator: Callable[[], Any]) -> Callable[..., Any]:
+    def play(P: Any, y: Any, sample_weight: Any) -> Any:
+        return recalibrator().fit(P, y, sample_weight).predict_proba(P)
+
+    return play
+
+
+def of_groups(p: Any, y: Any, groups: Any, sample_weight: Any) -> Any:
+    model = GroupRecalibrator(n_folds=2).fit(p, y, groups, sample_weight)
+    return model.predict(p, groups)
+
+
+def updated(kind: type) -> Callable[..., Any]:
+    def play(forecasts: Any, outcomes: Any) -> Any:
+        told = kind()
+        told.update_many(forecasts, outcomes)
+        return told.statistic if kind is onlinecal.CalibrationAlarm else told.calibration_distance()
+
+    return play
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "AlmostOneStepAhead.replay": replayed(lambda: AlmostOneStepAhead(hints=True)),
+    "SimplexAlmostOneStepAhead.replay": replayed(lambda: SimplexAlmostOneStepAhead(3, hints=True)),
+    "TemperatureScaling": fitted(TemperatureScaling),
+    "LpRecalibrator": fitted(LpRecalibrator),
+    "GroupRecalibrator": of_groups,
+    "CalibrationAlarm.update_many": updated(onlinecal.CalibrationAlarm),
+    "CalibrationMonitor.update_many": updated(onlinecal.CalibrationMonitor),
+}
+
+
+@cache
+def functions() -> dict[str, Callable[..., Any]]:
+    """What is tried, by name: functions that take columns, pictures by their numbers; and methods."""
+    named = public()
+    found = {
+        name: one
+        for name, one in named.items()
+        if inspect.isfunction(one) and taken_by(one) and f"{name}_data" not in named and name not in NUMBERS
+    }
+    return {**found, **METHODS}
+
+
+def test_every_public_class_that_takes_columns_is_among_those_that_are_tried():
+    verbs = {"update_many", "replay"}
+    tried = {name.partition(".")[0] for name in METHODS}
+    for name, one in public().items():
+        if isinstance(one, type) and not issubclass(one, CalibratedClassifier):
+            named = [verb for verb in verbs if inspect.isfunction(getattr(one, verb, None))]
+            # what replays outcomes alone is checked by the same function
+            alone = named == ["replay"] and taken_by(one.replay) == ["outcomes"]
+            assert not named or alone or name in tried, name
+            if issubclass(one, ProbabilityRecalibrator):
+                assert one.fit is ProbabilityRecalibrator.fit or name in tried, name
+
+
+def wanted(name: str) -> dict[str, Any]:
+    """The columns that a function is tried with."""
+    return {one: {**COLUMNS, **OF.get(name, {})}[one] for one in taken_by(functions()[name])}
+
+
+def asked(name: str, columns: dict[str, Any]) -> Any:
+    function = functions()[name]
+    settings = {one: SETTINGS[one] for one in inspect.signature(function).parameters if one in SETTINGS}
+    if name == "model_weights_data":
+        settings["names"] = ["a", "b"]
+    return function(**columns, **settings)
+
+
+def numbers_in(answer: Any) -> Iterator[float]:
+    """All numbers of an answer, rounded, in a fixed order; of frames those of each column."""
+    if isinstance(answer, (bool, int, float, np.number, np.bool_)):
+        yield round(float(answer), 9)
+    elif answer is None or isinstance(answer, (str, bytes)):
+        return
+    elif isinstance(answer, (np.ndarray, pd.Series, pd.DataFrame, pl.Series, pa.Array, pa.ChunkedArray)):
+        yield from numbers_in(np.asarray(answer).tolist())
+    elif isinstance(answer, pl.DataFrame):
+        for column in answer:
+            yield from numbers_in(column.to_list())
+    elif hasattr(answer, "report"):
+        yield from numbers_in(answer.report())
+    elif dataclasses.is_dataclass(answer):
+        yield from numbers_in([getattr(answer, one.name) for one in dataclasses.fields(answer)])
+    elif isinstance(answer, dict):
+        yield from numbers_in(list(answer.values()))
+    elif isinstance(answer, (list, tuple)):
+        for one in answer:
+            yield from numbers_in(one)
+
+
+def rows(column: np.ndarray) -> list[Any]:
+    return column.tolist()
+
+
+def decimals(column: np.ndarray) -> Any:
+    if column.ndim > 1:
+        return [decimals(row) for row in column]
+    return [Decimal(repr(value)) if isinstance(value, float) else value for value in column.tolist()]
+
+
+def frame(column: np.ndarray) -> Any:
+    """What pandas has for one dimension, or for two."""
+    return pd.Series(column, name="x") if column.ndim == 1 else pd.DataFrame(column)
+
+
+def arrow(column: np.ndarray) -> Any:
+    if column.ndim == 1:
+        return pa.array(column)
+    return pa.table({str(number): one for number, one in enumerate(column.T)})
+
+
+def chunked(column: np.ndarray) -> Any:
+    if column.ndim > 1:
+        return arrow(column).to_batches()[0]
+    return pa.chunked_array([column[:1], column[1:]])
+
+
+def dictionary(column: np.ndarray) -> Any:
+    if column.ndim == 1:
+        return pa.array(column).dictionary_encode()
+    return pa.table({str(n): pa.array(one).dictionary_encode() for n, one in enumerate(column.T)})
+
+
+def boxed(column: np.ndarray) -> Any:
+    return pd.Series([[value] for value in column.tolist()]) if column.ndim == 1 else column
+
+
+def of_duckdb(column: np.ndarray) -> Any:
+    duckdb = pytest.importorskip("duckdb")
+    if column.ndim > 1:
+        return duckdb.from_arrow(arrow(column)).pl()
+    # a null in front, which is taken away again, makes the column a masked array
+    held = pa.table({"x": pa.array([None, *column.tolist()], pa.from_numpy_dtype(column.dtype))})
+    return duckdb.from_arrow(held).fetchnumpy()["x"][1:]
+
+
+def of_xarray(column: np.ndarray) -> Any:
+    return pytest.importorskip("xarray").DataArray(column)
+
+
+class OnlyArrow:
+    """What other libraries of Arrow are: a stream, and nothing else."""
+
+    def __init__(self, column: np.ndarray) -> None:
+        self.held = pa.chunked_array([column])
+
+    def __arrow_c_stream__(self, schema: Any = None) -> Any:
+        return self.held.__arrow_c_stream__(schema)
+
+
+class OnlySequence:
+    """A column of data sets: it has a length and items, and is no list."""
+
+    def __init__(self, column: np.ndarray) -> None:
+        self.held = column.tolist()
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.held[place]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.held)
+
+
+KINDS: dict[str, Callable[[np.ndarray], Any]] = {
+    "a list": rows,
+    "a tuple": lambda column: tuple(map(tuple, column.tolist())) if column.ndim > 1 else tuple(rows(column)),
+    "a deque": lambda column: deque(rows(column)),
+    "a sequence": OnlySequence,
+    "objects": lambda column: column.astype(object),
+    "Decimal": decimals,
+    "masked, with no mask": lambda column: np.ma.array(column),
+    "float32": lambda column: column.astype(np.float32) if column.dtype.kind == "f" else column,
+    "pandas": frame,
+    "pandas, nullable": lambda column: frame(column).convert_dtypes(),
+    "pandas, pyarrow": lambda column: frame(column).convert_dtypes(dtype_backend="pyarrow"),
+    "pandas, categories": lambda column: frame(column).astype("category"),
+    "pandas, objects": lambda column: frame(column).astype(object),
+    "an index of pandas": lambda column: pd.Index(column) if column.ndim == 1 else column,
+    "lists of one": boxed,
+    "polars": lambda column: pl.Series(column) if column.ndim == 1 else pl.DataFrame(column, orient="row"),
+    "pyarrow": arrow,
+    "pyarrow, in parts": chunked,
+    "pyarrow, dictionary": dictionary,
+    "a stream of Arrow": lambda column: OnlyArrow(column) if column.ndim == 1 else column,
+    "duckdb": of_duckdb,
+    "xarray": of_xarray,
+}
+NO_FRAMES = {"losses"}
+"""Tables of three dimensions."""
+
+
+CATEGORIES = {"pandas, categories", "pandas, objects", "pyarrow, dictionary"}
+"""Frames of these kinds say which category a row belongs to, not in which groups it is."""
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    """The one line that a refusal is; "" if there is none."""
+    try:
+        call()
+    except ValueError as error:
+        text = str(error)
+        assert text
+        assert "\n" not in text
+        assert len(text) < 700
+        return text
+    return ""
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+def test_every_kind_of_column_gives_the_same_numbers(name):
+    given = wanted(name)
+    right = list(numbers_in(asked(name, given)))
+    assert right
+    for kind, convert in KINDS.items():
+        kept = NO_FRAMES | ({"groups"} if kind in CATEGORIES else set())
+        columns = {one: column if one in kept else convert(column) for one, column in given.items()}
+        assert list(numbers_in(asked(name, columns))) == right, kind
+
+
+def gap_in(column: np.ndarray) -> dict[str, Any]:
+    """One column whose second value is missing, as each library writes it."""
+    masked = np.ma.array(column, mask=np.arange(column.size).reshape(column.shape) == 1)
+    if column.ndim > 2:
+        return {"masked": masked}
+    if column.ndim == 1:
+        holes = [None if row == 1 else value for row, value in enumerate(column.tolist())]
+        kinds = {
+            "a list": holes,
+            "a deque": deque(holes),
+            "polars": pl.Series(holes),
+            "pyarrow": pa.array(holes),
+            "pandas, nullable": pd.Series(holes, dtype=object).convert_dtypes(),
+        }
+        return {"masked": masked, **kinds}
+    holes = column.astype(object)
+    holes[np.unravel_index(1, column.shape)] = None
+    return {"masked": masked, "a list": holes.tolist(), "pandas": pd.DataFrame(holes)}
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+def test_what_is_missing_is_never_taken_for_what_lies_under_it(name):
+    """Masked is what None is: refused by row, or open, or a model that says nothing."""
+    given = wanted(name)
+    for argument, column in given.items():
+        said = set()
+        for kind, holed in gap_in(column).items():
+            # a column of objects is one of categories, and what is missing is one of these
+            if argument == "groups" and kind == "pandas":
+                continue
+            changed = {**given, argument: holed}
+            told = refusal(lambda changed=changed: asked(name, changed))
+            said.add("refused" if told else str(list(numbers_in(asked(name, changed)))))
+        assert len(said) == 1, (argument, said)
+        if said != {"refused"}:
+            assert said != {str(list(numbers_in(asked(name, given))))}, argument
+
+
+UNREAD = {
+    "LazyFrame": lambda: pl.DataFrame({"x": FORECASTS}).lazy(),
+    "RecordBatchReader": lambda: pa.table({"x": FORECASTS}).to_reader(),
+    "duckdb": lambda: pytest.importorskip("duckdb").sql("SELECT 0.5 AS x"),
+    "Dataset": lambda: pytest.importorskip("xarray").Dataset({"x": ("t", FORECASTS)}),
+    "list\\(...\\)": lambda: (p for p in FORECASTS),
+    "no order": lambda: {0.25, 0.5},
+    "the text": lambda: "forecasts.csv",
+    "the fields x": lambda: np.zeros(N, [("x", float)]),
+}
+
+
+@pytest.mark.parametrize("words", UNREAD)
+@pytest.mark.parametrize("name", ["expected_calibration_error", "recalibrate_stream", "combine_forecasts"])
+def test_what_has_no_rows_yet_is_told_what_to_do(name, words):
+    given = wanted(name)
+    first = next(iter(given))
+    told = refusal(lambda: asked(name, {**given, first: UNREAD[words]()}))
+    assert re.search(words, told), told
+    assert told.startswith(first)
+
+
+def test_what_came_goes_out():
+    for kind in ("pandas", "polars", "pyarrow", "pyarrow, in parts", "xarray"):
+        given = KINDS[kind](FORECASTS)
+        out = onlinecal.recalibrate_stream(given, OUTCOMES).probabilities
+        assert type(out) is type(given)
+    for kind in ("pandas", "polars", "pyarrow", "pyarrow, in parts"):
+        given = KINDS[kind](TABLE)
+        out = onlinecal.recalibrate_stream(given, LABELS).probabilities
+        assert type(out) is type(given)
+
+
+@pytest.mark.parametrize(
+    "kind", ["list", "pyarrow", "pyarrow, dictionary", "pyarrow, in parts", "polars", "pandas"]
+)
+def test_outcomes_are_names_of_columns_in_every_kind(kind):
+    named = np.array(["H", "D", "A"], dtype=object)[LABELS]
+    table = pd.DataFrame(TABLE, columns=["H", "D", "A"])
+    right = onlinecal.recalibrate_stream(table, named.tolist()).report().brier_out
+    texts = {
+        "list": named.tolist(),
+        "pyarrow": pa.array(named),
+        "pyarrow, dictionary": pa.array(named).dictionary_encode(),
+        "pyarrow, in parts": pa.chunked_array([named[:2], named[2:]]),
+        "polars": pl.Series(named.tolist(), dtype=pl.Categorical),
+        "pandas": pd.Series(named, dtype="category"),
+    }[kind]
+    for given in (table, pl.DataFrame(table.to_dict("list")), pa.table(table)):
+        assert onlinecal.recalibrate_stream(given, texts).report().brier_out == right
