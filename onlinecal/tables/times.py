@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.tables.columns import check_same_length
-from onlinecal.tables.frames import as_array, missing_in
+from onlinecal.tables.frames import as_array, is_missing, missing_in
 from onlinecal.tables.numbers import MISSING, exact_numbers
 from onlinecal.texts import shown
 
@@ -212,7 +212,7 @@ def _of_texts(name: str, array: NDArray[Any]) -> Times:
     """Texts that are numbers, or times that can be read in one way."""
     import polars as pl
 
-    texts = pl.Series(name, array.tolist(), pl.String)
+    texts = pl.Series([None if is_missing(text) else text for text in array.tolist()], dtype=pl.String)
     missing = (texts.is_null() | texts.str.strip_chars().str.to_lowercase().is_in(list(MISSING))).to_numpy()
     numbers, gone = exact_numbers(texts)
     if (gone == missing).all():
@@ -248,29 +248,22 @@ def _parsed(texts: pl.Series) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[
     known = texts.unique(maintain_order=True)
     parts = known.str.extract_groups(ISO).struct.unnest()
     parts.columns = ["year", "month", "day", "hour", "minute", "second", "fraction", "zone"]
-    whole = [
-        pl.col(name).cast(pl.Int32, strict=False)
-        for name in ("year", "month", "day", "hour", "minute", "second")
-    ]
     nanoseconds = pl.col("fraction").str.pad_end(9, "0").cast(pl.Int64).fill_null(0)
     sign = pl.when(pl.col("zone").str.starts_with("-")).then(-1).otherwise(1)
     digits = pl.col("zone").str.replace_all(r"\D", "")
-    offset = sign * (
-        digits.str.slice(0, 2).cast(pl.Int64, strict=False).fill_null(0) * 60
-        + digits.str.slice(2, 2).cast(pl.Int64, strict=False).fill_null(0)
+    hours, minutes = (
+        digits.str.slice(place, 2).cast(pl.Int64, strict=False).fill_null(0) for place in (0, 2)
     )
-    fields = parts.select(*whole, nanoseconds=nanoseconds, offset=offset, zoned=pl.col("zone").is_not_null())
-    moments = fields.with_columns(
-        at=pl.datetime(
-            pl.col("year"),
-            pl.col("month"),
-            pl.col("day").fill_null(1),
-            pl.col("hour").fill_null(0),
-            pl.col("minute").fill_null(0),
-            pl.col("second").fill_null(0),
-            time_unit="us",
-        )
-        - pl.duration(minutes=pl.col("offset"))
+    least = {"month": "1", "day": "1", "hour": "0", "minute": "0", "second": "0"}
+    two_digits = [pl.col(name).fill_null(value).str.zfill(2) for name, value in least.items()]
+    written = pl.concat_str(["year", *two_digits], separator=" ")
+    # what no calendar or clock has is null
+    local = written.str.to_datetime("%Y %m %d %H %M %S", time_unit="us", strict=False)
+    moments = parts.select(
+        at=local - pl.duration(minutes=sign * (hours * 60 + minutes)),
+        nanoseconds=nanoseconds,
+        zoned=pl.col("zone").is_not_null(),
+        year=pl.col("year").cast(pl.Int64).fill_null(0),
     )
     number = pl.DataFrame({"text": known}).with_row_index("number")
     rows = (
@@ -279,7 +272,7 @@ def _parsed(texts: pl.Series) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[
         .to_numpy()
     )
     at = moments["at"].to_numpy()
-    bad = np.isnat(at) | (moments["year"].fill_null(0).to_numpy() < 1000)
+    bad = np.isnat(at) | (moments["year"].to_numpy() < 1000)
     fine = moments["nanoseconds"].to_numpy()
     if (fine % 1000).any():
         at = at.astype("M8[ns]") + fine.astype("m8[ns]")
