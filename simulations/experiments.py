@@ -19,13 +19,14 @@ from scipy.special import softmax
 from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.comparing import rivals
 from onlinecal.cli.recalibrating.methods import drawn_labels
-from onlinecal.cli.recalibrating.reading import LEAST_ROWS, Part, part_sizes, split_rows
 from onlinecal.cli.recalibrating.report import NONE
+from onlinecal.cli.recalibrating.splitting import LEAST_ROWS, part_sizes, split_rows
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.linear import ChosenDirichlet, VectorScaling
 from onlinecal.recalibration.classical.temperature import FLOOR, tempered
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import MOST_CAUTIOUS_ROUNDS, DecisionRecalibrator
+from onlinecal.tables.classes import Part
 from onlinecal.threads import one_thread
 
 Corruption = Callable[[Floats, Ints, float, np.random.Generator], tuple[Floats, Ints]]

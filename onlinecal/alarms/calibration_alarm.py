@@ -302,7 +302,8 @@ class CalibrationAlarm(Restored, base.DriftDetector):
         """Take up rounds one after the other, each array of shape (T,): the rounds that raised an alarm.
 
         Rounds are numbered from 0 in the arrays. The state is the same as after as many calls of `update`.
-        Raises ValueError, and changes nothing, for forecasts or outcomes that are none.
+        Raises ValueError, and changes nothing, for forecasts or outcomes that are none, and for forecasts
+        that are all 0 or 1 beside outcomes that are not, which look swapped.
         """
         p, shares = check_share_history(forecasts, outcomes)
         y = shares.astype(np.float64)

@@ -246,7 +246,7 @@ def measure(
     if rounds.outcomes.dtype.kind == "f":
         effort, draws = 1.0 if math.isinf(effort) else effort, 0
     elif group:
-        from onlinecal.cli.recalibrating.reading import group_reports
+        from onlinecal.cli.recalibrating.grouping import group_reports
 
         reports = group_reports(rounds, group, bins)
     columns = _measure(rounds, effort, bins, draws, together)

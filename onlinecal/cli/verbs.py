@@ -205,7 +205,9 @@ Groups = Annotated[
     list[str] | None,
     Option(help="A column whose values are groups, also with those of another; may be repeated."),
 ]
-Sort = Annotated[str | None, Option(help="A column to order the rows by: their time.")]
+Sort = Annotated[
+    str | None, Option(help="A column to order the rows by: their time. letters:COL sorts texts.")
+]
 SettledAt = Annotated[
     str | None,
     Option(help="A column: when the outcome became known, in units of --sort, else a row's number from 0."),

@@ -19,6 +19,7 @@ from onlinecal.tables.columns import (
     check_probabilities,
     check_same_length,
     check_share_history,
+    check_vector,
     refuse,
 )
 
@@ -192,10 +193,11 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
 
 
 def _check_whole(counts: ArrayLike, name: str) -> Ints:
-    array = check_numbers(counts, name, "be whole numbers")
-    bad = ~((array >= 0) & (array < MOST_ROUNDS) & (np.floor(array) == array))
-    refuse(bad, array, f"{name} must be whole numbers from 0 on")
-    return array.astype(np.int64)
+    given = check_vector(counts, name)
+    numbers = check_numbers(given, name, "be whole numbers")
+    bad = ~((numbers >= 0) & (numbers < MOST_ROUNDS) & (np.floor(numbers) == numbers))
+    refuse(bad, given, f"{name} must be whole numbers from 0 on")
+    return numbers.astype(np.int64)
 
 
 def total_of(weights: Floats) -> float:

@@ -79,10 +79,15 @@ def _scale_hint(array: NDArray[Any]) -> str:
     """What numbers outside [0, 1] may be, for an error about them."""
     if (array < 0.0).any():
         return ": are they scores or log odds?"
-    if ((array >= 1.0) | np.isnan(array)).all() and (array != np.floor(array)).any():
-        return ": are they decimal odds? 1 / odds, divided by its sum over all outcomes, is a probability"
-    percent = (array > 2.0).any() and not (array > 100.0).any()
-    return ": are they percent? divide by 100" if percent else ""
+    known = array[~np.isnan(array)]
+    hints = []
+    if (known > 2.0).any() and (known <= 100.0).all():
+        hints.append("are they percent? divide by 100")
+    if (known >= 1.0).all() and (known != np.floor(known)).any():
+        hints.append(
+            "are they decimal odds? 1 / odds, divided by its sum over all outcomes, is a probability"
+        )
+    return f": {'; or '.join(hints)}" if hints else ""
 
 
 def check_shares(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint8] | NDArray[np.float64]:

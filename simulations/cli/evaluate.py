@@ -36,7 +36,9 @@ def evaluate(
     ] = None,
     forecast: Annotated[str | None, Option(help="A file's column of forecasts.")] = None,
     outcome: Annotated[str | None, Option(help="Its column of outcomes, 0/1.")] = None,
-    sort: Annotated[str | None, Option(help="Its column to order the rounds by.")] = None,
+    sort: Annotated[
+        str | None, Option(help="Its column to order the rounds by: their time. letters:COL sorts texts.")
+    ] = None,
     settled_at: Annotated[
         str | None,
         Option(

@@ -68,7 +68,8 @@ def experiment(
     from joblib import cpu_count
 
     from onlinecal.catalogue import did_you_mean
-    from onlinecal.cli.recalibrating.reading import read_table, split_rows
+    from onlinecal.cli.recalibrating.splitting import split_rows
+    from onlinecal.tables.classes import read_table
     from simulations.experiments import Experiment, made_up_table
 
     wanted = list(dict.fromkeys(figure or FIGURES))

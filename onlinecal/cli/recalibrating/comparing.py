@@ -22,19 +22,10 @@ from onlinecal.arrays import Bools, Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import progress, results, table
 from onlinecal.cli.recalibrating.asked import OF_CLASSES, Asked
+from onlinecal.cli.recalibrating.grouping import GroupColumns
 from onlinecal.cli.recalibrating.methods import METHODS, Findings, Map, Run, View, the_probabilities
-from onlinecal.cli.recalibrating.reading import (
-    LEAST_ROWS,
-    File,
-    GroupColumns,
-    Part,
-    Split,
-    known_rows,
-    new_rows,
-    read_split,
-    recognise,
-)
 from onlinecal.cli.recalibrating.report import NONE, Picture, Report, record_tables, sizes
+from onlinecal.cli.recalibrating.rows import known_rows, new_rows, recognise
 from onlinecal.cli.recalibrating.scores import (
     FEWEST_UNITS,
     RESAMPLES,
@@ -49,6 +40,7 @@ from onlinecal.cli.recalibrating.scores import (
     verdict_of,
     worst_group,
 )
+from onlinecal.cli.recalibrating.splitting import LEAST_ROWS, Split, read_split
 from onlinecal.measures.scores import BINS, class_scores, event_scores
 from onlinecal.recalibration.classical.linear import ChosenDirichlet, VectorScaling
 from onlinecal.recalibration.classical.temperature import (
@@ -60,6 +52,7 @@ from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.remarks import LabelWarning
+from onlinecal.tables.classes import File, Part
 
 if TYPE_CHECKING:
     from rich.table import Table

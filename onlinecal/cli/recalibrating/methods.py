@@ -13,7 +13,7 @@ from polars import selectors
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.asked import Asked, made
-from onlinecal.cli.recalibrating.reading import GroupColumns, Part, column, numbers
+from onlinecal.cli.recalibrating.grouping import GroupColumns
 from onlinecal.cli.recalibrating.report import NONE, Picture
 from onlinecal.measures.decision.errors import decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, row_losses
@@ -27,6 +27,7 @@ from onlinecal.recalibration.groups.maker import GroupRepair
 from onlinecal.recalibration.groups.recalibrator import GroupRecalibrator
 from onlinecal.recalibration.lp.recalibrator import LpRecalibrator
 from onlinecal.recalibration.starting import StartedRecalibrator
+from onlinecal.tables.classes import Part, column, numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

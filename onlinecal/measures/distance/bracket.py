@@ -348,7 +348,8 @@ class CalibrationMonitor(Tallies):
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> None:
         """Count rounds, each array of shape (T,); in memory and bracket the same as one by one.
 
-        With outcomes between 0 and 1 the same up to rounding. Errors are those of `update`.
+        With outcomes between 0 and 1 the same up to rounding. Errors are those of `update`, and one for
+        forecasts that are all 0 or 1 beside outcomes that are not, which look swapped.
         """
         counts, p, _ = count_shares(forecasts, outcomes)
         index = np.searchsorted(counts.values, p)

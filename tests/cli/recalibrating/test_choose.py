@@ -13,7 +13,7 @@ from onlinecal import decision_loss_gap, lp_calibration_error
 from onlinecal.cli.recalibrating import comparing
 from onlinecal.cli.recalibrating.asked import Asked
 from onlinecal.cli.recalibrating.comparing import class_methods
-from onlinecal.cli.recalibrating.reading import File, Part, read_split, recognise
+from onlinecal.cli.recalibrating.rows import recognise
 from onlinecal.cli.recalibrating.scores import (
     LEVELS,
     advice,
@@ -23,6 +23,7 @@ from onlinecal.cli.recalibrating.scores import (
     verdict_of,
     worst_group,
 )
+from onlinecal.cli.recalibrating.splitting import read_split
 from onlinecal.measures import (
     classwise_calibration_error,
     expected_calibration_error,
@@ -33,6 +34,7 @@ from onlinecal.plots.recalibrations import draw_scoreboard
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.groups.maker import GroupMaker
+from onlinecal.tables.classes import File, Part
 from tests import DATA, ROOT
 from tests.cli.recalibrating.runs import CLASSES, ROWS, record, run
 

@@ -15,9 +15,11 @@ from sklearn.frozen import FrozenEstimator
 from onlinecal import lp_calibration_error
 from onlinecal.cli.recalibrating.asked import Asked, values_of
 from onlinecal.cli.recalibrating.comparing import alone, read_losses
+from onlinecal.cli.recalibrating.grouping import GroupColumns
 from onlinecal.cli.recalibrating.methods import chance_error, drawn_labels
-from onlinecal.cli.recalibrating.reading import GroupColumns, numbers, read_table, split_of
+from onlinecal.cli.recalibrating.splitting import split_of
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic
+from onlinecal.tables.classes import numbers, read_table
 from tests.networks import Told
 
 

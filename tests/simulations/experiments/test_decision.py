@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from onlinecal.cli.recalibrating.reading import Part
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from onlinecal.tables.classes import Part
 from simulations import experiments
 from simulations.cli import experiment
 from simulations.plots.experiments import FIGURES

@@ -1,0 +1,61 @@
+"""The rows that the verb `recalibrate` is asked for: of the file it fits to, and of a new one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from onlinecal.cli.recalibrating.asked import Asked
+from onlinecal.remarks import label_remarks, outcome_remarks
+from onlinecal.tables.classes import File, Part
+from onlinecal.tables.names import event_columns
+
+
+def recognise(asked: Asked, file: File) -> tuple[bool, Asked]:
+    """Whether the file is a table of class probabilities (else a column of forecasts), all columns named.
+
+    Raises ValueError for options of both kinds, and for columns that are not found.
+    """
+    kinds = ("probabilities", "label"), ("forecast", "outcome", "features")
+    named = [[f"--{name}" for name in kind if getattr(asked, name) is not None] for kind in kinds]
+    if all(named):
+        raise ValueError(
+            f"{named[0][0]} and {named[1][0]} exclude each other: the one is for a table of class "
+            "probabilities, the other for forecasts of one event"
+        )
+    if named[0] or (not named[1] and file.has_classes):
+        return True, asked
+    else_ = "" if any(named) else ", or class probabilities with --probabilities and --label"
+    forecast, outcome = event_columns(file.path, asked.forecast, asked.outcome, else_, file.frame.columns)
+    return False, replace(asked, forecast=forecast, outcome=outcome)
+
+
+def known_rows(asked: Asked, file: File, of_classes: bool) -> tuple[Part, list[str]]:
+    """All rows of the file, with labels, and what looks wrong in these."""
+    if of_classes:
+        table = file.classes(asked.label)
+        if table.labels is None:
+            raise ValueError(f"{file.path} has no labels to fit to: name their column with --label")
+        if len(table.classes) < 2:
+            raise ValueError(f"{file.path} has one class only")
+        remarks = label_remarks(table.probabilities, table.labels, table.classes, asked.label or "the labels")
+        return table, remarks
+    if asked.outcome is None:
+        raise ValueError("--outcome is needed, the column of outcomes")
+    events = file.events(asked.outcome, asked.forecast)
+    forecasts = None if asked.forecast is None else events.probabilities
+    return events, outcome_remarks(events.settled, forecasts, asked.outcome, asked.forecast or "")
+
+
+def new_rows(asked: Asked, path: Path, classes: tuple[str, ...]) -> Part:
+    """The rows of a new file, which may have no labels; it must have these classes."""
+    file = File.read(path, asked.probabilities)
+    wanted = asked.label if classes else asked.outcome
+    known = wanted if wanted in file.frame.columns else None
+    if not classes:
+        return replace(file.events(known, asked.forecast), name="apply")
+    new = file.classes(known)
+    if new.classes != classes:
+        theirs = f"{path} has the classes {', '.join(new.classes)}"
+        raise ValueError(f"{theirs}, {asked.file} has {', '.join(classes)}")
+    return replace(new, name="apply")

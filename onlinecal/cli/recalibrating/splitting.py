@@ -1,0 +1,155 @@
+"""Which rows are fitted and which are tested: by chance, by time or by a column; some stay together."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from onlinecal.arrays import Ints
+from onlinecal.cli.recalibrating.asked import Asked
+from onlinecal.recalibration.groups.maker import encode
+from onlinecal.tables.classes import column
+from onlinecal.tables.numbers import is_gap
+from onlinecal.validation import check_open_unit
+
+LEAST_ROWS = 10
+"""Fewer rows than this in either part say nothing."""
+TEST_SHARE = 0.5
+RANDOM, TIME = "random", "time"
+FIT_WORDS = ("fit", "train", "training", "cal", "calib", "calibration", "val", "valid", "validation", "dev")
+TEST_WORDS = ("test", "testing", "held", "held-out", "heldout", "holdout", "eval", "evaluation")
+"""What the column of --split may say of a row, in any case."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers to fit and to test, once or in turn, and which rows belong together.
+
+    Attributes
+    ----------
+    folds
+        Pairs of row numbers, fitted and tested; no row is tested twice.
+    together
+        Of each row of the file the number of its value in the column of --together; None: every row for
+        itself.
+    told
+        The split in words.
+    """
+
+    folds: list[tuple[Ints, Ints]]
+    together: Ints | None
+    told: str
+
+
+def split_of(text: str | None) -> tuple[str, float | None]:
+    """The rule and the share to test on that --split says: 0.3, time, time:0.3, or a column's name."""
+    if text is None:
+        return RANDOM, None
+    rule, _, share = text.rpartition(":")
+    if rule in ("", TIME):
+        with suppress(ValueError):
+            return rule or RANDOM, float(share)
+    return text, None
+
+
+def read_split(frame: pl.DataFrame, asked: Asked, in_turn: bool = False) -> Split:
+    """The split of a file's rows that the options ask for.
+
+    `in_turn`: a random split without a share of its own is also made the other way round, so that every row
+    is tested once. Raises ValueError for a bad column, and for too few rows in either part.
+    """
+    n_rows, together = frame.height, None
+    if asked.together is not None:
+        together = encode(_full_column(frame, asked.together).cast(pl.String))[0]
+    rule, given = split_of(asked.split)
+    share = TEST_SHARE if given is None else given
+    if rule not in (RANDOM, TIME):
+        fit, test, told = told_rows(_full_column(frame, rule))
+        both = test[:0] if together is None else test[np.isin(together[test], together[fit])]
+        if len(both):
+            raise ValueError(
+                f"--split {rule} and --together {asked.together} disagree: row {both[0]} is tested, and "
+                f"has the {asked.together} of a fitted row"
+            )
+    elif together is None:
+        fit, test = split_rows(n_rows, share, asked.seed if rule == RANDOM else None)
+    else:
+        units, n_fit = np.bincount(together), part_sizes(n_rows, share)[0]
+        if len(units) < 2:
+            raise ValueError(f"--together {asked.together}: all {n_rows} rows have the same value")
+        order = _order(len(units), asked.seed if rule == RANDOM else None)
+        # the fitted part ends where its size is nearest to what was asked for
+        last = int(np.abs(np.cumsum(units[order])[:-1] - n_fit).argmin())
+        is_fitted = np.isin(together, order[: last + 1])
+        fit, test = np.flatnonzero(is_fitted), np.flatnonzero(~is_fitted)
+    check_sizes(len(fit), len(test))
+    folds = [(fit, test)]
+    if rule == RANDOM and in_turn and given is None:
+        folds.append((test, fit))
+        told = "each half fitted and the other tested"
+    elif rule == RANDOM:
+        told = f"{len(fit):,} random rows fitted"
+    elif rule == TIME:
+        told = f"the first {len(fit):,} rows fitted, the others tested"
+    if together is not None:
+        told += f", rows of one {asked.together} together"
+    return Split(folds, together, told)
+
+
+def split_rows(n_rows: int, test_share: float, seed: int | None) -> tuple[Ints, Ints]:
+    """Row numbers to fit and to test, the latter the last of a random order; of the file's without a seed.
+
+    Raises ValueError for a share outside (0, 1), and for too few rows in either part.
+    """
+    n_fit, n_test = part_sizes(n_rows, test_share)
+    check_sizes(n_fit, n_test)
+    order = _order(n_rows, seed)
+    return order[:n_fit], order[n_fit:]
+
+
+def _order(count: int, seed: int | None) -> Ints:
+    return np.arange(count) if seed is None else np.random.default_rng(seed).permutation(count)
+
+
+def part_sizes(n_rows: int, test_share: float) -> tuple[int, int]:
+    """How many rows are fitted, and how many tested; ValueError for a share outside (0, 1)."""
+    n_test = round(check_open_unit(test_share, "the share of rows to test") * n_rows)
+    return n_rows - n_test, n_test
+
+
+def check_sizes(n_fit: int, n_test: int) -> None:
+    """Refuse parts that are too small."""
+    if min(n_fit, n_test) < LEAST_ROWS:
+        raise ValueError(
+            f"{n_fit + n_test} rows are too few: {n_fit} to fit and {n_test} to test, "
+            f"and each part needs {LEAST_ROWS}"
+        )
+
+
+def told_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
+    """Row numbers that a column says are to fit, and those to test, and that in words.
+
+    ValueError names a value that says neither.
+    """
+    words = [str(value).strip().lower() for value in column.to_list()]
+    fit, test = (np.array([word in known for word in words]) for known in (FIT_WORDS, TEST_WORDS))
+    if not (fit | test).all():
+        row = int((fit | test).argmin())
+        raise ValueError(
+            f"--split {column.name}: the column must say fit or test (or train, calibration, validation; "
+            f"holdout, eval), got {column[row]!r} at row {row}; --together keeps rows of one value together"
+        )
+    told = f"rows fitted and tested as {column.name} says"
+    return np.flatnonzero(fit), np.flatnonzero(test), told
+
+
+def _full_column(frame: pl.DataFrame, name: str) -> pl.Series:
+    """A column with a value in every row."""
+    values = column(frame, name)
+    missing = next((row for row, value in enumerate(values.to_list()) if is_gap(value)), None)
+    if missing is not None:
+        raise ValueError(f"column {name!r} has no value at row {missing}")
+    return values
