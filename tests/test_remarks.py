@@ -22,7 +22,7 @@ from onlinecal import (
     PlattScaling,
 )
 from onlinecal.recalibration import TemperatureScaling
-from onlinecal.remarks import agreement, constant_remarks, label_remarks, outcome_remarks
+from onlinecal.remarks import agreement, certain_remarks, constant_remarks, label_remarks, outcome_remarks
 from tests.commands import run
 from tests.estimators import learn
 
@@ -157,3 +157,11 @@ def test_what_learning_a_constant_costs_is_no_reason_for_a_remark(numbers):
     for share, told in ((0.95, 0), (1.05, 1)):
         worse = {"Brier score": 0.25 * 1.001 + share * cost}
         assert len(constant_remarks("p", 100, worse, {"Brier score": 0.25}, numbers)) == told
+
+
+def test_certain_forecasts_that_were_wrong_are_counted_with_what_each_costs():
+    p, y = np.array([0.0, 1.0, 1.0, 0.5, 0.0]), np.array([0, 1, 0, 1, 1])
+    [told] = certain_remarks(y, p, "p")
+    assert told.startswith("p is exactly 0 or 1, and wrong, in 2 of 5 rounds")
+    assert f"{-np.log(1e-15):.1f}" in told
+    assert certain_remarks(y[[0, 1, 3]], p[[0, 1, 3]]) == []

@@ -58,7 +58,7 @@ def exact_numbers(values: pl.Series | NDArray[Any]) -> tuple[NDArray[Any], NDArr
 
     if not isinstance(values, pl.Series):
         listed = values.tolist()
-        are_whole = all(value is None or isinstance(value, int) for value in listed)
+        are_whole = all(value is None or (isinstance(value, int) and abs(value) < 2**63) for value in listed)
         values = pl.Series(listed, dtype=pl.Int64 if are_whole else pl.Float64, strict=False)
     else:
         values = values.str.strip_chars()

@@ -18,6 +18,7 @@ from onlinecal.forecasters.simplex.input import check_label, check_labels, class
 from onlinecal.recalibration.flooring import spread_rest
 from onlinecal.remarks import warn_of
 from onlinecal.tables.columns import ROW_TOLERANCE
+from onlinecal.texts import shown
 from onlinecal.validation import check_open_unit
 
 Label = Any
@@ -311,7 +312,7 @@ def prior_weights(prior: Prior, classes: Sequence[Hashable]) -> Floats:
     if isinstance(prior, str | Mapping | set | frozenset) or not hasattr(prior, "__len__") or len(prior) != 2:
         raise ValueError(
             "prior must be a pair, base rates in the table that the model was trained on and in the stream, "
-            f"as (0.5, 0.01), got {prior!r}"
+            f"as (0.5, 0.01), got {shown(prior)}"
         )
     trained, actual = (_shares(one, f"prior[{place}]", classes) for place, one in enumerate(prior))
     return actual / trained
@@ -324,7 +325,7 @@ def _shares(given: Any, name: str, classes: Sequence[Hashable]) -> Floats:
         return np.array([1.0 - share, share])
     if not isinstance(given, Mapping):
         number = "or the share of the second of two" if len(classes) == 2 else f"of {len(classes)}"
-        raise ValueError(f"{name} must be a dict with the share of each class, {number}, got {given!r}")
+        raise ValueError(f"{name} must be a dict with the share of each class, {number}, got {shown(given)}")
     for label in given:
         class_of(label, dict.fromkeys(classes, 0), name)
     missing = [label for label in classes if label not in given]

@@ -120,3 +120,12 @@ def test_numbers_as_programs_write_them_are_read():
     given[::2] = [round(one, rng.randrange(1, 16)) for one in given[::2]]
     lines = [json.dumps({"type": "query", "id": "a", "key": "k", "hint": one}).encode() for one in given]
     assert check(lines) == len(lines)
+
+
+@pytest.mark.parametrize("others", [0, FEW_EVENTS])
+def test_a_byte_order_mark_in_front_of_events_is_ignored(others):
+    first = b'{"type":"query","id":"a","key":"k","hint":0.7}'
+    lines = [b"\xef\xbb\xbf" + first + b"\r", *[first] * others]
+    columns = columns_of_lines(b"\n".join(lines) + b"\n")
+    assert not columns.refusals
+    assert (columns.ids[0], columns.keys[0], columns.hints[0]) == ("a", "k", 0.7)

@@ -174,7 +174,7 @@ def asked(name: str, columns: dict[str, Any]) -> Any:
     settings = {one: SETTINGS[one] for one in inspect.signature(function).parameters if one in SETTINGS}
     if name == "model_weights_data":
         settings["names"] = ["a", "b"]
-    return function(**columns, **settings)
+    return function(**{**settings, **columns})
 
 
 def numbers_in(answer: Any) -> Iterator[float]:
@@ -307,11 +307,11 @@ CATEGORIES = {"pandas, categories", "pandas, objects", "pyarrow, dictionary"}
 """Frames of these kinds say which category a row belongs to, not in which groups it is."""
 
 
-def refusal(call: Callable[[], Any]) -> str:
+def refusal(call: Callable[[], Any], kinds: tuple[type[Exception], ...] = (ValueError,)) -> str:
     """The one line that a refusal is; "" if there is none."""
     try:
         call()
-    except ValueError as error:
+    except kinds as error:
         text = str(error)
         assert text
         assert "\n" not in text
@@ -419,3 +419,43 @@ def test_outcomes_are_names_of_columns_in_every_kind(kind):
     }[kind]
     for given in (table, pl.DataFrame(table.to_dict("list")), pa.table(table)):
         assert onlinecal.recalibrate_stream(given, texts).report().brier_out == right
+
+
+def those_that_take(*arguments: str) -> list[str]:
+    """The functions that are tried with these columns, by name."""
+    return sorted(name for name in functions() if set(arguments) <= set(taken_by(functions()[name])))
+
+
+@pytest.mark.parametrize("name", those_that_take("forecasts", "outcomes"))
+def test_outcomes_first_is_refused_and_what_is_meant_can_be_said(name):
+    """scikit-learn has outcomes first: then all forecasts are 0 or 1, and the outcomes are not."""
+    given = wanted(name)
+    told = refusal(lambda: asked(name, {**given, "forecasts": OUTCOMES, "outcomes": FORECASTS}))
+    assert "are they swapped" in told or "are probabilities and outcomes swapped" in told
+    if "numpy.clip" in told:
+        meant = np.clip(OUTCOMES.astype(float), 1e-15, 1 - 1e-15)
+        assert list(numbers_in(asked(name, {**given, "forecasts": meant, "outcomes": FORECASTS})))
+
+
+@pytest.mark.parametrize("name", those_that_take("probabilities", "labels"))
+def test_labels_first_is_refused(name):
+    given = wanted(name)
+    told = refusal(lambda: asked(name, {**given, "probabilities": LABELS, "labels": TABLE}))
+    assert re.search("the other way round: swap them|must be two-dimensional", told)
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+def test_no_error_grows_with_what_was_given(name):
+    """A column where something else is due, or one of texts: the error has a few of its values."""
+    given = wanted(name)
+    others = [
+        one.name
+        for one in inspect.signature(functions()[name]).parameters.values()
+        if one.name not in given and one.kind is not one.VAR_KEYWORD and one.name != "progress"
+    ]
+    junk = ["a value that says nothing"] * 5000
+    for argument in [*given, *others]:
+        told = refusal(
+            lambda argument=argument: asked(name, {**given, argument: junk}), (ValueError, TypeError)
+        )
+        assert told or argument in others, argument

@@ -206,3 +206,18 @@ def test_labels_that_were_not_declared_are_refused_and_nothing_changes():
     with pytest.raises(ValueError, match=r"y must be one of the classes \['no', 'yes'\], got 'maybe'"):
         model.learn_one(x, "maybe")
     assert (model.certificate, model.n_rounds, model.n_open) == (0.0, 0, 1)
+
+
+def lives(model, answer):
+    """Three rounds of a model that answers the same."""
+    for _ in range(3):
+        x = {"g": 1, "answer": answer}
+        model.predict_proba_one(x)
+        model.learn_one(x, True)
+
+
+@pytest.mark.parametrize("kind", ["CalibratedClassifier", "GroupCalibratedClassifier"])
+@pytest.mark.parametrize("said", [None, "0.5"])
+def test_a_model_whose_probabilities_are_none_is_refused_in_words(kind, said):
+    with pytest.raises(ValueError, match=f"classifier must answer with probabilities, got {said!r}"):
+        lives(WRAPPERS[kind](Scripted()), {False: said, True: said})

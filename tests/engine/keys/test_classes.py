@@ -65,7 +65,7 @@ CONFIG = EngineConfig(
             {"a": float("nan"), "b": 1.0},
             "that sum to 1, got [nan, 1.0]",
         ),
-        ("sky", {"a": "1"}, "value must be numbers in [0, 1], got ['1']"),
+        ("sky", {"a": "1"}, "value must be numbers in [0, 1], got '1' at row 0"),
         (
             "sky",
             {"d": 0.0, "a": 1.0},
