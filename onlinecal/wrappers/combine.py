@@ -224,8 +224,8 @@ def combine_forecasts(
     columns
         Probabilities of outcome 1, each made before its outcome, in the order in which they were made: a
         mapping from names of models to columns of shape (T,), a DataFrame with a column for each model, or an
-        array of shape (T, N), 2 <= N <= 100. NaN or None where a model says nothing; where none does, the
-        share of ones so far is forecast.
+        array of shape (T, N), 2 <= N <= 100. NaN, None or masked where a model says nothing; where none does,
+        the share of ones so far is forecast.
     outcomes
         Shape (T,), each 0 or 1 or boolean. Rows are matched by position; columns of pandas must have the
         same index.

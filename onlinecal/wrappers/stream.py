@@ -418,8 +418,8 @@ def recalibrate_stream(
     outcomes
         Shape (T,), each 0 or 1 or boolean; of a table, numbers of classes 0, ..., k-1 or names of columns
         (names only if some are numbers, but not 0, ..., k-1). Rows are matched by position; columns of
-        pandas must have the index of the probabilities. None, NaN or null where none has come: such a row is
-        forecast, and settled when it is `due`, or else never.
+        pandas must have the index of the probabilities. None, NaN, null or masked where none has come: such a
+        row is forecast, and settled when it is `due`, or else never.
     settled_at
         Shape (T,): when each outcome became known. Row numbers, from 0: forecasts of later rows know it. Or,
         with `times`, times: forecasts made later than that know it. Rows that share an outcome, as those of
@@ -427,6 +427,7 @@ def recalibrate_stream(
         outcome is known to the next row's forecast. Of rows without outcome it need not say anything.
     times
         Shape (T,), never decreasing: when each forecast was made, in the units of `settled_at` and `due`.
+        Numbers, dates, datetimes, spans or texts of ISO 8601; what can be read in two ways is refused.
     due
         When it is known of each row what came: with the outcome that came by then, else as `absent` it is
         settled at that time, whatever came before. So rows whose outcomes are reported, and come soon, do
