@@ -36,12 +36,19 @@ PARTS = st.sampled_from([1.0, 0.5, 0.25])
 """Outcomes are 0 and 1, or 0 and a share."""
 
 
+def in_parts(history, part):
+    """Forecasts, parts of outcomes, and the part: 1 where all forecasts are 0 or 1, as others are refused."""
+    p, y = history
+    part = part if any(0.0 < v < 1.0 for v in p) else 1.0
+    return p, (part * np.array(y)).tolist(), part
+
+
 @given(histories(12), PARTS, st.sampled_from([None, 1, 3, 6, 100]))
 @example(([0.285, 0.29], [0, 1]), 1.0, 100)
 @example(([-0.0, 0.0], [0, 1]), 1.0, None)
 def test_it_sums_absolute_biases_over_equal_forecasts_or_bins(history, part, bins):
     """A forecast on an edge belongs to the bin that it opens, 0.29 to 29/100; the last bin is closed."""
-    p, y = history[0], (part * np.array(history[1])).tolist()
+    p, y, _ = in_parts(history, part)
     sets = [v if bins is None else max(i for i in range(bins) if i / bins <= v) for v in p]
     rounds = list(zip(sets, p, y, strict=True))
     expected = sum(abs(math.fsum(v - o for at, v, o in rounds if at == u)) for u in set(sets))
@@ -143,7 +150,7 @@ def test_it_equals_the_linear_program(each):
 @settings(max_examples=examples(100), deadline=None)
 @given(histories(40), PARTS)
 def test_the_witness_is_lipschitz_and_attains_the_error(history, part):
-    p, y = history[0], part * np.array(history[1])
+    p, y, part = in_parts(history, part)
     values, weights = smooth_calibration_witness(p, y)
     assert (np.abs(weights) <= 1).all()
     assert (np.abs(np.diff(weights)) <= np.diff(values) + 1e-15).all()
