@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.tables.columns import (
-    check_numbers,
+    check_number_column,
     check_probabilities,
     check_same_length,
     check_share_history,
@@ -156,7 +156,7 @@ def check_weights(values: ArrayLike | None, n_rows: int) -> Floats:
     """Weights of shape (n,), finite and not negative, one of them positive, as float64; None: ones."""
     if values is None:
         return np.ones(n_rows)
-    weights = check_numbers(values, "sample_weight", "be numbers")
+    weights = check_number_column(values, "sample_weight", "be numbers")
     if len(weights) != n_rows:
         raise ValueError(f"sample_weight must have a weight for each of {n_rows} rows, got {len(weights)}")
     bad = ~(np.isfinite(weights) & (weights >= 0.0))
@@ -194,7 +194,7 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
 
 def _check_whole(counts: ArrayLike, name: str) -> Ints:
     given = check_vector(counts, name)
-    numbers = check_numbers(given, name, "be whole numbers")
+    numbers = check_number_column(given, name, "be whole numbers")
     bad = ~((numbers >= 0) & (numbers < MOST_ROUNDS) & (np.floor(numbers) == numbers))
     refuse(bad, given, f"{name} must be whole numbers from 0 on")
     return numbers.astype(np.int64)

@@ -17,7 +17,7 @@ from onlinecal.measures import calibration_distance
 from onlinecal.plots import style
 from onlinecal.tables.columns import (
     check_history,
-    check_numbers,
+    check_number_column,
     check_probabilities,
     check_same_index,
     check_same_length,
@@ -303,7 +303,7 @@ def draw_line(axis: Axes, table: pl.DataFrame, column: str, color: str, **look: 
 
 
 def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    array = check_numbers(values, name, "be numbers")
+    array = check_number_column(values, name, "be numbers")
     refuse(~((array >= 0.0) & np.isfinite(array)), array, f"{name} must be finite and not negative")
     return array
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
-from onlinecal.tables.columns import check_numbers
+from onlinecal.tables.columns import check_number_column
 from onlinecal.tables.writing import whole, write_table
 from onlinecal.texts import shown
 from onlinecal.validation import check_count, check_open_unit
@@ -332,7 +332,7 @@ def moments_of(rounds: int | ArrayLike, n_rounds: int | None = None) -> NDArray[
     if n_rounds is not None and isinstance(rounds, (int, np.integer)):
         number = min(check_count(rounds, "rounds"), n_rounds)
         return np.unique(np.linspace(0, n_rounds, number + 1)[1:].round().astype(np.int64))
-    moments = check_numbers(rounds, "rounds", "be whole numbers")
+    moments = check_number_column(rounds, "rounds", "be whole numbers")
     if (moments % 1 == 0).all():
         whole = moments.astype(np.int64)
         if whole[0] >= 1 and (np.diff(whole) >= 0).all() and (n_rounds is None or whole[-1] <= n_rounds):

@@ -68,7 +68,7 @@ def as_numbers(
     return array.astype(np.float64)
 
 
-def check_numbers(values: ArrayLike, name: str, rule: str) -> NDArray[np.float64]:
+def check_number_column(values: ArrayLike, name: str, rule: str) -> NDArray[np.float64]:
     """Numbers of shape (T,), as float64, NaN where one is missing; `rule` says in an error what they must."""
     array = check_vector(values, name)
     gaps = missing_in(array)

@@ -23,7 +23,7 @@ from onlinecal.steering import combining
 from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combining
 from onlinecal.steering.mixing import ETA
 from onlinecal.tables.columns import (
-    check_numbers,
+    check_number_column,
     check_outcomes,
     check_same_index,
     check_same_length,
@@ -81,7 +81,7 @@ def read_columns(columns: Any) -> tuple[list[Any], Floats]:
 def _numbers(name: Any, values: Any) -> Floats:
     """A column of probabilities, shape (T,), NaN where one is missing."""
     called = f"column {name!r}"
-    array = check_numbers(values, called, "hold probabilities, or nothing where missing")
+    array = check_number_column(values, called, "hold probabilities, or nothing where missing")
     silent = np.isnan(array)
     refuse(~silent & ~((array >= 0.0) & (array <= 1.0)), array, f"{called} must lie in [0, 1] or be missing")
     if silent.all():
