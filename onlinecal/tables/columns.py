@@ -163,15 +163,20 @@ def check_order_of(
     Whoever means them gives forecasts that are as near to 0 and 1 as nobody can tell.
     """
     first, second = names.split(", ")
-    if _is_certain(forecasts) and not _is_certain(outcomes):
+    if _is_certain(forecasts, 0.0) and not _is_certain(outcomes, ROUNDED):
         raise ValueError(
             f"{first} are all 0 or 1, and {second} are not: are they swapped? The order is {names}. If they "
             f"are meant so, give numpy.clip({first}, 1e-15, 1 - 1e-15)"
         )
 
 
-def _is_certain(values: NDArray[Any]) -> bool:
-    return values.dtype == np.uint8 or bool(((values == 0.0) | (values == 1.0)).all())
+ROUNDED = 1e-9
+"""What is as near to 0 or 1 as that is no share, but was rounded on its way."""
+
+
+def _is_certain(values: NDArray[Any], within: float) -> bool:
+    """Whether all values are 0 or 1, up to so much."""
+    return values.dtype == np.uint8 or bool(((values <= within) | (values >= 1.0 - within)).all())
 
 
 def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
