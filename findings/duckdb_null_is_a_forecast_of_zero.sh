@@ -14,7 +14,8 @@
 # With another fill under the mask, `np.ma.masked_invalid`, the very same mask makes scikit-learn refuse.
 #
 # Why it matters here. onlinecal takes arrays from wherever users have them, and a forecast of 0 that nobody made
-# costs a log loss without bound. So a masked array must not go through `np.asarray` before it is looked at.
+# costs a log loss without bound. So a masked array must not go through `np.asarray` before it is looked at:
+# onlinecal takes what is masked for missing (onlinecal/tables/frames.py, tests/tables/test_kinds.py).
 set -euo pipefail
 
 folder=$(mktemp -d)

@@ -11,9 +11,10 @@
 # file is refused by a program that looks at it whole and silently misread by one that computes from it.
 # A mean of the column `p` is such a projection. Counting rows passes as well.
 #
-# Why it matters here. onlinecal's command line reads tables by `scan_csv` and asks for the columns that it needs.
-# It cannot leave it to polars to notice such rows. An outcome of 7 would be refused for its value, but the row
-# `b,0,1,1,2.5`, meant as a forecast of 0.1, passes every check as a forecast of 0 that failed.
+# Why it matters here. An outcome of 7 would be refused for its value, but the row `b,0,1,1,2.5`, meant as a
+# forecast of 0.1, passes every check as a forecast of 0 that failed. So onlinecal reads all fields of a text
+# file as texts first, refuses surplus ones by their row, and takes the columns that it needs afterwards
+# (onlinecal/tables/formats.py, tests/tables/test_formats.py).
 set -euo pipefail
 
 folder=$(mktemp -d)
