@@ -321,12 +321,14 @@ class LateRounds(Restored, Generic[T]):
             self.n_rounds += 1
             return
         place, forecast = (None, None) if asked is self._features else self._pending.find(asked)
-        is_here = place is None and self._is_open(asked)
-        if forecast is None and (not is_here or self._is_empty):
-            self._learn_unasked(asked, x, y, read, kwargs, place, is_here)
-            return
-        self._teach(x, y, kwargs)
-        if place is not None and forecast is not None:
+        if place is None or forecast is None:
+            is_here = place is None and self._is_open(asked)
+            if not is_here or self._is_empty:
+                self._learn_unasked(asked, x, y, read, kwargs, place, is_here)
+                return
+            self._teach(x, y, kwargs)
+        else:
+            self._teach(x, y, kwargs)
             # taken first: what is put aside must not push it out
             self._pending.remove(place)
             self._bring_back(forecast)
@@ -418,8 +420,9 @@ class LateRounds(Restored, Generic[T]):
         """Let the open round wait, since another one is about to be opened."""
         self._put_aside()
         waiting = len(self._pending)
-        if waiting:
-            self._most_open = max(self._most_open, waiting)
+        if waiting > self._most_open:
+            # what begins later is told when the first forecast that waited comes back
+            self._most_open = waiting
             self._note_late(waiting)
             if waiting == MANY_WAITING:
                 self._remark_on_silence()
