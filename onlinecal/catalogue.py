@@ -15,11 +15,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
+from onlinecal.texts import cut
+
+MOST_SHOWN = 1200
+"""Characters of the names that there are: all of a catalogue."""
 _KEBAB_CASE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def did_you_mean(name: Any, known: Iterable[str], title: str = "Known") -> str:
-    """What an error says after a name that is none of these: the one nearest to it, if any, and all of them.
+    """What an error says after a name that is none of these: the nearest, if any, and what there is.
+
+    Of names that are long, as those of a file that was read in the wrong way, it shows the beginning.
 
     Examples
     --------
@@ -28,7 +34,8 @@ def did_you_mean(name: Any, known: Iterable[str], title: str = "Known") -> str:
     """
     names = list(known)
     near = difflib.get_close_matches(str(name), names, n=1)
-    return f"{f'; did you mean {near[0]!r}?' if near else '.'} {title}: {', '.join(names)}"
+    meant = f"; did you mean {cut(near[0])!r}?" if near else "."
+    return f"{meant} {title}: {cut(', '.join(names), MOST_SHOWN)}"
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,6 @@ def shown(value: Any) -> str:
     return cut(" ".join(text.split()) if "\n" in text else text)
 
 
-def cut(text: str) -> str:
+def cut(text: str, longest: int = LONGEST_SHOWN) -> str:
     """A text, but not all of one that is long."""
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+    return text if len(text) <= longest else f"{text[:longest]}..."

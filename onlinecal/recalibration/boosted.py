@@ -24,7 +24,6 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from onlinecal.arrays import Bools, Floats, Ints
-from onlinecal.measures.counts import check_weights
 from onlinecal.measures.groups import grid_level
 from onlinecal.recalibration.folds import DIGITS, Dealt, first_rows, same_rows, sums
 from onlinecal.recalibration.groups.patches import STARTS, Rows, Start, log_odds, odds_losses
@@ -39,7 +38,7 @@ from onlinecal.recalibration.groups.start import (
     lowers,
     nearest_ends,
 )
-from onlinecal.recalibration.probability_recalibrator import repeats
+from onlinecal.recalibration.probability_recalibrator import repeats, row_weights
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.tables.columns import check_probabilities, check_same_index, check_same_length
 from onlinecal.tables.frames import unmasked
@@ -230,7 +229,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         n, _ = check_features(X)
         if n != len(outcomes):
             raise ValueError(f"X and y must have the same length, got {n} and {len(outcomes)}")
-        weights = check_weights(sample_weight, n)
+        weights = row_weights(sample_weight, n)
         warn_of(outcome_remarks(outcomes, outcome="y"))
         start: Any = float(np.average(outcomes, weights=weights)) if initial is None else initial
         forecasts = initial_forecasts(start, X, n)

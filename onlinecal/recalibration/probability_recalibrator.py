@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onlinecal.arrays import Floats, Ints, as_doubles, by_pieces, pieces
 from onlinecal.measures.counts import check_weights
 from onlinecal.measures.decision.losses import residuals
+from onlinecal.recalibration.folds import SampleSizeWarning
 from onlinecal.remarks import label_remarks, warn_of
 from onlinecal.tables.columns import (
     check_labels,
@@ -28,6 +29,9 @@ from onlinecal.tables.columns import (
     refuse,
 )
 from onlinecal.tables.frames import as_array, names_of, objects_of
+
+FEWEST = 2
+"""Rows of which something may be learnt; weights of several rows whose sum is less are remarked on."""
 
 
 def number_labels(
@@ -148,6 +152,21 @@ def _from_one_hot(labels: Any, known: NDArray[Any]) -> Ints | None:
     return ones.argmax(axis=1)
 
 
+def row_weights(values: ArrayLike | None, n_rows: int) -> Floats:
+    """Weights as of `check_weights`, and a remark on those of all rows that are less than two rows in sum.
+
+    Elsewhere they may have the sum 1. Here they count rows, and of one row next to nothing is learnt.
+    """
+    weights = check_weights(values, n_rows)
+    total = float(weights.sum())
+    if total < FEWEST <= np.count_nonzero(weights):
+        said = (
+            f"sample_weight has the sum {total:.4g} over {n_rows:,} rows, so that they count as so many rows"
+        )
+        warn_of([f"{said}: times {n_rows:,} / sum they count as all"], SampleSizeWarning)
+    return weights
+
+
 def repeats(weights: Floats, name: str) -> Ints:
     """Weights as numbers of rows; ValueError for one that is not whole, as `name` needs them."""
     whole = np.rint(weights)
@@ -227,7 +246,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
         labels, known = number_labels(y, table.shape[1], classes_of(P, y, self.classes))
         check_same_length(table, labels, "P and y")
-        weights = check_weights(sample_weight, len(table))
+        weights = row_weights(sample_weight, len(table))
         if (inside := weights > 0.0).sum() < len(table):
             table, labels, weights = table[inside], labels[inside], weights[inside]
         self._check_parameters()

@@ -17,6 +17,7 @@ from onlinecal.tables.files import called, check_columns, check_file, read_frame
 from onlinecal.tables.names import LABELS, usual
 from onlinecal.tables.numbers import is_gap, numbers_of
 from onlinecal.tables.rounds import forecast_column, outcome_column
+from onlinecal.texts import cut
 
 PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
 """Names that columns of classes have in most files, tried in this order."""
@@ -177,7 +178,7 @@ def _class_columns(file: File, label: str | None) -> tuple[list[str], tuple[str,
             stem = len(pattern.partition("*")[0])
             return names, tuple(name[stem:] for name in names)
     what = f"has no columns like {' or '.join(patterns)}; name them with --probabilities"
-    raise ValueError(f"{file.path} {what}. Its columns: {', '.join(file.frame.columns)}")
+    raise ValueError(f"{file.path} {what}. Its columns: {cut(', '.join(file.frame.columns))}")
 
 
 def _numbered(labels: pl.Series, classes: tuple[str, ...]) -> Ints:

@@ -5,6 +5,7 @@ All functions raise ValueError and leave their arguments alone.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence, Sized
 from numbers import Real
 from typing import Any
@@ -65,7 +66,12 @@ def as_numbers(
         if not isinstance(value, Real) or array.dtype.kind in "mM":
             hint = for_text if isinstance(value, str) else ": leave the row out" if value is None else ""
             raise ValueError(f"{rule}, got {shown(value)} at {_at(place)}{hint}")
-    return array.astype(np.float64)
+    try:
+        return array.astype(np.float64)
+    except OverflowError as error:
+        sizes = np.array([abs(value) > sys.float_info.max for value in array.ravel().tolist()])
+        place = np.unravel_index(sizes.argmax(), array.shape)
+        raise ValueError(f"{rule}, got a number too long for any of numpy's at {_at(place)}") from error
 
 
 def check_number_column(values: ArrayLike, name: str, rule: str) -> NDArray[np.float64]:

@@ -27,6 +27,8 @@ ROW_NAMES = "row names"
 """What a column is called that the header has left out."""
 WHOLE = r"^[+-]?(?:0|[1-9]\d*)$"
 """Whole numbers. What begins with other zeros is the name of something."""
+NUMBER_FIELD = rb"(?:^|[,;\t|])[\"\s]*[+-]?\d*\.?\d+(?:[eE][+-]?\d+)?[%\"\s]*(?:$|[,;\t|])"
+"""A field of a row that is a number: a header has none."""
 ROWS_ALIKE = "a list of rows, as [{...}, {...}], or of columns, as {...: [...], ...: [...]}"
 
 
@@ -123,8 +125,9 @@ def _without_preamble(content: bytes) -> tuple[bytes, str | None]:
         end = content.find(b"\n", begin) + 1
         after = content[end : content.find(b"\n", end) + 1 or None]
         line = content[begin:end]
-        # a header may begin with it, too: it has as many fields as the row below
-        if not end or (after[:1] != b"#" and any(0 < line.count(s) == after.count(s) for s in b",;\t|")):
+        # a header may begin with it, too: it has as many fields as the row below, which holds numbers
+        is_even = any(0 < line.count(sign) == after.count(sign) for sign in b",;\t|")
+        if not end or (after[:1] != b"#" and is_even and re.search(NUMBER_FIELD, after)):
             break
         begin = end
     return content[begin:].lstrip(b"\r\n"), None

@@ -61,7 +61,7 @@ def as_array(given: Any, name: str, wanted: str = "a column", even: str = "a fla
         if isinstance(given, pandas.DataFrame):
             return _side_by_side([_of_pandas(given.iloc[:, i]) for i in range(given.shape[1])], len(given))
     if _is_arrow(given):
-        given = _of_arrow(given, name)
+        given = of_arrow(given, name)
         polars = sys.modules["polars"]
     if polars is not None:
         if isinstance(given, polars.Series):
@@ -96,6 +96,8 @@ def refuse_no_array(given: Any, name: str, wanted: str) -> None:
     if isinstance(given, Iterator) and not hasattr(given, "__array__"):
         kind = type(given).__name__
         raise ValueError(f"{name} must be {wanted}, got a {kind}, which is read once: give list(...) of it")
+    if type(given).__module__.partition(".")[0] == "scipy" and hasattr(given, "toarray"):
+        raise ValueError(f"{name} must be {wanted}, got a sparse one of scipy: give its toarray()")
     if isinstance(given, np.ndarray) and given.dtype.names is not None:
         fields = ", ".join(given.dtype.names[:3])
         raise ValueError(f"{name} must be {wanted}, got an array with the fields {fields}: name one of them")
@@ -121,10 +123,17 @@ def objects_of(given: Any, name: str) -> list[Any]:
             raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
         values = array.tolist()
     elif isinstance(given, Iterable):
-        values = [value.item() if isinstance(value, np.generic) else value for value in given]
+        values = [_scalar(value) for value in given]
     else:
         raise ValueError(f"{name} must be a column, got {shown(given)}")
     return [None if value is not None and is_missing(value) else value for value in values]
+
+
+def _scalar(value: Any) -> Any:
+    """Python's own for a scalar of numpy or pyarrow; anything else as it is."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return value.as_py() if hasattr(value, "as_py") else value
 
 
 def is_missing(value: Any) -> bool:
@@ -223,10 +232,20 @@ def _unboxed(value: Any) -> Any:
     if isinstance(value, (list, np.ndarray)):
         return _unboxed(value[0]) if np.ndim(value) == 1 and len(value) == 1 else value
     if isinstance(value, Decimal):
-        return float(value)
+        return _of_decimal(value)
+    if hasattr(value, "as_py"):  # a scalar of pyarrow
+        return _unboxed(value.as_py())
     if hasattr(value, "to_timestamp"):  # a Period of pandas
         return value.to_timestamp()
     return None if is_missing(value) else value
+
+
+def _of_decimal(value: Decimal) -> float | int | None:
+    """A number that is as exact: whole ones may be longer than a float, as those that name rows are."""
+    if value.is_nan():
+        return None
+    is_whole = value.is_finite() and value.adjusted() < 40 and value == value.to_integral_value()
+    return int(value) if is_whole else float(value)
 
 
 def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[Any]:
@@ -242,7 +261,7 @@ def _of_pandas(column: Any) -> NDArray[Any]:
     """A Series of pandas, of its own kinds of columns, too."""
     kind = type(column.dtype).__name__
     if kind == "ArrowDtype":
-        return _of_polars(_of_arrow(column.array.__arrow_array__(), column.name))
+        return _of_polars(of_arrow(column.array.__arrow_array__(), column.name))
     if kind == "PeriodDtype":
         column = column.dt.to_timestamp()
     elif kind == "DatetimeTZDtype":
@@ -257,16 +276,40 @@ def _of_pandas(column: Any) -> NDArray[Any]:
     return _plain_objects(np.asarray(column))
 
 
-def _of_arrow(given: Any, name: Any) -> Any:
+def of_arrow(given: Any, name: Any) -> Any:
     """What has an Arrow stream, as a Series or DataFrame of polars."""
     import polars as pl
 
     try:
+        given = _without_encoding(given)
         is_table = names_of(given) is not None
         return pl.DataFrame(given) if is_table else pl.Series(given)
-    except Exception as error:  # each library says in its own words what it cannot read
+    # each library says in its own words what it cannot read
+    except (Exception, pl.exceptions.PanicException) as error:
         reason = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise ValueError(f"{name} of type {type(given).__name__} cannot be read: {reason}") from error
+
+
+def _without_encoding(given: Any) -> Any:
+    """Columns of pyarrow as values where polars would read their encoding, or nothing; all else as it is."""
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is None:
+        return given
+    if isinstance(given, (pyarrow.Table, pyarrow.RecordBatch)):
+        columns = [_without_encoding(column) for column in given.columns]
+        return pyarrow.Table.from_arrays(columns, names=given.schema.names)
+    if not isinstance(given, (pyarrow.Array, pyarrow.ChunkedArray)):
+        return given
+    kind = given.type
+    if pyarrow.types.is_dictionary(kind):
+        return _without_encoding(given.cast(kind.value_type))
+    if pyarrow.types.is_run_end_encoded(kind):
+        parts = given.chunks if isinstance(given, pyarrow.ChunkedArray) else [given]
+        decoded = [pyarrow.compute.run_end_decode(part) for part in parts]
+        return _without_encoding(pyarrow.chunked_array(decoded, kind.value_type))
+    if pyarrow.types.is_decimal256(kind):
+        return given.cast(pyarrow.decimal128(38, kind.scale))
+    return given
 
 
 def _of_polars(column: Any) -> NDArray[Any]:
@@ -277,14 +320,26 @@ def _of_polars(column: Any) -> NDArray[Any]:
     if isinstance(kind, (pl.List, pl.Array)):
         return _plain_objects(_as_objects(column.to_list()))
     if isinstance(kind, pl.Decimal):
-        column = column.cast(pl.Float64)
-    elif isinstance(kind, pl.Datetime) and kind.time_zone is not None:
+        # whole ones may be longer than a float, as those that name rows are
+        column = column.cast(pl.Float64) if kind.scale else _whole(column)
+        kind = column.dtype
+    if kind.is_float():
+        return np.asarray(column.to_numpy())
+    if isinstance(kind, pl.Datetime) and kind.time_zone is not None:
         column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    elif not (kind.is_float() or (kind.is_temporal() and kind != pl.Time)):
+    elif not kind.is_temporal() or kind == pl.Time:
         is_plain = kind == pl.Boolean or (kind.is_integer() and kind not in (pl.Int128, pl.UInt128))
         if not is_plain or column.null_count():
             return _plain_objects(_as_objects(column.to_list()))
     return np.asarray(column.to_numpy())
+
+
+def _whole(column: Any) -> Any:
+    """Decimals without digits behind the point as whole numbers."""
+    import polars as pl
+
+    short = column.cast(pl.Int64, strict=False)
+    return short if short.null_count() == column.null_count() else column.cast(pl.Int128)
 
 
 def _as_objects(values: list[Any]) -> NDArray[Any]:

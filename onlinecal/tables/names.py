@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from onlinecal.tables.files import called, is_pipe, read_columns
+from onlinecal.texts import cut
 
 LABELS = ("label", "labels", "y", "y_true", "target", "class", "truth", "ground_truth", "outcome")
 FORECASTS = (
@@ -51,5 +52,5 @@ def event_columns(
         if forecast is None or outcome is None:
             what, option = ("forecasts", "forecast") if forecast is None else ("outcomes", "outcome")
             missing = f"which column has the {what}? Name it with --{option}{else_}"
-            raise ValueError(f"{called(file)}: {missing}. Its columns: {', '.join(known)}")
+            raise ValueError(f"{called(file)}: {missing}. Its columns: {cut(', '.join(known))}")
     return forecast, outcome

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from onlinecal.catalogue import did_you_mean
 from onlinecal.tables.files import called, read_frame
 from onlinecal.tables.numbers import OUTCOME_WORDS, is_gap, number_of, numbers_of
+from onlinecal.texts import counted, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,18 +70,18 @@ class Column:
         """The first value that is not good, and its row."""
         row = int(self.good.argmin())
         value = self.series[row]
-        return f"{'nothing' if value is None else repr(value)} at row {row}"
+        return f"{'nothing' if value is None else shown(value)} at row {row}"
 
     def _advice(self, row: int) -> str:
         """What to do about the bad value of a row."""
         value, numbers, reading = self.series[row], self.values, self.reading
         with_point = value.replace(",", ".", 1) if isinstance(value, str) and "," in value else ""
         if not math.isnan(number_of(with_point)):
-            return ": a decimal comma? Write points instead, as sed 's/,/./g' does"
+            return ": a decimal comma? Write points; pandas.read_csv(..., decimal=',') reads such files"
         if reading is None:
             return ""
         if is_gap(value):
-            return f" ({(~self.good).sum():,} rows like that); --drop-invalid leaves them out"
+            return f" ({counted(int((~self.good).sum()), 'row')} like that); --drop-invalid leaves them out"
         if self.rule.startswith("be "):
             if reading.positive is None and not math.isnan(numbers[row]) and 0 < numbers[row] < 1:
                 return ": is it the column of outcomes?"
@@ -111,7 +112,7 @@ def _distinct(column: pl.Series) -> list[Any]:
 
 
 def _listed(values: Sequence[Any]) -> str:
-    return ", ".join(map(repr, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
+    return ", ".join(map(shown, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
 
 
 def whole_if_all_are(numbers: NDArray[Any]) -> NDArray[Any]:

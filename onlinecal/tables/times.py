@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ISO = (
     r"^\s*(\d{4})[-/](\d{1,2})(?:[-/](\d{1,2})"
     r"(?:(?:\s*[Tt]\s*|\s+)(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9})\d*)?)?"
-    r"(?:\s*(Z|z|UTC|GMT|[+-]\d{2}(?::?\d{2})?))?)?)?\s*$"
+    r"(?:\s*(Z|z|UTC|GMT|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?))?)?)?\s*$"
 )
 """Year, month, day, hour, minute, second, fraction and zone; a date alone is its first moment."""
 CLEAR = "write times as 2024-01-31 or 2024-01-31T09:30:00Z, as pandas.to_datetime(..., format=...) makes them"
@@ -132,8 +132,10 @@ def read_times(given: Any, name: str, length: int | None = None) -> Times:
     array = as_array(given, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have a time for each row, got {shown(given)} of shape {array.shape}")
+    if array.ndim > 1:
+        raise ValueError(f"{name} must be one column, with a time for each row, got shape {array.shape}")
+    if array.ndim == 0:
+        raise ValueError(f"{name} must have a time for each row, got {shown(given)}")
     if length is not None:
         check_same_length(range(length), array, f"probabilities and {name}")
     if array.dtype.kind in "iuf":
@@ -193,7 +195,11 @@ def _of_objects(name: str, array: NDArray[Any], missing: NDArray[np.bool_]) -> T
                 f"{name} must hold times of one kind, got {kinds[0]}, and {shown(value)} at row {row}"
             )
         if kind == INSTANT:
-            value = value.astimezone(UTC).replace(tzinfo=None)
+            try:
+                value = value.astimezone(UTC).replace(tzinfo=None)
+            except OverflowError as error:
+                text = f"{name} has {shown(str(value))} at row {row}, which is out of Python's years in UTC"
+                raise ValueError(text) from error
         # those of pandas have nanoseconds
         is_pandas = hasattr(value, "to_numpy")
         stamps[row] = value.to_numpy() if is_pandas else np.array(value, _numpy_kind(value))[()]

@@ -63,7 +63,7 @@ def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> G
     `absent` is the outcome that silence means, None: the first class.
     """
     outcomes, missing = missing_of(outcomes)
-    given = as_array(probabilities, "probabilities", "a column or a table", "even")
+    given = as_array(probabilities, "probabilities", "a column or a table", "a flat sequence or a table")
     if given.ndim != 2:
         p = check_probabilities(given, "probabilities")
         y = check_outcomes(outcomes if missing is None else completed(outcomes, missing, 0))

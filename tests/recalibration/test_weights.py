@@ -176,6 +176,13 @@ def test_with_few_rows_a_remark_says_that_none_is_held_out():
         LpRecalibrator().fit(table, [0, 1, 0, 1, 0, 1], sample_weight=[9] * 6)
 
 
+@pytest.mark.parametrize(("model", "fit"), [(LpRecalibrator(), of_table), (GroupRecalibrator(), of_groups)])
+def test_weights_of_sum_one_are_remarked_on_because_they_count_as_one_row(model, fit):
+    p, y = np.arange(1, 41) / 41, np.arange(40) % 2
+    with pytest.warns(SampleSizeWarning, match=r"sample_weight has the sum 1 over 40 rows.*times 40 / sum"):
+        fit(model, p, y, p, np.full(40, 1 / 40))
+
+
 def test_weights_count_rows_where_there_must_be_so_many():
     table, y = np.random.default_rng(0).dirichlet([1, 1], 6), [0, 1, 0, 1, 0, 1]
     with pytest.raises(ValueError, match="at least 10 rows, got 6"):

@@ -118,7 +118,7 @@ def test_columns_are_read_as_said(tmp_path, options, text, p, y, remark):
         ("a.csv", "0.5,1\n0.3,0\n", {}, "has no header"),
         ("a.csv", "p,y\n50,1\n", {}, r"are they percentages \(--scale percent\)"),
         ("a.csv", "p,y\n0.5,1\n-3,1\n", {}, r"got '-3' at row 1: are they log-odds \(--scale logits\)"),
-        ("a.csv", "p,y\n0.5,1\nNA,1\n", {}, r"got 'NA' at row 1 \(1 rows like that\); --drop-invalid"),
+        ("a.csv", "p,y\n0.5,1\nNA,1\n", {}, r"got 'NA' at row 1 \(1 row like that\); --drop-invalid"),
         ("a.csv", "p,y\n0.5,won\n0.5,lost\n", {}, "--positive LABEL says .* its values: 'won', 'lost'"),
         ("a.csv", "p,y\n0.5,won\n", {"positive": "Won"}, "never has the value 'Won'; did you mean 'won'"),
         ("a.csv", "p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "no row has good values"),

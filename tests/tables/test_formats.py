@@ -44,7 +44,7 @@ def written(folder, rows):
         "semicolons.csv": as_csv(rows, ";"),
         "tabs.tsv": as_csv(rows, "\t"),
         "told.csv": "sep=;\n" + as_csv(rows, ";"),
-        "remarks.csv": "# made by hand\n# twice\n" + as_csv(rows, quoting=csv.QUOTE_ALL),
+        "remarks.csv": "# made by hand\n# with, as, many, commas\n" + as_csv(rows, quoting=csv.QUOTE_ALL),
         "windows.csv": "\ufeff" + as_csv(rows).replace("\n", "\r\n"),
         "lines.jsonl": "".join(json.dumps(row) + "\n" for row in dicts),
         "marked.jsonl": "\ufeff" + "".join(json.dumps(row) + "\r\n" for row in dicts),
@@ -163,3 +163,24 @@ def test_two_columns_of_a_name_that_nobody_asks_for_are_left_alone(tmp_path):
 def test_usual_names_are_found_however_their_words_are_written(name):
     assert usual(["id", name, "won"], FORECASTS) == name
     assert usual(["id", name, "Home Won"], OUTCOMES) == "Home Won"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps([{"p": n / 1000, "y": 1} for n in range(1000)]),
+        ",".join(f"column {n}" for n in range(1000)) + "\n1\n",
+        "p" * 9999 + "\n1\n",
+    ],
+    ids=["JSON called CSV", "many columns", "a long name"],
+)
+def test_names_in_errors_do_not_grow_with_the_file(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match="has no column 'y'") as told:
+        read_frame(tmp_path / "a.csv", ["y"])
+    assert len(str(told.value)) < 2000
+
+
+def test_a_header_may_begin_with_a_hash(tmp_path):
+    (tmp_path / "a.csv").write_text("# made by hand\n#p,y\n0.5,1\n25%,yes\n")
+    assert read_columns(tmp_path / "a.csv") == ["#p", "y"]

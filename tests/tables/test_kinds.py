@@ -232,6 +232,29 @@ def dictionary(column: np.ndarray) -> Any:
     return pa.table({str(n): pa.array(one).dictionary_encode() for n, one in enumerate(column.T)})
 
 
+def dictionaries(column: np.ndarray) -> Any:
+    """Parts with a dictionary each, as files in several row groups give them."""
+    if column.ndim > 1:
+        return dictionary(column)
+    return pa.chunked_array([pa.array(part).dictionary_encode() for part in (column[:9], column[9:])])
+
+
+def long_decimals(column: np.ndarray) -> Any:
+    """Decimals of 256 bits, for which polars has no kind."""
+    if column.ndim > 1:
+        return pa.table({str(number): long_decimals(one) for number, one in enumerate(column.T)})
+    digits = [None if value is None else Decimal(repr(value)) for value in (column + 0).tolist()]
+    return pa.array(digits, pa.decimal256(60, 8))
+
+
+def runs(column: np.ndarray) -> Any:
+    return pa.compute.run_end_encode(pa.array(column)) if column.ndim == 1 else column
+
+
+def scalars(column: np.ndarray) -> Any:
+    return list(pa.array(column)) if column.ndim == 1 else column
+
+
 def boxed(column: np.ndarray) -> Any:
     return pd.Series([[value] for value in column.tolist()]) if column.ndim == 1 else column
 
@@ -295,6 +318,10 @@ KINDS: dict[str, Callable[[np.ndarray], Any]] = {
     "pyarrow": arrow,
     "pyarrow, in parts": chunked,
     "pyarrow, dictionary": dictionary,
+    "pyarrow, dictionaries": dictionaries,
+    "pyarrow, long decimals": long_decimals,
+    "pyarrow, runs": runs,
+    "scalars of pyarrow": scalars,
     "a stream of Arrow": lambda column: OnlyArrow(column) if column.ndim == 1 else column,
     "duckdb": of_duckdb,
     "xarray": of_xarray,
@@ -303,7 +330,7 @@ NO_FRAMES = {"losses"}
 """Tables of three dimensions."""
 
 
-CATEGORIES = {"pandas, categories", "pandas, objects", "pyarrow, dictionary"}
+CATEGORIES = {"pandas, categories", "pandas, objects", "pyarrow, dictionary", "pyarrow, dictionaries"}
 """Frames of these kinds say which category a row belongs to, not in which groups it is."""
 
 
@@ -377,6 +404,8 @@ UNREAD = {
     "list\\(...\\)": lambda: (p for p in FORECASTS),
     "no order": lambda: {0.25, 0.5},
     "the text": lambda: "forecasts.csv",
+    "toarray\\(\\)": lambda: pytest.importorskip("scipy.sparse").csr_matrix(FORECASTS),
+    "too long|of shape \\(T, N\\)": lambda: [10**400] + [0] * (N - 1),
     "the fields x": lambda: np.zeros(N, [("x", float)]),
 }
 

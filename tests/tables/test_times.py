@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from decimal import Decimal
 
 import numpy as np
 import polars as pl
@@ -81,6 +82,8 @@ def test_texts_that_can_be_read_in_one_way_are_the_instants_that_they_say(rows):
         ("2024-01-31T25:00", "cannot be read"),
         ("0024-01-31", "cannot be read"),
         ("2024-01-31 10:30 EST", "cannot be read"),
+        ("2024-01-31T10:30+99:00", "cannot be read"),
+        ("2024-01-31T10:30+02:75", "cannot be read"),
         ("2024-W05-1", "cannot be read"),
         ("10:30", "cannot be read"),
     ],
@@ -157,7 +160,9 @@ def test_a_missing_outcome_needs_no_time(kind):
 
 def test_whole_numbers_that_doubles_cannot_tell_apart_are_in_order():
     times = np.arange(2**60, 2**60 + 4)
-    for given_times in (times, times.tolist(), times.astype(str), pd.Series(times, dtype="Int64")):
+    decimals = [Decimal(one) for one in times.tolist()]
+    kinds = [times, times.tolist(), times.astype(str), pd.Series(times, dtype="Int64")]
+    for given_times in (*kinds, decimals, pl.Series(decimals), pa.array(decimals)):
         assert read_times(given_times, "times").values.tolist() == times.tolist()
 
 
@@ -165,6 +170,12 @@ def test_a_span_in_place_of_times_is_told_what_to_do():
     for span in (dt.timedelta(30), np.timedelta64(30, "D"), 30):
         with pytest.raises(ValueError, match=r"settled_at must have a time for each row, got .*: a span"):
             recalibrate_stream(FORECASTS, OUTCOMES, span)
+
+
+def test_an_instant_before_the_first_year_is_refused_in_words():
+    first = dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=5)))
+    with pytest.raises(ValueError, match=r"times has '0001-01-01 00:00:00\+05:00' at row 0, which is out of"):
+        read_times([first], "times")
 
 
 def test_outcomes_that_no_forecast_knows_are_remarked_on():

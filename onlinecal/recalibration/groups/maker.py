@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Bools, Floats, pieces
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
 from onlinecal.tables.columns import check_groups
-from onlinecal.tables.frames import names_of, refuse_no_array
+from onlinecal.tables.frames import names_of, of_arrow, refuse_no_array
 from onlinecal.validation import check_share
 
 Predicate = Callable[[Any], Any]
@@ -173,9 +173,7 @@ def as_frame(groups: Any) -> Any:
     """
     refuse_no_array(groups, "groups", "a table")
     if names_of(groups) is not None and not hasattr(groups, "dtypes"):
-        import polars as pl
-
-        return pl.DataFrame(groups)
+        return of_arrow(groups, "groups")
     return groups.to_frame() if hasattr(groups, "to_frame") and not hasattr(groups, "columns") else groups
 
 

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onlinecal.arrays import Bytes, Floats
-from onlinecal.measures.counts import check_weights
 from onlinecal.measures.groups import level_sets, violations_of_levels
 from onlinecal.measures.scores import brier_score
 from onlinecal.recalibration.folds import first_rows, same_rows, sums
@@ -45,6 +44,7 @@ from onlinecal.recalibration.probability_recalibrator import (
     event_column,
     event_rows,
     repeats,
+    row_weights,
 )
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.tables.columns import check_same_index
@@ -344,7 +344,7 @@ class GroupRecalibrator(BaseEstimator):
         """
         check_same_index(p, groups, "p and groups")
         forecasts, outcomes = event_rows(p, y)
-        weights = check_weights(sample_weight, len(forecasts))
+        weights = row_weights(sample_weight, len(forecasts))
         maker = GroupMaker(self.min_mass, self.predicates)
         members = maker.fit(groups, len(forecasts), None if sample_weight is None else weights).view(np.uint8)
         warn_of(outcome_remarks(outcomes, forecasts, "y", "p"))
