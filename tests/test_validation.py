@@ -99,8 +99,18 @@ def test_the_type_of_checked_shares_tells_whether_all_are_zero_or_one():
     [
         ([0, 0.5, 1.2], "y must be numbers in [0, 1] or boolean, got 1.2 at row 2"),
         ([0, math.nan], "y must be numbers in [0, 1] or boolean, got nan at row 1"),
-        ([0.5, None], "y at row 1 must be a number in [0, 1], False or True, got None"),
-        (["a", "b"], "y at row 0 must be a number in [0, 1], False or True, got 'a'"),
+        ([0.5, None], "y must be numbers in [0, 1] or boolean, got None at row 1: leave the row out"),
+        (
+            ["a", "b"],
+            "y must be numbers in [0, 1] or boolean, got 'a' at row 0: "
+            "texts are compared first, as y == 'yes'",
+        ),
+        (
+            [b"0", b"1"],
+            "y must be numbers in [0, 1] or boolean, got b'0' at row 0: "
+            "texts are compared first, as y == 'yes'",
+        ),
+        ([-1, 1], "y must be numbers in [0, 1] or boolean, got -1 at row 0: of -1 and 1 make (y + 1) // 2"),
         ([], "y is empty"),
         ([[0.5]], "y must be one-dimensional, got shape (1, 1)"),
     ],

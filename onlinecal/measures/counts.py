@@ -17,6 +17,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.tables.columns import (
     check_number_column,
     check_probabilities,
+    check_same_index,
     check_same_length,
     check_share_history,
     check_vector,
@@ -144,7 +145,7 @@ def count_shares(
         for count, (part, number) in zip((zeros, ones), parts, strict=True):
             count[np.searchsorted(values, part)] = number
         return Counts(values, zeros, ones), p, y
-    weights = check_weights(sample_weight, len(p))
+    weights = check_weights(sample_weight, len(p), forecasts)
     inside = weights > 0.0
     values, index = np.unique(p[inside] + 0.0, return_inverse=True)
     rounds, ones = (np.bincount(index, part[inside]) for part in (weights, weights * y))
@@ -152,10 +153,14 @@ def count_shares(
     return Counts(values, np.maximum(rounds - ones, 0.0), ones, total), p, y
 
 
-def check_weights(values: ArrayLike | None, n_rows: int) -> Floats:
-    """Weights of shape (n,), finite and not negative, one of them positive, as float64; None: ones."""
+def check_weights(values: ArrayLike | None, n_rows: int, beside: Any, name: str = "forecasts") -> Floats:
+    """Weights of shape (n,), finite and not negative, one of them positive, as float64; None: ones.
+
+    `beside` is what they are given for, by its name: of pandas it must have the same index.
+    """
     if values is None:
         return np.ones(n_rows)
+    check_same_index(beside, values, f"{name} and sample_weight")
     weights = check_number_column(values, "sample_weight", "be numbers")
     if len(weights) != n_rows:
         raise ValueError(f"sample_weight must have a weight for each of {n_rows} rows, got {len(weights)}")

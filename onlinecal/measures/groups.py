@@ -94,7 +94,7 @@ def multicalibration_error(
     """
     p, y, members = grouped_history(forecasts, outcomes, groups)
     level, _, _ = level_sets(p, n_levels)
-    return violations_of_levels(p, y, members, level, check_weights(sample_weight, len(p)))
+    return violations_of_levels(p, y, members, level, check_weights(sample_weight, len(p), forecasts))
 
 
 def group_mean_error(
@@ -109,7 +109,7 @@ def group_mean_error(
     Parameters and errors as in `multicalibration_error`. Returns shape (G,), NaN for groups without rounds.
     """
     p, y, members = grouped_history(forecasts, outcomes, groups)
-    weights = check_weights(sample_weight, len(p))
+    weights = check_weights(sample_weight, len(p), forecasts)
     counts = weights @ members
     with np.errstate(invalid="ignore"):
         return np.asarray(((weights * (p - y)) @ members) / np.where(counts == 0, np.nan, counts))
@@ -156,7 +156,7 @@ def functional_multicalibration_error(
         raise ValueError(f"functions must be a table of numbers ({len(p)}, H), got shape {values.shape}")
     values = as_numbers(values, "functions must be numbers")
     refuse(~np.isfinite(values), values, "functions must be finite", axes=("row", "column"))
-    weights = check_weights(sample_weight, len(p))
+    weights = check_weights(sample_weight, len(p), forecasts)
     level, order, starts = level_sets(p, n_levels)
     # a level set without weight adds nothing: its sums are 0
     counts = np.maximum(np.bincount(level, weights), np.finfo(np.float64).tiny)
@@ -366,7 +366,7 @@ def multicalibration_report(
     if len(names) != members.shape[1]:
         raise ValueError(f"names must be one for each of the {members.shape[1]} groups, got {len(names)}")
     level, _, _ = level_sets(p, n_levels)
-    weights = check_weights(sample_weight, len(p))
+    weights = check_weights(sample_weight, len(p), forecasts)
     lines = (
         _line(str(name), p, y, level, weights, inside) for name, inside in zip(names, members.T, strict=True)
     )

@@ -19,7 +19,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.html import Shown
 from onlinecal.measures.counts import Counts, check_weights, count_shares
 from onlinecal.measures.ranges import p_value_of_range
-from onlinecal.tables.columns import check_labelled_rows, check_outcome_rows
+from onlinecal.tables.columns import check_labelled_rows, check_outcome_rows, check_same_index
 from onlinecal.validation import check_count
 
 
@@ -264,6 +264,7 @@ def classwise_calibration_error(
     >>> classwise_calibration_error([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], [0, 1])
     0.5
     """
+    check_same_index(probabilities, sample_weight, "probabilities and sample_weight")
     table, came = check_outcome_rows(probabilities, labels)
     errors = []
     for j, column in enumerate(table.T):
@@ -311,6 +312,7 @@ def confidence_calibration_error(
     >>> confidence_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
     0.25
     """
+    check_same_index(probabilities, sample_weight, "probabilities and sample_weight")
     table, classes = check_labelled_rows(probabilities, labels)
     _, confidence, right = _top(table, classes)
     return expected_calibration_error(confidence, right, bins, normalize, sample_weight=sample_weight)
@@ -350,7 +352,7 @@ def top_label_calibration_error(
     """
     table, classes = check_labelled_rows(probabilities, labels)
     top, confidence, right = _top(table, classes)
-    weights = check_weights(sample_weight, len(classes))
+    weights = check_weights(sample_weight, len(classes), probabilities, "probabilities")
     errors = []
     for j in np.unique(top[weights > 0.0]):
         rows = top == j
@@ -546,7 +548,7 @@ def brier_decomposition(
     BrierDecomposition(brier=0.125, miscalibration=0.0, discrimination=0.0625, uncertainty=0.1875)
     """
     counts, p, y = count_shares(forecasts, outcomes, sample_weight)
-    weights = check_weights(sample_weight, len(p))
+    weights = check_weights(sample_weight, len(p), forecasts)
     per = 1 / counts.total if normalize else 1.0
     isotonic, means, rounds = _isotonic(counts)
     base = counts.n_ones / counts.total

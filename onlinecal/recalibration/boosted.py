@@ -229,7 +229,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         n, _ = check_features(X)
         if n != len(outcomes):
             raise ValueError(f"X and y must have the same length, got {n} and {len(outcomes)}")
-        weights = row_weights(sample_weight, n)
+        weights = row_weights(sample_weight, n, X, "X")
         warn_of(outcome_remarks(outcomes, outcome="y"))
         start: Any = float(np.average(outcomes, weights=weights)) if initial is None else initial
         forecasts = initial_forecasts(start, X, n)

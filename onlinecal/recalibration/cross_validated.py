@@ -358,7 +358,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
 
         What else `cv` may be counts all rows, those of weight 0, too.
         """
-        weights = check_weights(sample_weight, len(y))
+        weights = check_weights(sample_weight, len(y), X, "X")
         numbered = self.cv is None or isinstance(self.cv, (int, np.integer))
         rows = np.flatnonzero(weights) if frozen or numbered else np.arange(len(y))
         weights, labels = weights[rows], y[rows]

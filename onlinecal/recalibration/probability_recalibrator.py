@@ -152,12 +152,12 @@ def _from_one_hot(labels: Any, known: NDArray[Any]) -> Ints | None:
     return ones.argmax(axis=1)
 
 
-def row_weights(values: ArrayLike | None, n_rows: int) -> Floats:
+def row_weights(values: ArrayLike | None, n_rows: int, beside: Any, name: str) -> Floats:
     """Weights as of `check_weights`, and a remark on those of all rows that are less than two rows in sum.
 
     Elsewhere they may have the sum 1. Here they count rows, and of one row next to nothing is learnt.
     """
-    weights = check_weights(values, n_rows)
+    weights = check_weights(values, n_rows, beside, name)
     total = float(weights.sum())
     if total < FEWEST <= np.count_nonzero(weights):
         said = (
@@ -246,7 +246,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
         labels, known = number_labels(y, table.shape[1], classes_of(P, y, self.classes))
         check_same_length(table, labels, "P and y")
-        weights = row_weights(sample_weight, len(table))
+        weights = row_weights(sample_weight, len(table), P, "P")
         if (inside := weights > 0.0).sum() < len(table):
             table, labels, weights = table[inside], labels[inside], weights[inside]
         self._check_parameters()

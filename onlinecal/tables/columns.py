@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.tables.frames import as_array, missing_in, names_of
 from onlinecal.texts import shown
-from onlinecal.validation import PLAIN, known_outcome, share_of
+from onlinecal.validation import PLAIN, known_outcome
 
 ROW_AND_CLASS = "row", "class"
 
@@ -44,16 +44,26 @@ def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.ui
         known = [known_outcome(outcome) for outcome in array.tolist()]
         if None not in known:
             return np.array(known, np.uint8)
-        array = as_numbers(array, rule, f": texts are compared first, as {name} == 'yes'")
-    hint = ""
+        array = as_numbers(array, rule, _text_hint(name))
+    hint = _code_hint(array, name)
     if ((array > 0) & (array < 1)).any():
         hint = ": these are no outcomes; are probabilities and outcomes swapped?"
-    elif ((array == -1) | (array == 1)).all():
-        hint = f": of -1 and 1 make ({name} + 1) // 2"
-    elif ((array == 1) | (array == 2)).all():
-        hint = f": of 1 and 2 make {name} - 1"
     refuse((array != 0) & (array != 1), array, rule, hint)
     return array.astype(np.uint8, copy=False)
+
+
+def _text_hint(name: str) -> str:
+    """What to do about outcomes that are texts, for an error about them."""
+    return f": texts are compared first, as {name} == 'yes'"
+
+
+def _code_hint(array: NDArray[Any], name: str) -> str:
+    """What to do about outcomes in other codes than 0 and 1, for an error about them."""
+    if ((array == -1) | (array == 1)).all():
+        return f": of -1 and 1 make ({name} + 1) // 2"
+    if ((array == 1) | (array == 2)).all():
+        return f": of 1 and 2 make {name} - 1"
+    return ""
 
 
 def as_numbers(
@@ -64,7 +74,13 @@ def as_numbers(
         return array.astype(np.float64, copy=False)
     for place, value in zip(np.ndindex(array.shape), array.ravel().tolist(), strict=True):
         if not isinstance(value, Real) or array.dtype.kind in "mM":
-            hint = for_text if isinstance(value, str) else ": leave the row out" if value is None else ""
+            hint = (
+                for_text
+                if isinstance(value, (str, bytes))
+                else ": leave the row out"
+                if value is None
+                else ""
+            )
             raise ValueError(f"{rule}, got {shown(value)} at {_at(place)}{hint}")
     try:
         return array.astype(np.float64)
@@ -104,9 +120,15 @@ def check_shares(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint
     array = check_vector(outcomes, name)
     if array.dtype == np.bool_:
         return array.view(np.uint8)
+    rule = f"{name} must be numbers in [0, 1] or boolean"
     if array.dtype.kind not in "iuf":
-        array = np.array([share_of(y, f"{name} at row {row}") for row, y in enumerate(array.tolist())])
-    refuse(~((array >= 0) & (array <= 1)), array, f"{name} must be numbers in [0, 1] or boolean")
+        # what equals 0 or 1 is let through, whatever its type, as by `share_of`
+        listed = array.tolist()
+        known = [known_outcome(outcome) for outcome in listed]
+        array = np.empty(len(listed), object)
+        array[:] = [value if one is None else one for value, one in zip(listed, known, strict=True)]
+        array = as_numbers(array, rule, _text_hint(name))
+    refuse(~((array >= 0) & (array <= 1)), array, rule, _code_hint(array, name))
     whole = array.dtype.kind != "f" or bool(np.all((array == 0) | (array == 1)))
     # adding 0.0 turns -0.0 into 0.0
     return array.astype(np.uint8, copy=False) if whole else array.astype(np.float64) + 0.0

@@ -473,6 +473,14 @@ def test_labels_first_is_refused(name):
     assert re.search("the other way round: swap them|must be two-dimensional", told)
 
 
+@pytest.mark.parametrize("name", those_that_take("sample_weight"))
+def test_weights_in_another_order_of_rows_are_refused(name):
+    given = {one: frame(column) for one, column in wanted(name).items()}
+    given["sample_weight"] = given["sample_weight"][::-1]
+    told = refusal(lambda: asked(name, given))
+    assert re.search("and sample_weight must have the same index", told), told
+
+
 @pytest.mark.parametrize("name", sorted(functions()))
 def test_no_error_grows_with_what_was_given(name):
     """A column where something else is due, or one of texts: the error has a few of its values."""
@@ -488,3 +496,18 @@ def test_no_error_grows_with_what_was_given(name):
             lambda argument=argument: asked(name, {**given, argument: junk}), (ValueError, TypeError)
         )
         assert told or argument in others, argument
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        pd.DataFrame({"g": [[n % 2] for n in range(N)]}),
+        pl.DataFrame({"g": [{"of": n % 2} for n in range(N)]}),
+        pl.DataFrame({"g": pl.Series(["a", "b"] * (N // 2), dtype=pl.Object)}),
+        pd.DataFrame(np.zeros((N, 2), int), columns=["g", "g"]),
+    ],
+    ids=["lists", "structures", "objects of polars", "two of one name"],
+)
+def test_categories_that_cannot_be_told_apart_are_refused(groups):
+    told = refusal(lambda: GroupRecalibrator(n_folds=2).fit(FORECASTS, OUTCOMES, groups))
+    assert re.match("groups must h.* 'g'", told)

@@ -100,7 +100,7 @@ def lp_calibration_error(
     0.5
     """
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
-    sets = _level_sets_of(table, classes, n_levels, sample_weight)
+    sets = _level_sets_of(table, classes, n_levels, sample_weight, probabilities)
     return norm_of(sets.biases.ravel(), p) / float(sets.weights.sum())
 
 
@@ -120,7 +120,9 @@ def lp_calibration_report(
     """
     top = check_count(top, "top")
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
-    weights, numbers, first_rows, _, biases = _level_sets_of(table, classes, n_levels, sample_weight)
+    weights, numbers, first_rows, _, biases = _level_sets_of(
+        table, classes, n_levels, sample_weight, probabilities
+    )
     errors = biases / float(weights.sum())
     total, sizes = norm_of(errors.ravel(), p), np.abs(errors)
     found = []
@@ -164,8 +166,10 @@ class LevelSets(NamedTuple):
     biases: Floats
 
 
-def _level_sets_of(table: Floats, classes: Ints, n_levels: int, sample_weight: ArrayLike | None) -> LevelSets:
-    weights = check_weights(sample_weight, len(table))
+def _level_sets_of(
+    table: Floats, classes: Ints, n_levels: int, sample_weight: ArrayLike | None, probabilities: ArrayLike
+) -> LevelSets:
+    weights = check_weights(sample_weight, len(table), probabilities, "probabilities")
     numbers, first_rows = number_level_sets(table, n_levels)
     wrong = np.ascontiguousarray(residuals(table, classes).T)
     biases = sums_of_level_sets(weights * wrong, numbers, len(first_rows))
@@ -234,7 +238,7 @@ def linf_conditional_error(
     """
     check_count(min_rows, "min_rows")
     table, classes, _, n_levels = checked(probabilities, labels, np.inf, n_levels)
-    sets = _level_sets_of(table, classes, n_levels, sample_weight)
+    sets = _level_sets_of(table, classes, n_levels, sample_weight, probabilities)
     rows = np.bincount(sets.numbers, sets.weights)
     enough = rows >= min_rows
     return float(np.max(np.abs(sets.biases[enough]) / rows[enough, None], initial=0.0))
@@ -326,11 +330,11 @@ def lp_calibration_interval(
     n_resamples = check_count(n_resamples, "n_resamples")
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
     if sample_weight is not None:
-        weights = check_weights(sample_weight, len(table))
+        weights = check_weights(sample_weight, len(table), probabilities, "probabilities")
         inside = weights > 0.0
         table, classes, sample_weight = table[inside], classes[inside], weights[inside]
     n, missed = len(table), 1.0 - float(confidence)
-    sets = _level_sets_of(table, classes, n_levels, sample_weight)
+    sets = _level_sets_of(table, classes, n_levels, sample_weight, probabilities)
     weights, biases = sets.weights, sets.biases / float(sets.weights.sum())
     error = norm_of(biases.ravel(), p)
     shares = None if sample_weight is None else weights / float(weights.sum())

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Bools, Floats, pieces
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
 from onlinecal.tables.columns import check_groups
+from onlinecal.tables.formats import twice
 from onlinecal.tables.frames import names_of, of_arrow, refuse_no_array
+from onlinecal.texts import shown
 from onlinecal.validation import check_share
 
 Predicate = Callable[[Any], Any]
@@ -172,6 +174,8 @@ def as_frame(groups: Any) -> Any:
     Anything else as it is. ValueError for frames whose rows are not there yet.
     """
     refuse_no_array(groups, "groups", "a table")
+    if again := twice(names_of(groups) or []):
+        raise ValueError(f"groups must have different names, got two columns {min(map(str, again))!r}")
     if names_of(groups) is not None and not hasattr(groups, "dtypes"):
         return of_arrow(groups, "groups")
     return groups.to_frame() if hasattr(groups, "to_frame") and not hasattr(groups, "columns") else groups
@@ -187,8 +191,21 @@ def holds_categories(groups: Any) -> bool:
 def encode(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
     """A data frame's column as numbers, and the number of each value, in order of first appearance.
 
-    Missing values (None, NaN, NaT, NA) are the value None.
+    Missing values (None, NaN, NaT, NA) are the value None. ValueError for what has no hash, as lists.
     """
+    import polars as pl
+
+    try:
+        return _encoded(column)
+    # polars cannot compare what it has as objects of Python
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        called = shown(column.name)
+        raise ValueError(
+            f"groups must hold texts or numbers, or what else has a hash, in {called}"
+        ) from error
+
+
+def _encoded(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
     index: dict[Any, int] = {}
     if hasattr(column, "is_null"):
         values = column.unique(maintain_order=True)

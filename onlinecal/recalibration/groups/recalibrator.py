@@ -344,7 +344,7 @@ class GroupRecalibrator(BaseEstimator):
         """
         check_same_index(p, groups, "p and groups")
         forecasts, outcomes = event_rows(p, y)
-        weights = row_weights(sample_weight, len(forecasts))
+        weights = row_weights(sample_weight, len(forecasts), p, "p")
         maker = GroupMaker(self.min_mass, self.predicates)
         members = maker.fit(groups, len(forecasts), None if sample_weight is None else weights).view(np.uint8)
         warn_of(outcome_remarks(outcomes, forecasts, "y", "p"))
