@@ -41,11 +41,13 @@ from onlinecal.measures.scores import (
 )
 from onlinecal.measures.smooth import smooth_error_of_counts
 from onlinecal.tables.columns import (
+    check_keys,
     check_outcomes,
     check_probabilities,
     check_same_length,
     check_vector,
 )
+from onlinecal.tables.frames import missing_in
 from onlinecal.validation import check_choice, check_count, check_positive, seed_sequence
 
 MeasureName: TypeAlias = Literal[
@@ -238,10 +240,14 @@ class _History:
         if groups is not None:
             named = check_vector(groups, "groups")
             check_same_length(p, named, "forecasts and groups")
+            gone = missing_in(named)
+            if gone.any():
+                raise ValueError(f"groups must have a value in every row, got none at row {gone.argmax()}")
             try:
-                found = np.unique(named, return_inverse=True)[1]
+                kinds, found = np.unique(named, return_inverse=True)
             except TypeError as error:
-                raise ValueError(f"groups must be values of one kind, none missing: {error}") from error
+                raise ValueError(f"groups must be values of one kind: {error}") from error
+            check_keys(kinds.tolist())
             # groups of one row each are no groups
             self.members = found if found.max() + 1 < len(p) else None
 

@@ -5,8 +5,9 @@ All functions raise ValueError and leave their arguments alone.
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from numbers import Real
 from typing import Any
 
@@ -223,6 +224,8 @@ def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     return np.require(array, requirements=PLAIN)
 
 
+MANTISSA = 2.0**53
+"""From here on floats cannot tell all whole numbers apart."""
 ROW_TOLERANCE = 1e-6
 """How far the sum of a row of class probabilities may be from 1: float32 tables of a thousand classes fit."""
 
@@ -309,6 +312,16 @@ def check_outcome_rows(
         raise ValueError(f"labels must have the shape {table.shape} of probabilities, got {soft.shape}")
     check_order_of(table, soft, "probabilities, labels")
     return table, soft
+
+
+def check_keys(keys: Iterable[Any], name: str = "groups") -> None:
+    """Refuse floats of 2^53 and more as names of something: several whole numbers become the same one."""
+    for key in keys:
+        if isinstance(key, float) and abs(key) >= MANTISSA and math.isfinite(key):
+            raise ValueError(
+                f"{name} must not be floats of 2^53 and more, which have lost digits, got {key!r}: "
+                "read ids as texts or whole numbers"
+            )
 
 
 def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np.bool_]:

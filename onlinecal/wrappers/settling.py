@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Ints
 from onlinecal.steering.replaying import Schedule
-from onlinecal.tables.columns import check_same_length, check_vector
+from onlinecal.tables.columns import check_keys, check_same_length, check_vector
 from onlinecal.tables.frames import missing_in, objects_of
 from onlinecal.tables.times import Times, in_time, read_times, row_numbers
 from onlinecal.texts import shown
@@ -157,4 +157,5 @@ def _numbered(groups: Any, length: int) -> tuple[dict[Hashable, int], Ints]:
         if key is None or key != key:
             row = of_row.index(number)
             raise ValueError(f"groups must name a key for every row, got {key!r} at row {row}")
+    check_keys(numbers)
     return numbers, np.array(of_row)

@@ -498,6 +498,21 @@ def test_no_error_grows_with_what_was_given(name):
         assert told or argument in others, argument
 
 
+IDS = np.array([2**60 + n % 3 for n in range(N)])
+
+
+@pytest.mark.parametrize("name", ["recalibrate_stream", "chance_level", "GroupRecalibrator"])
+def test_ids_that_have_become_floats_are_refused_and_long_ones_are_told_apart(name):
+    given = wanted(name)
+    as_given = (lambda ids: pd.DataFrame({"id": ids})) if name == "GroupRecalibrator" else pd.Series
+    right = list(numbers_in(asked(name, {**given, "groups": as_given(IDS - 2**60)})))
+    longer = [Decimal(int(one)) for one in IDS]
+    for ids in (IDS, longer, pd.array(longer, pd.ArrowDtype(pa.decimal128(38, 0)))):
+        assert list(numbers_in(asked(name, {**given, "groups": as_given(ids)}))) == right
+    told = refusal(lambda: asked(name, {**given, "groups": as_given(IDS.astype(float))}))
+    assert re.search("floats of 2\\^53 and more.*read ids as texts", told)
+
+
 @pytest.mark.parametrize(
     "groups",
     [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Bools, Floats, pieces
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
-from onlinecal.tables.columns import check_groups
+from onlinecal.tables.columns import check_groups, check_keys
 from onlinecal.tables.formats import twice
 from onlinecal.tables.frames import names_of, of_arrow, refuse_no_array
 from onlinecal.texts import shown
@@ -219,6 +219,7 @@ def _encoded(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
         absent, found = values.isna(), values.tolist()
     # a NaN in a polars column is not null, and not equal to itself
     keys = [None if gone or value != value else value for gone, value in zip(absent, found, strict=True)]
+    check_keys(keys, f"groups, in {column.name!r},")
     numbers = np.array([index.setdefault(key, len(index)) for key in keys], np.int64)
     return numbers[codes], index
 
