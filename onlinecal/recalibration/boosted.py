@@ -517,7 +517,8 @@ def with_column(X: Any, odds: Floats) -> Any:
     if hasattr(X, "with_columns"):
         return X.with_columns(pl.Series(COLUMN, odds))
     if hasattr(X, "assign"):
-        return X.assign(**{COLUMN: odds})
+        # scikit-learn takes names that are all texts, or all none
+        return X.set_axis([str(name) for name in X.columns], axis=1).assign(**{COLUMN: odds})
     if hasattr(X, "tocsr"):
         return hstack([X, csr_matrix(odds[:, None])], format="csr")
     return np.column_stack([np.asarray(X), odds])

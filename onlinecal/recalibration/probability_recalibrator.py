@@ -28,6 +28,7 @@ from onlinecal.tables.columns import (
     check_same_length,
     refuse,
 )
+from onlinecal.tables.formats import twice
 from onlinecal.tables.frames import as_array, names_of, objects_of
 
 FEWEST = 2
@@ -241,6 +242,8 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         if len(getattr(P, "shape", ())) == 1 and len(getattr(y, "shape", ())) == 2:
             raise ValueError("P must be a table and y a column, got them the other way round: swap them")
         check_same_index(P, y, "P and y")
+        if again := twice(names_of(P) or []):
+            raise ValueError(f"P must have different names, got two columns {min(map(str, again))!r}")
         table = check_probability_rows(P, "P", keep_single=True)
         if table.shape[1] < 2:
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
