@@ -16,8 +16,8 @@ from onlinecal.tables.columns import check_labels, check_probability_rows
 from onlinecal.tables.files import called, check_columns, check_file, read_frame, readable
 from onlinecal.tables.names import LABELS, usual
 from onlinecal.tables.numbers import is_gap, numbers_of
-from onlinecal.tables.rounds import forecast_column, outcome_column
-from onlinecal.texts import cut
+from onlinecal.tables.rounds import comma_hint, forecast_column, outcome_column
+from onlinecal.texts import cut, shown
 
 PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
 """Names that columns of classes have in most files, tried in this order."""
@@ -191,9 +191,8 @@ def _numbered(labels: pl.Series, classes: tuple[str, ...]) -> Ints:
         return check_labels(labels.to_numpy(), len(classes), labels.name)
     value = next(value for value in values if value not in numbers)
     row = labels.to_list().index(value)
-    raise ValueError(
-        f"column {labels.name!r} must hold the classes {', '.join(classes)}, got {value!r} at row {row}"
-    )
+    known = cut(", ".join(classes))
+    raise ValueError(f"column {labels.name!r} must hold the classes {known}, got {shown(value)} at row {row}")
 
 
 def _written(value: Any) -> str:
@@ -206,7 +205,9 @@ def numbers(column: pl.Series) -> Floats:
     found = numbers_of(column)
     for row in np.flatnonzero(np.isnan(found)).tolist():
         if not is_gap(column[row]):
-            raise ValueError(f"column {column.name!r} must hold numbers, got {column[row]!r} at row {row}")
+            value = column[row]
+            rule = f"column {column.name!r} must hold numbers, got {shown(value)} at row {row}"
+            raise ValueError(rule + comma_hint(value))
     return found
 
 

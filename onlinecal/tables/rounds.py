@@ -75,9 +75,8 @@ class Column:
     def _advice(self, row: int) -> str:
         """What to do about the bad value of a row."""
         value, numbers, reading = self.series[row], self.values, self.reading
-        with_point = value.replace(",", ".", 1) if isinstance(value, str) and "," in value else ""
-        if not math.isnan(number_of(with_point)):
-            return ": a decimal comma? Write points; pandas.read_csv(..., decimal=',') reads such files"
+        if comma := comma_hint(value):
+            return comma
         if reading is None:
             return ""
         if is_gap(value):
@@ -95,6 +94,14 @@ class Column:
         if reading.scale != "percent" and known.min() >= 0 and known.max() <= 100:
             return ": are they percentages (--scale percent), or log-odds (--scale logits)?"
         return ": are they log-odds (--scale logits)?"
+
+
+def comma_hint(value: Any) -> str:
+    """What to do about a value that is a number with a decimal comma; "" for any other."""
+    with_point = value.replace(",", ".", 1) if isinstance(value, str) and "," in value else ""
+    if math.isnan(number_of(with_point)):
+        return ""
+    return ": a decimal comma? Write points; pandas.read_csv(..., decimal=',') reads such files"
 
 
 def outcome_column(column: pl.Series, path: Path) -> NDArray[Any]:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onlinecal.tables.classes import read_table
 from onlinecal.tables.files import read_columns, read_frame
 from onlinecal.tables.names import FORECASTS, OUTCOMES, usual
 from onlinecal.tables.rounds import Reading, read_rounds
@@ -184,3 +185,11 @@ def test_names_in_errors_do_not_grow_with_the_file(tmp_path, text):
 def test_a_header_may_begin_with_a_hash(tmp_path):
     (tmp_path / "a.csv").write_text("# made by hand\n#p,y\n0.5,1\n25%,yes\n")
     assert read_columns(tmp_path / "a.csv") == ["#p", "y"]
+
+
+def test_decimal_commas_are_told_from_other_texts_in_tables_of_classes_too(tmp_path):
+    (tmp_path / "a.csv").write_text("p_a;p_b;label\n0,25;0,75;a\n")
+    with pytest.raises(
+        ValueError, match="column 'p_a' must hold numbers, got '0,25' at row 0: a decimal comma"
+    ):
+        read_table(tmp_path / "a.csv")
