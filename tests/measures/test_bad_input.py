@@ -165,7 +165,7 @@ FUNCTIONS = m.functional_multicalibration_error
             for options, message in (
                 ({"n_draws": 0}, "n_draws must be a whole number of at least 1, got 0"),
                 ({"groups": [1]}, "forecasts and groups"),
-                ({"groups": ["a", None]}, "groups must be values of one kind"),
+                ({"groups": ["a", None]}, "groups must have a value in every row"),
                 ({"bins": 0}, "bins must be"),
                 ({"limit": -1.0}, "limit must be a positive number"),
                 ({"seed": -1}, "seed must be"),
