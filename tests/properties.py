@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from hypothesis import HealthCheck, settings
+from numpy.typing import NDArray
 
 FEWEST, ALL = 15, 100
 """Examples that are tried in any case, if the property does not ask for fewer; of so many, by profile."""
@@ -19,3 +23,8 @@ def load_profiles() -> None:
 def examples(most: int) -> int:
     """How many of so many examples the profile tries."""
     return max(min(most, FEWEST), most * settings().max_examples // ALL)
+
+
+def inside(forecasts: Any) -> NDArray[np.float64]:
+    """Forecasts a little within [0, 1]: beside shares those that are all 0 or 1 are refused as swapped."""
+    return np.clip(forecasts, 1e-15, 1.0 - 1e-15)

@@ -32,7 +32,7 @@ from tests.forecasters.configurations import (
     hinted_sequences,
 )
 from tests.parts import part_of
-from tests.properties import examples
+from tests.properties import examples, inside
 
 TOLERANCE = 1e-9
 LENGTH, LONGER = 9, 12
@@ -170,7 +170,7 @@ outcomes_and_hints = st.one_of(
 def brute_force(settled, window):
     """The certificate of the last rounds, from what was announced and charged; and their number."""
     p, q, y = (np.array(part) for part in zip(*settled[-window:], strict=True))
-    return np.abs(p - q).sum() + expected_calibration_error(q, y, normalize=False), len(p)
+    return np.abs(p - q).sum() + expected_calibration_error(inside(q), y, normalize=False), len(p)
 
 
 def check(forecaster, settled, window, exact=False):
@@ -183,7 +183,7 @@ def check(forecaster, settled, window, exact=False):
         assert found <= forecaster.window_guarantee + TOLERANCE
     if exact:
         p, _, y = zip(*settled[-window:], strict=True)
-        lower = distance(p, np.array(y, int)) if whole else calibration_distance(p, y).lower
+        lower = distance(p, np.array(y, int)) if whole else calibration_distance(inside(p), y).lower
         assert lower <= found + slip
 
 
