@@ -233,6 +233,12 @@ class Ledger:
         with self.content_errors():
             return list(map(schema.recalled, rows))
 
+    def each_record(self, condition: str, parameters: Sequence[Any]) -> Iterator[schema.Record]:
+        """The same one by one: a long log does not fit into memory."""
+        with self.ledger_errors(), self.content_errors():
+            for row in self.connection.execute(RECORDS.format("queries AS q", condition), parameters):
+                yield schema.recalled(row)
+
     def recall(self, ids: Iterable[str]) -> dict[str, schema.Record]:
         """The queries among these ids that the ledger holds."""
         # one look-up for each id, in their order: a set of them would be sorted first

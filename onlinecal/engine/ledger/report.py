@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,8 +163,11 @@ def alarm_to_trace(book: Book, key: KeyReport) -> tuple[int, bool] | None:
 
 def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[str, int]:
     """For each key, by name, the query since which its forecasts, or hints, seem to be wrong."""
-    rounds: dict[str, list[tuple[int, float, float]]] = {name: [] for name in alarms}
-    for one in ledger.records(SETTLED_ROUNDS, (json.dumps(list(alarms)),)) if alarms else ():
+    # of a long log nothing is kept but numbers of rounds; and of a key whose forecasts are all 0 or 1 shares
+    # are no mistake, as they would be in a column
+    told = {name: CalibrationAlarm(NO_ALARM) for name in alarms}
+    queries: dict[str, array[int]] = {name: array("q") for name in alarms}
+    for one in ledger.each_record(SETTLED_ROUNDS, (json.dumps(list(alarms)),)) if alarms else ():
         event, of_hint = alarms[one.key]
         given, outcome = one.hint if of_hint else one.probability, one.value
         if isinstance(given, dict):
@@ -171,19 +175,14 @@ def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[s
             label, given = likeliest(given) if given else (None, None)
             outcome = class_shares(outcome).get(label or "", 0.0)
         if one.closed is not None and one.closed <= event and given is not None:
-            rounds[one.key].append((one.number, given, outcome))
-    queries_since = {}
-    for name, rows in rounds.items():
-        # all rounds of a key may be in archives
-        if rows:
-            queries, given, outcomes = zip(*rows, strict=True)
-            alarm = CalibrationAlarm(NO_ALARM)
-            # row by row: of a key whose forecasts are all 0 or 1 shares are no mistake
-            for p, outcome in zip(given, outcomes, strict=True):
-                alarm.update(p, outcome)
-            assert alarm.change_point is not None
-            queries_since[name] = queries[alarm.change_point]
-    return queries_since
+            told[one.key].update(given, outcome)
+            queries[one.key].append(one.number)
+    # all rounds of a key may be in archives
+    return {
+        name: queries[name][alarm.change_point]
+        for name, alarm in told.items()
+        if alarm.change_point is not None
+    }
 
 
 SETTLED_ROUNDS = "c.value IS NOT NULL AND k.name IN (SELECT value FROM json_each(?)) ORDER BY c.number"
