@@ -75,13 +75,9 @@ def as_numbers(
         return array.astype(np.float64, copy=False)
     for place, value in zip(np.ndindex(array.shape), array.ravel().tolist(), strict=True):
         if not isinstance(value, Real) or array.dtype.kind in "mM":
-            hint = (
-                for_text
-                if isinstance(value, (str, bytes))
-                else ": leave the row out"
-                if value is None
-                else ""
-            )
+            hint = ": leave the row out" if value is None else ""
+            if isinstance(value, (str, bytes)):
+                hint = for_text
             raise ValueError(f"{rule}, got {shown(value)} at {_at(place)}{hint}")
     try:
         return array.astype(np.float64)
@@ -269,11 +265,9 @@ def check_labels(
     bad = ~((array >= 0) & (array < n_classes))
     if array.dtype.kind == "f":
         bad |= array != np.floor(array)
-    hint = ""
+    hint = _code_hint(array, name) if n_classes == 2 else ""
     if array.min() >= 1 and array.max() == n_classes:
         hint = ": are they counted from 1?"
-    elif n_classes == 2 and (np.abs(array) == 1).all():
-        hint = f": of -1 and 1 make ({name} + 1) // 2"
     refuse(bad, array, rule, hint)
     return array.astype(np.int64, copy=False)
 
