@@ -192,10 +192,8 @@ def check_pair(classes: Any) -> tuple[Label, ...]:
     """The two labels of a stream; ValueError if these are not two."""
     declared = check_labels(classes, "classes")
     if len(declared) != 2:
-        raise ValueError(
-            f"classes must hold 2 class labels, got {len(declared)}: of more wrap one model in "
-            "CalibratedClassifier"
-        )
+        advice = ": of more wrap one model in CalibratedClassifier" if len(declared) > 2 else ""
+        raise ValueError(f"classes must hold 2 class labels, got {len(declared)}{advice}")
     return declared
 
 
